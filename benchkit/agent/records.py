@@ -1,0 +1,98 @@
+"""Records of what was changed on the host, so that it can be undone also when the agent is gone."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import threading
+import time
+from pathlib import Path
+from typing import List, Tuple
+
+from benchkit.agent.basics import read_bytes, read_text, sync_folder, write_synced
+from benchkit.agent.frames import Json
+from benchkit.agent.proc import ProcStat, all_processes, is_running, proc_stat, tag_of
+from benchkit.agent.workdir import Workdir
+
+TAG_NUMBERS = 3
+"""In a tag: pid and start of the agent, number of the process."""
+
+DAMAGED = "damaged"
+"""The kind of a record that cannot be read."""
+
+
+class Records:
+    """What has to be undone on this host, one file each, so that it outlives the agent.
+
+    A record belongs to the agent that wrote it for as long as that agent lives; after that anyone may undo it.
+    """
+
+    def __init__(self, workdir: Workdir) -> None:
+        self._folder = workdir.root / "records"
+        self._count = 0
+        self._lock = threading.Lock()
+        self.boot_id = read_text("/proc/sys/kernel/random/boot_id") or ""
+        me = proc_stat(os.getpid())
+        self._owner = {"pid": os.getpid(), "start": me.start if me else 0}
+        where = hashlib.sha256(str(workdir.root).encode()).hexdigest()[:12]
+        self._here = f"{Path('/proc/self/ns/pid').stat().st_ino}-{where}."
+        self.tag = f"{self._here}{os.getpid()}.{self._owner['start']}."
+        """What the tags of this agent's processes begin with: namespace of the pids, work directory, the agent itself."""
+
+    def note(self, kind: str, what: Json, *, synced: bool = True) -> Path:
+        """Write a record; with `synced` it outlives a power cut too."""
+        with self._lock:
+            self._count += 1
+            name = f"{time.time_ns():020d}-{os.getpid()}-{self._count}.json"
+        record = {"kind": kind, "boot_id": self.boot_id, "owner": self._owner, "at": time.time(), **what}
+        path = self._folder / name
+        if synced:
+            write_synced(path, json.dumps(record).encode())
+        else:
+            part = path.with_name(f".{name}")
+            part.write_bytes(json.dumps(record).encode())
+            part.rename(path)
+        return path
+
+    def drop(self, path: Path, *, synced: bool = True) -> None:
+        """Take a record away, once it is undone."""
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()
+        if synced:
+            sync_folder(self._folder)
+
+    def all(self) -> List[Tuple[Path, Json]]:
+        """The records there are, newest first: what was changed last is put back first."""
+        found = []
+        for path in sorted(self._folder.glob("[0-9]*.json"), reverse=True):
+            content = read_bytes(str(path))
+            if content is None:  # undone by another agent meanwhile
+                continue
+            try:
+                record = json.loads(content)
+            except ValueError:
+                record = {"kind": DAMAGED, "boot_id": self.boot_id, "owner": {"pid": 0, "start": 0}, "at": 0.0}
+            found.append((path, record))
+        return found
+
+    def is_mine(self, record: Json) -> bool:
+        """Whether this agent wrote it."""
+        return bool(record["owner"] == self._owner and record["boot_id"] == self.boot_id)
+
+    def is_abandoned(self, record: Json) -> bool:
+        """Whether the agent that wrote it is gone."""
+        return record["boot_id"] != self.boot_id or not is_running(record["owner"]["pid"], record["owner"]["start"])
+
+    def strays(self) -> List[ProcStat]:
+        """Processes that an agent of this work directory started, which is gone now."""
+        found = []
+        for process in all_processes().values():
+            tag = tag_of(process.pid)
+            numbers = tag[len(self._here) :].split(".") if tag.startswith(self._here) else []
+            if len(numbers) == TAG_NUMBERS and all(map(str.isdigit, numbers)):
+                pid, start, _ = map(int, numbers)
+                if process.state not in "ZX" and not is_running(pid, start):
+                    found.append(process)
+        return found

@@ -1,0 +1,150 @@
+"""Claims against what was measured: holds, refuted, undecided or not testable here, by the interval and not the point."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from benchkit.analysis.compare import Data
+from benchkit.analysis.pairs import check_levels, matching, partners, texts
+from benchkit.analysis.ratio import Ratio
+from benchkit.analysis.samples import take_samples
+from benchkit.analysis.within import Pair, block_ratios
+from benchkit.errors import InputError
+from benchkit.models.base import Frozen
+from benchkit.models.run import CellRecord, HostRecord, Manifest
+from benchkit.scenario.claims import Claim, Need
+
+State = Literal["holds", "refuted", "undecided", "not testable here"]
+
+
+class ClaimResult(Frozen):
+    """What became of a claim; `ratios` are those that it is about, each with its interval."""
+
+    text: str
+    expectation: str
+    metric: str
+    published: float | None
+    state: State
+    reason: str
+    ratios: tuple[Ratio, ...] = ()
+
+
+def judge_claims(data: Data) -> tuple[ClaimResult, ...]:
+    """Every claim of the scenario that a run carried out, in the order of its file.
+
+    The confidence of each is that of its interval: claims are sentences of their own, and no family.
+    """
+    claims = [Claim.model_validate(claim) for claim in data.manifest.scenario.get("claims") or ()]
+    return tuple(judge_claim(claim, data) for claim in claims)
+
+
+def judge_claim(claim: Claim, data: Data) -> ClaimResult:
+    """One claim. It holds where every interval lies in what it allows, and is refuted where one lies outside.
+
+    Of several ratios any one can refute: for that their intervals are widened for their number (Bonferroni).
+    """
+    result = ClaimResult(
+        text=claim.text,
+        expectation=claim.expectation,
+        metric=claim.metric,
+        published=claim.published,
+        state="not testable here",
+        reason="",
+    )
+    lacking = "; ".join(_lacking(claim, data.manifest))
+    if lacking:
+        return result.model_copy(update={"reason": lacking})
+    try:
+        pairs = _pairs(claim, data.manifest.cells)
+    except InputError as error:
+        return result.model_copy(update={"reason": f"{error.what} at this scale"})
+    unsupported = {cell.cell_id: cell.unsupported for cell in data.manifest.cells if cell.unsupported}
+    for pair in pairs:
+        for cell_id in (pair.cell_id, pair.baseline):
+            if cell_id in unsupported:
+                return result.model_copy(update={"reason": f"{cell_id} was not carried: {unsupported[cell_id]}"})
+    ratios = block_ratios(take_samples(data.trials, claim.metric, data.exclusions), pairs, data.level)
+    state, reason = _judged(claim, ratios, data.level)
+    if data.side.design == "sequential":
+        state, reason = "undecided", "the design is sequential: drift between the cells is in the ratio"
+    return result.model_copy(update={"state": state, "reason": reason, "ratios": tuple(ratios)})
+
+
+def _judged(claim: Claim, ratios: Sequence[Ratio], level: float) -> tuple[State, str]:
+    low, high = claim.expected
+    states: list[State] = []
+    for ratio in ratios:
+        if ratio.low is None or ratio.high is None:
+            return "undecided", ratio.reason or "no interval"
+        inside = (low is None or ratio.low >= low) and (high is None or ratio.high <= high)
+        least, most = ratio.interval(level / len(ratios))
+        outside = (low is not None and most < low) or (high is not None and least > high)
+        states.append("refuted" if outside else "holds" if inside else "undecided")
+    shown = "; ".join(_interval(ratio, named=len(ratios) > 1) for ratio in ratios)
+    if "refuted" in states:
+        return "refuted", f"{shown}: outside of {claim.expectation}"
+    if "undecided" in states:
+        return "undecided", f"{shown}: on both sides of {claim.expectation}"
+    return "holds", f"{shown}: {claim.expectation}"
+
+
+def _interval(ratio: Ratio, *, named: bool) -> str:
+    name = f"{ratio.cell_id} over {ratio.baseline}: " if named else ""
+    return f"{name}{ratio.ratio:.3g} [{ratio.low:.3g}, {ratio.high:.3g}]"
+
+
+def _pairs(claim: Claim, cells: Sequence[CellRecord]) -> list[Pair]:
+    """The comparisons that a claim is about. Raises InputError where the run has no such cells."""
+    of, to = texts(claim.ratio.of), texts(claim.ratio.to)
+    for levels in (of, to):
+        check_levels(levels, cells)
+    partner = partners(to, cells)
+    pairs = []
+    for cell in matching(of, cells):
+        base = partner(cell)
+        if base is not None and base.cell_id != cell.cell_id:
+            pairs.append(Pair(cell.cell_id, base.cell_id))
+    if not pairs:
+        raise InputError(f"no two cells differ as {of} and {to} do")
+    return pairs
+
+
+def _lacking(claim: Claim, manifest: Manifest) -> Iterator[str]:
+    """What the hosts of the run do not have of what the claim needs."""
+    for role, need in claim.needs.items():
+        for host in manifest.hosts:
+            if role in host.roles:
+                yield from _missing(need, host, _role_cpus(manifest, role))
+
+
+def _missing(need: Need, host: HostRecord, most_cpus: int | None) -> Iterator[str]:
+    cpus = len(host.facts.get("cpus") or ())
+    if most_cpus is not None:
+        cpus = min(cpus, most_cpus)
+    if need.cpus is not None and cpus < need.cpus:
+        yield f"needs {need.cpus} CPUs on {host.name}, which has {cpus}"
+    memory = host.facts.get("memory_bytes")
+    if need.memory_bytes is not None and (memory is None or float(memory) < need.memory_bytes):
+        yield f"needs {need.memory_bytes:g} bytes of memory on {host.name}, which has {memory or 'unknown'}"
+    if need.link_bps is not None:
+        link = _link(host)
+        if link is None or link < need.link_bps:
+            known = "whose rate is not known" if link is None else f"which has {link:g}"
+            yield f"needs a link of {need.link_bps:g} bit/s on {host.name}, {known}"
+
+
+def _role_cpus(manifest: Manifest, role: str) -> int | None:
+    """How many CPUs the scenario lets the role use; None: all."""
+    asked = (manifest.scenario.get("roles") or {}).get(role) or {}
+    cpus = asked.get("cpus")
+    return cpus if isinstance(cpus, int) else None
+
+
+def _link(host: HostRecord) -> float | None:
+    """The rate of a host's link: a lab's or the inventory's cap where it is recorded, else its fastest interface's."""
+    cap = host.facts.get("link_bps")
+    if cap is not None:
+        return float(cap)
+    speeds = [interface.get("speed_bps") for interface in host.facts.get("interfaces") or ()]
+    return max((float(speed) for speed in speeds if speed), default=None)

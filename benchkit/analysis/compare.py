@@ -1,0 +1,208 @@
+"""Compare the cells of a run with a baseline, or the same cells in two runs: `benchkit.compare(…)`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import pandas as pd
+
+from benchkit.analysis import adaptive, gate
+from benchkit.analysis.between import run_ratios, sequential_ratios
+from benchkit.analysis.comparison import Comparison, Side
+from benchkit.analysis.family import ALPHA
+from benchkit.analysis.ground import asked_otherwise, drift
+from benchkit.analysis.pairs import baseline_pairs, levels_of, matching, scenario_baseline
+from benchkit.analysis.ratio import Ratio, with_outcomes
+from benchkit.analysis.resolution import Resolution, noise_of, resolution
+from benchkit.analysis.samples import Exclusion, take_samples
+from benchkit.analysis.within import block_ratios
+from benchkit.errors import InputError
+from benchkit.models.run import Manifest
+from benchkit.results.store import Store, store_path
+from benchkit.results.tables import load
+from benchkit.scenario.designs import controlled, design_of, until_of
+
+METRICS = ("rps",)
+"""Compared where none is asked for."""
+
+SEQUENTIAL = (
+    "The design is sequential: whatever drifted while one cell ran after the other is in these ratios, and mostly not in "
+    "their intervals."
+)
+TWO_RUNS = (
+    "Two runs are one sample each of the state of their hosts: what changed between them and varies in neither is in "
+    "these ratios and not in their intervals. A cell that should not have changed, named as baseline, takes it out."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """A run as comparisons see it: its manifest, its trials, and those of them that do not count."""
+
+    manifest: Manifest
+    trials: pd.DataFrame
+    exclusions: tuple[Exclusion, ...] = ()
+
+    @property
+    def side(self) -> Side:
+        """What is said of the run in a comparison."""
+        scenario = self.manifest.scenario
+        return Side(
+            run_id=self.manifest.run_id,
+            scenario=str(scenario["name"]),
+            scale=self.manifest.scale,
+            seed=self.manifest.seed,
+            design=design_of(scenario),
+            status=self.manifest.status,
+        )
+
+    @property
+    def level(self) -> float:
+        """What intervals and tests may miss: less in a run that looked at them to end, so that it keeps its word."""
+        return ALPHA if until_of(self.manifest.scenario) is None else adaptive.LEVEL
+
+
+def compare(
+    run: str,
+    run2: str | None = None,
+    *,
+    store: str | Path | None = None,
+    metrics: Sequence[str] = (),
+    baseline: str | None = None,
+    exclusions: Iterable[Exclusion] = (),
+    thresholds: gate.Thresholds | None = None,
+) -> Comparison:
+    """Compare the cells of a stored run with a baseline, or with the same cells in `run2`, which stands on top.
+
+    `run` and `run2` are ids, their beginnings, or `latest`. `baseline` is a cell or a part of its levels (`stack=go`):
+    within a run each cell is taken over the one that differs from it in those alone; between runs, ratios to that cell
+    are compared. `metrics` are numeric columns of `trials`: `rps` if none is named, and those with `thresholds`, by
+    which the gate judges. `exclusions` are the trials that do not count. Raises InputError.
+    """
+    where = Store(store_path(Path(store) if store is not None else None))
+    excluded = tuple(exclusions)
+    data = [_read(where, name, excluded) for name in (run, run2) if name is not None]
+    if run2 is not None and data[0].manifest.run_id == data[1].manifest.run_id:
+        raise InputError(f"{data[0].manifest.run_id} cannot be compared with itself", hint="name two different runs")
+    wanted = tuple(dict.fromkeys((*(metrics or METRICS), *(thresholds.metrics if thresholds else ()))))
+    if run2 is None:
+        made = compare_cells(data[0], wanted, baseline)
+    else:
+        facts = [load("hosts", store=where.path, run_id=side.manifest.run_id) for side in data]
+        made = compare_runs(data[0], data[1], wanted, baseline, facts=(facts[0], facts[1]))
+    if thresholds is None:
+        return made
+    return made.model_copy(update={"gate": gate.judge(made.ratios, thresholds)})
+
+
+def compare_cells(data: Data, metrics: Sequence[str], baseline: str | None = None) -> Comparison:
+    """The cells of one run over their baseline. Raises InputError."""
+    cells = data.manifest.cells
+    levels = levels_of(baseline, cells) if baseline else scenario_baseline(data.manifest.scenario, cells)
+    pairs, alone = baseline_pairs(cells, levels)
+    take = sequential_ratios if data.side.design == "sequential" else block_ratios
+    ratios: list[Ratio] = []
+    for metric in metrics:
+        ratios += take(take_samples(data.trials, metric, data.exclusions), pairs, data.level)
+    ratios = with_outcomes(ratios, data.level)
+    notices = [
+        *_of_run(data),
+        *([SEQUENTIAL] if data.side.design == "sequential" else []),
+        *([f"No cell to compare with: {', '.join(alone)}."] if alone else []),
+    ]
+    return _made("cells", [data], metrics, ratios, notices)
+
+
+def compare_runs(
+    before: Data,
+    after: Data,
+    metrics: Sequence[str],
+    baseline: str | None = None,
+    *,
+    facts: tuple[pd.DataFrame, pd.DataFrame],
+) -> Comparison:
+    """The same cells in two runs, `after` over `before`; `facts` are the rows of `hosts` of each. Raises InputError."""
+    runs = (before, after)
+    names = [[cell.cell_id for cell in data.manifest.cells if controlled(cell.cell_id) is None] for data in runs]
+    common = [name for name in names[0] if name in names[1]]
+    if not common:
+        raise InputError(
+            f"{before.manifest.run_id} and {after.manifest.run_id} have no cell in common",
+            why=f"{', '.join(names[0])}; {', '.join(names[1])}",
+        )
+    reference = None
+    if baseline is not None:
+        found = matching(levels_of(baseline, after.manifest.cells), after.manifest.cells)
+        if len(found) != 1 or found[0].cell_id not in common:
+            raise InputError(f"{baseline!r} is not one cell that both runs have", why=f"they have {', '.join(common)}")
+        reference = found[0].cell_id
+    compared = [name for name in dict.fromkeys((*names[0], *names[1])) if name != reference]
+    level = min(data.level for data in runs)
+    ratios: list[Ratio] = []
+    for metric in metrics:
+        samples = [take_samples(data.trials, metric, data.exclusions) for data in runs]
+        ratios += run_ratios(samples[0], samples[1], compared, reference, level)
+    ratios = with_outcomes(ratios, level)
+    changes = drift(*facts)
+    asked = asked_otherwise(before.manifest, after.manifest)
+    notices = [
+        *([f"The hosts have drifted: {'; '.join(change.text for change in changes)}."] if changes else []),
+        *([f"The runs were asked for different things: {'; '.join(c.text for c in asked)}."] if asked else []),
+        *(f"{name} is in one of the runs only." for name in compared if name not in common),
+        *(notice for data in runs for notice in _of_run(data)),
+        *([] if reference else [TWO_RUNS]),
+    ]
+    return _made("runs", runs, metrics, ratios, notices).model_copy(update={"drift": changes, "asked": asked})
+
+
+def _read(store: Store, name: str, exclusions: tuple[Exclusion, ...]) -> Data:
+    run = store.run(name)
+    return Data(run.manifest(), load("trials", store=store.path, run_id=run.run_id), exclusions)
+
+
+def _of_run(data: Data) -> list[str]:
+    """What is to be known of a run before its figures."""
+    said = []
+    if data.manifest.status != "done":
+        said.append(f"{data.manifest.run_id} is {data.manifest.status}, not done.")
+    said += [f"{cell.cell_id}: not carried, {cell.unsupported}." for cell in data.manifest.cells if cell.unsupported]
+    return said
+
+
+def _made(
+    mode: Literal["cells", "runs"],
+    runs: Sequence[Data],
+    metrics: Sequence[str],
+    ratios: Sequence[Ratio],
+    notices: Sequence[str],
+) -> Comparison:
+    level = min(data.level for data in runs)
+    resolved: dict[str, Resolution] = {}
+    if mode == "cells":
+        resolved = {metric: found for metric in metrics if (found := _resolution(metric, runs[0], ratios, level))}
+    limits = dict.fromkeys(found.limits for found in resolved.values() if found.limits)
+    alarms = [
+        f"{ratio.cell_id} differs from itself in {ratio.metric}: this run's noise is not what its intervals assume."
+        for ratio in ratios
+        if ratio.control and ratio.outcome in {"higher", "lower"}
+    ]
+    return Comparison(
+        mode=mode,
+        runs=tuple(data.side for data in runs),
+        metrics=tuple(metrics),
+        notices=(*notices, *alarms, *limits),
+        alpha=ALPHA,
+        ratios=tuple(ratios),
+        resolution=resolved,
+    )
+
+
+def _resolution(metric: str, data: Data, ratios: Sequence[Ratio], level: float) -> Resolution | None:
+    family = [ratio for ratio in ratios if not ratio.control and ratio.p_t is not None]
+    blocks = [ratio.blocks for ratio in family if ratio.metric == metric]
+    if not blocks:
+        return None
+    return resolution(min(blocks), len(family), noise_of(data.trials, metric, data.exclusions), level)

@@ -1,0 +1,56 @@
+"""What a comparison comes to: ratios, what they rest on, and what is to be known before they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import pandas as pd
+
+from benchkit.analysis.gate import GateResult
+from benchkit.analysis.ground import Change
+from benchkit.analysis.ratio import Ratio
+from benchkit.analysis.resolution import Resolution
+from benchkit.models.base import Frozen
+from benchkit.scenario.designs import Design
+
+
+class Side(Frozen):
+    """A run that takes part."""
+
+    run_id: str
+    scenario: str
+    scale: str
+    seed: int
+    design: Design
+    status: str
+
+
+class Comparison(Frozen):
+    """Cells of a run against a baseline, or the same cells in two runs, the second over the first.
+
+    `drift` (of hosts) and `asked` (of scenarios) hold what differs between two runs; `notices` are sentences that belong
+    before any ratio. `alpha` is how often a family of comparisons of equal cells may show any difference.
+    """
+
+    mode: Literal["cells", "runs"]
+    runs: tuple[Side, ...]
+    metrics: tuple[str, ...]
+    drift: tuple[Change, ...] = ()
+    asked: tuple[Change, ...] = ()
+    notices: tuple[str, ...] = ()
+    alpha: float
+    ratios: tuple[Ratio, ...]
+    resolution: Mapping[str, Resolution]
+    """By metric, of comparisons within a run."""
+    gate: GateResult | None = None
+
+    @property
+    def controls(self) -> tuple[Ratio, ...]:
+        """The ratios of cells to themselves under another name: the run's own noise."""
+        return tuple(ratio for ratio in self.ratios if ratio.control)
+
+    def frame(self) -> pd.DataFrame:
+        """The ratios as a table, a row each."""
+        columns = [name for name in Ratio.model_fields if name != "left_out"]
+        return pd.DataFrame([ratio.model_dump(include=set(columns)) for ratio in self.ratios], columns=columns)

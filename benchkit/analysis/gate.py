@@ -1,0 +1,170 @@
+"""A gate over ratios: passed, regressed or inconclusive, by intervals and never by points."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
+from scipy import stats
+
+from benchkit.analysis.family import ALPHA, holm
+from benchkit.analysis.ratio import Ratio
+from benchkit.document import read_document
+from benchkit.errors import InputError, suggestion
+from benchkit.models.base import Frozen
+from benchkit.models.metrics import METRICS, metric_named
+
+Verdict = Literal["passed", "regressed", "inconclusive"]
+
+EXIT_CODES: Mapping[Verdict, int] = {"passed": 0, "regressed": 3, "inconclusive": 4}
+"""Those of the contract."""
+
+DEFAULT_WORSENING = 0.05
+"""How much worse a metric may be where no threshold is given."""
+
+
+def share(value: object) -> object:
+    """A share of one from `5%` or `0.05`."""
+    if isinstance(value, str) and value.strip().endswith("%"):
+        try:
+            return float(value.strip().removesuffix("%")) / 100
+        except ValueError:
+            return value
+    return value
+
+
+Worsening = Annotated[float, BeforeValidator(share), Field(ge=0, lt=1, allow_inf_nan=False)]
+
+
+class Thresholds(Frozen):
+    """How much worse each metric may be, as a share: `rps: 5%` lets it fall by 5 %, `latency_p99_s: 5%` rise by 5 %."""
+
+    metrics: Mapping[str, Worsening] = Field(min_length=1)
+
+
+class GateLine(Frozen):
+    """One ratio at the gate. `limit` is the worst ratio allowed; `p_holm` that of its being beyond the limit."""
+
+    metric: str
+    cell_id: str
+    baseline: str
+    limit: float
+    verdict: Verdict
+    p_holm: float | None = None
+    text: str
+
+
+class GateResult(Frozen):
+    """The gate's verdict, and that on every ratio."""
+
+    verdict: Verdict
+    thresholds: Mapping[str, float]
+    lines: tuple[GateLine, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """0 passed, 3 regressed, 4 inconclusive."""
+        return EXIT_CODES[self.verdict]
+
+
+def default_thresholds(metrics: Sequence[str]) -> Thresholds:
+    """The threshold of metrics for which none is given. Raises InputError for one of which neither way is worse."""
+    return checked(Thresholds(metrics=dict.fromkeys(metrics, DEFAULT_WORSENING)), "--gate")
+
+
+def read_thresholds(path: Path) -> Thresholds:
+    """Thresholds from a YAML file. Raises InputError naming file, line and field."""
+    return checked(read_document(path).validated(Thresholds), str(path))
+
+
+def parse_thresholds(texts: Sequence[str]) -> Thresholds:
+    """Thresholds as typed, `rps=5%` each. Raises InputError."""
+    found: dict[str, object] = {}
+    for text in texts:
+        metric, equals, allowed = text.partition("=")
+        value = share(allowed)
+        try:
+            number = float(str(value))
+        except ValueError:
+            number = math.nan
+        if not equals or not 0 <= number < 1:
+            raise InputError("not of the form metric=share", where=f"--threshold {text}", hint="as in rps=5%")
+        found[metric.strip()] = number
+    return checked(Thresholds.model_validate({"metrics": found}), "--threshold")
+
+
+def checked(thresholds: Thresholds, where: str) -> Thresholds:
+    """The thresholds. Raises InputError for a metric of which nobody knows which way is worse."""
+    judged = [name for name, metric in METRICS.items() if metric.better is not None]
+    for name in thresholds.metrics:
+        if name not in judged:
+            raise InputError(f"no metric {name!r} that can be worse", where=where, why=suggestion(name, judged))
+    return thresholds
+
+
+def judge(ratios: Sequence[Ratio], thresholds: Thresholds, alpha: float = ALPHA) -> GateResult:
+    """Judge every ratio of a metric that has a threshold; controls are none of the gate's business.
+
+    A ratio has passed when its whole interval is within the limit: for all to pass each has to, so that their number
+    needs no adjustment (intersection-union test: Berger, Technometrics 24, 1982). It has regressed when it is shown to
+    be beyond the limit, one-sided at half of `alpha` and adjusted by Holm for the number of ratios, as any one of them
+    raises the alarm. Otherwise, and where blocks are too few, it is inconclusive.
+    """
+    judged = [ratio for ratio in ratios if ratio.metric in thresholds.metrics and not ratio.control]
+    limits = [_limit(ratio.metric, thresholds.metrics[ratio.metric]) for ratio in judged]
+    beyond = [_p_beyond(ratio, limit) for ratio, limit in zip(judged, limits, strict=True)]
+    adjusted = iter(holm([p for p in beyond if p is not None]))
+    lines = [
+        _line(ratio, limit, None if p is None else next(adjusted), alpha)
+        for ratio, limit, p in zip(judged, limits, beyond, strict=True)
+    ]
+    verdicts = {line.verdict for line in lines}
+    verdict: Verdict = "passed"
+    if "regressed" in verdicts:
+        verdict = "regressed"
+    elif "inconclusive" in verdicts or not lines:
+        verdict = "inconclusive"
+    return GateResult(verdict=verdict, thresholds=dict(thresholds.metrics), lines=tuple(lines))
+
+
+def _limit(metric: str, worsening: float) -> float:
+    return 1 - worsening if metric_named(metric).better == "higher" else 1 + worsening
+
+
+def _p_beyond(ratio: Ratio, limit: float) -> float | None:
+    """One-sided p of the ratio being no worse than the limit, by t on its logarithm; None without an interval."""
+    if ratio.ratio is None or ratio.log_error is None or ratio.df is None:
+        return None
+    past = math.log(limit) - math.log(ratio.ratio)
+    if metric_named(ratio.metric).better == "lower":
+        past = -past
+    if ratio.log_error == 0:
+        return 0.0 if past > 0 else 1.0
+    return float(stats.t.sf(past / ratio.log_error, ratio.df))
+
+
+def _line(ratio: Ratio, limit: float, p: float | None, alpha: float) -> GateLine:
+    verdict: Verdict = "inconclusive"
+    higher = metric_named(ratio.metric).better == "higher"
+    allowed = f"{'at least' if higher else 'at most'} {limit:.3g} is allowed"
+    if p is None or ratio.low is None or ratio.high is None:
+        text = f"{ratio.reason or 'no interval'}; {allowed}"
+    else:
+        within = ratio.low >= limit if higher else ratio.high <= limit
+        if p <= alpha / 2:
+            verdict = "regressed"
+        elif within:
+            verdict = "passed"
+        text = f"{ratio.ratio:.3f} [{ratio.low:.3f}, {ratio.high:.3f}], {allowed}"
+    return GateLine(
+        metric=ratio.metric,
+        cell_id=ratio.cell_id,
+        baseline=ratio.baseline,
+        limit=limit,
+        verdict=verdict,
+        p_holm=p,
+        text=text,
+    )

@@ -1,0 +1,90 @@
+"""A comparison as Markdown, for a pull request."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from benchkit import units
+from benchkit.analysis.comparison import Comparison
+from benchkit.analysis.ratio import Ratio
+from benchkit.analysis.words import interval, outcome, p_value, side_titles, title
+from benchkit.models.metrics import metric_named
+
+_SPECIAL = re.compile(r"([\\`*_\[\]|~]|^[-+#>]|(?<=^[0-9])[.)])")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
+
+
+def markdown(comparison: Comparison) -> str:
+    """The comparison in GitHub's Markdown: a heading that says what came of it, what to know first, one table."""
+    lines = [f"### {text(title(comparison))}", ""]
+    lines += [f"{_runs(comparison)}.", ""]
+    for notice in comparison.notices:
+        lines += [f"> {text(notice)}", ""]
+    if comparison.ratios:
+        lines += [*_table(comparison), ""]
+        lines.append(
+            f"Intervals are of {comparison.ratios[0].confidence:.0%}; differences are shown at {comparison.alpha:.0%} "
+            "over all comparisons (Holm)."
+        )
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def text(plain: str) -> str:
+    """Text that Markdown, and the HTML within it, leaves as it is: no markup, no link, no mention of anybody."""
+    one_line = _CONTROL.sub(" ", plain)
+    escaped = _SPECIAL.sub(r"\\\1", one_line).replace("&", "&amp;").replace("<", "&lt;")
+    return escaped.replace("@", "@<!-- -->").replace("://", ":<!-- -->//")
+
+
+def code(plain: str) -> str:
+    """A name in a table, as code."""
+    one_line = _CONTROL.sub(" ", plain).replace("|", "\\|")
+    ticks = "`" * (1 + max((len(run) for run in re.findall(r"`+", one_line)), default=0))
+    pad = " " if one_line.startswith("`") or one_line.endswith("`") else ""
+    return f"{ticks}{pad}{one_line}{pad}{ticks}"
+
+
+def _runs(comparison: Comparison) -> str:
+    names = " → ".join(code(side.run_id) for side in comparison.runs)
+    last = comparison.runs[-1]
+    return f"{text(last.scenario)} at {last.scale} scale, {names}"
+
+
+def _table(comparison: Comparison) -> Iterator[str]:
+    one, other = side_titles(comparison)
+    heads = ["cell", "metric", one, other, "ratio", "interval", "p", "difference"]
+    right = [False, False, True, True, True, True, True, False]
+    verdicts: Sequence[str] = ()
+    if comparison.gate is not None:
+        heads.append("gate")
+        right.append(False)
+        by_ratio = {(line.metric, line.cell_id, line.baseline): line.verdict for line in comparison.gate.lines}
+        verdicts = [by_ratio.get((r.metric, r.cell_id, r.baseline), "") for r in comparison.ratios]
+    yield _row(heads)
+    yield _row(["---:" if number else "---" for number in right])
+    for i, ratio in enumerate(comparison.ratios):
+        cells = [
+            *_cells(ratio),
+            *(["**regressed**" if verdicts[i] == "regressed" else verdicts[i]] if verdicts else []),
+        ]
+        yield _row(cells)
+
+
+def _cells(ratio: Ratio) -> list[str]:
+    metric = metric_named(ratio.metric)
+    shown = units.ratio if ratio.relative_to else metric.shown
+    return [
+        code(ratio.cell_id),
+        text(metric.title),
+        shown(ratio.baseline_value),
+        shown(ratio.value),
+        "" if ratio.ratio is None else f"{ratio.ratio:.3f}",
+        interval(ratio),
+        p_value(ratio),
+        text(outcome(ratio)),
+    ]
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"

@@ -1,0 +1,195 @@
+"""What a design can resolve: the difference it would show, known before it runs, and what too few blocks cannot."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import pandas as pd
+from scipy import optimize, stats
+
+from benchkit.analysis.family import ALPHA, Test, deciding_test, shown_from
+from benchkit.analysis.inference import MIN_BLOCKS, smallest_p, t_quantile
+from benchkit.analysis.samples import Exclusion, Reals, take_samples
+from benchkit.models.base import Frozen
+
+POWER = 0.8
+"""How often a difference of the stated size is to be shown (Cohen, Statistical Power Analysis, 1988, ch. 2)."""
+
+_MARGIN = 0.02
+"""Planned for beyond `POWER`: the power of the sign-flip test is simulated, and t's stands for it from 14 blocks."""
+
+_ENUMERATED = 13
+"""Up to here the sign-flip test's power is simulated over all its patterns; beyond, t has the same to 1 %."""
+
+_MEANS_SIMULATED = 1 << 23
+"""So many means of subsets are simulated: 2,000 runs of 12 blocks, never more than 4,000 of fewer."""
+
+_AT_ONCE = 200
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The standard deviation of a log-ratio from block to block, and on how many degrees of freedom it is known.
+
+    `df` None: known exactly.
+    """
+
+    sd: float
+    df: int | None = None
+
+    @property
+    def safe_sd(self) -> float:
+        """The upper 80 % confidence limit of `sd`.
+
+        A pilot's own figure is as often too low as too high, and a plan made of it too weak; with this limit the plan
+        has the power it states (Browne, On the use of a pilot sample for sample size determination, 1995).
+        """
+        if self.df is None:
+            return self.sd
+        return self.sd * math.sqrt(self.df / float(stats.chi2.ppf(1 - POWER, self.df)))
+
+
+class Resolution(Frozen):
+    """What so many blocks can show of so many comparisons; ratios are above one, a fall is shown from their inverse.
+
+    `detectable`: the ratio that is shown with the power of `POWER`; `half_width`: how far, as a ratio, an interval is
+    expected to reach to either side; both need the noise to be known.
+    """
+
+    blocks: int
+    family: int
+    alpha: float
+    test: Test | None
+    smallest_p: float
+    shown_from: int | None
+    noise_sd: float | None = None
+    noise_df: int | None = None
+    detectable: float | None = None
+    half_width: float | None = None
+
+    @property
+    def text(self) -> str:
+        """What it shows and what it cannot, in a sentence or two for people."""
+        return " ".join(part for part in (self.limits, self.detects) if part)
+
+    @property
+    def detects(self) -> str:
+        """The difference that is shown, or where none is, how far intervals reach; empty where noise is not known."""
+        if self.detectable is not None:
+            among = f" and {self.family} comparisons" if self.family > 1 else ""
+            return (
+                f"With {self.blocks} blocks{among} a difference of {self.detectable - 1:.1%} is shown in {POWER:.0%} of "
+                "runs."
+            )
+        return "" if self.half_width is None else f"Intervals reach {self.half_width - 1:.1%} to either side, about."
+
+    @property
+    def limits(self) -> str:
+        """What so few blocks cannot show; empty where the sign-flip test can decide."""
+        if self.test == "sign-flip":
+            return ""
+        enough = f"{self.shown_from} blocks can" if self.shown_from else "no number of blocks can"
+        if self.test is None:
+            return (
+                f"{self.blocks} blocks cannot show a difference: the sign-flip test's smallest p is "
+                f"{self.smallest_p:.2g}; {enough}."
+            )
+        return (
+            f"{self.blocks} blocks are too few for the sign-flip test among {self.family} comparisons (smallest p "
+            f"{self.smallest_p:.2g}; {enough}): t decides, which takes the noise of log-ratios as near normal."
+        )
+
+
+def resolution(blocks: int, family: int = 1, noise: Noise | None = None, alpha: float = ALPHA) -> Resolution:
+    """What a design of so many blocks can resolve; `family` is how many comparisons are made with it."""
+    half_width = None
+    if noise is not None and blocks >= MIN_BLOCKS:
+        half_width = math.exp(t_quantile(1 - alpha, blocks - 1) * noise.safe_sd / math.sqrt(blocks))
+    return Resolution(
+        blocks=blocks,
+        family=family,
+        alpha=alpha,
+        test=deciding_test(blocks, family, alpha),
+        smallest_p=smallest_p(blocks),
+        shown_from=shown_from(family, alpha),
+        noise_sd=noise.sd if noise else None,
+        noise_df=noise.df if noise else None,
+        detectable=mde(noise, blocks, family, alpha) if noise else None,
+        half_width=half_width,
+    )
+
+
+def mde(noise: Noise, blocks: int, family: int = 1, alpha: float = ALPHA, power: float = POWER) -> float | None:
+    """The minimum detectable effect: the ratio (above one) that the design shows with this power.
+
+    For one comparison while all others are of equal cells, the hardest case of Holm. None: no difference of any size
+    can be shown with so few blocks.
+    """
+    test = deciding_test(blocks, family, alpha)
+    if test is None:
+        return None
+    return math.exp(_effect(blocks, alpha / max(family, 1), power + _MARGIN, test) * noise.safe_sd)
+
+
+def blocks_for(ratio: float, noise: Noise, family: int = 1, alpha: float = ALPHA, most: int = 200) -> int | None:
+    """The fewest blocks that show a difference of this ratio with the power of `POWER`; None: more than `most`."""
+    wanted = abs(math.log(ratio))
+    for blocks in range(2, most + 1):
+        if deciding_test(blocks, family, alpha) is None:
+            continue
+        # t is the stronger test of the two, and quick to compute: what it cannot show needs no simulation.
+        least = _effect(blocks, alpha / max(family, 1), POWER + _MARGIN, "t") * noise.safe_sd
+        if least <= wanted and math.log(mde(noise, blocks, family, alpha) or math.inf) <= wanted:
+            return blocks
+    return None
+
+
+def noise_of(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusion] = ()) -> Noise | None:
+    """The noise of the ratios of a run, over all its cells; None where it has none to see.
+
+    What is left of the logarithms when cells and blocks are taken out (two-way layout without interaction: Montgomery,
+    Design and Analysis of Experiments, ch. 4) is the noise of a trial; a ratio has that of two.
+    """
+    logs = take_samples(trials, metric, exclusions).logs
+    whole = logs[:, ~np.isnan(logs).any(axis=0)]
+    cells, blocks = whole.shape
+    df = (cells - 1) * (blocks - 1)
+    if df < 1:
+        return None
+    residual = whole - whole.mean(axis=0) - whole.mean(axis=1, keepdims=True) + whole.mean()
+    return Noise(math.sqrt(2 * float((residual**2).sum()) / df), df)
+
+
+@lru_cache(maxsize=1024)
+def _effect(blocks: int, alpha: float, power: float, test: Test) -> float:
+    """The shift of the mean, in standard deviations of a log-ratio, that the test shows with this power."""
+    if test == "sign-flip" and blocks <= _ENUMERATED:
+        return _sign_flip_effect(blocks, alpha, power)
+    critical = float(stats.t.ppf(1 - alpha / 2, blocks - 1))
+
+    def lacking(effect: float) -> float:
+        return float(stats.nct.sf(critical, blocks - 1, effect * math.sqrt(blocks))) - power
+
+    return float(optimize.brentq(lacking, 0, 10 * (critical + 1)))
+
+
+def _sign_flip_effect(blocks: int, alpha: float, power: float) -> float:
+    """The same for normal noise and the sign-flip test, simulated.
+
+    The test shows a rise when the k-th smallest of the means of all subsets of blocks is above zero, where k patterns
+    on one side are within its level (Hartigan, Using subsample values as typical values, 1969). Those means move with
+    the effect, so that a quantile of them is the answer.
+    """
+    k = int(alpha / 2 * 2**blocks * (1 + 1e-12))
+    subsets = ((np.arange(1, 2**blocks)[:, None] >> np.arange(blocks)) & 1).astype(np.float64)
+    weights = (subsets / subsets.sum(axis=1, keepdims=True)).T
+    generator = np.random.default_rng(blocks)
+    bounds: list[Reals] = []
+    for _ in range(min(4_000, _MEANS_SIMULATED >> blocks) // _AT_ONCE):
+        means = generator.standard_normal((_AT_ONCE, blocks)) @ weights
+        bounds.append(np.partition(means, k - 1, axis=1)[:, k - 1])
+    return float(-np.quantile(np.concatenate(bounds), 1 - power))

@@ -1,0 +1,157 @@
+"""How a metric changes with a factor of numbers (connections): a line within blocks, with a band around it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from benchkit.analysis.family import ALPHA
+from benchkit.analysis.inference import MIN_BLOCKS, t_p_values, t_quantile, t_statistics
+from benchkit.analysis.samples import Exclusion, Reals, Samples, take_samples
+from benchkit.errors import InputError
+from benchkit.models.base import Frozen
+from benchkit.models.run import CellRecord
+from benchkit.scenario.cells import level_text
+from benchkit.scenario.designs import controlled
+
+_CURVED_FROM = 3
+"""Two levels always lie on a line."""
+
+
+class TrendPoint(Frozen):
+    """The metric at one level: what was measured, and the line there with its band; geometric means over blocks.
+
+    `low` and `high` hold for this level alone, `band_low` and `band_high` for the whole line at once.
+    """
+
+    level: float
+    value: float
+    low: float
+    high: float
+    line: float
+    band_low: float
+    band_high: float
+
+
+class Trend(Frozen):
+    """The trend of a metric over a factor, the other factors at `levels`.
+
+    `per_doubling` is the ratio by which the metric changes when the level doubles. `p_curved` is that of there being no
+    bend: where it is small the points tell more than the line. With too few blocks there are no points, and a `reason`.
+    """
+
+    metric: str
+    factor: str
+    levels: Mapping[str, str]
+    blocks: int
+    per_doubling: float | None = None
+    low: float | None = None
+    high: float | None = None
+    confidence: float = 1 - ALPHA
+    p: float | None = None
+    p_curved: float | None = None
+    points: tuple[TrendPoint, ...] = ()
+    reason: str | None = None
+
+
+def trends(
+    trials: pd.DataFrame,
+    cells: Sequence[CellRecord],
+    metric: str,
+    factor: str,
+    *,
+    exclusions: Iterable[Exclusion] = (),
+    level: float = ALPHA,
+) -> tuple[Trend, ...]:
+    """A trend for every combination of the other factors.
+
+    Levels and metric are taken as logarithms, so that a straight line is a power law. Each block gives a line of its own
+    and is the sample, as for ratios: what a block has more or less of at all levels alike leaves the slope as it is.
+    Raises InputError for a factor whose levels are not two positive numbers at least.
+    """
+    samples = take_samples(trials, metric, exclusions)
+    groups: dict[tuple[tuple[str, str], ...], list[tuple[float, str]]] = {}
+    for cell in cells:
+        if cell.unsupported is not None or controlled(cell.cell_id) is not None:
+            continue
+        others = tuple((name, level_text(value)) for name, value in cell.levels.items() if name != factor)
+        groups.setdefault(others, []).append((_number(cell, factor), cell.cell_id))
+    wide = {others: sorted(found) for others, found in groups.items() if len(found) > 1}
+    if not wide:
+        raise InputError(f"no trend over {factor!r}", why="no two cells differ in it alone")
+    return tuple(_trend(samples, factor, dict(others), found, level) for others, found in wide.items())
+
+
+def _number(cell: CellRecord, factor: str) -> float:
+    found = cell.levels.get(factor)
+    if isinstance(found, bool) or not isinstance(found, int | float) or found <= 0:
+        shown = "nothing" if found is None else level_text(found)
+        raise InputError(
+            f"no trend over {factor!r}", where=cell.cell_id, why=f"its level is {shown}, no positive number"
+        )
+    return float(found)
+
+
+def _trend(
+    samples: Samples, factor: str, others: Mapping[str, str], cells: Sequence[tuple[float, str]], level: float
+) -> Trend:
+    logs = np.array([samples.of(cell_id) for _, cell_id in cells]).T
+    whole: Reals = logs[~np.isnan(logs).any(axis=1)]
+    blocks = len(whole)
+    trend = Trend(metric=samples.metric, factor=factor, levels=others, blocks=blocks)
+    if blocks < MIN_BLOCKS:
+        return trend.model_copy(update={"reason": f"{blocks} blocks have every level; a line needs {MIN_BLOCKS}"})
+    x = np.log2([number for number, _ in cells])
+    design = np.column_stack([np.ones_like(x), x - x.mean()])
+    lines: Reals = whole @ np.linalg.pinv(design).T  # (blocks, 2): least squares, block by block
+    mean, error = t_statistics(lines.T)
+    p = t_p_values(mean, error, blocks - 1)
+    reach = t_quantile(1 - level, blocks - 1) * float(error[1])
+    slope = float(mean[1])
+    return trend.model_copy(
+        update={
+            "per_doubling": math.exp(slope),
+            "low": math.exp(slope - reach),
+            "high": math.exp(slope + reach),
+            "p": float(p[1]),
+            "p_curved": _curved(x, whole),
+            "points": _points(cells, whole, design, lines, level),
+        }
+    )
+
+
+def _points(
+    cells: Sequence[tuple[float, str]], logs: Reals, design: Reals, lines: Reals, level: float
+) -> tuple[TrendPoint, ...]:
+    """Every level with its own interval, and the line with a band that holds for all of it at once.
+
+    The band is Hotelling's T² over the blocks' two coefficients (Johnson and Wichern, Applied Multivariate Statistical
+    Analysis, 5.4), as Working and Hotelling (1929) have it for a regression line.
+    """
+    blocks = len(logs)
+    mean, error = t_statistics(logs.T)
+    own = t_quantile(1 - level, blocks - 1) * error
+    middle = design @ lines.mean(axis=0)
+    covariance = np.cov(lines, rowvar=False) / blocks
+    scale = 2 * (blocks - 1) / (blocks - 2) * float(stats.f.ppf(1 - level, 2, blocks - 2))
+    band = np.sqrt(scale * np.maximum(np.einsum("ij,jk,ik->i", design, covariance, design), 0))
+    columns = (mean, mean - own, mean + own, middle, middle - band, middle + band)
+    return tuple(
+        TrendPoint(level=number, value=value, low=low, high=high, line=line, band_low=band_low, band_high=band_high)
+        for (number, _), (value, low, high, line, band_low, band_high) in zip(
+            cells, np.exp(np.column_stack(columns)).tolist(), strict=True
+        )
+    )
+
+
+def _curved(x: Reals, logs: Reals) -> float | None:
+    """The p-value of the quadratic contrast, block by block (Montgomery, Design and Analysis of Experiments, ch. 3)."""
+    if len(x) < _CURVED_FROM:
+        return None
+    quadratic = np.linalg.pinv(np.vander(x - x.mean(), 3))[0]
+    mean, error = t_statistics((logs @ quadratic)[None, :])
+    return float(t_p_values(mean, error, len(logs) - 1)[0])

@@ -1,0 +1,58 @@
+"""A comparison in words and figures: what text, Markdown and JUnit have in common."""
+
+from __future__ import annotations
+
+from benchkit import units
+from benchkit.analysis.comparison import Comparison
+from benchkit.analysis.ratio import Ratio
+
+
+def title(comparison: Comparison) -> str:
+    """What came of it, in one line: the gate's verdict, or how many differences are shown."""
+    if comparison.gate is not None:
+        return f"benchkit: {comparison.gate.verdict}"
+    compared = [ratio for ratio in comparison.ratios if not ratio.control]
+    shown = sum(ratio.outcome in {"higher", "lower"} for ratio in compared)
+    return f"benchkit: {shown} of {units.counted(len(compared), 'comparison')} show a difference"
+
+
+def side_titles(comparison: Comparison) -> tuple[str, str]:
+    """What the two figures of a ratio are called: what it is taken over, and what is taken."""
+    return ("before", "after") if comparison.mode == "runs" else ("baseline", "its own")
+
+
+def interval(ratio: Ratio) -> str:
+    """The interval as people read it."""
+    return units.ABSENT if ratio.low is None or ratio.high is None else f"{ratio.low:.3f} to {ratio.high:.3f}"
+
+
+def p_value(ratio: Ratio) -> str:
+    """The adjusted p that decides."""
+    if ratio.p_holm is None:
+        return units.ABSENT
+    return "< 0.001" if ratio.p_holm < 0.001 else f"{ratio.p_holm:.3f}"  # noqa: PLR2004 - what is not printed as 0.000
+
+
+def outcome(ratio: Ratio, *, brief: bool = False) -> str:
+    """What the ratio shows, and where it shows nothing, why, unless it is to be brief."""
+    if ratio.outcome == "undecided":
+        return "undecided" if brief or not ratio.reason else f"undecided: {ratio.reason}"
+    shown = f"{ratio.outcome} ({ratio.worth})" if ratio.worth else ratio.outcome
+    kind = "control" if ratio.control else ""
+    out = units.counted(len(ratio.left_out), "trial") + " left out" if ratio.left_out else ""
+    return "; ".join(part for part in (shown, kind, out) if part)
+
+
+def over(ratio: Ratio, comparison: Comparison) -> str:
+    """What the ratio is taken over: its baseline, or between runs the run before."""
+    if comparison.mode == "cells":
+        return ratio.baseline
+    before = comparison.runs[0].run_id
+    return f"{before}, relative to {ratio.relative_to}" if ratio.relative_to else before
+
+
+def heading(comparison: Comparison) -> str:
+    """Which runs of what are compared, in one line."""
+    first, last = comparison.runs[0], comparison.runs[-1]
+    runs = last.run_id if comparison.mode == "cells" else f"{last.run_id} over {first.run_id}"
+    return f"{last.scenario} at {last.scale} scale, {runs}"

@@ -1,0 +1,192 @@
+package kit
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// faultKinds is what -inject-fault takes.
+const faultKinds = "fail:SHARE, hang:SHARE, delay:TIME, lock:TIME, slow-start:TIME, open-after:TIME, body:other, header:NAME=VALUE"
+
+// slowStartCost is what a request costs in CPU time at the very start of slow-start; it falls to nothing in a straight
+// line. It is several times what a request costs otherwise, so that the first seconds stand out on any machine.
+const slowStartCost = 200 * time.Microsecond
+
+// Strike is what a fault does to one request.
+type Strike int
+
+const (
+	// Serve answers as usual.
+	Serve Strike = iota
+	// Fail answers with status 500, other things equal.
+	Fail
+	// Hang never answers.
+	Hang
+)
+
+// Field is a field of the response header.
+type Field struct{ Name, Value string }
+
+// Faults are defects made on purpose, to prove that the checks notice them.
+type Faults struct {
+	// FailShare is the share of requests answered with status 500, spread evenly.
+	FailShare float64
+	// HangShare is the share of requests never answered, spread evenly.
+	HangShare float64
+	// Delay is how long each request waits, without using the CPU.
+	Delay time.Duration
+	// Lock is how long each request holds a lock that all requests need, without using the CPU.
+	Lock time.Duration
+	// SlowStart is how long after the socket is open requests cost more CPU time than later.
+	SlowStart time.Duration
+	// OpenAfter is how long the process waits before it opens its socket.
+	OpenAfter time.Duration
+	// OtherBody sends other bytes of the same number.
+	OtherBody bool
+	// Headers are sent on top of the usual ones.
+	Headers []Field
+
+	given []string
+	state *faultState
+}
+
+// faultState is what faults remember from request to request.
+type faultState struct {
+	requests atomic.Uint64
+	opened   atomic.Int64 // Unix time in ns
+	mutex    sync.Mutex
+}
+
+// Any reports whether a fault acts on requests, so that a server without faults pays one comparison.
+func (f *Faults) Any() bool { return f.state != nil }
+
+// add reads one -inject-fault.
+func (f *Faults) add(fault string) error {
+	kind, value, _ := strings.Cut(fault, ":")
+	if kind != "header" {
+		for _, given := range f.given {
+			if strings.HasPrefix(given, kind+":") {
+				return fmt.Errorf("%s is given twice", kind)
+			}
+		}
+	}
+	var err error
+	switch kind {
+	case "fail":
+		f.FailShare, err = parseShare(value)
+	case "hang":
+		f.HangShare, err = parseShare(value)
+	case "delay":
+		f.Delay, err = parseTime(value)
+	case "lock":
+		f.Lock, err = parseTime(value)
+	case "slow-start":
+		f.SlowStart, err = parseTime(value)
+	case "open-after":
+		f.OpenAfter, err = parseTime(value)
+	case "body":
+		f.OtherBody = true
+		if value != "other" {
+			err = errors.New("expected body:other")
+		}
+	case "header":
+		err = f.addHeader(value)
+	default:
+		err = fmt.Errorf("expected one of %s", faultKinds)
+	}
+	if err != nil {
+		return err
+	}
+	f.given = append(f.given, fault)
+	f.state = &faultState{}
+	return nil
+}
+
+func (f *Faults) addHeader(value string) error {
+	name, content, found := strings.Cut(value, "=")
+	if !found || name == "" || strings.Trim(name, tokenCharacters) != "" || strings.ContainsFunc(content, notPrintable) {
+		return errors.New("expected header:NAME=VALUE, a field name and printable text")
+	}
+	f.Headers = append(f.Headers, Field{name, content})
+	return nil
+}
+
+// tokenCharacters are those of a field name (RFC 9110, 5.6.2).
+const tokenCharacters = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+func notPrintable(r rune) bool { return r < ' ' || r > '~' }
+
+func parseShare(value string) (float64, error) {
+	share, err := strconv.ParseFloat(value, 64)
+	if err != nil || !(share > 0 && share <= 1) {
+		return 0, errors.New("expected a share above 0, up to 1")
+	}
+	return share, nil
+}
+
+func parseTime(value string) (time.Duration, error) {
+	duration, err := time.ParseDuration(value)
+	if err != nil || duration <= 0 {
+		return 0, errors.New("expected a time above 0, like 5ms")
+	}
+	return duration, nil
+}
+
+// Strike makes this request wait or work as the faults say, and says what else happens to it.
+func (f *Faults) Strike() Strike {
+	n := f.state.requests.Add(1)
+	if f.Delay > 0 {
+		time.Sleep(f.Delay)
+	}
+	if f.Lock > 0 {
+		f.state.mutex.Lock()
+		time.Sleep(f.Lock)
+		f.state.mutex.Unlock()
+	}
+	if f.SlowStart > 0 {
+		f.warmUp()
+	}
+	switch {
+	case due(n, f.HangShare):
+		return Hang
+	case due(n, f.FailShare):
+		return Fail
+	}
+	return Serve
+}
+
+// due spreads a share of events evenly: of any n in a row, share × n are due, give or take one.
+func due(n uint64, share float64) bool {
+	return math.Floor(float64(n)*share) > math.Floor(float64(n-1)*share)
+}
+
+// warmUp uses the CPU like code that is not compiled yet and caches that are still empty.
+func (f *Faults) warmUp() {
+	began := time.Now()
+	cost := f.coldCost(began.Sub(time.Unix(0, f.state.opened.Load())))
+	for time.Since(began) < cost {
+		addBelow(100)
+	}
+}
+
+// coldCost is what slow-start adds to a request when the socket has been open for that long.
+func (f *Faults) coldCost(open time.Duration) time.Duration {
+	return max(0, time.Duration(float64(slowStartCost)*(1-float64(open)/float64(f.SlowStart))))
+}
+
+func (f *Faults) waitToOpen() {
+	time.Sleep(f.OpenAfter)
+}
+
+// begin marks the instant at which the socket was open.
+func (f *Faults) begin(now time.Time) {
+	if f.state != nil {
+		f.state.opened.Store(now.UnixNano())
+	}
+}

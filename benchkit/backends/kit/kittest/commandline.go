@@ -1,0 +1,241 @@
+package kittest
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"benchkit/backends/kit"
+)
+
+// loopback lets the kernel choose the port.
+const loopback = "127.0.0.1:0"
+
+// CommandLine tests what every backend shares whatever protocol it speaks: flags, sockets, signals, the admin listener.
+func CommandLine(t *testing.T) {
+	t.Run("wrong flags", wrongFlags)
+	t.Run("address taken", addressTaken)
+	t.Run("unix socket", unixSocket)
+	t.Run("ends on a signal", endsOnSignal)
+	t.Run("admin listener", adminListener)
+	t.Run("says nothing more than where it listens", saysLittle)
+	t.Run("opens late on request", opensLate)
+}
+
+func wrongFlags(t *testing.T) {
+	for _, test := range []struct {
+		flag string // what the message must name
+		args []string
+	}{
+		{"-listen", nil},
+		{"-listen", []string{"-listen", "8080"}},
+		{"-listen", []string{"-listen", "127.0.0.1:http"}},
+		{"-listen", []string{"-listen", "127.0.0.1:65536"}},
+		{"-listen", []string{"-listen", "127.0.0.1:"}},
+		{"-listen", []string{"-listen", "unix:relative"}},
+		{"-listen", []string{"-listen", "unix:/" + strings.Repeat("x", 200)}},
+		{"-admin", []string{"-listen", loopback, "-admin", "nowhere"}},
+		{"-body-size", []string{"-listen", loopback, "-body-size", "-1"}},
+		{"-body-size", []string{"-listen", loopback, "-body-size", "12k"}},
+		{"-body-size", []string{"-listen", loopback, "-body-size", "1073741825"}},
+		{"-work", []string{"-listen", loopback, "-work", "some"}},
+		{"-work", []string{"-listen", loopback, "-work", "loop"}},
+		{"-work", []string{"-listen", loopback, "-work", "loop:-1"}},
+		{"-work", []string{"-listen", loopback, "-work", "loop:100000001"}},
+		{"-inject-fault", []string{"-listen", loopback, "-inject-fault", "luck"}},
+		{"-inject-fault", []string{"-listen", loopback, "-inject-fault", "fail:0"}},
+		{"-inject-fault", []string{"-listen", loopback, "-inject-fault", "fail:1.1"}},
+		{"-inject-fault", []string{"-listen", loopback, "-inject-fault", "fail:NaN"}},
+		{"-inject-fault", []string{"-listen", loopback, "-inject-fault", "delay:-5ms"}},
+		{"-inject-fault", []string{"-listen", loopback, "-inject-fault", "delay:5"}},
+		{"-inject-fault", []string{"-listen", loopback, "-inject-fault", "body:none"}},
+		{"-inject-fault", []string{"-listen", loopback, "-inject-fault", "header:X-Extra"}},
+		{"-inject-fault", []string{"-listen", loopback, "-inject-fault", "header:X Extra=1"}},
+		{"-inject-fault", []string{"-listen", loopback, "-inject-fault", "header:X-Extra=1\r\nY: 2"}},
+		{"-inject-fault", []string{"-listen", loopback, "-inject-fault", "delay:1ms", "-inject-fault", "delay:2ms"}},
+		{"-port", []string{"-listen", loopback, "-port", "80"}},
+		{"extra", []string{"-listen", loopback, "extra"}},
+	} {
+		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
+			code, said := Refused(t, test.args...)
+			if code != 2 || !strings.Contains(said, test.flag) || strings.Count(said, "\n") != 1 {
+				t.Errorf("exit code %d, stderr %q; want 2 and one line naming %s", code, said, test.flag)
+			}
+		})
+	}
+}
+
+func addressTaken(t *testing.T) {
+	taken := Start(t, "-listen", loopback)
+	for _, args := range [][]string{
+		{"-listen", taken.Address},
+		{"-listen", loopback, "-admin", taken.Address},
+	} {
+		code, said := Refused(t, args...)
+		want := fmt.Sprintf("cannot listen on %s: address already in use\n", taken.Address)
+		if code != 1 || !strings.HasSuffix(said, want) {
+			t.Errorf("%v: exit code %d, stderr %q; want 1 and %q", args, code, said, want)
+		}
+	}
+}
+
+func unixSocket(t *testing.T) {
+	folder := shortFolder(t)
+	path := filepath.Join(folder, "s")
+	address := "unix:" + path
+
+	first := Start(t, "-listen", address)
+	if first.Address != address {
+		t.Errorf("listening on %q, want %q", first.Address, address)
+	}
+	if code, said := Refused(t, "-listen", address); code != 1 || !strings.Contains(said, "address already in use") {
+		t.Errorf("a second server on a live socket: exit code %d, stderr %q", code, said)
+	}
+	Dial(t, address) // the live socket was left alone
+
+	first.End(t, syscall.SIGKILL)
+	if _, err := os.Lstat(path); err != nil {
+		t.Fatalf("a killed server leaves its socket behind: %v", err)
+	}
+	second := Start(t, "-listen", address)
+	Dial(t, address)
+	second.End(t, syscall.SIGTERM)
+	if _, err := os.Lstat(path); !os.IsNotExist(err) {
+		t.Errorf("a server that ended left its socket: %v", err)
+	}
+
+	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, said := Refused(t, "-listen", address)
+	kept, err := os.ReadFile(path)
+	if code != 1 || !strings.Contains(said, "is no socket") || err != nil || string(kept) != "precious" {
+		t.Errorf("a file in the way: exit code %d, stderr %q, file %q, %v", code, said, kept, err)
+	}
+
+	code, said = Refused(t, "-listen", "unix:"+filepath.Join(folder, "missing", "s"))
+	if code != 1 || !strings.Contains(said, "no such file or directory") {
+		t.Errorf("a socket in a folder that is missing: exit code %d, stderr %q", code, said)
+	}
+}
+
+// shortFolder is a folder whose name leaves room for a socket's: t.TempDir may be too long for one.
+func shortFolder(t *testing.T) string {
+	t.Helper()
+	folder, err := os.MkdirTemp("", "kit")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(folder) })
+	return folder
+}
+
+func endsOnSignal(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		server := Start(t, "-listen", loopback)
+		Dial(t, server.Address) // a connection that stays open must not be waited for
+		code, said, took := server.End(t, signal)
+		if code != 0 || took > time.Second || strings.Count(said, "\n") != 1 {
+			t.Errorf("%v: exit code %d after %v, stderr %q; want 0, at once, one line", signal, code, took, said)
+		}
+		if connection, err := net.Dial("tcp", server.Address); err == nil {
+			connection.Close()
+			t.Errorf("%v: the port is still open", signal)
+		}
+	}
+}
+
+// Vars is what a backend tells about itself at /debug/vars.
+type Vars struct {
+	Backend   string      `json:"backend"`
+	Requests  uint64      `json:"requests"`
+	StartedAt float64     `json:"started_at"`
+	Faults    []string    `json:"faults"`
+	Runtime   kit.Runtime `json:"runtime"`
+}
+
+// Vars asks the admin listener.
+func (s *Server) Vars(t *testing.T) Vars {
+	t.Helper()
+	var vars Vars
+	if err := json.Unmarshal(s.AdminGet(t, "/debug/vars"), &vars); err != nil {
+		t.Fatal(err)
+	}
+	return vars
+}
+
+// AdminGet is a page of the admin listener.
+func (s *Server) AdminGet(t *testing.T, path string) []byte {
+	t.Helper()
+	response, err := http.Get("http://" + s.Admin + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	page, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("%s: status %d, %v: %s", path, response.StatusCode, err, page)
+	}
+	return page
+}
+
+func adminListener(t *testing.T) {
+	server := Start(t, "-listen", loopback, "-admin", loopback, "-inject-fault", "header:X-Extra=1")
+	if server.Admin == "" || server.Admin == server.Address {
+		t.Fatalf("admin on %q, listening on %q", server.Admin, server.Address)
+	}
+	vars := server.Vars(t)
+	if vars.Backend == "" || vars.StartedAt < 1e9 || len(vars.Faults) != 1 {
+		t.Errorf("vars: %+v", vars)
+	}
+	if vars.Runtime.Goroutines == nil || *vars.Runtime.Goroutines < 2 || *vars.Runtime.Goroutines > 100 {
+		t.Errorf("goroutines: %+v", vars.Runtime)
+	}
+	for name, figure := range map[string]*uint64{
+		"heap_objects_bytes": vars.Runtime.HeapObjectsBytes,
+		"memory_bytes":       vars.Runtime.MemoryBytes,
+		"allocated_bytes":    vars.Runtime.AllocatedBytes,
+	} {
+		if figure == nil || *figure == 0 {
+			t.Errorf("%s is missing", name)
+		}
+	}
+	if page := server.AdminGet(t, "/debug/vars"); strings.Contains(string(page), "memstats") {
+		t.Error("memstats stops the world and has no place in a measurement")
+	}
+	profile := server.AdminGet(t, "/debug/pprof/profile?seconds=1")
+	if len(profile) < 2 || profile[0] != 0x1f || profile[1] != 0x8b {
+		t.Errorf("a CPU profile is gzipped; got %d bytes", len(profile))
+	}
+	if page := server.AdminGet(t, "/debug/pprof/"); !strings.Contains(string(page), "goroutine") {
+		t.Errorf("index of profiles: %s", page)
+	}
+}
+
+func saysLittle(t *testing.T) {
+	server := Start(t, "-listen", loopback)
+	client := Dial(t, server.Address)
+	for range 10 {
+		client.Send(t)
+	}
+	_, said, _ := server.End(t, syscall.SIGTERM)
+	if want := "listening on " + server.Address + "\n"; said != want {
+		t.Errorf("stderr %q, want %q", said, want)
+	}
+}
+
+func opensLate(t *testing.T) {
+	began := time.Now()
+	Start(t, "-listen", loopback, "-inject-fault", "open-after:300ms")
+	if took := time.Since(began); took < 300*time.Millisecond {
+		t.Errorf("open after %v", took)
+	}
+}

@@ -1,0 +1,127 @@
+package kittest
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Response is an answer as it stood on the wire.
+type Response struct {
+	// Header is everything from the status line to the blank line, both included.
+	Header string
+	// Status is the code in the status line.
+	Status int
+	// Fields is the header read.
+	Fields http.Header
+	// Body is what followed, Content-Length bytes.
+	Body []byte
+}
+
+// Client is a connection that requests are written to as bytes.
+type Client struct {
+	connection net.Conn
+	reader     *bufio.Reader
+}
+
+// Dial connects to an address as -listen takes it.
+func Dial(t *testing.T, address string) *Client {
+	t.Helper()
+	network := "tcp"
+	if path, isUnix := strings.CutPrefix(address, "unix:"); isUnix {
+		network, address = "unix", path
+	}
+	connection, err := net.DialTimeout(network, address, Deadline)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { connection.Close() })
+	return &Client{connection, bufio.NewReader(connection)}
+}
+
+// Get asks for / with these header lines on top of Host.
+func (c *Client) Get(t *testing.T, lines ...string) Response {
+	t.Helper()
+	c.Send(t, lines...)
+	return c.Receive(t)
+}
+
+// Send writes a request.
+func (c *Client) Send(t *testing.T, lines ...string) {
+	t.Helper()
+	if err := c.send(lines...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Receive reads one answer.
+func (c *Client) Receive(t *testing.T) Response {
+	t.Helper()
+	response, err := c.receive(Deadline)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response
+}
+
+// Silent reports whether nothing comes for that long.
+func (c *Client) Silent(t *testing.T, wait time.Duration) bool {
+	t.Helper()
+	_, err := c.receive(wait)
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
+}
+
+// Closed reports whether the server closes the connection and sends nothing more.
+func (c *Client) Closed(t *testing.T) bool {
+	t.Helper()
+	_, err := c.receive(Deadline)
+	return errors.Is(err, io.EOF)
+}
+
+// exchange is Get for goroutines other than the test's own, which may not end the test.
+func (c *Client) exchange() (Response, error) {
+	if err := c.send(); err != nil {
+		return Response{}, err
+	}
+	return c.receive(Deadline)
+}
+
+func (c *Client) send(lines ...string) error {
+	request := strings.Join(append([]string{"GET / HTTP/1.1", "Host: sut"}, lines...), "\r\n") + "\r\n\r\n"
+	_, err := c.connection.Write([]byte(request))
+	return err
+}
+
+func (c *Client) receive(wait time.Duration) (Response, error) {
+	if err := c.connection.SetReadDeadline(time.Now().Add(wait)); err != nil {
+		return Response{}, err
+	}
+	var response Response
+	for !strings.HasSuffix(response.Header, "\r\n\r\n") {
+		line, err := c.reader.ReadString('\n')
+		if err != nil {
+			return response, err
+		}
+		response.Header += line
+	}
+	parsed, err := http.ReadResponse(bufio.NewReader(strings.NewReader(response.Header)), nil)
+	if err != nil {
+		return response, err
+	}
+	response.Status, response.Fields = parsed.StatusCode, parsed.Header
+	length, err := strconv.Atoi(parsed.Header.Get("Content-Length"))
+	if err != nil {
+		return response, fmt.Errorf("no Content-Length in %q", response.Header)
+	}
+	response.Body = make([]byte, length)
+	_, err = io.ReadFull(c.reader, response.Body)
+	return response, err
+}

@@ -1,0 +1,50 @@
+package kit
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// MaxLoop is the largest N of -work loop:N: the sum of the numbers below it is an integer that a float64 holds exactly
+// (2⁵³), so that Node can do the same work.
+const MaxLoop = 100_000_000
+
+// Work is what a request costs beside its answer; the zero value is none.
+type Work struct {
+	loop uint64
+	sum  uint64
+}
+
+func parseWork(value string) (Work, error) {
+	if value == "none" {
+		return Work{}, nil
+	}
+	count, isLoop := strings.CutPrefix(value, "loop:")
+	n, err := strconv.ParseUint(count, 10, 64)
+	if !isLoop || err != nil || n > MaxLoop {
+		return Work{}, fmt.Errorf("expected none, or loop:N with N from 0 to %d", MaxLoop)
+	}
+	work := Work{loop: n}
+	if n > 0 {
+		work.sum = n * (n - 1) / 2
+	}
+	return work, nil
+}
+
+// Do does the work and reports whether its result is right, which it always is: a result that is used cannot be
+// optimised away with the loop that made it.
+func (w Work) Do() bool {
+	return w.loop == 0 || addBelow(w.loop) == w.sum
+}
+
+// addBelow adds the numbers 0 … n-1, one at a time.
+//
+//go:noinline
+func addBelow(n uint64) uint64 {
+	var sum uint64
+	for i := uint64(0); i < n; i++ {
+		sum += i
+	}
+	return sum
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"bytes"
+	"io"
+)
+
+// ab -g writes, at the end of its run, a heading and one row for each request, sorted by how long they took:
+//
+//	starttime	seconds	ctime	dtime	ttime	wait
+//	Fri Nov 20 19:28:21 2026	1795202901	0	1	1	1
+//
+// Times are whole milliseconds (ttime, of the whole request: rounded), the start is in whole seconds since the epoch.
+// With -g /dev/stdout the table stands within the summary, behind a line that is not ended: the two are written through
+// buffers of their own. The summary comes out of here as it was.
+
+var abHeading = []byte("starttime\tseconds\tctime\tdtime\tttime\twait")
+
+const (
+	abColumns = 6
+	abSeconds = 1
+	abTtime   = 4
+	abTick    = 1_000_000 // ns
+)
+
+type ab struct {
+	to    *tally
+	begun bool
+}
+
+func readAB(in io.Reader, to *tally) (ending, error) {
+	return eachLine(in, (&ab{to: to}).take)
+}
+
+func (a *ab) take(line []byte, ended bool) {
+	if before, isHeading := bytes.CutSuffix(line, abHeading); isHeading && ended && !a.begun {
+		a.begun = true
+		a.to.rest.add(before, false)
+		return
+	}
+	switch {
+	case !a.begun || bytes.IndexByte(line, '\t') < 0:
+		a.to.rest.add(line, ended)
+	case !ended || !a.takeRow(line): // a cut row may lack digits
+		a.to.addUnread(line)
+	}
+}
+
+func (a *ab) takeRow(line []byte) bool {
+	var figures [abColumns]int64
+	for column := range abColumns {
+		field, rest, more := bytes.Cut(line, []byte{'\t'})
+		if more == (column == abColumns-1) {
+			return false
+		}
+		if column > 0 {
+			figure, okay := whole(bytes.TrimPrefix(field, []byte{'-'}))
+			if !okay || (field[0] == '-' && (column == abSeconds || column == abTtime)) {
+				return false
+			}
+			figures[column] = figure
+		}
+		line = rest
+	}
+	second, took := figures[abSeconds], figures[abTtime]
+	if second > maxUnixSecond || took > longest || !a.to.add(took*abTick, 1) {
+		return false
+	}
+	a.to.span.add(second*1e9, second*1e9+took*abTick)
+	a.to.seconds.add(second)
+	return true
+}
+
+// maxUnixSecond is in the year 2262, where nanoseconds since the epoch end.
+const maxUnixSecond = 1<<63/1_000_000_000 - 3600

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"encoding/json"
+	"math/big"
+	"strconv"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// version is that of the document; what reads it refuses another.
+const version = 1
+
+// A file that is read by programs in other languages: benchkit/load/reduction.py has its model. Times are nanoseconds,
+// sizes bytes; null is what the tool does not print, or what no row said.
+type report struct {
+	Reduction    int              `json:"reduction"`
+	Tool         string           `json:"tool"`
+	Ended        ending           `json:"ended"`
+	Rows         int64            `json:"rows"`
+	Unread       unreadRows       `json:"unread"`
+	ResolutionNS int64            `json:"resolution_ns"`
+	Latency      *latency         `json:"latency"`
+	Status       map[string]int64 `json:"status"`
+	Errors       map[string]int64 `json:"errors"`
+	OtherErrors  int64            `json:"other_errors"`
+	BytesIn      *big.Int         `json:"bytes_in"`
+	BytesOut     *big.Int         `json:"bytes_out"`
+	Span         *spanned         `json:"span"`
+	Seconds      *bySecond        `json:"seconds"`
+	Rest         restSize         `json:"rest"`
+}
+
+type unreadRows struct {
+	Count int64   `json:"count"`
+	First *string `json:"first"`
+}
+
+// latency has the histogram in HdrHistogram's compressed V2 encoding, base64, in units of a microsecond; its lowest,
+// highest and sum are exact.
+type latency struct {
+	HistogramUS string   `json:"histogram_us"`
+	MinNS       int64    `json:"min_ns"`
+	MaxNS       int64    `json:"max_ns"`
+	SumNS       *big.Int `json:"sum_ns"`
+}
+
+// spanned is from when to when the requests were, by the tool's or the host's clock.
+type spanned struct {
+	Origin       origin `json:"origin"`
+	FirstStartNS int64  `json:"first_start_ns"`
+	LastStartNS  int64  `json:"last_start_ns"`
+	LastEndNS    int64  `json:"last_end_ns"`
+}
+
+// bySecond counts requests by the second, from the origin of the span, in which they began or ended.
+type bySecond struct {
+	Event  event      `json:"event"`
+	Counts [][2]int64 `json:"counts"`
+	Beyond int64      `json:"beyond"`
+}
+
+type restSize struct {
+	Bytes   int   `json:"bytes"`
+	Dropped int64 `json:"dropped"`
+}
+
+// document is the file to write.
+func document(from tool, tally *tally, ended ending) ([]byte, error) {
+	if tally.flush != nil {
+		tally.flush()
+	}
+	report := report{
+		Reduction:    version,
+		Tool:         from.name,
+		Ended:        ended,
+		Rows:         tally.rows,
+		Unread:       unreadRows{Count: tally.unread},
+		ResolutionNS: from.resolution.Nanoseconds(),
+		Status:       map[string]int64{},
+		Errors:       tally.errors,
+		OtherErrors:  tally.otherErrors,
+		Rest:         restSize{tally.rest.kept.Len(), tally.rest.dropped},
+	}
+	if tally.unread > 0 {
+		report.Unread.First = &tally.firstUnread
+	}
+	for code, n := range tally.status {
+		if n > 0 {
+			report.Status[strconv.Itoa(code)] = n
+		}
+	}
+	if tally.bytesIn != nil {
+		report.BytesIn = tally.bytesIn.whole()
+	}
+	if tally.bytesOut != nil {
+		report.BytesOut = tally.bytesOut.whole()
+	}
+	if tally.rows > 0 {
+		encoded, err := tally.histogram.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+		if err != nil {
+			return nil, err
+		}
+		report.Latency = &latency{string(encoded), tally.min, tally.max, tally.sum.whole()}
+	}
+	if tally.seconds.counts != nil {
+		report.Span = &spanned{from.origin, tally.span.firstStart, tally.span.lastStart, tally.span.lastEnd}
+		report.Seconds = tally.seconds.document(from.event)
+	}
+	written, err := json.Marshal(report)
+	return append(written, '\n'), err
+}
+
+func (s *seconds) document(event event) *bySecond {
+	counted := &bySecond{Event: event, Counts: [][2]int64{}, Beyond: s.beyond}
+	for i, n := range s.counts {
+		if n > 0 {
+			counted.Counts = append(counted.Counts, [2]int64{s.first + int64(i), n})
+		}
+	}
+	return counted
+}

@@ -1,0 +1,7 @@
+module benchkit/backends/reduce
+
+go 1.23.0
+
+toolchain go1.26.8
+
+require github.com/HdrHistogram/hdrhistogram-go v1.4.0

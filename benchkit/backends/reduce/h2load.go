@@ -1,0 +1,55 @@
+package main
+
+import (
+	"bytes"
+	"io"
+)
+
+// h2load --log-file=/dev/stdout writes one row for each request that ended, as it ends, by a write of its own, and its
+// own text between and behind the rows:
+//
+//	1795204876699885	200	460
+//
+// The start is in microseconds since the epoch, the status -1 where the stream failed, the time in microseconds. Columns
+// may be added behind these. A failed stream has no answer whose time could be counted: it is counted as an error.
+
+const (
+	h2loadTick   = 1000 // ns
+	maxUnixMicro = maxUnixSecond * 1_000_000
+)
+
+var h2loadFailed = []byte("-1")
+
+func readH2load(in io.Reader, to *tally) (ending, error) {
+	return eachLine(in, func(line []byte, ended bool) {
+		start, rest, hasStatus := bytes.Cut(line, []byte{'\t'})
+		status, rest, hasTime := bytes.Cut(rest, []byte{'\t'})
+		took, _, _ := bytes.Cut(rest, []byte{'\t'})
+		switch {
+		case !hasStatus:
+			to.rest.add(line, ended)
+		case !ended || !hasTime || !takeH2load(start, status, took, to): // a cut row may lack digits
+			to.addUnread(line)
+		}
+	})
+}
+
+func takeH2load(start, status, took []byte, to *tally) bool {
+	began, isStart := whole(start)
+	micros, isTime := whole(took)
+	if !isStart || !isTime || began > maxUnixMicro || micros > longest {
+		return false
+	}
+	if bytes.Equal(status, h2loadFailed) {
+		to.addError("the stream failed")
+		return true
+	}
+	code, isCode := statusCode(status)
+	if !isCode || !to.add(micros*h2loadTick, 1) {
+		return false
+	}
+	to.status[code]++
+	to.span.add(began*h2loadTick, (began+micros)*h2loadTick)
+	to.seconds.add((began + micros) / 1_000_000)
+	return true
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"bytes"
+	"io"
+)
+
+// hey takes a template for its output, and with one of benchkit's (benchkit/load/hey_counters.py) prints what its CSV
+// leaves out: times to the nanosecond, and behind the rows exact counts, which stay right past the million that it keeps.
+//
+//	benchkit rows of hey: time_s,status,offset_s
+//	0.000239526,200,0.000131
+//	--- benchkit counters of hey 1
+//	…
+//
+// What stands behind the rows comes out as it was.
+
+var (
+	heyTemplateHeading = []byte("benchkit rows of hey: time_s,status,offset_s")
+	heyTemplateEnd     = []byte("--- ")
+)
+
+const (
+	heyTimePlaces   = 9 // ns
+	heyOffsetPlaces = 6 // µs
+	heyOffsetTick   = 1000
+)
+
+type heyTemplate struct {
+	to           *tally
+	begun, ended bool
+}
+
+func readHeyTemplate(in io.Reader, to *tally) (ending, error) {
+	return eachLine(in, (&heyTemplate{to: to}).take)
+}
+
+func (h *heyTemplate) take(line []byte, ended bool) {
+	switch {
+	case !h.begun && bytes.Equal(line, heyTemplateHeading):
+		h.begun = true
+	case h.ended || bytes.HasPrefix(line, heyTemplateEnd):
+		h.ended = true
+		h.to.rest.add(line, ended)
+	case len(line) == 0:
+	case !h.begun || !ended || !h.takeRow(line): // a cut row may lack places
+		h.to.addUnread(line)
+	}
+}
+
+func (h *heyTemplate) takeRow(line []byte) bool {
+	time, line, hasStatus := bytes.Cut(line, []byte{','})
+	status, offset, hasOffset := bytes.Cut(line, []byte{','})
+	took, isTime := fixed(time, heyTimePlaces)
+	code, isCode := statusCode(status)
+	start, isOffset := fixed(offset, heyOffsetPlaces)
+	if !hasStatus || !hasOffset || !isTime || !isCode || !isOffset || !h.to.add(took, 1) {
+		return false
+	}
+	h.to.status[code]++
+	h.to.span.add(start*heyOffsetTick, start*heyOffsetTick+took)
+	h.to.seconds.add((start*heyOffsetTick + took) / 1e9)
+	return true
+}

@@ -1,0 +1,166 @@
+// Command reduce reads what a load tool prints for each request, as it is printed, and leaves one small file: an
+// HdrHistogram of the response times and exact counts.
+//
+//	hey -o csv … | reduce -tool hey -out latency.json
+//
+// It runs on the load host, joined to the tool by a pipe, so that a trial of a hundred million requests fills no disk
+// and sends kilobytes. What it cannot read it counts and quotes; it drops nothing in silence. Its memory does not grow
+// with the number of rows.
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// Exit codes, those of the other programs here.
+const (
+	exitDone   = 0 // the file is written, whatever the rows were like
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+func main() {
+	// The generator is what the CPUs are for.
+	runtime.GOMAXPROCS(1)
+	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// options are what the command line sets.
+type options struct {
+	tool      tool
+	out, rest string
+}
+
+func run(args []string, in io.Reader, stdout, stderr io.Writer) int {
+	options, err := parseOptions(args, stdout)
+	if errors.Is(err, flag.ErrHelp) {
+		return exitDone
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "reduce: %s\n", err)
+		return exitUsage
+	}
+	if err := options.reduce(in); err != nil {
+		fmt.Fprintf(stderr, "reduce: %s\n", err)
+		return exitFailed
+	}
+	return exitDone
+}
+
+// parseOptions reads the command line. An error is one line that names the flag.
+func parseOptions(args []string, stdout io.Writer) (options, error) {
+	var options options
+	flags := flag.NewFlagSet("reduce", flag.ContinueOnError)
+	flags.SetOutput(io.Discard) // the flag package would print the error and the whole usage
+	flags.Func("tool", "the `tool` that prints: "+strings.Join(toolNames(), ", "), func(name string) error {
+		found, known := tools[name]
+		if !known {
+			return fmt.Errorf("expected one of %s", strings.Join(toolNames(), ", "))
+		}
+		options.tool = found
+		return nil
+	})
+	flags.StringVar(&options.out, "out", "", "`file` to write, as JSON")
+	flags.StringVar(&options.rest, "rest", "", "`file` for what the tool prints beside its rows, such as ab's summary")
+	err := flags.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprintln(stdout, "Usage of reduce:")
+		flags.SetOutput(stdout)
+		flags.PrintDefaults()
+		return options, err
+	case err != nil:
+		return options, err
+	case flags.NArg() > 0:
+		return options, fmt.Errorf("unexpected argument %q: everything is set by flags", flags.Arg(0))
+	case options.tool.name == "":
+		return options, errors.New("flag -tool is missing")
+	case options.out == "":
+		return options, errors.New("flag -out is missing")
+	}
+	return options, nil
+}
+
+// reduce reads rows until they end, or until the process is asked to end, and writes the files. Where reading fails, what
+// was read until then is written all the same.
+func (o options) reduce(in io.Reader) error {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	defer signal.Stop(signals)
+
+	tally := newTally()
+	source := &source{in: in}
+	type outcome struct {
+		ended ending
+		err   error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		source.busy.Lock()
+		defer source.busy.Unlock()
+		ended, err := o.tool.read(source, tally)
+		done <- outcome{ended, err}
+	}()
+
+	var last outcome
+	select {
+	case last = <-done:
+	case <-signals:
+		source.busy.Lock() // the reader waits for input and stays there
+		last.ended = endedStopped
+	}
+	return errors.Join(last.err, o.write(tally, last.ended))
+}
+
+func (o options) write(tally *tally, ended ending) error {
+	document, err := document(o.tool, tally, ended)
+	if err != nil {
+		return err
+	}
+	if o.rest != "" {
+		if err := writeWhole(o.rest, tally.rest.kept.Bytes()); err != nil {
+			return err
+		}
+	}
+	return writeWhole(o.out, document)
+}
+
+// source is the input; between two reads nobody else touches the tally.
+type source struct {
+	in   io.Reader
+	busy sync.Mutex
+}
+
+func (s *source) Read(into []byte) (int, error) {
+	s.busy.Unlock()
+	defer s.busy.Lock()
+	return s.in.Read(into)
+}
+
+// writeWhole writes a file that appears whole or not at all.
+func writeWhole(path string, content []byte) error {
+	partial, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(partial, bytes.NewReader(content))
+	err = errors.Join(err, partial.Close())
+	if err == nil {
+		err = os.Rename(partial.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(partial.Name()))
+	}
+	return nil
+}

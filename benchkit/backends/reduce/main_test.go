@@ -1,0 +1,110 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/iotest"
+)
+
+// TestMain is the program itself where a test starts it as a process.
+func TestMain(m *testing.M) {
+	if os.Getenv("REDUCE_AS_PROGRAM") != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+func TestUsage(t *testing.T) {
+	for _, wrong := range []struct{ args, says string }{
+		{"", "flag -tool is missing"},
+		{"-tool hey", "flag -out is missing"},
+		{"-tool wrk -out o", "expected one of ab, h2load, hey, hey-template, siege, vegeta"},
+		{"-tool hey -out o more", `unexpected argument "more"`},
+		{"-colour", "-colour"},
+	} {
+		var stderr bytes.Buffer
+		expect(t, wrong.args, run(strings.Fields(wrong.args), strings.NewReader(""), io.Discard, &stderr), exitUsage)
+		if !strings.Contains(stderr.String(), wrong.says) || strings.Count(stderr.String(), "\n") != 1 {
+			t.Errorf("%s: %s", wrong.args, stderr.String())
+		}
+	}
+	var stdout bytes.Buffer
+	expect(t, "help", run([]string{"-h"}, nil, &stdout, io.Discard), exitDone)
+	expect(t, "help names the tools", strings.Contains(stdout.String(), "ab, h2load, hey, hey-template, siege, vegeta"), true)
+}
+
+func TestFilesAppearWhole(t *testing.T) {
+	folder := t.TempDir()
+	out, rest := filepath.Join(folder, "out.json"), filepath.Join(folder, "rest.txt")
+	args := []string{"-tool", "ab", "-out", out, "-rest", rest}
+	expect(t, "exit code", run(args, strings.NewReader("Hello\n"+abTable+"Bye\n"), io.Discard, os.Stderr), exitDone)
+	expect(t, "rows", readReport(t, out).Rows, 3)
+	text, err := os.ReadFile(rest)
+	expect(t, "rest", string(text), "Hello\nBye\n")
+	expect(t, "rest", err, nil)
+	files, err := os.ReadDir(folder)
+	expect(t, "nothing else is left", len(files), 2)
+	expect(t, "nothing else is left", err, nil)
+}
+
+func TestFileThatCannotBeWritten(t *testing.T) {
+	var stderr bytes.Buffer
+	args := []string{"-tool", "hey", "-out", filepath.Join(t.TempDir(), "none", "out.json")}
+	expect(t, "exit code", run(args, strings.NewReader(heyFull), io.Discard, &stderr), exitFailed)
+	expect(t, "message", strings.Contains(stderr.String(), "no such file or directory"), true)
+}
+
+func TestReadingThatFailsLeavesWhatWasRead(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out.json")
+	row := "0.0020,0.0002,0.0000,0.0000,0.0016,0.0000,200,0.0001\n"
+	in := io.MultiReader(strings.NewReader(heyFull+row+row), iotest.ErrReader(errors.New("broken")))
+	var stderr bytes.Buffer
+	expect(t, "exit code", run([]string{"-tool", "hey", "-out", out}, in, io.Discard, &stderr), exitFailed)
+	expect(t, "message", stderr.String(), "reduce: broken\n")
+	report := readReport(t, out)
+	expect(t, "rows", report.Rows, 2)
+	expect(t, "ended", report.Ended, endedCut)
+}
+
+func TestAskedToEndItWritesWhatItHas(t *testing.T) {
+	self, err := os.Executable()
+	expect(t, "own program", err, nil)
+	for _, signal := range []os.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		out := filepath.Join(t.TempDir(), "out.json")
+		command := exec.Command(self, "-tool", "hey", "-out", out)
+		command.Env = append(os.Environ(), "REDUCE_AS_PROGRAM=1")
+		command.Stderr = os.Stderr
+		in, err := command.StdinPipe()
+		expect(t, "pipe", err, nil)
+		expect(t, "start", command.Start(), nil)
+		row := "0.0020,0.0002,0.0000,0.0000,0.0016,0.0000,200,0.0001\n"
+		sent := heyFull + strings.Repeat(row, 10_000) // far more than a pipe holds: when all is in, it has read some
+		_, err = io.WriteString(in, sent)
+		expect(t, "write", err, nil)
+		expect(t, "signal", command.Process.Signal(signal), nil)
+		expect(t, "wait", command.Wait(), nil)
+		report := readReport(t, out)
+		if report.Rows == 0 || report.Rows > 10_000 {
+			t.Errorf("%d rows", report.Rows)
+		}
+		expect(t, "unread", report.Unread.Count, 0)
+		expect(t, "ended", report.Ended, endedStopped)
+	}
+}
+
+func readReport(t *testing.T, path string) report {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	expect(t, "read", err, nil)
+	var report report
+	expect(t, "JSON", json.Unmarshal(content, &report), nil)
+	return report
+}

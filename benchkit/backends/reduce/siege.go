@@ -1,0 +1,85 @@
+package main
+
+import (
+	"bytes"
+	"io"
+)
+
+// siege -v prints one line for each answer, as it comes:
+//
+//	HTTP/1.1 200     0.01 secs:      12 bytes ==> GET  /
+//
+// in colours unless told otherwise, with a time stamp in front (timestamp = true), the number of the user (display-id),
+// and (C) behind the status where a 304 was answered from its cache. Times are ticks of 10 ms. Failed requests have no
+// such line. Everything else that it prints is left as it was.
+
+const (
+	siegeTick = 10_000_000 // ns
+	escape    = 0x1B
+)
+
+var (
+	siegeSecs   = []byte(" secs:")
+	siegeBytes  = []byte(" bytes ==> ")
+	siegeCached = []byte("(C)")
+	siegeHTTP   = []byte("HTTP/")
+)
+
+func readSiege(in io.Reader, to *tally) (ending, error) {
+	to.bytesIn = &sum{}
+	return eachLine(in, func(line []byte, ended bool) {
+		shown := line
+		if bytes.IndexByte(line, escape) >= 0 {
+			shown = uncoloured(line)
+		}
+		before, after, isRow := bytes.Cut(shown, siegeSecs)
+		switch {
+		case !isRow || !bytes.Contains(before, siegeHTTP):
+			to.rest.add(line, ended)
+		case !takeSiege(before, after, to):
+			to.addUnread(line)
+		}
+	})
+}
+
+// takeSiege counts a row, of which all that counts stands before the URL.
+func takeSiege(before, after []byte, to *tally) bool {
+	size, _, hasURL := bytes.Cut(after, siegeBytes)
+	bytesIn, okay := whole(bytes.TrimLeft(size, " "))
+	if !hasURL || !okay {
+		return false
+	}
+	words := bytes.Fields(before)
+	if len(words) < 3 {
+		return false
+	}
+	protocol, status, time := words[len(words)-3], words[len(words)-2], words[len(words)-1]
+	if bytes.Equal(status, siegeCached) && len(words) > 3 {
+		protocol, status = words[len(words)-4], words[len(words)-3]
+	}
+	code, isCode := statusCode(bytes.TrimSuffix(status, siegeCached))
+	ticks, isTime := fixed(time, 2)
+	if !bytes.HasPrefix(protocol, siegeHTTP) || !isCode || !isTime || !to.add(ticks*siegeTick, 1) {
+		return false
+	}
+	to.status[code]++
+	to.bytesIn.add(uint64(bytesIn), 1)
+	return true
+}
+
+// uncoloured is the line without terminal escapes of the form ESC [ … m.
+func uncoloured(line []byte) []byte {
+	plain := make([]byte, 0, len(line))
+	for {
+		before, after, found := bytes.Cut(line, []byte{escape, '['})
+		plain = append(plain, before...)
+		if !found {
+			return plain
+		}
+		end := bytes.IndexByte(after, 'm')
+		if end < 0 || len(bytes.Trim(after[:end], "0123456789;")) > 0 {
+			return append(append(plain, escape, '['), after...)
+		}
+		line = after[end+1:]
+	}
+}

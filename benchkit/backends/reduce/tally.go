@@ -1,0 +1,206 @@
+package main
+
+import (
+	"bytes"
+	"math"
+	"math/big"
+	"math/bits"
+	"regexp"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// The histogram counts microseconds up to an hour, which is beyond any timeout. Its four significant digits keep a value
+// to 1/16384: no coarser than wrk (10 µs), hey (100 µs), ab (1 ms) or siege (10 ms) print it up to 0.26 s, 2.1 s, 16 s
+// and 160 s. Three digits would blur hey's figures above 0.1 s. It takes 2.5 MB, and some ten kilobytes when written.
+const (
+	unit    = 1000 // ns
+	longest = 3_600_000_000
+	digits  = 4
+)
+
+// maxErrors is how many different messages are kept apart, maxQuoted how much of a row is quoted, maxRest how much is
+// kept of what is no row.
+const (
+	maxErrors  = 50
+	maxMessage = 200
+	maxRest    = 1 << 20
+)
+
+// tally is what is known of all rows so far. Times are nanoseconds.
+type tally struct {
+	histogram *hdrhistogram.Histogram
+	rows      int64
+	min, max  int64
+	sum       sum
+
+	status [1000]int64
+	errors map[string]int64
+	// otherErrors counts those with a message beyond the first maxErrors.
+	otherErrors int64
+
+	// bytesIn and bytesOut are nil where the tool does not print them.
+	bytesIn, bytesOut *sum
+
+	span    span
+	seconds seconds
+
+	unread      int64
+	firstUnread string
+	rest        rest
+
+	// flush, if there is one, adds what a tool's reader has counted apart.
+	flush func()
+}
+
+func newTally() *tally {
+	return &tally{
+		histogram: hdrhistogram.New(1, longest, digits),
+		min:       math.MaxInt64,
+		errors:    map[string]int64{},
+		span:      span{firstStart: math.MaxInt64, lastStart: math.MinInt64, lastEnd: math.MinInt64},
+	}
+}
+
+// add counts n requests that took that long, or reports that no histogram has room for the time.
+func (t *tally) add(took, n int64) bool {
+	if took < 0 || t.histogram.RecordValues((took+unit/2)/unit, n) != nil {
+		return false
+	}
+	t.rows += n
+	t.min = min(t.min, took)
+	t.max = max(t.max, took)
+	t.sum.add(uint64(took), uint64(n))
+	return true
+}
+
+// addError counts a failed request by its message. Ports of the client differ from failure to failure and say nothing.
+func (t *tally) addError(message string) {
+	message = clientPort.ReplaceAllString(quotable([]byte(message)), ":*->")
+	if _, known := t.errors[message]; known || len(t.errors) < maxErrors {
+		t.errors[message]++
+		return
+	}
+	t.otherErrors++
+}
+
+var clientPort = regexp.MustCompile(`:[0-9]{1,5}->`)
+
+// addUnread counts a row that could not be read.
+func (t *tally) addUnread(row []byte) {
+	if t.unread == 0 {
+		t.firstUnread = quotable(row)
+	}
+	t.unread++
+}
+
+// quotable is the beginning of foreign text as valid UTF-8.
+func quotable(text []byte) string {
+	return string(bytes.ToValidUTF8(text[:min(len(text), maxMessage)], []byte("\uFFFD")))
+}
+
+// sum adds without ever overflowing.
+type sum struct{ high, low uint64 }
+
+// add adds value × n.
+func (s *sum) add(value, n uint64) {
+	high, low := bits.Mul64(value, n)
+	var carry uint64
+	s.low, carry = bits.Add64(s.low, low, 0)
+	s.high += high + carry
+}
+
+func (s *sum) whole() *big.Int {
+	high := new(big.Int).SetUint64(s.high)
+	return high.Lsh(high, 64).Add(high, new(big.Int).SetUint64(s.low))
+}
+
+// span is from when to when the requests were.
+type span struct{ firstStart, lastStart, lastEnd int64 }
+
+func (s *span) add(start, end int64) {
+	s.firstStart = min(s.firstStart, start)
+	s.lastStart = max(s.lastStart, start)
+	s.lastEnd = max(s.lastEnd, end)
+}
+
+// secondsBefore and secondsAfter are how far from the first row's second others are counted by second: a row may be
+// printed an hour after its request began, and no trial takes longer than a day.
+const (
+	secondsBefore = 3600
+	secondsAfter  = 86400
+)
+
+// seconds counts events by second.
+type seconds struct {
+	counts []int64
+	first  int64
+	// beyond counts those too far away.
+	beyond int64
+}
+
+func (s *seconds) add(second int64) {
+	if s.counts == nil {
+		s.counts = make([]int64, secondsBefore+secondsAfter)
+		s.first = second - secondsBefore
+	}
+	if at := uint64(second - s.first); at < uint64(len(s.counts)) {
+		s.counts[at]++
+		return
+	}
+	s.beyond++
+}
+
+// rest is what the tool prints beside its rows.
+type rest struct {
+	kept    bytes.Buffer
+	dropped int64
+}
+
+func (r *rest) add(text []byte, newline bool) {
+	room := min(len(text), maxRest-r.kept.Len())
+	r.kept.Write(text[:room])
+	r.dropped += int64(len(text) - room)
+	if newline {
+		if r.kept.Len() < maxRest {
+			r.kept.WriteByte('\n')
+		} else {
+			r.dropped++
+		}
+	}
+}
+
+// whole reads digits as a number, if they are nothing else and at most eighteen.
+func whole(digits []byte) (int64, bool) {
+	if len(digits) == 0 || len(digits) > 18 {
+		return 0, false
+	}
+	var n int64
+	for _, digit := range digits {
+		if digit < '0' || digit > '9' {
+			return 0, false
+		}
+		n = 10*n + int64(digit-'0')
+	}
+	return n, true
+}
+
+// statusCode reads the three digits of a status code.
+func statusCode(text []byte) (int64, bool) {
+	code, okay := whole(text)
+	return code, okay && len(text) == 3 && code >= 100
+}
+
+// fixed reads a decimal number with so many places as a multiple of its last place, if the text is nothing else.
+func fixed(text []byte, places int) (int64, bool) {
+	point := len(text) - places - 1
+	if point < 1 || point > 9 || text[point] != '.' {
+		return 0, false
+	}
+	before, okay := whole(text[:point])
+	after, alsoOkay := whole(text[point+1:])
+	for range places {
+		before *= 10
+	}
+	return before + after, okay && alsoOkay
+}

@@ -1,0 +1,80 @@
+"""The command `benchkit`: the list of its commands, and the edge at which errors become messages and exit codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, NoReturn
+
+import typer
+
+from benchkit import __version__
+from benchkit.cli import hosts, lab, profile, results
+from benchkit.cli.compare import compare
+from benchkit.cli.export import export
+from benchkit.cli.parse import parse
+from benchkit.cli.prepare import prepare
+from benchkit.cli.report import report
+from benchkit.cli.run import demo, run
+from benchkit.cli.scenarios import plan, validate
+from benchkit.errors import BenchkitError
+
+INTERRUPTED = 130
+"""128 + SIGINT, as shells report it."""
+
+DEBUG = "--debug"
+
+app = typer.Typer(
+    name="benchkit",
+    help="Which HTTP server set-up is faster, why, and whether the number can be believed.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # importing rich would triple the time of --help
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (demo, validate, plan, run, compare, report, parse):
+    app.command()(command)
+app.add_typer(lab.app, name="lab")
+lab.app.command("prepare")(prepare)
+app.add_typer(hosts.app, name="hosts")
+app.add_typer(profile.app, name="profile")
+results.app.command("export")(export)
+app.add_typer(results.app, name="results")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"benchkit {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True)] = False,
+    debug: Annotated[bool, typer.Option(DEBUG, help="Show a traceback with an error; may stand anywhere.")] = False,
+) -> None:
+    """Which HTTP server set-up is faster, why, and whether the number can be believed."""
+
+
+def main() -> NoReturn:
+    """Run the command line; every error that benchkit raises on purpose ends here as one message."""
+    debug = DEBUG in sys.argv
+    try:
+        app([argument for argument in sys.argv[1:] if argument != DEBUG])
+    except BenchkitError as error:
+        if debug:
+            raise
+        print(f"benchkit: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        # The reader of our output went away (`benchkit … | head`); what is still buffered has no reader either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except OSError as error:  # a store that cannot be written, a disk that is full
+        if debug:
+            raise
+        print(f"benchkit: {error.filename or 'this machine'}: {error.strerror}", file=sys.stderr)
+        sys.exit(BenchkitError.exit_code)
+    sys.exit(0)

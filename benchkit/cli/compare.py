@@ -1,0 +1,146 @@
+"""`benchkit compare`: ratios with intervals and tests, within a run or between two, and a gate over them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from benchkit.cli.options import Json, RunId, StoreFolder
+
+if TYPE_CHECKING:
+    from benchkit.analysis.comparison import Comparison
+    from benchkit.analysis.gate import Thresholds
+    from benchkit.analysis.ratio import Ratio
+
+FORMATS = ("text", "json", "markdown", "junit")
+
+
+def compare(
+    run: RunId,
+    run2: Annotated[
+        str | None, typer.Argument(metavar="[RUN2]", help="Another run: its cells over the same cells of RUN.")
+    ] = None,
+    *,
+    metric: Annotated[
+        list[str] | None, typer.Option("--metric", help="A numeric column of `trials`; may stand again. Default: rps.")
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CELL",
+            help="What cells are taken over: a cell, or levels as stack=go. With RUN2: a cell that did not change.",
+        ),
+    ] = None,
+    gate: Annotated[bool, typer.Option("--gate", help="Judge: exit 0 passed, 3 regressed, 4 inconclusive.")] = False,
+    thresholds: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="How much worse metrics may be (`metrics: {rps: 5%}`); gates.")
+    ] = None,
+    threshold: Annotated[
+        list[str] | None,
+        typer.Option(metavar="METRIC=SHARE", help="The same for one metric, as rps=5%; gates, may stand again."),
+    ] = None,
+    form: Annotated[str, typer.Option("--format", help=f"One of {', '.join(FORMATS)}.")] = "text",
+    store: StoreFolder = None,
+    json: Json = False,
+) -> None:
+    """Compare the cells of a run with its baseline, or the same cells in two runs."""
+    from benchkit.analysis.compare import compare as made
+    from benchkit.errors import InputError
+
+    if form not in FORMATS:
+        raise InputError(f"no format {form!r}", why=f"there are: {', '.join(FORMATS)}")
+    wanted = _thresholds(metric or [], thresholds, threshold or [], gate=gate)
+    if form == "junit" and wanted is None and not json:
+        raise InputError("JUnit XML is about a gate", hint="add --gate, --thresholds FILE or --threshold METRIC=SHARE")
+    found = made(run, run2, store=store, metrics=metric or (), baseline=baseline, thresholds=wanted)
+    _print(found, "json" if json else form)
+    if found.gate is not None and found.gate.exit_code:
+        raise typer.Exit(found.gate.exit_code)
+
+
+def _thresholds(metrics: list[str], file: Path | None, texts: list[str], *, gate: bool) -> Thresholds | None:
+    """What the gate judges by: the file with the options laid over it, else the default; None: there is no gate."""
+    from benchkit.analysis.compare import METRICS
+    from benchkit.analysis.gate import default_thresholds, parse_thresholds, read_thresholds
+
+    given = [read_thresholds(file)] if file is not None else []
+    given += [parse_thresholds(texts)] if texts else []
+    if not given:
+        return default_thresholds(metrics or METRICS) if gate else None
+    merged = {name: allowed for one in given for name, allowed in one.metrics.items()}
+    return given[0].model_copy(update={"metrics": merged})
+
+
+def _print(found: Comparison, form: str) -> None:
+    if form == "json":
+        from benchkit.cli.console import print_json
+
+        print_json(found.model_dump(mode="json"))
+    elif form == "markdown":
+        from benchkit.analysis.markdown import markdown
+
+        print(markdown(found), end="")
+    elif form == "junit":
+        from benchkit.analysis.junit import junit
+
+        print(junit(found), end="")
+    else:
+        _show(found)
+
+
+def _show(found: Comparison) -> None:
+    """The comparison for people: what to know first, the tables, what the design resolves, the gate."""
+    from benchkit.analysis.words import heading
+
+    print(heading(found))
+    for notice in found.notices:
+        print(f"! {notice}")
+    for metric in found.metrics:
+        _show_metric([ratio for ratio in found.ratios if ratio.metric == metric], found)
+        if metric in found.resolution:
+            print(found.resolution[metric].detects)
+    if found.gate is not None:
+        print(f"\nGate: {found.gate.verdict}")
+        for line in found.gate.lines:
+            print(f"- {line.verdict}: {line.cell_id}, {line.metric}: {line.text}")
+
+
+def _show_metric(ratios: list[Ratio], found: Comparison) -> None:
+    """One metric: what cells have in common stands above the table, so that it fits 80 columns."""
+    from benchkit import units
+    from benchkit.analysis.words import interval, outcome, over, p_value, side_titles
+    from benchkit.cli.console import print_table
+    from benchkit.models.metrics import metric_named
+
+    if not ratios:
+        return
+    metric = metric_named(ratios[0].metric)
+    shown = units.ratio if ratios[0].relative_to else metric.shown
+    bases = list(dict.fromkeys((over(ratio, found), shown(ratio.baseline_value)) for ratio in ratios))
+    one = len(bases) == 1
+    print(f"\n{metric.title}, over {bases[0][0]} ({bases[0][1]})" if one else f"\n{metric.title}")
+    base_heads = () if one else ("over", side_titles(found)[0])
+    heads = ("cell", *base_heads, side_titles(found)[1], "ratio", "95 % interval", "p", "difference")
+    rows = []
+    for ratio in ratios:
+        base = () if one else (over(ratio, found), shown(ratio.baseline_value))
+        point = "" if ratio.ratio is None else f"{ratio.ratio:.3f}"
+        rows.append(
+            (
+                ratio.cell_id,
+                *base,
+                shown(ratio.value),
+                point,
+                interval(ratio),
+                p_value(ratio),
+                outcome(ratio, brief=True),
+            )
+        )
+    print_table(
+        heads, rows, right=tuple(i for i, head in enumerate(heads) if head in {"", "ratio", "95 % interval", "p"})
+    )
+    for ratio in ratios:
+        if ratio.outcome == "undecided":
+            print(f"{ratio.cell_id}: {outcome(ratio)}")

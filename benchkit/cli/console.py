@@ -1,0 +1,50 @@
+"""How commands print: documents and tables on stdout, everything else on stderr; colour only on a terminal."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from benchkit.errors import InputError
+from benchkit.models.scale import Scale
+
+UNBROKEN = 1000
+"""Columns of a table that no person reads on a terminal."""
+
+
+def print_json(document: Any) -> None:  # noqa: ANN401 - any JSON value
+    """Print one JSON document; models of ours are turned into what the contract says."""
+    print(json.dumps(document, indent=2, ensure_ascii=False, default=str, allow_nan=False))
+
+
+def say(text: str) -> None:
+    """A line for people, on stderr."""
+    print(text, file=sys.stderr)
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()) -> None:
+    """A table on stdout; `right` are the columns aligned to the right (numbers). No line is broken for a program."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
+    for i, column in enumerate(columns):
+        table.add_column(column, justify="right" if i in right else "left", overflow="fold", no_wrap=i == 0)
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    console = Console() if sys.stdout.isatty() else Console(width=UNBROKEN)
+    console.print(table)
+
+
+def scale_named(name: str) -> Scale:
+    """The scale of that name. Raises InputError naming those there are."""
+    from benchkit.scenario.read import SCALES
+
+    for scale in SCALES:
+        if scale == name:
+            return scale
+    raise InputError(f"no scale {name!r}", why=f"there are: {', '.join(SCALES)}")

@@ -1,0 +1,96 @@
+"""`benchkit results export`: a run for benchstat, for spreadsheets, and for HdrHistogram's plotter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from benchkit.cli.options import Json, RunId, StoreFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FORMATS = ("csv", "benchstat", "hgrm")
+SERIES = ("raw", "corrected")
+
+
+def export(
+    run: RunId,
+    *,
+    form: Annotated[str, typer.Option("--format", help=f"One of {', '.join(FORMATS)}.")] = "csv",
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="PATH", help="A file; of hgrm a folder. Left out: stdout.")
+    ] = None,
+    cell: Annotated[str | None, typer.Option(help="Of hgrm: the cell whose latencies are wanted.")] = None,
+    series: Annotated[
+        str, typer.Option(help="Of hgrm: raw, or corrected for coordinated omission by the tool.")
+    ] = "raw",
+    store: StoreFolder = None,
+    json: Json = False,
+) -> None:
+    """Write the trials of a run for other tools: CSV, benchstat's text, or HdrHistogram's .hgrm of each cell."""
+    from benchkit.cli.console import print_json
+    from benchkit.errors import InputError
+
+    for given, allowed, what in ((form, FORMATS, "format"), (series, SERIES, "series")):
+        if given not in allowed:
+            raise InputError(f"no {what} {given!r}", why=f"there are: {', '.join(allowed)}")
+    if json and out is None:
+        raise InputError("--json names the files written", hint="add -o PATH")
+    texts = _texts(run, form, cell, series, store)
+    if out is None:
+        if len(texts) != 1:
+            raise InputError(f"{len(texts)} cells have latencies", hint="name one with --cell, or a folder with -o")
+        print(*texts.values(), sep="", end="")
+        return
+    written = _write(texts, out, folder=form == "hgrm")
+    if json:
+        print_json({"written": written})
+    else:
+        print(*written, sep="\n")
+
+
+def _texts(run: str, form: str, cell: str | None, series: str, store: Path | None) -> Mapping[str, str]:
+    """What is exported, by the name of its file. Raises InputError where there is nothing."""
+    from benchkit.analysis.export import benchstat, csv, merged_by_cell
+    from benchkit.errors import InputError, suggestion
+    from benchkit.results.store import Store, store_path
+    from benchkit.results.tables import load
+
+    path = store_path(store)
+    found = Store(path).run(run)
+    trials = load("trials", store=path, run_id=found.run_id).sort_values("trial_id")
+    if form == "csv":
+        return {f"{found.run_id}.csv": csv(trials)}
+    if form == "benchstat":
+        return {f"{found.run_id}.txt": benchstat(found.manifest(), trials)}
+    cells = [record.cell_id for record in found.manifest().cells]
+    if cell is not None and cell not in cells:
+        raise InputError(f"no cell {cell!r}", why=suggestion(cell, cells))
+    latency = load("latency", store=path, run_id=found.run_id)
+    texts = merged_by_cell(trials, latency, series, [cell] if cell is not None else cells)
+    if not texts:
+        raise InputError(f"no {series} histogram in {found.run_id}", hint="only tools that give every request have one")
+    return {f"{_file_name(name)}.{series}.hgrm": text for name, text in texts.items()}
+
+
+def _file_name(cell_id: str) -> str:
+    """A cell's name as that of a file: nothing in it leads elsewhere, and no two cells share it."""
+    from urllib.parse import quote
+
+    return quote(cell_id, safe="=,+@:~").replace("..", "%2E%2E")
+
+
+def _write(texts: Mapping[str, str], out: Path, *, folder: bool) -> list[str]:
+    from benchkit.errors import InputError
+
+    files = {out / name: text for name, text in texts.items()} if folder else {out: "".join(texts.values())}
+    try:
+        for path, text in files.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8", newline="")
+    except OSError as error:
+        raise InputError("cannot write", where=str(error.filename), why=error.strerror) from None
+    return [str(path) for path in files]

@@ -1,0 +1,189 @@
+"""`benchkit hosts`: what the hosts are, what they lack, and what an abandoned run left on them."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, get_args
+
+import typer
+
+from benchkit.cli.options import InventoryFile, Json, ScenarioName
+from benchkit.errors import HostError, InputError
+
+if TYPE_CHECKING:
+    from benchkit.hosts.connect import Hosts
+    from benchkit.hosts.host import Host
+    from benchkit.hosts.install import Ground, Privilege
+
+app = typer.Typer(help="The hosts: facts, what they lack, what was left on them.", no_args_is_help=True)
+
+
+@app.command()
+def check(inventory: InventoryFile = None, json: Json = False) -> None:
+    """Show facts and limits of every host, tools found, and records that an abandoned run left."""
+    from benchkit.cli.console import print_json, print_table
+    from benchkit.cli.hosts_of import inventory_of
+    from benchkit.hosts.connect import connect_all
+    from benchkit.units import size
+
+    with connect_all(inventory_of(inventory)) as hosts:
+        found = [(host.spec, host.facts, host.changes.records(), host.notices) for host in hosts]
+        limits = hosts.inventory.limits
+    if json:
+        document = [
+            {
+                "host": spec.name,
+                "roles": spec.roles,
+                "facts": facts.model_dump(mode="json"),
+                "records": [record.text for record in records if record.state != "mine"],
+                "notices": notices,
+            }
+            for spec, facts, records, notices in found
+        ]
+        print_json({"hosts": document, "limits": limits})
+        return
+    print_table(
+        ("host", "roles", "kernel", "arch", "CPUs", "memory", "user", "open files", "Python", "psutil"),
+        (
+            (
+                spec.name,
+                ", ".join(spec.roles),
+                facts.kernel,
+                facts.machine,
+                ", ".join(map(str, facts.cpus)),
+                size(facts.memory_bytes),
+                facts.user,
+                str(facts.nofile_hard or "no limit"),
+                facts.python,
+                facts.psutil or "none",
+            )
+            for spec, facts, _, _ in found
+        ),
+    )
+    for spec, facts, records, notices in found:
+        programs = (f"{name} {fact.version or ''}".strip() for name, fact in sorted(facts.programs.items()))
+        print(
+            f"\n{spec.name}: {facts.distribution or facts.os}; {', '.join(programs) or 'no program that benchkit uses'}"
+        )
+        for notice in notices:
+            print(f"- {notice}")
+        for record in records:
+            if record.state != "mine":
+                held = "left by an abandoned run" if record.state == "abandoned" else "held by another run"
+                print(f"- {held}: {record.text}")
+    if limits:
+        print("\nWhat these hosts cannot do:")
+        for limit in limits:
+            print(f"- {limit}")
+
+
+@app.command()
+def restore(inventory: InventoryFile = None, json: Json = False) -> None:
+    """Put back what an abandoned run changed, verified by reading back."""
+    from benchkit.cli.console import print_json
+    from benchkit.cli.hosts_of import inventory_of
+    from benchkit.hosts.connect import connect_all
+
+    with connect_all(inventory_of(inventory)) as hosts:
+        undone = [(host.name, each) for host in hosts for each in host.changes.restore()]
+    if json:
+        print_json([{"host": host, "what": each.text, "failures": each.failures} for host, each in undone])
+    else:
+        for host, each in undone:
+            print(f"{host}: {each.text}: {'; '.join(each.failures) or 'put back'}")
+        if not undone:
+            print("nothing to put back")
+    if any(each.failures for _, each in undone):
+        raise HostError("not everything could be put back", hint="the records are kept; try again")
+
+
+@app.command()
+def prepare(
+    scenario: ScenarioName,
+    inventory: InventoryFile = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Install without asking.")] = False,
+    json: Json = False,
+) -> None:
+    """Install what a scenario needs on its hosts where that may be; else print the line to run there."""
+    from benchkit.cli.console import print_json
+    from benchkit.cli.hosts_of import inventory_of
+    from benchkit.hosts.connect import connect_all
+    from benchkit.planning import needed_programs
+    from benchkit.scenario.read import read_experiment
+
+    needed = needed_programs(read_experiment(scenario))
+    with connect_all(inventory_of(inventory)) as hosts:
+        outcomes = [_prepare(host, sorted(lacking), yes=yes) for host, lacking in _lacking(hosts, needed)]
+    if json:
+        print_json(outcomes)
+    else:
+        for outcome in outcomes:
+            if outcome["installed"]:
+                print(f"{outcome['host']}: installed {', '.join(outcome['installed'])}")
+            if outcome["to_run"]:
+                print(f"{outcome['host']}: {outcome['why']}; run this line there:\n\n{outcome['to_run']}\n")
+        if not outcomes:
+            print("the hosts have everything that the scenario needs")
+    unprepared = [outcome["host"] for outcome in outcomes if not outcome["installed"]]
+    if unprepared:
+        raise HostError("not prepared", where=", ".join(unprepared), hint="run the lines above there, then try again")
+
+
+def _lacking(hosts: Hosts, needed: dict[str, set[str]]) -> list[tuple[Host, set[str]]]:
+    """The hosts that lack something for one of their roles, with what."""
+    found = []
+    for host in hosts:
+        wanted = set().union(*(needed.get(role, set()) for role in host.spec.roles))
+        if lacking := wanted - host.facts.programs.keys():
+            found.append((host, lacking))
+    return found
+
+
+def _prepare(host: Host, lacking: list[str], *, yes: bool) -> dict[str, Any]:
+    """Install on one host, or say why not and what to run."""
+    from benchkit.hosts.install import install_steps, survey
+    from benchkit.hosts.packages import Manager, packages_for
+    from benchkit.hosts.remote import HostRunner
+    from benchkit.hosts.steps import carry_out
+
+    manager = next((known for known in get_args(Manager) if known == host.facts.package_manager), None)
+    if manager is None:
+        raise InputError(
+            f"missing: {', '.join(lacking)}", where=host.name, why="no package manager that benchkit knows"
+        )
+    packages, unpackaged = packages_for(lacking, manager)
+    runner = HostRunner(host)
+    privilege: Privilege = "root" if host.facts.root else "sudo" if host.spec.sudo and host.facts.can_sudo else "none"
+    ground = survey(runner, manager, privilege, packages)
+    outcome = {"host": host.name, "lacking": lacking, "installed": [], "why": None, "to_run": None}
+    why = _obstacle(host.name, ground, packages, yes=yes)
+    if why is None and packages:
+        carry_out(install_steps(ground, packages), runner, where=host.name)
+        outcome["installed"] = list(packages)
+    elif packages:
+        outcome |= {"why": why, "to_run": _line(ground, packages)}
+    if unpackaged:
+        raise HostError(f"no package has: {', '.join(unpackaged)}", where=host.name, hint="install by hand")
+    return outcome
+
+
+def _obstacle(host: str, ground: Ground, packages: tuple[str, ...], *, yes: bool) -> str | None:
+    """Why benchkit may not install there; asks where there is somebody to ask."""
+    if ground.manager != "apt":
+        return f"benchkit installs with apt only, not with {ground.manager}"
+    if ground.privilege == "none":
+        return "installing takes root, or `sudo: true` in the inventory and sudo without a password"
+    if yes:
+        return None
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return "nobody to ask, and --yes was not given"
+    asked = f"{host}: install {', '.join(packages)} with apt, starting no daemon of theirs?"
+    return None if typer.confirm(asked, default=True, err=True) else "you said no"
+
+
+def _line(ground: Ground, packages: tuple[str, ...]) -> str:
+    from dataclasses import replace
+
+    from benchkit.hosts.install import install_steps, line_to_run
+
+    return line_to_run(install_steps(replace(ground, privilege="root"), packages), sudo=ground.privilege != "root")

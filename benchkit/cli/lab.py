@@ -1,0 +1,145 @@
+"""`benchkit lab`: hosts on this machine, made and taken away."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from benchkit.cli.options import Json, Quiet
+
+if TYPE_CHECKING:
+    from benchkit.lab.lab import Lab
+
+app = typer.Typer(help="A lab on this machine: hosts with an OpenSSH server each.", no_args_is_help=True)
+
+Name = Annotated[
+    str | None, typer.Option("--name", help="Which lab; $BENCHKIT_LAB or 'lab' if left out.", show_default=False)
+]
+
+
+@app.command()
+def up(
+    *,
+    name: Name = None,
+    host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=ROLE[,ROLE]", help="A host and what it is for; default: sut=sut and load=load."),
+    ] = None,
+    link: Annotated[
+        list[str] | None,
+        typer.Option(metavar="[NAME=]RATE", help="Cap the link of every host, or of one: 200mbit, sut=1gbit."),
+    ] = None,
+    shared: Annotated[bool, typer.Option("--shared", help="Let every host use every CPU.")] = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Make the lab; fine if it is up already."""
+    from benchkit.cli.console import say
+    from benchkit.lab.lab import current
+    from benchkit.lab.lab import up as make
+    from benchkit.lab.spec import lab_name, shape
+
+    name = lab_name(name)
+    asked = shape(name, host or (), link or (), shared=shared)
+    there = None if host or link or shared else current(name)  # asked for no shape, any that is up will do
+    lab = make(there.state.spec if there else asked, progress=say)
+    if json or not quiet:
+        _show(lab, "is up" if lab.fresh else "is up already", json=json)
+
+
+@app.command()
+def status(name: Name = None, json: Json = False) -> None:
+    """Show the hosts of the lab, what they cannot isolate, and how to log in."""
+    from benchkit.cli.console import print_json
+    from benchkit.lab.lab import current, names
+    from benchkit.lab.spec import lab_name
+
+    name = lab_name(name)
+    lab = current(name)
+    if lab is not None:
+        _show(lab, "is up", json=json)
+        return
+    others = [other for other in names() if other != name]
+    if json:
+        print_json({"name": name, "up": False, "others": others})
+        return
+    print(f"The lab {name!r} is not up; `benchkit lab up` makes one.")
+    if others:
+        print(f"There are others (--name): {', '.join(others)}")
+
+
+@app.command()
+def down(name: Name = None, quiet: Quiet = False, json: Json = False) -> None:
+    """Take the lab away with all it left; fine if there is none."""
+    from benchkit.cli.console import print_json, say
+    from benchkit.lab.lab import down as take_away
+    from benchkit.lab.spec import lab_name
+
+    name = lab_name(name)
+    was_there = take_away(name)
+    if json:
+        print_json({"name": name, "up": False, "was_there": was_there})
+    elif not quiet:
+        say(f"the lab {name!r} is gone" if was_there else f"there is no lab {name!r}")
+
+
+def _show(lab: Lab, what: str, *, json: bool) -> None:
+    from benchkit.cli.console import print_json, print_table
+    from benchkit.units import bits_per_s
+
+    answering = lab.answering()
+    if json:
+        print_json(_document(lab, answering))
+        return
+    print(f"The lab {lab.name!r} {what}.\n")
+    print_table(
+        ("host", "roles", "address", "CPUs", "link", "SSH"),
+        [
+            (
+                host.name,
+                ", ".join(host.roles),
+                f"{host.address}:{host.port}",
+                ", ".join(str(cpu) for cpu in host.cpus),
+                bits_per_s(host.link_bps) if host.link_bps else "not capped",
+                "answers" if answering[host.name] else "no answer",
+            )
+            for host in lab.hosts
+        ],
+    )
+    print("\nLog in with:")
+    for host in lab.hosts:
+        print(f"  {shlex.join(lab.ssh_command(host.name))}")
+    print("\nWhat this lab cannot do:")
+    for limit in lab.state.limits:
+        print(f"- {limit}")
+
+
+def _document(lab: Lab, answering: dict[str, bool]) -> dict[str, Any]:
+    """The lab as data: what `up --json` and `status --json` print."""
+    return {
+        "name": lab.name,
+        "up": True,
+        "fresh": lab.fresh,
+        "mode": lab.state.mode,
+        "created_at": lab.state.created_at,
+        "subnet": lab.state.subnet,
+        "hosts": [
+            {
+                "name": host.name,
+                "roles": host.roles,
+                "address": host.address,
+                "port": host.port,
+                "user": lab.state.user,
+                "cpus": host.cpus,
+                "link_bps": host.link_bps,
+                "answers": answering[host.name],
+                "ssh": lab.ssh_command(host.name),
+            }
+            for host in lab.hosts
+        ],
+        "limits": lab.state.limits,
+        "not_isolated": lab.state.not_isolated,
+        "folder": str(lab.folder.path),
+    }

@@ -1,0 +1,143 @@
+"""What people see during a run: a live line on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from benchkit import units
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from benchkit.planning import RunPlan
+    from benchkit.scenario.schedule import Slot
+
+
+class Silent:
+    """Nothing is shown (`-q`)."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing was opened."""
+
+    def stage(self, text: str) -> None:
+        """A stage of the run begins."""
+
+    def trial_started(self, slot: Slot) -> None:
+        """A trial begins."""
+
+    def trial_ended(self, slot: Slot, rps: float | None) -> None:
+        """A trial ended with this rate."""
+
+    def trial_failed(self, slot: Slot, why: str) -> None:
+        """A trial could not be carried out."""
+
+
+class Plain(Silent):
+    """One line for every finished trial, on stderr."""
+
+    def __init__(self, plan: RunPlan) -> None:
+        """Count against the trials of the plan."""
+        self._plan = plan
+        self._done = 0
+        self._began = time.monotonic()
+
+    def trial_started(self, slot: Slot) -> None:  # noqa: ARG002 - every display is told which
+        """Count time from the first trial on: building and deploying come once."""
+        if self._done == 0:
+            self._began = time.monotonic()
+
+    def stage(self, text: str) -> None:
+        """Print the stage."""
+        print(text, file=sys.stderr, flush=True)
+
+    def trial_ended(self, slot: Slot, rps: float | None) -> None:
+        """Print block, cell and rate, and how long it will still take."""
+        self._line(slot, units.requests_per_s(rps))
+
+    def trial_failed(self, slot: Slot, why: str) -> None:
+        """Print block, cell and the reason."""
+        self._line(slot, f"failed: {why}")
+
+    def _line(self, slot: Slot, outcome: str) -> None:
+        self._done += 1
+        total = len(self._plan.slots)
+        elapsed = time.monotonic() - self._began
+        left = elapsed / self._done * (total - self._done)
+        print(
+            f"[{self._done}/{total}] block {slot.block}  {slot.cell_id}  {outcome}"
+            f"  ({units.seconds(elapsed)} gone, about {units.seconds(left)} left)",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+class Live(Silent):
+    """A progress line on a terminal: block, cell, time gone and left, the last rate."""
+
+    def __init__(self, plan: RunPlan) -> None:
+        """Count against the trials of the plan."""
+        self._plan = plan
+        self._last = ""
+        self._progress: Progress | None = None
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> Self:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import TimeRemainingColumn as Remaining
+
+        text = TextColumn("{task.description}", markup=False)
+        columns = (MofNCompleteColumn(), BarColumn(bar_width=20), TimeElapsedColumn(), Remaining(), text)
+        self._progress = Progress(*columns, console=Console(stderr=True), transient=False)
+        self._task = self._progress.add_task("", total=len(self._plan.slots))
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave the terminal as it was."""
+        if self._progress is not None:
+            self._progress.stop()
+
+    def stage(self, text: str) -> None:
+        """Show the stage in the place of the cell."""
+        self._update(text)
+
+    def trial_started(self, slot: Slot) -> None:
+        """Show block and cell."""
+        self._update(f"block {slot.block}/{self._plan.blocks}  {slot.cell_id}")
+
+    def trial_ended(self, slot: Slot, rps: float | None) -> None:
+        """Show the rate beside what comes next."""
+        self._last = f"  last: {slot.cell_id} {units.requests_per_s(rps)}"
+        self._update(advance=1)
+
+    def trial_failed(self, slot: Slot, why: str) -> None:
+        """Print the failure above the progress line, where it stays."""
+        if self._progress is not None:
+            self._progress.console.print(f"block {slot.block}  {slot.cell_id}  failed: {why}", markup=False)
+        self._update(advance=1)
+
+    def _update(self, text: str | None = None, advance: float = 0) -> None:
+        if self._progress is None or self._task is None:
+            return
+        if text is None:
+            self._progress.update(self._task, advance=advance)
+        else:
+            self._progress.update(self._task, description=text + self._last, advance=advance)
+
+
+def display(plan: RunPlan, *, quiet: bool) -> Silent:
+    """What fits: nothing, a live line, or plain lines."""
+    if quiet:
+        return Silent()
+    return Live(plan) if sys.stderr.isatty() else Plain(plan)

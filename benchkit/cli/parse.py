@@ -1,0 +1,79 @@
+"""`benchkit parse`: one output of a load tool, read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from benchkit.cli.options import Json
+
+if TYPE_CHECKING:  # pydantic models cost time, and --help has none
+    from collections.abc import Iterator
+
+    from benchkit.models.load_result import LoadResult
+
+
+def parse(
+    tool: Annotated[str, typer.Argument(help="The load tool that wrote it; an unknown name lists those there are.")],
+    file: Annotated[str, typer.Argument(help="What it printed, or - for stdin.")],
+    json: Json = False,
+) -> None:
+    """Read one output of a load tool."""
+    from benchkit.cli.console import print_json, print_table, say
+    from benchkit.cli.reading import bytes_of, name_of
+    from benchkit.errors import ParseError
+    from benchkit.load.registry import get_tool, readers_of
+    from benchkit.load.text import decode
+
+    reader = get_tool(tool)
+    text = decode(bytes_of(file))
+    try:
+        result = reader.parse(text)
+    except ParseError as error:
+        others = [name for name in readers_of(text) if name != tool]
+        hint = f"it reads as: benchkit parse {others[0]} {file}" if others else error.hint
+        raise ParseError(error.what, where=name_of(file), why=error.why, hint=hint) from None
+    if json:
+        print_json(result.model_dump(mode="json"))
+        return
+    print_table((result.tool, ""), _rows(result))
+    for note in result.notes:
+        say(f"{note.code}: {note.message}")
+
+
+def _rows(result: LoadResult) -> Iterator[tuple[str, str]]:
+    """What the output states, a line each; what it does not state is left out."""
+    from benchkit.units import bytes_per_s, count, rate, seconds, share, size
+
+    latency = result.latency
+    times = {
+        "min": latency.min_s,
+        "mean": latency.mean_s,
+        "stdev": latency.stdev_s,
+        **{f"p{percentile}": value for percentile, value in latency.percentiles.items()},
+        "max": latency.max_s,
+    }
+    figures = {
+        "duration": (result.duration_s, seconds),
+        "requests": (result.requests, count),
+        "requests/s": (result.rps, rate),
+        "connections": (result.connections, count),
+        "threads": (result.threads, count),
+        "bytes": (result.bytes_total, size),
+        "bytes/s": (result.bytes_per_s, bytes_per_s),
+        **{f"latency {name}": (value, seconds) for name, value in times.items()},
+        **{f"errors {kind}": (number, count) for kind, number in result.errors},
+        **{f"status {code}": (number, count) for code, number in result.status.items()},
+        "non-2xx": (result.non_2xx, count),
+        "failed": (result.failed, count),
+        "failed by length only": (result.failed_length, count),
+        "availability": (result.availability, share),
+    }
+    for name, text in (("version", result.tool_version), ("target", result.target)):
+        if text is not None:
+            yield name, text
+    yield "complete", "yes" if result.complete else "no"
+    for name, (value, shown) in figures.items():
+        if value is not None:
+            yield name, shown(value)

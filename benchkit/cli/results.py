@@ -1,0 +1,143 @@
+"""`benchkit results`: what is stored."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from benchkit.cli.options import Json, RunId, StoreFolder
+
+app = typer.Typer(help="What is stored: runs, their trials, and their tables.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_runs(store: StoreFolder = None, json: Json = False) -> None:
+    """List the runs in the store, oldest first."""
+    from benchkit.cli.console import print_json, print_table
+    from benchkit.results.store import Store, store_path
+
+    manifests = [run.manifest() for run in Store(store_path(store)).runs()]
+    if json:
+        shown = {"run_id", "scale", "seed", "blocks", "started_at", "ended_at", "status"}
+        print_json([{"scenario": m.scenario["name"], **m.model_dump(mode="json", include=shown)} for m in manifests])
+        return
+    print_table(
+        ("run", "scenario", "scale", "blocks", "started", "status"),
+        (
+            (
+                m.run_id,
+                str(m.scenario["name"]),
+                m.scale,
+                str(m.blocks),
+                f"{m.started_at:%Y-%m-%d %H:%M:%S} UTC",
+                m.status,
+            )
+            for m in manifests
+        ),
+        right=(3,),
+    )
+
+
+@app.command()
+def trials(run: RunId, store: StoreFolder = None, json: Json = False) -> None:
+    """Show every trial of a run."""
+    from benchkit.cli.console import print_json, print_table
+    from benchkit.results.store import Store, store_path
+    from benchkit.results.tables import load
+    from benchkit.units import count, rate, seconds
+
+    path = store_path(store)
+    found = Store(path).run(run)
+    frame = load("trials", store=path, run_id=found.run_id).sort_values("trial_id")
+    rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
+    notes: dict[str, list[dict[str, str]]] = {row["trial_id"]: [] for row in rows}
+    for note in load("notes", store=path, run_id=found.run_id).to_dict("records"):
+        notes[note["trial_id"]].append({"code": note["code"], "message": note["message"]})
+    if json:
+        print_json([{**row, "notes": notes[row["trial_id"]]} for row in rows])
+        return
+    print_table(
+        ("block", "cell", "rps", "p50", "p99", "max", "requests", "overhead"),
+        (
+            (
+                str(row["block"]),
+                str(row["cell_id"]),
+                rate(row["rps"]),
+                seconds(row["latency_p50_s"]),
+                seconds(row["latency_p99_s"]),
+                seconds(row["latency_max_s"]),
+                count(row["requests"]),
+                seconds(row["overhead_s"]),
+            )
+            for row in rows
+        ),
+        right=(0, 2, 3, 4, 5, 6, 7),
+    )
+    said = {(row["tool"], note["code"]): note["message"] for row in rows for note in notes[row["trial_id"]]}
+    for (tool, _), message in said.items():
+        print(f"- {tool}: {message}")
+    if frame["tool"].nunique() > 1:
+        print(f"\n`benchkit results agreement {found.run_id}` tells how far the tools disagree.")
+
+
+@app.command()
+def agreement(run: RunId, store: StoreFolder = None, json: Json = False) -> None:
+    """Show how far the load tools of a run disagree about the same cell, beyond the noise between trials."""
+    from benchkit.analysis.agreement import agreements, sentence
+    from benchkit.cli.console import print_json
+    from benchkit.errors import InputError
+    from benchkit.results.store import Store, store_path
+    from benchkit.results.tables import load
+
+    path = store_path(store)
+    found = Store(path).run(run)
+    shown = agreements(load("trials", store=path, run_id=found.run_id))
+    if not shown:
+        raise InputError(
+            "nothing to compare: no two cells of it differ in their load tool alone",
+            where=found.run_id,
+            hint="a scenario lists tools as a factor (load: {tool: $tool}); `tool-agreement` is one",
+        )
+    if json:
+        print_json([{**each.model_dump(), "beyond_noise": each.beyond_noise, "text": sentence(each)} for each in shown])
+        return
+    for each in shown:
+        label = ", ".join(f"{name}={level}" for name, level in each.levels.items())
+        print(f"{label}{': ' if label else ''}{sentence(each)}")
+        for tool, why in each.left_out.items():
+            print(f"  {tool} is left out: {why}")
+
+
+@app.command()
+def reparse(run: RunId, store: StoreFolder = None, json: Json = False) -> None:
+    """Rebuild the tables of a run from its raw outputs alone."""
+    from benchkit.cli.console import print_json, say
+    from benchkit.results.reparse import reparse as rebuild
+    from benchkit.results.store import Store, store_path
+
+    where = Store(store_path(store))
+    found = where.run(run)
+    number = rebuild(where, found)
+    if json:
+        print_json({"run_id": found.run_id, "trials": number})
+    else:
+        say(f"{found.run_id}: {number} trials read again")
+
+
+@app.command("rm")
+def remove(
+    run: RunId,
+    store: StoreFolder = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove without asking.")] = False,
+) -> None:
+    """Remove a run: its rows in every table, and its raw files."""
+    from benchkit.cli.console import say
+    from benchkit.results.store import Store, store_path
+
+    where = Store(store_path(store))
+    found = where.run(run)
+    if not yes:
+        typer.confirm(f"Remove {found.run_id} and all its files?", abort=True, err=True)
+    where.remove(found)
+    say(f"{found.run_id} is removed")

@@ -1,0 +1,162 @@
+"""`benchkit run` and `benchkit demo`: from a scenario to stored results and their report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from benchkit.cli.options import InventoryFile, Json, Quiet, Scale, ScenarioName, Seed, Set, StoreFolder
+
+if TYPE_CHECKING:
+    from benchkit.execute import Outcome
+    from benchkit.hosts.inventory import Inventory
+    from benchkit.lab.lab import Lab
+    from benchkit.results.store import Store
+    from benchkit.scenario.read import Experiment
+
+
+def run(
+    scenario: ScenarioName,
+    *,
+    inventory: InventoryFile = None,
+    scale: Scale = "lab",
+    settings: Set = None,
+    seed: Seed = None,
+    store: StoreFolder = None,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Run a scenario on its hosts and store what comes of it."""
+    from benchkit.cli.console import scale_named
+    from benchkit.cli.hosts_of import inventory_of
+    from benchkit.planning import check_experiment
+    from benchkit.results.store import Store, store_path
+    from benchkit.scenario.read import read_experiment
+
+    experiment = read_experiment(scenario, scale_named(scale), settings or ())
+    check_experiment(experiment)
+    where = Store(store_path(store))
+    outcome = carry_out(experiment, inventory_of(inventory), where, seed=seed, quiet=quiet)
+    _tell(outcome, where, quiet=quiet, json=json)
+    if outcome.failures:
+        raise typer.Exit(1)
+
+
+def demo(
+    store: StoreFolder = None,
+    scale: Annotated[str, typer.Option("--scale", hidden=True)] = "lab",
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Bring up a lab, compare Go alone with Go behind nginx, write the report; takes down the lab that it brought up."""
+    from benchkit.cli.console import scale_named
+    from benchkit.results.store import Store, store_path
+    from benchkit.scenario.read import read_experiment
+
+    experiment = read_experiment("quickstart", scale_named(scale))
+    where = Store(store_path(store))
+    with _some_lab() as lab:
+        outcome = carry_out(experiment, lab.inventory(), where, seed=None, quiet=quiet)
+    report = write(outcome, where)
+    _tell(outcome, where, quiet=quiet, json=json, report=report)
+    if outcome.failures:
+        raise typer.Exit(1)
+
+
+@contextmanager
+def _some_lab() -> Iterator[Lab]:
+    """The lab that is up, or one made for now and taken away at the end."""
+    from benchkit.lab.lab import current, down, up
+    from benchkit.lab.spec import lab_name, shape
+
+    there = current()
+    if there is not None:
+        yield there
+        return
+    made = up(shape(lab_name(None), (), (), shared=False))
+    try:
+        yield made
+    finally:
+        if made.fresh:
+            down(made.name)
+
+
+def carry_out(experiment: Experiment, inventory: Inventory, store: Store, *, seed: int | None, quiet: bool) -> Outcome:
+    """Plan and execute an experiment on the hosts of an inventory, with a display of how it goes."""
+    from benchkit.cli.console import say
+    from benchkit.cli.interrupt import signals_interrupt
+    from benchkit.cli.live import display
+    from benchkit.execute import execute
+    from benchkit.hosts.connect import connect_all
+    from benchkit.planning import make_plan
+
+    try:
+        with signals_interrupt(), connect_all(inventory) as hosts:
+            plan = make_plan(experiment, hosts, seed)
+            with display(plan, quiet=quiet) as watcher:
+                return execute(plan, hosts, store, watcher)
+    except KeyboardInterrupt as stopped:
+        say("interrupted: services are stopped and hosts put back" + "".join(f"; {word}" for word in stopped.args))
+        raise
+
+
+def write(outcome: Outcome, store: Store) -> Path:
+    """Write the report of a run beside it."""
+    from benchkit.report.read import read_run
+    from benchkit.report.write import write_report
+
+    return write_report(read_run(store, outcome.run), outcome.run.report)
+
+
+def _tell(outcome: Outcome, store: Store, *, quiet: bool, json: bool, report: Path | None = None) -> None:
+    from benchkit import units
+    from benchkit.cli.console import print_json, print_table
+    from benchkit.results.tables import load
+
+    trials = load("trials", store=store.path, run_id=outcome.run.run_id)
+    rates = {str(cell): [float(each) for each in rows.dropna()] for cell, rows in trials.groupby("cell_id")["rps"]}
+    cells = _summary(outcome, trials["cell_id"].value_counts().to_dict(), rates)
+    if json:
+        print_json(
+            {
+                "run_id": outcome.run.run_id,
+                "status": outcome.status,
+                "store": store.path,
+                "trials": outcome.trials,
+                "failures": outcome.failures,
+                "cells": cells,
+                "report": report,
+            }
+        )
+        return
+    if not quiet:
+        print_table(
+            ("cell", "trials", "RPS (median)", ""),
+            (
+                (cell["cell_id"], str(cell["trials"]), units.rate(cell["rps_median"]), cell["unsupported"] or "")
+                for cell in cells
+            ),
+            right=(1, 2),
+        )
+        print(f"\nrun     {outcome.run.run_id}")
+    if report is not None:
+        print(report if quiet else f"report  {report.resolve()}")
+
+
+def _summary(outcome: Outcome, trials: dict[Any, int], rates: dict[str, list[float]]) -> list[dict[str, Any]]:
+    """A line for each cell; the median over the trials whose rate is known, None where there is none."""
+    from statistics import median
+
+    return [
+        {
+            "cell_id": cell.cell_id,
+            "trials": int(trials.get(cell.cell_id, 0)),
+            "rps_median": median(rates[cell.cell_id]) if rates.get(cell.cell_id) else None,
+            "unsupported": cell.unsupported,
+        }
+        for cell in outcome.run.manifest().cells
+    ]

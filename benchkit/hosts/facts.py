@@ -1,0 +1,120 @@
+"""Facts about a host: what is asked of its agent, and what its answer means. The second part is pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from benchkit.hosts.clock import Clock
+from benchkit.models.facts import HostFacts, Interface, ProgramFact
+
+
+@dataclass(frozen=True)
+class Query:
+    """How a program tells its version."""
+
+    command: tuple[str, ...]
+    pattern: str | None = None
+    """The version is the first group; None: it cannot be asked."""
+
+
+PROGRAMS: Mapping[str, Query] = MappingProxyType(
+    {
+        "sshd": Query(("sshd", "-V"), r"OpenSSH_(\S+?),?\s"),  # before 9.2 an error, which names the version too
+        "nginx": Query(("nginx", "-v"), r"nginx/([0-9.]+)"),
+        "wrk": Query(("wrk", "-v"), r"wrk\s+(?:[a-z]+/)?([0-9]\S*)"),
+        "ab": Query(("ab", "-V"), r"ApacheBench, Version ([0-9.]+)"),
+        "hey": Query(("hey",)),
+        "siege": Query(("siege", "-V"), r"SIEGE ([0-9]\S*)"),
+        "vegeta": Query(("vegeta", "-version"), r"Version:\s*v?([0-9]\S*)"),
+        "h2load": Query(("h2load", "--version"), r"nghttp2/(\S+)"),
+        "perf": Query(("perf", "--version"), r"perf version (\S+)"),
+        "go": Query(("go", "version"), r"go version go(\S+)"),
+        "node": Query(("node", "--version"), r"v([0-9]\S*)"),
+        "ip": Query(("ip", "-V"), r"iproute2-([^\s,]+)"),
+        "tc": Query(("tc", "-V"), r"iproute2-([^\s,]+)"),
+        "sudo": Query(("sudo",)),
+        "sysctl": Query(("sysctl",)),
+    }
+)
+"""Programs of hosts that benchkit may use, by name; the first word of the command is looked for."""
+
+PACKAGE_MANAGERS: Mapping[str, str] = MappingProxyType(
+    {"apt": "apt-get", "dnf": "dnf", "apk": "apk", "pacman": "pacman", "zypper": "zypper"}
+)
+"""Name → executable, in the order in which they are looked for."""
+
+SYSCTLS = (
+    "fs.file-max",
+    "fs.nr_open",
+    "net.core.netdev_max_backlog",
+    "net.core.rmem_max",
+    "net.core.somaxconn",
+    "net.core.wmem_max",
+    "net.ipv4.ip_local_port_range",
+    "net.ipv4.tcp_fin_timeout",
+    "net.ipv4.tcp_max_syn_backlog",
+    "net.ipv4.tcp_max_tw_buckets",
+    "net.ipv4.tcp_syncookies",
+    "net.ipv4.tcp_tw_reuse",
+    "vm.overcommit_memory",
+)
+"""Settings that decide how many connections a host can carry, and how fast."""
+
+GOARCH: Mapping[str, str] = MappingProxyType(
+    {
+        "x86_64": "amd64",
+        "aarch64": "arm64",
+        "armv7l": "arm",
+        "armv6l": "arm",
+        "i686": "386",
+        "ppc64le": "ppc64le",
+        "s390x": "s390x",
+        "riscv64": "riscv64",
+        "loongarch64": "loong64",
+    }
+)
+"""Kernel's name of an architecture → Go's."""
+
+
+def questions(*, sudo: bool) -> dict[str, Any]:
+    """What to ask an agent for; `sudo`: whether the inventory lets benchkit try."""
+    tools = {name: list(query.command) for name, query in PROGRAMS.items()}
+    tools |= {binary: [binary] for binary in PACKAGE_MANAGERS.values()}
+    return {"tools": tools, "sysctls": list(SYSCTLS), "sudo": sudo}
+
+
+def facts_of(answer: Mapping[str, Any], clock: Clock) -> HostFacts:
+    """An agent's answer as facts; pure."""
+    found = dict(answer)
+    tools = found.pop("tools")
+    managers = [name for name, binary in PACKAGE_MANAGERS.items() if binary in tools]
+    return HostFacts(
+        os=found.pop("system").lower(),
+        goarch=GOARCH.get(found["machine"]),
+        package_manager=managers[0] if managers else None,
+        programs={
+            name: ProgramFact(path=tools[name]["path"], version=version_in(tools[name]["text"], query.pattern))
+            for name, query in PROGRAMS.items()
+            if name in tools
+        },
+        clock_offset_s=clock.wall_offset_s,
+        clock_uncertainty_s=clock.uncertainty_s,
+        interfaces=tuple(Interface(**each) for each in found.pop("interfaces")),
+        sysctls={key: _one_blank(each["value"]) for key, each in found.pop("sysctls").items()},
+        **found,
+    )
+
+
+def version_in(text: str | None, pattern: str | None) -> str | None:
+    """The version in what a program printed; None where it states none."""
+    match = re.search(pattern, text) if text and pattern else None
+    return match[1] if match else None
+
+
+def _one_blank(value: str | None) -> str | None:
+    """The kernel separates numbers by tabs, people by a blank."""
+    return None if value is None else " ".join(value.split())

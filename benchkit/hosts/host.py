@@ -1,0 +1,114 @@
+"""A connected host: its facts, and what can be done there, grouped by what it is done to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from types import TracebackType
+from typing import Any, Self
+
+from benchkit.errors import HostError
+from benchkit.hosts import clock as clocks
+from benchkit.hosts.changes import Changes
+from benchkit.hosts.clock import Clock
+from benchkit.hosts.facts import facts_of, questions
+from benchkit.hosts.files import Files
+from benchkit.hosts.inventory import HostSpec
+from benchkit.hosts.link import Link
+from benchkit.hosts.processes import Processes
+from benchkit.hosts.psutil_wheel import psutil_for
+from benchkit.hosts.sockets import Sockets
+from benchkit.models.facts import HostFacts
+
+TIDY_S = 20.0
+"""An agent stops what it started and puts back what it changed well within this."""
+FACTS_S = 20.0
+
+
+@dataclass(frozen=True)
+class CoreTimes:
+    """CPU time of the host's cores since its boot: core → kind (user, system, idle, steal, …) → seconds."""
+
+    cores: Mapping[int, Mapping[str, float]]
+    monotonic_ns: int
+    """When they were read, on the host's monotonic clock."""
+
+
+class Host:
+    """One host with an agent on it; safe for many threads, and a context manager that closes it."""
+
+    def __init__(self, spec: HostSpec, link: Link) -> None:
+        """Take over a link whose agent has said hello; asks for facts. Raises HostError."""
+        self.spec = spec
+        self.name = spec.name
+        self._link = link
+        self._clock = clocks.compare(self._ask_for_clock)
+        self.files = Files(link, spec.name)
+        self.processes = Processes(link, spec.name, self.compare_clocks)
+        self.sockets = Sockets(link, spec.name)
+        self.changes = Changes(link)
+        self.notices: tuple[str, ...] = ()
+        """What this host lacks that makes benchkit see less; for people."""
+        self.facts = self._gather()
+        self.workdir = PurePosixPath(self.facts.workdir)
+
+    def compare_clocks(self) -> Clock:
+        """The host's clocks beside the controller's, compared anew."""
+        self._clock = clocks.compare(self._ask_for_clock)
+        return self._clock
+
+    @property
+    def clock(self) -> Clock:
+        """The comparison made last."""
+        return self._clock
+
+    def cores(self) -> CoreTimes:
+        """CPU time of every core of the machine so far."""
+        found = self._link.request("cores", {}).fields
+        return CoreTimes({int(core): times for core, times in found["cores"].items()}, found["monotonic_ns"])
+
+    def request(self, op: str, args: Mapping[str, Any], body: bytes = b"", *, time_s: float = 0) -> Mapping[str, Any]:
+        """An operation of the agent by its name, for those that have no method; its fields. Raises HostError."""
+        return self._link.request(op, args, body, time_s=time_s).fields
+
+    def close(self) -> tuple[str, ...]:
+        """Have the agent stop what it started and put back what it changed, and hang up; what it could not, for people."""
+        return tuple(f"{self.name}: {failure}" for failure in self._link.close(TIDY_S))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        failures = self.close()
+        if failures and error is None:
+            raise HostError("the host was not left as it was found", where=self.name, why="; ".join(failures))
+        if error is not None:
+            for failure in failures:
+                error.add_note(failure)
+
+    def _ask_for_clock(self) -> Mapping[str, int]:
+        return self._link.request("clock", {}).fields
+
+    def _gather(self) -> HostFacts:
+        answer = dict(self._link.request("facts", questions(sudo=self.spec.sudo), time_s=FACTS_S).fields["facts"])
+        if answer["psutil"] is None:
+            why_not = self._bring_psutil(answer)
+            if why_not is not None:
+                self.notices = (f"{self.name} has no psutil ({why_not}): /proc has to do",)
+        return facts_of(answer, self._clock)
+
+    def _bring_psutil(self, answer: dict[str, Any]) -> str | None:
+        """Send psutil, and note it in the answer; why that did not work, if so."""
+        archive = psutil_for(answer["machine"], answer["glibc"], answer["python"])
+        if archive.content is None:
+            return archive.why_not
+        try:
+            sha256 = self.files.store(archive.content)
+            used = self._link.request("psutil", {"sha256": sha256}, time_s=FACTS_S).fields
+        except HostError as error:
+            return f"{error.what}: {error.why}" if error.why else error.what
+        answer.update(psutil=used["version"], psutil_source=used["source"])
+        return None

@@ -1,0 +1,206 @@
+"""The inventory: which hosts there are, how each is reached, and what it is for.
+
+A file names its hosts under `hosts`:
+
+    hosts:
+      server: {address: 192.0.2.10, user: bench, roles: [sut]}
+      client: {address: client.example, jump: gate.example, roles: [load]}
+
+What a host leaves out comes from `~/.ssh/config`, in which `address` may be an alias.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, Field, IPvAnyAddress, model_validator
+
+from benchkit.document import Document, read_document
+from benchkit.errors import InputError
+from benchkit.models.base import Frozen
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_ADDRESS = re.compile(r"[A-Za-z0-9:\[][A-Za-z0-9._:%\[\]-]{0,252}")
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._@\\-]{0,63}")
+_JUMP = re.compile(
+    r"(?:(?P<user>[A-Za-z0-9_][A-Za-z0-9._-]{0,63})@)?"
+    r"(?:(?P<ipv6>[0-9A-Fa-f]*:[0-9A-Fa-f:]*:[0-9A-Fa-f.:%a-z]*)"
+    r"|(?P<address>\[[^\]@\s]+\]|[^:@\s]+)(?::(?P<port>[0-9]{1,5}))?)"
+)
+_PEM_LINE = 64
+MAX_PORT = 65535
+
+
+def _safe_name(text: str) -> str:
+    if not _NAME.fullmatch(text):
+        raise ValueError(
+            f"found {text!r}; allowed: up to 63 letters, digits, dots, dashes and underscores, a letter or digit first"
+        )
+    return text
+
+
+def _safe_address(text: str) -> str:
+    if not _ADDRESS.fullmatch(text):
+        raise ValueError(f"found {text!r}; allowed: a host name, an alias of ~/.ssh/config, or an IP address")
+    return text
+
+
+def _safe_user(text: str) -> str:
+    if not _USER.fullmatch(text):
+        raise ValueError(f"found {text!r}; allowed: a login name")
+    return text
+
+
+def _safe_workdir(text: str) -> str:
+    parts = text.split("/")
+    if not text.isprintable() or parts[0] not in ("", "~") or ".." in parts or len(parts) == 1 or not any(parts[1:]):
+        raise ValueError(f"found {text!r}; allowed: an absolute path, or one below ~/, without '..'")
+    return text
+
+
+def parse_jump(text: str) -> tuple[str | None, str, int | None]:
+    """`[user@]address[:port]` → (user, address, port). Raises ValueError for anything else."""
+    match = _JUMP.fullmatch(text)
+    address = (match["ipv6"] or match["address"].strip("[]")) if match else ""
+    port = int(match["port"]) if match and match["port"] else None
+    if match is None or not _ADDRESS.fullmatch(address) or (port is not None and not 1 <= port <= MAX_PORT):
+        raise ValueError(f"found {text!r}; allowed: the name of another host, or [user@]address[:port]")
+    return match["user"], address, port
+
+
+def _safe_jump(text: str) -> str:
+    parse_jump(text)
+    return text
+
+
+Name = Annotated[str, AfterValidator(_safe_name)]
+"""A name that is safe in paths, tables and figures."""
+Address = Annotated[str, AfterValidator(_safe_address)]
+User = Annotated[str, AfterValidator(_safe_user)]
+Workdir = Annotated[str, AfterValidator(_safe_workdir)]
+Jump = Annotated[str, AfterValidator(_safe_jump)]
+
+
+class _HostFields(Frozen):
+    """What an inventory says about a host, beside its name."""
+
+    address: Address = Field(description="host name, IP address, or a Host alias of ~/.ssh/config")
+    port: int | None = Field(default=None, ge=1, le=MAX_PORT)
+    user: User | None = None
+    identity: Path | None = Field(default=None, description="private key file; its password is never asked for")
+    known_hosts: Path | None = Field(default=None, description="read beside the user's own known_hosts files")
+    roles: tuple[Name, ...] = Field(description="what the host is for: sut, load, …; none for a mere jump host")
+    jump: Jump | None = Field(
+        default=None, description="the host to go through: another of the inventory, or [user@]address[:port]"
+    )
+    sudo: bool = Field(default=False, description="whether changes that need root may be made through `sudo -n`")
+    workdir: Workdir | None = Field(default=None, description="benchkit's folder on the host; ~/.benchkit if absent")
+    service_address: IPvAnyAddress | None = Field(
+        default=None, description="own address at which other hosts reach its services, where `address` is not that"
+    )
+    link_bps: float | None = Field(
+        default=None, gt=0, description="rate of the host's link where known, bits per second"
+    )
+
+
+class HostSpec(_HostFields):
+    """One host: how it is reached and what it is for."""
+
+    name: Name
+
+
+class Inventory(Frozen):
+    """The hosts of a run, and what is known about them as a whole."""
+
+    hosts: tuple[HostSpec, ...]
+    limits: tuple[str, ...] = Field(default=(), description="sentences on what these hosts cannot isolate or apply")
+    not_isolated: tuple[str, ...] = Field(default=(), description="sysctls that a host sees but shares with others")
+
+    @model_validator(mode="after")
+    def _names_fit(self) -> Self:
+        names = [host.name for host in self.hosts]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"host names stand twice: {', '.join(twice)}")
+        if circle := _circle(self.hosts):
+            raise ValueError(circle)
+        return self
+
+    def by_role(self, role: str) -> tuple[HostSpec, ...]:
+        """The hosts with this role, in the inventory's order."""
+        return tuple(host for host in self.hosts if role in host.roles)
+
+    def named(self, name: str) -> HostSpec:
+        """The host of this name. Raises InputError naming those there are."""
+        for host in self.hosts:
+            if host.name == name:
+                return host
+        raise InputError(f"no host named {name!r}", hint=f"the inventory has: {', '.join(h.name for h in self.hosts)}")
+
+
+class _InventoryFile(Frozen):
+    """An inventory as it is written."""
+
+    hosts: Mapping[Name, _HostFields] = Field(min_length=1)
+    limits: tuple[str, ...] = ()
+    not_isolated: tuple[str, ...] = ()
+
+
+def load_inventory(path: Path) -> Inventory:
+    """The inventory file at `path`; its relative paths start from the folder it stands in.
+
+    Raises InputError naming file, line, field, what was found and what is allowed.
+    """
+    return inventory_of(read_document(path), path.parent)
+
+
+def inventory_of(document: Document, folder: Path) -> Inventory:
+    """An inventory from a document; relative paths in it start from `folder`."""
+    written = document.validated(_InventoryFile)
+    hosts = tuple(
+        HostSpec(
+            name=name,
+            **fields.model_dump(exclude={"identity", "known_hosts"}, exclude_unset=True),
+            identity=_path(fields.identity, folder),
+            known_hosts=_path(fields.known_hosts, folder),
+        )
+        for name, fields in written.hosts.items()
+    )
+    if circle := _circle(hosts):
+        raise InputError(document.fault(("hosts",), circle))
+    return Inventory(hosts=hosts, limits=written.limits, not_isolated=written.not_isolated)
+
+
+def require_files(spec: HostSpec) -> None:
+    """Raise InputError where a file that the inventory names for a host is not there, or is not what it should be."""
+    for field, path in (("identity", spec.identity), ("known_hosts", spec.known_hosts)):
+        try:
+            start = b"" if path is None else _start_of(path)
+        except OSError as error:
+            raise InputError(f"cannot read {field} {path}", where=spec.name, why=error.strerror) from None
+        if field == "identity" and path is not None and b"PRIVATE KEY-----" not in start:
+            raise InputError(f"{field} {path} is no private key", where=spec.name, hint="name the file without .pub")
+
+
+def _start_of(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_PEM_LINE)
+
+
+def _circle(hosts: Iterable[HostSpec]) -> str | None:
+    """The jump hosts that lead back to where they began, if any do."""
+    by_name = {host.name: host for host in hosts}
+    for name in by_name:
+        chain = [name]
+        while (jump := by_name[chain[-1]].jump) in by_name:
+            chain.append(str(jump))
+            if chain.count(chain[-1]) > 1:
+                return f"the jump hosts go in a circle: {' → '.join(chain)}"
+    return None
+
+
+def _path(path: Path | None, folder: Path) -> Path | None:
+    return None if path is None else (folder / path.expanduser()).absolute()

@@ -1,0 +1,296 @@
+"""SSH: one connection per host, strict about host keys, with keys of the user's and never a password.
+
+The only module that knows Fabric and Paramiko. Fabric reads `~/.ssh/config` (aliases, users, ports, identities, jump
+hosts); what it leaves to chance, the trust in a host's key, is settled here, for jump hosts as for hosts.
+"""
+
+from __future__ import annotations
+
+import logging
+import shlex
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import fabric
+import paramiko
+from paramiko.hostkeys import HostKeyEntry, HostKeys, InvalidHostKey
+
+from benchkit.errors import HostError, InputError
+from benchkit.hosts.inventory import HostSpec, parse_jump, require_files
+
+CONNECT_S = 10
+"""Time for each of: TCP, banner, key exchange, authentication, opening a channel."""
+SILENCE_S = 15.0
+"""After so long without a byte, a `SshStream` says so; the keep-alive keeps middle boxes from forgetting us."""
+STDERR_BYTES = 65536
+USUAL_PORT = 22
+GLOBAL_KNOWN_HOSTS = Path("/etc/ssh/ssh_known_hosts")
+
+logging.getLogger("paramiko").addHandler(logging.NullHandler())  # failures are raised here, not logged
+
+
+class UnknownHostKeyError(paramiko.SSHException):
+    """A host showed a key that no known_hosts file has for it."""
+
+    def __init__(self, name: str, key: paramiko.PKey, *, revoked: bool) -> None:
+        """`name` as known_hosts files write it."""
+        super().__init__(name)
+        self.name = name
+        self.key = key
+        self.revoked = revoked
+
+
+class RefuseUnknown(paramiko.MissingHostKeyPolicy):
+    """Never trust a key at first sight."""
+
+    def __init__(self, revoked: frozenset[str]) -> None:
+        """`revoked`: keys in base64 that known_hosts files forbid."""
+        self._revoked = revoked
+
+    def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:
+        """Raise UnknownHostKeyError."""
+        del client
+        raise UnknownHostKeyError(hostname, key, revoked=key.get_base64() in self._revoked)
+
+
+class SshConnection:
+    """A connection to one host, and to the jump hosts on the way; use it from one thread."""
+
+    def __init__(self, spec: HostSpec, others: Mapping[str, HostSpec]) -> None:
+        """`others`: the hosts of the inventory by name, which may be jump hosts. Opens nothing yet."""
+        self.name = spec.name
+        self._hops: list[tuple[fabric.Connection, list[Path]]] = []
+        try:
+            self._connection = self._hop(spec, others)
+        except (
+            paramiko.SSHException,
+            KeyError,
+            ValueError,
+        ) as error:  # what Fabric makes of an ssh_config it cannot take
+            raise InputError("~/.ssh/config cannot be used", where=self.name, why=repr(error)) from error
+
+    def open(self) -> None:
+        """Connect, to the jump hosts first. Raises HostError naming the host, or the jump host, and what to do."""
+        for connection, files in self._hops:
+            where = (
+                self.name if connection is self._connection else f"{self.name}: jump host {connection.original_host}"
+            )
+            try:
+                connection.open()
+            except (OSError, EOFError, paramiko.SSHException) as error:
+                self.close()
+                raise _explained(error, where, connection, files) from error
+            carrier = connection.transport.sock
+            if isinstance(carrier, socket.socket):
+                carrier.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection.transport.set_keepalive(int(SILENCE_S))
+
+    def run(self, command: str) -> SshStream:
+        """Start a command, a line for the login shell of the host. Raises HostError."""
+        try:
+            channel = self._connection.transport.open_session(timeout=CONNECT_S)
+            channel.settimeout(SILENCE_S)
+            channel.exec_command(command)
+        except (OSError, EOFError, paramiko.SSHException) as error:
+            why = str(error) or type(error).__name__
+            raise HostError("the host takes no command over SSH", where=self.name, why=why) from error
+        return SshStream(channel, self)
+
+    def close(self) -> None:
+        """Hang up, on the jump hosts last."""
+        for connection, _ in reversed(self._hops):
+            connection.client.close()
+
+    def _hop(self, spec: HostSpec, others: Mapping[str, HostSpec]) -> fabric.Connection:
+        """Fabric's connection to a host, those to its jump hosts noted before it."""
+        require_files(spec)
+        gateway = None
+        if spec.jump is not None:
+            jump = others.get(spec.jump)
+            if jump is None:
+                user, address, port = parse_jump(spec.jump)
+                jump = HostSpec(
+                    name=spec.name, address=address, user=user, port=port, roles=(), known_hosts=spec.known_hosts
+                )
+            gateway = self._hop(jump, others)
+        connection = fabric.Connection(
+            host=spec.address,
+            user=spec.user,
+            port=spec.port,
+            gateway=gateway,
+            forward_agent=False,
+            connect_timeout=CONNECT_S,
+            connect_kwargs={
+                "banner_timeout": CONNECT_S,
+                "auth_timeout": CONNECT_S,
+                "channel_timeout": CONNECT_S,
+                **({} if spec.identity is None else {"key_filename": str(spec.identity)}),
+            },
+        )
+        if gateway is None:  # jump hosts that only ~/.ssh/config knows
+            for hop in reversed(list(_gateways(connection))):
+                self._secure(hop, spec)
+        self._secure(connection, spec)
+        return connection
+
+    def _secure(self, connection: fabric.Connection, spec: HostSpec) -> None:
+        """Replace Fabric's trust in every key by the keys that are known, and its silent options by ours."""
+        files = _known_hosts_files(connection, spec)
+        revoked = _trust(files, connection.client.get_host_keys())
+        connection.client.set_missing_host_key_policy(RefuseUnknown(revoked))
+        connection.forward_agent = False
+        options = connection.connect_kwargs
+        keys = [Path(key).expanduser() for key in options.pop("key_filename", [])]
+        keys = [key for key in keys if key.exists()]  # as ssh does with an IdentityFile that is not there
+        options.update(key_filename=[str(key) for key in keys], look_for_keys=not keys, password=None, passphrase=None)
+        self._hops.append((connection, files))
+
+
+class SshStream:
+    """A command's stdin and stdout over a channel of an open connection; closing it closes the connection."""
+
+    def __init__(self, channel: paramiko.Channel, connection: SshConnection) -> None:
+        """Take over both."""
+        self._channel = channel
+        self._connection = connection
+        self._stderr = bytearray()
+
+    def send(self, content: bytes) -> None:
+        """Write to stdin."""
+        self._channel.sendall(content)
+
+    def receive(self, size: int) -> bytes:
+        """Read from stdout."""
+        try:
+            return self._channel.recv(size)
+        finally:
+            self._drain()
+
+    def end_input(self) -> None:
+        """Close stdin."""
+        self._channel.shutdown_write()
+
+    def stderr(self) -> str:
+        """What came on stderr."""
+        self._drain()
+        return self._stderr.decode(errors="replace").strip()
+
+    def exit_code(self, timeout_s: float) -> int | None:
+        """How the command ended."""
+        deadline = time.monotonic() + timeout_s
+        while not self._channel.exit_status_ready():
+            if time.monotonic() > deadline:
+                return None
+            time.sleep(0.005)
+        return self._channel.recv_exit_status()
+
+    def close(self) -> None:
+        """Close channel and connection."""
+        self._channel.close()
+        self._connection.close()
+
+    def _drain(self) -> None:
+        while self._channel.recv_stderr_ready():
+            self._stderr += self._channel.recv_stderr(STDERR_BYTES)
+            del self._stderr[:-STDERR_BYTES]
+
+
+def _gateways(connection: fabric.Connection) -> Iterator[fabric.Connection]:
+    """The jump hosts of a connection, the nearest to the host first; a ProxyCommand is the user's own affair."""
+    gateway = connection.gateway
+    while isinstance(gateway, fabric.Connection):
+        yield gateway
+        gateway = gateway.gateway
+
+
+def _known_hosts_files(connection: fabric.Connection, spec: HostSpec) -> list[Path]:
+    """The files that say which keys to trust, the most specific first."""
+    configured = shlex.split(connection.ssh_config.get("userknownhostsfile", ""))
+    users = [Path(name).expanduser() for name in configured or ["~/.ssh/known_hosts", "~/.ssh/known_hosts2"]]
+    return [*([spec.known_hosts] if spec.known_hosts else []), *users, GLOBAL_KNOWN_HOSTS]
+
+
+def _trust(files: list[Path], known: HostKeys) -> frozenset[str]:
+    """Fill `known` from the files, the earlier ones winning; the keys that they revoke. Lines without sense are skipped."""
+    lines = [line.split() for file in reversed(files) for line in _lines(file)]  # a later `add` replaces
+    revoked = frozenset(fields[3] for fields in lines if fields[:1] == ["@revoked"] and len(fields) > 3)  # noqa: PLR2004 - marker, names, type, key
+    for fields in lines:
+        if not fields or fields[0].startswith(("#", "@")):
+            continue
+        try:
+            entry = HostKeyEntry.from_line(" ".join(fields))
+        except (InvalidHostKey, paramiko.SSHException):
+            continue
+        if entry is not None and entry.key.get_base64() not in revoked:
+            for name in entry.hostnames or ():
+                known.add(name, entry.key.get_name(), entry.key)
+    return revoked
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:  # absent, as most of them are
+        return []
+
+
+def _explained(error: Exception, where: str, connection: Any, files: list[Path]) -> HostError:  # noqa: ANN401 - Fabric has no types
+    """A failure to connect as a message: what, why, and what to do."""
+    target = f"{connection.host}:{connection.port}"
+    if isinstance(error, UnknownHostKeyError):
+        return _unknown_key(error, where, files)
+    if isinstance(error, paramiko.BadHostKeyException):
+        what = f"the host key of {target} has changed"
+        why = f"known is {error.expected_key.fingerprint}, the host shows {error.key.fingerprint}"
+        remove = shlex.join(["ssh-keygen", "-R", _known_name(connection.host, connection.port), "-f", str(files[0])])
+        hint = f"find out why: somebody may stand in between. If the host is a new one: {remove}"
+        return HostError(what, where=where, why=why, hint=hint)
+    by_hand = shlex.join(["ssh", "-p", str(connection.port), f"{connection.user}@{connection.host}"])
+    if isinstance(error, paramiko.AuthenticationException) or "No authentication methods" in str(error):
+        what = f"{target} does not let {connection.user} in"
+        why = "it takes none of the keys offered"
+        hint = f"try by hand: {by_hand}; a key can be named in the inventory (identity) or in ~/.ssh/config"
+        if isinstance(error, paramiko.PasswordRequiredException):
+            why, hint = "a key needs a passphrase, and none is asked for", "hand the key to an agent: ssh-add"
+        elif not isinstance(error, paramiko.AuthenticationException):
+            why = "there is no key to offer"
+        return HostError(what, where=where, why=why, hint=hint)
+    what, reason, hint = _unreachable(error, connection, target, by_hand)
+    return HostError(what, where=where, why=reason, hint=hint)
+
+
+def _unreachable(error: Exception, connection: Any, target: str, by_hand: str) -> tuple[str, str, str]:  # noqa: ANN401
+    if isinstance(error, socket.gaierror):
+        hint = "check `address` in the inventory, or HostName in ~/.ssh/config"
+        return f"the name {connection.host} does not resolve", str(error.strerror), hint
+    if isinstance(error, paramiko.ssh_exception.NoValidConnectionsError):
+        why = "; ".join(sorted({str(each) for each in error.errors.values()}))
+        return f"nobody takes SSH connections at {target}", why, "is sshd running there, and the port right?"
+    if isinstance(error, paramiko.ChannelException):
+        hint = "check address and port, and that the jump host's sshd has AllowTcpForwarding on"
+        return f"the jump host cannot reach {target}", error.text, hint
+    if isinstance(error, TimeoutError):
+        return f"no answer from {target}", f"waited {CONNECT_S} s", "is the host up, and the address right?"
+    return f"no SSH session with {target}", str(error) or "it hung up", f"try by hand: {by_hand}"
+
+
+def _unknown_key(error: UnknownHostKeyError, where: str, files: list[Path]) -> HostError:
+    kind, fingerprint = error.key.get_name(), error.key.fingerprint
+    if error.revoked:
+        return HostError(f"the host key {fingerprint} is revoked", where=where, hint="do not connect; ask its owner")
+    line = f"{error.name} {kind} {error.key.get_base64()}"
+    return HostError(
+        f"the host key of {error.name} is unknown",
+        where=where,
+        why=f"it shows {kind} with the fingerprint {fingerprint}",
+        hint=f"check the fingerprint on the host (ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub), then accept it with\n"
+        f"    echo {shlex.quote(line)} >> {shlex.quote(str(files[0]))}",
+    )
+
+
+def _known_name(host: str, port: int) -> str:
+    """A host as known_hosts files name it (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT)."""
+    return host if port == USUAL_PORT else f"[{host}]:{port}"

@@ -1,0 +1,135 @@
+"""Tuning: which kernel settings of a profile a host takes, which it does not and why, and having it take them.
+
+Planning is pure. What was applied is put back by the agent, exactly as it was found; see `benchkit.hosts.changes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from benchkit.hosts.changes import Changes, Sysctl, Written
+from benchkit.hosts.inventory import HostSpec
+
+SUDO_SYSCTL = ("sudo", "-n", "--", "sysctl", "-q", "-w")
+"""How a setting is written where the login user may not and the inventory allows sudo; `key=value` follows."""
+
+Fate = Literal["apply", "already", "absent", "unreadable", "read-only", "not-isolated", "needs-root", "no-sudo"]
+
+_WHY_NOT: Mapping[Fate, str] = {
+    "absent": "not applied, this host has no such setting",
+    "unreadable": "not applied, it cannot be read and so could not be put back",
+    "read-only": "not applied, it is read-only here, for root too",
+    "not-isolated": "not isolated, not applied (shared with the other hosts of this machine)",
+    "needs-root": "not applied, it needs root (`sudo: true` in the inventory would let benchkit try sudo)",
+    "no-sudo": "not applied, it needs root, and `sudo -n` is refused here",
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting of a profile on one host."""
+
+    key: str
+    value: str
+    """As the profile wants it."""
+    found: str | None
+    """As the host has it."""
+    fate: Fate
+    sudo: bool = False
+    """Whether it is applied through sudo."""
+
+    def command(self) -> tuple[str, ...] | None:
+        """What runs with sudo, to be shown beforehand; None where nothing does."""
+        return (*SUDO_SYSCTL, f"{self.key}={self.value}") if self.sudo else None
+
+
+@dataclass(frozen=True)
+class TuningPlan:
+    """What a profile comes to on one host."""
+
+    host: str
+    settings: tuple[Setting, ...]
+
+    @property
+    def values(self) -> dict[str, str]:
+        """What is to be written, in the profile's order."""
+        return {setting.key: setting.value for setting in self.settings if setting.fate == "apply"}
+
+    @property
+    def commands(self) -> tuple[tuple[str, ...], ...]:
+        """What would run with sudo."""
+        return tuple(command for setting in self.settings if (command := setting.command()))
+
+    def sentences(self) -> tuple[str, ...]:
+        """What is not applied, a sentence for each reason; for people."""
+        by_reason: dict[str, list[str]] = {}
+        for setting in self.settings:
+            if setting.fate in _WHY_NOT:
+                by_reason.setdefault(_WHY_NOT[setting.fate], []).append(f"{setting.key} = {setting.value}")
+        return tuple(f"{self.host}: {reason}: {', '.join(settings)}" for reason, settings in by_reason.items())
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What became of a plan."""
+
+    written: Mapping[str, Written]
+    sentences: tuple[str, ...]
+    """What did not come to pass though it was planned, for people."""
+
+
+def plan(
+    spec: HostSpec,
+    profile: Mapping[str, str | int],
+    found: Mapping[str, Sysctl],
+    *,
+    root: bool,
+    can_sudo: bool | None,
+    not_isolated: Collection[str] = (),
+) -> TuningPlan:
+    """What `profile` comes to on a host that has the settings `found`; pure."""
+    shared = frozenset(not_isolated)
+    settings = []
+    for key, wanted in profile.items():
+        value = " ".join(str(wanted).split())
+        sysctl = found[key]
+        fate = _fate(sysctl, value, spec, root=root, can_sudo=can_sudo, shared=key in shared)
+        sudo = fate == "apply" and not sysctl.writable
+        settings.append(Setting(key, value, sysctl.value, fate, sudo))
+    return TuningPlan(spec.name, tuple(settings))
+
+
+def apply(changes: Changes, planned: TuningPlan) -> Tuned:
+    """Carry a plan out on its host and read every setting back. Raises HostError."""
+    if not planned.values:
+        return Tuned({}, ())
+    written = changes.write(planned.values, sudo=SUDO_SYSCTL if planned.commands else None)
+    sentences = [
+        f"{planned.host}: {key} = {planned.values[key]} not applied: {_short_of(outcome)}"
+        for key, outcome in written.items()
+        if outcome.outcome not in ("applied", "already")
+    ]
+    return Tuned(written, tuple(sentences))
+
+
+def _fate(sysctl: Sysctl, value: str, spec: HostSpec, *, root: bool, can_sudo: bool | None, shared: bool) -> Fate:
+    fate: Fate = "apply" if sysctl.writable or can_sudo else "no-sudo"
+    if sysctl.state == "present" and (sysctl.value or "").split() == value.split():
+        fate = "already"
+    elif shared:  # also where only the machine has it, and not the host
+        fate = "not-isolated"
+    elif sysctl.state != "present":
+        fate = sysctl.state
+    elif not sysctl.writable and root:
+        fate = "read-only"
+    elif not sysctl.writable and not spec.sudo:
+        fate = "needs-root"
+    return fate
+
+
+def _short_of(outcome: Written) -> str:
+    if outcome.outcome == "differs":
+        return f"the kernel made {outcome.value} of it"
+    return outcome.why or outcome.outcome

@@ -1,0 +1,55 @@
+"""The files of a lab that open its hosts: keys, known_hosts, and a configuration for people's own `ssh`."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from pathlib import Path
+
+from benchkit.errors import HostError
+from benchkit.lab import openssh
+from benchkit.lab.processes import MARK_VARIABLE, mark
+from benchkit.lab.state import HostState, LabFolder, LabState
+
+_NO_SHELLS = frozenset({"false", "nologin"})
+
+
+def write_access(ssh_keygen: str, folder: LabFolder, state: LabState) -> None:
+    """Make one key pair for the client and one for each host, and tell the client which host has which."""
+    openssh.make_keys(ssh_keygen, [folder.identity, *(folder.host_key(host.name) for host in state.hosts)])
+    folder.known_hosts.write_text(
+        "".join(
+            openssh.known_hosts_line(host.address, host.port, openssh.public_key(folder.host_key(host.name)))
+            for host in state.hosts
+        )
+    )
+    folder.ssh_config.write_text(
+        openssh.client_config(
+            [(host.name, host.address, host.port) for host in state.hosts],
+            user=state.user,
+            identity=folder.identity,
+            known_hosts=folder.known_hosts,
+        )
+    )
+
+
+def session_environment(folder: LabFolder, state: LabState, host: HostState) -> dict[str, str]:
+    """What every session on a host carries, by which `lab down` finds it."""
+    return {MARK_VARIABLE: mark(folder.key, state.lab_id, f"host/{host.name}")}
+
+
+def login_account() -> str:
+    """The account that this process runs as. Raises HostError where nobody can log in to it."""
+    number = os.geteuid()
+    try:
+        account = pwd.getpwuid(number)
+    except KeyError:
+        raise HostError("cannot log in to this account", why=f"user {number} has no entry in /etc/passwd") from None
+    shell = Path(account.pw_shell or "/bin/sh")
+    if shell.name in _NO_SHELLS or not os.access(shell, os.X_OK):
+        raise HostError(
+            f"cannot log in as {account.pw_name}",
+            why=f"its shell is {shell}",
+            hint="run `benchkit lab up` as a user with a login shell",
+        )
+    return account.pw_name

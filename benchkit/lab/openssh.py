@@ -1,0 +1,106 @@
+"""OpenSSH for a lab: throwaway keys, and the configuration of servers and client."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from benchkit.errors import HostError
+
+KEY_TYPE = "ed25519"
+PENALTIES_SINCE = (9, 8)
+"""From this version on sshd locks out addresses that connect without logging in, as a look for its banner does; older
+ones refuse to start on the option that turns this off (release notes of OpenSSH 9.8)."""
+
+
+def make_keys(ssh_keygen: str, paths: Iterable[Path]) -> None:
+    """A new key pair at each path (and path.pub), without a passphrase, all made side by side."""
+    makers = [
+        subprocess.Popen(
+            [ssh_keygen, "-q", "-t", KEY_TYPE, "-N", "", "-C", "benchkit lab", "-f", str(path)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for path in paths
+    ]
+    complaints = [(maker.communicate()[1], maker.returncode) for maker in makers]
+    for complaint, code in complaints:
+        if code != 0:
+            raise HostError("cannot make a key for the lab", where=ssh_keygen, why=complaint.strip())
+
+
+def public_key(path: Path) -> str:
+    """Type and key of the pair at `path`, without its comment."""
+    return " ".join(path.with_name(f"{path.name}.pub").read_text().split()[:2])
+
+
+def known_hosts_line(address: str, port: int, key: str) -> str:
+    """One line of a known_hosts file (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT: a port that is not 22 in brackets)."""
+    return f"{address if port == 22 else f'[{address}]:{port}'} {key}\n"  # noqa: PLR2004 - SSH's port
+
+
+def server_config(
+    *,
+    version: tuple[int, int],
+    listen: tuple[str, int],
+    host_key: Path,
+    authorized_keys: Path,
+    root: bool,
+    environment: Mapping[str, str],
+) -> str:
+    """sshd_config of a lab host for an OpenSSH of this version: one throwaway key opens it, nothing else does.
+
+    Sessions and start-ups are not rationed: a controller, a benchmark's tools and a person may all be on at once.
+    """
+    address, port = listen
+    lines = [
+        f"ListenAddress {address}:{port}",
+        f"HostKey {_quoted(host_key)}",
+        f"AuthorizedKeysFile {_quoted(authorized_keys).replace('%', '%%')}",
+        "PidFile none",
+        "AuthenticationMethods publickey",
+        "PasswordAuthentication no",
+        "KbdInteractiveAuthentication no",
+        f"PermitRootLogin {'prohibit-password' if root else 'no'}",
+        "UsePAM no",
+        "StrictModes no",  # the folder is ours alone, whatever the folders above it are
+        "UseDNS no",
+        "X11Forwarding no",
+        "AllowAgentForwarding no",
+        "AllowTcpForwarding yes",  # a lab host can be a jump host
+        "PrintMotd no",
+        "PrintLastLog no",
+        "PermitUserRC no",
+        "MaxSessions 200",
+        "MaxStartups 200",
+        "LoginGraceTime 30",
+        "Subsystem sftp internal-sftp",
+        *(f"SetEnv {name}={value}" for name, value in environment.items()),
+    ]
+    if version >= PENALTIES_SINCE:
+        lines.append("PerSourcePenalties no")
+    return "\n".join(lines) + "\n"
+
+
+def client_config(hosts: Iterable[tuple[str, str, int]], *, user: str, identity: Path, known_hosts: Path) -> str:
+    """ssh_config with which `ssh -F FILE NAME` reaches each (name, address, port)."""
+    parts = [f"Host {name}\n  HostName {address}\n  Port {port}\n" for name, address, port in hosts]
+    common = [
+        "Host *",
+        f"User {user}",
+        f"IdentityFile {_quoted(identity)}",
+        "IdentitiesOnly yes",
+        f"UserKnownHostsFile {_quoted(known_hosts)}",
+        "GlobalKnownHostsFile /dev/null",
+        "StrictHostKeyChecking yes",
+        "BatchMode yes",
+    ]
+    return "\n".join([*parts, "\n  ".join(common)]) + "\n"
+
+
+def _quoted(path: Path) -> str:
+    """A path as an argument of OpenSSH's configuration files, which split at blanks."""
+    return f'"{path}"'

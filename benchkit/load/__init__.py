@@ -1,0 +1,1 @@
+"""Load tools: one file each, with its command line and its parser."""

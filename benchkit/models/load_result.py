@@ -1,0 +1,68 @@
+"""What one run of a load tool said, whichever tool it was (`benchkit parse TOOL FILE --json`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from pydantic import Field
+
+from benchkit.models.base import Frozen
+
+
+class Latency(Frozen):
+    """Response times in seconds, as far as the tool states them."""
+
+    min_s: float | None = None
+    mean_s: float | None = None
+    stdev_s: float | None = None
+    max_s: float | None = None
+    percentiles: Mapping[str, float] = Field(
+        default_factory=dict, description='seconds by percentile, the key as written: "50", "99.9"'
+    )
+    resolution_s: float | None = Field(default=None, description="the step in which the tool states times")
+    covers: Literal["request", "connect+request"] | None = Field(
+        default=None, description="whether a time includes connecting"
+    )
+    corrected: bool | None = Field(default=None, description="whether the tool corrected for coordinated omission")
+
+
+class Errors(Frozen):
+    """Failed requests by what failed; `None` where the tool does not count that kind."""
+
+    connect: int | None = None
+    read: int | None = None
+    write: int | None = None
+    timeout: int | None = None
+    other: int | None = None
+
+
+class Note(Frozen):
+    """A defect of the tool that this output shows."""
+
+    code: str
+    message: str
+
+
+class LoadResult(Frozen):
+    """One run of a load tool: counts as it states them, times in seconds, sizes in bytes, rates per second."""
+
+    tool: str
+    tool_version: str | None = None
+    target: str | None = None
+    duration_s: float | None = None
+    requests: int | None = None
+    rps: float | None = None
+    connections: int | None = None
+    threads: int | None = None
+    bytes_total: float | None = None
+    bytes_per_s: float | None = None
+    latency: Latency = Latency()
+    errors: Errors = Errors()
+    status: Mapping[str, int] = Field(default_factory=dict, description='responses by status code: {"200": 12}')
+    non_2xx: int | None = None
+    failed: int | None = Field(default=None, description="failed requests as the tool counts them")
+    failed_length: int | None = Field(default=None, description="those of `failed` that only differed in length")
+    availability: float | None = Field(default=None, ge=0, le=1)
+    complete: bool = Field(default=True, description="False when the output is of a run that did not finish")
+    notes: tuple[Note, ...] = ()

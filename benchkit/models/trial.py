@@ -1,0 +1,80 @@
+"""One trial as it was carried out: what `trial.json` beside its raw files holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Literal
+
+from pydantic import Field
+
+from benchkit.models.base import Frozen
+from benchkit.models.load import Load
+from benchkit.models.load_result import LoadResult
+from benchkit.models.run import TrialKind
+
+
+class ServiceRecord(Frozen):
+    """A service of the trial, from its start to its end."""
+
+    name: str
+    backend: str
+    host: str
+    pid: int
+    argv: tuple[str, ...]
+    cpu_s: float | None = Field(default=None, description="CPU time of its process tree over the measured window")
+
+
+class GeneratorRecord(Frozen):
+    """One process of the load tool."""
+
+    number: int = Field(description="from 1, over all load hosts")
+    host: str
+    argv: tuple[str, ...]
+    load: Load = Field(description="its share")
+    files: Mapping[Literal["stdout", "stderr", "reduction"], str] = Field(
+        description="names of the raw files that hold what it left"
+    )
+    started_s: float = Field(description="from the start of the first one, on the controller's clock")
+    wall_s: float
+    late_s: float | None = Field(default=None, description="start after the agreed instant; None: it was alone")
+    cpu_s: float = Field(description="CPU time of its process")
+    result: LoadResult | None = Field(default=None, description="what it said by itself; None: it could not be read")
+
+    @property
+    def ended_s(self) -> float:
+        """When it ended, from the start of the first one."""
+        return self.started_s + self.wall_s
+
+
+class ProbeRecord(Frozen):
+    """The answer to one request before the load: what the cell sends."""
+
+    status: int
+    header_bytes: int = Field(description="from the status line to the blank line, both included")
+    headers: tuple[tuple[str, str], ...]
+    body_bytes: int
+    body_sha256: str
+
+
+class TrialRecord(Frozen):
+    """One trial that ended: when, under what load, on which processes, at what overhead."""
+
+    trial_id: str
+    cell_id: str
+    levels: Mapping[str, str | int | float | bool]
+    block: int
+    position: int
+    kind: TrialKind = "measure"
+    started_at: datetime
+    wall_s: float = Field(description="from the first step to the last")
+    warmed_up_s: float = Field(default=0, description="what the warm-up took; a tool may end it early")
+    load: Load
+    target: str
+    services: tuple[ServiceRecord, ...]
+    generators: tuple[GeneratorRecord, ...]
+    start_spread_s: float = Field(default=0, description="from the start of the first generator to that of the last")
+    clock_uncertainty_s: float = Field(
+        default=0, description="starts on different hosts may be off by so much, one against the other"
+    )
+    probe: ProbeRecord

@@ -1,0 +1,50 @@
+"""Profiles as speedscope opens them (www.speedscope.app): JSON in its file format.
+
+The facts are those of the published format (github.com/jlfwong/speedscope, src/lib/file-format-spec.ts): frames stand
+once, a sampled profile is a list of stacks, outermost frame first, with a weight each. Times go in their unit; counts
+have none.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchkit import __version__
+from benchkit.models.profile import PER_SECOND, Profile
+
+SCHEMA = "https://www.speedscope.app/file-format-schema.json"
+
+_UNITS = frozenset({*PER_SECOND, "bytes"})
+
+
+def speedscope(profile: Profile, name: str) -> dict[str, Any]:
+    """The document: one of speedscope's profiles for each value that the samples have, the default one open."""
+    profiles = []
+    for i, value_type in enumerate(profile.value_types):
+        weighed = [
+            (stack, weight) for stack, weight in zip(profile.stacks, profile.weights(i), strict=True) if weight > 0
+        ]
+        profiles.append(
+            {
+                "type": "sampled",
+                "name": f"{name}: {value_type.kind}",
+                "unit": value_type.unit if value_type.unit in _UNITS else "none",
+                "startValue": 0,
+                "endValue": sum(weight for _, weight in weighed),
+                "samples": [stack[::-1] for stack, _ in weighed],
+                "weights": [weight for _, weight in weighed],
+            }
+        )
+    return {
+        "$schema": SCHEMA,
+        "name": name,
+        "exporter": f"benchkit@{__version__}",
+        "activeProfileIndex": profile.default_value,
+        "shared": {
+            "frames": [
+                {"name": frame.label, **({"file": where} if (where := frame.file or frame.module) else {})}
+                for frame in profile.frames
+            ]
+        },
+        "profiles": profiles,
+    }

@@ -1,0 +1,154 @@
+"""Flat and cumulative values of each function: the table of `go tool pprof -top`, row for row.
+
+Computed as pprof does it (github.com/google/pprof, internal/report and internal/graph), at its granularity of functions:
+
+- flat: of the samples in which the function ran; cum: of those in whose stack it stands, once each however often it
+  recurs. A function that was inlined counts as itself. Functions of one name are one, whatever file they are in.
+- Shares are of the sum of all samples' absolute values.
+- Rows are sorted by flat (or cum) value, then by name; both by absolute value.
+- Rows whose cum value is below 0.5 % of the sum of all flat values, rounded down, are dropped (`-nodefraction`);
+  `least_share=0` keeps them, as `-nodefraction=0` does. At most `most_rows` are kept (`-nodecount`; 0: all).
+- A row says whether its function was inlined into all of its callers or into some, by the calls that are left after
+  that: functions that were dropped are skipped, and calls below 0.1 % (`-edgefraction`) forgotten.
+
+Equal on every row are therefore values, percentages, running sums, order, names and inline marks, for every sample type
+of every kind of profile that Go writes, with pprof's defaults and with those options. Not covered are pprof's
+filters (`-focus` …), `-mean`, `-diff_base`, other granularities, and symbols that pprof looks up in a binary by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Literal
+
+from benchkit.models.profile import Frame, Profile, ValueType
+
+Order = Literal["flat", "cum"]
+Inlined = Literal["inline", "partial-inline"]
+
+LEAST_SHARE = 0.005
+"""Rows below it are dropped: pprof's default for -nodefraction."""
+LEAST_CALL = 0.001
+"""Calls below it do not count as calls: pprof's default for -edgefraction."""
+
+_Node = tuple[str, str]
+"""A function by its name; one without a name by the module it is in, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One function of a profile."""
+
+    function: str
+    flat: int
+    """In units of the profile's value."""
+    cum: int
+    inlined: Inlined | None
+    """Whether it was inlined into all of its callers, or into some."""
+
+
+@dataclass(frozen=True)
+class Top:
+    """The functions of a profile, sorted."""
+
+    value_type: ValueType
+    total: int
+    """What shares are of."""
+    rows: tuple[Row, ...]
+    functions: int
+    """How many there are, those without a row among them."""
+
+    def share(self, value: int) -> float:
+        """A value as a share of the whole; of nothing it is 0."""
+        return value / self.total if self.total else 0.0
+
+    def running(self) -> Iterator[int]:
+        """For each row the sum of the flat values down to it."""
+        return accumulate(row.flat for row in self.rows)
+
+
+def top(
+    profile: Profile,
+    *,
+    value: int | None = None,
+    order: Order = "flat",
+    least_share: float = LEAST_SHARE,
+    most_rows: int = 0,
+) -> Top:
+    """The table of the functions in a profile, by the value of that index (the default one)."""
+    value = profile.default_value if value is None else value
+    nodes = [_node(frame) for frame in profile.frames]
+    weighted = [(stack, weight) for stack, weight in zip(profile.stacks, profile.weights(value), strict=True) if weight]
+    flat: dict[_Node, int] = {}
+    cum: dict[_Node, int] = {}
+    for stack, weight in weighted:
+        if stack:
+            flat[nodes[stack[0]]] = flat.get(nodes[stack[0]], 0) + weight
+        for node in {nodes[frame] for frame in stack}:
+            cum[node] = cum.get(node, 0) + weight
+    all_flat = sum(flat.values())
+    least = int(all_flat * least_share)
+    found = [node for node in cum if (cum[node] or flat.get(node)) and abs(cum[node]) >= least]
+    found.sort(key=_sorting(flat, cum, order))
+    kept = found[:most_rows] if most_rows > 0 else found
+    marks = _inlined(profile.frames, nodes, weighted, set(kept), int(all_flat * LEAST_CALL))
+    labels = {node: frame.label for node, frame in zip(nodes, profile.frames, strict=True)}
+    return Top(
+        value_type=profile.value_types[value],
+        total=sum(map(abs, profile.values[value])),
+        rows=tuple(Row(labels[node], flat.get(node, 0), cum[node], marks.get(node)) for node in kept),
+        functions=len(cum),
+    )
+
+
+def _node(frame: Frame) -> _Node:
+    return (frame.function, "" if frame.function else frame.module or "")
+
+
+def _sorting(
+    flat: Mapping[_Node, int], cum: Mapping[_Node, int], order: Order
+) -> Callable[[_Node], tuple[object, ...]]:
+    def by_flat(node: _Node) -> tuple[object, ...]:
+        return (-abs(flat.get(node, 0)), _label(node), -abs(cum[node]), node)
+
+    def by_cum(node: _Node) -> tuple[object, ...]:
+        return (-abs(cum[node]), _label(node), -abs(flat.get(node, 0)), node)
+
+    return by_flat if order == "flat" else by_cum
+
+
+def _label(node: _Node) -> str:
+    return Frame(*node).label
+
+
+def _inlined(
+    frames: Sequence[Frame],
+    nodes: Sequence[_Node],
+    weighted: Sequence[tuple[tuple[int, ...], int]],
+    kept: Collection[_Node],
+    least: int,
+) -> dict[_Node, Inlined]:
+    """Of the functions that were inlined into a caller: into all of them, or into some."""
+    calls: dict[tuple[_Node, _Node], int] = {}
+    written_out: set[tuple[_Node, _Node]] = set()
+    for stack, weight in weighted:
+        seen: set[tuple[_Node, _Node]] = set()
+        caller: _Node | None = None
+        for place in reversed(stack):
+            node = nodes[place]
+            if node not in kept:
+                continue
+            call = (caller, node) if caller is not None and caller != node else None
+            if call is not None and call not in seen:
+                seen.add(call)
+                calls[call] = calls.get(call, 0) + weight
+                if not frames[place].inlined:
+                    written_out.add(call)
+            caller = node
+    ways: dict[_Node, set[bool]] = {}
+    for call, weight in calls.items():
+        if abs(weight) >= least:
+            ways.setdefault(call[1], set()).add(call not in written_out)
+    return {node: "partial-inline" if False in way else "inline" for node, way in ways.items() if True in way}

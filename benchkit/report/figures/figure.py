@@ -1,0 +1,33 @@
+"""The shape that every figure has; `benchkit.report.figures.registry` lists them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from matplotlib.figure import Figure
+
+from benchkit.report.view import RunView
+
+
+@dataclass(frozen=True)
+class ReportFigure:
+    """One figure: what it is called, what it says in words, and how it is drawn from a stored run.
+
+    `available` tells whether the run holds what the figure needs; without it the figure is left out. `alt` stands for
+    the picture, `caption` explains it. `data` is the section of the report that holds the numbers behind it.
+    """
+
+    name: str
+    title: str
+    available: Callable[[RunView], bool] = field(repr=False)
+    alt: Callable[[RunView], str] = field(repr=False)
+    caption: Callable[[RunView], str] = field(repr=False)
+    draw: Callable[[RunView], Figure] = field(repr=False)
+    data: str = "trials"
+
+
+def provenance(run: RunView) -> str:
+    """Where a figure's data is from, for its foot."""
+    manifest = run.manifest
+    return f"{manifest.scenario['name']}, {manifest.scale} scale, run {manifest.run_id}"

@@ -1,0 +1,161 @@
+"""Latency percentiles on a log-percentile axis: one curve a trial, because percentiles of trials are never averaged.
+
+The axis is that of HdrHistogram's plots: the distance from the left is the logarithm of 1 / (1 - p), so that each
+further nine takes as much room as the one before it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+from benchkit import units
+from benchkit.report.cells import CellView, cell_views
+from benchkit.report.figures.figure import ReportFigure, provenance
+from benchkit.report.frame import WIDTH_IN, framed
+from benchkit.report.latency import Percentile, caveat, stored
+from benchkit.report.style import colour, dashes, drawable, hover, marker, styled, tick
+from benchkit.report.view import RunView, known, numbers
+
+TITLE = "Latency percentiles by cell"
+MOST_PANELS = 12
+
+_NAMED = 8
+_COLUMNS = 3
+_SINGLE_IN, _PANEL_IN, _HEADING_IN, _BELOW_IN, _LEFT_IN, _GAP_IN = 3.1, 1.75, 0.28, 0.34, 0.82, 0.24
+_NARROWEST = 4.0
+"""The axis spans at least this factor, so that equal cells look equal and a tick or two always stand in it."""
+
+
+def available(run: RunView) -> bool:
+    """Whether any measured trial has a percentile that can stand on a log axis."""
+    return any(value > 0 for percentile in stored(run.measured) for value in known(run.measured[percentile.column]))
+
+
+def alt(run: RunView) -> str:
+    """The range over trials of the highest percentile that each cell has, in words; of many cells the first."""
+    shown, last = _shown(run), stored(run.measured)[-1]
+    ranges = []
+    for view in shown[:_NAMED]:
+        values = known(run.of_cell(view.cell_id)[last.column])
+        if values:
+            ranges.append(f"{view.label} {units.seconds(min(values))} to {units.seconds(max(values))}")
+    return (
+        f"Line chart of latency percentiles, one curve per trial, {caveat(run.measured)}. "
+        f"{last.name} over the trials: {'; '.join(ranges)}."
+    )
+
+
+def caption(run: RunView) -> str:
+    """How to read it, and what the latencies are."""
+    left_out = len(_panels(_shown(run))) - MOST_PANELS
+    return (
+        f"Latency ({caveat(run.measured)}), one curve per trial: percentiles of several trials cannot be averaged. "
+        "Marks are the stored percentiles, lines only join them; each further nine takes the same room."
+        + (f" {units.counted(left_out, 'panel')} more are left out; the table has all." if left_out > 0 else "")
+    )
+
+
+@styled
+def draw(run: RunView) -> Figure:
+    """The figure: one panel, or one for each combination of the factors that colour does not stand for."""
+    shown, percentiles = _shown(run), stored(run.measured)
+    panels = _panels(shown)[:MOST_PANELS]
+    columns = min(_COLUMNS, len(panels))
+    panel_in = _SINGLE_IN if len(panels) == 1 else _PANEL_IN
+    line_in = panel_in + _BELOW_IN + (_HEADING_IN if any(panels) else 0)
+    frame = framed(
+        height_in=line_in * math.ceil(len(panels) / columns),
+        title=TITLE,
+        subtitle=["one curve per trial", caveat(run.measured)],
+        foot=provenance(run),
+        legend={view.hue: view.hue_label for view in shown},
+    )
+    column_in = (WIDTH_IN - _LEFT_IN) / columns
+    first: Axes | None = None
+    for i, panel in enumerate(panels):
+        line, column = divmod(i, columns)
+        down_in = line_in * (line + 1) - _BELOW_IN - panel_in
+        axes = frame.axes(_LEFT_IN + column_in * column, down_in, column_in - _GAP_IN, panel_in, like=first)
+        axes.set_title(drawable(panel))
+        for hue in sorted({view.hue for view in shown}):
+            _draw_cells(axes, run, [v for v in shown if v.panel == panel and v.hue == hue], percentiles)
+        axes.tick_params(labelleft=column == 0, labelbottom=i + columns >= len(panels))
+        if column == 0:
+            axes.set_ylabel("latency")
+        first = first or axes
+    if first is not None:
+        _dress(first, percentiles, _extent(run, percentiles))
+    return frame.figure
+
+
+FIGURE = ReportFigure(name="latency", title=TITLE, available=available, alt=alt, caption=caption, draw=draw)
+
+
+def _shown(run: RunView) -> list[CellView]:
+    """The cells that have a curve."""
+    measured = run.measured
+    percentiles = [percentile.column for percentile in stored(measured)]
+    with_curve = set(measured["cell_id"][measured[percentiles].notna().any(axis="columns")])
+    return [view for view in cell_views(run.manifest) if view.cell_id in with_curve]
+
+
+def _panels(shown: Sequence[CellView]) -> list[str]:
+    return list(dict.fromkeys(view.panel for view in shown))
+
+
+def _draw_cells(axes: Axes, run: RunView, cells: Sequence[CellView], percentiles: Sequence[Percentile]) -> None:
+    """The curves of cells that look alike: lines, and a mark with its value at each stored percentile."""
+    curves, points, texts = [], [], []
+    for view in cells:
+        trials = run.of_cell(view.cell_id)
+        columns = [numbers(trials[percentile.column]) for percentile in percentiles]
+        for block, *latencies in zip(trials["block"], *columns, strict=True):
+            drawn = [(p, value) for p, value in zip(percentiles, latencies, strict=True) if value > 0]
+            curves.append([(_x(p), value) for p, value in drawn])
+            points += curves[-1]
+            texts += [f"{view.label}, block {block}: {p.name} {units.seconds(value)}" for p, value in drawn]
+    if not points:
+        return
+    hue, alpha = cells[0].hue, 0.75
+    lines = LineCollection(curves, colors=colour(hue), linestyles=[dashes(hue)], linewidths=1.0, alpha=alpha)
+    axes.add_collection(lines)
+    across, up = zip(*points, strict=True)
+    marks = axes.scatter(
+        across, up, s=13, marker=marker(hue), color=colour(hue), linewidths=0, alpha=alpha, zorder=2, clip_on=False
+    )
+    hover(marks, *texts)
+
+
+def _extent(run: RunView, percentiles: Sequence[Percentile]) -> tuple[float, float]:
+    """From the lowest to the highest latency of all panels, with some air, at least `_NARROWEST` apart."""
+    values = [value for p in percentiles for value in known(run.measured[p.column]) if value > 0]
+    low, high = min(values) / 1.25, max(values) * 1.25
+    widen = max(1.0, math.sqrt(_NARROWEST / (high / low)))
+    return low / widen, high * widen
+
+
+def _x(percentile: Percentile) -> float:
+    """The number of nines: 1 for p90, 2 for p99; p50 has 0.3."""
+    return -math.log10(1 - percentile.share)
+
+
+def _dress(axes: Axes, percentiles: Sequence[Percentile], extent: tuple[float, float]) -> None:
+    """Both axes, for all panels: they are shared."""
+    axes.set_yscale("log")
+    axes.set_ylim(*extent)
+    decades = math.log10(extent[1] / extent[0])
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if decades < 2.5 else (1.0,), numticks=12))  # noqa: PLR2004 - what fits
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(units.seconds(value))))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.xaxis.set_major_locator(FixedLocator([_x(percentile) for percentile in percentiles]))
+    axes.xaxis.set_major_formatter(
+        FuncFormatter(lambda value, _: next((p.name for p in percentiles if math.isclose(_x(p), value)), ""))
+    )
+    axes.margins(x=0.04)

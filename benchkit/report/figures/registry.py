@@ -1,0 +1,18 @@
+"""All figures, in the order in which a report shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from benchkit.errors import InputError
+from benchkit.report.figures import latency, rps
+from benchkit.report.figures.figure import ReportFigure
+
+FIGURES: Mapping[str, ReportFigure] = {figure.name: figure for figure in (rps.FIGURE, latency.FIGURE)}
+
+
+def get_figure(name: str) -> ReportFigure:
+    """The figure of that name. Raises InputError naming those there are."""
+    if name not in FIGURES:
+        raise InputError(f"no figure {name!r}", hint=f"figures: {', '.join(FIGURES)}")
+    return FIGURES[name]

@@ -1,0 +1,54 @@
+"""What pages of HTML have in common: templates that escape all data, and a policy under which only ours runs."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from importlib.resources import files
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from benchkit.report.text import legible
+from benchkit.report.theme import SERIES, TONES
+
+
+def environment() -> Environment:
+    """Templates of this package: everything is escaped, nothing may be missing, text loses what has no picture."""
+    return Environment(
+        loader=PackageLoader("benchkit.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_finalised,
+    )
+
+
+def policy(style: str, script: str) -> str:
+    """The content security policy of a page with this style and this script: nothing else runs, nothing is fetched."""
+    return (
+        f"default-src 'none'; img-src data:; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def theme() -> str:
+    """The tones as CSS variables, light and on dark screens; paper is light. Series colours as classes."""
+    light = "".join(f"--{tone.name}:{tone.light};" for tone in TONES)
+    dark = "".join(f"--{tone.name}:{tone.dark};" for tone in TONES)
+    series = "".join(f".tone-{i}{{color:var(--{tone.name})}}" for i, tone in enumerate(SERIES))
+    return f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}{series}\n"
+
+
+def asset(name: str) -> str:
+    """A file of ours that goes into a page as it is."""
+    return files("benchkit.report").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _finalised(value: object) -> object:
+    return legible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _digest(content: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()

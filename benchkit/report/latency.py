@@ -1,0 +1,74 @@
+"""Which latency percentiles a trial has, and what must be said wherever they are shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from benchkit.report.view import numbers
+
+CLOSED_LOOP = "closed loop: coordinated omission hides queueing"
+
+
+@dataclass(frozen=True)
+class Percentile:
+    """A stored percentile: the share of requests that were answered at least as fast."""
+
+    column: str
+    name: str
+    share: float
+
+
+PERCENTILES = (
+    Percentile("latency_p50_s", "p50", 0.5),
+    Percentile("latency_p90_s", "p90", 0.9),
+    Percentile("latency_p99_s", "p99", 0.99),
+    Percentile("latency_p999_s", "p99.9", 0.999),
+    Percentile("latency_p9999_s", "p99.99", 0.9999),
+)
+
+
+def stored(trials: pd.DataFrame) -> tuple[Percentile, ...]:
+    """The percentiles that at least one of the trials has."""
+    return tuple(percentile for percentile in PERCENTILES if numbers(trials[percentile.column]).notna().any())
+
+
+def caveats(trials: pd.DataFrame) -> tuple[str, ...]:
+    """How these latencies came about: the loop, the correction, what a time covers."""
+    return (
+        _loop(trials["rate_requested"]),
+        _correction(trials["latency_corrected"]),
+        _coverage(trials["latency_covers"]),
+    )
+
+
+def caveat(trials: pd.DataFrame) -> str:
+    """The caveats as one line."""
+    return "; ".join(part for part in caveats(trials) if part)
+
+
+def _loop(rate: pd.Series) -> str:
+    """Without a rate asked for, a tool sends the next request only when an answer has come."""
+    closed = rate.isna()
+    if closed.all():
+        return CLOSED_LOOP
+    return "sent at a requested rate" if not closed.any() else f"{CLOSED_LOOP}, in the trials without a requested rate"
+
+
+def _correction(corrected: pd.Series) -> str:
+    values = {None if pd.isna(value) else bool(value) for value in corrected}
+    if len(values) != 1:
+        return "the tool's own correction applied in some of the trials"
+    words = {
+        True: "the tool's own correction applied",
+        False: "no correction applied",
+        None: "the tool does not say whether it corrects",
+    }
+    return words[values.pop()]
+
+
+def _coverage(covers: pd.Series) -> str:
+    values = {str(value) for value in covers.dropna()}
+    words = {"request": "connecting not included", "connect+request": "connecting included"}
+    return words.get(values.pop(), "") if len(values) == 1 else ""

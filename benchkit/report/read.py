@@ -1,0 +1,17 @@
+"""A run of the store, read for its report."""
+
+from __future__ import annotations
+
+from benchkit.report.view import RunView
+from benchkit.results.store import RunFolder, Store
+from benchkit.results.tables import load
+
+
+def read_run(store: Store, run: RunFolder) -> RunView:
+    """The manifest and tables of a run. Raises InputError for what a newer benchkit wrote."""
+    return RunView(
+        manifest=run.manifest(),
+        trials=load("trials", store=store.path, run_id=run.run_id),
+        hosts=load("hosts", store=store.path, run_id=run.run_id),
+        notes=load("notes", store=store.path, run_id=run.run_id),
+    )

@@ -1,0 +1,48 @@
+"""From a figure to its files, the same bytes every time."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+
+from matplotlib.figure import Figure
+
+from benchkit.report.figures.figure import ReportFigure
+from benchkit.report.style import style
+from benchkit.report.svg import inline, standalone
+from benchkit.report.view import RunView
+
+_DPI = 200
+_TALLEST_PX = 8000
+"""Beyond this a picture is no longer opened by what people send it with; the resolution goes down instead."""
+
+_NO_DATES = {"Creator": None, "Date": None, "Format": None, "Type": None}
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure drawn: its files, and the element that a page shows."""
+
+    figure: ReportFigure
+    svg: bytes
+    png: bytes
+    element: str
+
+
+def render(figure: ReportFigure, run: RunView) -> Drawing:
+    """The figure of a run as SVG file, PNG file and SVG element of a page."""
+    picture, alt = figure.draw(run), figure.alt(run)
+    with style():
+        raw, png = io.BytesIO(), io.BytesIO()
+        picture.savefig(raw, format="svg", metadata=_NO_DATES)
+        picture.savefig(png, format="png", dpi=_dpi(picture), metadata={"Software": None})
+    return Drawing(
+        figure=figure,
+        svg=standalone(raw.getvalue(), figure.title, alt),
+        png=png.getvalue(),
+        element=inline(raw.getvalue(), f"{figure.name}-", alt),
+    )
+
+
+def _dpi(picture: Figure) -> float:
+    return min(_DPI, _TALLEST_PX / picture.get_figheight())

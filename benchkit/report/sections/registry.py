@@ -1,0 +1,18 @@
+"""All sections, in the order in which a report is read."""
+
+from __future__ import annotations
+
+from benchkit.report.sections import again, agreement, figures, hosts, notes, notices, results, trials, unsupported
+from benchkit.report.sections.section import Section
+
+SECTIONS: tuple[Section, ...] = (
+    results.SECTION,
+    agreement.SECTION,
+    figures.SECTION,
+    trials.SECTION,
+    notes.SECTION,
+    unsupported.SECTION,
+    hosts.SECTION,
+    notices.SECTION,
+    again.SECTION,
+)

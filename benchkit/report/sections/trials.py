@@ -1,0 +1,115 @@
+"""Every trial, in a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from benchkit import units
+from benchkit.report.cells import cell_views
+from benchkit.report.latency import PERCENTILES, caveat
+from benchkit.report.sections.section import Material, Section
+from benchkit.report.summary import errors
+from benchkit.report.tables import Column, Entry, Table, number
+from benchkit.report.view import RunView, numbers
+from benchkit.units import ABSENT
+
+_LATENCY = "latency"
+
+
+@dataclass(frozen=True)
+class _Measure:
+    """A numeric column of the table; `always` shows it even where no trial has a figure."""
+
+    title: str
+    source: str | Callable[[pd.DataFrame], pd.Series[float]]
+    text: Callable[[float | None], str]
+    unit: str = ""
+    group: str = ""
+    always: bool = False
+
+    def values(self, trials: pd.DataFrame) -> pd.Series[float]:
+        return numbers(trials[self.source]) if isinstance(self.source, str) else self.source(trials)
+
+
+_MEASURES = (
+    _Measure("RPS", "rps", units.rate, "requests/s", always=True),
+    _Measure("Errors", errors, units.count, always=True),
+    _Measure("Non-2xx", "non_2xx", units.count, always=True),
+    _Measure("mean", "latency_mean_s", units.seconds, "s", _LATENCY),
+    *(_Measure(p.name, p.column, units.seconds, "s", _LATENCY, always=p.name in {"p50", "p99"}) for p in PERCENTILES),
+    _Measure("max", "latency_max_s", units.seconds, "s", _LATENCY, always=True),
+    _Measure("Requests", "requests", units.count, always=True),
+    _Measure("Received", "bytes_per_s", units.bytes_per_s, "bytes/s"),
+    _Measure("Rate asked", "rate_requested", units.rate, "requests/s"),
+    _Measure("Server CPU per request", "server_cpu_s_per_request", units.seconds, "s"),
+    _Measure("Window", "duration_s", units.seconds, "s", always=True),
+    _Measure("Overhead", "overhead_s", units.seconds, "s", always=True),
+)
+
+
+def build(material: Material) -> Mapping[str, Any] | None:
+    """The table; none where no trial ended."""
+    run = material.run
+    if run.trials.empty:
+        return None
+    return {"table": trial_table(run), "caveat": caveat(run.trials)}
+
+
+SECTION = Section("trials", "Every trial", "trials.html.j2", build)
+
+
+def trial_table(run: RunView) -> Table:
+    """All trials that ended, in the order in which they ran; columns that no trial filled are left out."""
+    trials = run.trials.sort_values(["block", "position", "trial_id"], kind="stable")
+    columns = [
+        (Column("Block", "number"), _counts(trials["block"])),
+        (Column("Position", "number"), _counts(trials["position"])),
+        (Column("Cell", "name"), _cells(run, trials["cell_id"])),
+        *((Column(title), _texts(trials[name])) for title, name in _varying(trials)),
+    ]
+    latency = f"Latency ({caveat(trials)})"
+    for measure in _MEASURES:
+        values = measure.values(trials)
+        if measure.always or values.notna().any():
+            group = latency if measure.group else ""
+            column = Column(measure.title, "number", group, measure.unit)
+            columns.append((column, [number(value, measure.text) for value in values]))
+    columns += [
+        (Column("Started (UTC)"), [Entry(_clock(moment)) for moment in trials["started_at"]]),
+        (Column("Trial"), _texts(trials["trial_id"])),
+    ]
+    return Table(
+        name="trials",
+        caption="Every trial that ended, in the order in which they ran",
+        columns=tuple(column for column, _ in columns),
+        rows=tuple(zip(*(entries for _, entries in columns), strict=True)),
+    )
+
+
+def _varying(trials: pd.DataFrame) -> list[tuple[str, str]]:
+    """Columns in words that say something: they differ between trials, or judge them."""
+    words = [("Kind", "kind"), ("Tool", "tool"), ("Corrected", "latency_corrected"), ("Covers", "latency_covers")]
+    shown = [(title, name) for title, name in words if len(trials[name].drop_duplicates()) > 1]
+    return [*shown, ("Verdict", "verdict")] if trials["verdict"].notna().any() else shown
+
+
+def _cells(run: RunView, column: pd.Series) -> list[Entry]:
+    """Cells by their label, sorting as they were planned."""
+    views = {view.cell_id: (view.label, float(i)) for i, view in enumerate(cell_views(run.manifest))}
+    return [Entry(*views[str(cell_id)]) for cell_id in column]
+
+
+def _counts(column: pd.Series) -> list[Entry]:
+    return [number(value, units.count) for value in numbers(column)]
+
+
+def _texts(column: pd.Series) -> list[Entry]:
+    return [Entry(ABSENT if pd.isna(value) else str(value)) for value in column]
+
+
+def _clock(moment: pd.Timestamp) -> str:
+    return moment.tz_convert("UTC").strftime("%Y-%m-%d %H:%M:%S")

@@ -1,0 +1,45 @@
+"""A report on disk: each file whole or not at all, the page last."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from benchkit.errors import BenchkitError
+from benchkit.report.figures.registry import FIGURES
+from benchkit.report.page import page
+from benchkit.report.rendering import render
+from benchkit.report.view import RunView
+
+
+def write_report(run: RunView, directory: Path) -> Path:
+    """Write `report.html` and `figures/<name>.svg|png` into a directory; gives the path of the page.
+
+    The same run gives the same bytes. Raises BenchkitError where a file cannot be written.
+    """
+    drawings = [render(figure, run) for figure in FIGURES.values() if figure.available(run)]
+    for drawing in drawings:
+        _write(directory / "figures" / f"{drawing.figure.name}.svg", drawing.svg)
+        _write(directory / "figures" / f"{drawing.figure.name}.png", drawing.png)
+    path = directory / "report.html"
+    _write(path, page(run, drawings).encode())
+    return path
+
+
+def _write(path: Path, content: bytes) -> None:
+    """The file appears with all of its content, or stays as it was."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            partial.write_bytes(content)
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
+    except OSError as error:
+        raise BenchkitError(
+            "cannot write the report",
+            where=str(path),
+            why=error.strerror,
+            hint="free some room there, or name another folder with --out",
+        ) from error

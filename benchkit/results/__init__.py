@@ -1,0 +1,1 @@
+"""What is stored: the journal, raw files, and Parquet tables rebuilt from them."""

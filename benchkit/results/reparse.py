@@ -1,0 +1,76 @@
+"""Tables from raw files: what a run writes trial by trial, and `results reparse` writes again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from benchkit.load.reading import read_generator, together
+from benchkit.load.registry import get_tool
+from benchkit.load.text import decode
+from benchkit.load.tool import Printed, Reading
+from benchkit.models.trial import GeneratorRecord, TrialRecord
+from benchkit.results.rows import Columns, Row, factor_rows, host_rows, latency_columns, note_rows, trial_row
+from benchkit.results.store import RunFolder, Store
+from benchkit.results.tables import RunTables
+
+RawFile = Callable[[str], bytes]
+"""The content of a trial's raw file, by its name."""
+
+
+def read_generators(record: TrialRecord, raw: RawFile) -> tuple[Reading, ...]:
+    """What each generator of a trial measured, from its raw files. Raises ParseError."""
+    return tuple(_read(record, generator, raw) for generator in record.generators)
+
+
+def read_trial(record: TrialRecord, readings: Sequence[Reading]) -> Reading:
+    """What all generators of a trial measured together. Raises InputError where they are of different tools."""
+    return together(readings, [generator.started_s for generator in record.generators])
+
+
+def trial_tables(record: TrialRecord, reading: Reading) -> dict[str, list[Row] | Columns]:
+    """The rows of a trial, by table."""
+    return {
+        "trials": [trial_row(record, reading.result)],
+        "latency": latency_columns(record.trial_id, reading.measurement),
+        "notes": note_rows(record.trial_id, reading.result),
+    }
+
+
+def reparse(store: Store, run: RunFolder) -> int:
+    """Rebuild all tables of a run from its raw files alone; the number of trials."""
+    manifest = run.manifest()
+    tables = RunTables(store, str(manifest.scenario["name"]), run.run_id)
+    trials = [_tables_of(run, record) for record in run.records()]
+    for table in ("trials", "latency", "notes"):
+        tables.replace(table, *(trial[table] for trial in trials))
+    tables.replace("factors", factor_rows(manifest.cells))
+    tables.replace("hosts", *(_host_rows(event) for event in run.history()))
+    return len(trials)
+
+
+def _read(record: TrialRecord, generator: GeneratorRecord, raw: RawFile) -> Reading:
+    printed = Printed(
+        stdout=_text(generator, "stdout", raw),
+        stderr=_text(generator, "stderr", raw),
+        reduction=raw(generator.files["reduction"]) if "reduction" in generator.files else None,
+    )
+    return read_generator(get_tool(record.load.tool), generator.load, printed)
+
+
+def _text(generator: GeneratorRecord, kind: Literal["stdout", "stderr"], raw: RawFile) -> str:
+    return decode(raw(generator.files[kind])) if kind in generator.files else ""
+
+
+def _tables_of(run: RunFolder, record: TrialRecord) -> dict[str, list[Row] | Columns]:
+    readings = read_generators(record, lambda name: run.raw_file(record.trial_id, name))
+    return trial_tables(record, read_trial(record, readings))
+
+
+def _host_rows(event: dict[str, object]) -> list[Row]:
+    if event["event"] != "host-facts":
+        return []
+    match event:
+        case {"host": str(host), "roles": list(roles), "at": _, "stage": str(stage), "facts": dict(facts)}:
+            return host_rows(host, roles, stage, facts)
+    return []

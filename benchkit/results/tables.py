@@ -1,0 +1,126 @@
+"""Parquet tables: written a file a trial, joined when the run ends, read over all runs."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from benchkit.errors import InputError
+from benchkit.results.rows import Columns, Row
+from benchkit.results.schema import TABLES, VERSION_KEY, arrow_schema
+from benchkit.results.store import Store, refuse_newer, store_path, sync_folder
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PARTITIONS = ds.partitioning(pa.schema([("scenario", pa.string()), ("run_id", pa.string())]), flavor="hive")
+
+
+class RunTables:
+    """The tables of one run, being written."""
+
+    def __init__(self, store: Store, scenario: str, run_id: str) -> None:
+        """Take the store, and the partition that the run's rows go to."""
+        self._store = store
+        self._key = scenario, run_id
+
+    def add(self, table: str, name: str, rows: Sequence[Row] | Columns) -> None:
+        """Write rows as one more file of the table, which appears whole."""
+        content = _arrow(table, rows)
+        if not content.num_rows:
+            return
+        folder = self._store.table_folder(table, *self._key)
+        folder.mkdir(parents=True, exist_ok=True)
+        partial = folder / f".{name}.partial"
+        _write(partial, content)
+        partial.replace(folder / f"{name}.parquet")
+
+    def join(self) -> None:
+        """Join the files of each table into one. The folder is exchanged whole, so that no row is seen twice."""
+        for table in TABLES:
+            folder = self._store.table_folder(table, *self._key)
+            files = sorted(folder.glob("*.parquet"))
+            if len(files) < 2:  # noqa: PLR2004 - one file is joined already
+                continue
+            rows = pa.concat_tables([pq.read_table(file, schema=arrow_schema(table)) for file in files])
+            self._exchange(table, rows)
+
+    def replace(self, table: str, *parts: Sequence[Row] | Columns) -> None:
+        """Put these rows, in one part or several, in the place of all that the table has of the run."""
+        empty = arrow_schema(table).empty_table()
+        self._exchange(table, pa.concat_tables([empty, *(_arrow(table, part) for part in parts)]))
+
+    def _exchange(self, table: str, rows: pa.Table) -> None:
+        folder = self._store.table_folder(table, *self._key)
+        scratch = self._store.scratch(f"{self._key[1]}.{table}")
+        new, old = scratch / "new", scratch / "old"
+        new.mkdir()
+        _write(new / f"{table}.parquet", rows)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        if folder.exists():
+            folder.rename(old)
+        new.rename(folder)
+        sync_folder(folder.parent)
+        shutil.rmtree(scratch)
+
+
+def _arrow(table: str, rows: Sequence[Row] | Columns) -> pa.Table:
+    schema = arrow_schema(table)
+    return pa.table(rows, schema=schema) if isinstance(rows, dict) else pa.Table.from_pylist(list(rows), schema=schema)
+
+
+def _write(path: Path, table: pa.Table) -> None:
+    with path.open("wb") as file:
+        pq.write_table(table, file, compression="zstd")
+
+
+def load(
+    table: str, *, store: str | Path | None = None, run_id: str | None = None, scenario: str | None = None
+) -> pd.DataFrame:
+    """A stored table as a DataFrame: a row as the contract says, with the columns `scenario` and `run_id`.
+
+    Tables that have `cell_id` also get a column `factor_<name>` for each factor of the runs read: numbers where all
+    its levels are numbers, else text; null where a run has no such factor. `run_id` or `scenario` reads that part
+    alone. Raises InputError for a table that does not exist, and for files of a newer schema.
+    """
+    if table not in TABLES:
+        raise InputError(f"no table {table!r}", why=f"there are: {', '.join(TABLES)}")
+    where = Store(store_path(Path(store) if store is not None else None))
+    frame: pd.DataFrame = _read(where, table, run_id, scenario).to_pandas()
+    if "cell_id" not in TABLES[table] or table == "factors":
+        return frame
+    return _with_factors(frame, _read(where, "factors", run_id, scenario).to_pandas())
+
+
+def _read(store: Store, table: str, run_id: str | None, scenario: str | None) -> pa.Table:
+    folder = store.table(table)
+    schema = arrow_schema(table)
+    for field in PARTITIONS.schema:
+        schema = schema.append(field)
+    if not folder.is_dir():
+        return schema.empty_table()
+    dataset = ds.dataset(folder, schema=schema, partitioning=PARTITIONS, format="parquet", exclude_invalid_files=False)
+    wanted = None
+    for key, value in (("run_id", run_id), ("scenario", scenario)):
+        if value is not None:
+            condition = ds.field(key) == value
+            wanted = condition if wanted is None else wanted & condition
+    for fragment in dataset.get_fragments(filter=wanted):
+        metadata = fragment.metadata.metadata or {}
+        refuse_newer(int(metadata.get(VERSION_KEY, b"0")), fragment.path)
+    return dataset.to_table(filter=wanted)
+
+
+def _with_factors(frame: pd.DataFrame, factors: pd.DataFrame) -> pd.DataFrame:
+    keys = ["run_id", "cell_id"]
+    for name, rows in factors.groupby("factor", sort=True):
+        numeric = rows["level_num"].notna().all()
+        values = rows[[*keys, "level_num" if numeric else "level"]].set_axis([*keys, f"factor_{name}"], axis=1)
+        frame = frame.merge(values, on=keys, how="left", validate="many_to_one")
+    return frame

@@ -1,0 +1,1 @@
+"""Scenarios: YAML → models → cells → schedule. Pure; knows no host, no tool and no backend."""

@@ -1,0 +1,130 @@
+"""Sentences of a study as expectations on ratios, with what a host must have for them to be testable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Self
+
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+
+from benchkit.document import Document
+from benchkit.errors import InputError, suggestion
+from benchkit.models.base import Frozen
+from benchkit.scenario.cells import level_text
+from benchkit.scenario.model import Levels, Name
+
+
+class Sides(Frozen):
+    """The two cells of a ratio, `of` over `to`, by as many of their levels as tell them apart.
+
+    `of` may match several cells: each is then taken over the cell that differs from it in the levels of `to` alone, and
+    the claim is about all of them.
+    """
+
+    of: Levels = Field(min_length=1)
+    to: Levels = Field(min_length=1)
+
+
+class Need(Frozen):
+    """What the hosts of a role must have for a claim to be testable."""
+
+    cpus: PositiveInt | None = Field(default=None, description="that the role may use")
+    memory_bytes: PositiveFloat | None = None
+    link_bps: PositiveFloat | None = Field(default=None, description="rate of the link, as far as it is known")
+
+
+class Claim(Frozen):
+    """A sentence of a study, and the ratio that it is about.
+
+    What is expected is one of `at_least`, `at_most`, `between`, or `about` a value to `within` a share of it.
+    """
+
+    text: str = Field(min_length=1)
+    ratio: Sides
+    metric: Name = "rps"
+    at_least: PositiveFloat | None = None
+    at_most: PositiveFloat | None = None
+    between: tuple[PositiveFloat, PositiveFloat] | None = None
+    about: PositiveFloat | None = None
+    within: float | None = Field(default=None, gt=0, lt=1, description="of `about`: 0.15 allows 15 % to either side")
+    published: PositiveFloat | None = Field(default=None, description="the ratio that the study printed")
+    needs: Mapping[Name, Need] = Field(default_factory=dict, description="by role")
+
+    @model_validator(mode="after")
+    def _one_expectation(self) -> Self:
+        given = [name for name in ("at_least", "at_most", "between", "about") if getattr(self, name) is not None]
+        if len(given) != 1:
+            found = ", ".join(given) or "none"
+            raise ValueError(f"expects one of at_least, at_most, between, about; found {found}")
+        if (self.about is None) != (self.within is None):
+            raise ValueError("about and within stand together: about a value, within a share of it")
+        if self.between is not None and self.between[0] >= self.between[1]:
+            raise ValueError(f"between {self.between[0]} and {self.between[1]} lies nothing")
+        return self
+
+    @property
+    def expected(self) -> tuple[float | None, float | None]:
+        """The smallest and the largest ratio that the claim allows; None: no limit on that side."""
+        if self.about is not None and self.within is not None:
+            return self.about / (1 + self.within), self.about * (1 + self.within)
+        return self.between or (self.at_least, self.at_most)
+
+    @property
+    def expectation(self) -> str:
+        """What is expected, in words."""
+        if self.about is not None and self.within is not None:
+            return f"about {self.about:g} (within {self.within:.0%})"
+        low, high = self.expected
+        if low is not None and high is not None:
+            return f"between {low:g} and {high:g}"
+        return f"at least {low:g}" if low is not None else f"at most {high:g}"
+
+
+def check_claims(
+    claims: Sequence[Claim],
+    document: Document,
+    *,
+    factors: Mapping[str, Sequence[object]],
+    roles: Sequence[str],
+    metrics: Sequence[str],
+) -> None:
+    """Raise InputError, naming file, line and field, for a claim on a factor, level, role or metric there is not.
+
+    `factors` are those of the scenario with the levels of all its scales: a level that only one of them has may be
+    claimed about, and is then not testable at the others.
+    """
+    faults = [
+        fault
+        for i, claim in enumerate(claims)
+        for fault in _faults(i, claim, document, factors=factors, roles=roles, metrics=metrics)
+    ]
+    if faults:
+        raise InputError("\n".join(faults))
+
+
+def _faults(
+    i: int,
+    claim: Claim,
+    document: Document,
+    *,
+    factors: Mapping[str, Sequence[object]],
+    roles: Sequence[str],
+    metrics: Sequence[str],
+) -> Iterator[str]:
+    for side, levels in (("of", claim.ratio.of), ("to", claim.ratio.to)):
+        for factor, level in levels.items():
+            where = ("claims", i, "ratio", side, factor)
+            if factor not in factors:
+                yield document.fault(where, f"no factor {factor!r}; {suggestion(factor, factors)}")
+                continue
+            known = [str(level_text(other)) for other in factors[factor] if isinstance(other, bool | int | float | str)]
+            if level_text(level) not in known:
+                allowed = suggestion(level_text(level), dict.fromkeys(known))
+                yield document.fault(where, f"no level {level_text(level)!r} at any scale; {allowed}")
+    for role in claim.needs:
+        if role not in roles:
+            yield document.fault(("claims", i, "needs", role), f"no role {role!r}; {suggestion(role, roles)}")
+    if claim.metric not in metrics:
+        yield document.fault(
+            ("claims", i, "metric"), f"no metric {claim.metric!r}; {suggestion(claim.metric, metrics)}"
+        )

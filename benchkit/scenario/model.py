@@ -1,0 +1,70 @@
+"""What a scenario file says, at one scale.
+
+Services and load stay mappings here: their fields belong to the backend and the tool they name, which check them
+cell by cell once the levels are filled in (`benchkit.stack`, `benchkit.load`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PositiveInt, StrictBool, StrictFloat, StrictInt, StringConstraints
+
+from benchkit.models.base import Frozen
+
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,63}$")]
+"""A name that scenarios give: it becomes part of paths, ids and column names."""
+
+LevelText = Annotated[str, StringConstraints(strict=True, pattern=r"^[A-Za-z0-9][A-Za-z0-9._+:/@-]{0,63}$")]
+Level = StrictBool | StrictInt | StrictFloat | LevelText
+Levels = Mapping[Name, Level]
+
+CpuCount = Literal["all"] | Annotated[int, Field(strict=True, gt=0)]
+
+STACK = "stack"
+"""The factor whose levels are the names of the scenario's stacks."""
+
+
+class Role(Frozen):
+    """What a scenario needs of the hosts in a role."""
+
+    hosts: PositiveInt = Field(default=1, description="at least so many hosts of the role")
+    cpus: CpuCount = Field(default="all", description="CPUs of the host that the role uses; `all`: its affinity mask")
+
+
+class Stack(Frozen):
+    """The services of a cell and how they connect; `entry` is the one that the load goes to."""
+
+    entry: Name
+    services: Mapping[Name, Mapping[str, Any]] = Field(min_length=1)
+
+
+class TuningUse(Frozen):
+    """A tuning profile of `configs/tuning/`, and the roles it is applied to."""
+
+    profile: Name
+    roles: tuple[Name, ...] = ("sut",)
+    required: bool = Field(default=False, description="whether a setting that cannot be applied stops the run")
+
+
+class Scenario(Frozen):
+    """One experiment at one scale: what is compared, on what, under which load, how often."""
+
+    name: Name
+    title: str
+    question: str = Field(description="what the run answers, for people")
+    source: str | None = Field(default=None, description="the published study that it repeats")
+    roles: Mapping[Name, Role] = Field(default_factory=lambda: {"sut": Role(), "load": Role()})
+    stacks: Mapping[Name, Stack] = Field(min_length=1)
+    factors: Mapping[Name, Annotated[tuple[Level, ...], Field(min_length=1)]] = Field(default_factory=dict)
+    cells: tuple[Levels, ...] | None = Field(default=None, description="these combinations instead of all of them")
+    exclude: tuple[Levels, ...] = Field(default=(), description="combinations left out; a part of the factors will do")
+    load: Mapping[str, Any]
+    tools: Mapping[Name, Mapping[str, Any]] = Field(
+        default_factory=dict, description="fields laid over `load` where that names the tool: what tools honour differs"
+    )
+    tuning: tuple[TuningUse, ...] = ()
+    baseline: Levels | None = Field(default=None, description="the cell that ratios are taken to; the first if absent")
+    blocks: PositiveInt
+    seed: int = 1

@@ -1,0 +1,31 @@
+"""The order of trials: randomised complete blocks."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One trial to come; block and position count from 1."""
+
+    block: int
+    position: int
+    cell_id: str
+
+
+def schedule(cell_ids: Sequence[str], blocks: int, seed: int) -> tuple[Slot, ...]:
+    """Every cell once in each block, in an order drawn for the block from the seed.
+
+    Randomised complete blocks: drift over the run falls on all cells alike (Montgomery, Design and Analysis of
+    Experiments, ch. 4). The order of a block depends on the seed and the block alone, so that a longer run of the
+    same seed begins like a shorter one.
+    """
+    slots: list[Slot] = []
+    for block in range(1, blocks + 1):
+        order = list(cell_ids)
+        random.Random(f"{seed}/{block}").shuffle(order)  # noqa: S311 - an order of trials, no secret
+        slots += [Slot(block, position, cell) for position, cell in enumerate(order, start=1)]
+    return tuple(slots)

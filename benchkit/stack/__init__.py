@@ -1,0 +1,1 @@
+"""Stacks: the services of a cell as steps that deploy, start and probe them."""

@@ -1,0 +1,134 @@
+"""Carrying services out on their hosts: files sent where they differ, checks run, processes started and stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from benchkit.errors import HostError
+from benchkit.hosts.files import Placed, PlacedFile
+from benchkit.hosts.host import Host
+from benchkit.hosts.processes import Process, Start, ToFile
+from benchkit.hosts.sockets import Tcp, Unix
+from benchkit.stack.backend import File, GoSource, Service
+from benchkit.stack.endpoint import Endpoint
+from benchkit.stack.gobuild import build
+
+CHECK_TIMEOUT_S = 10.0
+READY_TIMEOUT_S = 10.0
+STOP_GRACE_S = 3.0
+LOG_BYTES = 1 << 20
+"""What is kept of a service's output; a service that floods it is not a reason to fill a disk."""
+LAST_LINES = 3
+
+
+@dataclass(frozen=True)
+class Running:
+    """A service that was started, and the process that is it."""
+
+    service: Service
+    process: Process
+    log: PurePosixPath
+
+
+def deploy(host: Host, services: Iterable[Service]) -> Placed:
+    """Put the files of services on their host, sending only what it does not have, and run their checks.
+
+    Doing it again changes nothing and sends no byte of them. Raises HostError, with the check's own words where one
+    fails.
+    """
+    wanted = list(services)
+    placed = place(host, [file for service in wanted for file in service.files])
+    for service in wanted:
+        for check in service.checks:
+            _check(host, service, check)
+    return placed
+
+
+def place(host: Host, files: Iterable[File]) -> Placed:
+    """Put files on a host, building those that are programs first. Raises HostError, or BenchkitError where one does not build."""
+    return host.files.place([_placed(file) for file in files])
+
+
+def start(host: Host, service: Service, logs: PurePosixPath) -> Running:
+    """Start a service and wait until it accepts connections; its output goes to a file in `logs`.
+
+    Raises HostError, with its last words, where it does not come up; what was started is stopped again.
+    """
+    process, log = service.process, logs / f"{service.name}.log"
+    started = host.processes.start(
+        Start(
+            process.argv,
+            env=process.env,
+            cwd=service.folder,
+            cpus=process.cpus,
+            nofile=process.nofile,
+            stdout=ToFile(log, LOG_BYTES),
+            stderr="stdout",
+        )
+    )
+    running = Running(service, started, log)
+    try:
+        host.sockets.wait_open(socket_of(service.endpoint), READY_TIMEOUT_S, started)
+    except HostError as error:
+        host.processes.stop([started], grace_s=STOP_GRACE_S)
+        said = last_words(host, log)
+        raise HostError(
+            f"{service.name} ({service.backend}) did not come up: {error.what}", where=host.name, why=said or error.why
+        ) from error
+    except BaseException:
+        host.processes.stop([started], grace_s=STOP_GRACE_S)
+        raise
+    return running
+
+
+def stop(host: Host, running: Sequence[Running]) -> None:
+    """Stop services with all their descendants. Raises HostError naming what does not end."""
+    host.processes.stop([each.process for each in running], grace_s=STOP_GRACE_S)
+
+
+def require_free(host: Host, services: Iterable[Service]) -> None:
+    """Raise HostError where a port that one of the services needs is taken, naming who has it."""
+    host.sockets.require_free(service.endpoint.port for service in services if service.endpoint.port is not None)
+
+
+def last_words(host: Host, log: PurePosixPath) -> str | None:
+    """The last lines of a file of a host's."""
+    text = host.files.read(log).decode(errors="replace").strip()
+    return " / ".join(text.splitlines()[-LAST_LINES:]) or None
+
+
+def socket_of(endpoint: Endpoint) -> Tcp | Unix:
+    """The socket of an endpoint, as hosts name it."""
+    if endpoint.path is not None:
+        return Unix(endpoint.path)
+    if endpoint.address is None or endpoint.port is None:
+        raise ValueError(f"{endpoint}: neither a path nor an address with a port")
+    return Tcp(endpoint.address, endpoint.port)
+
+
+def by_host(services: Iterable[Service]) -> Mapping[str, list[Service]]:
+    """Services grouped by the host they run on, in their order."""
+    found: dict[str, list[Service]] = {}
+    for service in services:
+        found.setdefault(service.host, []).append(service)
+    return found
+
+
+def _check(host: Host, service: Service, argv: tuple[str, ...]) -> None:
+    done = host.processes.run(argv, cwd=service.folder, timeout_s=CHECK_TIMEOUT_S)
+    if not done.ok:
+        said = (done.stderr or done.stdout).decode(errors="replace").strip()
+        why = said or ("it did not end" if done.timed_out else str(done.ended))
+        raise HostError(f"{service.name} ({service.backend}) does not pass its check", where=host.name, why=why)
+
+
+def _placed(file: File) -> PlacedFile:
+    if isinstance(file.content, GoSource):
+        source = file.content
+        built = build(
+            source.module, goos=source.goos, goarch=source.goarch, go_version=source.go_version, package=source.package
+        )
+        return PlacedFile(file.path, built.path, file.mode)
+    return PlacedFile(file.path, file.content, file.mode)

@@ -1,0 +1,74 @@
+"""Where a service listens: as a scenario writes it, and as others reach it."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Literal
+
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+MAX_PORT = 65535
+FIRST_UNPRIVILEGED_PORT = 1024
+"""Ports below need root (ip(7), net.ipv4.ip_unprivileged_port_start)."""
+
+Protocol = Literal["http", "fastcgi"]
+
+
+@dataclass(frozen=True)
+class Listen:
+    """`8080`: the host's own address; `127.0.0.1:9000`: that address; `unix`: a socket in the service's folder."""
+
+    address: str | None = None
+    port: int | None = None
+
+    @classmethod
+    def parse(cls, value: object) -> Listen:
+        """Read a scenario's `listen`. Raises ValueError saying what is allowed."""
+        match value:
+            case bool():
+                pass
+            case int() if 0 < value <= MAX_PORT:
+                return cls(port=value)
+            case "unix":
+                return cls()
+            case str():
+                address, colon, port = value.rpartition(":")
+                if colon and port.isascii() and port.isdigit() and 0 < int(port) <= MAX_PORT:
+                    try:
+                        return cls(str(ipaddress.ip_address(address.strip("[]"))), int(port))
+                    except ValueError:
+                        pass
+        raise ValueError(f"found {value!r}; allowed: a port (8080), address:port (127.0.0.1:9000), or unix")
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: type, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Let models have a `Listen` field that is read by `parse`."""
+        parse: Callable[[object], Listen] = cls.parse
+        return core_schema.no_info_plain_validator_function(parse)
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """An open socket of a service on a host: TCP address and port, or the path of a unix socket."""
+
+    host: str
+    protocol: Protocol
+    address: str | None = None
+    port: int | None = None
+    path: PurePosixPath | None = None
+
+    @property
+    def authority(self) -> str:
+        """`10.0.0.1:8080`, `[fd00::1]:8080`, or `unix:/path`: as nginx and our backends take it."""
+        if self.path is not None:
+            return f"unix:{self.path}"
+        return f"[{self.address}]:{self.port}" if ":" in str(self.address) else f"{self.address}:{self.port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only its own host reaches it."""
+        return self.address is None or ipaddress.ip_address(self.address).is_loopback

@@ -1,0 +1,52 @@
+"""Hosts tuned for the time of a run, and put back as they were found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from benchkit.errors import HostError
+from benchkit.hosts.connect import Hosts
+from benchkit.hosts.tuning import apply
+from benchkit.planning import RunPlan
+from benchkit.results.journal import Journal
+
+
+@contextmanager
+def tuned(plan: RunPlan, hosts: Hosts, journal: Journal) -> Iterator[bool]:
+    """Apply the plan's tuning, and put everything back at the end, verified; yields whether anything was changed.
+
+    What was applied and what not is journaled. Raises HostError where a host does not take what its plan promised and
+    the scenario requires, or where a setting cannot be put back.
+    """
+    changed = [planned for planned in plan.tuning if planned.values]
+    try:
+        for planned in changed:
+            done = apply(hosts[planned.host].changes, planned)
+            outcomes = {key: written.outcome for key, written in done.written.items()}
+            journal.append("tuned", host=planned.host, outcomes=outcomes, short=list(done.sentences))
+            if done.sentences and planned.host in plan.tuning_required:
+                raise HostError("; ".join(done.sentences), hint="the scenario says that this tuning is required")
+        yield bool(changed)
+    finally:
+        failures = []
+        for host in dict.fromkeys(planned.host for planned in changed):
+            try:
+                _restore(host, hosts, journal)
+            except HostError as error:
+                failures.append(error)
+        for failure in failures:
+            raise failure
+
+
+def _restore(host: str, hosts: Hosts, journal: Journal) -> None:
+    undone = hosts[host].changes.restore(own=True)
+    failures = [f"{each.text}: {failure}" for each in undone for failure in each.failures]
+    journal.append("restored", host=host, settings=[each.text for each in undone], failures=failures)
+    if failures:
+        raise HostError(
+            "not everything could be put back",
+            where=host,
+            why="; ".join(failures),
+            hint="the record is kept there; `benchkit hosts restore` tries again",
+        )

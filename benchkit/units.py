@@ -1,0 +1,130 @@
+"""Numbers as people read them: the only place where seconds become milliseconds and bytes mebibytes.
+
+Everything takes SI base units (seconds, bytes, per second, shares of one) and gives text. An absent number (`None` or
+NaN) is shown as `ABSENT`, never as 0. Times, sizes and rates keep three significant digits, or all whole ones; counts
+keep all of theirs. Prefixes are decimal for times and rates (k = 1000) and binary, written so, for sizes (KiB = 1024).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+
+ABSENT = "\N{EN DASH}"
+
+_TIMES = (("ns", 1e-9), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0))
+_SIZES = (("B", 1.0), ("KiB", 2.0**10), ("MiB", 2.0**20), ("GiB", 2.0**30), ("TiB", 2.0**40))
+_DECIMAL = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12))
+_WHOLE_FROM = 999.5
+"""From here on three significant digits would need an exponent; such numbers are written whole."""
+
+
+def _or_absent(text: Callable[[float], str]) -> Callable[[float | None], str]:
+    """The formatter, which an absent number no longer reaches."""
+
+    @functools.wraps(text)
+    def shown(number: float | None) -> str:
+        return ABSENT if number is None or math.isnan(number) else text(number)
+
+    return shown
+
+
+@_or_absent
+def count(number: float) -> str:
+    """A number of things, all digits: `285,080`."""
+    return f"{number:,.0f}"
+
+
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """A number and what it counts: `1 trial`, `2 trials`."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+@_or_absent
+def rate(per_s: float) -> str:
+    """A rate as a bare number, for columns and axes: `43,210`, `3.25`."""
+    return _digits(per_s)
+
+
+@_or_absent
+def requests_per_s(per_s: float) -> str:
+    """A rate of requests: `43,210 requests/s`."""
+    return f"{_digits(per_s)} requests/s"
+
+
+@_or_absent
+def seconds(number: float) -> str:
+    """A time in the unit that fits: `870 ns`, `1.23 ms`, `12.4 s`, `1,300 s`."""
+    return _scaled(number, _TIMES)
+
+
+@_or_absent
+def duration(number: float) -> str:
+    """A time as one plans with it: `45 s`, `1 min 52 s`, `2 h 05 min`; below ten seconds as `seconds`."""
+    if abs(number) < 9.995:  # noqa: PLR2004 - where three digits stop telling more than whole seconds do
+        return seconds(number)
+    sign = "-" if number < 0 else ""
+    minutes, rest = divmod(round(abs(number)), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{sign}{hours} h {minutes:02} min"
+    return f"{sign}{minutes} min {rest:02} s" if minutes else f"{sign}{rest} s"
+
+
+@_or_absent
+def size(number: float) -> str:
+    """A number of bytes with a binary prefix: `12 B`, `1.50 MiB`."""
+    small = abs(number) < _SIZES[1][1] and float(number).is_integer()
+    return f"{number:.0f} B" if small else _scaled(number, _SIZES)
+
+
+@_or_absent
+def bytes_per_s(per_s: float) -> str:
+    """A rate of bytes with a decimal prefix, as links are rated: `12.3 MB/s`."""
+    return _scaled(per_s, [(f"{prefix}B/s", factor) for prefix, factor in _DECIMAL])
+
+
+@_or_absent
+def bits_per_s(per_s: float) -> str:
+    """A rate of bits with a decimal prefix: `200 Mbit/s`."""
+    return _scaled(per_s, [(f"{prefix}bit/s", factor) for prefix, factor in _DECIMAL])
+
+
+@_or_absent
+def share(number: float) -> str:
+    """A share of one in percent, one decimal: `63.7 %`."""
+    return f"{number * 100:.1f} %"
+
+
+@_or_absent
+def ratio(number: float) -> str:
+    """A ratio, to three digits below one and two decimals from there on: `0.582`, `1.04`, `12.31`."""
+    return f"{number:.3f}" if abs(number) < 0.9995 else f"{number:,.2f}"  # noqa: PLR2004 - what is not printed as 1
+
+
+def _scaled(number: float, units: Sequence[tuple[str, float]]) -> str:
+    """The number in the largest unit in which at least 1 is printed, or in the smallest."""
+    if number == 0:
+        return "0 " + next(unit for unit, factor in units if factor == 1)
+    unit, factor = units[0]
+    for larger, step in units[1:]:
+        # What would be printed as 1000 of the smaller unit is 1.00 of the next one.
+        if abs(_rounded(number / factor)) * factor < step * (1 - 1e-12):
+            break
+        unit, factor = larger, step
+    return f"{_digits(number / factor)} {unit}"
+
+
+def _rounded(number: float) -> float:
+    """The number to three significant digits, or to all of the whole ones."""
+    return float(f"{number:.3g}" if abs(number) < _WHOLE_FROM else f"{number:.0f}")
+
+
+def _digits(number: float) -> str:
+    """The number so rounded, as text: `0.123`, `1.23`, `12.3`, `123`, `12,345`."""
+    shown = _rounded(number)
+    if shown == 0:
+        return "0"
+    decimals = 2 - math.floor(math.log10(abs(shown))) if abs(shown) < _WHOLE_FROM else 0
+    return f"{shown:,.{max(decimals, 0)}f}"

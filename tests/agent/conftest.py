@@ -1,0 +1,144 @@
+"""Agents on this machine, over pipes: everything but SSH is as on a host. The near end of the link is tested here too."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from benchkit.hosts.bootstrap import agent_file, command, start
+from benchkit.hosts.link import Link
+
+
+class PipeStream:
+    """A program on this machine as the far end of a link."""
+
+    def __init__(self, argv: Sequence[str], stderr: Path, silence_s: float = 15) -> None:
+        self._stderr = stderr
+        self._silence_s = silence_s
+        with stderr.open("wb") as file:
+            self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=file)
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self._stdin, self._stdout = self.process.stdin, self.process.stdout
+
+    def send(self, content: bytes) -> None:
+        self._stdin.write(content)
+        self._stdin.flush()
+
+    def receive(self, size: int) -> bytes:
+        if not select.select([self._stdout], [], [], self._silence_s)[0]:
+            raise TimeoutError
+        return os.read(self._stdout.fileno(), size)
+
+    def end_input(self) -> None:
+        self._stdin.close()
+
+    def stderr(self) -> str:
+        return self._stderr.read_text(errors="replace").strip()
+
+    def exit_code(self, timeout_s: float) -> int | None:
+        try:
+            return max(-1, self.process.wait(timeout_s))
+        except subprocess.TimeoutExpired:
+            return None
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        with contextlib.suppress(BrokenPipeError):
+            self._stdin.close()
+        self._stdout.close()
+
+
+def oldest_python() -> str | None:
+    """A Python 3.8, where this machine has one: the oldest that agents run on."""
+    found = sorted(Path.home().glob(".pyenv/versions/3.8.*/bin/python3.8"))
+    return shutil.which("python3.8", path="/usr/bin:/usr/local/bin") or (str(found[-1]) if found else None)
+
+
+PYTHONS = [sys.executable, *filter(None, [oldest_python()])]
+
+
+@pytest.fixture
+def open_stream(tmp_path: Path) -> Iterator[Callable[..., PipeStream]]:
+    """Start programs of this machine as far ends: `open_stream(argv, silence_s=…)`."""
+    streams: list[PipeStream] = []
+
+    def open_one(argv: Sequence[str], silence_s: float = 15) -> PipeStream:
+        streams.append(PipeStream(argv, tmp_path / f"stderr-{len(streams)}", silence_s))
+        return streams[-1]
+
+    yield open_one
+    for stream in streams:
+        stream.close()
+
+
+@pytest.fixture
+def launch(tmp_path: Path) -> Iterator[Callable[..., Link]]:
+    """Bring up agents: `launch(prefix=[…], workdir=…, python=…, lease_s=…, silence_s=…)`; all are let go at the end."""
+    links: list[Link] = []
+
+    def bring_up(
+        *,
+        prefix: Sequence[str] = (),
+        workdir: Path | None = None,
+        python: str = sys.executable,
+        lease_s: float = 60,
+        silence_s: float = 15,
+    ) -> Link:
+        line = command(agent_file(), str(workdir or tmp_path / "workdir"), lease_s)
+        line = line.replace("exec python3 ", f"exec {python} ", 1)
+        stream = PipeStream([*prefix, "/bin/sh", "-c", line], tmp_path / f"stderr{len(links)}", silence_s)
+        links.append(Link("here", stream, start(stream, "here", agent_file())))
+        return links[-1]
+
+    yield bring_up
+    for link in links:
+        link.close(10)
+
+
+@pytest.fixture(scope="module", params=PYTHONS, ids=lambda path: Path(path).name)
+def agent(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Link]:
+    """An agent shared by the tests of a module, on this Python and on the oldest that is supported."""
+    folder = tmp_path_factory.mktemp("agent")
+    line = command(agent_file(), str(folder / "workdir")).replace("exec python3 ", f"exec {request.param} ", 1)
+    stream = PipeStream(["/bin/sh", "-c", line], folder / "stderr")
+    link = Link("here", stream, start(stream, "here", agent_file()))
+    yield link
+    assert link.close(10) == []
+    assert stream.exit_code(0) == 0
+
+
+@pytest.fixture
+def workdir(agent: Link) -> Path:
+    """The work directory of the shared agent."""
+    return Path(agent.hello().fields["workdir"])
+
+
+@pytest.fixture
+def gone() -> Callable[[int], bool]:
+    """Whether a process ends within some seconds."""
+
+    def is_gone(pid: int, within_s: float = 5) -> bool:
+        deadline = time.monotonic() + within_s
+        while time.monotonic() < deadline:
+            try:
+                state = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(") ")[2][:1]
+            except (FileNotFoundError, ProcessLookupError):
+                return True
+            if state == "Z":
+                return True
+            time.sleep(0.01)
+        return False
+
+    return is_gone

@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import re
+import shutil
+import subprocess
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from benchkit.errors import HostError
+from benchkit.hosts.bootstrap import AgentFile, agent_file, command, start
+from benchkit.hosts.link import Link
+from benchkit.hosts.stream import Stream
+
+pytestmark = pytest.mark.system
+
+Open = Callable[..., Stream]
+Launch = Callable[..., Link]
+
+
+@pytest.fixture
+def workdir(tmp_path: Path) -> Path:
+    return tmp_path / "workdir"
+
+
+def test_the_agent_is_one_file_of_the_same_bytes_each_time() -> None:
+    first = agent_file()
+    agent_file.cache_clear()
+    assert agent_file() == first
+    assert hashlib.sha256(first.content).hexdigest() == first.sha256
+    names = zipfile.ZipFile(io.BytesIO(first.content)).namelist()
+    assert {"benchkit/__init__.py", "benchkit/agent/main.py", "benchkit/agent/server.py"} <= set(names)
+    assert all(re.fullmatch(r"benchkit/(agent/)?\w+\.py", name) for name in names)
+
+
+def test_the_line_has_nothing_that_a_shell_would_touch() -> None:
+    line = command(agent_file(), "~/.benchkit")
+    assert line.startswith("exec python3 -I -c '")
+    quoted = line.removeprefix("exec python3 -I -c '").removesuffix("'")
+    assert not set(quoted) & set("'!\n$`"), "csh and fish read quotes in their own way"
+    assert re.sub(r'\\[n"]', "", quoted).count("\\") == 0
+
+
+SHELLS = ["sh", "bash", "dash", "zsh", "tcsh", "fish", "ksh", "busybox"]
+
+
+@pytest.mark.parametrize("shell", [shell for shell in SHELLS if shutil.which(shell)])
+def test_it_starts_from_any_login_shell(open_stream: Open, workdir: Path, shell: str) -> None:
+    argv = [shell, "sh"] if shell == "busybox" else [shell]
+    stream = open_stream([*argv, "-c", command(agent_file(), str(workdir))])
+    link = Link("here", stream, start(stream, "here", agent_file()))
+    assert link.hello().fields["workdir"] == str(workdir.resolve())
+    assert link.close(10) == []
+
+
+class Counting:
+    """A stream that notes how much was sent to it."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.sent = 0
+        self._send = stream.send
+        stream.send = self  # type: ignore[method-assign] # a spy on the instance
+
+    def __call__(self, content: bytes) -> None:
+        self.sent += len(content)
+        self._send(content)
+
+
+def test_its_bytes_are_sent_once(open_stream: Open, workdir: Path) -> None:
+    sent = []
+    for _ in range(2):
+        stream = open_stream(["/bin/sh", "-c", command(agent_file(), str(workdir))])
+        counting = Counting(stream)
+        start(stream, "here", agent_file())
+        sent.append(counting.sent)
+        stream.end_input()
+        assert stream.exit_code(10) == 0
+    assert sent == [len(agent_file().content), 0]
+    assert [path.name for path in (workdir / "agent").iterdir()] == [f"{agent_file().sha256}.pyz"]
+
+
+def test_one_that_was_damaged_on_the_host_is_sent_again(open_stream: Open, workdir: Path) -> None:
+    for _ in range(2):
+        stream = open_stream(["/bin/sh", "-c", command(agent_file(), str(workdir))])
+        start(stream, "here", agent_file())
+        stream.end_input()
+        assert stream.exit_code(10) == 0
+        stored = workdir / "agent" / f"{agent_file().sha256}.pyz"
+        assert stored.read_bytes() == agent_file().content
+        stored.write_bytes(b"print('owned')")
+
+
+def test_one_that_arrives_damaged_is_not_run(open_stream: Open, workdir: Path) -> None:
+    stream = open_stream(["/bin/sh", "-c", command(agent_file(), str(workdir))])
+    damaged = AgentFile(bytes(len(agent_file().content)), agent_file().sha256)
+    start(stream, "here", damaged)
+    assert stream.exit_code(10) == 1
+    assert "the agent arrived damaged" in stream.stderr()
+    assert list((workdir / "agent").iterdir()) == []
+
+
+def test_what_start_up_files_print_is_skipped(open_stream: Open, workdir: Path) -> None:
+    noise = "echo welcome; printf 'no line end'; "
+    stream = open_stream(["/bin/sh", "-c", noise + command(agent_file(), str(workdir))])
+    link = Link("here", stream, start(stream, "here", agent_file()))
+    assert link.request("clock", {}).fields["wall_ns"] > 0
+    link.close(10)
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("PATH=/nonexistent; exec python3", "here: there is no python3: .*not found"),
+        (
+            "echo This account is not available.; exit 1",
+            "here: the agent does not start: This account is not available.",
+        ),
+        ("exit 5", "here: the agent does not start: exit code 5"),
+        ("kill -KILL $$", "here: the agent does not start: the connection broke"),
+        ("yes", "here: the agent does not start: y y y"),
+    ],
+)
+def test_what_stands_in_the_way_is_said(open_stream: Open, script: str, message: str) -> None:
+    stream = open_stream(["/bin/sh", "-c", script])
+    with pytest.raises(HostError, match=message):
+        start(stream, "here", agent_file())
+
+
+def test_a_shell_that_waits_is_not_waited_for(open_stream: Open) -> None:
+    stream = open_stream(["/bin/sh", "-c", "echo Continue?; read answer"], silence_s=0.2)
+    with pytest.raises(HostError, match=r"the login shell does not get to the command: Continue\?"):
+        start(stream, "here", agent_file())
+
+
+OLD = sorted(Path.home().glob(".pyenv/versions/3.[67].*/bin/python3"))
+
+
+@pytest.mark.skipif(not OLD, reason="no Python older than 3.8 here")
+@pytest.mark.parametrize("python", OLD, ids=lambda path: path.parts[-3])
+def test_an_old_python_is_named(open_stream: Open, workdir: Path, python: Path) -> None:
+    line = command(agent_file(), str(workdir)).replace("python3", str(python), 1)
+    with pytest.raises(HostError, match=r"Python 3\.[67]\.\d+ is too old\n  → install Python 3.8"):
+        start(open_stream(["/bin/sh", "-c", line]), "here", agent_file())
+    assert not workdir.exists()
+
+
+def open_to_others(folder: Path) -> None:
+    folder.mkdir()
+    folder.chmod(0o755)
+
+
+def a_link(folder: Path) -> None:
+    (folder.parent / "real").mkdir(mode=0o700)
+    folder.symlink_to(folder.parent / "real")
+
+
+def a_file(folder: Path) -> None:
+    folder.touch()
+
+
+def anothers(folder: Path) -> None:
+    folder.mkdir(mode=0o700)
+    os.chown(folder, 65534, 65534)
+
+
+@pytest.mark.parametrize("make", [open_to_others, a_link, a_file, anothers])
+def test_a_work_directory_that_is_not_ours_alone_is_refused(
+    open_stream: Open, workdir: Path, make: Callable[[Path], None]
+) -> None:
+    if make is anothers and os.geteuid() != 0:
+        pytest.skip("only root can give a folder away")
+    make(workdir)
+    stream = open_stream(["/bin/sh", "-c", command(agent_file(), str(workdir))])
+    with pytest.raises(HostError, match=re.escape(str(workdir))):
+        start(stream, "here", agent_file())
+
+
+def test_the_home_folder_is_no_work_directory(open_stream: Open, workdir: Path) -> None:
+    workdir.mkdir(mode=0o700)
+    (workdir / "thesis.tex").touch()
+    stream = open_stream(["/bin/sh", "-c", command(agent_file(), str(workdir))])
+    receive = start(stream, "here", agent_file())
+    with pytest.raises(HostError, match="holds other things already"):
+        Link("here", stream, receive).hello()
+
+
+def test_two_at_once_do_not_disturb_one_another(launch: Launch, tmp_path: Path) -> None:
+    links = [launch(workdir=tmp_path / "both") for _ in range(2)]
+    assert len({link.hello().fields["pid"] for link in links}) == 2
+    assert all(link.close(10) == [] for link in links)
+
+
+def test_it_runs_by_hand_as_a_file(tmp_path: Path) -> None:
+    (tmp_path / "agent.pyz").write_bytes(agent_file().content)
+    line = "import sys; sys.path.insert(0, 'agent.pyz'); from benchkit.agent.main import main; main(['wd'])"
+    ended = subprocess.run(
+        ["python3", "-I", "-c", line], cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, check=True
+    )
+    assert ended.stdout.startswith(b"bnch")

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from benchkit.errors import HostError
+from benchkit.hosts.link import Link
+
+pytestmark = pytest.mark.system
+
+Launch = Callable[..., Link]
+Gone = Callable[[int], bool]
+
+FAMILY = """
+import os, time
+if os.fork() == 0:
+    os.setsid()  # a daemon that left, and threw its environment away
+    if os.fork() == 0:
+        os.execve("/bin/sh", ["sh", "-c", "echo $$ > daemon; exec sleep 301"], {})
+    os._exit(0)
+if os.fork() == 0:
+    os.execv("/bin/sh", ["sh", "-c", "trap '' TERM; sleep 302; sleep 303"])
+time.sleep(304)
+"""
+
+
+def family(agent: Link) -> list[int]:
+    """Start a process with descendants of all kinds; the pids of all of them."""
+    agent.request("start", {"command": {"argv": [sys.executable, "-c", FAMILY]}})
+    daemon = Path(agent.hello().fields["workdir"], "daemon")
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        (process,) = agent.request("ps", {}).fields["processes"]
+        if len(process["members"]) == 3 and daemon.exists() and daemon.read_text():
+            return [int(daemon.read_text()), *(member["pid"] for member in process["members"])]
+        time.sleep(0.01)
+    pytest.fail(f"no family: {process}")
+
+
+def hang_up(agent: Link) -> None:
+    assert agent.close(10) == []
+
+
+def signalled(signum: int) -> Callable[[Link], None]:
+    return lambda agent: os.kill(agent.hello().fields["pid"], signum)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [hang_up, signalled(signal.SIGTERM), signalled(signal.SIGHUP), signalled(signal.SIGINT)],
+    ids=["hang up", "TERM", "HUP", "INT"],
+)
+def test_the_agent_leaves_no_process(launch: Launch, gone: Gone, end: Callable[[Link], None]) -> None:
+    agent = launch()
+    pids = family(agent)
+    assert len(pids) == 4
+    end(agent)
+    assert all(gone(pid) for pid in [*pids, agent.hello().fields["pid"]])
+    records = Path(agent.hello().fields["workdir"], "records")
+    assert list(records.iterdir()) == []
+
+
+def test_an_agent_that_hears_nothing_ends_by_itself(launch: Launch, gone: Gone) -> None:
+    agent = launch(lease_s=0.5)
+    pids = family(agent)
+    began = time.monotonic()
+    assert all(gone(pid) for pid in [*pids, agent.hello().fields["pid"]])
+    assert 0.3 < time.monotonic() - began < 5
+    with pytest.raises(HostError, match="the agent ended"):
+        agent.request("clock", {})
+
+
+def test_a_signal_while_things_are_under_way(launch: Launch, gone: Gone) -> None:
+    agent = launch()
+    under_way = [agent.submit("run", {"command": {"argv": ["sleep", "60"]}, "timeout_s": 60, "max_bytes": 9})]
+    under_way += [agent.submit("start", {"command": {"argv": ["sleep", "60"]}, "at_ns": time.monotonic_ns() + 10**10})]
+    while not agent.request("ps", {}).fields["processes"]:
+        pass
+    os.kill(agent.hello().fields["pid"], signal.SIGTERM)
+    assert gone(agent.hello().fields["pid"])
+    ran, would_have_started = under_way
+    with pytest.raises(HostError, match="the agent ended"):
+        agent.result(would_have_started, 10)
+    with contextlib.suppress(HostError):  # unless it could say so before it ended
+        assert agent.result(ran, 10).fields["ended"]["signal"] == signal.SIGTERM
+
+
+def test_what_an_agent_says_before_it_dies_is_the_cause(launch: Launch) -> None:
+    agent = launch()
+    stderr = Path(f"/proc/{agent.hello().fields['pid']}/fd/2")
+    with stderr.open("a") as file:
+        file.write("Fatal Python error: something gave way\n")
+    os.kill(agent.hello().fields["pid"], signal.SIGKILL)
+    with pytest.raises(HostError, match="here: the agent ended: Fatal Python error: something gave way"):
+        agent.request("wait", {"id": 1, "timeout_s": 30}, time_s=30)

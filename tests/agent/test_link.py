@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from benchkit.agent.server import Agent
+from benchkit.errors import HostError
+from benchkit.hosts import link as links
+from benchkit.hosts.link import Link, RefusedError
+
+pytestmark = pytest.mark.system
+
+Launch = Callable[..., Link]
+
+
+def test_answers_find_those_who_asked(agent: Link) -> None:
+    futures = [
+        agent.submit("run", {"command": {"argv": ["/bin/sh", "-c", f"sleep 0.{9 - n}; echo {n}"]}, "timeout_s": 9, "max_bytes": 9})
+        for n in range(10)
+    ]  # fmt: skip
+    assert [agent.result(future, 10).body for future in futures] == [f"{n}\n".encode() for n in range(10)]
+
+
+def test_many_threads_share_a_link(agent: Link) -> None:
+    wrong: list[str] = []
+
+    def ask(name: str) -> None:
+        for _ in range(50):
+            answer = agent.request("mkdir", {"path": f"t/{name}"}).fields["path"]
+            if not answer.endswith(f"/t/{name}"):
+                wrong.append(answer)
+
+    threads = [threading.Thread(target=ask, args=(f"n{number}",)) for number in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_refusals_carry_their_kind_and_the_host(agent: Link) -> None:
+    with pytest.raises(RefusedError, match=r"here: there is no .*/x") as caught:
+        agent.request("hash", {"path": "x"})
+    assert caught.value.kind == "not-found"
+
+
+def test_failures_of_the_system_and_of_the_agent_itself(agent: Link, workdir: Path) -> None:
+    (workdir / "file").touch()
+    with pytest.raises(RefusedError, match="Not a directory") as caught:
+        agent.request("mkdir", {"path": "file/below"})
+    assert caught.value.kind == "os"
+    with pytest.raises(RefusedError, match="the agent failed") as caught:
+        agent.request("no-such-op", {})
+    assert caught.value.kind == "bug"
+    assert agent.request("clock", {}).fields
+
+
+def test_too_much_at_once_is_refused_and_hurts_nobody(agent: Link) -> None:
+    waits = {"timeout_s": 30, "tcp": ["127.0.0.1", 1]}
+    process = agent.request("start", {"command": {"argv": ["sleep", "60"]}}).fields["id"]
+    waiting = [agent.submit("wait", {"id": process, "timeout_s": 30}) for _ in range(Agent.MOST_AT_ONCE)]
+    with pytest.raises(RefusedError, match="too much at once"):
+        agent.request("probe_port", waits)
+    assert agent.request("clock", {}).fields, "clocks are always told"
+    os.kill(next(iter(process_pids(waiting_agent=agent, process=process))), signal.SIGKILL)
+    assert all(agent.result(each, 10).fields["ended"]["signal"] == signal.SIGKILL for each in waiting)
+
+
+def process_pids(waiting_agent: Link, process: int) -> list[int]:
+    """The pid of a process by what the agent wrote down of it, without asking the agent."""
+    records = Path(waiting_agent.hello().fields["workdir"], "records")
+    return [
+        int(text.split('"pid": ')[2].split(",")[0])
+        for path in records.iterdir()
+        for text in [path.read_text()]
+        if process
+    ]
+
+
+def test_an_answer_that_does_not_come_is_not_waited_for(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = launch()
+    monkeypatch.setattr(links, "PATIENCE_S", 0.3)
+    os.kill(agent.hello().fields["pid"], signal.SIGSTOP)
+    began = time.monotonic()
+    with pytest.raises(HostError, match="here: no answer from the agent: waited"):
+        agent.request("clock", {})
+    assert time.monotonic() - began < 5
+    os.kill(agent.hello().fields["pid"], signal.SIGCONT)
+    assert agent.request("mkdir", {"path": "late"}).fields, "the late answer disturbs nobody"
+
+
+def test_a_host_that_falls_silent_is_given_up(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links, "SIGN_S", 0.1)
+    agent = launch(silence_s=0.2)
+    process = agent.request("start", {"command": {"argv": ["sleep", "60"]}}).fields["id"]
+    assert agent.request("wait", {"id": process, "timeout_s": 1}, time_s=1).fields["ended"] is None, (
+        "signs of life count"
+    )
+    os.kill(agent.hello().fields["pid"], signal.SIGSTOP)
+    began = time.monotonic()
+    with pytest.raises(HostError, match="has not been heard of for too long"):
+        agent.request("wait", {"id": process, "timeout_s": 60}, time_s=60)
+    assert time.monotonic() - began < 5
+    with pytest.raises(HostError, match="has not been heard of"):
+        agent.request("clock", {})
+    os.kill(agent.hello().fields["pid"], signal.SIGCONT)
+
+
+def test_signs_of_life_renew_the_lease(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links, "SIGN_S", 0.1)
+    agent = launch(lease_s=0.6, silence_s=0.2)
+    time.sleep(1.5)
+    assert agent.request("clock", {}).fields
+
+
+def test_closing_says_what_went_wrong(launch: Launch) -> None:
+    agent = launch()
+    os.kill(agent.hello().fields["pid"], signal.SIGKILL)
+    (failure,) = agent.close(5)
+    assert failure.startswith("the agent was not seen to end in good order")

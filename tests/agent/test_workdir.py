@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from benchkit.agent.basics import RefusedError
+from benchkit.agent.workdir import Workdir
+
+
+def test_it_is_made_private_with_the_folders_above_it(tmp_path: Path) -> None:
+    folder = tmp_path / "above" / "workdir"
+    assert Workdir(str(folder)).root == folder.resolve()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert Workdir(str(folder)).root == folder.resolve(), "again is fine"
+
+
+def test_an_open_one_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "workdir"
+    folder.mkdir(mode=0o755)
+    with pytest.raises(RefusedError, match="open to others"):
+        Workdir(str(folder))
+
+
+def test_a_folder_with_other_things_in_it_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "home"
+    folder.mkdir(mode=0o700)
+    (folder / "thesis.tex").touch()
+    with pytest.raises(RefusedError, match="holds other things"):
+        Workdir(str(folder))
+
+
+def test_a_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with pytest.raises(RefusedError, match="no directory"):
+        Workdir(str(tmp_path / "link"))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_another_users_folder_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "workdir"
+    folder.mkdir(mode=0o700)
+    os.chown(folder, 65534, 65534)
+    with pytest.raises(RefusedError, match="another user"):
+        Workdir(str(folder))
+
+
+@pytest.fixture(scope="module")
+def workdir(tmp_path_factory: pytest.TempPathFactory) -> Workdir:
+    """A work directory with a few traps in it."""
+    made = Workdir(str(tmp_path_factory.mktemp("traps") / "workdir"))
+    (made.root / "a").mkdir()
+    (made.root / "a" / "out").symlink_to("/etc")
+    (made.root / "a" / "loop").symlink_to(made.root)
+    (made.root / "up").symlink_to("..")
+    return made
+
+
+parts = st.sampled_from(
+    ["..", ".", "", "a", "out", "loop", "up", "store", "records", "etc", "~", "\0", "-x"]
+) | st.text(max_size=4)
+
+
+@given(st.lists(parts, max_size=6).map("/".join), st.booleans())
+@example(path="a/out/passwd", write=False)
+@example(path="a/loop/store/x", write=True)
+@example(path="/etc/passwd", write=False)
+def test_no_path_leads_out_of_it(workdir: Workdir, path: str, write: bool) -> None:  # noqa: FBT001 - hypothesis gives it
+    try:
+        place = workdir.inside(path, write=write)
+    except (RefusedError, OSError):
+        return
+    real = (place.parent.resolve() / place.name) if write else place.resolve()
+    assert real == workdir.root or workdir.root in real.parents
+    if write:
+        assert real != workdir.root
+        assert real.relative_to(workdir.root).parts[0] not in Workdir.RESERVED

@@ -1,0 +1,120 @@
+"""Runs whose truth is known, in frames and in a store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from benchkit.models.run import CellRecord, HostRecord, Manifest
+from benchkit.results.rows import factor_rows, host_rows
+from benchkit.results.schema import TABLES, arrow_schema
+from benchkit.results.store import RunFolder, Store
+from benchkit.results.tables import RunTables
+from benchkit.scenario.cells import cell_id
+
+STARTED = datetime(2026, 3, 1, 10, tzinfo=UTC)
+
+MakeTrials = Callable[..., pd.DataFrame]
+MakeManifest = Callable[..., Manifest]
+StoreRun = Callable[..., RunFolder]
+
+
+def trials_of(
+    rates: Mapping[str, npt.ArrayLike], *, run_id: str = "r1", metric: str = "rps", **columns: object
+) -> pd.DataFrame:
+    """Trials of one run: for each cell its values of the metric, a block each; `columns` overlay all rows."""
+    rows = [
+        {
+            **dict.fromkeys(TABLES["trials"]),
+            "cell_id": cell,
+            "trial_id": f"{run_id}.{cell}.b{block}",
+            "block": block,
+            "position": position,
+            "kind": "control" if cell.endswith("~control") else "measure",
+            "started_at": STARTED + timedelta(seconds=100 * block + position),
+            "requests": 50_000,
+            metric: float(value),
+            **columns,
+        }
+        for position, (cell, values) in enumerate(rates.items(), start=1)
+        for block, value in enumerate(np.asarray(values, dtype=np.float64), start=1)
+    ]
+    frame: pd.DataFrame = pa.Table.from_pylist(rows, schema=arrow_schema("trials")).to_pandas()
+    return frame
+
+
+def manifest_of(
+    cells: Sequence[Mapping[str, str | int | bool]],
+    *,
+    run_id: str = "r1",
+    unsupported: Mapping[str, str] | None = None,
+    controls: Sequence[str] = (),
+    scenario: Mapping[str, Any] | None = None,
+    facts: Mapping[str, Any] | None = None,
+    **fields: object,
+) -> Manifest:
+    """The manifest of a run over these cells, which are levels by factor."""
+    records = [
+        CellRecord(cell_id=cell_id(levels), levels=levels, unsupported=(unsupported or {}).get(cell_id(levels)))
+        for levels in cells
+    ]
+    records += [
+        CellRecord(cell_id=f"{record.cell_id}~control", levels=record.levels)
+        for record in records
+        if record.cell_id in controls
+    ]
+    return Manifest.model_validate(
+        {
+            "run_id": run_id,
+            "scenario": {"name": "small", "title": "Small", **(scenario or {})},
+            "scale": "lab",
+            "seed": 1,
+            "blocks": 6,
+            "cells": tuple(records),
+            "hosts": (HostRecord(name="sut", roles=("sut",), facts=facts or {"cpus": [0, 1], "kernel": "6.1"}),),
+            "versions": {"benchkit": "0.1.0"},
+            "started_at": STARTED,
+            "status": "done",
+            **fields,
+        }
+    )
+
+
+def store_run(path: Path, manifest: Manifest, trials: pd.DataFrame) -> RunFolder:
+    """The run in a store, as benchkit keeps it."""
+    store = Store(path)
+    run = store.create(manifest)
+    tables = RunTables(store, str(manifest.scenario["name"]), manifest.run_id)
+    rows = trials[list(TABLES["trials"])].astype(object).where(trials.notna(), None).to_dict("records")
+    tables.replace("trials", [{str(name): value for name, value in row.items()} for row in rows])
+    tables.replace("factors", factor_rows(manifest.cells))
+    tables.replace(
+        "hosts", [row for host in manifest.hosts for row in host_rows(host.name, host.roles, "start", host.facts)]
+    )
+    return run
+
+
+@pytest.fixture(scope="session")
+def make_trials() -> MakeTrials:
+    """`trials_of`."""
+    return trials_of
+
+
+@pytest.fixture(scope="session")
+def make_manifest() -> MakeManifest:
+    """`manifest_of`."""
+    return manifest_of
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> StoreRun:
+    """`store_run`, in a store of the test's own."""
+    return lambda manifest, trials: store_run(tmp_path, manifest, trials)

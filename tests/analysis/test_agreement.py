@@ -1,0 +1,141 @@
+"""Agreement of load tools, told from noise: on values, and on noise alone."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchkit.analysis import agreement
+from benchkit.analysis.agreement import Agreement, agreements, sentence
+
+TOOLS = ("wrk", "ab", "hey", "h2load")
+
+
+def trials(
+    speed: Mapping[str, float],
+    *,
+    blocks: int = 6,
+    noise: float = 0.05,
+    seed: int = 1,
+    connections: tuple[int, ...] = (8,),
+) -> pd.DataFrame:
+    """Trials of tools that say the rate 10,000 times its speed, with noise of blocks and of trials."""
+    draw = np.random.default_rng(seed)
+    rows: list[dict[str, Any]] = []
+    for block in range(1, blocks + 1):
+        of_block = draw.lognormal(0, noise)
+        for tool, count in itertools.product(speed, connections):
+            rps = 10_000 * speed[tool] * of_block * draw.lognormal(0, noise)
+            rows.append(
+                {
+                    "kind": "measure",
+                    "tool": tool,
+                    "block": block,
+                    "factor_tool": tool,
+                    "factor_connections": float(count),
+                    "rps": rps,
+                    "latency_mean_s": 8 / rps,
+                    "latency_p50_s": 7 / rps,
+                    "latency_p99_s": 30 / rps,
+                    "latency_resolution_s": 1e-6,
+                    "server_cpu_s_per_request": None,
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def of(found: tuple[Agreement, ...], metric: str) -> Agreement:
+    (one,) = (each for each in found if each.metric == metric)
+    return one
+
+
+def test_tools_that_differ_by_far_do_so_beyond_noise() -> None:
+    found = agreements(trials({"wrk": 1.0, "ab": 1.0, "hey": 0.6, "h2load": 1.0}))
+    rps = of(found, "rps")
+    assert rps.beyond_noise is True
+    assert rps.between == pytest.approx(1 / 0.6, rel=0.1)
+    assert 1 < rps.within < 1.5
+    assert rps.blocks == 6
+    assert [each.tool for each in rps.tools] == list(TOOLS)
+    assert {each.metric for each in found} == {"rps", "latency_mean_s", "latency_p50_s", "latency_p99_s"}
+    text = sentence(rps)
+    assert text.startswith("RPS: the tools disagree beyond noise: medians from ")
+    assert "(hey)" in text
+    assert "6 blocks" in text
+
+
+def test_tools_that_are_alike_are_not_said_to_agree() -> None:
+    rps = of(agreements(trials(dict.fromkeys(TOOLS, 1.0))), "rps")
+    assert rps.beyond_noise is False
+    assert "no disagreement beyond noise is shown" in sentence(rps)
+    assert sentence(rps).endswith("That is no proof that they agree.")
+
+
+def test_noise_alone_is_called_a_disagreement_as_rarely_as_promised() -> None:
+    draw = np.random.default_rng(7)
+    runs = 400
+    alarms = sum(agreement._permutation_p(draw.standard_t(4, (6, 4)) * 0.09) < 0.05 for _ in range(runs))
+    assert alarms / runs == pytest.approx(0.05, abs=0.03)  # three standard errors
+
+
+def test_two_blocks_of_two_tools_cannot_show_anything() -> None:
+    rps = of(agreements(trials({"wrk": 1.0, "ab": 0.2}, blocks=2)), "rps")
+    assert rps.p is not None
+    assert rps.p >= 0.45
+    assert rps.beyond_noise is False
+
+
+def test_one_block_says_nothing_of_noise() -> None:
+    rps = of(agreements(trials({"wrk": 1.0, "ab": 0.2}, blocks=1)), "rps")
+    assert (rps.p, rps.beyond_noise) == (None, None)
+    assert sentence(rps).endswith("Of 1 block nothing can be said of noise.")
+
+
+def test_a_tool_that_tells_times_coarsely_takes_no_part_where_its_steps_show() -> None:
+    frame = trials(dict.fromkeys(TOOLS, 1.0))
+    frame.loc[frame["tool"] == "ab", "latency_resolution_s"] = 1e-3
+    found = agreements(frame)
+    assert of(found, "latency_p50_s").left_out == {"ab": "it tells times in steps of 1.00 ms"}
+    assert [each.tool for each in of(found, "latency_p50_s").tools] == ["wrk", "hey", "h2load"]
+    assert of(found, "latency_mean_s").left_out == {"ab": "it tells times in steps of 1.00 ms"}  # cut, not rounded
+    frame.loc[frame["tool"] == "ab", "latency_p99_s"] = None  # below its step: a table has no figure there
+    assert of(agreements(frame), "latency_p99_s").left_out == {
+        "ab": "not every trial of it states this above its steps of 1.00 ms"
+    }
+    assert sentence(of(found, "latency_p50_s")).startswith("p50 latency: ")
+    frame["latency_resolution_s"] = frame["latency_resolution_s"].where(frame["tool"] != "hey")
+    frame.loc[frame["tool"] == "hey", "latency_p99_s"] = None
+    assert of(agreements(frame), "latency_p99_s").left_out["hey"] == "not every trial of it states this"
+
+
+def test_cells_are_compared_where_they_differ_in_the_tool_alone() -> None:
+    found = agreements(trials({"wrk": 1.0, "ab": 0.9}, connections=(8, 64)))
+    assert [(each.levels, each.metric) for each in found if each.metric == "rps"] == [
+        ({"connections": "8"}, "rps"),
+        ({"connections": "64"}, "rps"),
+    ]
+
+
+def test_without_tools_to_compare_there_is_nothing() -> None:
+    assert agreements(trials({"wrk": 1.0})) == ()
+    assert agreements(trials({"wrk": 1.0, "ab": 1.0}).drop(columns="factor_tool")) == ()
+    assert agreements(trials({"wrk": 1.0, "ab": 1.0}).iloc[:0]) == ()
+    profiled = trials({"wrk": 1.0, "ab": 1.0}).assign(kind="profile")
+    assert agreements(profiled) == ()
+
+
+def test_many_comparisons_are_paid_for() -> None:
+    few = of(agreements(trials({"wrk": 1.0, "ab": 0.94}, seed=3)), "rps")
+    many = next(
+        each
+        for each in agreements(trials({"wrk": 1.0, "ab": 0.94}, seed=3, connections=tuple(range(1, 9))))
+        if each.metric == "rps"
+    )
+    assert few.p is not None
+    assert many.p is not None
+    assert many.p > few.p or many.p == 1.0

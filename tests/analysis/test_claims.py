@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchkit.analysis.claims import ClaimResult, judge_claims
+from benchkit.analysis.compare import Data
+from benchkit.analysis.samples import Exclusion
+from benchkit.models.run import Manifest
+
+MakeTrials = Callable[..., pd.DataFrame]
+MakeManifest = Callable[..., Manifest]
+GRID = [{"stack": stack, "cores": cores} for stack in ("go", "nginx") for cores in (1, 8)]
+NOISE = np.array([0.98, 1.02, 1.0, 0.99, 1.01, 1.0, 1.02, 0.98])
+RATES = {"stack=go,cores=1": 100, "stack=nginx,cores=1": 94, "stack=go,cores=8": 400, "stack=nginx,cores=8": 232}
+
+Judge = Callable[..., ClaimResult]
+
+
+@pytest.fixture
+def judge(make_trials: MakeTrials, make_manifest: MakeManifest) -> Judge:
+    """One claim on nginx over go: 0.94 with one core, 0.58 with eight."""
+
+    def judged(
+        claim: dict[str, Any],
+        *,
+        excluded: tuple[Exclusion, ...] = (),
+        blocks: int = 8,
+        **manifest: Any,  # noqa: ANN401 - arguments of manifest_of
+    ) -> ClaimResult:
+        rates = {cell: rate * NOISE[:blocks] ** (1 if "go" in cell else -1) for cell, rate in RATES.items() if blocks}
+        claims = [{"text": "a sentence", "ratio": {"of": {"stack": "nginx"}, "to": {"stack": "go"}}, **claim}]
+        scenario = {"claims": claims, **manifest.pop("scenario", {})}
+        made = make_manifest(GRID, scenario=scenario, **manifest)
+        (result,) = judge_claims(Data(made, make_trials(rates), excluded))
+        return result
+
+    return judged
+
+
+ONE = {"ratio": {"of": {"stack": "nginx", "cores": 1}, "to": {"stack": "go"}}}
+EIGHT = {"ratio": {"of": {"stack": "nginx", "cores": 8}, "to": {"stack": "go", "cores": 8}}}
+
+
+@pytest.mark.parametrize(
+    ("claim", "state"),
+    [
+        ({**EIGHT, "at_most": 0.7}, "holds"),
+        ({**EIGHT, "at_least": 0.7}, "refuted"),
+        ({**EIGHT, "at_least": 0.58}, "undecided"),
+        ({**EIGHT, "between": [0.5, 0.65]}, "holds"),
+        ({**EIGHT, "between": [0.57, 0.585]}, "undecided"),
+        ({**EIGHT, "between": [0.65, 0.9]}, "refuted"),
+        ({**EIGHT, "about": 0.58, "within": 0.1}, "holds"),
+        ({**EIGHT, "about": 0.7, "within": 0.1}, "refuted"),
+        ({**ONE, "about": 0.94, "within": 0.1, "published": 0.94}, "holds"),
+    ],
+)
+def test_the_interval_decides(claim: dict[str, Any], state: str, judge: Judge) -> None:
+    result = judge(claim)
+    assert result.state == state
+    (ratio,) = result.ratios
+    assert f"[{ratio.low:.3g}, {ratio.high:.3g}]" in result.reason
+    assert result.published == claim.get("published")
+
+
+def test_the_point_does_not(judge: Judge) -> None:
+    result = judge({**EIGHT, "at_most": 0.583})
+    (ratio,) = result.ratios
+    assert ratio.ratio is not None
+    assert ratio.ratio < 0.583
+    assert result.state == "undecided"
+
+
+def test_a_claim_on_several_pairs_is_about_all_of_them(judge: Judge) -> None:
+    result = judge({"at_most": 1})
+    assert [(r.cell_id, r.baseline) for r in result.ratios] == [
+        ("stack=nginx,cores=1", "stack=go,cores=1"),
+        ("stack=nginx,cores=8", "stack=go,cores=8"),
+    ]
+    assert result.state == "holds"
+    assert judge({"at_most": 0.8}).state == "refuted"
+    assert "stack=nginx,cores=1 over stack=go,cores=1" in judge({"at_most": 0.8}).reason
+    assert judge({"at_most": 0.94}).state == "undecided"
+
+
+def test_a_refutation_among_several_needs_more_than_one_interval(judge: Judge) -> None:
+    single = judge({**ONE, "at_most": 0.92, "between": None})
+    (ratio,) = single.ratios
+    assert ratio.low is not None
+    edge = (ratio.low + ratio.interval(0.025)[0]) / 2  # outside of the interval, within one widened for two
+    assert judge({**ONE, "at_most": edge}).state == "refuted"
+    assert judge({"at_most": edge}).state == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("needs", "facts", "said"),
+    [
+        ({"sut": {"cpus": 6}}, {"cpus": [0, 1]}, "needs 6 CPUs on sut, which has 2"),
+        ({"sut": {"memory_bytes": 8e9}}, {"cpus": [0]}, "needs 8e+09 bytes of memory on sut, which has unknown"),
+        ({"sut": {"link_bps": 1e9}}, {"cpus": [0]}, "needs a link of 1e+09 bit/s on sut, whose rate is not known"),
+        (
+            {"sut": {"link_bps": 1e9}},
+            {"cpus": [0], "link_bps": 2e8, "interfaces": [{"speed_bps": 1e10}]},
+            "needs a link of 1e+09 bit/s on sut, which has 2e+08",
+        ),
+    ],
+)
+def test_a_condition_that_is_not_met_makes_it_not_testable_here(
+    needs: dict[str, Any], facts: dict[str, Any], said: str, judge: Judge
+) -> None:
+    result = judge({**EIGHT, "at_most": 0.7, "needs": needs}, facts=facts)
+    assert (result.state, result.reason, result.ratios) == ("not testable here", said, ())
+
+
+def test_a_condition_that_is_met_changes_nothing(judge: Judge) -> None:
+    facts = {"cpus": list(range(8)), "memory_bytes": 1e10, "interfaces": [{"speed_bps": None}, {"speed_bps": 1e10}]}
+    needs = {"sut": {"cpus": 6, "memory_bytes": 8e9, "link_bps": 1e9}}
+    assert judge({**EIGHT, "at_most": 0.7, "needs": needs}, facts=facts).state == "holds"
+    fewer = {"roles": {"sut": {"cpus": 4}}}
+    result = judge({**EIGHT, "at_most": 0.7, "needs": needs}, facts=facts, scenario=fewer)
+    assert result.reason == "needs 6 CPUs on sut, which has 4"
+
+
+def test_levels_that_this_scale_lacks_make_it_not_testable_here(judge: Judge) -> None:
+    result = judge({"ratio": {"of": {"stack": "nginx", "cores": 16}, "to": {"stack": "go"}}, "at_most": 1})
+    assert result.state == "not testable here"
+    assert result.reason == "no level '16' of cores at this scale"
+
+
+def test_a_cell_that_was_not_carried_makes_it_not_testable_here(judge: Judge) -> None:
+    result = judge({**EIGHT, "at_most": 1}, unsupported={"stack=go,cores=8": "too few files"})
+    assert (result.state, result.reason) == ("not testable here", "stack=go,cores=8 was not carried: too few files")
+
+
+def test_too_few_valid_trials_leave_it_undecided_with_the_reason(judge: Judge) -> None:
+    out = tuple(Exclusion(f"r1.stack=go,cores=8.b{block}", "the link was full") for block in range(1, 7))
+    result = judge({**EIGHT, "at_most": 1}, excluded=out)
+    assert result.state == "undecided"
+    assert result.reason == "2 blocks have both; an interval needs 3 (the link was full (6 trials))"
+    assert judge({**EIGHT, "at_most": 1}, blocks=2).state == "undecided"
+
+
+def test_a_sequential_design_decides_nothing(judge: Judge) -> None:
+    result = judge({**EIGHT, "at_most": 0.7}, scenario={"design": "sequential"})
+    assert result.state == "undecided"
+    assert "sequential" in result.reason

@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchkit.analysis.adaptive import LEVEL
+from benchkit.analysis.compare import compare
+from benchkit.analysis.gate import Thresholds
+from benchkit.analysis.samples import Exclusion
+from benchkit.errors import InputError
+from benchkit.models.run import Manifest
+from benchkit.results.store import RunFolder
+
+MakeTrials = Callable[..., pd.DataFrame]
+MakeManifest = Callable[..., Manifest]
+StoreRun = Callable[[Manifest, pd.DataFrame], RunFolder]
+CELLS = [{"stack": "go"}, {"stack": "nginx"}, {"stack": "other"}]
+
+
+def noisy(
+    seed: int, *rates: float, blocks: int = 8, spread: float = 0.02
+) -> list[np.ndarray[tuple[int], np.dtype[np.float64]]]:
+    generator = np.random.default_rng(seed)
+    return [rate * np.exp(spread * generator.standard_normal(blocks)) for rate in rates]
+
+
+def rates(seed: int, *values: float, **settings: float) -> dict[str, object]:
+    names = ("stack=go", "stack=nginx", "stack=other")
+    return dict(zip(names, noisy(seed, *values, **settings), strict=False))  # type: ignore[arg-type] # blocks is an int
+
+
+def test_the_cells_of_a_run_over_its_baseline(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    scenario = {"baseline": {"stack": "nginx"}}
+    stored(make_manifest(CELLS, scenario=scenario), make_trials(rates(1, 100, 50, 50.1)))
+    found = compare("r1", store=tmp_path)
+    assert [(r.cell_id, r.baseline, r.outcome, r.worth) for r in found.ratios] == [
+        ("stack=go", "stack=nginx", "higher", "better"),
+        ("stack=other", "stack=nginx", "not shown", None),
+    ]
+    assert found.mode == "cells"
+    assert found.gate is None
+    assert found.notices == ()
+    assert found.resolution["rps"].family == 2
+    assert found.resolution["rps"].noise_sd == pytest.approx(0.02 * np.sqrt(2), rel=0.5)
+    other = compare("r1", store=tmp_path, baseline="stack=go", metrics=["rps", "requests"])
+    assert [(r.cell_id, r.metric) for r in other.ratios] == [
+        ("stack=nginx", "rps"),
+        ("stack=other", "rps"),
+        ("stack=nginx", "requests"),
+        ("stack=other", "requests"),
+    ]
+    assert other.ratios[0].p_holm == pytest.approx(4 * 2 / 256)  # one family over metrics and cells
+    frame = other.frame()
+    assert frame["ratio"].tolist() == [ratio.ratio for ratio in other.ratios]
+    assert "left_out" not in frame
+
+
+def test_excluded_trials_never_enter(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    trials = make_trials(rates(1, 100, 50))
+    trials.loc[trials["trial_id"] == "r1.stack=nginx.b4", "rps"] = 5_000
+    stored(make_manifest(CELLS[:2]), trials)
+    void = [Exclusion("r1.stack=nginx.b4", "a saturated generator", frozenset({"rps"}))]
+    (ratio,) = compare("r1", store=tmp_path, exclusions=void).ratios
+    assert ratio.blocks == 7
+    assert ratio.ratio == pytest.approx(0.5, rel=0.02)
+    assert ratio.left_out[0].reason == "a saturated generator"
+
+
+def test_what_a_run_cannot_say_is_said_before_its_ratios(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    manifest = make_manifest(CELLS, unsupported={"stack=other": "too few ports"}, status="interrupted")
+    stored(manifest, make_trials(rates(1, 100, 50, blocks=5)))
+    found = compare("r1", store=tmp_path)
+    assert found.notices == (
+        "r1 is interrupted, not done.",
+        "stack=other: not carried, too few ports.",
+        "5 blocks cannot show a difference: the sign-flip test's smallest p is 0.062; 6 blocks can.",
+    )
+    assert [ratio.outcome for ratio in found.ratios] == ["undecided"]
+
+
+def test_controls_show_the_runs_own_noise(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    made = rates(1, 100, 50)
+    (control,) = noisy(3, 100)
+    stored(make_manifest(CELLS[:2], controls=["stack=go"]), make_trials({**made, "stack=go~control": control}))
+    found = compare("r1", store=tmp_path)
+    assert [ratio.cell_id for ratio in found.controls] == ["stack=go~control"]
+    assert found.controls[0].outcome == "not shown"
+    assert found.resolution["rps"].family == 1
+    assert found.notices == ()
+
+
+def test_a_control_that_differs_is_an_alarm(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    trials = make_trials({**rates(1, 100, 50), "stack=go~control": noisy(3, 80)[0]})
+    stored(make_manifest(CELLS[:2], controls=["stack=go"]), trials)
+    (notice,) = compare("r1", store=tmp_path).notices
+    assert notice.startswith("stack=go~control differs from itself in rps")
+
+
+def test_a_sequential_run_is_labelled_and_not_paired(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    stored(make_manifest(CELLS[:2], scenario={"design": "sequential"}), make_trials(rates(1, 100, 50)))
+    found = compare("r1", store=tmp_path)
+    assert found.notices[0].startswith("The design is sequential")
+    assert found.ratios[0].test == "welch"
+    assert found.runs[0].design == "sequential"
+
+
+def test_an_adaptive_run_is_judged_at_its_own_level(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    until = {"until": {"precision": 0.05, "max_blocks": 20}}
+    stored(make_manifest(CELLS[:2], scenario=until), make_trials(rates(1, 100, 50)))
+    stored(make_manifest(CELLS[:2], run_id="r2"), make_trials(rates(1, 100, 50), run_id="r2"))
+    (adaptive,), (fixed,) = (compare(run, store=tmp_path).ratios for run in ("r1", "r2"))
+    assert adaptive.confidence == fixed.confidence == 0.95
+    assert adaptive.low is not None
+    assert (adaptive.low, adaptive.high) == pytest.approx(fixed.interval(LEVEL))
+    assert adaptive.low < (fixed.low or 0)
+
+
+def test_two_runs_say_how_their_hosts_differ_before_any_ratio(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    stored(make_manifest(CELLS), make_trials(rates(1, 100, 50, 70)))
+    facts = {"cpus": [0, 1], "kernel": "6.6"}
+    after = make_manifest(CELLS, run_id="r2", facts=facts, scenario={"load": {"connections": 9}})
+    stored(after, make_trials(rates(2, 100, 40, 70), run_id="r2"))
+    found = compare("r1", "r2", store=tmp_path)
+    assert found.mode == "runs"
+    assert [side.run_id for side in found.runs] == ["r1", "r2"]
+    assert found.notices[0] == "The hosts have drifted: host sut: kernel was 6.1, is 6.6."
+    assert found.notices[1].startswith("The runs were asked for different things: scenario: load.connections")
+    assert found.notices[-1].startswith("Two runs are one sample each")
+    assert [(change.what, change.before, change.after) for change in found.drift] == [("kernel", "6.1", "6.6")]
+    assert [(r.cell_id, r.outcome) for r in found.ratios] == [
+        ("stack=go", "not shown"),
+        ("stack=nginx", "lower"),
+        ("stack=other", "not shown"),
+    ]
+    assert found.ratios[1].ratio == pytest.approx(0.8, rel=0.03)
+    assert found.resolution == {}
+
+
+def test_a_cell_that_did_not_change_takes_the_hosts_out(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    stored(make_manifest(CELLS[:2]), make_trials(rates(1, 100, 50)))
+    stored(make_manifest(CELLS[:2], run_id="r2"), make_trials(rates(2, 80, 40), run_id="r2"))
+    assert [r.outcome for r in compare("r1", "r2", store=tmp_path).ratios] == ["lower", "lower"]
+    found = compare("r1", "r2", store=tmp_path, baseline="stack=go")
+    (ratio,) = found.ratios
+    assert (ratio.cell_id, ratio.relative_to, ratio.outcome) == ("stack=nginx", "stack=go", "not shown")
+    assert found.notices == ()
+
+
+def test_a_cell_that_one_run_lacks_is_never_passed(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    stored(make_manifest(CELLS), make_trials(rates(1, 100, 50, 70)))
+    stored(make_manifest(CELLS[:2], run_id="r2"), make_trials(rates(2, 100, 50), run_id="r2"))
+    found = compare("r1", "r2", store=tmp_path, thresholds=Thresholds(metrics={"rps": 0.2}))
+    assert "stack=other is in one of the runs only." in found.notices
+    assert found.gate is not None
+    assert [line.verdict for line in found.gate.lines] == ["passed", "passed", "inconclusive"]
+    assert found.gate.verdict == "inconclusive"
+
+
+def test_the_gate_adds_the_metrics_of_its_thresholds(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    trials = make_trials(rates(1, 100, 50)).assign(latency_p99_s=0.5)
+    stored(make_manifest(CELLS[:2]), trials)
+    found = compare("r1", store=tmp_path, thresholds=Thresholds(metrics={"latency_p99_s": 0.1}))
+    assert found.metrics == ("rps", "latency_p99_s")
+    assert found.gate is not None
+    assert found.gate.verdict == "passed"  # the rate has halved, and has no threshold
+
+
+def test_what_cannot_be_compared_is_refused(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    stored(make_manifest(CELLS[:2]), make_trials(rates(1, 100, 50)))
+    stored(make_manifest([{"stack": "x"}], run_id="r2"), make_trials({"stack=x": [1, 2]}, run_id="r2"))
+    with pytest.raises(InputError, match="r1 and r2 have no cell in common: stack=go, stack=nginx; stack=x"):
+        compare("r1", "r2", store=tmp_path)
+    with pytest.raises(InputError, match="r1 cannot be compared with itself"):
+        compare("r1", "r1", store=tmp_path)
+    with pytest.raises(InputError, match="no run 'r3'"):
+        compare("r1", "r3", store=tmp_path)
+    with pytest.raises(InputError, match="no level 'gone'"):
+        compare("r1", store=tmp_path, baseline="stack=gone")
+    with pytest.raises(InputError, match="no metric 'rsp'"):
+        compare("r1", store=tmp_path, metrics=["rsp"])
+
+
+def test_a_run_of_one_cell_compares_nothing(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    stored(make_manifest([{}]), make_trials({"only": [1, 2, 3]}))
+    found = compare("r1", store=tmp_path)
+    assert found.ratios == ()
+    assert found.frame().empty

@@ -1,0 +1,224 @@
+"""Comparisons and runs as other programs and other people read them."""
+
+from __future__ import annotations
+
+import csv as csv_module
+import io
+import math
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import pytest
+from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped] # the library has no types
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchkit.analysis.compare import Data, compare_cells
+from benchkit.analysis.comparison import Comparison, Side
+from benchkit.analysis.export import benchstat, csv, hgrm, merged_by_cell
+from benchkit.analysis.gate import GateLine, GateResult, Thresholds, judge
+from benchkit.analysis.junit import junit
+from benchkit.analysis.markdown import code, markdown, text
+from benchkit.analysis.samples import Exclusion
+from benchkit.errors import InputError
+from benchkit.models.run import Manifest
+
+MakeTrials = Callable[..., pd.DataFrame]
+MakeManifest = Callable[..., Manifest]
+NOISE = np.array([0.98, 1.02, 1.0, 0.99, 1.01, 1.0])
+HOSTILE = "a|b`c<script>&\x00\x1b[31m\ufffe@root\n# x"
+
+
+@pytest.fixture
+def compared(make_trials: MakeTrials, make_manifest: MakeManifest) -> Comparison:
+    """Three cells at a gate: one passes, one has regressed, one is open."""
+    cells = [{"stack": stack} for stack in ("go", "nginx", "slow", "wild")]
+    rates = {"stack=go": np.full(6, 100.0), "stack=nginx": 100 * NOISE, "stack=slow": 50 * NOISE}
+    rates["stack=wild"] = 100 * NOISE**20
+    found = compare_cells(Data(make_manifest(cells), make_trials(rates)), ["rps"])
+    return found.model_copy(update={"gate": judge(found.ratios, Thresholds(metrics={"rps": 0.1}))})
+
+
+def test_markdown_is_a_heading_notices_and_one_table(compared: Comparison) -> None:
+    shown = markdown(compared.model_copy(update={"notices": ("The hosts have drifted: kernel.",)}))
+    lines = shown.splitlines()
+    assert lines[0] == "### benchkit: regressed"
+    assert "> The hosts have drifted: kernel." in lines
+    table = [line for line in lines if line.startswith("|")]
+    assert table[0] == "| cell | metric | baseline | its own | ratio | interval | p | difference | gate |"
+    assert len(table) == 5
+    assert len({re.sub(r"\\\|", "", line).count("|") for line in table}) == 1
+    assert table[3].startswith("| `stack=slow` | RPS | 100 | 50.0 | 0.500 |")
+    assert table[3].endswith("| lower (worse) | **regressed** |")
+    assert shown.endswith("\n")
+    bare = markdown(compared.model_copy(update={"gate": None}))
+    assert bare.startswith("### benchkit: 1 of 3 comparisons show a difference")
+
+
+def test_markdown_leaves_hostile_names_as_text() -> None:
+    shown = text(HOSTILE)
+    assert "<script" not in shown
+    assert "@root" not in shown
+    assert "\n" not in shown
+    assert "\\|" in shown
+    named = code(HOSTILE)
+    assert "\n" not in named
+    assert re.fullmatch(r"``[^\n]*``", named)
+    assert not re.search(r"(?<!\\)\|", named)
+    assert text("https://example.org") == "https:<!-- -->//example.org"
+    assert text("- item") == "\\- item"
+    assert text("1. item") == "1\\. item"
+
+
+@given(st.text(max_size=40))
+def test_no_name_breaks_out_of_its_place_in_a_table(name: str) -> None:
+    for shown in (text(name), code(name)):
+        assert not re.search(r"[\n\r]|(?<!\\)\|", shown.replace("\\\\", ""))
+    assert "<" not in text(name).replace("<!-- -->", "")
+
+
+def test_junit_counts_what_it_holds(compared: Comparison) -> None:
+    root = ET.fromstring(junit(compared.model_copy(update={"notices": ("said first",)})))  # noqa: S314 - our own
+    assert root.tag == "testsuites"
+    assert [root.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["3", "1", "1", "0"]
+    (suite,) = root.findall("testsuite")
+    assert suite.get("name") == "rps"
+    cases = suite.findall("testcase")
+    assert [case.get("name") for case in cases] == [
+        "stack=nginx over stack=go",
+        "stack=slow over stack=go",
+        "stack=wild over stack=go",
+    ]
+    assert [[child.tag for child in case] for case in cases] == [[], ["failure"], ["error"]]
+    failure = cases[1].find("failure")
+    assert failure is not None
+    assert (failure.get("message") or "").endswith("at least 0.9 is allowed")
+    assert [child.tag for child in suite] == ["properties", "testcase", "testcase", "testcase", "system-out"]
+    assert suite.findtext("system-out") == "said first"
+
+
+@given(st.text(max_size=60))
+def test_junit_is_xml_whatever_is_in_it(name: str) -> None:
+    line = GateLine(metric=name, cell_id=name, baseline=HOSTILE, limit=0.9, verdict="regressed", text=name)
+    side = Side(run_id=name, scenario=name, scale="lab", seed=1, design="blocks", status="done")
+    made = Comparison(
+        mode="cells",
+        runs=(side,),
+        metrics=(name,),
+        notices=(name, HOSTILE),
+        alpha=0.05,
+        ratios=(),
+        resolution={},
+        gate=GateResult(verdict="regressed", thresholds={name: 0.1}, lines=(line,)),
+    )
+    root = ET.fromstring(junit(made))  # noqa: S314 - our own
+    assert len(root.findall("testsuite/testcase/failure")) == 1
+
+
+def test_junit_needs_a_gate(compared: Comparison) -> None:
+    with pytest.raises(InputError, match="JUnit XML is about a gate"):
+        junit(compared.model_copy(update={"gate": None}))
+
+
+def test_csv_is_the_table(make_trials: MakeTrials) -> None:
+    trials = make_trials({"a,b": [1.5, np.nan]})
+    rows = list(csv_module.DictReader(io.StringIO(csv(trials))))
+    assert list(rows[0]) == list(trials.columns)
+    assert [(row["cell_id"], row["rps"], row["latency_p99_s"]) for row in rows] == [("a,b", "1.5", ""), ("a,b", "", "")]
+
+
+BENCH_LINE = re.compile(r"Benchmark[^a-z\s]\S*\t[1-9]\d*(\t-?\d+(\.\d+)?([eE][-+]?\d+)? \S+)+")
+"""Go proposal 14313: a name that begins with Benchmark and goes on in no lower case, a count, values with units."""
+
+
+def test_benchstat_reads_a_line_a_trial(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+    cells = [{"stack": "go", "n": 8}, {"stack": "x-8", "n": 8}]
+    trials = make_trials({"stack=go,n=8": [100, 101], "stack=x-8": [50, 51]}, latency_p99_s=0.0125)
+    trials.loc[0, "kind"] = "profile"
+    void = Exclusion("r1.stack=go,n=8.b2", "saturated", frozenset({"rps"}))
+    shown = benchstat(make_manifest(cells, versions={"benchkit": "0.1", "sut.Go x": "1 2\n3"}), trials, [void])
+    lines = shown.splitlines()
+    assert lines[:5] == ["scenario: small", "scale: lab", "# run: r1", "# benchkit: 0.1", "# sut.Go x: 1 2 3"]
+    assert [line for line in lines if line.startswith("Unit")] == [
+        "Unit req/s better=higher",
+        "Unit p99-sec better=lower",
+    ]
+    results = [line for line in lines if line.startswith("Benchmark")]
+    assert all(BENCH_LINE.fullmatch(line) for line in results)
+    assert results == [
+        "BenchmarkSmall/stack=x-8-1\t50000\t50 req/s\t0.0125 p99-sec",
+        "BenchmarkSmall/stack=go/n=8\t50000\t0.0125 p99-sec",
+        "BenchmarkSmall/stack=x-8-1\t50000\t51 req/s\t0.0125 p99-sec",
+    ]
+
+
+def buckets(values: np.ndarray[tuple[int], np.dtype[np.int64]], trial: str = "t") -> pd.DataFrame:
+    """Rows of `latency` for these microseconds, as HdrHistogram of three digits counts them."""
+    histogram = HdrHistogram(1, 3_600_000_000, 3)
+    for value in values.tolist():
+        histogram.record_value(value)
+    rows = [
+        {
+            "trial_id": trial,
+            "series": "raw",
+            "low_s": histogram.get_lowest_equivalent_value(item.value_iterated_to) / 1e6,
+            "high_s": histogram.get_highest_equivalent_value(item.value_iterated_to) / 1e6,
+            "count": item.count_added_in_this_iter_step,
+        }
+        for item in histogram.get_recorded_iterator()
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_hgrm_has_hdrhistograms_steps_and_values() -> None:
+    values = np.random.default_rng(1).integers(100, 50_000, 10_000)
+    lines = hgrm(buckets(values)).splitlines()
+    assert lines[0].split() == ["Value", "Percentile", "TotalCount", "1/(1-Percentile)"]
+    assert lines[1] == ""
+    table = [[float(field) for field in line.split()] for line in lines[2:] if not line.startswith("#")]
+    steps = [row[1] for row in table]
+    # Five steps to each half of what is left, as the Java library's percentile iterator takes them.
+    assert steps[:14] == pytest.approx([0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.775, 0.8, 0.825])
+    assert steps[-1] == 1
+    assert len(table[-1]) == 3
+    assert table[-1][2] == 10_000
+    histogram, ordered = HdrHistogram(1, 3_600_000_000, 3), np.sort(values)
+    for value, step, count, *rest in table:
+        at = int(ordered[max(0, math.ceil(round(step * 10_000, 6)) - 1)])
+        assert value == pytest.approx(histogram.get_highest_equivalent_value(at) / 1e3)
+        assert count >= step * 10_000 - 1e-6
+        assert rest == ([] if step == 1 else [pytest.approx(1 / (1 - step), abs=0.006)])
+    summary = " ".join(line for line in lines if line.startswith("#"))
+    mean, deviation, longest, total = (float(number) for number in re.findall(r"= +([\d.]+)", summary)[:4])
+    assert mean == pytest.approx(values.mean() / 1e3, rel=1e-3)
+    assert deviation == pytest.approx(values.std() / 1e3, rel=1e-3)
+    assert longest == pytest.approx(values.max() / 1e3, rel=1e-3)
+    assert total == 10_000
+
+
+def test_hgrm_of_one_value_and_of_none() -> None:
+    lines = hgrm(buckets(np.array([1500]))).splitlines()
+    assert [line.split()[:3] for line in lines[2:4]] == [
+        ["1.500", "0.000000000000", "1"],
+        ["1.500", "1.000000000000", "1"],
+    ]
+    assert lines[4].startswith("#[Mean")
+    with pytest.raises(InputError, match="no histogram to export"):
+        hgrm(buckets(np.array([1])).iloc[:0])
+
+
+def test_the_histograms_of_a_cell_are_merged(make_trials: MakeTrials) -> None:
+    trials = make_trials({"a": [1, 2], "b": [1, 2]})
+    trials.loc[trials["trial_id"] == "r1.a.b2", "kind"] = "profile"
+    ones, twos = np.full(10, 1_000), np.full(5, 2_000)
+    latency = pd.concat([buckets(ones, "r1.a.b1"), buckets(ones, "r1.b.b1"), buckets(twos, "r1.b.b2")])
+    latency = pd.concat([latency, buckets(twos, "r1.a.b2")])
+    found = merged_by_cell(trials, latency, "raw", ["a", "b", "c"])
+    assert list(found) == ["a", "b"]
+    assert "Total count    =           10" in found["a"]
+    assert "Total count    =           15" in found["b"]
+    assert math.isclose(float(found["b"].splitlines()[2].split()[0]), 1.0)
+    assert merged_by_cell(trials, latency, "corrected", ["a"]) == {}

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchkit.analysis.gate import (
+    GateResult,
+    Thresholds,
+    default_thresholds,
+    judge,
+    parse_thresholds,
+    read_thresholds,
+)
+from benchkit.analysis.samples import Exclusion, take_samples
+from benchkit.analysis.within import Pair, block_ratios
+from benchkit.errors import InputError
+
+MakeTrials = Callable[..., pd.DataFrame]
+NOISE = np.array([0.98, 1.02, 1.0, 0.99, 1.01, 1.0])
+
+Gate = Callable[..., GateResult]
+
+
+@pytest.fixture
+def gate(make_trials: MakeTrials) -> Gate:
+    """Cells over a baseline at a gate, their true ratios given."""
+
+    def judged(
+        *ratios: float, allowed: float = 0.05, metric: str = "rps", blocks: int = 6, spread: float = 1
+    ) -> GateResult:
+        cells = {f"c{i}": 100 * ratio * NOISE[:blocks] ** spread for i, ratio in enumerate(ratios)}
+        trials = make_trials({"base": np.full(blocks, 100), **cells}, metric=metric)
+        pairs = [Pair(cell, "base") for cell in cells]
+        return judge(block_ratios(take_samples(trials, metric), pairs), Thresholds(metrics={metric: allowed}))
+
+    return judged
+
+
+def test_within_the_threshold_it_passes(gate: Gate) -> None:
+    result = gate(1.0, 1.3, 0.99)
+    assert (result.verdict, result.exit_code) == ("passed", 0)
+    assert [line.verdict for line in result.lines] == ["passed"] * 3
+    assert result.lines[0].limit == pytest.approx(0.95)
+
+
+def test_beyond_it_it_has_regressed(gate: Gate) -> None:
+    result = gate(1.0, 0.8)
+    assert (result.verdict, result.exit_code) == ("regressed", 3)
+    assert [line.verdict for line in result.lines] == ["passed", "regressed"]
+    assert result.lines[1].text.endswith("at least 0.95 is allowed")
+    # Latency is worse when it rises, and its threshold is a rise.
+    result = gate(1.2, 0.8, metric="latency_p99_s")
+    assert [line.verdict for line in result.lines] == ["regressed", "passed"]
+    assert result.lines[0].limit == pytest.approx(1.05)
+
+
+def test_on_both_sides_it_is_inconclusive(gate: Gate) -> None:
+    result = gate(1.3, 0.95)
+    assert (result.verdict, result.exit_code) == ("inconclusive", 4)
+    assert [line.verdict for line in result.lines] == ["passed", "inconclusive"]
+    assert gate(0.8, spread=15).verdict == "inconclusive"  # too noisy to tell, though the point is far beyond
+
+
+def test_blocks_too_few_are_inconclusive_and_never_passed(gate: Gate) -> None:
+    result = gate(1.5, blocks=2)
+    assert result.verdict == "inconclusive"
+    assert result.lines[0].text == "2 blocks have both; an interval needs 3; at least 0.95 is allowed"
+    assert result.lines[0].p_holm is None
+    assert judge([], Thresholds(metrics={"rps": 0.05})).verdict == "inconclusive"
+
+
+def test_an_alarm_is_adjusted_for_the_number_of_ratios_and_a_pass_is_not(gate: Gate) -> None:
+    alone = gate(0.93)
+    assert alone.verdict == "regressed"
+    among = gate(0.93, *[1.0] * 19)
+    assert among.verdict == "inconclusive"
+    assert among.lines[0].p_holm == pytest.approx(20 * (alone.lines[0].p_holm or 0))
+    assert all(line.verdict == "passed" for line in among.lines[1:])
+
+
+def test_false_alarms_of_a_family_at_its_limit_are_as_rare_as_said(make_trials: MakeTrials) -> None:
+    generator = np.random.default_rng(11)
+    runs, alarms = 300, 0
+    for _ in range(runs):
+        logs = 0.05 * generator.standard_normal((5, 6))
+        logs[1:] += np.log(0.95)  # as bad as is allowed
+        trials = make_trials({name: np.exp(row) for name, row in zip("abcde", logs, strict=True)})
+        ratios = block_ratios(take_samples(trials, "rps"), [Pair(cell, "a") for cell in "bcde"])
+        alarms += judge(ratios, Thresholds(metrics={"rps": 0.05})).verdict == "regressed"
+    assert alarms / runs <= 0.025 + 3 * np.sqrt(0.025 * 0.975 / runs)
+
+
+def test_invalid_trials_and_controls_are_none_of_its_business(make_trials: MakeTrials) -> None:
+    trials = make_trials({"a": 100 * NOISE, "b": 100 / NOISE, "b~control": 50 * NOISE})
+    trials.loc[trials["trial_id"] == "r1.b.b1", "rps"] = 1
+    pairs = [Pair("b", "a"), Pair("b~control", "b", control=True)]
+    void = Exclusion("r1.b.b1", "the service was killed")
+    result = judge(block_ratios(take_samples(trials, "rps", [void]), pairs), Thresholds(metrics={"rps": 0.1}))
+    assert [line.cell_id for line in result.lines] == ["b"]
+    assert result.verdict == "passed"
+
+
+def test_cells_that_never_vary_are_judged_by_their_figure(make_trials: MakeTrials) -> None:
+    trials = make_trials({"a": [100] * 6, "b": [100] * 6, "c": [50] * 6})
+    ratios = block_ratios(take_samples(trials, "rps"), [Pair("b", "a"), Pair("c", "a")])
+    assert [line.verdict for line in judge(ratios, Thresholds(metrics={"rps": 0.05})).lines] == ["passed", "regressed"]
+
+
+def test_thresholds_are_read_from_a_file_and_from_options(tmp_path: Path) -> None:
+    path = tmp_path / "gate.yaml"
+    path.write_text("metrics:\n  rps: 5%\n  latency_p99_s: 0.1\n")
+    assert read_thresholds(path).metrics == {"rps": 0.05, "latency_p99_s": 0.1}
+    assert parse_thresholds(["rps=5%", "latency_p99_s=0.1"]).metrics == {"rps": 0.05, "latency_p99_s": 0.1}
+    assert default_thresholds(["rps"]).metrics == {"rps": 0.05}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("metrics:\n  rps: much\n", r"gate.yaml:2: metrics.rps: found 'much'"),
+        ("metrics:\n  rps: 150%\n", r"gate.yaml:2: metrics.rps"),
+        ("metrics:\n  rps: -1\n", r"gate.yaml:2: metrics.rps"),
+        ("metrics:\n  rps: .nan\n", r"gate.yaml:2: metrics.rps"),
+        ("metrics: {}\n", r"gate.yaml:1: metrics"),
+        ("metrics:\n  rsp: 5%\n", "gate.yaml: no metric 'rsp' that can be worse: did you mean 'rps'"),
+        ("metrics:\n  bytes_total: 5%\n", "no metric 'bytes_total' that can be worse"),
+        ("limits: {}\n", "no such field"),
+    ],
+)
+def test_thresholds_that_make_no_sense_are_refused(text: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "gate.yaml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=said):
+        read_thresholds(path)
+
+
+@pytest.mark.parametrize("text", ["rps", "rps=", "rps=much", "rps=120%", "rps=nan", "rps=-0.1", "=5%", "rsp=5%"])
+def test_typed_thresholds_that_make_no_sense_are_refused(text: str) -> None:
+    with pytest.raises(InputError, match="--threshold"):
+        parse_thresholds([text])

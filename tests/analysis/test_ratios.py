@@ -1,0 +1,155 @@
+"""Ratios within blocks and between samples that no block joins, and what families of them show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchkit.analysis.between import run_ratios, sequential_ratios
+from benchkit.analysis.ratio import Ratio, with_outcomes
+from benchkit.analysis.samples import Exclusion, take_samples
+from benchkit.analysis.within import Pair, block_ratios
+
+MakeTrials = Callable[..., pd.DataFrame]
+BASE = np.array([100, 110, 90, 105, 95, 100, 102, 98])
+OTHER = BASE * np.array([0.5, 0.52, 0.48, 0.5, 0.51, 0.49, 0.5, 0.5])
+
+
+def of(make_trials: MakeTrials, *pairs: Pair, excluded: tuple[Exclusion, ...] = (), **rates: object) -> list[Ratio]:
+    return block_ratios(take_samples(make_trials(rates), "rps", excluded), pairs)
+
+
+def test_a_ratio_is_taken_within_blocks(make_trials: MakeTrials) -> None:
+    (ratio,) = of(make_trials, Pair("b", "a"), a=BASE, b=OTHER)
+    logs = np.log(OTHER / BASE)
+    assert ratio.ratio == pytest.approx(np.exp(logs.mean()))
+    assert ratio.value == pytest.approx(np.exp(np.log(OTHER).mean()))
+    assert ratio.baseline_value == pytest.approx(np.exp(np.log(BASE).mean()))
+    assert ratio.blocks == 8
+    assert ratio.df == 7
+    reach = 2.364624 * logs.std(ddof=1) / np.sqrt(8)  # t for 7 degrees of freedom, from a printed table
+    assert (ratio.low, ratio.high) == pytest.approx((np.exp(logs.mean() - reach), np.exp(logs.mean() + reach)))
+    assert ratio.p_sign_flip == pytest.approx(2 / 256)
+    assert ratio.interval(0.05) == pytest.approx((ratio.low, ratio.high))
+    # What a block has more or less of in all its cells changes nothing of the interval.
+    drift = np.linspace(1, 0.3, 8)
+    (drifted,) = of(make_trials, Pair("b", "a"), a=BASE * drift, b=OTHER * drift)
+    assert (drifted.ratio, drifted.low, drifted.high) == pytest.approx((ratio.ratio, ratio.low, ratio.high))
+
+
+def test_an_invalid_trial_is_in_no_ratio(make_trials: MakeTrials) -> None:
+    spoilt = OTHER.copy()
+    spoilt[2] = 1e6
+    void = Exclusion("r1.b.b3", "the link was full", frozenset({"rps"}))
+    (ratio,) = of(make_trials, Pair("b", "a"), a=BASE, b=spoilt, excluded=(void,))
+    kept = np.delete(np.arange(8), 2)
+    (without,) = of(make_trials, Pair("b", "a"), a=BASE[kept], b=OTHER[kept])
+    assert (ratio.ratio, ratio.low, ratio.high, ratio.blocks) == pytest.approx(
+        (without.ratio, without.low, without.high, 7)
+    )
+    assert ratio.value == pytest.approx(without.value)
+    assert [(out.trial_id, out.reason) for out in ratio.left_out] == [("r1.b.b3", "the link was full")]
+
+
+def test_blocks_too_few_for_an_interval_leave_it_undecided_and_say_why(make_trials: MakeTrials) -> None:
+    void = [Exclusion(f"r1.b.b{block}", "a saturated generator") for block in range(1, 7)]
+    (two,) = with_outcomes(of(make_trials, Pair("b", "a"), a=BASE, b=OTHER, excluded=tuple(void)))
+    assert two.outcome == "undecided"
+    assert two.ratio == pytest.approx(0.5)
+    assert two.low is None
+    assert two.high is None
+    assert two.p_holm is None
+    assert two.reason == "2 blocks have both; an interval needs 3 (a saturated generator (6 trials))"
+    (none,) = of(make_trials, Pair("c", "a"), a=BASE)
+    assert none.ratio is None
+    assert none.reason == "no block has both; an interval needs 3"
+    (one,) = of(make_trials, Pair("b", "a"), a=BASE, b=[50])
+    assert one.reason == "one block has both; an interval needs 3"
+
+
+def test_three_blocks_have_an_interval_and_show_nothing(make_trials: MakeTrials) -> None:
+    (ratio,) = with_outcomes(of(make_trials, Pair("b", "a"), a=BASE[:3], b=OTHER[:3]))
+    assert ratio.high is not None
+    assert ratio.high < 0.6
+    assert ratio.outcome == "undecided"
+    assert ratio.test is None
+    assert ratio.reason == (
+        "3 blocks cannot show a difference: all of them agree on its sign by chance with p = 0.25; 6 blocks can"
+    )
+
+
+def test_a_family_shows_what_holm_leaves(make_trials: MakeTrials) -> None:
+    generator = np.random.default_rng(3)
+    noise = np.exp(0.05 * generator.standard_normal((5, 8)))
+    rates = {"a": 100 * noise[0], "b": 100 * noise[1], "c": 150 * noise[2], "d": 60 * noise[3]}
+    ratios = with_outcomes(of(make_trials, Pair("b", "a"), Pair("c", "a"), Pair("d", "a"), **rates))
+    assert [(ratio.outcome, ratio.worth, ratio.test) for ratio in ratios] == [
+        ("not shown", None, "sign-flip"),
+        ("higher", "better", "sign-flip"),
+        ("lower", "worse", "sign-flip"),
+    ]
+    assert [ratio.p_holm for ratio in ratios[1:]] == pytest.approx([3 * 2 / 256] * 2)
+    # The same comparisons among ten: the sign-flip test of 8 blocks cannot decide so many, and t does.
+    many = with_outcomes(of(make_trials, *[Pair("c", "a"), Pair("d", "a")] + [Pair("b", "a")] * 8, **rates))
+    assert {ratio.test for ratio in many} == {"t"}
+    assert [ratio.outcome for ratio in many[:3]] == ["higher", "lower", "not shown"]
+    assert many[0].p_holm == pytest.approx(min(10 * (many[0].p_t or 0), 9 * (many[0].p_t or 0) + 1))
+
+
+def test_a_lower_latency_is_better(make_trials: MakeTrials) -> None:
+    trials = make_trials({"a": BASE, "b": OTHER}, metric="latency_p99_s")
+    (ratio,) = with_outcomes(block_ratios(take_samples(trials, "latency_p99_s"), [Pair("b", "a")]))
+    assert (ratio.outcome, ratio.worth) == ("lower", "better")
+    trials = make_trials({"a": BASE, "b": OTHER}, metric="bytes_total")
+    (ratio,) = with_outcomes(block_ratios(take_samples(trials, "bytes_total"), [Pair("b", "a")]))
+    assert (ratio.outcome, ratio.worth) == ("lower", None)
+
+
+def test_controls_are_a_family_of_their_own(make_trials: MakeTrials) -> None:
+    rates = {"a": BASE, "b": OTHER, "a~control": BASE * np.array([1.01, 0.99] * 4)}
+    pairs = Pair("b", "a"), Pair("a~control", "a", control=True)
+    ratio, control = with_outcomes(of(make_trials, *pairs, **rates))
+    assert ratio.p_holm == ratio.p_sign_flip
+    assert control.control
+    assert control.outcome == "not shown"
+
+
+def test_runs_are_compared_without_blocks(make_trials: MakeTrials) -> None:
+    generator = np.random.default_rng(1)
+    noise = np.exp(0.03 * generator.standard_normal((4, 10)))
+    before = take_samples(make_trials({"a": 100 * noise[0], "b": 50 * noise[1]}), "rps")
+    after = take_samples(make_trials({"a": 200 * noise[2][:7], "b": 200 * noise[3][:7]}), "rps")
+    ratios = with_outcomes(run_ratios(before, after, ["a", "b", "c"]))
+    assert [(ratio.cell_id, ratio.baseline, ratio.blocks, ratio.test) for ratio in ratios] == [
+        ("a", "a", 7, "welch"),
+        ("b", "b", 7, "welch"),
+        ("c", "c", 0, None),
+    ]
+    assert ratios[0].ratio == pytest.approx(2, rel=0.05)
+    assert [ratio.outcome for ratio in ratios] == ["higher", "higher", "undecided"]
+    # Relative to a, which doubled for reasons of the host's, b has doubled and not gained fourfold.
+    (relative,) = with_outcomes(run_ratios(before, after, ["b"], reference="a"))
+    assert relative.relative_to == "a"
+    assert relative.ratio == pytest.approx(2, rel=0.05)
+    assert (relative.value, relative.baseline_value) == pytest.approx((1, 0.5), rel=0.05)
+
+
+def test_cells_that_ran_one_after_the_other_are_not_paired(make_trials: MakeTrials) -> None:
+    trend = np.linspace(1, 2, 8)
+    samples = take_samples(make_trials({"a": 100 * trend, "b": 200 * trend}), "rps")
+    (paired,) = block_ratios(samples, [Pair("b", "a")])
+    assert paired.high == pytest.approx(2)  # blocks would take the trend for common ground
+    (apart,) = sequential_ratios(samples, [Pair("b", "a")])
+    assert apart.ratio == pytest.approx(2)
+    assert apart.low is not None
+    assert apart.low < 1.2
+
+
+def test_figures_far_out_stay_numbers(make_trials: MakeTrials) -> None:
+    (ratio,) = of(make_trials, Pair("b", "a"), a=[1e-300, 1e300, 1, 1], b=[1e300, 1e-300, 1, 1])
+    assert ratio.low is not None
+    assert ratio.high is not None
+    assert np.isfinite([ratio.low, ratio.high]).all()

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from benchkit.analysis.resolution import Noise, blocks_for, mde, noise_of, resolution
+from benchkit.analysis.samples import Exclusion
+
+MakeTrials = Callable[..., pd.DataFrame]
+NOISE = Noise(0.1)
+
+
+def effect(blocks: int, family: int = 1) -> float:
+    found = mde(NOISE, blocks, family)
+    assert found is not None
+    return math.log(found) / NOISE.sd
+
+
+def test_the_effect_that_six_blocks_detect_can_be_reckoned_by_hand() -> None:
+    # Six blocks show a difference only if all signs agree: Φ(effect)⁶ is the power.
+    assert stats.norm.cdf(effect(6)) ** 6 == pytest.approx(0.82, abs=0.015)
+
+
+def test_with_t_the_effect_is_that_of_its_power_function() -> None:
+    found = effect(20)
+    critical = stats.t.ppf(0.975, 19)
+    assert stats.nct.sf(critical, 19, found * math.sqrt(20)) == pytest.approx(0.82)
+
+
+def test_too_few_blocks_detect_nothing() -> None:
+    assert mde(NOISE, 5) is None
+    found = resolution(5, 1, NOISE)
+    assert (found.detectable, found.test, found.shown_from) == (None, None, 6)
+    assert found.text == (
+        "5 blocks cannot show a difference: the sign-flip test's smallest p is 0.062; 6 blocks can. "
+        "Intervals reach 13.2% to either side, about."
+    )
+    assert found.half_width == pytest.approx(math.exp(2.776445 * 0.1 / math.sqrt(5)))
+    assert resolution(2, 1, NOISE).half_width is None
+
+
+def test_what_a_family_is_too_large_for_is_said() -> None:
+    found = resolution(6, 3, NOISE)
+    assert found.test == "t"
+    assert (
+        "6 blocks are too few for the sign-flip test among 3 comparisons (smallest p 0.031; 7 blocks can)" in found.text
+    )
+    assert "a difference of" in found.text
+    assert resolution(6, 1).text == ""
+    assert "no number of blocks can" in resolution(10, 500).text
+
+
+@pytest.mark.parametrize("family", [1, 3])
+def test_more_blocks_with_the_same_test_detect_less(family: int) -> None:
+    found = [effect(blocks, family) for blocks in (8, 10, 12, 14, 20, 30)]
+    assert found == sorted(found, reverse=True)
+    assert effect(10, 1) < effect(10, 3) < effect(10, 7)
+
+
+def test_blocks_for_a_difference_are_the_fewest_that_detect_it() -> None:
+    blocks = blocks_for(1.1, NOISE)
+    assert blocks is not None
+    detected, not_yet = mde(NOISE, blocks), mde(NOISE, blocks - 1)
+    assert detected is not None
+    assert not_yet is not None
+    assert detected <= 1.1 < not_yet
+    assert blocks_for(1 / 1.1, NOISE) == blocks
+    assert blocks_for(1.0001, NOISE) is None
+
+
+def test_the_noise_of_a_run_is_what_cells_and_blocks_do_not_explain(make_trials: MakeTrials) -> None:
+    generator = np.random.default_rng(4)
+    noise = 0.08 * generator.standard_normal((4, 60))
+    levels, drift = np.array([[5], [6], [4], [5.5]]), np.linspace(0, -1, 60)
+    trials = make_trials({name: np.exp(row) for name, row in zip("abcd", levels + drift + noise, strict=True)})
+    found = noise_of(trials, "rps")
+    assert found is not None
+    assert found.df == 3 * 59
+    assert found.sd == pytest.approx(0.08 * math.sqrt(2), rel=0.1)
+    out = [Exclusion(f"r1.a.b{block}", "invalid") for block in range(1, 31)]
+    less = noise_of(trials, "rps", out)
+    assert less is not None
+    assert less.df == 3 * 29
+    assert noise_of(make_trials({"a": [1, 2, 3]}), "rps") is None
+    assert noise_of(make_trials({"a": [1], "b": [2]}), "rps") is None
+
+
+def test_noise_from_a_pilot_is_taken_at_its_upper_limit() -> None:
+    # 80 % of pilots of normal noise have an upper limit above the truth.
+    pilots = np.random.default_rng(2).standard_normal((4_000, 5)).std(axis=1, ddof=1)
+    above = [Noise(float(sd), 4).safe_sd >= 1 for sd in pilots]
+    assert np.mean(above) == pytest.approx(0.8, abs=0.02)
+    assert Noise(0.1).safe_sd == 0.1
+    assert (mde(Noise(0.1, 4), 10) or 0) > (mde(Noise(0.1), 10) or 9)

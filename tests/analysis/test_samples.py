@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchkit.analysis.samples import Exclusion, numeric_columns, reasons, take_samples
+from benchkit.errors import InputError
+
+MakeTrials = Callable[..., pd.DataFrame]
+
+
+def test_a_trial_is_the_logarithm_of_its_figure(make_trials: MakeTrials) -> None:
+    samples = take_samples(make_trials({"b": [np.e, 1], "a": [1, np.e**2]}), "rps")
+    assert samples.cells == ("a", "b")
+    assert samples.blocks == (1, 2)
+    assert samples.logs == pytest.approx(np.array([[0, 2], [1, 0]]))
+    assert samples.left_out == {}
+
+
+def test_an_excluded_trial_is_out_of_the_metrics_it_is_excluded_for_and_no_other(make_trials: MakeTrials) -> None:
+    trials = make_trials({"a": [10, 20]}, latency_p99_s=0.5, server_cpu_s_per_request=0.1)
+    void = Exclusion("r1.a.b1", "the generator was saturated", frozenset({"rps", "latency_p99_s"}))
+    for metric in ("rps", "latency_p99_s"):
+        samples = take_samples(trials, metric, [void])
+        assert np.isnan(samples.logs[0, 0])
+        assert not np.isnan(samples.logs[0, 1])
+        (out,) = samples.left_out["a"]
+        assert (out.trial_id, out.block, out.reason) == ("r1.a.b1", 1, "the generator was saturated")
+    assert not np.isnan(take_samples(trials, "server_cpu_s_per_request", [void]).logs).any()
+    everywhere = Exclusion("r1.a.b1", "split by a pause")
+    assert np.isnan(take_samples(trials, "server_cpu_s_per_request", [everywhere]).logs[0, 0])
+
+
+def test_figures_without_a_logarithm_are_left_out_and_said(make_trials: MakeTrials) -> None:
+    samples = take_samples(make_trials({"a": [10, 0, np.nan, -1]}), "rps")
+    assert np.isnan(samples.logs[0, 1:]).all()
+    assert [out.reason for out in samples.left_out["a"]] == [
+        "rps is 0, of which there is no ratio",
+        "the tool states no rps",
+        "rps is -1, of which there is no ratio",
+    ]
+    assert reasons(samples.left_out["a"]).count(";") == 2
+    assert reasons(samples.left_out["a"][:1] * 3) == "rps is 0, of which there is no ratio (3 trials)"
+
+
+def test_profiled_trials_are_no_samples(make_trials: MakeTrials) -> None:
+    trials = make_trials({"a": [10, 20]})
+    trials.loc[0, "kind"] = "profile"
+    assert take_samples(trials, "rps").blocks == (2,)
+
+
+def test_a_cell_that_a_block_has_twice_gives_one_sample_of_both(make_trials: MakeTrials) -> None:
+    first = make_trials({"a": [4, 9], "b": [2, 2]})
+    second = make_trials({"a": [1, 4], "b": [8, 2]}).assign(trial_id=lambda frame: frame["trial_id"] + "-2")
+    trials = pd.concat([first, second], ignore_index=True)
+    samples = take_samples(trials, "rps")
+    assert np.exp(samples.logs) == pytest.approx(np.array([[2, 6], [4, 2]]))
+    # Half of a mirrored block would not cancel drift: with one trial out, the block has no sample of the cell.
+    half = take_samples(trials, "rps", [Exclusion("r1.a.b1", "invalid")])
+    assert np.isnan(half.logs[0, 0])
+    assert not np.isnan(half.logs[1]).any()
+    assert {out.trial_id: out.reason for out in half.left_out["a"]} == {
+        "r1.a.b1": "invalid",
+        "r1.a.b1-2": "another trial of the cell in this block does not count",
+    }
+
+
+def test_a_cell_without_trials_has_no_samples(make_trials: MakeTrials) -> None:
+    samples = take_samples(make_trials({"a": [1, 2]}), "rps")
+    assert np.isnan(samples.of("b")).all()
+    assert len(samples.of("b")) == 2
+    assert take_samples(make_trials({}), "rps").logs.shape == (0, 0)
+
+
+def test_only_numbers_are_metrics(make_trials: MakeTrials) -> None:
+    trials = make_trials({"a": [1, 2]}, latency_corrected=True).assign(factor_connections=64.0, mine=[1.5, 2.5])
+    names = numeric_columns(trials)
+    assert {"rps", "latency_p99_s", "server_cpu_s_per_request", "mine"} <= set(names)
+    assert not {"cell_id", "block", "position", "latency_corrected", "factor_connections", "started_at"} & set(names)
+    assert np.exp(take_samples(trials, "mine").logs) == pytest.approx(np.array([[1.5, 2.5]]))
+    with pytest.raises(InputError, match=r"no metric 'rsp': there are: .*rps"):
+        take_samples(trials, "rsp")

@@ -1,0 +1,152 @@
+"""What the statistics promise, counted over simulated runs with fixed seeds; `make bench` prints the whole tables.
+
+A share counted over n runs is itself uncertain. Where a promise has no room for that (an exact 5 % test), it may be
+missed by what chance allows once in a hundred times.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from benchkit.analysis.adaptive import decide
+from benchkit.analysis.ratio import with_outcomes
+from benchkit.analysis.samples import Samples
+from benchkit.analysis.simulation.figures import (
+    CANDIDATES,
+    adaptive_run,
+    coverage,
+    coverage_between_runs,
+    coverage_unequal,
+    false_alarms,
+    power,
+    student,
+)
+from benchkit.analysis.simulation.noise import MODELS, cells_in_blocks, drift, lab
+from benchkit.analysis.within import Pair, block_ratios
+from benchkit.scenario.designs import Until
+
+
+def by_chance(share: float, runs: int) -> float:
+    """How far a count of a true share strays, at most, 99 times in a hundred."""
+    return 2.326 * math.sqrt(share * (1 - share) / runs)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("cells", [2, 6])
+def test_intervals_cover_93_to_97_percent_from_six_blocks_and_92_from_three(name: str, cells: int) -> None:
+    for blocks in (3, 4, 5):
+        assert coverage(student, MODELS[name], blocks, cells=cells) >= 0.92
+    for blocks in (6, 7, 8, 10, 15, 20, 30):
+        assert 0.93 <= coverage(student, MODELS[name], blocks, cells=cells) <= 0.97
+
+
+@pytest.mark.parametrize("name", ["percentile bootstrap", "BCa bootstrap"])
+def test_bootstraps_cover_too_little(name: str) -> None:
+    assert coverage(CANDIDATES[name], lab, 3, runs=500) < 0.8
+    assert coverage(CANDIDATES[name], lab, 6, runs=500) < 0.9
+
+
+def test_a_cell_that_feels_long_states_of_the_host_more_than_the_other_is_beyond_any_interval() -> None:
+    assert coverage_unequal(MODELS["normal"], 8) >= 0.93
+    assert coverage_unequal(MODELS["regimes"], 20) < 0.9  # a known limit
+
+
+def test_the_inverted_sign_flip_test_has_no_interval_below_six_blocks() -> None:
+    low, high = CANDIDATES["inverted sign-flip"](np.ones((2, 5)))
+    assert np.isinf([*low, *high]).all()
+    assert 0.93 <= coverage(CANDIDATES["inverted sign-flip"], lab, 8) <= 0.97
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_equal_cells_seldom_differ(name: str) -> None:
+    for blocks, comparisons in ((3, 1), (5, 3), (6, 1), (6, 3), (7, 7), (8, 2)):
+        found = false_alarms(MODELS[name], blocks, comparisons=comparisons)
+        assert found <= 0.05 + by_chance(0.05, 1_000)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_what_is_called_detectable_is_shown_four_times_in_five(name: str) -> None:
+    for blocks, comparisons in ((6, 1), (6, 3), (8, 3), (10, 1)):
+        found = power(MODELS[name], blocks, comparisons=comparisons)
+        assert found is not None
+        assert found >= 0.8 - by_chance(0.8, 1_000)
+    assert power(MODELS[name], 5, comparisons=1) is None
+
+
+def test_a_short_pilot_plans_runs_that_are_strong_enough() -> None:
+    for pilot in (3, 6):
+        found = power(lab, 10, comparisons=1, pilot=pilot)
+        assert found is not None
+        assert found >= 0.8 - by_chance(0.8, 1_000)
+
+
+@pytest.mark.parametrize(
+    ("name", "precision"), [("normal", 0.07), ("normal", 0.1), ("autocorrelated", 0.05), ("lab", 0.05)]
+)
+def test_runs_that_end_when_they_know_enough_keep_their_word(name: str, precision: float) -> None:
+    covered, alarms, blocks = adaptive_run(MODELS[name], precision, runs=2_000)
+    assert covered >= 0.95 - by_chance(0.95, 2_000)
+    assert alarms <= 0.05 + by_chance(0.05, 500)
+    assert blocks > 6
+
+
+def test_runs_that_look_after_every_block_need_a_stricter_level() -> None:
+    careless, _, _ = adaptive_run(MODELS["autocorrelated"], 0.04, level=0.05, most=30)
+    assert careless < 0.95 - by_chance(0.95, 4_000)
+
+
+def test_between_runs_a_common_cell_makes_intervals_right_and_without_one_they_are_wide() -> None:
+    for name in ("normal", "autocorrelated", "regimes", "lab"):
+        assert coverage_between_runs(MODELS[name], 8, relative=True, runs=500) >= 0.95 - by_chance(0.95, 500)
+    assert coverage_between_runs(MODELS["normal"], 8, relative=False, runs=500) >= 0.95 - by_chance(0.95, 500)
+    assert coverage_between_runs(drift, 8, relative=False, runs=500) > 0.97
+
+
+def test_blocks_see_through_drift_that_a_sequence_takes_for_a_difference() -> None:
+    # A true ratio of 0.9 on a host that loses a quarter of its speed over the run.
+    generator = np.random.default_rng(3)
+    runs, blocks, shift = 300, 10, math.log(0.9)
+    in_blocks = cells_in_blocks(drift, generator, runs, 2, blocks)
+    in_sequence = drift(generator, runs, 2 * blocks).reshape(runs, 2, blocks)
+    right = {}
+    for design, logs in (("blocks", in_blocks), ("sequence", in_sequence)):
+        logs[:, 1] += shift
+        mean = (logs[:, 1] - logs[:, 0]).mean(axis=1)
+        low, high = student(logs[:, 1] - logs[:, 0])
+        right[design] = float(((low <= shift) & (shift <= high)).mean())
+        if design == "sequence":
+            assert np.exp(mean).mean() == pytest.approx(0.9 * math.exp(-0.158), abs=0.02)
+    assert right["blocks"] > 0.9
+    assert right["sequence"] < 0.1
+
+
+def test_the_simulation_counts_what_users_are_shown() -> None:
+    generator = np.random.default_rng(1)
+    runs, alarms = 400, 0
+    for logs in cells_in_blocks(lab, generator, runs, 4, 7):
+        samples = Samples("rps", ("a", "b", "c", "d"), tuple(range(1, 8)), logs, {})
+        ratios = with_outcomes(block_ratios(samples, [Pair(cell, "a") for cell in "bcd"]))
+        alarms += any(ratio.outcome in {"higher", "lower"} for ratio in ratios)
+    assert alarms / runs == pytest.approx(false_alarms(lab, 7, comparisons=3), abs=0.03)
+
+
+def test_the_rule_that_is_simulated_is_the_one_that_decides() -> None:
+    import pandas as pd  # noqa: PLC0415
+
+    until = Until(precision=0.07, min_blocks=6, max_blocks=20)
+    differences = cells_in_blocks(lab, np.random.default_rng([0, 20, 2, 40]), 40, 2, 20)
+    ends = []
+    for logs in differences:
+        for blocks in range(3, 21):
+            rows = [
+                {"cell_id": cell, "trial_id": f"{cell}{b}", "block": b, "kind": "measure", "rps": math.exp(logs[i, b])}
+                for i, cell in enumerate("ab")
+                for b in range(blocks)
+            ]
+            if decide(pd.DataFrame(rows), [Pair("b", "a")], until).stop:
+                ends.append(blocks)
+                break
+    assert np.mean(ends) == pytest.approx(adaptive_run(lab, 0.07, most=20, runs=40)[2])

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchkit.analysis.samples import Exclusion
+from benchkit.analysis.trend import trends
+from benchkit.errors import InputError
+from benchkit.models.run import Manifest
+
+MakeTrials = Callable[..., pd.DataFrame]
+MakeManifest = Callable[..., Manifest]
+LEVELS = (100, 200, 400, 1600)
+GRID = [{"stack": stack, "connections": n} for stack in ("go", "gnet") for n in LEVELS]
+
+
+def rates(blocks: int = 10, *, power: float = -0.5, bend: float = 0.0, spread: float = 0.02) -> dict[str, object]:
+    generator = np.random.default_rng(6)
+    shared = np.exp(0.3 * generator.standard_normal(blocks))  # what a block has more or less of
+    made: dict[str, object] = {}
+    for stack in ("go", "gnet"):
+        for n in LEVELS:
+            x = np.log2(n / 400)
+            rate = 1e4 * 2 ** ((power if stack == "go" else 0) * x + bend * x**2)
+            made[f"stack={stack},connections={n}"] = rate * shared * np.exp(spread * generator.standard_normal(blocks))
+    return made
+
+
+def test_the_slope_of_a_power_law_is_found_with_its_interval(
+    make_trials: MakeTrials, make_manifest: MakeManifest
+) -> None:
+    go, gnet = trends(make_trials(rates()), make_manifest(GRID).cells, "rps", "connections")
+    assert (go.levels, gnet.levels) == ({"stack": "go"}, {"stack": "gnet"})
+    assert go.per_doubling == pytest.approx(2**-0.5, rel=0.02)
+    assert go.low is not None
+    assert go.high is not None
+    assert go.low < 2**-0.5 < go.high < go.low * 1.05
+    assert go.p is not None
+    assert go.p < 1e-6
+    assert gnet.per_doubling == pytest.approx(1, rel=0.02)
+    assert gnet.p is not None
+    assert gnet.p > 0.05
+    assert [point.level for point in go.points] == [100, 200, 400, 1600]
+    assert all(point.band_low < point.line < point.band_high for point in go.points)
+    assert all(point.low < point.value < point.high for point in go.points)
+
+
+def test_a_bend_is_noticed(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+    cells = make_manifest(GRID).cells
+    straight, _ = trends(make_trials(rates()), cells, "rps", "connections")
+    bent, _ = trends(make_trials(rates(bend=-0.1)), cells, "rps", "connections")
+    assert straight.p_curved is not None
+    assert bent.p_curved is not None
+    assert bent.p_curved < 1e-3 < straight.p_curved
+
+
+def test_the_interval_of_the_slope_and_the_band_cover_as_they_say(
+    make_trials: MakeTrials, make_manifest: MakeManifest
+) -> None:
+    generator = np.random.default_rng(9)
+    cells = make_manifest([{"connections": n} for n in LEVELS]).cells
+    runs, slope, whole = 400, 0, 0
+    for _ in range(runs):
+        block = 0.2 * generator.standard_normal(6)
+        made = {f"connections={n}": n**-0.5 * np.exp(block + 0.05 * generator.standard_normal(6)) for n in LEVELS}
+        (trend,) = trends(make_trials(made), cells, "rps", "connections")
+        assert trend.low is not None
+        assert trend.high is not None
+        slope += trend.low <= 2**-0.5 <= trend.high
+        whole += all(point.band_low <= point.level**-0.5 <= point.band_high for point in trend.points)
+    # Three standard errors of a share around 95 %; the band is exact for the whole line, and wider for its levels.
+    assert slope / runs == pytest.approx(0.95, abs=0.033)
+    assert whole / runs > 0.95 - 0.033
+
+
+def test_two_levels_have_a_slope_and_no_bend(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+    cells = make_manifest([{"connections": 8}, {"connections": 16}]).cells
+    (trend,) = trends(
+        make_trials({"connections=8": [10, 11, 12], "connections=16": [20, 22, 24]}), cells, "rps", "connections"
+    )
+    assert trend.per_doubling == pytest.approx(2)
+    assert trend.p_curved is None
+
+
+def test_trials_that_do_not_count_are_in_no_line(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+    cells = make_manifest(GRID).cells
+    out = [Exclusion(f"r1.stack=go,connections=100.b{block}", "invalid") for block in (1, 2)]
+    go, gnet = trends(make_trials(rates()), cells, "rps", "connections", exclusions=out)
+    assert (go.blocks, gnet.blocks) == (8, 10)
+    few, _ = trends(make_trials(rates(2)), cells, "rps", "connections")
+    assert few.points == ()
+    assert few.reason == "2 blocks have every level; a line needs 3"
+
+
+def test_a_factor_of_words_has_no_trend(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+    cells = make_manifest(GRID).cells
+    with pytest.raises(InputError, match="no trend over 'stack': its level is go, no positive number"):
+        trends(make_trials(rates()), cells, "rps", "stack")
+    with pytest.raises(InputError, match="its level is nothing"):
+        trends(make_trials(rates()), cells, "rps", "rate")
+    with pytest.raises(InputError, match="no two cells differ in it alone"):
+        trends(make_trials(rates()), cells[:1], "rps", "connections")

@@ -1,0 +1,53 @@
+"""Each Go module of the backends by Go's own tools: formatted, vetted, tested."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from benchkit.resources import BACKENDS
+from benchkit.stack.gobuild import pinned_toolchain
+from benchkit.stack.gotool import find_go, go_environment, run_go
+
+pytestmark = pytest.mark.system
+
+MODULES = sorted(manifest.parent for manifest in BACKENDS.glob("*/go.mod"))
+OURS = [module for module in MODULES if any(module.rglob("*.go"))]
+"""A module without code of its own only pins somebody else's program."""
+
+
+def go(module: Path, *argv: str) -> subprocess.CompletedProcess[str]:
+    """Run the go command in a module, with the toolchain that it pins."""
+    command = find_go()
+    target = {"GOTOOLCHAIN": pinned_toolchain(module), "GOFLAGS": "-mod=readonly -buildvcs=false"}
+    return run_go([command, *argv], cwd=module, environment=go_environment(command, target))
+
+
+def test_there_are_modules() -> None:
+    assert {"kit", "nethttp"} <= {module.name for module in OURS}
+
+
+def test_all_pin_one_toolchain() -> None:
+    assert len({pinned_toolchain(module) for module in MODULES}) == 1
+
+
+@pytest.mark.parametrize("module", OURS, ids=lambda module: module.name)
+def test_formatted(module: Path) -> None:
+    gofmt = Path(go(module, "env", "GOROOT").stdout.strip(), "bin", "gofmt")
+    done = subprocess.run([gofmt, "-l", "."], cwd=module, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("module", OURS, ids=lambda module: module.name)
+def test_vetted(module: Path) -> None:
+    done = go(module, "vet", "./...")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("module", OURS, ids=lambda module: module.name)
+def test_its_own_tests(module: Path) -> None:
+    done = go(module, "test", "./...")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "ok" in done.stdout

@@ -1,0 +1,120 @@
+"""How long a run of 500 cells and 10 blocks takes to compare, as a whole process and within one."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchkit.analysis.claims import judge_claims
+from benchkit.analysis.compare import Data, compare
+from benchkit.analysis.gate import Thresholds
+from benchkit.models.run import CellRecord, HostRecord, Manifest
+from benchkit.results.rows import factor_rows, host_rows
+from benchkit.results.schema import TABLES
+from benchkit.results.store import Store
+from benchkit.results.tables import RunTables, load
+from benchkit.scenario.cells import cell_id
+
+CELLS, BLOCKS, REPEATS = 500, 10, 5
+METRICS = ("rps", "latency_p99_s", "server_cpu_s_per_request")
+PROGRAM = "import typer; from benchkit.cli.compare import compare; app = typer.Typer(); app.command()(compare); app()"
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs of 500 cells in 10 blocks."""
+    where = Store(tmp_path_factory.mktemp("store"))
+    for run_id in ("r1", "r2"):
+        _save(where, run_id)
+    return where.path
+
+
+def _save(store: Store, run_id: str) -> None:
+    levels: list[dict[str, str | int | float | bool]] = [
+        {"stack": f"s{i % 5}", "connections": 8 * (1 + i // 5)} for i in range(CELLS)
+    ]
+    cells = tuple(CellRecord(cell_id=cell_id(each), levels=each) for each in levels)
+    claims = [
+        {
+            "text": f"s{i} is slower",
+            "ratio": {"of": {"stack": f"s{i}"}, "to": {"stack": "s0"}},
+            "at_most": 1,
+        }
+        for i in range(1, 5)
+    ]
+    manifest = Manifest(
+        run_id=run_id,
+        scenario={"name": "large", "title": "Large", "baseline": {"stack": "s0"}, "claims": claims},
+        scale="lab",
+        seed=1,
+        blocks=BLOCKS,
+        cells=cells,
+        hosts=(HostRecord(name="sut", roles=("sut",), facts={"cpus": [0, 1]}),),
+        versions={"benchkit": "0"},
+        started_at=datetime(2026, 1, 1, tzinfo=UTC),
+        status="done",
+    )
+    store.create(manifest)
+    noise = np.random.default_rng(1).lognormal(0, 0.05, (BLOCKS, CELLS, len(METRICS)))
+    rows = [
+        {
+            **dict.fromkeys(TABLES["trials"]),
+            "cell_id": cell.cell_id,
+            "trial_id": f"{run_id}.b{block}.p{position}",
+            "block": block,
+            "position": position,
+            "kind": "measure",
+            "started_at": manifest.started_at,
+            "requests": 100_000,
+            **dict(zip(METRICS, noise[block - 1, position - 1].tolist(), strict=True)),
+        }
+        for block in range(1, BLOCKS + 1)
+        for position, cell in enumerate(cells, start=1)
+    ]
+    tables = RunTables(store, "large", run_id)
+    tables.replace("trials", rows)
+    tables.replace("factors", factor_rows(cells))
+    tables.replace("hosts", host_rows("sut", ["sut"], "start", {"kernel": "6.1"}))
+
+
+def test_comparing_a_run_of_500_cells_takes_at_most_3_seconds(store: Path) -> None:
+    argv = [sys.executable, "-c", PROGRAM, "r1", "--json", "--gate", "--store", str(store)]
+    argv += [part for metric in METRICS for part in ("--metric", metric)]
+    times = []
+    for _ in range(REPEATS):
+        started = time.perf_counter()
+        done = subprocess.run(argv, capture_output=True, check=False)
+        times.append(time.perf_counter() - started)
+        assert done.returncode in {0, 3, 4}, done.stderr.decode()
+    print(
+        f"\n{CELLS} cells, {BLOCKS} blocks, {len(METRICS)} metrics, gate, JSON, whole process: "
+        f"median {statistics.median(times):.2f} s, at most {max(times):.2f} s of {REPEATS}"
+    )
+    assert statistics.median(times) <= 3.0
+
+
+def test_within_a_process_comparing_and_judging_claims_takes_less(store: Path) -> None:
+    times: dict[str, list[float]] = {"cells": [], "two runs": [], "claims": []}
+    thresholds = Thresholds(metrics=dict.fromkeys(METRICS, 0.05))
+    for _ in range(REPEATS):
+        started = time.perf_counter()
+        compare("r1", store=store, metrics=METRICS, thresholds=thresholds)
+        times["cells"].append(time.perf_counter() - started)
+        started = time.perf_counter()
+        compare("r1", "r2", store=store, metrics=METRICS, thresholds=thresholds)
+        times["two runs"].append(time.perf_counter() - started)
+        manifest = Store(store).run("r1").manifest()
+        started = time.perf_counter()
+        results = judge_claims(Data(manifest, load("trials", store=store, run_id="r1")))
+        times["claims"].append(time.perf_counter() - started)
+        assert sum(len(result.ratios) for result in results) == 400
+    for what, taken in times.items():
+        print(f"\n{what}: median {statistics.median(taken):.2f} s, at most {max(taken):.2f} s of {REPEATS}")
+        assert statistics.median(taken) <= 2.0

@@ -1,0 +1,122 @@
+"""Per-request output to a histogram against pandas, and many histograms merged."""
+
+from __future__ import annotations
+
+import json
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchkit.load.reduction import SOURCE, measurement, read
+from benchkit.models.histogram import Histogram, merge
+from benchkit.stack.gobuild import build
+
+ROWS = 5_000_000
+PAIRS = 7
+HISTOGRAMS = 1_000
+PERCENTS = (50.0, 90.0, 99.0, 99.9, 99.99)
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Five million rows as hey prints them: times of a busy server, with a tail."""
+    path = tmp_path_factory.mktemp("hey") / "rows.csv"
+    random = np.random.default_rng(2)
+    with path.open("w") as file:
+        file.write("response-time,DNS+dialup,DNS,Request-write,Response-delay,Response-read,status-code,offset\n")
+        for second in range(50):
+            times = random.lognormal(-6.2, 0.9, ROWS // 50).clip(1e-4, 9.0)
+            offsets = np.sort(random.random(ROWS // 50)) + second
+            file.writelines(
+                f"{took:.4f},0.0000,0.0000,0.0000,{took * 0.9:.4f},0.0001,200,{offset:.4f}\n"
+                for took, offset in zip(times.tolist(), offsets.tolist(), strict=True)
+            )
+    return path
+
+
+def reduced(command: Sequence[str | Path], rows: Path) -> float:
+    """Wall seconds of the whole process and the reading of its file."""
+    started = time.perf_counter()
+    with rows.open("rb") as file:
+        subprocess.run(command, stdin=file, check=True)
+    histogram = measurement(read(Path(command[-1]).read_bytes())).histograms["raw"]
+    for percent in PERCENTS:
+        histogram.percentile(percent)
+    return time.perf_counter() - started
+
+
+def most_memory(command: Sequence[str | Path], rows: Path) -> int:
+    """The most memory that the process had, in bytes.
+
+    A process inherits this figure from the one that starts it, so that a small one has to: the figure is its own, some
+    10 MB, where the process needs less.
+    """
+    program = (
+        "import os, subprocess, sys; pid = subprocess.Popen(sys.argv[1:]).pid; "
+        "_, status, usage = os.wait4(pid, 0); print(usage.ru_maxrss); sys.stdout.flush(); os._exit(status >> 8)"
+    )
+    with rows.open("rb") as file:
+        said = subprocess.run(
+            [sys.executable, "-ISc", program, *command], stdin=file, stdout=subprocess.PIPE, check=True
+        )
+    return int(said.stdout) * (1 if sys.platform == "darwin" else 1024)
+
+
+def by_pandas(rows: Path) -> float:
+    """Wall seconds of reading the file and taking quantiles, pandas being imported already."""
+    started = time.perf_counter()
+    pd.read_csv(rows)["response-time"].quantile([percent / 100 for percent in PERCENTS])
+    return time.perf_counter() - started
+
+
+def test_rows_to_a_histogram_three_times_as_fast_as_pandas(rows: Path, tmp_path: Path) -> None:
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    out, size = tmp_path / "out.json", rows.stat().st_size
+    command: list[str | Path] = [build(SOURCE, goos=sys.platform, goarch=machine).path, "-tool", "hey", "-out", out]
+    memory = most_memory(command, rows)
+    by_pandas(rows)  # what both need for the first time is there from here on
+    pairs = [(reduced(command, rows), by_pandas(rows)) for _ in range(PAIRS)]
+    ratios = sorted(their / our for our, their in pairs)
+    our_s, their_s = (statistics.median(times) for times in zip(*pairs, strict=True))
+    print(
+        f"\n{ROWS:,} rows of hey ({size / 1e6:.0f} MB) to a histogram of {out.stat().st_size / 1e3:.0f} kB: "
+        f"median {our_s:.2f} s, pandas {their_s:.2f} s: "
+        f"{statistics.median(ratios):.1f} times as fast ({ratios[0]:.1f} to {ratios[-1]:.1f} in {PAIRS} pairs), "
+        f"at most {memory / 1e6:.1f} MB of memory, {memory / size:.1%} of the file"
+    )
+    exact = pd.read_csv(rows, usecols=["response-time"])["response-time"]
+    histogram = measurement(read(out.read_bytes())).histograms["raw"]
+    assert json.loads(out.read_bytes())["rows"] == histogram.total == ROWS
+    for percent in PERCENTS:
+        assert histogram.percentile(percent) == pytest.approx(exact.quantile(percent / 100), rel=1e-3, abs=1e-4)
+    assert statistics.median(ratios) >= 3
+    assert memory <= size / 10
+
+
+def test_a_thousand_histograms_merged() -> None:
+    random = np.random.default_rng(3)
+    histograms = []
+    for _ in range(HISTOGRAMS):
+        times = random.lognormal(8.5, 0.8, 200_000).astype(np.int64).clip(1, 1_900_000)
+        values, counts = np.unique(times, return_counts=True)
+        histograms.append(Histogram.of_microseconds(values, counts, digits=4))
+    seconds = []
+    for _ in range(PAIRS):
+        started = time.perf_counter()
+        whole = merge(histograms)
+        seconds.append(time.perf_counter() - started)
+    buckets = statistics.mean(len(histogram.indexes) for histogram in histograms)
+    print(
+        f"\n{HISTOGRAMS:,} histograms of {buckets:,.0f} buckets merged: median {statistics.median(seconds):.3f} s "
+        f"({min(seconds):.3f} to {max(seconds):.3f})"
+    )
+    assert whole.total == HISTOGRAMS * 200_000
+    assert statistics.median(seconds) <= 0.5

@@ -1,0 +1,59 @@
+"""How long a Go profile of 20 KB takes: in this process, and as a whole command beside `go tool pprof -top`."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchkit.observe.read import read_profile
+from benchkit.observe.shares import shares
+from benchkit.observe.top import top
+
+PROFILE = Path(__file__).parents[1] / "fixtures" / "profiles" / "nethttp-go1.26-busy.pb.gz"
+BENCHKIT = str(Path(sys.executable).with_name("benchkit"))
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+"""Python compiles what it imports once, unless it is told not to keep it."""
+PAIRS = 25
+
+
+def seconds(argv: Sequence[str]) -> float:
+    """Wall time of a whole process."""
+    started = time.perf_counter()
+    subprocess.run(argv, env=ENVIRONMENT, stdout=subprocess.DEVNULL, check=True)
+    return time.perf_counter() - started
+
+
+def test_reading_a_profile_and_computing_table_and_shares_takes_at_most_30_ms() -> None:
+    data = PROFILE.read_bytes()
+    assert len(data) > 20_000
+    times = []
+    for _ in range(50):
+        started = time.perf_counter()
+        profile = read_profile(data)
+        top(profile)
+        shares(profile)
+        times.append(time.perf_counter() - started)
+    median_ms = statistics.median(times) * 1e3
+    print(
+        f"\n{len(data)} bytes, {len(profile.samples)} samples: median {median_ms:.1f} ms, first {times[0] * 1e3:.1f} ms"
+    )
+    assert median_ms <= 30
+    assert times[0] <= 0.030
+
+
+def test_profile_top_takes_at_most_twice_what_pprof_takes() -> None:
+    ours, theirs = [BENCHKIT, "profile", "top", str(PROFILE)], ["go", "tool", "pprof", "-top", str(PROFILE)]
+    seconds(ours), seconds(theirs)  # the first start of each compiles what it needs
+    pairs = [(seconds(ours), seconds(theirs)) for _ in range(PAIRS)]
+    ratio = statistics.median(our / their for our, their in pairs)
+    our_ms, their_ms = (statistics.median(times) * 1e3 for times in zip(*pairs, strict=True))
+    print(
+        f"\nbenchkit profile top {our_ms:.0f} ms, go tool pprof -top {their_ms:.0f} ms: "
+        f"median ratio {ratio:.2f} of {PAIRS} pairs"
+    )
+    assert ratio <= 2.0

@@ -1,0 +1,133 @@
+"""How well the statistics do their work: the tables behind the methods chosen, over simulated runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from benchkit.analysis.adaptive import LEVEL
+from benchkit.analysis.simulation.figures import (
+    CANDIDATES,
+    adaptive_run,
+    coverage,
+    coverage_between_runs,
+    coverage_unequal,
+    false_alarms,
+    power,
+)
+from benchkit.analysis.simulation.noise import MODELS
+
+BLOCKS = (3, 4, 5, 6, 7, 8, 10, 15, 20, 30)
+WIDTH = max(map(len, MODELS))
+MANY, FEW = 4_000, 1_000
+SAID = "4,000 runs, 1,000 from 15 blocks"
+
+Cell = Callable[[str, float], float | None]
+"""(name of a noise, column) → a share; None where there is none."""
+
+
+def table(title: str, columns: Sequence[float], cell: Cell) -> list[float]:
+    """Print a table of shares in percent, a row for each noise; the numbers in it."""
+    print(f"\n{title}")
+    print(f"{'':{WIDTH}}" + "".join(f"{column:7g}" for column in columns))
+    found: list[float] = []
+    for name in MODELS:
+        values = [cell(name, column) for column in columns]
+        print(f"{name:{WIDTH}}" + "".join(f"{'-':>7}" if value is None else f"{100 * value:7.1f}" for value in values))
+        found += [value for value in values if value is not None]
+    return found
+
+
+def by_chance(share: float, runs: int) -> float:
+    """How far the worst of a table's counts strays from a true share, about."""
+    return 3 * math.sqrt(share * (1 - share) / runs)
+
+
+def covered(candidate: str, cells: int, runs: int) -> Cell:
+    interval = CANDIDATES[candidate]
+    return lambda noise, blocks: coverage(interval, MODELS[noise], int(blocks), cells=cells, runs=runs)
+
+
+def alarms(comparisons: int) -> Cell:
+    return lambda noise, blocks: false_alarms(MODELS[noise], int(blocks), comparisons=comparisons, runs=_runs(blocks))
+
+
+def detected(comparisons: int) -> Cell:
+    return lambda noise, blocks: power(MODELS[noise], int(blocks), comparisons=comparisons, runs=_runs(blocks))
+
+
+def planned(blocks: int) -> Cell:
+    return lambda noise, pilot: power(MODELS[noise], blocks, comparisons=1, runs=FEW, pilot=int(pilot))
+
+
+def _runs(blocks: float) -> int:
+    """Fewer runs where each test goes over ten thousand sign patterns."""
+    return MANY if blocks <= 10 else FEW
+
+
+def between(*, relative: bool) -> Cell:
+    return lambda noise, blocks: coverage_between_runs(MODELS[noise], int(blocks), relative=relative)
+
+
+@pytest.mark.parametrize("cells", [2, 6])
+@pytest.mark.parametrize("candidate", CANDIDATES)
+def test_coverage_of_every_candidate(candidate: str, cells: int) -> None:
+    runs = 20_000 if candidate == "t" else 2_000
+    title = f"Coverage of 95 % intervals: {candidate}, {cells} cells, {runs:,} runs; by blocks"
+    found = table(title, BLOCKS, covered(candidate, cells, runs))
+    if candidate == "t":
+        assert min(found) >= 0.92
+        from_six = [share for i, share in enumerate(found) if BLOCKS[i % len(BLOCKS)] >= 6]
+        assert min(from_six) >= 0.93
+        assert max(from_six) <= 0.97
+
+
+def test_coverage_where_one_cell_feels_the_host_more() -> None:
+    """A limit, and printed as one: nothing is asked of it but that it be known."""
+    title = "Coverage of 95 % intervals where one cell feels the noise twice as much, 4,000 runs; by blocks"
+    found = table(title, BLOCKS, lambda noise, blocks: coverage_unequal(MODELS[noise], int(blocks)))
+    assert len(found) == len(MODELS) * len(BLOCKS)
+
+
+@pytest.mark.parametrize("comparisons", [1, 3, 7])
+def test_false_alarms_of_families(comparisons: int) -> None:
+    title = f"Runs of equal cells that show any difference after Holm: {comparisons} comparisons, {SAID}; by blocks"
+    found = table(title, (3, 5, 6, 7, 8, 10, 15, 30), alarms(comparisons))
+    assert max(found) <= 0.05 + by_chance(0.05, FEW)
+
+
+@pytest.mark.parametrize("comparisons", [1, 3, 7])
+def test_power_at_the_minimum_detectable_effect(comparisons: int) -> None:
+    title = f"Power at the minimum detectable effect: {comparisons} comparisons, {SAID}; by blocks"
+    found = table(title, (5, 6, 7, 8, 10, 15, 30), detected(comparisons))
+    assert min(found) >= 0.8 - by_chance(0.8, FEW)
+
+
+def test_power_with_noise_from_a_pilot() -> None:
+    title = "Power at the minimum detectable effect, noise from a pilot: 10 blocks, 1,000 runs; by blocks of the pilot"
+    found = table(title, (3, 4, 6, 10), planned(10))
+    assert min(found) >= 0.7  # a short pilot may miss that a tenth of the trials are disturbed
+
+
+def test_comparisons_of_two_runs() -> None:
+    title = "Coverage of 95 % intervals between two runs, 2,000 runs; by blocks"
+    found = table(f"{title}: relative to a cell that did not change", (3, 6, 10, 20, 30), between(relative=True))
+    assert min(found) >= 0.93
+    table(f"{title}: as they are", (3, 6, 10, 20, 30), between(relative=False))
+
+
+@pytest.mark.parametrize("level", [0.05, LEVEL])
+def test_runs_that_end_at_a_precision(level: float) -> None:
+    precisions = (0.05, 0.07, 0.1)
+    runs = {(name, p): adaptive_run(MODELS[name], p, level=level, runs=10_000) for name in MODELS for p in precisions}
+    title = f"Runs that end at a precision, intervals and tests at {level:g}"
+    right = table(f"{title}: coverage, 10,000 runs; by precision", precisions, lambda noise, p: runs[noise, p][0])
+    wrong = table(f"{title}: false alarms, 500 runs; by precision", precisions, lambda noise, p: runs[noise, p][1])
+    print("\nMean number of blocks")
+    for name in MODELS:
+        print(f"{name:{WIDTH}}" + "".join(f"{runs[name, p][2]:7.1f}" for p in precisions))
+    if level == LEVEL:
+        assert min(right) >= 0.95 - by_chance(0.95, 10_000)
+        assert max(wrong) <= 0.05 + by_chance(0.05, 500)

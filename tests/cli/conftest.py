@@ -1,0 +1,81 @@
+"""Running the real command line as its users do."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchkit.lab.lab import Lab
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command said, and how it ended."""
+
+    code: int
+    out: str
+    err: str
+
+    def document(self) -> Any:  # noqa: ANN401 - any JSON value
+        """What it printed, which is one JSON document and nothing else."""
+        return json.loads(self.out)
+
+
+Cli = Callable[..., Said]
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """An environment with a store of its own and no lab."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("BENCHKIT_")}
+    return kept | {"BENCHKIT_STORE": str(tmp_path / "store"), "BENCHKIT_LAB": f"none-{os.getpid()}", "COLUMNS": "120"}
+
+
+@pytest.fixture
+def program() -> list[str]:
+    """The installed program."""
+    return [str(Path(sys.executable).parent / "benchkit")]
+
+
+@pytest.fixture
+def cli(program: list[str], environment: dict[str, str]) -> Cli:
+    """Run `benchkit` with these arguments, without a terminal."""
+
+    def run(*arguments: str | Path, stdin: str | None = None) -> Said:
+        done = subprocess.run(
+            [*program, *map(str, arguments)],
+            env=environment,
+            input=stdin if stdin is not None else "",
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        return Said(done.returncode, done.stdout, done.stderr)
+
+    return run
+
+
+@pytest.fixture
+def inventory(lab: Lab, tmp_path: Path) -> Callable[..., Path]:
+    """Write the session's lab as an inventory file, as a user has one; keyword arguments change fields of a host."""
+
+    def write(**changes: dict[str, object]) -> Path:
+        hosts = {}
+        for spec in lab.inventory().hosts:
+            fields = spec.model_dump(mode="json", exclude={"name"}, exclude_none=True) | changes.get(spec.name, {})
+            hosts[spec.name] = {key: value for key, value in fields.items() if value is not None}
+        path = tmp_path / "inventory.yaml"
+        path.write_text(json.dumps({"hosts": hosts}))  # JSON is YAML
+        return path
+
+    return write

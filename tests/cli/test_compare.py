@@ -1,0 +1,240 @@
+"""`compare` and `results export` on stored runs: what they print, and how they end."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from benchkit.cli.compare import compare
+from benchkit.cli.export import export
+from benchkit.errors import InputError
+from benchkit.models.run import CellRecord, HostRecord, Manifest
+from benchkit.results.rows import factor_rows, host_rows
+from benchkit.results.schema import TABLES
+from benchkit.results.store import Store
+from benchkit.results.tables import RunTables
+from benchkit.scenario.cells import cell_id
+
+STARTED = datetime(2026, 3, 1, 10, tzinfo=UTC)
+STACKS = ("go", "nginx", "../x/y")
+
+app = typer.Typer()
+app.command("compare")(compare)
+app.command("export")(export)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """Three runs: one of eight blocks, the same on another kernel with a slower nginx, and one of three blocks."""
+    where = Store(tmp_path / "store")
+    save(where, "r1", 8, (100, 80, 79), kernel="6.1")
+    save(where, "r2", 8, (100, 60, 79), kernel="6.6")
+    save(where, "r3", 3, (100, 80, 79), kernel="6.1")
+    return where.path
+
+
+def save(store: Store, run_id: str, blocks: int, rates: Sequence[float], *, kernel: str) -> None:
+    cells = tuple(CellRecord(cell_id=cell_id({"stack": stack}), levels={"stack": stack}) for stack in STACKS)
+    facts = {"kernel": kernel, "cpus": [0, 1]}
+    manifest = Manifest(
+        run_id=run_id,
+        scenario={"name": "small", "title": "Small", "baseline": {"stack": "go"}},
+        scale="lab",
+        seed=1,
+        blocks=blocks,
+        cells=cells,
+        hosts=(HostRecord(name="sut", roles=("sut",), facts=facts),),
+        versions={"benchkit": "0.1.0"},
+        started_at=STARTED + timedelta(days=int(run_id[1:])),
+        status="done",
+    )
+    store.create(manifest)
+    noise = np.exp(0.01 * np.random.default_rng(int(run_id[1:])).standard_normal((len(cells), blocks)))
+    rows = [
+        {
+            **dict.fromkeys(TABLES["trials"]),
+            "cell_id": cell.cell_id,
+            "trial_id": f"{run_id}.b{block}.p{position}",
+            "block": block,
+            "position": position,
+            "kind": "measure",
+            "started_at": STARTED,
+            "requests": 1_000,
+            "rps": float(rate * noise[position - 1, block - 1]),
+            "latency_p99_s": 0.01,
+        }
+        for block in range(1, blocks + 1)
+        for position, (cell, rate) in enumerate(zip(cells, rates, strict=True), start=1)
+    ]
+    latency = [
+        {"trial_id": row["trial_id"], "series": "raw", "low_s": 0.001, "high_s": 0.001, "count": 10} for row in rows
+    ]
+    tables = RunTables(store, "small", run_id)
+    tables.replace("trials", rows)
+    tables.replace("latency", latency)
+    tables.replace("factors", factor_rows(cells))
+    tables.replace("hosts", host_rows("sut", ["sut"], "start", facts))
+
+
+def run(store: Path, *arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, [*arguments, "--store", str(store)], env={"COLUMNS": "80"})
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.exit_code, done.stdout
+
+
+def test_people_read_a_table_of_80_columns(store: Path) -> None:
+    code, out = run(store, "compare", "r1")
+    assert code == 0
+    lines = out.splitlines()
+    assert lines[0] == "small at lab scale, r1"
+    assert lines[2].startswith("RPS, over stack=go (")
+    assert lines[3].split() == ["cell", "its", "own", "ratio", "95", "%", "interval", "p", "difference"]
+    assert lines[5].startswith("stack=nginx")
+    assert lines[5].split()[-2:] == ["lower", "(worse)"]
+    assert lines[-1].startswith("With 8 blocks and 2 comparisons a difference of")
+    assert max(map(len, lines)) <= 80 or lines[-1] == max(lines, key=len)
+
+
+def test_programs_read_one_document(store: Path) -> None:
+    code, out = run(store, "compare", "r1", "--json", "--metric", "rps", "--metric", "latency_p99_s")
+    assert code == 0
+    document = json.loads(out)
+    assert document["metrics"] == ["rps", "latency_p99_s"]
+    assert [(r["cell_id"], r["metric"], r["outcome"], r["worth"]) for r in document["ratios"]] == [
+        ("stack=nginx", "rps", "lower", "worse"),
+        ("stack=../x/y", "rps", "lower", "worse"),
+        ("stack=nginx", "latency_p99_s", "not shown", None),
+        ("stack=../x/y", "latency_p99_s", "not shown", None),
+    ]
+    assert document["ratios"][0]["low"] < document["ratios"][0]["ratio"] < document["ratios"][0]["high"]
+    assert document["gate"] is None
+    assert json.loads(run(store, "compare", "r1", "--format", "json")[1])["metrics"] == ["rps"]
+
+
+def test_a_drifted_host_is_said_before_any_ratio(store: Path) -> None:
+    code, out = run(store, "compare", "r1", "r2")
+    assert code == 0
+    lines = out.splitlines()
+    assert lines[0] == "small at lab scale, r2 over r1"
+    assert lines[1] == "! The hosts have drifted: host sut: kernel was 6.1, is 6.6."
+    assert out.index("drifted") < out.index("ratio")
+    assert json.loads(run(store, "compare", "r1", "r2", "--json")[1])["drift"] == [
+        {"where": "host sut", "what": "kernel", "before": "6.1", "after": "6.6"}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "verdict"),
+    [
+        (("r1", "--threshold", "rps=30%"), 0, "passed"),
+        (("r1", "--gate"), 3, "regressed"),
+        (("r1", "--threshold", "rps=21%"), 4, "inconclusive"),
+        (("r3", "r1", "--baseline", "stack=go", "--threshold", "rps=30%"), 0, "passed"),
+        (("r1", "r2", "--baseline", "stack=go", "--gate"), 3, "regressed"),
+        (("r1", "--gate", "--metric", "latency_p99_s"), 0, "passed"),
+    ],
+)
+@pytest.mark.parametrize("form", ["text", "json", "markdown", "junit"])
+def test_the_gate_ends_as_the_contract_says(
+    arguments: tuple[str, ...], code: int, verdict: str, form: str, store: Path
+) -> None:
+    ended, out = run(store, "compare", *arguments, "--format", form)
+    assert ended == code
+    match form:
+        case "text":
+            assert f"Gate: {verdict}\n" in out
+        case "json":
+            assert json.loads(out)["gate"]["verdict"] == verdict
+        case "markdown":
+            assert out.startswith(f"### benchkit: {verdict}\n")
+        case _:
+            root = ET.fromstring(out)  # noqa: S314 - our own
+            assert (int(root.get("failures") or 0) > 0) is (verdict == "regressed")
+            assert root.find("testsuite/properties/property[@name='verdict']").get("value") == verdict  # type: ignore[union-attr] # there is one
+
+
+def test_thresholds_come_from_a_file_with_options_laid_over_it(store: Path, tmp_path: Path) -> None:
+    path = tmp_path / "gate.yaml"
+    path.write_text("metrics: {rps: 1%, latency_p99_s: 10%}\n")
+    assert run(store, "compare", "r1", "--thresholds", str(path))[0] == 3
+    code, out = run(store, "compare", "r1", "--thresholds", str(path), "--threshold", "rps=30%", "--json")
+    assert code == 0
+    assert json.loads(out)["gate"]["thresholds"] == {"rps": 0.3, "latency_p99_s": 0.1}
+
+
+def test_three_blocks_say_what_they_cannot_show(store: Path) -> None:
+    code, out = run(store, "compare", "r3")
+    assert code == 0
+    assert "! 3 blocks cannot show a difference: the sign-flip test's smallest p is 0.25; 7 blocks can." in out
+    assert "stack=nginx: undecided: 3 blocks cannot show a difference" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("r1", "--format", "xml"), "no format 'xml': there are: text, json, markdown, junit"),
+        (("r1", "--format", "junit"), "JUnit XML is about a gate"),
+        (("r1", "--metric", "rsp"), "no metric 'rsp'"),
+        (("r1", "--metric", "bytes_total", "--gate"), "no metric 'bytes_total' that can be worse"),
+        (("r1", "--threshold", "rps"), "--threshold rps: not of the form metric=share"),
+        (("r1", "--thresholds", "/nonexistent.yaml"), "cannot read the file"),
+        (("r1", "--baseline", "stack=goo"), "no level 'goo' of stack: did you mean 'go'"),
+        (("r1", "r1"), "cannot be compared with itself"),
+        (("r9",), "no run 'r9'"),
+    ],
+)
+def test_bad_input_is_one_message(arguments: tuple[str, ...], said: str, store: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        run(store, "compare", *arguments)
+    assert said in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+def test_csv_and_benchstat_go_to_stdout_or_a_file(store: Path, tmp_path: Path) -> None:
+    code, out = run(store, "export", "r1")
+    assert code == 0
+    assert out.splitlines()[0].startswith("cell_id,trial_id,block,")
+    assert len(out.splitlines()) == 25
+    code, out = run(store, "export", "r1", "--format", "benchstat", "-o", str(tmp_path / "new" / "r1.txt"))
+    assert out.strip() == str(tmp_path / "new" / "r1.txt")
+    lines = (tmp_path / "new" / "r1.txt").read_text().splitlines()
+    assert sum(line.startswith("BenchmarkSmall/stack=") for line in lines) == 24
+
+
+def test_histograms_go_to_a_folder_that_no_name_leads_out_of(store: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "out"
+    code, out = run(store, "export", "r1", "--format", "hgrm", "-o", str(folder), "--json")
+    assert code == 0
+    written = [Path(name) for name in json.loads(out)["written"]]
+    assert len(written) == 3
+    assert all(path.parent == folder and path.is_file() for path in written)
+    assert [path.name for path in folder.parent.iterdir()] == ["out"]
+    code, out = run(store, "export", "r1", "--format", "hgrm", "--cell", "stack=go")
+    assert "Total count    =           80" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--format", "xls"), "no format 'xls'"),
+        (("--format", "hgrm"), "3 cells have latencies"),
+        (("--format", "hgrm", "--series", "smooth"), "no series 'smooth'"),
+        (("--format", "hgrm", "--series", "corrected"), "no corrected histogram in r1"),
+        (("--format", "hgrm", "--cell", "stack=goo"), "no cell 'stack=goo': did you mean 'stack=go'"),
+        (("--json",), "--json names the files written"),
+        (("-o", "/proc/nowhere/x.csv"), "cannot write"),
+    ],
+)
+def test_exports_that_cannot_be_are_refused(arguments: tuple[str, ...], said: str, store: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        run(store, "export", "r1", *arguments)
+    assert said in str(caught.value)

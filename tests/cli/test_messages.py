@@ -1,0 +1,112 @@
+"""What people see without any host: help, versions, refusals and exit codes of the contract."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from benchkit import __version__
+
+pytestmark = pytest.mark.system
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Said
+
+Cli = Callable[..., "Said"]
+
+SMALL = """\
+name: small
+title: Small
+question: Which?
+factors: {stack: [one]}
+stacks:
+  one: {entry: app, services: {app: {backend: nethttp, listen: 8080}}}
+load: {tool: wrk, connections: 4, duration_s: 1}
+blocks: 1
+"""
+
+
+def test_version_and_help_come_without_a_host(cli: Cli) -> None:
+    assert cli("--version").out == f"benchkit {__version__}\n"
+    listed = cli("--help").out
+    for command in ("demo", "validate", "plan", "run", "report", "parse", "lab", "hosts", "results"):
+        assert f"\n  {command} " in listed
+
+
+@pytest.mark.parametrize("arguments", [("nope",), ("run",), ("plan", "quickstart", "--seed", "x"), ("results",)])
+def test_wrong_usage_ends_with_2(cli: Cli, arguments: tuple[str, ...]) -> None:
+    said = cli(*arguments)
+    assert said.code == 2
+    assert said.err.startswith("Usage: benchkit")
+
+
+@pytest.mark.parametrize("command", ["plan", "run"])
+def test_without_hosts_the_lab_is_named(cli: Cli, command: str) -> None:
+    said = cli(command, "quickstart")
+    assert (said.code, said.out) == (2, "")
+    assert "no inventory was given and no lab is up" in said.err
+    assert "benchkit lab up" in said.err
+
+
+def test_shipped_scenarios_are_valid_at_every_scale(cli: Cli) -> None:
+    said = cli("validate", "quickstart", "--json")
+    assert said.code == 0
+    assert said.document() == {
+        "checked": [{"scenario": "quickstart", "scale": scale, "cells": 2} for scale in ("paper", "lab", "smoke")],
+        "errors": [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("stack: [one]", "stakc: [one]", "small.yaml:4: factors.stakc: nothing refers to this factor"),
+        ("backend: nethttp", "backend: nethtp", "small.yaml:6: stacks.one.services.app.backend: no backend 'nethtp'; did you mean 'nethttp'?"),
+        ("tool: wrk", "tool: wkr", "small.yaml:7: load.tool: no load tool 'wkr'; did you mean 'wrk'?"),
+        ("duration_s: 1", "duration_s: 1, rate: 5", "small.yaml:7: load.rate: wrk cannot honour it"),
+        ("duration_s: 1", "duration_s: -1", "small.yaml:7: load.duration_s: found -1"),
+        ("duration_s: 1", "duraton_s: 1", "small.yaml:7: load.duraton_s: no such field"),
+        ("blocks: 1", "blocks: 1\ntuning: [{profile: nginx-vs-goo}]", "small.yaml:9: tuning.0.profile: no tuning profile 'nginx-vs-goo'; did you mean 'nginx-vs-go'?"),
+        ("blocks: 1", "blocks: 1\ntuning: [{profile: nginx-vs-go, roles: [sot]}]", "small.yaml:9: tuning.0.roles: no role 'sot'; did you mean 'sut'?"),
+        ("blocks: 1", "blocks: 1\nroles: {sut: {}}", "no role 'load' to drive the load"),
+        ("name: small", "name: 'Sm all'", "small.yaml:1: name: found 'Sm all'"),
+        ("blocks: 1", "blocks: [", "small.yaml:9: not valid YAML"),
+    ],
+)  # fmt: skip
+def test_a_bad_scenario_names_file_line_and_field(cli: Cli, tmp_path: Path, old: str, new: str, message: str) -> None:
+    assert old in SMALL
+    path = tmp_path / "small.yaml"
+    path.write_text(SMALL.replace(old, new))
+    said = cli("validate", path)
+    assert (said.code, said.out) == (2, "")
+    assert message in said.err
+    assert cli("validate", path, "--json").document()["errors"] == [said.err.rstrip("\n")]
+
+
+def test_an_inventory_that_is_none_is_refused(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "inventory.yaml"
+    path.write_text("hosts:\n  a: {adress: 10.0.0.1}\n")
+    said = cli("plan", "quickstart", "-i", path)
+    assert said.code == 2
+    assert "inventory.yaml:2: hosts.a" in said.err
+
+
+def test_a_traceback_only_with_debug(program: list[str], environment: dict[str, str]) -> None:
+    done = subprocess.run(
+        [*program, "run", "quickstart", "--debug"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+    assert "no lab is up" in done.stderr
+
+
+def test_results_of_an_empty_store(cli: Cli) -> None:
+    assert cli("results", "list", "--json").document() == []
+    said = cli("results", "trials", "latest")
+    assert said.code == 2
+    assert "no run 'latest'" in said.err
+    assert "results list" in said.err

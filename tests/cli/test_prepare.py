@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHKIT = Path(sys.executable).with_name("benchkit")
+
+
+def prepare(path: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """Run `benchkit lab prepare` with nobody to ask, on a machine whose programs are those in `path`."""
+    return subprocess.run(
+        [sys.executable, BENCHKIT, "lab", "prepare", *options],
+        env=os.environ | {"PATH": path},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def tools(tmp_path: Path) -> Path:
+    """A folder for programs; what it has not, and no folder of daemons has, is missing."""
+    folder = tmp_path / "tools"
+    folder.mkdir()
+    return folder
+
+
+def test_without_a_package_manager_it_says_where_programs_come_from(tools: Path) -> None:
+    ended = prepare(str(tools))
+    assert ended.returncode == 2
+    assert ended.stdout == ""
+    assert "missing on this machine" in ended.stderr
+    assert "wrk (https://github.com/wg/wrk)" in ended.stderr
+
+
+def test_with_another_manager_than_apt_it_prints_the_line_and_what_no_package_has(tools: Path) -> None:
+    (tools / "dnf").write_text("#!/bin/sh\nexit 1\n")
+    (tools / "dnf").chmod(0o755)
+    ended = prepare(str(tools), "--yes")
+    assert ended.returncode == 2
+    assert "benchkit installs with apt only, not with dnf" in ended.stderr
+    (line,) = (line for line in ended.stderr.splitlines() if line.startswith("dnf install --assumeyes "))
+    assert line.endswith(" siege")
+    assert "install by hand: wrk (https://github.com/wg/wrk), hey (https://github.com/rakyll/hey)" in ended.stderr
+
+
+@pytest.mark.lab
+@pytest.mark.skipif(shutil.which("apt-get") is None, reason="a machine with apt")
+def test_with_nobody_to_ask_it_prints_one_line_and_installs_nothing(tools: Path) -> None:
+    for tool in ("apt-get", "test", "grep", "dpkg"):
+        (tools / tool).symlink_to(str(shutil.which(tool)))
+    ended = prepare(str(tools))
+    assert ended.returncode == 2
+    (line,) = (line for line in ended.stderr.splitlines() if "apt-get install" in line)
+    assert line.endswith(" wrk apache2-utils hey nghttp2-client siege")
+    assert ("nobody to ask" in ended.stderr) is (os.geteuid() == 0)
+
+
+@pytest.mark.lab
+def test_where_nothing_is_missing_it_does_nothing() -> None:
+    assert prepare(os.environ["PATH"]).stderr == "System packages: nothing to install.\n"
+    quiet = prepare(os.environ["PATH"], "--quiet")
+    assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "", "")

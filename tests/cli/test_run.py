@@ -1,0 +1,266 @@
+"""The main job from the command line, on the real lab: real sshd, real nginx, real wrk."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pytest
+
+import benchkit
+from benchkit.hosts.connect import connect_all
+from benchkit.hosts.processes import Start
+from benchkit.hosts.sockets import Tcp
+from benchkit.lab.lab import Lab
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Said
+
+pytestmark = pytest.mark.lab
+
+Cli = Callable[..., "Said"]
+Inventory = Callable[..., Path]
+
+
+@pytest.fixture
+def undisturbed(lab: Lab) -> Iterator[None]:
+    """The test must leave no process, port, sysctl or file of a trial on any host."""
+    before = _state(lab)
+    yield
+    assert _state(lab) == before
+
+
+def _state(lab: Lab) -> list[dict[str, Any]]:
+    with connect_all(lab.inventory()) as hosts:
+        return [
+            {
+                "processes": sorted(
+                    line
+                    for line in host.processes.run(["ps", "-eo", "args="]).stdout.decode().splitlines()
+                    if not re.search(r"ps -eo|python|sshd", line)
+                ),
+                "ports": sorted(
+                    line.split()[3] for line in host.processes.run(["ss", "-Hlnt"]).stdout.decode().splitlines()
+                ),
+                "sysctls": host.processes.run(["sysctl", "net.core", "net.ipv4"]).stdout.decode().splitlines(),
+                "records": [record.text for record in host.changes.records() if record.state != "mine"],
+                "trials": host.processes.run(["ls", "trials"]).stdout,
+            }
+            for host in hosts
+        ]
+
+
+@pytest.mark.usefixtures("undisturbed")
+def test_quickstart_from_plan_to_report(cli: Cli, inventory: Inventory, tmp_path: Path, lab: Lab) -> None:
+    hosts = inventory()
+    planned = cli("plan", "quickstart", "-i", hosts, "--scale", "smoke", "--json")
+    assert planned.code == 0
+    order = [slot["cell_id"] for slot in planned.document()["order"]]
+    assert sorted(order) == ["stack=go"] * 2 + ["stack=nginx-go"] * 2
+
+    said = cli("run", "quickstart", "-i", hosts, "--scale", "smoke", "--json")
+    assert said.code == 0, said.err
+    summary = said.document()
+    assert (summary["status"], summary["trials"], summary["failures"]) == ("done", 4, {})
+
+    store = tmp_path / "store"
+    frame = benchkit.load("trials", store=store)
+    assert frame.sort_values("trial_id")["cell_id"].tolist() == order
+    assert (frame["run_id"] == summary["run_id"]).all()
+    assert (frame["requests"] > 100).all()
+    assert (frame[["errors_connect", "errors_read", "errors_write", "errors_timeout", "non_2xx"]] == 0).all().all()
+    assert frame["overhead_s"].between(0, 5).all()
+    # 12 bytes of body and 141 of headers in every answer, of Go alone and through nginx.
+    assert ((frame["bytes_total"] / frame["requests"] - 153).abs() < 1).all()
+    assert (frame["server_cpu_s_per_request"] > 0).all()
+    assert frame["verdict"].isna().all()
+
+    records = [json.loads(path.read_text()) for path in (store / "runs").glob("*/raw/*/trial.json")]
+    assert {(r["probe"]["status"], r["probe"]["header_bytes"], r["probe"]["body_bytes"]) for r in records} == {
+        (200, 141, 12)
+    }
+    facts = benchkit.load("hosts", store=store)
+    somaxconn = facts[(facts["fact"] == "sysctls.net.core.somaxconn") & (facts["host"] == "sut")].set_index("at")[
+        "value"
+    ]
+    assert somaxconn["tuned"] == "65535"
+    assert somaxconn["restored"] == somaxconn["start"] != "65535"
+
+    listed = cli("results", "list", "--json").document()
+    assert [(run["run_id"], run["status"]) for run in listed] == [(summary["run_id"], "done")]
+    assert len(cli("results", "trials", "latest", "--json").document()) == 4
+    report = Path(cli("report", "latest", "--json").document()["report"])
+    assert "stack=nginx-go" in report.read_text() or "nginx-go" in report.read_text()
+    assert {path.name for path in (report.parent / "figures").iterdir()} >= {"rps.svg", "rps.png"}
+
+    again = cli("results", "reparse", "latest", "--json")
+    assert again.document()["trials"] == 4
+    rebuilt = benchkit.load("trials", store=store)
+    pd.testing.assert_frame_equal(
+        frame.sort_values("trial_id", ignore_index=True), rebuilt.sort_values("trial_id", ignore_index=True)
+    )
+    assert cli("results", "rm", "latest", "--yes").code == 0
+    assert benchkit.load("trials", store=store).empty
+    assert lab.inventory().not_isolated
+
+
+def test_a_second_deployment_changes_nothing_and_sends_no_bytes(cli: Cli, inventory: Inventory, tmp_path: Path) -> None:
+    hosts = inventory()
+    settings = ("--set", "factors.stack=[nginx-go]", "--set", "baseline=null", "--set", "blocks=1")
+    for _ in range(2):
+        assert cli("run", "quickstart", "-i", hosts, "--scale", "smoke", *settings, "-q").code == 0
+    runs = sorted((tmp_path / "store" / "runs").iterdir())
+    events = [json.loads(line) for line in (runs[-1] / "journal.jsonl").read_text().splitlines()]
+    deployed = [(event["changed"], event["sent_bytes"]) for event in events if event["event"] == "deployed"]
+    assert deployed == [([], 0)]
+
+
+@pytest.mark.usefixtures("undisturbed")
+def test_a_port_already_taken_names_who_has_it(cli: Cli, inventory: Inventory, lab: Lab) -> None:
+    with connect_all(lab.inventory()) as hosts:
+        squatter = hosts["sut"].processes.start(Start(["python3", "-m", "http.server", "8080", "--bind", "127.0.0.1"]))
+        hosts["sut"].sockets.wait_open(Tcp("127.0.0.1", 8080), 10)
+        said = cli("run", "quickstart", "-i", inventory(), "--scale", "smoke", "--set", "blocks=1", "--json")
+        hosts["sut"].processes.stop([squatter])
+    assert said.code == 1
+    assert said.document()["status"] == "failed"
+    assert len(said.document()["failures"]) == 2
+    for why in said.document()["failures"].values():
+        assert why.startswith("sut: a port is taken: port 8080 by ")
+        assert f"(pid {squatter.pid})" in why
+
+
+@pytest.mark.usefixtures("undisturbed")
+def test_a_load_host_without_wrk_says_how_to_get_it(cli: Cli, inventory: Inventory, lab: Lab) -> None:
+    with connect_all(lab.inventory()) as hosts:
+        load = hosts["load"].processes
+        assert load.run(["mount", "--bind", "/dev/null", "/usr/bin/wrk"]).ok
+        try:
+            for command in ("plan", "run"):
+                said = cli(command, "quickstart", "-i", inventory(), "--scale", "smoke")
+                assert said.code == 1
+                assert "load: wrk is missing" in said.err
+                assert "benchkit hosts prepare quickstart" in said.err
+            prepared = cli("hosts", "prepare", "quickstart", "-i", inventory())
+            assert prepared.code == 1
+            assert "apt-get install" in prepared.out
+            assert " wrk" in prepared.out
+        finally:
+            assert load.run(["umount", "/usr/bin/wrk"]).ok
+    assert cli("hosts", "prepare", "quickstart", "-i", inventory()).out == (
+        "the hosts have everything that the scenario needs\n"
+    )
+
+
+def test_a_wrong_host_key_stops_before_anything_is_sent(cli: Cli, inventory: Inventory, tmp_path: Path) -> None:
+    known = tmp_path / "known_hosts"
+    known.write_text("")
+    said = cli("plan", "quickstart", "-i", inventory(sut={"known_hosts": str(known)}))
+    assert said.code == 1
+    assert "sut" in said.err
+    assert "ssh-ed25519 " in said.err
+
+
+def test_unsupported_cells_are_said_and_do_not_fail_the_run(cli: Cli, inventory: Inventory) -> None:
+    said = cli(
+        "run", "quickstart", "-i", inventory(), "--scale", "smoke", "--set", "blocks=1",
+        "--set", "factors.cpus=[1, 64, all]", "--set", "stacks.go.services.app.gomaxprocs=$cpus",
+        "--set", "stacks.go.services.app.cpus=$cpus", "--set", "factors.stack=[go]", "--json",
+    )  # fmt: skip
+    assert said.code == 0, said.err
+    reasons = {cell["cell_id"]: cell["unsupported"] for cell in said.document()["cells"]}
+    assert reasons["stack=go,cpus=1"] is None
+    assert reasons["stack=go,cpus=64"] == "cpus 64: sut has 1 CPU for this role"
+    if len(os.sched_getaffinity(0)) == 2:
+        assert reasons["stack=go,cpus=all"] == "on these hosts the same as stack=go,cpus=1"
+
+
+@pytest.mark.usefixtures("undisturbed")
+def test_ctrl_c_ends_tidily_and_keeps_what_finished(
+    program: list[str], environment: dict[str, str], inventory: Inventory, tmp_path: Path
+) -> None:
+    running = subprocess.Popen(
+        [*program, "run", "quickstart", "-i", str(inventory()), "--scale", "smoke", "--set", "blocks=20"],
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert running.stderr is not None
+    for line in running.stderr:
+        if line.startswith("[2/"):
+            break
+    time.sleep(0.7)  # within the third trial
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=30)
+    assert running.returncode == 130, err
+    assert "Traceback" not in err
+    (run,) = (tmp_path / "store" / "runs").iterdir()
+    assert err.splitlines()[-1] == (
+        f"interrupted: services are stopped and hosts put back; run {run.name} keeps 2 trials"
+    )
+    assert json.loads((run / "manifest.json").read_text())["status"] == "interrupted"
+    assert len(benchkit.load("trials", store=tmp_path / "store")) == 2
+
+
+def test_demo_makes_its_own_lab_and_takes_it_away(program: list[str], environment: dict[str, str]) -> None:
+    environment = environment | {"BENCHKIT_LAB": f"demo-{os.getpid()}"}
+    done = subprocess.run(
+        [*program, "demo", "--scale", "smoke", "--json"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert Path(summary["report"]).is_file()
+    assert summary["trials"] == 4
+    gone = subprocess.run([*program, "lab", "status", "--json"], env=environment, capture_output=True, check=True)
+    assert json.loads(gone.stdout)["up"] is False
+
+
+def test_hosts_check_shows_facts_and_limits(cli: Cli, inventory: Inventory) -> None:
+    said = cli("hosts", "check", "-i", inventory(), "--json")
+    assert said.code == 0
+    hosts = {host["host"]: host for host in said.document()["hosts"]}
+    assert hosts["sut"]["facts"]["hostname"] == "sut"
+    assert set(hosts["sut"]["facts"]["cpus"]).isdisjoint(hosts["load"]["facts"]["cpus"]) or os.cpu_count() == 1
+    assert hosts["load"]["facts"]["programs"]["wrk"]["path"] == "/usr/bin/wrk"
+    assert hosts["sut"]["records"] == []
+    assert "nothing to put back" in cli("hosts", "restore", "-i", inventory()).out
+
+
+def test_a_rate_that_the_tool_does_not_state_is_null_in_the_summary(
+    cli: Cli, inventory: Inventory, tmp_path: Path
+) -> None:
+    path = tmp_path / "one.yaml"
+    path.write_text(
+        "name: one\ntitle: One\nquestion: One request?\nblocks: 1\n"
+        "stacks: {go: {entry: app, services: {app: {backend: nethttp, listen: 8080}}}}\n"
+        "load: {tool: siege, connections: 1, requests: 1, headers: {Host: www.example}}\n"
+    )
+    assert cli("plan", path, "-i", inventory(), "--json").document()["seconds"] is None
+    said = cli("run", path, "-i", inventory(), "--json")
+    assert said.code == 0, said.err
+    (cell,) = said.document()["cells"]
+    assert cell["trials"] == 1
+    assert cell["rps_median"] is None or cell["rps_median"] > 0
+
+
+def test_a_store_that_cannot_be_written_is_one_line(cli: Cli, inventory: Inventory) -> None:
+    said = cli("run", "quickstart", "-i", inventory(), "--scale", "smoke", "--store", "/proc/nope")
+    assert said.code == 1
+    assert said.err.splitlines()[-1].startswith("benchkit: /proc/nope")
+
+
+def test_nothing_listens_on_the_machine_itself(lab: Lab) -> None:
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        assert probe.connect_ex(("127.0.0.1", 8080)) != 0
+    assert lab.inventory().limits

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import time
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchkit.hosts.clock import SAMPLES, Clock, Sample, compare, estimate
+
+delays = st.integers(0, 10**9)
+
+
+@given(st.integers(-(10**15), 10**15), st.lists(st.tuples(delays, delays), min_size=1, max_size=8))
+def test_the_truth_lies_within_the_uncertainty(offset_ns: int, ways: list[tuple[int, int]]) -> None:
+    samples = []
+    now = 10**12
+    for there, back in ways:
+        host = now + there + offset_ns
+        samples.append(Sample(now, now + there + back, now, host, host))
+        now += there + back
+    clock = estimate(samples)
+    assert abs(clock.monotonic_offset_ns - offset_ns) <= clock.uncertainty_s * 1e9 + 1
+    assert abs(clock.wall_offset_s - offset_ns / 1e9) <= clock.uncertainty_s + 1e-6
+    assert clock.uncertainty_s == min(there + back for there, back in ways) / 2e9
+
+
+@given(st.integers(-(10**15), 10**15), st.floats(0, 10**6))
+def test_an_instant_there_and_back_is_itself(offset_ns: int, instant_s: float) -> None:
+    clock = Clock(offset_ns, 0.0, 0.0)
+    assert abs(clock.here_s(clock.on_host_ns(instant_s)) - instant_s) < 1e-6
+
+
+def test_a_host_is_asked_a_few_times() -> None:
+    asked = []
+
+    def ask() -> dict[str, int]:
+        asked.append(1)
+        return {"monotonic_ns": time.monotonic_ns() + 5_000_000_000, "wall_ns": time.time_ns() - 2_000_000_000}
+
+    clock = compare(ask)
+    assert len(asked) == SAMPLES
+    assert abs(clock.monotonic_offset_ns - 5_000_000_000) < 1_000_000
+    assert abs(clock.wall_offset_s + 2) < 0.01

@@ -1,0 +1,330 @@
+"""Connected hosts: every operation over real SSH, on the lab."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchkit.errors import HostError
+from benchkit.hosts.connect import Hosts, connect
+from benchkit.hosts.files import PIECE, HostPath, PlacedFile
+from benchkit.hosts.host import Host
+from benchkit.hosts.inventory import Inventory
+from benchkit.hosts.processes import FromFile, Pipe, Start, ToFile
+from benchkit.hosts.sockets import Tcp, Unix
+from benchkit.hosts.tuning import apply, plan
+
+pytestmark = pytest.mark.lab
+FIN = "net.ipv4.tcp_fin_timeout"
+
+
+@pytest.fixture
+def folder(sut: Host) -> Iterator[str]:
+    """A folder of the test's own on the host."""
+    sut.files.mkdir("test")
+    yield "test"
+    sut.files.remove("test")
+
+
+def test_facts_are_those_of_the_host(hosts: Hosts, inventory: Inventory) -> None:
+    for host in hosts:
+        facts = host.facts
+        assert facts.hostname == host.name
+        assert inventory.named(host.name).address in [each for card in facts.interfaces for each in card.addresses]
+        assert facts.os == "linux"
+        assert facts.goarch
+        assert facts.psutil
+        assert facts.psutil_source in ("host", "sent")
+        assert facts.programs["sshd"].version
+        assert facts.sysctls["net.core.somaxconn"]
+        assert abs(facts.clock_offset_s) < 0.5
+        assert 0 < facts.clock_uncertainty_s < 0.05
+        assert set(facts.cpus) <= os.sched_getaffinity(0)
+        assert str(host.workdir) == facts.workdir
+    if not set(hosts["sut"].facts.cpus) & set(hosts["load"].facts.cpus):
+        assert sorted(hosts["sut"].facts.cpus + hosts["load"].facts.cpus) == sorted(os.sched_getaffinity(0))
+
+
+def test_files_are_sent_once_and_come_back(sut: Host, folder: str, tmp_path: Path) -> None:
+    content = os.urandom(2 * PIECE + 17)
+    (tmp_path / "big").write_bytes(content)
+    wanted = [
+        PlacedFile(f"{folder}/big", tmp_path / "big", 0o755),
+        PlacedFile(f"{folder}/small", b"x"),
+        PlacedFile(f"{folder}/e", b""),
+    ]
+    first = sut.files.place(wanted)
+    assert (sorted(first.changed), first.sent_bytes) == (
+        [f"{folder}/big", f"{folder}/e", f"{folder}/small"],
+        len(content) + 1,
+    )
+    again = sut.files.place(wanted)
+    assert (again.changed, again.sent_bytes) == ((), 0)
+    assert sut.files.list(folder) == {"big": len(content), "small": 1, "e": 0}
+    assert sut.files.read(f"{folder}/big") == content
+    assert sut.files.read(f"{folder}/e") == b""
+    assert sut.files.fetch(sut.workdir / folder / "big", tmp_path / "back") == len(content)
+    assert hashlib.sha256((tmp_path / "back").read_bytes()).digest() == hashlib.sha256(content).digest()
+    mode = sut.processes.run(["stat", "-c", "%a", f"{folder}/big", f"{folder}/small"]).stdout
+    assert mode == b"755\n644\n"
+    assert sut.files.remove(f"{folder}/big")
+    assert not sut.files.remove(f"{folder}/big")
+    with pytest.raises(HostError, match="there is no"):
+        sut.files.fetch(f"{folder}/big", tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+
+
+def test_what_changes_while_it_is_fetched_is_not_kept(
+    sut: Host, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sut.files.place([PlacedFile(f"{folder}/log", b"line\n" * 1000)])
+    pieces = sut.files._pieces
+
+    def with_a_writer_in_between(path: HostPath) -> Iterator[bytes]:
+        yield from pieces(path)
+        assert sut.processes.run(["/bin/sh", "-c", f"echo more >> {folder}/log"]).ok
+
+    monkeypatch.setattr(sut.files, "_pieces", with_a_writer_in_between)
+    with pytest.raises(HostError, match="changed while it was fetched"):
+        sut.files.fetch(f"{folder}/log", tmp_path / "log")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_processes_start_at_an_agreed_instant_on_all_hosts(hosts: Hosts) -> None:
+    at = time.monotonic() + 0.5
+    started = hosts.each(lambda host: host.processes.start_all([Start(["sleep", "60"])] * 3, at))
+    here = [
+        host.clock.here_s(each.started_ns) - at for host, group in zip(hosts, started, strict=True) for each in group
+    ]
+    assert len(here) == 6
+    assert all(-0.005 < late < 1 for late in here), here
+    assert all(0 <= float(each.late_s or 0) < 1 for group in started for each in group)
+    for host, group in zip(hosts, started, strict=True):
+        assert group[0].wait(0) is None
+        stopped = host.processes.stop(group)
+        assert stopped.killed == ()
+        assert {str(ended) for ended in stopped.ended.values()} == {"signal SIGTERM"}
+
+
+def test_when_one_cannot_start_none_does(sut: Host) -> None:
+    with pytest.raises(HostError, match="sut: cannot start /no/such: No such file or directory"):
+        sut.processes.start_all([Start(["sleep", "61"]), Start(["/no/such"])])
+    assert sut.processes.run(["/bin/sh", "-c", "ps -eo args | grep '[s]leep 61'"]).stdout == b""
+
+
+def test_a_process_with_all_its_settings(sut: Host, folder: str) -> None:
+    sut.files.place([PlacedFile(f"{folder}/in", b"input ")])
+    cpu = sut.facts.cpus[0]
+    script = 'cat; echo "$WORD"; ulimit -Sn; pwd; grep Cpus_allowed_list /proc/self/status; echo err >&2'
+    process = sut.processes.start(
+        Start(
+            ["/bin/sh", "-c", script],
+            env={"WORD": "$(id)"},
+            cwd=folder,
+            cpus=[cpu],
+            nofile=512,
+            stdin=FromFile(f"{folder}/in"),
+            stdout=ToFile(f"{folder}/out"),
+            stderr=ToFile(f"{folder}/err", max_bytes=2),
+        )
+    )
+    ended = process.wait(10)
+    assert ended is not None
+    assert ended.exit_code == 0
+    out = sut.files.read(f"{folder}/out").decode()
+    assert out == f"input $(id)\n512\n{sut.workdir}/{folder}\nCpus_allowed_list:\t{cpu}\n"
+    assert sut.files.read(f"{folder}/err") == b"er"
+    outputs = process.outputs()
+    assert (outputs["stderr"].size, outputs["stderr"].dropped) == (2, 2)
+
+
+def test_output_is_reduced_on_the_host_by_a_pipe(sut: Host, folder: str) -> None:
+    generator = Start(["seq", "1000000"], stdout=Pipe("rows"))
+    reducer = Start(["wc", "-l"], stdin=Pipe("rows"), stdout=ToFile(f"{folder}/count"))
+    for process in sut.processes.start_all([reducer, generator]):
+        ended = process.wait(20)
+        assert ended is not None
+        assert ended.exit_code == 0
+    assert sut.files.read(f"{folder}/count") == b"1000000\n"
+
+
+def test_short_commands(sut: Host) -> None:
+    done = sut.processes.run(["/bin/sh", "-c", "cat; echo oops >&2; exit 3"], stdin=b"in")
+    assert (done.stdout, done.stderr, done.ended.exit_code, done.ok, str(done.ended)) == (
+        b"in",
+        b"oops\n",
+        3,
+        False,
+        "exit code 3",
+    )
+    late = sut.processes.run(["sleep", "60"], timeout_s=0.1)
+    assert (late.timed_out, late.ok) == (True, False)
+    assert sut.processes.run(["yes"], timeout_s=0.2, max_bytes=10).stdout == b"y\n" * 5
+
+
+def test_cpu_time(sut: Host) -> None:
+    spin = sut.processes.start(Start(["/bin/sh", "-c", "while :; do :; done"]))
+    idle = sut.processes.start(Start(["sleep", "60"]))
+    before, cores_before = sut.processes.cpu([spin, idle]), sut.cores()
+    used, deadline = 0.0, time.monotonic() + 20
+    while used < 0.2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+        after, cores_after = sut.processes.cpu([spin, idle]), sut.cores()
+        used = after[spin.id].total_s - before[spin.id].total_s
+    elapsed_s = (cores_after.monotonic_ns - cores_before.monotonic_ns) / 1e9
+    assert 0.2 <= used < elapsed_s + 0.1
+    assert after[idle.id].total_s - before[idle.id].total_s < 0.05
+    assert (after[spin.id].processes, after[idle.id].processes) == (1, 1)
+    busy = sum(
+        cores_after.cores[cpu][kind] - cores_before.cores[cpu][kind]
+        for cpu in sut.facts.cpus
+        for kind in ("user", "system")
+    )
+    assert busy > used - 0.05
+    sut.processes.stop([spin, idle])
+
+
+SERVER = """
+import http.server, socketserver, sys
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Length", "3")
+        self.end_headers()
+        self.wfile.write(b"hi" + b"\\n")
+socketserver.TCPServer.allow_reuse_address = True
+socketserver.TCPServer((sys.argv[1], int(sys.argv[2])), Handler).serve_forever()
+"""
+
+
+def test_a_service_comes_answers_and_goes(hosts: Hosts, sut: Host, inventory: Inventory) -> None:
+    at = Tcp(inventory.named("sut").address, 40080)
+    server = sut.processes.start(Start(["python3", "-c", SERVER, at.address, str(at.port)]))
+    assert sut.sockets.wait_open(at, 10, server) < 10
+    assert hosts["load"].sockets.wait_open(at, 10) < 1, "over the network"
+    answer = hosts["load"].sockets.http(at, "/x?y=1", headers=[("Host", "sut")])
+    assert (answer.status, answer.body, answer.body_bytes, answer.complete) == (200, b"hi\n", 3, True)
+    assert dict(answer.headers)["Content-Length"] == "3"
+    assert answer.body_sha256 == hashlib.sha256(b"hi\n").hexdigest()
+    (owner,) = sut.sockets.owners([at.port])[at.port]
+    assert (owner.pid, owner.address) == (server.pid, at.address)
+    with pytest.raises(HostError, match=rf"sut: a port is taken: port 40080 by python3?\S* \(pid {server.pid}\)"):
+        sut.sockets.require_free([at.port])
+    sut.processes.stop([server])
+    assert sut.sockets.wait_closed(at, 5) < 5
+    sut.sockets.require_free([at.port])
+
+
+def test_a_service_that_dies_early_is_not_waited_for(sut: Host) -> None:
+    server = sut.processes.start(Start(["/bin/sh", "-c", "sleep 0.1; exit 7"]))
+    began = time.monotonic()
+    with pytest.raises(HostError, match=re.escape("sut: /bin/sh ended before it listened on unix:/x/s: exit code 7")):
+        sut.sockets.wait_open(Unix("/x/s"), 30, server)
+    assert time.monotonic() - began < 5
+    with pytest.raises(HostError, match=re.escape("sut: nobody listens on 127.0.0.1:1: Connection refused for 0.1 s")):
+        sut.sockets.wait_open(Tcp("127.0.0.1", 1), 0.1)
+
+
+def test_tuning_is_applied_read_back_and_put_back_at_the_end(hosts: Hosts, inventory: Inventory) -> None:
+    spec = inventory.named("sut").model_copy(update={"workdir": f"{hosts['sut'].facts.workdir}-tuning"})
+    profile = {FIN: 30, "net.ipv4.tcp_tw_recycle": 1, "net.ipv4.tcp_syncookies": 1, "vm.swappiness": 1}
+    watcher = hosts["sut"].changes
+    before = watcher.read(profile)
+    with connect(spec) as host:
+        facts = host.facts
+        planned = plan(
+            spec,
+            profile,
+            host.changes.read(profile),
+            root=facts.root,
+            can_sudo=facts.can_sudo,
+            not_isolated=inventory.not_isolated,
+        )
+        assert planned.values == {FIN: "30"}
+        assert any(
+            "not applied, this host has no such setting: " in each and "tcp_tw_recycle = 1" in each
+            for each in planned.sentences()
+        )
+        assert any("not isolated, not applied" in each and "vm.swappiness = 1" in each for each in planned.sentences())
+        tuned = apply(host.changes, planned)
+        assert tuned.sentences == ()
+        assert tuned.written[FIN].value == watcher.read([FIN])[FIN].value == "30"
+        (record,) = host.changes.records()
+        assert (record.kind, record.state, record.text) == ("sysctl", "mine", f"{FIN} (was {before[FIN].value})")
+    assert watcher.read(profile) == before
+
+
+CONTROLLER = """
+import sys, time
+from benchkit.hosts.connect import connect
+from benchkit.hosts.inventory import HostSpec
+from benchkit.hosts.processes import Start
+host = connect(HostSpec.model_validate_json(sys.argv[1]))
+host.processes.start(Start(["/bin/sh", "-c", "trap '' TERM; sleep 62 & sleep 63; sleep 64"]))
+print(host.changes.write({sys.argv[2]: "33"})[sys.argv[2]].outcome, flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_controller_that_is_killed_leaves_nothing_on_the_host(sut: Host, inventory: Inventory) -> None:
+    workdir = f"{sut.facts.workdir}-killed"
+    spec = inventory.named("sut").model_copy(update={"workdir": workdir})
+    former = sut.changes.read([FIN])
+    mine = ["/bin/sh", "-c", f"ps -eo args | grep -e '[s]leep 6[234]' -e '[e]xec.*{workdir}'"]
+    with subprocess.Popen(
+        [sys.executable, "-c", CONTROLLER, spec.model_dump_json(), FIN], stdout=subprocess.PIPE
+    ) as controller:
+        assert controller.stdout is not None
+        assert controller.stdout.readline() == b"applied\n"
+        assert sut.changes.read([FIN])[FIN].value == "33"
+        assert len(sut.processes.run(mine).stdout.splitlines()) >= 3
+        controller.kill()
+    killed = time.monotonic()
+    while sut.processes.run(mine).stdout or sut.changes.read([FIN]) != former:
+        assert time.monotonic() - killed < 8, sut.processes.run(mine).stdout
+        time.sleep(0.05)
+
+
+def test_a_host_that_dies_is_named(hosts: Hosts, inventory: Inventory) -> None:
+    spec = inventory.named("load").model_copy(update={"workdir": f"{hosts['load'].facts.workdir}-dies"})
+    host = connect(spec)
+    process = host.processes.start(Start(["sleep", "60"]))
+    parent = host.processes.run(["/bin/sh", "-c", "echo $PPID"]).stdout.decode().strip()
+    hosts["load"].processes.run(["kill", "-KILL", parent])
+    with pytest.raises(HostError, match="load: the agent ended"):
+        process.wait(30)
+    with pytest.raises(HostError, match="load: the agent ended"):
+        host.cores()
+    assert any("not seen to end in good order" in failure for failure in host.close())
+    with connect(spec) as after:
+        assert {record.text for record in after.changes.records() if record.state == "abandoned"} >= {
+            f"process {process.pid} (sleep)"
+        }
+        assert all(undone.failures == () for undone in after.changes.restore())
+        assert [record for record in after.changes.records() if record.state == "abandoned"] == []
+
+
+def test_a_message_costs_about_a_quarter_of_a_millisecond(sut: Host) -> None:
+    times = []
+    for _ in range(200):
+        began = time.perf_counter()
+        sut.request("clock", {})
+        times.append(time.perf_counter() - began)
+    assert sorted(times)[len(times) // 2] < 0.003, "far beyond what it takes; a shell would take 100 times that"
+
+
+def test_errors_within_a_connection_come_through_and_it_is_closed(inventory: Inventory, sut: Host) -> None:
+    spec = inventory.named("sut").model_copy(update={"workdir": f"{sut.facts.workdir}-error"})
+    with contextlib.suppress(ZeroDivisionError), connect(spec) as host:
+        process = host.processes.start(Start(["sleep", "65"]))
+        raise ZeroDivisionError
+    assert sut.processes.run(["kill", "-0", str(process.pid)]).ended.exit_code != 0

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchkit.errors import InputError
+from benchkit.hosts.inventory import HostSpec, Inventory, load_inventory, parse_jump
+
+GOOD = """\
+hosts:
+  server: {address: 192.0.2.10, user: bench, roles: [sut], sudo: true, workdir: /srv/bench}
+  client:
+    address: client.example
+    port: 2222
+    identity: keys/client
+    jump: server
+    roles: [load, spare]
+not_isolated: [vm.swappiness]
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "inventory.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_file_becomes_hosts_in_its_order(tmp_path: Path) -> None:
+    inventory = load_inventory(write(tmp_path, GOOD))
+    assert inventory == Inventory(
+        hosts=(
+            HostSpec(
+                name="server", address="192.0.2.10", user="bench", roles=("sut",), sudo=True, workdir="/srv/bench"
+            ),
+            HostSpec(
+                name="client",
+                address="client.example",
+                port=2222,
+                identity=tmp_path / "keys/client",
+                jump="server",
+                roles=("load", "spare"),
+            ),
+        ),
+        not_isolated=("vm.swappiness",),
+    )
+    assert [host.name for host in inventory.by_role("load")] == ["client"]
+    assert inventory.named("server").sudo
+    with pytest.raises(InputError, match="server, client"):
+        inventory.named("sevrer")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "parts"),
+    [
+        ("hosts:\n  a: {address: x, roles: [sut], port: 70000}\n", 2, ("hosts.a.port", "70000", "65535")),
+        ("hosts:\n  a:\n    address: x\n    roles: [sut]\n    wrokdir: /x\n", 5, ("hosts.a.wrokdir", "no such field")),
+        ("hosts:\n  a/b: {address: x, roles: []}\n", 2, ("'a/b'", "letters, digits")),
+        ("hosts:\n  a: {address: -oProxyCommand=x, roles: []}\n", 2, ("hosts.a.address", "host name")),
+        ("hosts:\n  a: {address: x, roles: [], user: 'a;b'}\n", 2, ("hosts.a.user", "login name")),
+        ("hosts:\n  a: {address: x, roles: [], workdir: /a/../b}\n", 2, ("hosts.a.workdir", "'..'")),
+        ("hosts:\n  a: {address: x, roles: [], workdir: /}\n", 2, ("hosts.a.workdir", "absolute path")),
+        ("hosts:\n  a: {address: x}\n", 2, ("hosts.a.roles", "missing")),
+        ("hosts:\n  a: {address: x, roles: [], jump: 'b c'}\n", 2, ("hosts.a.jump", "[user@]address[:port]")),
+        (
+            "hosts:\n  a: {address: x, roles: [], jump: b}\n  b: {address: x, roles: [], jump: a}\n",
+            1,
+            ("circle", "a → b → a"),
+        ),
+        ("hosts: {}\n", 1, ("hosts", "at least 1")),
+    ],
+)
+def test_a_bad_file_is_blamed_with_line_field_and_what_is_allowed(
+    tmp_path: Path, text: str, line: int, parts: tuple[str, ...]
+) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(InputError) as caught:
+        load_inventory(path)
+    message = str(caught.value)
+    assert message.startswith(f"{path}:{line}: ")
+    assert all(part in message for part in parts), message
+
+
+def test_a_name_stands_once() -> None:
+    twice = HostSpec(name="a", address="x", roles=())
+    with pytest.raises(ValueError, match="stand twice: a"):
+        Inventory(hosts=(twice, twice))
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("gate", (None, "gate", None)),
+        ("me@gate.example:2222", ("me", "gate.example", 2222)),
+        ("[::1]:22", (None, "::1", 22)),
+        ("me@fe80::1", ("me", "fe80::1", None)),
+    ],
+)
+def test_a_jump_host_reads_as_ssh_writes_it(text: str, parts: tuple[str | None, str, int | None]) -> None:
+    assert parse_jump(text) == parts
+
+
+@given(st.text(max_size=40))
+def test_no_jump_carries_an_option_or_a_blank(text: str) -> None:
+    try:
+        user, address, _ = parse_jump(text)
+    except ValueError:
+        return
+    for part in (user or "u", address):
+        assert not part.startswith("-")
+        assert part.isprintable()
+        assert not set(part) & set(" ;|&$`'\"<>\\/@")

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from benchkit.hosts.packages import (
+    PROGRAMS,
+    Manager,
+    find_here,
+    manager_here,
+    missing,
+    packages_for,
+)
+
+EVERY = ("sshd", "ip", "tc", "nginx", "wrk", "ab", "hey", "siege")
+
+
+def test_what_debian_installs_for_a_lab() -> None:
+    assert packages_for(EVERY, "apt") == (
+        ("openssh-server", "iproute2", "nginx", "wrk", "apache2-utils", "hey", "siege"),
+        (),
+    )
+
+
+def test_two_programs_of_one_package_ask_for_it_once_and_two_packages_for_both() -> None:
+    assert packages_for(("ip", "tc"), "apt") == (("iproute2",), ())
+    assert packages_for(("ip", "tc"), "dnf") == (("iproute", "iproute-tc"), ())
+
+
+def test_what_no_package_has_is_named() -> None:
+    assert packages_for(("nginx", "wrk", "hey"), "dnf") == (("nginx",), ("wrk", "hey"))
+
+
+@pytest.mark.parametrize("manager", get_args(Manager))
+def test_every_manager_brings_something_and_every_program_has_a_home(manager: Manager) -> None:
+    packages, unpackaged = packages_for(PROGRAMS, manager)
+    assert packages
+    assert all(PROGRAMS[program].home.startswith("https://") for program in unpackaged)
+
+
+def test_missing_keeps_the_order_of_the_table() -> None:
+    assert missing(("wrk", "sshd", "nginx"), {"nginx"}) == ("sshd", "wrk")
+    assert missing(EVERY, set(EVERY)) == ()
+
+
+def _executable(folder: Path, name: str) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text("#!/bin/sh\n")
+    (folder / name).chmod(0o755)
+
+
+def test_programs_are_found_on_the_path_given(tmp_path: Path) -> None:
+    _executable(tmp_path / "bin", "wrk")
+    (tmp_path / "bin" / "hey").write_text("not executable")
+    assert find_here(("wrk", "hey"), str(tmp_path / "bin")) - find_here(("wrk", "hey"), "") <= {"wrk"}
+    assert "wrk" in find_here(("wrk",), str(tmp_path / "bin"))
+
+
+def test_daemons_are_found_where_an_ordinary_path_does_not_look() -> None:
+    here = shutil.which("sshd", path="/usr/local/sbin:/usr/sbin:/sbin") is not None
+    assert ("sshd" in find_here(("sshd",), "/nowhere")) is here
+
+
+@pytest.mark.parametrize(
+    ("binary", "manager"), [("apt-get", "apt"), ("dnf", "dnf"), ("brew", "brew"), ("apt", None), ("yast", None)]
+)
+def test_the_package_manager_is_told_by_its_command(tmp_path: Path, binary: str, manager: str | None) -> None:
+    _executable(tmp_path / "bin", binary)
+    assert manager_here(str(tmp_path / "bin")) == manager

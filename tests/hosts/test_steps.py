@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from benchkit.errors import HostError
+from benchkit.hosts.steps import LocalRunner, Outcome, Step, carry_out
+
+RUNNER = LocalRunner()
+
+
+def touch(path: Path) -> tuple[str, ...]:
+    return ("touch", str(path))
+
+
+def test_steps_are_carried_out_in_order(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    carry_out([Step(("tee", str(file)), stdin="text\n"), Step(("cp", str(file), f"{file}.copy"))], RUNNER)
+    assert Path(f"{file}.copy").read_text() == "text\n"
+
+
+def test_after_a_failure_only_the_clearing_up_is_done(tmp_path: Path) -> None:
+    steps = [
+        Step(touch(tmp_path / "before")),
+        Step(("false",)),
+        Step(touch(tmp_path / "after")),
+        Step(touch(tmp_path / "cleared"), always=True),
+    ]
+    with pytest.raises(HostError, match=r"`false` failed: exit code 1") as caught:
+        carry_out(steps, RUNNER, where="host a")
+    assert caught.value.where == "host a"
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["before", "cleared"]
+
+
+def test_clearing_up_that_fails_is_said_too(tmp_path: Path) -> None:
+    steps = [
+        Step(("false",)),
+        Step(("rm", str(tmp_path / "none")), always=True),
+        Step(touch(tmp_path / "x"), always=True),
+    ]
+    with pytest.raises(HostError, match=r"`false` failed") as caught:
+        carry_out(steps, RUNNER)
+    assert caught.value.hint == f"not done either: rm {tmp_path / 'none'}"
+    assert (tmp_path / "x").exists()
+
+
+def test_a_step_is_tried_once_more_after_what_may_mend_it(tmp_path: Path) -> None:
+    file = tmp_path / "list"
+    carry_out([Step(("cat", str(file)), retry_after=touch(file))], RUNNER)
+    with pytest.raises(HostError, match="failed"):
+        carry_out([Step(("cat", str(tmp_path / "other")), retry_after=("true",))], RUNNER)
+
+
+def test_a_command_that_does_not_exist_is_a_failure_with_its_name() -> None:
+    assert RUNNER.run(("benchkit-has-no-such-command",)) == Outcome(127, "benchkit-has-no-such-command: not found")
+    with pytest.raises(HostError, match=r"benchkit-has-no-such-command: not found \(exit code 127\)"):
+        carry_out([Step(("benchkit-has-no-such-command",))], RUNNER)
+
+
+def test_a_command_ended_by_a_signal_is_a_failure() -> None:
+    killed = (sys.executable, "-c", "import os; os.kill(os.getpid(), 9)")
+    with pytest.raises(HostError, match="signal 9"):
+        carry_out([Step(killed)], RUNNER)
+
+
+def test_what_commands_print_leaves_stdout_alone(capfd: pytest.CaptureFixture[str]) -> None:
+    RUNNER.run(("echo", "shown"))
+    RUNNER.run(("echo", "asked"), shown=False)
+    assert capfd.readouterr() == ("", "shown\n")
+
+
+_INTERRUPTED = """
+import sys
+from benchkit.hosts.steps import LocalRunner, Step, carry_out
+policy, started, finished, never = sys.argv[1:]
+package_manager = "import pathlib, sys, time; pathlib.Path(sys.argv[1]).touch(); time.sleep(0.5); pathlib.Path(sys.argv[2]).touch()"
+carry_out(
+    [
+        Step(("tee", policy), stdin="exit 101"),
+        Step((sys.executable, "-c", package_manager, started, finished)),
+        Step(("touch", never)),
+        Step(("rm", policy), always=True),
+    ],
+    LocalRunner(),
+)
+"""
+
+
+def test_an_interrupt_lets_the_package_manager_end_and_takes_the_policy_back(tmp_path: Path) -> None:
+    policy, started, finished, never = (tmp_path / name for name in ("policy", "started", "finished", "never"))
+    process = subprocess.Popen(
+        [sys.executable, "-c", _INTERRUPTED, *map(str, (policy, started, finished, never))], stderr=subprocess.PIPE
+    )
+    deadline = time.monotonic() + 20
+    while not started.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert policy.exists()
+    process.send_signal(signal.SIGINT)  # to the controller alone; a second one changes nothing
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, shown = process.communicate(timeout=20)
+    assert b"KeyboardInterrupt" in shown
+    assert finished.exists()
+    assert not policy.exists()
+    assert not never.exists()

@@ -1,0 +1,182 @@
+"""A lab without namespaces, by a user without rights and by a root without them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from benchkit.lab.loopback import serves_here
+from benchkit.lab.programs import find_programs
+
+pytestmark = pytest.mark.lab
+Run = Callable[..., subprocess.CompletedProcess[str]]
+USER_ID = 54321
+CLI = [sys.executable, "-c", "from benchkit.cli.lab import app; app()"]
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A home with a blank in its path, for a user of its own where this is root."""
+    folder = Path(tempfile.mkdtemp(prefix="benchkit home ", dir="/var/tmp"))
+    folder.chmod(0o755)
+    own = folder / "home"
+    own.mkdir(mode=0o700)
+    if os.geteuid() == 0:
+        os.chown(own, USER_ID, USER_ID)
+    try:
+        yield own
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest.fixture
+def as_user(home: Path) -> Run:
+    """Run a command as a user without any right but to read (the Python that runs this may stand in root's home)."""
+    clean = ["env", "-i", f"HOME={home}", "PATH=/usr/bin:/bin", f"PYTHONPATH={ROOT}"]
+    if os.geteuid() == 0:
+        accounts = home.parent / "passwd"
+        accounts.write_text(Path("/etc/passwd").read_text() + f"bench:x:{USER_ID}:{USER_ID}::{home}:/bin/sh\n")
+        only = "--bounding-set=-all,+dac_read_search"
+        inherited = "--inh-caps=-all,+dac_read_search"
+        kept = "--ambient-caps=-all,+dac_read_search"
+        script = 'mount --bind "$1" /etc/passwd && shift && exec "$@"'
+        clean = [
+            *("unshare", "--mount", "sh", "-c", script, "sh", str(accounts), "setpriv"),
+            *(f"--reuid={USER_ID}", f"--regid={USER_ID}", "--clear-groups", only, inherited, kept, *clean),
+        ]
+
+    def run(*command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*clean, *command],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+        )
+
+    return run
+
+
+def _document(done: subprocess.CompletedProcess[str]) -> Any:  # noqa: ANN401 - any JSON value
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def _living(home: Path) -> list[psutil.Process]:
+    """What runs of a lab for the user of this home."""
+    user = home.stat().st_uid
+    return [
+        process
+        for process in psutil.process_iter(["uids", "cmdline", "environ", "status"])
+        if process.info["status"] != psutil.STATUS_ZOMBIE
+        and process.info["uids"].real == user
+        and (
+            any(mark in " ".join(process.info["cmdline"] or ()) for mark in (str(home), "benchkit-lab:"))
+            or (process.info["environ"] or {}).get("HOME") == str(home)
+        )
+    ]
+
+
+def _nothing_is_left(home: Path) -> None:
+    assert _living(home) == []
+    assert [path for path in home.rglob("*") if path.name != ".cache"] == []
+
+
+@pytest.fixture
+def made(as_user: Run, home: Path) -> Iterator[Any]:
+    document = _document(as_user(*CLI, "up", "--json", "--link", "100mbit"))
+    try:
+        yield document
+    finally:
+        as_user(*CLI, "down")
+        _nothing_is_left(home)
+
+
+def _start_a_daemon(as_user: Run, made: Any) -> None:  # noqa: ANN401 - any JSON value
+    """Something on a host that has left its session, as a careless service does."""
+    ssh = made["hosts"][0]["ssh"]
+    done = as_user(*ssh, "nohup setsid sleep 300 >/dev/null 2>&1 & echo started")
+    assert done.stdout == "started\n", done.stderr
+
+
+def test_a_user_without_rights_has_a_lab_on_loopback(as_user: Run, home: Path, made: Any) -> None:  # noqa: ANN401 - JSON
+    assert made["mode"] == "loopback"
+    hosts = {host["name"]: host for host in made["hosts"]}
+    assert all(host["address"].startswith("127.") and host["port"] > 1023 for host in hosts.values())
+    assert hosts["sut"]["address"] != hosts["load"]["address"]
+    assert all(host["answers"] and host["link_bps"] is None for host in hosts.values())
+    limits = " ".join(made["limits"])
+    for words in ("loopback", "sysctls", "not capped", "one loopback interface", "CPU quota"):
+        assert words in limits
+    assert _document(as_user(*CLI, "up", "--json")) == {**made, "fresh": False}
+
+    script = "import os; print(sorted(os.sched_getaffinity(0)), os.environ['BENCHKIT_LAB_HOST'].rpartition(':')[2])"
+    for name, host in hosts.items():
+        seen = as_user(*host["ssh"], f'python3 -c "{script}"')
+        assert seen.stdout == f"{host['cpus']} host/{name}\n", seen.stderr
+    _start_a_daemon(as_user, made)
+    assert _document(as_user(*CLI, "down", "--json"))["was_there"] is True
+    _nothing_is_left(home)
+    assert _document(as_user(*CLI, "down", "--json"))["was_there"] is False
+
+
+def test_down_finds_what_outlived_keeper_and_servers(as_user: Run, home: Path, made: Any) -> None:  # noqa: ANN401 - JSON
+    _start_a_daemon(as_user, made)
+    for process in _living(home):
+        if process.name() != "sleep" and not process.name().startswith("sshd"):  # these the kernel ends with the keeper
+            process.kill()
+    deadline = time.monotonic() + 5
+    while len(_living(home)) > 1 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert [process.name() for process in _living(home)] == ["sleep"]
+    assert _document(as_user(*CLI, "status", "--json"))["up"] is False
+    again = _document(as_user(*CLI, "up", "--json"))
+    assert again["fresh"]
+    assert "sleep" not in [process.name() for process in _living(home)]
+
+
+@pytest.mark.parametrize("delay_s", [0.2, 0.3, 0.4])
+def test_a_killed_up_leaves_nothing_running(as_user: Run, home: Path, delay_s: float) -> None:
+    as_user("timeout", "--signal=KILL", str(delay_s), *CLI, "up")
+    assert as_user(*CLI, "down").returncode == 0
+    _nothing_is_left(home)
+
+
+def test_an_account_without_a_shell_is_said(as_user: Run, home: Path) -> None:
+    accounts = home.parent / "passwd"
+    if not accounts.is_file():
+        pytest.skip("the account is this user's own")
+    accounts.write_text(accounts.read_text().replace(f"{home}:/bin/sh", f"{home}:/usr/sbin/nologin"))
+    done = as_user(sys.executable, "-c", "from benchkit.lab.access import login_account; login_account()")
+    assert "its shell is /usr/sbin/nologin" in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root only")
+def test_root_without_the_right_to_make_namespaces_has_a_lab_on_loopback(lab_name: str) -> None:
+    run = [find_programs(["setpriv"])["setpriv"], "--bounding-set=-sys_admin", "--inh-caps=-sys_admin", *CLI]
+    privilege_folder = Path("/run/sshd")
+    was_there = privilege_folder.exists()
+    up = subprocess.run([*run, "up", "--name", lab_name, "--json"], capture_output=True, text=True, check=False)
+    made = _document(up)
+    assert "no namespaces here" in up.stderr
+    assert made["mode"] == "loopback"
+    assert "Operation not permitted" in made["limits"][0]
+    done = subprocess.run([*made["hosts"][0]["ssh"], "id", "-u"], capture_output=True, text=True, check=False)
+    assert done.stdout == "0\n", done.stderr
+    down = subprocess.run([*run, "down", "--name", lab_name, "--json"], capture_output=True, text=True, check=False)
+    assert _document(down)["was_there"] is True
+    assert privilege_folder.exists() == was_there or serves_here()

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from benchkit.errors import InputError
+from benchkit.lab.spec import LabHost, LabSpec, lab_name, parse_rate, shape
+
+
+def test_the_default_is_a_server_and_a_generator() -> None:
+    assert [(host.name, host.roles) for host in LabSpec().hosts] == [("sut", ("sut",)), ("load", ("load",))]
+
+
+@pytest.mark.parametrize(
+    ("text", "bps"),
+    [("200mbit", 200e6), ("1.5gbit", 1.5e9), ("64kbit", 64e3), ("100000bit", 1e5), ("10Mbit", 10e6), ("1gbit/s", 1e9)],
+)
+def test_rates_are_tcs_decimal_units(text: str, bps: float) -> None:
+    assert parse_rate(text) == bps
+
+
+@pytest.mark.parametrize("text", ["", "200", "200mb", "200mbps", "mbit", "-1mbit", "1e3mbit", "0mbit", "1bit", "9tbit"])
+def test_other_rates_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="allowed"):
+        parse_rate(text)
+
+
+def test_hosts_roles_and_links_come_from_words() -> None:
+    asked = shape("x", ["web=sut,nginx", "c1=load", "c2=load"], ["100mbit", "web=1gbit"], shared=True)
+    assert asked == LabSpec(
+        name="x",
+        hosts=(
+            LabHost(name="web", roles=("sut", "nginx"), link_bps=1e9),
+            LabHost(name="c1", roles=("load",), link_bps=1e8),
+            LabHost(name="c2", roles=("load",), link_bps=1e8),
+        ),
+        shared=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("hosts", "links", "said"),
+    [
+        (["sut"], [], "--host: found 'sut': allowed: NAME=role"),
+        (["sut="], [], "--host: found 'sut='"),
+        (["=sut"], [], "--host: found '=sut'"),
+        (["a/b=sut"], [], "--host: found 'a/b=sut': found 'a/b'; allowed"),
+        (["a=sut", "a=load"], [], "--host: given twice: a"),
+        (["a=s;ut"], [], "found 's;ut'"),
+        (["localhost=sut"], [], "found 'localhost'"),
+        ([f"h{i}=load" for i in range(33)], [], "33 hosts"),
+        ([], ["nobody=1mbit"], "--link: no host 'nobody' in this lab"),
+        ([], ["1 parsec"], "--link: found '1 parsec'; allowed"),
+    ],
+)
+def test_what_a_lab_cannot_be_is_said(hosts: list[str], links: list[str], said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        shape("x", hosts, links, shared=False)
+    assert said in str(caught.value)
+
+
+def test_a_name_comes_from_the_option_then_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BENCHKIT_LAB", raising=False)
+    assert lab_name() == "lab"
+    monkeypatch.setenv("BENCHKIT_LAB", "mine")
+    assert lab_name() == "mine"
+    assert lab_name("given") == "given"
+
+
+@pytest.mark.parametrize("name", ["../etc", "a b", "-x", "x-", "Ä", "a" * 33])
+def test_a_name_that_is_no_folder_is_refused(name: str) -> None:
+    with pytest.raises(InputError, match="not a lab's name"):
+        lab_name(name)
+
+
+def test_two_hosts_of_one_name_are_refused() -> None:
+    with pytest.raises(ValidationError, match="stand twice: a"):
+        LabSpec(hosts=(LabHost(name="a", roles=("sut",)), LabHost(name="a", roles=("load",))))

@@ -1,0 +1,81 @@
+"""Coverage-guided fuzzing of the parsers: `python tests/load/fuzz_parsers.py [RUNS]` (needs atheris, which is not in the lock).
+
+Mutates the recorded outputs, in the words that the tools use, and holds that a parser reads a text or refuses it with
+ParseError, and that no figure it reads is negative, infinite or no number.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "load"
+MAX_BYTES = 8192
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+atheris = importlib.import_module("atheris")
+
+with atheris.instrument_imports(include=["benchkit.load"]):
+    from benchkit.errors import ParseError
+    from benchkit.load.registry import TOOLS
+    from benchkit.load.text import decode
+    from benchkit.models.load_result import LoadResult
+
+NAMES = sorted(TOOLS)
+
+
+def one_input(data: bytes) -> None:
+    """Let the tool that the first byte names read the rest."""
+    if not data:
+        return
+    tool = TOOLS[NAMES[data[0] % len(NAMES)]]
+    try:
+        result = tool.parse(decode(data[1:]))
+    except ParseError:
+        return
+    for name, value in _figures(result):
+        if not (math.isfinite(value) and value >= 0):
+            raise ValueError(f"{tool.name}: {name} is {value}")
+
+
+def _figures(result: LoadResult) -> Iterator[tuple[str, float]]:
+    plain = result.model_dump()
+    latency = plain.pop("latency")
+    groups = (plain, plain.pop("errors"), plain.pop("status"), latency.pop("percentiles"), latency)
+    for group in groups:
+        yield from ((name, value) for name, value in group.items() if isinstance(value, int | float))
+
+
+def _seeds(folder: Path) -> None:
+    """The recorded outputs, each behind the byte that names its tool."""
+    for path in FIXTURES.glob("*/*.txt"):
+        number = NAMES.index(path.parent.name)
+        (folder / f"{path.parent.name}-{path.stem}").write_bytes(bytes([number]) + path.read_bytes()[: MAX_BYTES - 1])
+
+
+def _words(file: Path) -> None:
+    """A dictionary of the words in the recorded outputs, as libFuzzer reads it."""
+    words = {word for path in FIXTURES.glob("*/*.txt") for word in re.findall(r"[A-Za-z%/:\"]{3,20}", path.read_text())}
+    file.write_text("".join('"{}"\n'.format(word.replace('"', '\\"')) for word in sorted(words)))
+
+
+def main() -> None:
+    """Fuzz for the number of runs given, or until interrupted."""
+    with tempfile.TemporaryDirectory() as name:
+        corpus, words = Path(name, "corpus"), Path(name, "words")
+        corpus.mkdir()
+        _seeds(corpus)
+        _words(words)
+        runs = [f"-runs={sys.argv[1]}"] if len(sys.argv) > 1 else []
+        options = [str(corpus), f"-dict={words}", f"-max_len={MAX_BYTES}", "-timeout=5", "-print_final_stats=1", *runs]
+        atheris.Setup([sys.argv[0], *options], one_input)
+        atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()

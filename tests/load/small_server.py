@@ -1,0 +1,81 @@
+"""A small HTTP/1.1 server on loopback for load tools in tests; run as a script, it ends when its stdin does.
+
+Prints its port. `/` answers 12 bytes; a path that begins with one of these words does otherwise: `missing` 404, `fail`
+every third 503, `vary` another length each time, `slow` after 30 ms, `stall` after 1.5 s, `drop` closes every fourth
+connection without an answer, `echo` says what was asked.
+"""
+
+from __future__ import annotations
+
+import http.server
+import itertools
+import sys
+import threading
+import time
+
+_COUNTER = itertools.count()
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server_version = "small"
+    sys_version = ""
+    wbufsize = -1
+    disable_nagle_algorithm = True
+
+    def answer(self) -> None:
+        number = next(_COUNTER)
+        word = self.path.lstrip("/")
+        asked = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        status, body = 200, b"hello world\n"
+        if word.startswith("missing"):
+            status = 404
+        elif word.startswith("fail") and number % 3 == 0:
+            status = 503
+        elif word.startswith("vary"):
+            body = b"x" * (10 + number % 7)
+        elif word.startswith("slow"):
+            time.sleep(0.03)
+        elif word.startswith("stall"):
+            time.sleep(1.5)
+        elif word.startswith("echo"):
+            body = f"{self.command} {asked.decode()} {self.headers.get('X-Test')}\n".encode()
+            sys.stdout.write(body.decode())
+            sys.stdout.flush()
+        elif word.startswith("drop") and number % 4 == 0:
+            self.close_connection = True
+            return
+        closing = self.headers.get("Connection", "").lower()
+        self.send_response(status)
+        self.send_header("Content-Type", "text/plain")
+        self.send_header("Content-Length", str(len(body)))
+        if closing in {"close", "keep-alive"}:
+            self.send_header("Connection", closing)
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_GET = do_POST = do_PUT = do_DELETE = answer  # noqa: N815 - the names http.server calls
+
+    def log_message(self, *_arguments: object) -> None:
+        """Say nothing: a line for every request would be the load."""
+
+
+class _Server(http.server.ThreadingHTTPServer):
+    request_queue_size = 512
+    daemon_threads = True
+
+    def handle_error(self, *_arguments: object) -> None:
+        """A load tool that ends leaves its connections; nothing is wrong."""
+
+
+def main() -> None:
+    """Serve until stdin ends."""
+    server = _Server(("127.0.0.1", 0), _Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    print(server.server_port, flush=True)  # noqa: T201 - the port is what a caller reads
+    sys.stdin.read()
+    server.shutdown()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,159 @@
+"""The real load tools, called as benchkit calls them, against a small server on loopback."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pytest
+
+from benchkit.load.generator import generators
+from benchkit.load.reading import read_generator
+from benchkit.load.registry import TOOLS
+from benchkit.load.text import decode
+from benchkit.load.tool import Printed, Reading
+from benchkit.models.load import Load
+from benchkit.stack.backend import GoSource, Place
+from benchkit.stack.gobuild import build
+
+pytestmark = pytest.mark.lab
+
+SERVER = Path(__file__).with_name("small_server.py")
+
+
+class Server:
+    """The small server in a process of its own."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, str(SERVER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert self.process.stdout is not None
+        self.url = f"http://127.0.0.1:{int(self.process.stdout.readline())}/"
+
+    def stop(self) -> set[str]:
+        """End it, and give what was asked of `echo`."""
+        said, _ = self.process.communicate(timeout=10)
+        return set(said.splitlines())
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    running = Server()
+    yield running
+    if running.process.poll() is None:
+        running.process.kill()
+        running.stop()
+
+
+def _drive(load: Load, url: str, folder: Path) -> Reading:
+    """Run one generator as it is planned, its rows piped to the reducer, and read what it left."""
+    tool = TOOLS[load.tool]
+    if tool.program is None and shutil.which(tool.binary) is None:
+        pytest.skip(f"{tool.binary} is not installed")
+    (generator,) = generators(load, url, [_place(folder)])
+    for name, text in generator.files.items():
+        (folder / name).write_text(text)
+    for program in generator.programs:
+        assert isinstance(program.content, GoSource)
+        source = program.content
+        built = build(source.module, goos=source.goos, goarch=source.goarch, package=source.package)
+        Path(program.path).symlink_to(built.path)
+    with (folder / "stderr").open("wb") as stderr:
+        if generator.reducer is None:
+            stdout = subprocess.run(
+                generator.argv, cwd=folder, stdout=subprocess.PIPE, stderr=stderr, timeout=30, check=True
+            ).stdout
+            return read_generator(tool, load, Printed(decode(stdout), (folder / "stderr").read_text()))
+        reduce = [*generator.reducer, "-out", "reduced", "-rest", "stdout"]
+        reducer = subprocess.Popen(reduce, cwd=folder, stdin=subprocess.PIPE)
+        subprocess.run(generator.argv, cwd=folder, stdout=reducer.stdin, stderr=stderr, timeout=30, check=True)
+    reducer.communicate(timeout=10)
+    assert reducer.returncode == 0
+    left = Printed((folder / "stdout").read_text(), (folder / "stderr").read_text(), (folder / "reduced").read_bytes())
+    return read_generator(tool, load, left)
+
+
+def _place(folder: Path) -> Place:
+    """This machine as a load host."""
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    return Place(
+        host="here",
+        address="127.0.0.1",
+        cpus=(0,),
+        folder=PurePosixPath(folder),
+        user="nobody",
+        root=False,
+        goos=sys.platform,
+        goarch=machine,
+        nofile=1024,
+        programs={},
+    )
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_run_is_driven_and_read_whole(tool: str, server: Server, tmp_path: Path) -> None:
+    reading = _drive(Load(tool=tool, connections=3, duration_s=2), f"{server.url}slow", tmp_path)
+    result, measured = reading.result, reading.measurement
+    assert result.complete, result
+    assert result.requests is not None
+    assert 20 < result.requests < 250  # 3 connections at 30 ms an answer make 200 in 2 s; siege may end a second early
+    assert result.latency.mean_s is not None
+    assert 0.02 < result.latency.mean_s < 0.06
+    assert not result.failed
+    assert not result.non_2xx
+    assert measured is not None
+    assert measured.complete
+    lost = 75 if tool == "siege" else 0  # lines of a user that is ended while it prints
+    assert 0 <= result.requests - measured.histograms["raw"].total <= lost
+    assert result.latency == measured.latency()
+    assert result.latency.corrected is False
+    assert result.latency.percentiles["50"] == pytest.approx(result.latency.mean_s, rel=0.5)
+
+
+@pytest.mark.parametrize("tool", [name for name, tool in TOOLS.items() if "requests" in tool.options])
+def test_a_count_of_requests_is_made(tool: str, server: Server, tmp_path: Path) -> None:
+    rate = 50 if tool == "vegeta" else None
+    reading = _drive(Load(tool=tool, connections=4, requests=40, rate=rate), f"{server.url}slow", tmp_path)
+    assert reading.result.requests == 40
+    assert reading.measurement is not None
+    assert reading.measurement.histograms["raw"].total == 40
+
+
+REQUESTS: dict[str, dict[str, Any]] = {
+    "wrk": {"headers": {"X-Test": "a b"}},
+    "ab": {"headers": {"X-Test": "a b"}, "method": "PUT", "requests": 8},
+    "hey": {"headers": {"X-Test": "a b"}, "method": "PUT", "body": "k=v", "requests": 8},
+    "siege": {"headers": {"X-Test": "a b"}, "method": "PUT", "body": "k=v", "requests": 8},
+    "vegeta": {"headers": {"X-Test": "a b"}, "method": "PUT", "body": "k=v", "requests": 8, "rate": 20},
+    "h2load": {"headers": {"X-Test": "a b"}, "method": "PUT", "body": "k=v", "requests": 8},
+}
+
+
+@pytest.mark.parametrize("tool", REQUESTS)
+def test_method_headers_and_body_reach_the_server(tool: str, server: Server, tmp_path: Path) -> None:
+    asked = {"duration_s": None if "requests" in REQUESTS[tool] else 1, **REQUESTS[tool]}
+    _drive(Load(tool=tool, connections=2, **asked), f"{server.url}echo", tmp_path)
+    assert server.stop() == {f"{asked.get('method', 'GET')} {asked.get('body', '')} a b"}
+
+
+def test_answers_of_varying_length_are_no_failures_of_ab(server: Server, tmp_path: Path) -> None:
+    result = _drive(Load(tool="ab", connections=2, requests=50), f"{server.url}vary", tmp_path).result
+    assert (result.requests, result.failed, result.failed_length) == (50, 0, 0)
+
+
+def test_siege_leaves_nothing_in_the_home_of_its_user(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, folder = tmp_path / "home", tmp_path / "work"
+    home.mkdir()
+    folder.mkdir()
+    monkeypatch.setitem(os.environ, "HOME", str(home))
+    _drive(Load(tool="siege", connections=2, requests=4, histogram=False), f"{server.url}slow", folder)
+    assert list(home.iterdir()) == []

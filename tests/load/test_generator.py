@@ -1,0 +1,94 @@
+"""Generators as data: who runs what where, what is built for it, and how it warms up."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import Any
+
+from benchkit.load.generator import REDUCER, generators, warming_up
+from benchkit.load.vegeta import PROGRAM
+from benchkit.models.load import Load
+from benchkit.stack.backend import GoSource, Place
+
+URL = "http://10.0.0.2:8080/"
+
+
+def _place(host: str, goarch: str = "amd64") -> Place:
+    return Place(
+        host=host,
+        address="10.0.0.9",
+        cpus=(2, 3),
+        folder=PurePosixPath("/w/tools"),
+        user="bench",
+        root=False,
+        goos="linux",
+        goarch=goarch,
+        nofile=4096,
+        programs={},
+    )
+
+
+def _load(tool: str, **fields: Any) -> Load:  # noqa: ANN401 - any field of a load
+    return Load.model_validate({"tool": tool, "connections": 8, "duration_s": 5, **fields})
+
+
+def test_every_host_runs_as_many_processes() -> None:
+    made = generators(_load("wrk", processes=2, connections=9), URL, [_place("a"), _place("b")])
+    assert [(each.number, each.of, each.host, each.load.connections) for each in made] == [
+        (1, 4, "a", 3),
+        (2, 4, "a", 2),
+        (3, 4, "b", 2),
+        (4, 4, "b", 2),
+    ]
+    assert made[0].argv == ("wrk", "-v", "-t1", "-c3", "-d5s", "--latency", "-s", "wrk_histogram.lua", URL)
+    assert {(each.cpus, each.nofile) for each in made} == {((2, 3), 4096)}
+    assert [each.name for each in made] == ["wrk.a.1", "wrk.a.2", "wrk.b.3", "wrk.b.4"]
+    assert str(made[2]) == "wrk, generator 3 of 4,"
+    assert str(generators(_load("wrk"), URL, [_place("a")])[0]) == "wrk"
+
+
+def test_wrk_needs_nothing_built() -> None:
+    (made,) = generators(_load("wrk"), URL, [_place("a")])
+    assert (made.reducer, made.programs) == (None, ())
+    assert list(made.files) == ["wrk_histogram.lua"]
+
+
+def test_rows_go_to_a_reducer_built_for_the_host() -> None:
+    (made,) = generators(_load("ab"), URL, [_place("a", "arm64")])
+    assert made.reducer == ("/w/tools/reduce", "-tool", "ab")
+    (program,) = made.programs
+    assert (program.path, program.mode) == (PurePosixPath("/w/tools/reduce"), 0o755)
+    assert program.content == GoSource(REDUCER, "linux", "arm64")
+
+
+def test_without_a_histogram_nothing_is_reduced() -> None:
+    (made,) = generators(_load("hey", histogram=False), URL, [_place("a")])
+    assert (made.reducer, made.programs) == (None, ())
+    assert "-o" not in made.argv
+
+
+def test_vegeta_is_ours_whatever_the_host_has() -> None:
+    (made,) = generators(_load("vegeta"), URL, [_place("a")])
+    assert made.argv[0] == "/w/tools/vegeta"
+    sources = {program.path.name: program.content for program in made.programs}
+    assert sources["vegeta"] == GoSource(PROGRAM.module, "linux", "amd64", package="github.com/tsenart/vegeta/v12")
+    assert sources["reduce"] == GoSource(REDUCER, "linux", "amd64")
+
+
+def test_the_module_pins_the_version_that_is_stated() -> None:
+    manifest = (PROGRAM.module / "go.mod").read_text()
+    assert f"{PROGRAM.package} v{PROGRAM.version} " in manifest
+    assert f"tool {PROGRAM.package}\n" in manifest
+    assert (PROGRAM.module / "go.sum").is_file()
+
+
+def test_a_warm_up_records_nothing_and_runs_what_is_built() -> None:
+    (made,) = generators(_load("vegeta", duration_s=5, warmup_s=2), URL, [_place("a")])
+    warming = warming_up(made, URL)
+    assert warming.argv[0] == "/w/tools/vegeta"
+    assert "-output=/dev/null" in warming.argv
+    assert "-duration=2.000000000s" in warming.argv
+    assert warming.reducer is None
+    (siege,) = generators(_load("siege", warmup_s=1), URL, [_place("a")])
+    assert "verbose = true\n" in siege.files["siege.conf"]
+    assert "verbose = false\n" in warming_up(siege, URL).files["siege.conf"]

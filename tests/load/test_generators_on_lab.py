@@ -1,0 +1,246 @@
+"""Generators on real hosts against a server that counts by itself: one of each tool, and eight on two hosts."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from benchkit.errors import HostError, InputError
+from benchkit.execute import place_programs
+from benchkit.hosts.connect import Hosts, connect_all
+from benchkit.hosts.sockets import Tcp
+from benchkit.lab.lab import down, up
+from benchkit.lab.spec import LabHost, LabSpec
+from benchkit.load.histograms import Series
+from benchkit.load.registry import TOOLS
+from benchkit.load.tool import Reading
+from benchkit.models.trial import TrialRecord
+from benchkit.pipeline import AFTERWARDS, STEPS, Trial, measure, record_of, run_trial, trial_of
+from benchkit.planning import RunPlan, make_plan
+from benchkit.results.reparse import read_generators, read_trial
+from benchkit.scenario.read import read_experiment
+from benchkit.scenario.schedule import Slot
+from benchkit.stack import deploy
+
+pytestmark = pytest.mark.lab
+
+ADMIN_PORT = 8099
+PROBES = 1
+"""Requests that a trial makes by itself, beside those of the generators."""
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[Hosts]:
+    """A server and two load hosts."""
+    roles = {"sut": "sut", "load1": "load", "load2": "load"}
+    shape = tuple(LabHost(name=name, roles=(role,)) for name, role in roles.items())
+    made = up(LabSpec(name=f"pytest-{os.getpid()}-generators", hosts=shape))
+    try:
+        with connect_all(made.inventory()) as connected:
+            yield connected
+    finally:
+        down(made.name)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A trial, and how many requests its server says that it answered."""
+
+    record: TrialRecord
+    readings: tuple[Reading, ...]
+    reading: Reading
+    files: Mapping[str, bytes]
+    served: int
+
+
+def planned(hosts: Hosts, load: Mapping[str, Any]) -> RunPlan:
+    """The quickstart's Go server under this load."""
+    fields = {"warmup_s": 0, "duration_s": None, "threads": 1, **load}
+    settings = ["factors.stack=[go]", "baseline=null", "blocks=1", "tuning=[]", f"load={json.dumps(fields)}"]
+    return make_plan(read_experiment("quickstart", "smoke", settings), hosts)
+
+
+def counted_trial(hosts: Hosts, load: Mapping[str, Any]) -> Counted:
+    """Carry out a trial step by step, and ask the server what it counted right after the load."""
+    plan = planned(hosts, load)
+    (cell,) = plan.cells
+    assert cell.unsupported is None
+    (service,) = cell.services
+    address = str(service.endpoint.address)
+    argv = (*service.process.argv, "-admin", f"{address}:{ADMIN_PORT}")
+    counting = replace(service, process=replace(service.process, argv=argv))
+    plan = replace(plan, cells=(replace(cell, services=(counting,)),))
+    place_programs(plan, hosts)
+    deploy.deploy(hosts["sut"], [counting])
+    trial = trial_of(plan, Slot(1, 1, cell.cell_id), "r-counted", hosts)
+    served = None
+    try:
+        for step in STEPS:
+            step(trial)
+            if step is measure:
+                served = _served(trial, address)
+    finally:
+        for step in AFTERWARDS:
+            step(trial)
+    assert served is not None
+    record = record_of(trial)
+    readings = read_generators(record, trial.files.__getitem__)
+    return Counted(record, readings, read_trial(record, readings), trial.files, served - PROBES)
+
+
+def _served(trial: Trial, address: str) -> int:
+    answer = trial.load_hosts[0].sockets.http(
+        Tcp(address, ADMIN_PORT), "/debug/vars", headers=[("Host", address)], max_body=1 << 16
+    )
+    return int(json.loads(answer.body)["requests"])
+
+
+def needs(tool: str) -> None:
+    if TOOLS[tool].program is None and shutil.which(TOOLS[tool].binary) is None:
+        pytest.skip(f"{tool} is not installed")
+
+
+UNCOUNTED = {"wrk": 1, "ab": 1, "siege": 1, "h2load": 1, "hey": 0, "vegeta": 0}
+"""Requests for each connection that a tool may leave open when its time is up: answered, and counted by the server alone.
+hey and vegeta wait for theirs."""
+
+LOST_LINES = {"siege": 2 * 80}
+"""Lines of answers that a tool loses when its time is up: what one user of siege has in its buffer, on each host."""
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_tool_counts_what_the_server_counts_but_for_requests_open_at_the_end(hosts: Hosts, tool: str) -> None:
+    needs(tool)
+    connections = 8
+    seconds = 2 if tool == "siege" else 1  # it ends up to a second early
+    trial = counted_trial(hosts, {"tool": tool, "connections": connections, "duration_s": seconds})
+    result, measured = trial.reading.result, trial.reading.measurement
+    assert result.complete, result.notes
+    assert result.requests is not None
+    assert 0 <= trial.served - result.requests <= UNCOUNTED[tool] * connections
+    assert measured is not None
+    assert 0 <= result.requests - measured.histograms["raw"].total <= LOST_LINES.get(tool, 0)
+    assert result.latency.corrected is False
+    assert result.latency.percentiles.keys() >= {"50", "90", "99"}
+    assert not result.failed
+    assert result.rps is not None
+    assert result.duration_s is not None
+    rates = [(each.result.requests or 0) / (each.result.duration_s or 1) for each in trial.readings]
+    assert result.rps == pytest.approx(sum(rates), rel=1e-3)  # as printed: siege and ab know theirs to milliseconds
+    assert 0.5 * seconds < result.duration_s < 1.2 * seconds
+    assert len(trial.record.generators) == 2
+    assert {generator.host for generator in trial.record.generators} == {"load1", "load2"}
+
+
+@pytest.mark.parametrize("tool", ["hey", "ab", "h2load", "siege"])
+def test_two_hosts_with_four_processes_count_exactly_what_the_server_counts(hosts: Hosts, tool: str) -> None:
+    """A count of requests is made to its end: nothing is open when it is reached."""
+    needs(tool)
+    requests = 8 * 700
+    trial = counted_trial(hosts, {"tool": tool, "connections": 16, "processes": 4, "requests": requests})
+    result, measured = trial.reading.result, trial.reading.measurement
+    assert trial.served == result.requests == requests
+    assert measured is not None
+    assert measured.histograms["raw"].total == requests
+    assert measured.histograms["raw"].total == sum(
+        reading.measurement.histograms["raw"].total for reading in trial.readings if reading.measurement
+    )
+    generators = trial.record.generators
+    assert [generator.host for generator in generators] == ["load1"] * 4 + ["load2"] * 4
+    assert [generator.load.requests for generator in generators] == [700] * 8
+    assert [generator.load.connections for generator in generators] == [2] * 8
+    assert all(generator.late_s is not None and generator.late_s < 0.5 for generator in generators)
+    assert 0 < trial.record.start_spread_s < 0.5
+    assert 0 < trial.record.clock_uncertainty_s < 0.1
+    assert result.rps == pytest.approx(sum(reading.result.rps or 0 for reading in trial.readings))
+
+
+def test_remainders_go_to_the_first_and_nothing_is_lost(hosts: Hosts) -> None:
+    needs("h2load")
+    load = {"tool": "h2load", "connections": 11, "processes": 4, "requests": 1003}
+    trial = counted_trial(hosts, load)
+    assert [generator.load.connections for generator in trial.record.generators] == [2, 2, 2, 1, 1, 1, 1, 1]
+    assert [generator.load.requests for generator in trial.record.generators] == [
+        126,
+        126,
+        126,
+        125,
+        125,
+        125,
+        125,
+        125,
+    ]
+    assert trial.served == trial.reading.result.requests == 1003
+
+
+def test_the_tools_own_percentiles_agree_with_those_of_the_histogram(hosts: Hosts) -> None:
+    """Those of wrk with its corrected series, those of ab with its rows, each to the step in which the tool prints."""
+    own: tuple[tuple[str, Series], ...] = (("wrk", "corrected"), ("ab", "raw"))
+    for tool, series in own:
+        needs(tool)
+        trial = counted_trial(hosts, {"tool": tool, "connections": 16, "duration_s": 1, "processes": 1})
+        for generator, reading in zip(trial.record.generators, trial.readings, strict=True):
+            assert reading.measurement is not None
+            histogram = reading.measurement.histograms[series]
+            printed = TOOLS[tool].parse(trial.files[generator.files["stdout"]].decode()).latency
+            assert printed.resolution_s is not None
+            for percent in ("50", "75", "90", "99"):
+                mine = histogram.percentile(float(percent))
+                assert mine == pytest.approx(printed.percentiles[percent], abs=printed.resolution_s), (tool, percent)
+
+
+def test_a_generator_that_fails_is_named_with_its_host_and_its_words(hosts: Hosts) -> None:
+    load = {"tool": "wrk", "connections": 8, "processes": 2, "duration_s": 30}
+    plan = planned(hosts, load)
+    (cell,) = plan.cells
+    third = cell.generators[2]
+    broken = replace(third, argv=("wrk", "--no-such-option"))
+    others = tuple(broken if each is third else each for each in cell.generators)
+    plan = replace(plan, cells=(replace(cell, generators=others),))
+    place_programs(plan, hosts)
+    deploy.deploy(hosts["sut"], cell.services)
+    trial = trial_of(plan, Slot(1, 1, cell.cell_id), "r-failing", hosts)
+    with pytest.raises(HostError) as failure:
+        run_trial(trial)
+    message = str(failure.value)
+    assert message.startswith("load2: wrk, generator 3 of 4, failed with exit code 1")
+    assert "no-such-option" in message
+    for name in ("load1", "load2"):
+        running = hosts[name].processes.run(["ps", "-eo", "comm="]).stdout.decode().split()
+        assert "wrk" not in running, "the others are ended at once"
+
+
+def test_siege_is_not_held_to_255_users(hosts: Hosts) -> None:
+    needs("siege")
+    trial = counted_trial(hosts, {"tool": "siege", "connections": 600, "requests": 1200})
+    assert [generator.load.connections for generator in trial.record.generators] == [300, 300]
+    assert trial.served == trial.reading.result.requests == 1200
+
+
+def test_a_plan_shows_who_drives_and_what_has_to_be_built(hosts: Hosts) -> None:
+    plan = planned(hosts, {"tool": "vegeta", "connections": 8, "processes": 2, "duration_s": 1})
+    (cell,) = plan.cells
+    assert [(each.number, each.host) for each in cell.generators] == [
+        (1, "load1"),
+        (2, "load1"),
+        (3, "load2"),
+        (4, "load2"),
+    ]
+    builds = {build.program: build.hosts for build in plan.builds}
+    assert builds == {"nethttp": ("sut",), "vegeta": ("load1", "load2"), "reduce": ("load1", "load2")}
+    assert not plan.obstacles, "vegeta is brought: hosts need none"
+
+
+def test_a_share_too_small_for_the_hosts_there_are_is_blamed_on_its_field(hosts: Hosts) -> None:
+    load = {"tool": "wrk", "connections": 6, "threads": 2, "processes": 2, "duration_s": 1}
+    with pytest.raises(InputError) as error:  # three connections a host are enough for one host of two processes
+        planned(hosts, load)
+    assert "load.threads: 2 threads need as many connections, not 1 (one of 4 generators has 1 connection)" in str(
+        error.value
+    )

@@ -1,0 +1,174 @@
+"""The argument lists of the load tools, as exact values, and what each refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from benchkit.errors import InputError
+from benchkit.load.hey_template import TEMPLATE
+from benchkit.load.registry import TOOLS, get_tool
+from benchkit.load.wrk import SCRIPT
+from benchkit.models.load import Load
+
+URL = "http://10.0.0.2:8080/"
+
+
+def _load(tool: str, **more: Any) -> Load:  # noqa: ANN401 - any field of a load
+    return Load.model_validate({"tool": tool, "connections": 4, "duration_s": 5, **more})
+
+
+ATTACK = "vegeta attack -targets=vegeta.targets -output=stdout -redirects=-1 -connections=4 -max-connections=4"
+PLAIN = {"histogram": False}
+COMMANDS: dict[str, tuple[dict[str, Any], str]] = {
+    "wrk": ({}, "wrk -v -t1 -c4 -d5s --latency -s wrk_histogram.lua"),
+    "wrk-plain": (PLAIN, "wrk -v -t1 -c4 -d5s --latency"),
+    "wrk-all": (
+        {"threads": 2, "keepalive": False, "timeout_s": 3, "headers": {"X-A": "b"}, "extra_args": ("--foo",), **PLAIN},
+        "wrk -v -t2 -c4 -d5s --latency --timeout 3s -H|X-A: b -H|Connection: close --foo",
+    ),
+    "ab": ({}, "ab -q -r -l -c4 -t5 -n500000 -g /dev/stdout -k"),
+    "ab-all": (
+        {
+            "duration_s": None,
+            "requests": 100,
+            "keepalive": False,
+            "method": "PUT",
+            "timeout_s": 9,
+            "headers": {"A": "b"},
+            **PLAIN,
+        },
+        "ab -q -r -l -c4 -n100 -m PUT -s9 -H|A: b",
+    ),
+    "hey": (PLAIN, "hey -c 4 -disable-redirects -z 5s"),
+    "hey-all": (
+        {"duration_s": None, "requests": 100, "keepalive": False, "method": "POST", "body": "k=v", "rate": 10} | PLAIN,
+        "hey -c 4 -disable-redirects -n 100 -disable-keepalive -m POST -q 2.5 -d k=v",
+    ),
+    "siege": ({}, "env HOME=. siege --rc=siege.conf -b -c4 -t5S"),
+    "siege-all": (
+        {"duration_s": None, "requests": 100, "headers": {"A": "b"}, "extra_args": ("--no-parser",)},
+        "env HOME=. siege --rc=siege.conf -b -c4 -r25 -H|A: b --no-parser",
+    ),
+    "vegeta": (
+        {"rate": 100},
+        "ATTACK -rate=100/1s -duration=5.000000000s",
+    ),
+    "vegeta-all": (
+        {"duration_s": None, "requests": 10, "rate": 2.5, "keepalive": False, "timeout_s": 0.5},
+        "ATTACK -rate=2500/1000s -duration=4.000000000s -keepalive=false -timeout=0.5s",
+    ),
+    "vegeta-full-speed": (
+        {},
+        "ATTACK -rate=0 -max-workers=4 -duration=5.000000000s",
+    ),
+    "h2load": ({}, "h2load --h1 -c4 -t1 -D5s --log-file=/dev/stdout"),
+    "h2load-all": (
+        {"duration_s": None, "requests": 100, "threads": 2, "method": "PUT", "body": "k=v", "rate": 8, "timeout_s": 2}
+        | PLAIN,
+        "h2load --h1 -c4 -t2 -n100 --rps=2 -N2s -dh2load.body -H|:method: PUT",
+    ),
+}
+"""Name → (load, argument list before the URL); `|` joins an option to a value with blanks in it."""
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_argument_list(name: str) -> None:
+    fields, shown = COMMANDS[name]
+    tool = name.partition("-")[0]
+    expected = [part for word in _words(shown) for part in word.split("|")]
+    target = [] if tool == "vegeta" else [URL]  # vegeta reads it from a file
+    assert TOOLS[tool].command(_load(tool, **fields), URL) == [*expected, *target]
+
+
+def _words(shown: str) -> list[str]:
+    """The words of a shown command; `-H|Name: value` is one."""
+    words: list[str] = []
+    for word in shown.replace("ATTACK", ATTACK).split(" "):
+        if words and words[-1].startswith("-H|") and words[-1].endswith(":"):
+            words[-1] += f" {word}"
+        else:
+            words.append(word)
+    return words
+
+
+def test_hey_prints_through_a_template() -> None:
+    command = TOOLS["hey"].command(_load("hey"), URL)
+    assert command == ["hey", "-c", "4", "-disable-redirects", "-z", "5s", "-o", TEMPLATE, URL]
+
+
+def test_vegeta_warms_up_without_a_trace() -> None:
+    assert "-output=/dev/null" in TOOLS["vegeta"].argv(_load("vegeta", **PLAIN), URL)
+
+
+def test_siege_sends_a_body_behind_its_url() -> None:
+    command = TOOLS["siege"].command(_load("siege", method="POST", body="k=v w"), URL)
+    assert command[-1] == f"{URL} POST k=v w"
+
+
+def test_files_that_a_command_names() -> None:
+    vegeta = TOOLS["vegeta"].files(_load("vegeta", method="POST", body="k=v", headers={"A": "b"}), URL)
+    assert vegeta == {"vegeta.targets": f"POST {URL}\nA: b\n@vegeta.body\n", "vegeta.body": "k=v"}
+    assert TOOLS["h2load"].files(_load("h2load", method="POST", body="k=v"), URL) == {"h2load.body": "k=v"}
+    config = TOOLS["siege"].files(_load("siege", connections=300, keepalive=False, timeout_s=4), URL)["siege.conf"]
+    wanted = {"limit = 300", "connection = close", "timeout = 4", "logging = false", "verbose = true"}
+    assert wanted <= set(config.splitlines())
+    assert "verbose = false\n" in TOOLS["siege"].files(_load("siege", **PLAIN), URL)["siege.conf"]
+    assert TOOLS["wrk"].files(_load("wrk"), URL) == {SCRIPT.name: SCRIPT.read_text()}
+    assert TOOLS["wrk"].files(_load("wrk", **PLAIN), URL) == {}
+
+
+REFUSED: dict[str, tuple[dict[str, Any], set[str]]] = {
+    "wrk takes whole seconds": ({"tool": "wrk", "duration_s": 1.5, "timeout_s": 0.5}, {"duration_s", "timeout_s"}),
+    "wrk has no count and no rate": (
+        {"tool": "wrk", "duration_s": None, "requests": 9, "rate": 5},
+        {"duration_s", "requests", "rate"},
+    ),
+    "wrk needs a connection a thread": ({"tool": "wrk", "threads": 8}, {"threads"}),
+    "wrk sends GET": ({"tool": "wrk", "method": "POST", "body": "x"}, {"method", "body"}),
+    "ab has one thread, no rate, no body": (
+        {"tool": "ab", "threads": 2, "rate": 5, "body": "x"},
+        {"threads", "rate", "body"},
+    ),
+    "ab has a limit": ({"tool": "ab", "connections": 20_001}, {"connections"}),
+    "ab cannot make fewer than it opens": ({"tool": "ab", "duration_s": None, "requests": 3}, {"requests"}),
+    "both a time and a count": ({"tool": "ab", "requests": 8}, {"duration_s"}),
+    "neither a time nor a count": ({"tool": "hey", "duration_s": None}, {"duration_s"}),
+    "hey drops the remainder": ({"tool": "hey", "duration_s": None, "requests": 9}, {"requests"}),
+    "hey is wrong past a million": ({"tool": "hey", "duration_s": None, "requests": 1_000_004}, {"requests"}),
+    "siege repeats for each user": ({"tool": "siege", "duration_s": None, "requests": 9}, {"requests"}),
+    "siege knows some methods": ({"tool": "siege", "method": "TRACE"}, {"method"}),
+    "siege sends no body with GET": ({"tool": "siege", "body": "x"}, {"body"}),
+    "vegeta needs a rate for a count": ({"tool": "vegeta", "duration_s": None, "requests": 9}, {"requests"}),
+    "vegeta takes thousandths": ({"tool": "vegeta", "rate": 1 / 3}, {"rate"}),
+    "h2load keeps connections": ({"tool": "h2load", "keepalive": False}, {"keepalive"}),
+    "h2load sends no body with GET": ({"tool": "h2load", "body": "x"}, {"body"}),
+    "vegeta has nothing but times": ({"tool": "vegeta", **PLAIN}, {"histogram"}),
+    "wrk has one script": ({"tool": "wrk", "extra_args": ("-s", "my.lua")}, {"extra_args"}),
+    "ab has one table": ({"tool": "ab", "extra_args": ("-g/tmp/x",)}, {"extra_args"}),
+    "hey has one output": ({"tool": "hey", "extra_args": ("-o", "csv")}, {"extra_args"}),
+    "h2load has one log": ({"tool": "h2load", "extra_args": ("--log-file=x",)}, {"extra_args"}),
+    "h2load shares out its requests": ({"tool": "h2load", "duration_s": None, "requests": 3}, {"requests"}),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_a_tool_cannot_honour_is_refused_by_field(case: str) -> None:
+    fields, refused = REFUSED[case]
+    load = _load(**fields)
+    tool = get_tool(load.tool)
+    assert {objection.field for objection in tool.objections(load)} == refused
+    with pytest.raises(InputError) as error:
+        tool.command(load, URL)
+    assert all(field in str(error.value) for field in refused)
+
+
+def test_the_same_load_is_carried_by_every_tool() -> None:
+    for tool in TOOLS:
+        assert TOOLS[tool].objections(_load(tool)) == ()
+
+
+def test_an_unknown_tool_is_answered_with_those_there_are() -> None:
+    with pytest.raises(InputError, match=r"no load tool is called 'jmeter'\n.*wrk, ab, hey, siege, vegeta, h2load"):
+        get_tool("jmeter")

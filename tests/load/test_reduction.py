@@ -1,0 +1,362 @@
+"""The reducer's file: of recorded outputs and of the real tools, against what the parsers read; and of anything else."""
+
+from __future__ import annotations
+
+import base64
+import json
+import platform
+import shutil
+import struct
+import subprocess
+import sys
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped] # the library has no types
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from benchkit.errors import ParseError
+from benchkit.load import ab, hey, siege, vegeta
+from benchkit.load.reduction import SOURCE, Reduction, load_result, measurement, read
+from benchkit.load.text import decode
+from benchkit.models.load_result import LoadResult
+from benchkit.stack.gobuild import build
+
+TESTS = Path(__file__).parents[1]
+RECORDED = TESTS / "fixtures" / "load"
+HISTOGRAMS = TESTS / "fixtures" / "histograms"
+
+
+@pytest.fixture(scope="module")
+def reducer() -> Path:
+    """The program, for this machine."""
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    return build(SOURCE, goos=sys.platform, goarch=machine).path
+
+
+def reduce_file(reducer: Path, tool: str, path: Path, folder: Path) -> tuple[Reduction, str]:
+    """The reducer's file of what a tool wrote to `path`, and what stood beside the rows."""
+    out, rest = folder / "out.json", folder / "rest.txt"
+    with path.open("rb") as output:
+        subprocess.run([reducer, "-tool", tool, "-out", out, "-rest", rest], stdin=output, check=True, timeout=30)
+    return read(out.read_bytes()), rest.read_text()
+
+
+def same_latency(reduction: Reduction, expected: LoadResult) -> None:
+    """Extremes and mean exactly, percentiles to the 1/16384 of the histogram."""
+    found = measurement(reduction).latency()
+    assert found.min_s == expected.latency.min_s
+    assert found.max_s == expected.latency.max_s
+    assert found.mean_s == pytest.approx(expected.latency.mean_s, rel=1e-9)
+    common = found.percentiles.keys() & expected.latency.percentiles.keys()
+    assert {"50", "90"} <= common
+    for name in common:
+        assert found.percentiles[name] == pytest.approx(expected.latency.percentiles[name], rel=1 / 16384), name
+
+
+def test_hey_as_its_parser_reads_it(reducer: Path, tmp_path: Path) -> None:
+    path = RECORDED / "hey" / "v014-csv.txt"
+    expected = hey.parse(path.read_text())
+    reduction, rest = reduce_file(reducer, "hey", path, tmp_path)
+    same_latency(reduction, expected)
+    found = load_result(reduction)
+    assert (found.requests, found.status, found.non_2xx) == (expected.requests, expected.status, expected.non_2xx)
+    assert found.complete
+    assert found.duration_s is not None
+    assert found.rps == pytest.approx(found.requests / found.duration_s if found.requests else None)
+    assert found.latency.covers == "connect+request"
+    assert rest == ""
+    assert reduction.seconds is not None
+    assert sum(count for _, count in reduction.seconds.counts) == found.requests
+
+
+def test_ab_table_as_its_parser_reads_it(reducer: Path, tmp_path: Path) -> None:
+    path = RECORDED / "ab" / "v23-g.txt"
+    expected = ab.parse(path.read_text())
+    reduction, rest = reduce_file(reducer, "ab", path, tmp_path)
+    same_latency(reduction, expected)
+    assert reduction.rows == expected.requests
+    assert rest == ""
+    with pytest.raises(ParseError, match="parse its summary"):
+        load_result(reduction)
+
+
+def test_siege_summary_is_left_whole(reducer: Path, tmp_path: Path) -> None:
+    path = RECORDED / "siege" / "v407-verbose.txt"
+    text = decode(path.read_bytes())
+    reduction, rest = reduce_file(reducer, "siege", path, tmp_path)
+    expected = siege.parse(text)
+    assert siege.parse(rest) == expected
+    assert reduction.rows == expected.requests == text.count("secs:")
+    found = measurement(reduction)
+    assert found.complete
+    assert found.latency().max_s == expected.latency.max_s
+    assert found.counters.status == {"200": reduction.rows}
+    assert found.counters.bytes_total == 12 * reduction.rows
+
+
+@pytest.mark.parametrize("name", ["vegeta-v12-stream", "vegeta-v12-refused"])
+def test_vegeta_as_its_own_report_has_it(reducer: Path, tmp_path: Path, name: str) -> None:
+    expected = vegeta.parse((HISTOGRAMS / f"{name}.report.json").read_text())
+    reduction, _ = reduce_file(reducer, "vegeta", HISTOGRAMS / f"{name}.gob", tmp_path)
+    found = load_result(reduction)
+    for field in ("requests", "rps", "duration_s", "bytes_total", "non_2xx", "failed", "availability", "complete"):
+        assert getattr(found, field) == pytest.approx(getattr(expected, field)), field
+    assert found.status == expected.status
+    assert found.latency.min_s == expected.latency.min_s
+    assert found.latency.max_s == expected.latency.max_s
+    assert found.latency.mean_s == pytest.approx(expected.latency.mean_s, abs=1e-9)  # vegeta rounds down
+    for percentile in ("50", "90", "95"):  # vegeta's are estimates
+        assert found.latency.percentiles[percentile] == pytest.approx(expected.latency.percentiles[percentile], rel=0.1)
+
+
+def test_vegeta_failures_are_told_apart(reducer: Path, tmp_path: Path) -> None:
+    refused, _ = reduce_file(reducer, "vegeta", HISTOGRAMS / "vegeta-v12-refused.gob", tmp_path)
+    found = measurement(refused).counters
+    assert (found.requests, found.errors.connect, found.errors.other, found.non_2xx) == (50, 50, 0, 0)
+    assert len(refused.errors) == 1
+    failing, _ = reduce_file(reducer, "vegeta", HISTOGRAMS / "vegeta-v12-stream.gob", tmp_path)
+    found = measurement(failing).counters
+    assert found.status == {"200": 100, "503": 50}
+    assert (found.errors.connect, found.errors.other, found.non_2xx) == (0, 0, 50)
+
+
+def test_a_million_rows_of_hey_may_not_be_all(reducer: Path, tmp_path: Path) -> None:
+    path = tmp_path / "hey.csv"
+    row = "0.0020,0.0002,0.0000,0.0000,0.0016,0.0000,200,0.0001\n"
+    heading = "response-time,DNS+dialup,DNS,Request-write,Response-delay,Response-read,status-code,offset\n"
+    path.write_text(heading + row * 1_000_000)
+    reduction, _ = reduce_file(reducer, "hey", path, tmp_path)
+    result = load_result(reduction)
+    assert reduction.rows == 1_000_000
+    assert (result.requests, result.rps) == (None, None)
+    assert "hey-cap" in [note.code for note in result.notes]
+
+
+def test_unread_rows_are_said(reducer: Path, tmp_path: Path) -> None:
+    path = tmp_path / "hey.csv"
+    path.write_text((RECORDED / "hey" / "v014-csv.txt").read_text() + "NaN,<script>\x1b[0m\n")
+    found = measurement(reduce_file(reducer, "hey", path, tmp_path)[0])
+    assert not found.complete
+    (note,) = [note for note in found.notes if note.code == "unread"]
+    assert note.message.startswith("1 rows could not be read; the first: NaN,<script>")
+    assert "\x1b" not in note.message
+
+
+def test_rows_that_were_cut_are_said(reducer: Path, tmp_path: Path) -> None:
+    path = tmp_path / "cut.gob"
+    path.write_bytes((HISTOGRAMS / "vegeta-v12-stream.gob").read_bytes()[:-100])
+    found = measurement(reduce_file(reducer, "vegeta", path, tmp_path)[0])
+    assert not found.complete
+    assert [note.code for note in found.notes] == ["rows-cut"]
+
+
+def test_text_beyond_a_mebibyte_is_said(reducer: Path, tmp_path: Path) -> None:
+    path = tmp_path / "flood"
+    path.write_text("[error] a line that is no row\n" * 40_000)
+    reduction, rest = reduce_file(reducer, "siege", path, tmp_path)
+    assert len(rest) == 1 << 20
+    assert [note.code for note in measurement(reduction).notes] == ["siege-resolution", "text-cut"]
+
+
+def test_no_rows_at_all(reducer: Path, tmp_path: Path) -> None:
+    path = tmp_path / "empty"
+    path.touch()
+    reduction, _ = reduce_file(reducer, "hey", path, tmp_path)
+    assert measurement(reduction).histograms == {}
+    result = load_result(reduction)
+    assert not result.complete
+    assert result.latency.percentiles == {}
+
+
+# -- files that are none
+
+
+def document(**changed: object) -> dict[str, Any]:
+    """A file of three rows of hey."""
+    library = HdrHistogram(1, 3_600_000_000, 4)
+    for us in (300, 300, 2000):
+        library.record_value(us)
+    whole: dict[str, Any] = {
+        "reduction": 1,
+        "tool": "hey",
+        "ended": "whole",
+        "rows": 3,
+        "unread": {"count": 0, "first": None},
+        "resolution_ns": 100_000,
+        "latency": {
+            "histogram_us": library.encode().decode(),
+            "min_ns": 300_000,
+            "max_ns": 2_000_000,
+            "sum_ns": 2_600_000,
+        },
+        "status": {"200": 3},
+        "errors": {},
+        "other_errors": 0,
+        "bytes_in": None,
+        "bytes_out": None,
+        "span": {"origin": "run", "first_start_ns": 0, "last_start_ns": 500_000, "last_end_ns": 2_500_000},
+        "seconds": {"event": "end", "counts": [[0, 3]], "beyond": 0},
+        "rest": {"bytes": 0, "dropped": 0},
+    }
+    return {**whole, **changed}
+
+
+def measured(whole: dict[str, Any]) -> object:
+    return measurement(read(json.dumps(whole)))
+
+
+def with_histogram(encoded: str) -> dict[str, Any]:
+    return document(latency={**document()["latency"], "histogram_us": encoded})
+
+
+def wrapped(payload: bytes, *, cookie: int = 0x1C849314) -> str:
+    packed = zlib.compress(payload)
+    return base64.b64encode(struct.pack(">II", cookie, len(packed)) + packed).decode()
+
+
+def payload(numbers: bytes, *, highest: int = 3_600_000_000, digits: int = 4) -> bytes:
+    return struct.pack(">IIIIQQd", 0x1C849313, len(numbers), 0, digits, 1, highest, 1.0) + numbers
+
+
+def test_a_whole_file() -> None:
+    found = measurement(read(json.dumps(document())))
+    assert list(found.histograms["raw"].rows()) == [(300e-6, 300e-6, 2), (2e-3, 2e-3, 1)]
+    assert found.histograms["raw"].mean_s == pytest.approx(2.6e-3 / 3)
+    assert found.duration_s == 0.0025
+
+
+def test_a_payload_made_by_hand_is_read() -> None:
+    zeros_to_300, zeros_to_2000 = b"\xd7\x04", b"\xc5\x1a"  # zigzag: -300 and -1699
+    numbers = zeros_to_300 + b"\x04" + zeros_to_2000 + b"\x02"
+    assert measured(with_histogram(wrapped(payload(numbers)))) == measured(document())
+
+
+@pytest.mark.parametrize(
+    ("whole", "says"),
+    [
+        (document(reduction=2), "reduction"),
+        (document(tool="wrk"), "tool"),
+        (document(rows=-1), "rows"),
+        (document(rows=None), "rows"),
+        (document(surplus=1), "surplus"),
+        (document(rows=4), "4 rows, but 3 counts"),
+        (document(latency={**document()["latency"], "min_ns": -1}), "min_ns"),
+        (with_histogram(""), "cannot be decoded"),
+        (with_histogram("HISTFAAAAB"), "cannot be decoded"),
+        (with_histogram("µ"), "cannot be decoded"),
+        (with_histogram(wrapped(b"")), "cannot be decoded"),
+        (with_histogram(wrapped(payload(b"\x04"), cookie=7)), "cannot be decoded"),
+        (with_histogram(wrapped(payload(b"\x80"))), "cannot be decoded"),
+        (with_histogram(wrapped(payload(b"\x02" + b"\xff" * 8 + b"\x7f" + b"\x02"))), "cannot be decoded"),
+        (with_histogram(wrapped(payload(b"\x02" * 400_000))), "cannot be decoded"),
+        (with_histogram(wrapped(payload(b"\x02", digits=3))), "another layout"),
+        (with_histogram(wrapped(payload(b"\x02", digits=4_000_000_000))), "another layout"),
+        (with_histogram(wrapped(payload(b"\x02", highest=1 << 62))), "another layout"),
+        (with_histogram(wrapped(payload(b"\x02"))), "3 rows, but 1 counts"),
+        (with_histogram(wrapped(b"\x00" * 50_000_000)), "larger than any"),
+        (with_histogram(document()["latency"]["histogram_us"][:-8]), "cannot be decoded"),
+    ],
+)
+def test_what_is_no_file_of_ours_is_refused(whole: dict[str, Any], says: str) -> None:
+    with pytest.raises(ParseError) as refused:
+        measured(whole)
+    assert says in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["", "{", "null", "[]", '{"reduction": 1}', "HTTP/1.1 200 OK", "\ud800", b"\xff\xfe"])
+def test_what_is_no_json_is_refused(text: str | bytes) -> None:
+    with pytest.raises(ParseError, match="no file of benchkit's reducer"):
+        read(text)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(st.binary(max_size=60))
+def test_any_numbers_are_read_or_refused(numbers: bytes) -> None:
+    try:
+        found = measurement(read(json.dumps(with_histogram(wrapped(payload(numbers))))))
+    except ParseError:
+        return
+    assert found.histograms["raw"].total == 3
+
+
+# -- the tools themselves
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    """A small server on loopback."""
+    command = [sys.executable, str(Path(__file__).with_name("small_server.py"))]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        yield f"http://127.0.0.1:{int(server.stdout.readline())}/"
+        server.communicate(timeout=10)
+
+
+def reduce_run(reducer: Path, tool: str, command: list[str], folder: Path) -> tuple[Reduction, str, str]:
+    """The reducer's file of a run, joined to the tool by a pipe; what stood beside the rows; the tool's stderr."""
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"{command[0]} is not installed")
+    out, rest = folder / "out.json", folder / "rest.txt"
+    with (
+        (folder / "stderr").open("w+") as errors,
+        subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=errors) as running,
+    ):
+        subprocess.run(
+            [reducer, "-tool", tool, "-out", out, "-rest", rest], stdin=running.stdout, check=True, timeout=30
+        )
+        assert running.wait(timeout=10) == 0
+        errors.seek(0)
+        return read(out.read_bytes()), rest.read_text(), errors.read()
+
+
+@pytest.mark.lab
+def test_hey_itself(reducer: Path, url: str, tmp_path: Path) -> None:
+    command = ["hey", "-n", "300", "-c", "3", "-o", "csv", f"{url}fail"]
+    reduction, rest, _ = reduce_run(reducer, "hey", command, tmp_path)
+    assert rest == ""
+    found = load_result(reduction)
+    assert found.complete
+    assert found.requests == 300
+    assert found.status == {"200": 200, "503": 100}
+
+
+@pytest.mark.lab
+def test_ab_itself(reducer: Path, url: str, tmp_path: Path) -> None:
+    command = ["ab", "-k", "-c4", "-n2000", "-g", "/dev/stdout", url]
+    reduction, summary, _ = reduce_run(reducer, "ab", command, tmp_path)
+    stated, found = ab.parse(summary), measurement(reduction)
+    assert stated.complete
+    assert found.complete
+    assert found.counters.requests == stated.requests == 2000
+    histogram = found.histograms["raw"]
+    assert histogram.min_s == stated.latency.min_s
+    assert histogram.max_s == stated.latency.max_s
+    assert histogram.mean_s == pytest.approx(stated.latency.mean_s, abs=1e-3)  # rounded twice: each row, and the mean
+    for name, value in stated.latency.percentiles.items():
+        ours = histogram.percentile(float(name))
+        assert ours is not None
+        # ab takes the request of index ⌊n p⌋ from zero, which is one rank further on.
+        further = histogram.percentile(min(100.0, float(name) + 100 / histogram.total))
+        assert further is not None
+        assert ours <= value <= further, name
+
+
+@pytest.mark.lab
+def test_siege_itself(reducer: Path, url: str, tmp_path: Path) -> None:
+    (tmp_path / "siege.conf").write_text(
+        "verbose = true\ncolor = on\njson_output = false\nlogging = false\nlimit = 9\n"
+    )
+    command = ["siege", "--rc=siege.conf", "-b", "-c4", "-r25", f"{url}slow"]
+    reduction, rest, errors = reduce_run(reducer, "siege", command, tmp_path)
+    stated, found = siege.parse(rest + errors), measurement(reduction)
+    assert found.complete
+    assert found.counters.requests == stated.requests == 100
+    assert found.latency().min_s == stated.latency.min_s
+    assert found.latency().max_s == stated.latency.max_s
+    assert found.latency().mean_s == pytest.approx(stated.latency.mean_s, abs=0.01)
+    assert found.counters.status == {"200": 100}

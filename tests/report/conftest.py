@@ -1,0 +1,155 @@
+"""Synthetic runs: seeded, and said to be synthetic in every place where a reader could take them for measured."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from benchkit.models.run import CellRecord, HostRecord, Manifest
+from benchkit.report.view import RunView
+from benchkit.results.schema import arrow_schema
+from benchkit.scenario.cells import cell_id
+
+STARTED = datetime(2026, 3, 1, 10, 22, tzinfo=UTC)
+Factors = Mapping[str, Sequence[str | int | bool]]
+MakeRun = Callable[..., RunView]
+
+FACTS = {
+    "hostname": "synthetic-sut",
+    "distribution": "Debian GNU/Linux 12 (bookworm)",
+    "kernel": "6.1.0-synthetic",
+    "cpu_model": "Synthetic CPU @ 2.00GHz",
+    "memory_bytes": "8589934592",
+    "tools.nginx": "1.22.1",
+}
+
+
+def synthetic_run(
+    factors: Factors | None = None,
+    *,
+    blocks: int = 5,
+    seed: int = 7,
+    unsupported: Mapping[str, str] | None = None,
+    scenario: Mapping[str, Any] | None = None,
+    **manifest: Any,  # noqa: ANN401 - fields of Manifest
+) -> RunView:
+    """A run whose figures come from a seeded generator: the first level of the first factor is the fastest."""
+    factors = {"stack": ["go", "nginx-go"]} if factors is None else factors
+    unsupported = unsupported or {}
+    generator = np.random.default_rng(seed)
+    combinations = [dict(zip(factors, levels, strict=True)) for levels in itertools.product(*factors.values())]
+    cells = tuple(
+        CellRecord(cell_id=cell_id(levels), levels=levels, unsupported=unsupported.get(cell_id(levels)))
+        for levels in combinations
+    )
+    supported = [(place, cell) for place, cell in enumerate(cells) if cell.unsupported is None]
+    rows = []
+    for block in range(1, blocks + 1):
+        for position, i in enumerate(generator.permutation(len(supported)), start=1):
+            rows.append(_row(supported[i][0], supported[i][1], block, position, generator))
+    trials = stored(rows)
+    return RunView(
+        manifest=Manifest(
+            run_id="r20260301-synthetic",
+            scenario={
+                "name": "synthetic",
+                "title": "Synthetic data: nothing here was measured",
+                "question": "Does the report show what it is given?",
+                **(scenario or {}),
+            },
+            scale="lab",
+            seed=seed,
+            blocks=blocks,
+            cells=cells,
+            hosts=(
+                HostRecord(name="sut", roles=("sut",), facts={}),
+                HostRecord(name="load", roles=("load",), facts={}),
+            ),
+            versions={"benchkit": "0.1.0", "wrk": "4.1.0 (synthetic)"},
+            started_at=STARTED,
+            ended_at=STARTED + timedelta(minutes=2, seconds=5),
+            status="done",
+            **manifest,
+        ),
+        trials=_with_factors(trials, cells),
+        hosts=pd.DataFrame(
+            [
+                {"host": host, "role": host, "at": "start", "fact": fact, "value": value}
+                for host in ("sut", "load")
+                for fact, value in FACTS.items()
+            ]
+        ),
+    )
+
+
+def _row(place: int, cell: CellRecord, block: int, position: int, generator: np.random.Generator) -> dict[str, Any]:
+    speed = 0.55 ** (place % 4) * 0.93 ** (place // 4) * generator.normal(1, 0.03)
+    rps = 72_000 * speed
+    p50 = 0.00085 / speed * generator.normal(1, 0.02)
+    tail = np.cumprod([1.0, 1.6, 1.9, 2.2, 1.8]) * generator.normal(1, 0.06, 5)
+    return {
+        "cell_id": cell.cell_id,
+        "trial_id": f"synthetic-b{block}-p{position}",
+        "block": block,
+        "position": position,
+        "kind": "measure",
+        "started_at": pd.Timestamp(STARTED) + pd.Timedelta(seconds=7 * (block * 10 + position)),
+        "duration_s": 5.0 + 0.01 * generator.random(),
+        "tool": "wrk",
+        "connections": 64,
+        "rate_requested": None,
+        "requests": round(rps * 5),
+        "rps": rps,
+        "bytes_total": rps * 5 * 153.0,
+        "bytes_per_s": rps * 153.0,
+        "latency_mean_s": p50 * 1.2,
+        "latency_p50_s": p50,
+        "latency_p90_s": p50 * tail[1],
+        "latency_p99_s": p50 * tail[2],
+        "latency_p999_s": p50 * tail[3],
+        "latency_p9999_s": p50 * tail[4],
+        "latency_max_s": p50 * tail[4] * 1.5,
+        "latency_covers": "request",
+        "latency_corrected": True,
+        "errors_connect": 0,
+        "errors_read": 0,
+        "errors_write": 0,
+        "errors_timeout": 0,
+        "non_2xx": 0,
+        "server_cpu_s_per_request": None,
+        "verdict": None,
+        "overhead_s": 0.3 + 0.05 * generator.random(),
+    }
+
+
+def _with_factors(trials: pd.DataFrame, cells: Sequence[CellRecord]) -> pd.DataFrame:
+    levels = {cell.cell_id: cell.levels for cell in cells}
+    names = list(dict.fromkeys(name for cell in cells for name in cell.levels))
+    return trials.assign(
+        **{f"factor_{name}": [levels[cell_id][name] for cell_id in trials["cell_id"]] for name in names}
+    )
+
+
+def stored(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Rows of `trials` with the types that they come back with from the store."""
+    frame: pd.DataFrame = pa.Table.from_pylist([dict(row) for row in rows], schema=arrow_schema("trials")).to_pandas()
+    return frame
+
+
+@pytest.fixture(scope="session")
+def make_run() -> MakeRun:
+    """The generator of synthetic runs."""
+    return synthetic_run
+
+
+@pytest.fixture(scope="session")
+def run() -> RunView:
+    """The quickstart's shape: two stacks, five blocks."""
+    return synthetic_run()

@@ -1,0 +1,133 @@
+"""A real browser for pages that are worked with."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pytest
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+SANDBOX = ["--no-sandbox"] if os.geteuid() == 0 else []
+"""Chromium's sandbox refuses root."""
+ON_3_AND_4 = """
+import fcntl, os, sys
+there, here = (fcntl.fcntl(int(number), fcntl.F_DUPFD, 5) for number in sys.argv[1:3])
+os.dup2(there, 3)
+os.dup2(here, 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+"""Chromium reads from descriptor 3 and writes to 4."""
+
+
+@dataclass
+class Browser:
+    """Headless Chromium, spoken to in its own protocol (DevTools) over a pair of pipes."""
+
+    to: BinaryIO
+    back: BinaryIO
+    session: str | None = None
+    events: list[dict[str, Any]] = field(default_factory=list)
+    numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def call(self, method: str, **params: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
+        """Ask for something and wait for the answer; what happens meanwhile is kept in `events`."""
+        number = next(self.numbers)
+        request = {"id": number, "method": method, "params": params}
+        self.to.write(json.dumps(request | ({"sessionId": self.session} if self.session else {})).encode() + b"\0")
+        self.to.flush()
+        while (answer := self._next()).get("id") != number:
+            self.events.append(answer)
+        assert "error" not in answer, answer
+        result: dict[str, Any] = answer["result"]
+        return result
+
+    def open(self, page: Path) -> None:
+        """Open a file in a tab of its own, and wait until it is loaded."""
+        self.session = None
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self.events.clear()
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(f"{domain}.enable")
+        self.call("Emulation.setDeviceMetricsOverride", width=1200, height=900, deviceScaleFactor=1, mobile=False)
+        self.call("Page.navigate", url=page.as_uri())
+        while not self.happened("Page.loadEventFired"):
+            self.events.append(self._next())
+        self.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+    def run(self, script: str) -> Any:  # noqa: ANN401 - any JSON
+        """The value of an expression in the page."""
+        answer = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in answer, answer
+        return answer["result"].get("value")
+
+    def press(self, key: str) -> None:
+        """Press a key, as a person does."""
+        for kind in ("keyDown", "keyUp"):
+            self.call("Input.dispatchKeyEvent", type=kind, key=key)
+
+    def happened(self, *methods: str) -> list[dict[str, Any]]:
+        """The events of these kinds since the page was asked for."""
+        return [event for event in self.events if event.get("method") in methods]
+
+    def _next(self) -> dict[str, Any]:
+        message = bytearray()
+        while (byte := self.back.read(1)) != b"\0":
+            assert byte, "the browser went away"
+            message += byte
+        said: dict[str, Any] = json.loads(message)
+        return said
+
+
+@contextmanager
+def _browser(profile: Path) -> Iterator[Browser]:
+    assert CHROMIUM is not None
+    (there, to), (back, here) = os.pipe(), os.pipe()
+    options = ["--headless", "--disable-gpu", *SANDBOX, f"--user-data-dir={profile}", "--remote-debugging-pipe"]
+    argv = [sys.executable, "-c", ON_3_AND_4, str(there), str(here), CHROMIUM, *options]
+    with subprocess.Popen(argv, pass_fds=(there, here), stdout=subprocess.DEVNULL) as process:
+        os.close(there)
+        os.close(here)
+        with os.fdopen(to, "wb") as writer, os.fdopen(back, "rb") as reader:
+            browser = Browser(writer, reader)
+            try:
+                yield browser
+                browser.session = None
+                browser.call("Browser.close")
+            finally:
+                try:
+                    process.wait(5)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """One browser for the session."""
+    if CHROMIUM is None:
+        pytest.skip("there is no chromium")
+    with _browser(tmp_path_factory.mktemp("chromium")) as started:
+        yield started
+
+
+@pytest.fixture
+def opened(browser: Browser, tmp_path: Path) -> Callable[[str], Browser]:
+    """Opens a page given as text."""
+
+    def open_page(html: str) -> Browser:
+        page = tmp_path / "page.html"
+        page.write_text(html, encoding="utf-8")
+        browser.open(page)
+        return browser
+
+    return open_page

@@ -1,0 +1,290 @@
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from benchkit.models.profile import Frame, Profile, ValueType
+from benchkit.report.flame.page import flame_page
+from benchkit.report.flame.palette import KERNEL, TONES, package, tone
+from benchkit.report.flame.tree import CallTree, Node, call_tree
+from benchkit.report.theme import INK
+
+HOSTILE = (
+    "</script><script>window.harmed=1</script>",
+    "<img src=x onerror=window.harmed=1>",
+    "{{ 7*7 }}\N{LINE SEPARATOR}\"';//",
+    "right-to-left \N{RIGHT-TO-LEFT OVERRIDE}gpj.exe\x07",
+)
+
+
+def profile_of(*samples: tuple[str, int], unit: str = "nanoseconds") -> Profile:
+    """A profile of stacks written outermost first: `main > work`; a `k:` before a name puts it into the kernel."""
+    frames: dict[Frame, int] = {}
+    stacks = []
+    for stack, _ in samples:
+        made = [Frame(name.removeprefix("k:"), kernel=name.startswith("k:")) for name in stack.split(" > ")]
+        stacks.append(tuple(frames.setdefault(frame, len(frames)) for frame in reversed(made)))
+    return Profile(
+        profiler="pprof",
+        value_types=(ValueType("cpu", unit),),
+        default_value=0,
+        frames=tuple(frames),
+        stacks=tuple(stacks),
+        samples=tuple(range(len(stacks))),
+        values=(tuple(value for _, value in samples),),
+    )
+
+
+SERVER = profile_of(
+    ("main > serve > read > k:sys_read", 400_000_000),
+    ("main > serve > handle > format", 300_000_000),
+    ("main > serve > handle", 100_000_000),
+    ("main > collect > mark > mark > mark", 150_000_000),
+    ("main > serve", 50_000_000),
+)
+FASTER = profile_of(
+    ("main > serve > read > k:sys_read", 400_000_000),
+    ("main > serve > handle > format", 50_000_000),
+    ("main > serve > handle", 50_000_000),
+)
+
+
+def drawn(tree: CallTree) -> list[tuple[int, str, int]]:
+    return [(depth, node.frame.label, node.value) for depth, node in tree.nodes()]
+
+
+def test_the_tree_has_every_call_once_with_the_time_below_it() -> None:
+    tree = call_tree(profile_of(("main > b > c", 3), ("main > a", 2), ("main > b", 1), ("main > b > c", 4)))
+    assert drawn(tree) == [(0, "all", 10), (1, "main", 10), (2, "a", 2), (2, "b", 8), (3, "c", 7)]
+
+
+def test_of_two_profiles_every_call_has_both_values() -> None:
+    tree = call_tree(profile_of(("main > a", 6), ("main > new", 4)), base=profile_of(("main > a", 1), ("old", 1)))
+    assert [(node.frame.label, node.value, node.base) for _, node in tree.nodes()] == [
+        ("all", 10, 2),
+        ("main", 10, 1),
+        ("a", 6, 1),
+        ("new", 4, 0),
+        ("old", 0, 1),
+    ]
+
+
+def test_the_smallest_calls_go_first_and_never_without_those_below() -> None:
+    tree = call_tree(profile_of(*((f"main > f{i} > g{i}", i) for i in range(1, 101))))
+    pruned = tree.pruned(21)
+    assert len(list(pruned.nodes())) <= 22
+    assert drawn(pruned)[:3] == [(0, "all", 5050), (1, "main", 5050), (2, "f100", 100)]
+    kept = [label for _, label, _ in drawn(pruned) if label.startswith("g")]
+    assert {label.replace("g", "f") for label in kept} <= {label for _, label, _ in drawn(pruned)}
+    assert tree.pruned(1000) is tree
+
+
+def test_deep_recursion_is_no_trouble() -> None:
+    html = flame_page(profile_of((" > ".join(["walk"] * 5000), 7)), "deep")
+    assert data_of(html)["nodes"][-2:] == [5000, 7]
+    assert re.search(r"<th scope=\"row\">walk</th><td>100.0 %</td><td>100.0 %</td>", html)
+
+
+class Page(HTMLParser):
+    """What stands in a page: elements and their attributes, texts, and the two scripts."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def data_of(html: str) -> dict[str, Any]:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)
+    assert found
+    data: dict[str, Any] = json.loads(found[1])
+    return data
+
+
+def test_the_page_fetches_nothing_and_runs_nothing_but_its_script() -> None:
+    html = flame_page(SERVER, "server.pb.gz")
+    page = Page(html)
+    assert not re.search(r"https?://|url\(|@import|\bon\w+=", html)
+    (policy,) = (attrs["content"] for tag, attrs in page.elements if attrs.get("http-equiv"))
+    assert policy is not None
+    assert policy.startswith("default-src 'none'")
+    assert "unsafe" not in policy
+    assert [attrs for tag, attrs in page.elements if tag == "script"] == [
+        {"type": "application/json", "id": "data"},
+        {},
+    ]
+    assert not any("style" in attrs for _, attrs in page.elements)
+
+
+def test_names_are_data_whatever_they_say() -> None:
+    html = flame_page(profile_of(*((f"main > {name}", 10) for name in HOSTILE)), HOSTILE[0])
+    page = Page(html)
+    assert [tag for tag, _ in page.elements].count("script") == 2
+    assert "img" not in [tag for tag, _ in page.elements]
+    labels = [frame[0] for frame in data_of(html)["frames"]]
+    assert HOSTILE[0] in labels
+    assert HOSTILE[1] in labels
+    assert "right-to-left \N{REPLACEMENT CHARACTER}gpj.exe\N{REPLACEMENT CHARACTER}" in labels
+    assert "{{ 7*7 }} \"';//" in labels
+    assert "49" not in labels
+    assert HOSTILE[0] in page.texts
+
+
+def test_the_table_says_the_most_of_it_without_the_script() -> None:
+    html = flame_page(SERVER, "server.pb.gz")
+    rows = re.findall(r'<tr><th scope="row">(.*?)</th><td>(.*?)</td><td>(.*?)</td></tr>', html)
+    assert rows[:4] == [
+        ("sys_read", "40.0 %", "40.0 %"),
+        ("format", "30.0 %", "30.0 %"),
+        ("mark", "15.0 %", "15.0 %"),
+        ("handle", "10.0 %", "40.0 %"),
+    ]
+
+
+def test_the_table_of_a_difference_has_what_changed_the_most_first() -> None:
+    html = flame_page(FASTER, "after", base=(SERVER, "before"))
+    rows = re.findall(r'<th scope="row">(.*?)</th><td>.*?</td><td>.*?</td><td>(.*?)</td>', html)
+    assert rows[:2] == [("sys_read", "+40.0 points"), ("format", "-20.0 points")]
+    assert "compared with before" in html
+
+
+def test_the_same_profile_gives_the_same_page() -> None:
+    assert flame_page(SERVER, "x", base=(FASTER, "y")) == flame_page(SERVER, "x", base=(FASTER, "y"))
+
+
+def test_a_profile_without_samples_has_a_page() -> None:
+    nothing = Profile("pprof", (ValueType("cpu", "nanoseconds"),), 0, (), (), (), ((),))
+    assert data_of(flame_page(nothing, "nothing"))["nodes"] == [0, 0, 0]
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance (WCAG 2.2)."""
+    channels = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted(map(luminance, (one, other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("colour", TONES, ids=lambda colour: colour.name)
+def test_names_can_be_read_on_every_colour(colour: Any) -> None:  # noqa: ANN401 - a Tone; ids wants the same name
+    assert contrast(colour.light, INK.light) >= 4.5
+    assert contrast(colour.dark, INK.dark) >= 4.5
+
+
+@pytest.mark.parametrize(
+    ("label", "of"),
+    [
+        ("net/http.(*conn).serve", "net/http"),
+        ("github.com/valyala/fasthttp.(*Server).serveConn", "github.com/valyala/fasthttp"),
+        ("runtime.mcall", "runtime"),
+        ("v8::internal::Heap::Scavenge", "v8"),
+        ("non-virtual thunk to node::Stream::Write(uv_buf_t**)", "node"),
+        ("std::pair<a::b, c::d>::get", "std"),
+        ("JS:*end node:_http_outgoing:1034:45", "JS"),
+        ("ngx_http_parse_request_line", "ngx"),
+        ("[nginx]", "[nginx]"),
+    ],
+)
+def test_functions_of_a_package_have_its_colour(label: str, of: str) -> None:
+    assert package(label) == of
+    assert tone(Frame(label, kernel=True)) is KERNEL
+
+
+def paths(node: Node, way: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for label, call in node.calls.items():
+        yield (*way, label)
+        yield from paths(call, (*way, label))
+
+
+SHOWN = "Array.from(document.querySelectorAll('.frame'), (f) => f.getAttribute('aria-label'))"
+ZOOMED = "Array.from(document.querySelectorAll('.frame:not(.above)'), (f) => f.textContent)[0]"
+DETAIL = "document.getElementById('detail').textContent"
+
+
+def click(label: str) -> str:
+    return f"Array.from(document.querySelectorAll('.frame')).find((f) => f.textContent === '{label}').click()"
+
+
+def test_in_a_browser_every_call_is_drawn_as_wide_as_its_share(opened: Callable[[str], Any]) -> None:
+    browser = opened(flame_page(SERVER, "server.pb.gz"))
+    labels = browser.run(SHOWN)
+    assert len(labels) == 1 + len(list(paths(call_tree(SERVER).root)))
+    assert labels[0] == "all, 100.0 %"
+    assert "sys_read, 40.0 %" in labels
+    width = "document.querySelector('[aria-label^=\"{}\"]').getBoundingClientRect().width"
+    assert browser.run(width.format("handle,")) / browser.run(width.format("all,")) == pytest.approx(0.4, abs=0.01)
+    assert browser.run("document.querySelectorAll('.frame.pack-kernel').length") == 1
+    assert browser.happened("Runtime.exceptionThrown", "Log.entryAdded") == []
+    requests = [event["params"]["request"]["url"] for event in browser.happened("Network.requestWillBeSent")]
+    assert [url.partition(":")[0] for url in requests] in (["file"], ["file", "data"])
+
+
+def test_in_a_browser_one_zooms_by_mouse_and_keyboard(opened: Callable[[str], Any]) -> None:
+    browser = opened(flame_page(SERVER, "server.pb.gz"))
+    browser.run(click("handle"))
+    assert browser.run(ZOOMED) == "handle"
+    assert [label.partition(",")[0] for label in browser.run(SHOWN)] == ["serve", "main", "all", "handle", "format"]
+    assert "75.0 % of what is zoomed to" not in browser.run(DETAIL)
+    browser.press("ArrowDown")
+    assert browser.run(DETAIL).startswith("format300 ms, 30.0 % of all; 75.0 % of what is zoomed to")
+    browser.press("Enter")
+    assert browser.run(ZOOMED) == "format"
+    browser.press("Escape")
+    browser.press("Escape")
+    assert browser.run(ZOOMED) == "serve"
+    browser.press("Home")
+    browser.press("Enter")
+    assert browser.run(ZOOMED) == "all"
+    browser.press("ArrowDown")
+    browser.press("ArrowDown")
+    browser.press("ArrowLeft")
+    assert browser.run(DETAIL).startswith("collect150 ms")
+    browser.run("document.getElementById('out').click()")
+    assert len(browser.run(SHOWN)) == 11
+
+
+def test_in_a_browser_one_searches(opened: Callable[[str], Any]) -> None:
+    browser = opened(flame_page(SERVER, "server.pb.gz"))
+    browser.press("/")
+    assert browser.run("document.activeElement.id") == "search"
+    browser.call("Input.insertText", text="MARK")
+    assert browser.run("document.getElementById('found').textContent") == "1 function, 15.0 % of all"
+    assert browser.run("document.querySelectorAll('.frame.hit').length") == 3
+    browser.press("Enter")
+    assert browser.run("document.activeElement.textContent") == "mark"
+
+
+def test_in_a_browser_a_difference_is_told_by_colour_and_in_words(opened: Callable[[str], Any]) -> None:
+    browser = opened(flame_page(FASTER, "after", base=(SERVER, "before")))
+    colour = "Array.from(document.querySelectorAll('.frame')).find((f) => f.textContent === '{}').className"
+    assert "more-4" in browser.run(colour.format("sys_read"))
+    assert "less-4" in browser.run(colour.format("format"))
+    assert not any(label.startswith("collect") for label in browser.run(SHOWN))
+    browser.run("document.querySelector('[value=before]').click()")
+    assert any(label.startswith("collect") for label in browser.run(SHOWN))
+    browser.run(click("format"))
+    assert "30.0 % before: \u221220.00 points" in browser.run(DETAIL)
+
+
+def test_in_a_browser_hostile_names_do_nothing(opened: Callable[[str], Any]) -> None:
+    browser = opened(flame_page(profile_of(*((f"main > {name}", 10) for name in HOSTILE)), HOSTILE[1]))
+    browser.run(click(HOSTILE[1].replace("'", "\\'")))
+    assert browser.run("window.harmed") is None
+    assert browser.run(DETAIL).startswith(HOSTILE[1])
+    assert browser.happened("Runtime.exceptionThrown", "Log.entryAdded") == []

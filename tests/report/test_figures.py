@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection, PathCollection
+from matplotlib.colors import to_hex, to_rgba_array
+from matplotlib.figure import Figure
+from matplotlib.font_manager import findfont
+
+from benchkit.errors import InputError
+from benchkit.report.figures.registry import FIGURES, get_figure
+from benchkit.report.rendering import render
+from benchkit.report.theme import SERIES
+from benchkit.report.view import RunView, known
+
+MakeRun = Callable[..., RunView]
+DESIGNS = [
+    {},
+    {"stack": ["go", "nginx-go"]},
+    {"stack": ["go", "nginx-http", "nginx-fcgi-tcp", "nginx-fcgi-unix"], "gomaxprocs": [1, 8]},
+    {"connections": list(range(100, 900, 100)), "backend": ["a", "b", "c", "d", "e", "f", "g"]},
+]
+
+
+def texts(figure: Figure) -> list[str]:
+    return [text.get_text() for text in figure.findobj(mpl.text.Text) if text.get_text()]
+
+
+def points(figure: Figure) -> list[PathCollection]:
+    return [artist for axes in figure.axes for artist in axes.collections if isinstance(artist, PathCollection)]
+
+
+def curves(axes: Axes) -> list[list[float]]:
+    """The latencies along each curve."""
+    lines = [artist for artist in axes.collections if isinstance(artist, LineCollection)]
+    return [np.asarray(curve)[:, 1].tolist() for line in lines for curve in line.get_segments()]
+
+
+def test_the_registry_names_its_figures() -> None:
+    assert list(FIGURES) == ["rps", "latency"]
+    assert get_figure("rps").title == "Requests per second by cell"
+    with pytest.raises(InputError, match="no figure 'speed'") as refused:
+        get_figure("speed")
+    assert "rps, latency" in str(refused.value)
+
+
+@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("factors", DESIGNS, ids=lambda factors: "x".join(factors) or "one cell")
+def test_every_figure_draws_every_design(make_run: MakeRun, name: str, factors: dict[str, list[str | int]]) -> None:
+    run = make_run(factors, blocks=3)
+    drawing = render(FIGURES[name], run)
+    assert drawing.png.startswith(b"\x89PNG")
+    assert drawing.svg.startswith(b"<?xml")
+    assert drawing.element.startswith("<svg")
+    assert FIGURES[name].alt(run)
+    assert FIGURES[name].caption(run)
+
+
+def test_rps_shows_every_trial_where_it_was_measured(run: RunView) -> None:
+    figure = get_figure("rps").draw(run)
+    drawn = [x for marks in points(figure) for x in np.asarray(marks.get_offsets())[:, 0]]
+    assert sorted(drawn) == pytest.approx(sorted(known(run.trials["rps"])))
+
+
+def test_rps_bars_begin_at_zero_and_their_ends_are_the_medians(run: RunView) -> None:
+    figure = get_figure("rps").draw(run)
+    (axes,) = figure.axes
+    (ends,) = [artist for artist in axes.collections if isinstance(artist, LineCollection)]
+    assert axes.get_xlim()[0] == 0
+    assert [float(end[0][0]) for end in ends.get_segments()] == pytest.approx([71856.4, 39542.0], abs=0.5)
+    assert {"71,856", "39,542", "go", "nginx-go"} <= set(texts(figure))
+
+
+def test_rps_has_a_row_for_cells_without_a_figure(make_run: MakeRun) -> None:
+    run = make_run({"stack": ["go", "nginx", "node"]}, unsupported={"stack=node": "no Node on this host"})
+    run = replace(run, trials=run.trials[run.trials["cell_id"] != "stack=nginx"])
+    shown = texts(get_figure("rps").draw(run))
+    assert {"node", "not supported on these hosts", "nginx", "no trial ended with a rate"} <= set(shown)
+
+
+def test_latency_draws_a_curve_for_each_trial_and_averages_none(run: RunView) -> None:
+    (axes,) = get_figure("latency").draw(run).axes
+    columns = ["latency_p50_s", "latency_p90_s", "latency_p99_s", "latency_p999_s", "latency_p9999_s"]
+    stored = sorted(run.trials[columns].to_numpy().tolist())
+    np.testing.assert_allclose(sorted(curves(axes)), stored)
+
+
+def test_each_further_nine_of_the_latency_axis_takes_the_same_room(run: RunView) -> None:
+    (axes,) = get_figure("latency").draw(run).axes
+    assert list(axes.get_xticks()) == pytest.approx([0.30103, 1, 2, 3, 4], abs=1e-5)
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["p50", "p90", "p99", "p99.9", "p99.99"]
+    assert axes.get_yscale() == "log"
+
+
+def test_latency_says_on_its_face_how_it_came_about(run: RunView) -> None:
+    shown = texts(get_figure("latency").draw(run))
+    assert any(text.startswith("closed loop: coordinated omission hides queueing") for text in shown)
+    assert "one curve per trial" in shown
+
+
+def test_a_percentile_that_a_trial_lacks_ends_its_curve(run: RunView) -> None:
+    missing = run.trials.assign(latency_p999_s=None, latency_p9999_s=[math.nan] * 9 + [0.02])
+    (axes,) = get_figure("latency").draw(replace(run, trials=missing)).axes
+    assert sorted(len(curve) for curve in curves(axes)) == [3] * 9 + [4]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["p50", "p90", "p99", "p99.99"]
+
+
+def test_zero_below_a_tools_resolution_does_not_break_the_log_axis(run: RunView) -> None:
+    rounded = run.trials.assign(latency_p50_s=0.0)
+    (axes,) = get_figure("latency").draw(replace(run, trials=rounded)).axes
+    assert axes.get_ylim()[0] > 0
+
+
+def test_figures_without_their_data_are_not_available(run: RunView) -> None:
+    columns = ["latency_p50_s", "latency_p90_s", "latency_p99_s", "latency_p999_s", "latency_p9999_s"]
+    silent = replace(run, trials=run.trials.assign(rps=None, **dict.fromkeys(columns)))
+    empty = replace(run, trials=run.trials.iloc[:0])
+    assert [figure.available(run) for figure in FIGURES.values()] == [True, True]
+    assert [figure.available(silent) for figure in FIGURES.values()] == [False, False]
+    assert [figure.available(empty) for figure in FIGURES.values()] == [False, False]
+
+
+def test_many_panels_stop_somewhere_and_the_caption_says_so(make_run: MakeRun) -> None:
+    run = make_run({"backend": ["a", "b"], "connections": list(range(100, 1600, 100))}, blocks=1)
+    figure = get_figure("latency")
+    assert len(figure.draw(run).axes) == 12
+    assert "3 panels more are left out; the table has all." in figure.caption(run)
+
+
+def test_a_stack_keeps_its_colour_in_every_figure(make_run: MakeRun) -> None:
+    run = make_run({"stack": ["go", "nginx", "node"]}, unsupported={"stack=go": "no Go on this host"})
+    for figure in FIGURES.values():
+        colours = {to_hex(to_rgba_array(marks.get_facecolor())[0]) for marks in points(figure.draw(run))}
+        assert colours == {SERIES[1].light, SERIES[2].light}
+
+
+def test_alt_texts_name_the_extremes_of_many_cells(make_run: MakeRun) -> None:
+    run = make_run({"backend": ["a", "b"], "connections": list(range(100, 1600, 100))}, blocks=1)
+    assert "of 30 cells, the highest and the lowest" in get_figure("rps").alt(run)
+
+
+def test_names_are_drawn_as_they_are_and_not_as_formulas(make_run: MakeRun) -> None:
+    run = make_run({"stack": ["$x^2$", "日本\N{RIGHT-TO-LEFT OVERRIDE}"]})
+    shown = texts(get_figure("rps").draw(run))
+    assert "$x^2$" in shown
+    assert "\N{REPLACEMENT CHARACTER}" * 3 in shown
+    render(get_figure("rps"), run)  # a missing glyph would warn, and warnings are errors
+
+
+def test_nothing_of_the_style_stays_and_nothing_of_the_users_leaks_in(run: RunView) -> None:
+    plain = {name: render(figure, run).svg for name, figure in FIGURES.items()}
+    with mpl.rc_context({"font.size": 22, "axes.grid": False, "svg.fonttype": "none", "savefig.transparent": True}):
+        before = dict(mpl.rcParams)
+        again = {name: render(figure, run).svg for name, figure in FIGURES.items()}
+        assert dict(mpl.rcParams) == before
+    assert again == plain
+
+
+def test_the_font_is_the_one_that_comes_with_matplotlib() -> None:
+    assert Path(findfont("DejaVu Sans")).is_relative_to(mpl.get_data_path())

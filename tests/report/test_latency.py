@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from benchkit.report.latency import caveat, stored
+from benchkit.report.view import RunView
+
+MakeRun = Callable[..., RunView]
+
+
+def trials(run: RunView, **columns: Any) -> pd.DataFrame:  # noqa: ANN401 - values of columns
+    return run.trials.assign(**columns)
+
+
+def test_a_closed_loop_is_called_one(run: RunView) -> None:
+    said = caveat(run.trials)
+    assert said.startswith("closed loop: coordinated omission hides queueing; ")
+
+
+def test_a_requested_rate_is_no_closed_loop(run: RunView) -> None:
+    assert caveat(trials(run, rate_requested=1000.0)).startswith("sent at a requested rate; ")
+
+
+def test_trials_of_both_kinds_are_said_to_be(run: RunView) -> None:
+    rates = [None] * 5 + [1000.0] * 5
+    said = caveat(trials(run, rate_requested=rates))
+    assert "closed loop: coordinated omission hides queueing, in the trials without a requested rate" in said
+
+
+@pytest.mark.parametrize(
+    ("corrected", "said"),
+    [
+        ([True] * 10, "the tool's own correction applied"),
+        ([False] * 10, "no correction applied"),
+        ([None] * 10, "the tool does not say whether it corrects"),
+        ([True] * 5 + [False] * 5, "the tool's own correction applied in some of the trials"),
+        ([True] * 5 + [None] * 5, "the tool's own correction applied in some of the trials"),
+    ],
+)
+def test_correction_is_labelled_as_stored(run: RunView, corrected: list[bool | None], said: str) -> None:
+    assert caveat(trials(run, latency_corrected=corrected)).split("; ")[1] == said
+
+
+@pytest.mark.parametrize(
+    ("covers", "last"),
+    [
+        ("request", "connecting not included"),
+        ("connect+request", "connecting included"),
+        (None, "no correction applied"),
+    ],
+)
+def test_coverage_is_said_where_it_is_known(run: RunView, covers: str | None, last: str) -> None:
+    assert caveat(trials(run, latency_covers=covers, latency_corrected=False)).split("; ")[-1] == last
+
+
+def test_only_percentiles_that_a_trial_has_are_stored_ones(run: RunView) -> None:
+    few = trials(run, latency_p999_s=None, latency_p9999_s=None)
+    assert [percentile.name for percentile in stored(few)] == ["p50", "p90", "p99"]

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from statistics import median
+from typing import Any
+
+import pytest
+
+from benchkit.report.summary import CellSummary, errors, sentence, summarise
+from benchkit.report.view import RunView, known
+
+MakeRun = Callable[..., RunView]
+
+
+def said(run: RunView) -> list[tuple[str, str]]:
+    summary = summarise(run)
+    return [sentence(cell, summary.baseline, run.manifest.blocks) for cell in summary.cells]
+
+
+def with_columns(run: RunView, **columns: Any) -> RunView:  # noqa: ANN401 - values of columns
+    return replace(run, trials=run.trials.assign(**columns))
+
+
+def test_a_cell_is_the_median_of_its_trials_and_their_range(run: RunView) -> None:
+    go, nginx = summarise(run).cells
+    rates = {cell: known(run.of_cell(cell)["rps"]) for cell in ("stack=go", "stack=nginx-go")}
+    assert go.median_rps == median(rates["stack=go"])
+    assert nginx.ratio == pytest.approx(median(rates["stack=nginx-go"]) / median(rates["stack=go"]))
+    assert go.ratio is None
+
+
+def test_the_sentence_states_ratio_sample_and_range(run: RunView) -> None:
+    assert said(run) == [
+        ("71,856 requests/s", "median of 5 trials, 69,215 to 73,489"),
+        ("39,542 requests/s", "0.550 \N{MULTIPLICATION SIGN} go; median of 5 trials, 39,366 to 40,182"),
+    ]
+
+
+def test_one_trial_has_no_range(make_run: MakeRun) -> None:
+    assert said(make_run(blocks=1))[0][1] == "median of 1 trial"
+
+
+def test_failures_stand_beside_the_rate_they_spoil(run: RunView) -> None:
+    failing = with_columns(run, errors_timeout=2, errors_read=1, non_2xx=1)
+    assert said(failing)[0][1].endswith(
+        "; 15 failed requests; 5 answers with another status than 2xx",
+    )
+
+
+def test_what_a_tool_does_not_count_is_absent_and_not_zero(run: RunView) -> None:
+    silent = with_columns(run, errors_connect=None, errors_read=None, errors_write=None, errors_timeout=None)
+    assert errors(silent.trials).isna().all()
+    assert summarise(silent).cells[0].errors is None
+    partly = with_columns(run, errors_connect=None, errors_read=None, errors_write=None, errors_timeout=3)
+    assert list(errors(partly.trials)) == [3.0] * 10
+
+
+def test_control_and_profile_trials_are_in_no_median(run: RunView) -> None:
+    kinds = ["profile" if block == 1 else "measure" for block in run.trials["block"]]
+    assert summarise(with_columns(run, kind=kinds)).cells[0].trials == 4
+    assert "median of 4 trials" in said(with_columns(run, kind=kinds))[0][1]
+
+
+def test_trials_that_did_not_end_are_counted(run: RunView) -> None:
+    cut = replace(run, trials=run.trials[run.trials["block"] < 4])
+    assert said(cut)[0][1].endswith("3 of 5 trials ended")
+
+
+def test_unsupported_cells_say_why_and_empty_ones_that_they_are(make_run: MakeRun) -> None:
+    run = make_run(unsupported={"stack=nginx-go": "needs 300000 open files, the host allows 1024"})
+    empty = replace(run, trials=run.trials.iloc[:0])
+    assert said(empty) == [
+        ("no result", "no trial of it ended with a rate"),
+        ("not measured", "these hosts cannot carry it: needs 300000 open files, the host allows 1024"),
+    ]
+
+
+@pytest.mark.parametrize("rps", [None, 0.0])
+def test_without_a_rate_of_the_baseline_there_is_no_ratio(run: RunView, rps: float | None) -> None:
+    rates = [rps if cell == "stack=go" else 1000.0 for cell in run.trials["cell_id"]]
+    cells: tuple[CellSummary, ...] = summarise(with_columns(run, rps=rates)).cells
+    assert [cell.ratio for cell in cells] == [None, None]

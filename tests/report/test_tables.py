@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from benchkit import units
+from benchkit.report.tables import Column, Entry, Group, Table, number
+from benchkit.report.text import clean, legible
+
+
+@pytest.mark.parametrize(
+    ("value", "exact"),
+    [(12.0, None), (285080.0, None), (231.92, "231.92"), (72645.34123456789, "72645.3412"), (0.4, "0.4")],
+)
+def test_a_number_carries_its_value_where_the_text_rounds_it(value: float, exact: str | None) -> None:
+    assert number(value, units.count).exact == exact
+
+
+def test_an_absent_number_carries_none() -> None:
+    assert number(math.nan, units.count) == Entry(units.ABSENT)
+    assert Entry("text").exact is None
+
+
+def test_neighbours_share_their_heading() -> None:
+    columns = tuple(Column(title, group=group) for title, group in (("a", ""), ("b", "x"), ("c", "x"), ("d", "")))
+    assert Table("t", "T", columns, ()).groups == (Group("", 1), Group("x", 2), Group("", 1))
+    assert Table("t", "T", columns[:1], ()).groups == ()
+
+
+def test_text_keeps_its_lines_or_becomes_one_and_loses_what_has_no_picture() -> None:
+    hostile = "a\x00b\N{RIGHT-TO-LEFT OVERRIDE}c\ud800\n\td  é日"
+    mark = "\N{REPLACEMENT CHARACTER}"
+    assert legible(hostile) == f"a{mark}b{mark}c{mark}\n\td  é日"
+    assert clean(hostile) == f"a{mark}b{mark}c{mark} d é日"

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchkit.errors import BenchkitError
+from benchkit.report.view import RunView
+from benchkit.report.write import write_report
+
+FILES = ["figures/latency.png", "figures/latency.svg", "figures/rps.png", "figures/rps.svg", "report.html"]
+
+DRAW = """
+import importlib.util, pathlib, sys
+from benchkit.report.write import write_report
+spec = importlib.util.spec_from_file_location("synthetic", sys.argv[1])
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+write_report(module.synthetic_run(), pathlib.Path(sys.argv[2]))
+"""
+
+
+def hashes(directory: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(directory.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_a_report_is_a_page_and_its_figures_and_nothing_else(run: RunView, tmp_path: Path) -> None:
+    assert write_report(run, tmp_path / "new" / "report") == tmp_path / "new" / "report" / "report.html"
+    assert list(hashes(tmp_path / "new" / "report")) == FILES
+
+
+def test_drawing_again_gives_the_same_bytes_whatever_the_users_settings(run: RunView, tmp_path: Path) -> None:
+    write_report(run, tmp_path / "here")
+    settings = tmp_path / "settings"
+    settings.mkdir()
+    (settings / "matplotlibrc").write_text("font.size: 20\nsvg.fonttype: none\nsavefig.dpi: 30\naxes.grid: False\n")
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "MPLCONFIGDIR": str(settings),
+        "PYTHONHASHSEED": "77",
+        "TZ": "Asia/Kathmandu",
+        "LC_ALL": "C",
+        "SOURCE_DATE_EPOCH": "0",
+    }
+    synthetic = Path(__file__).with_name("conftest.py")
+    subprocess.run([sys.executable, "-c", DRAW, synthetic, tmp_path / "there"], env=environment, check=True)
+    assert hashes(tmp_path / "there") == hashes(tmp_path / "here")
+
+
+def test_drawing_over_an_older_report_replaces_it(run: RunView, tmp_path: Path) -> None:
+    (tmp_path / "report.html").write_text("old")
+    write_report(run, tmp_path)
+    assert list(hashes(tmp_path)) == FILES
+    assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")
+
+
+def test_a_place_that_cannot_be_written_is_named(run: RunView, tmp_path: Path) -> None:
+    (tmp_path / "figures").write_text("a file where the folder should be")
+    with pytest.raises(BenchkitError, match="cannot write the report") as refused:
+        write_report(run, tmp_path)
+    assert "figures" in str(refused.value)
+    assert refused.value.exit_code == 1
+    assert hashes(tmp_path).keys() == {"figures"}
+
+
+def test_a_file_that_cannot_take_its_place_leaves_nothing_half_written(run: RunView, tmp_path: Path) -> None:
+    (tmp_path / "report.html").mkdir()
+    with pytest.raises(BenchkitError, match=r"report\.html"):
+        write_report(run, tmp_path)
+    assert list(hashes(tmp_path)) == FILES[:-1]

@@ -1,0 +1,165 @@
+"""A run with every load tool on the lab: what it stores, and that its raw files alone give all of it again."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import benchkit
+from benchkit.analysis.agreement import METRICS, agreements, sentence
+from benchkit.execute import Outcome, execute
+from benchkit.hosts.connect import connect_all
+from benchkit.lab.lab import Lab
+from benchkit.load.registry import TOOLS
+from benchkit.planning import make_plan
+from benchkit.report.page import page
+from benchkit.report.read import read_run
+from benchkit.results.reparse import reparse
+from benchkit.results.schema import TABLES
+from benchkit.results.store import Store
+from benchkit.scenario.read import read_experiment
+from benchkit.scenario.schedule import Slot
+
+pytestmark = pytest.mark.lab
+
+
+class Unwatched:
+    """Nobody is told how the run goes."""
+
+    def stage(self, text: str) -> None:
+        """A stage of the run begins."""
+
+    def trial_started(self, slot: Slot) -> None:
+        """A trial begins."""
+
+    def trial_ended(self, slot: Slot, rps: float | None) -> None:
+        """A trial ended with this rate."""
+
+    def trial_failed(self, slot: Slot, why: str) -> None:
+        """A trial could not be carried out."""
+
+
+@pytest.fixture(scope="module")
+def ran(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, Outcome]:
+    """The shipped scenario with all tools, one block of it."""
+    if missing := [name for name, tool in TOOLS.items() if tool.program is None and shutil.which(tool.binary) is None]:
+        pytest.skip(f"not installed: {', '.join(missing)}")
+    store = Store(tmp_path_factory.mktemp("store"))
+    with connect_all(lab.inventory()) as hosts:
+        outcome = execute(
+            make_plan(read_experiment("tool-agreement", "smoke", ["blocks=1"]), hosts), hosts, store, Unwatched()
+        )
+    assert (outcome.status, outcome.failures) == ("done", {})
+    return store, outcome
+
+
+def _table(store: Store, table: str) -> pd.DataFrame:
+    frame = benchkit.load(table, store=store.path)
+    return frame.sort_values(list(frame.columns), ignore_index=True)
+
+
+def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
+
+
+def test_every_tool_gives_a_row_with_percentiles_of_all_its_requests(ran: tuple[Store, Outcome]) -> None:
+    store, _ = ran
+    trials, latency = _table(store, "trials"), _table(store, "latency")
+    assert sorted(trials["tool"]) == sorted(TOOLS)
+    raw = latency[latency["series"] == "raw"].groupby("trial_id")["count"].sum().to_dict()
+    for row in _rows(trials):
+        lost = 80 if row["tool"] == "siege" else 0
+        assert 0 <= row["requests"] - raw[row["trial_id"]] <= lost, row
+        assert not row["latency_corrected"]
+        known = [row[f"latency_{name}_s"] for name in ("p50", "p90", "p99", "max")]
+        known = [seconds for seconds in known if not pd.isna(seconds)]
+        assert known == sorted(known)
+        assert all(seconds >= row["latency_resolution_s"] for seconds in known)
+        assert known or row["tool"] in ("ab", "siege"), row
+        assert 0 <= row["overhead_s"] < 2, row
+    assert set(latency.loc[latency["series"] == "corrected", "trial_id"]) == set(
+        trials.loc[trials["tool"] == "wrk", "trial_id"]
+    )
+
+
+def test_percentiles_are_those_of_the_buckets(ran: tuple[Store, Outcome]) -> None:
+    """Anyone can take them from the table: the upper end of the bucket that has the request of that rank."""
+    store, _ = ran
+    trials, latency = _table(store, "trials"), _table(store, "latency")
+    for row in _rows(trials):
+        buckets = latency[(latency["trial_id"] == row["trial_id"]) & (latency["series"] == "raw")].sort_values("low_s")
+        ranks = buckets["count"].cumsum().to_numpy()
+        for percent, stored in ((50, row["latency_p50_s"]), (99, row["latency_p99_s"])):
+            at = int(np.searchsorted(ranks, np.ceil(percent / 100 * ranks[-1] - 1e-9)))
+            wanted = buckets["high_s"].iloc[at]
+            if pd.isna(stored):
+                assert wanted < row["latency_resolution_s"], row  # below the tool's step: not known
+            else:
+                assert stored == pytest.approx(min(wanted, row["latency_max_s"]), abs=1e-12), row
+
+
+def test_raw_files_alone_give_every_table_again(ran: tuple[Store, Outcome]) -> None:
+    store, outcome = ran
+    before = {table: _table(store, table) for table in TABLES}
+    assert all(len(frame) for frame in before.values())
+    for table in TABLES:
+        shutil.rmtree(store.table(table))
+    assert reparse(store, outcome.run) == len(TOOLS)
+    for table, frame in before.items():
+        pd.testing.assert_frame_equal(frame, _table(store, table))
+
+
+def test_what_a_trial_keeps_says_who_drove_it(ran: tuple[Store, Outcome]) -> None:
+    _, outcome = ran
+    for record in outcome.run.records():
+        (generator,) = record.generators
+        assert (generator.number, generator.host) == (1, "load")
+        assert generator.result is not None
+        assert generator.result.tool == record.load.tool
+        assert generator.cpu_s > 0
+        names = set(generator.files.values())
+        kept = {path.name.removesuffix(".zst") for path in outcome.run.raw(record.trial_id).iterdir()}
+        assert names <= kept
+        assert json.loads((outcome.run.raw(record.trial_id) / "trial.json").read_text())["generators"][0]["result"]
+    assert outcome.run.manifest().versions["load.vegeta"] == "12.8.4"
+
+
+def test_the_report_says_how_far_tools_agree_and_what_they_note(ran: tuple[Store, Outcome]) -> None:
+    store, outcome = ran
+    run = read_run(store, outcome.run)
+    found = agreements(run.trials)
+    assert {each.metric for each in found} == set(METRICS)
+    html = page(run, ())
+    assert "Do the tools agree?" in html
+    assert all(sentence(each).split(":")[0] in html for each in found)
+    assert "siege counts times in steps of 10 ms" in html
+
+
+def test_notes_of_every_trial_are_stored(ran: tuple[Store, Outcome]) -> None:
+    store, _ = ran
+    trials, notes = _table(store, "trials"), _table(store, "notes")
+    said = notes.merge(trials[["trial_id", "tool"]], on="trial_id").groupby("tool")["code"].agg(set)
+    assert "siege-resolution" in said["siege"]
+    assert "wrk-corrected" in said["wrk"]
+
+
+def test_no_row_of_a_tool_ever_reached_a_disk(ran: tuple[Store, Outcome]) -> None:
+    """A trial of any length sends kilobytes."""
+    _, outcome = ran
+    for record in outcome.run.records():
+        sizes = {path.name: path.stat().st_size for path in outcome.run.raw(record.trial_id).iterdir()}
+        assert max(sizes.values()) < 200_000, sizes
+
+
+def test_nothing_is_left_on_the_hosts(ran: tuple[Store, Outcome], lab: Lab) -> None:
+    assert ran
+    with connect_all(lab.inventory()) as hosts:
+        for host in hosts:
+            assert host.processes.run(["ls", "trials"]).stdout == b""
+            running = host.processes.run(["ps", "-eo", "comm="]).stdout.decode().split()
+            assert set(running).isdisjoint({*TOOLS, "reduce", "nethttp"})

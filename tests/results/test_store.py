@@ -1,0 +1,286 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+
+import benchkit
+from benchkit.errors import InputError
+from benchkit.models.load import Load
+from benchkit.models.run import SCHEMA_VERSION, CellRecord, Manifest
+from benchkit.models.trial import GeneratorRecord, ProbeRecord, ServiceRecord, TrialRecord
+from benchkit.results.journal import Journal, read_journal
+from benchkit.results.reparse import reparse
+from benchkit.results.rows import host_rows
+from benchkit.results.schema import TABLES, VERSION_KEY
+from benchkit.results.store import LARGE_BYTES, RunFolder, Store, store_path, write_whole
+from benchkit.results.tables import RunTables
+
+STARTED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+WRK = """\
+Running 1s test @ http://10.0.0.1:8080/
+  1 threads and 4 connections
+  Thread Stats   Avg      Stdev     Max   +/- Stdev
+    Latency   100.00us   10.00us   1.00ms   90.00%
+    Req/Sec    10.00k     1.00k   11.00k    70.00%
+  Latency Distribution
+     50%   90.00us
+     75%  100.00us
+     90%  110.00us
+     99%  200.00us
+  10000 requests in 1.10s, 1.46MB read
+Requests/sec:   9090.91
+Transfer/sec:      1.33MB
+"""
+
+
+def manifest(run_id: str, scenario: str = "small", cells: tuple[CellRecord, ...] = ()) -> Manifest:
+    return Manifest(
+        run_id=run_id,
+        scenario={"name": scenario, "title": "Small"},
+        scale="smoke",
+        seed=1,
+        blocks=1,
+        cells=cells,
+        hosts=(),
+        versions={"benchkit": benchkit.__version__},
+        started_at=STARTED,
+    )
+
+
+def record(trial_id: str, cell: CellRecord, position: int = 1) -> TrialRecord:
+    return TrialRecord(
+        trial_id=trial_id,
+        cell_id=cell.cell_id,
+        levels=cell.levels,
+        block=1,
+        position=position,
+        started_at=STARTED,
+        wall_s=2.0,
+        warmed_up_s=0.51,
+        load=Load(tool="wrk", connections=4, duration_s=1, warmup_s=0.5),
+        target="http://10.0.0.1:8080/",
+        services=(ServiceRecord(name="app", backend="nethttp", host="sut", pid=7, argv=("app",), cpu_s=0.5),),
+        generators=(
+            GeneratorRecord(
+                number=1,
+                host="load",
+                argv=("wrk",),
+                load=Load(tool="wrk", connections=4, duration_s=1, histogram=False),
+                files={"stdout": "wrk.txt"},
+                started_s=0,
+                wall_s=1.1,
+                cpu_s=1,
+            ),
+        ),
+        probe=ProbeRecord(status=200, header_bytes=141, headers=(), body_bytes=12, body_sha256="0" * 64),
+    )
+
+
+def stored(store: Store, run_id: str, scenario: str, levels: list[dict[str, str | int]]) -> RunFolder:
+    """A run of one block over these cells, stored as a run stores it."""
+    cells = tuple(CellRecord(cell_id=",".join(f"{k}={v}" for k, v in level.items()), levels=level) for level in levels)
+    run = store.create(manifest(run_id, scenario, cells))
+    with run.journal() as journal:
+        journal.append("host-facts", host="sut", roles=["sut"], stage="start", facts={"cpus": [0, 1], "kernel": "6.1"})
+        for i, cell in enumerate(cells, start=1):
+            trial_id = f"{run_id}.b01.p{i:02}"
+            run.commit_trial(record(trial_id, cell, i), {"wrk.txt": WRK.encode()})
+            journal.append("trial-ended", trial_id=trial_id)
+    reparse(store, run)
+    return run
+
+
+def test_a_trial_becomes_a_row(tmp_path: Path) -> None:
+    stored(Store(tmp_path), "r1", "small", [{"stack": "go", "threads": 2}])
+    (row,) = benchkit.load("trials", store=tmp_path).to_dict("records")
+    assert (row["scenario"], row["run_id"], row["trial_id"]) == ("small", "r1", "r1.b01.p01")
+    assert row["rps"] == 9090.91
+    assert row["latency_p99_s"] == pytest.approx(200e-6)
+    assert pd.isna(row["latency_p999_s"])
+    assert row["server_cpu_s_per_request"] == pytest.approx(0.5 / 10000)
+    assert row["overhead_s"] == pytest.approx(2.0 - 0.5 - 1.1)
+    assert (row["factor_stack"], row["factor_threads"]) == ("go", 2.0)
+    assert row["started_at"] == pd.Timestamp(STARTED)
+
+
+def test_runs_with_different_factors_read_as_one_table(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    stored(store, "r1", "small", [{"stack": "go"}, {"stack": "nginx"}])
+    stored(store, "r2", "other", [{"connections": 8}])
+    frame = benchkit.load("trials", store=tmp_path).sort_values("trial_id")
+    assert frame["factor_stack"].tolist()[:2] == ["go", "nginx"]
+    assert frame["factor_connections"].tolist()[2] == 8
+    assert frame[["factor_stack"]].isna().sum().item() == 1
+    assert benchkit.load("trials", store=tmp_path, run_id="r2")["cell_id"].tolist() == ["connections=8"]
+    assert len(benchkit.load("trials", store=tmp_path, scenario="small")) == 2
+
+
+def test_pandas_duckdb_and_polars_read_the_same_files(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    stored(store, "r1", "small", [{"stack": "go"}, {"stack": "nginx"}])
+    stored(store, "r2", "other", [{"connections": 8}])
+    folder = tmp_path / "tables" / "trials"
+    wanted = [("other", "r2", "r2.b01.p01"), ("small", "r1", "r1.b01.p01"), ("small", "r1", "r1.b01.p02")]
+    columns = ["scenario", "run_id", "trial_id"]
+    by_pandas = pd.read_parquet(folder)[columns].astype(str).sort_values("trial_id")
+    assert sorted(by_pandas.itertuples(index=False, name=None)) == wanted
+    by_duckdb = duckdb.read_parquet(f"{folder}/**/*.parquet", hive_partitioning=True).select(*columns)
+    assert sorted(by_duckdb.fetchall()) == wanted
+    by_polars = pl.scan_parquet(folder, hive_partitioning=True).select(columns).collect()
+    assert sorted(by_polars.rows()) == wanted
+
+
+def test_files_a_trial_are_joined_into_one_with_the_same_rows(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    run = stored(store, "r1", "small", [{"stack": "go"}, {"stack": "nginx"}, {"stack": "x"}])
+    before = benchkit.load("trials", store=tmp_path).sort_values("trial_id", ignore_index=True)
+    folder = store.table_folder("trials", "small", run.run_id)
+    rows = pq.read_table(next(folder.glob("*.parquet"))).to_pylist()
+    tables = RunTables(store, "small", run.run_id)
+    tables.replace("trials", [])
+    for row in rows:
+        tables.add("trials", row["trial_id"], [row])
+    assert len(list(folder.glob("*.parquet"))) == 4
+    tables.join()
+    assert len(list(folder.glob("*"))) == 1
+    after = benchkit.load("trials", store=tmp_path).sort_values("trial_id", ignore_index=True)
+    pd.testing.assert_frame_equal(before, after)
+    assert not list((tmp_path / "tmp").iterdir())
+
+
+def test_a_newer_schema_is_refused_an_older_one_read(tmp_path: Path) -> None:
+    run = stored(Store(tmp_path), "r1", "small", [{"stack": "go"}])
+    (path,) = Store(tmp_path).table_folder("trials", "small", "r1").glob("*.parquet")
+    table = pq.read_table(path)
+    assert table.schema.metadata[VERSION_KEY] == str(SCHEMA_VERSION).encode()
+    assert not {"scenario", "run_id"} & set(pq.ParquetFile(path).schema_arrow.names)
+    for version, readable in ((SCHEMA_VERSION - 1, True), (SCHEMA_VERSION + 1, False)):
+        pq.write_table(table.replace_schema_metadata({VERSION_KEY: str(version)}), path)
+        if readable:
+            assert len(benchkit.load("trials", store=tmp_path)) == 1
+        else:
+            with pytest.raises(InputError, match="update benchkit"):
+                benchkit.load("trials", store=tmp_path)
+    text = (run.path / "manifest.json").read_text()
+    newer = text.replace('"schema_version": 1', '"schema_version": 99, "field_of_the_future": 1')
+    (run.path / "manifest.json").write_text(newer)
+    with pytest.raises(InputError, match="schema version 99"):
+        run.manifest()
+    stored(Store(tmp_path), "r2", "small", [{"stack": "go"}])
+    assert Store(tmp_path).run("r2").run_id == "r2"  # one run that is too new does not hide the others
+
+
+def test_a_trial_is_stored_whole_or_not_at_all(tmp_path: Path) -> None:
+    run = Store(tmp_path).create(manifest("r1"))
+    cell = CellRecord(cell_id="only", levels={})
+    with pytest.raises(FileNotFoundError):
+        run.commit_trial(record("r1.b01.p01", cell), {"wrk.txt": b"x", "no/such/folder": b"y"})
+    assert not run.raw("r1.b01.p01").exists()
+    run.commit_trial(record("r1.b01.p01", cell), {"wrk.txt": WRK.encode()})
+    with run.journal() as journal:
+        assert list(run.records()) == []  # stored, but not yet said to count
+        journal.append("trial-ended", trial_id="r1.b01.p01")
+    assert [r.trial_id for r in run.records()] == ["r1.b01.p01"]
+    assert sorted(f.name for f in run.raw("r1.b01.p01").iterdir()) == ["trial.json", "wrk.txt"]
+
+
+def test_large_raw_files_are_compressed_and_read_back(tmp_path: Path) -> None:
+    run = Store(tmp_path).create(manifest("r1"))
+    large, small = b"0.001,200\n" * 100_000, b"x" * LARGE_BYTES
+    run.commit_trial(record("r1.b01.p01", CellRecord(cell_id="only", levels={})), {"a.txt": large, "b.txt": small})
+    folder = run.raw("r1.b01.p01")
+    assert sorted(f.name for f in folder.iterdir()) == ["a.txt.zst", "b.txt", "trial.json"]
+    assert (folder / "a.txt.zst").stat().st_size < len(large) / 100
+    assert (folder / "a.txt.zst").read_bytes()[:4] == b"\x28\xb5\x2f\xfd"  # RFC 8878, 3.1.1: a frame of Zstandard
+    assert run.raw_file("r1.b01.p01", "a.txt") == large
+    assert run.raw_file("r1.b01.p01", "b.txt") == small
+    with pytest.raises(InputError, match=r"a raw file is missing"):
+        run.raw_file("r1.b01.p01", "c.txt")
+
+
+def test_the_journal_survives_a_cut_last_line(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    with Journal(path) as journal:
+        journal.append("run-started", seed=1)
+        journal.append("trial-ended", text="Grüße\n<script>")
+    with path.open("ab") as file:
+        file.write(b'{"event": "trial-en')
+    events = list(read_journal(path))
+    assert [(e["event"], e.get("seed"), e.get("text")) for e in events] == [
+        ("run-started", 1, None),
+        ("trial-ended", None, "Grüße\n<script>"),
+    ]
+
+
+def test_runs_are_found_by_id_beginning_and_latest(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.create(manifest("r20260101-aa"))
+    store.create(manifest("r20260102-bb").model_copy(update={"started_at": datetime(2026, 1, 3, tzinfo=UTC)}))
+    assert store.run("r20260101").run_id == "r20260101-aa"
+    assert store.run("latest").run_id == "r20260102-bb"
+    with pytest.raises(InputError, match="2 runs start so"):
+        store.run("r2026")
+    with pytest.raises(InputError, match="no run 'x'"):
+        store.run("x")
+    with pytest.raises(InputError, match=r"no run '\.\./\.\./etc'"):
+        store.run("../../etc")
+
+
+def test_a_removed_run_leaves_no_rows(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    run = stored(store, "r1", "small", [{"stack": "go"}])
+    stored(store, "r2", "small", [{"stack": "go"}])
+    store.remove(run)
+    assert benchkit.load("trials", store=tmp_path)["run_id"].tolist() == ["r2"]
+    assert [r.run_id for r in store.runs()] == ["r2"]
+
+
+def test_an_empty_store_gives_empty_tables_with_their_columns(tmp_path: Path) -> None:
+    frame = benchkit.load("trials", store=tmp_path)
+    assert list(frame.columns) == [*TABLES["trials"], "scenario", "run_id"]
+    with pytest.raises(InputError, match="no table 'trails'"):
+        benchkit.load("trails", store=tmp_path)
+
+
+def test_host_facts_are_flat_rows() -> None:
+    facts = {
+        "cpus": [0, 1],
+        "tools": {"wrk": {"version": "4.1"}},
+        "root": True,
+        "psutil": None,
+        "nics": [{"mtu": 1500}],
+    }
+    rows = host_rows("h", ["sut"], "start", facts)
+    assert [(r["fact"], r["value"]) for r in rows] == [
+        ("cpus", "0,1"),
+        ("tools.wrk.version", "4.1"),
+        ("root", "true"),
+        ("psutil", None),
+        ("nics.0.mtu", "1500"),
+    ]
+
+
+def test_the_store_is_the_option_then_the_environment_then_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BENCHKIT_STORE", str(tmp_path))
+    assert store_path(Path("x")) == Path("x")
+    assert store_path() == tmp_path
+    monkeypatch.delenv("BENCHKIT_STORE")
+    assert store_path() == Path("results")
+
+
+def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+    path = tmp_path / "f.json"
+    write_whole(path, b"1")
+    write_whole(path, json.dumps({"a": 2}).encode())
+    assert path.read_text() == '{"a": 2}'
+    assert [f.name for f in tmp_path.iterdir()] == ["f.json"]

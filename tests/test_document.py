@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import Field
+
+from benchkit.document import MAX_BYTES, parse_document, read_document
+from benchkit.errors import InputError
+from benchkit.models.base import Frozen
+
+
+class Engine(Frozen):
+    kind: str
+    power: int = Field(gt=0)
+
+
+class Car(Frozen):
+    name: str
+    engines: tuple[Engine, ...] = ()
+
+
+def test_values_keep_the_line_that_wrote_them() -> None:
+    document = parse_document("name: a\nengines:\n  - kind: diesel\n    power: 3\n", "car.yaml")
+    assert str(document.origin(("engines", 0, "power"))) == "car.yaml:4"
+    assert str(document.origin(("engines", 0, "missing"))) == "car.yaml:3"
+    assert document.validated(Car).engines[0].power == 3
+
+
+def test_faults_name_file_line_field_and_what_is_allowed() -> None:
+    document = parse_document(
+        "name: a\nengines:\n  - kind: diesel\n    power: -1\n  - knid: x\n    power: 1\n", "car.yaml"
+    )
+    with pytest.raises(InputError) as caught:
+        document.validated(Car)
+    assert str(caught.value).splitlines() == [
+        "car.yaml:4: engines.0.power: found -1; input should be greater than 0",
+        "car.yaml:5: engines.1.kind: is missing",
+        "car.yaml:5: engines.1.knid: no such field; did you mean 'kind'? allowed: kind, power",
+    ]
+
+
+def test_an_overlay_merges_mappings_replaces_the_rest_and_brings_its_own_lines() -> None:
+    base = parse_document("a: {x: 1, y: 2}\nlist: [1, 2]\n", "base")
+    over = parse_document("\n\na: {y: 3}\nlist: [9]\n", "over")
+    merged = base.overlaid(over)
+    assert merged.data == {"a": {"x": 1, "y": 3}, "list": [9]}
+    assert str(merged.origin(("a", "x"))) == "base:1"
+    assert str(merged.origin(("a", "y"))) == "over:3"
+    assert str(merged.origin(("list", 0))) == "over:4"
+
+
+def test_yaml_1_2_on_and_off_are_words() -> None:
+    assert parse_document("reuseport: [on, off, true]", "-").data == {"reuseport": ["on", "off", True]}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: 1\na: 2\n", "f:2: not valid YAML: found duplicate key"),
+        ("a: [1\n", "f:2: not valid YAML"),
+        ("- a\n", "f:1: expected a mapping"),
+        ("", "f:1: expected a mapping"),
+        ("1: a\n", "f:1: the name 1 is not text; quote it"),
+        ("a: 2024-01-01\n", "f:1: a date has no place here"),
+        ("a: !!python/object/apply:os.system [id]\n", "f:1: the tag"),
+        ("a: !!python/name:os.system x\n", "f:1: a TaggedScalar has no place here"),
+    ],
+)
+def test_what_is_no_plain_data_is_refused(text: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse_document(text, "f")
+    assert str(caught.value).startswith(message)
+
+
+def test_aliases_cannot_blow_up() -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 9)]
+    with pytest.raises(InputError, match="too large"):
+        parse_document("\n".join(lines), "bomb")
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot read the file: No such file"):
+        read_document(tmp_path / "none.yaml")
+    (tmp_path / "latin.yaml").write_bytes(b"a: \xe9\n")
+    with pytest.raises(InputError, match="not UTF-8"):
+        read_document(tmp_path / "latin.yaml")
+    (tmp_path / "large.yaml").write_bytes(b"#" * (MAX_BYTES + 1))
+    with pytest.raises(InputError, match="larger than"):
+        read_document(tmp_path / "large.yaml")
