@@ -98,7 +98,8 @@ def odd_server(hosts: Hosts, inventory: Inventory, tmp_path_factory: pytest.Temp
     )
     sshd = host.facts.programs["sshd"].path
     process = host.processes.start(Start([sshd, "-D", "-e", "-f", str(there / "sshd_config")]))
-    host.sockets.wait_open(Tcp(spec.address, ports["plain"]), 10, process)
+    for port in ports.values():  # one sshd opens them one after the other
+        host.sockets.wait_open(Tcp(spec.address, port), 10, process)
     known_hosts = folder / "known_hosts"
     known_hosts.write_text("".join(f"[{spec.address}]:{port} {host_key}\n" for port in ports.values()))
     update = {
