@@ -1,0 +1,92 @@
+"""What is watched on hosts: the vocabulary of the `telemetry` table, which checks, figures and notebooks read.
+
+Names follow Prometheus: what only grows ends in `_total` and counts from the first sample of its trial, so that the
+increase over a window is the difference of two samples, whatever gaps lie between; everything else is a state at the
+instant of the sample. Units are the base ones: seconds, bytes, counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from benchkit.models.base import Frozen
+
+
+class Metric(Frozen):
+    """One kind of measurement: its unit, what its `instance` names (None: it has none), what it is."""
+
+    name: str
+    unit: str
+    instance: str | None
+    text: str
+
+    @property
+    def grows(self) -> bool:
+        """Whether it is a counter, which only grows."""
+        return self.name.endswith("_total")
+
+
+HOST_METRICS: tuple[Metric, ...] = (
+    Metric(name="cpu_user_s_total", unit="s", instance="core", text="CPU time in user mode, niced included"),
+    Metric(name="cpu_system_s_total", unit="s", instance="core", text="CPU time in the kernel, without interrupts"),
+    Metric(name="cpu_irq_s_total", unit="s", instance="core", text="CPU time in hard interrupts"),
+    Metric(name="cpu_softirq_s_total", unit="s", instance="core", text="CPU time in soft interrupts"),
+    Metric(name="cpu_idle_s_total", unit="s", instance="core", text="time without work"),
+    Metric(name="cpu_iowait_s_total", unit="s", instance="core", text="time without work while a disk was waited for"),
+    Metric(name="cpu_steal_s_total", unit="s", instance="core", text="time that the hypervisor gave to others"),
+    Metric(name="cpu_frequency_hz", unit="Hz", instance="core", text="clock rate, where the host tells it"),
+    Metric(name="load1", unit="1", instance=None, text="load average over a minute"),
+    Metric(name="memory_available_bytes", unit="B", instance=None, text="memory that can be had without swapping"),
+    Metric(name="memory_used_bytes", unit="B", instance=None, text="memory less what is available"),
+    Metric(name="disk_read_bytes_total", unit="B", instance="device", text="read from disks"),
+    Metric(name="disk_written_bytes_total", unit="B", instance="device", text="written to disks"),
+    Metric(name="net_received_bytes_total", unit="B", instance="interface", text="received, headers included"),
+    Metric(name="net_sent_bytes_total", unit="B", instance="interface", text="sent, headers included"),
+    Metric(name="net_received_packets_total", unit="1", instance="interface", text="packets received"),
+    Metric(name="net_sent_packets_total", unit="1", instance="interface", text="packets sent"),
+    Metric(name="net_received_drops_total", unit="1", instance="interface", text="received packets dropped"),
+    Metric(name="net_sent_drops_total", unit="1", instance="interface", text="packets dropped before they were sent"),
+    Metric(name="context_switches_total", unit="1", instance=None, text="context switches of all cores"),
+    Metric(name="interrupts_total", unit="1", instance=None, text="interrupts of all cores"),
+    Metric(name="tcp_sockets", unit="1", instance="state", text="sockets in use, orphaned, in TIME_WAIT, allocated"),
+    Metric(name="tcp_retransmits_total", unit="1", instance=None, text="segments sent again (RetransSegs)"),
+    Metric(name="listen_overflows_total", unit="1", instance=None, text="accept queue full (ListenOverflows)"),
+    Metric(name="listen_drops_total", unit="1", instance=None, text="connections dropped at a listener (ListenDrops)"),
+    Metric(name="syn_cookies_sent_total", unit="1", instance=None, text="SYN cookies sent (SyncookiesSent)"),
+    Metric(name="req_queue_full_cookies_total", unit="1", instance=None, text="TCPReqQFullDoCookies"),
+    Metric(name="req_queue_full_drops_total", unit="1", instance=None, text="TCPReqQFullDrop"),
+    Metric(name="cgroup_periods_total", unit="1", instance=None, text="periods of the host's CPU quota (nr_periods)"),
+    Metric(name="cgroup_throttled_total", unit="1", instance=None, text="periods cut by the CPU quota (nr_throttled)"),
+    Metric(name="cgroup_throttled_s_total", unit="s", instance=None, text="time waited for the CPU quota"),
+)
+"""Of a host as a whole; `service` is null."""
+
+SERVICE_METRICS: tuple[Metric, ...] = (
+    Metric(name="cpu_s_total", unit="s", instance=None, text="CPU time of the process tree, ended children included"),
+    Metric(name="thread_cpu_s_total", unit="s", instance="tid", text="CPU time of a thread (load generators only)"),
+    Metric(name="processes", unit="1", instance=None, text="processes of the tree"),
+    Metric(name="threads", unit="1", instance=None, text="threads of the tree"),
+    Metric(name="rss_bytes", unit="B", instance=None, text="resident memory of the tree"),
+    Metric(name="open_files", unit="1", instance=None, text="open file descriptors of the tree"),
+    Metric(name="voluntary_switches_total", unit="1", instance=None, text="context switches to wait"),
+    Metric(name="involuntary_switches_total", unit="1", instance=None, text="context switches forced by the kernel"),
+    Metric(name="accept_queue", unit="1", instance="socket", text="connections that wait to be accepted (Recv-Q)"),
+    Metric(name="accept_queue_limit", unit="1", instance="socket", text="most that may wait (Send-Q)"),
+    Metric(name="connections_established", unit="1", instance="port", text="at three points of the window"),
+    Metric(name="requests_total", unit="1", instance="process", text="requests served, by the server's own count"),
+    Metric(name="connections_accepted_total", unit="1", instance="process", text="by the server's own count"),
+    Metric(name="goroutines", unit="1", instance=None, text="Go: goroutines"),
+    Metric(name="heap_bytes", unit="B", instance="process", text="Go, Node: live heap"),
+    Metric(name="gc_total", unit="1", instance="process", text="Go, Node: garbage collections"),
+    Metric(name="gc_pause_s_total", unit="s", instance="process", text="Go, Node: time stopped for them"),
+    Metric(name="nginx_connections", unit="1", instance="state", text="active, reading, writing, waiting (stub_status)"),
+    Metric(name="event_loop_lag_s", unit="s", instance="process", text="Node: 99th percentile of the loop's delay"),
+)
+"""Of a service (a process tree); load generators are services named by `generator_service`."""
+
+METRICS: Mapping[str, Metric] = {metric.name: metric for metric in (*HOST_METRICS, *SERVICE_METRICS)}
+
+
+def generator_service(number: int) -> str:
+    """The name under which the telemetry has a load generator; numbers count from 1 over all load hosts."""
+    return f"generator-{number}"
