@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from benchkit import __version__
+from benchkit.course import Course
 from benchkit.errors import BenchkitError, HostError, InputError, ParseError
 from benchkit.hosts.connect import Hosts
 from benchkit.hosts.facts import SYSCTLS
@@ -19,8 +20,8 @@ from benchkit.load.registry import get_tool
 from benchkit.load.tool import Reading
 from benchkit.models.run import CellRecord, HostRecord, Manifest, RunStatus
 from benchkit.models.trial import TrialRecord
-from benchkit.pipeline import Watcher, run_trial, trial_of
-from benchkit.planning import RunPlan
+from benchkit.pipeline import Watcher, run_trial
+from benchkit.planning.plan import RunPlan
 from benchkit.results.journal import Journal
 from benchkit.results.reparse import read_generators, read_trial, trial_tables
 from benchkit.results.rows import factor_rows, host_rows
@@ -29,6 +30,7 @@ from benchkit.results.tables import RunTables
 from benchkit.scenario.schedule import Slot
 from benchkit.stack import deploy
 from benchkit.stack.backend import File
+from benchkit.trial.state import trial_of
 from benchkit.tune import tuned
 from benchkit.units import counted
 
@@ -67,7 +69,7 @@ def execute(plan: RunPlan, hosts: Hosts, store: Store, watcher: Watcher) -> Outc
                 _sysctls(plan, hosts, "tuned", book)
             watcher.stage("building and deploying")
             _deploy(plan, hosts, journal)
-            for slot in plan.slots:
+            for slot in Course(plan.slots):
                 watcher.trial_started(slot)
                 _carry_out(plan, slot, hosts, book, watcher)
         if changed:

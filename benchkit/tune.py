@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from benchkit.errors import HostError
 from benchkit.hosts.connect import Hosts
 from benchkit.hosts.tuning import apply
-from benchkit.planning import RunPlan
+from benchkit.planning.plan import RunPlan
 from benchkit.results.journal import Journal
 
 

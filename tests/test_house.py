@@ -26,7 +26,8 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"report"}),
     frozenset({"placement"}),
     frozenset({"planning"}),
-    frozenset({"pipeline", "tune", "lab"}),
+    frozenset({"trial"}),
+    frozenset({"pipeline", "tune", "course", "lab"}),
     frozenset({"execute"}),
     frozenset({"cli"}),
 )

@@ -108,7 +108,7 @@ def prepare(
     from benchkit.cli.console import print_json
     from benchkit.cli.hosts_of import inventory_of
     from benchkit.hosts.connect import connect_all
-    from benchkit.planning import needed_programs
+    from benchkit.planning.check import needed_programs
     from benchkit.scenario.read import read_experiment
 
     needed = needed_programs(read_experiment(scenario))

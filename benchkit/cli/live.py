@@ -12,7 +12,7 @@ from benchkit import units
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from benchkit.planning import RunPlan
+    from benchkit.planning.plan import RunPlan
     from benchkit.scenario.schedule import Slot
 
 

@@ -33,7 +33,7 @@ def run(
     """Run a scenario on its hosts and store what comes of it."""
     from benchkit.cli.console import scale_named
     from benchkit.cli.hosts_of import inventory_of
-    from benchkit.planning import check_experiment
+    from benchkit.planning.check import check_experiment
     from benchkit.results.store import Store, store_path
     from benchkit.scenario.read import read_experiment
 
@@ -92,7 +92,7 @@ def carry_out(experiment: Experiment, inventory: Inventory, store: Store, *, see
     from benchkit.cli.live import display
     from benchkit.execute import execute
     from benchkit.hosts.connect import connect_all
-    from benchkit.planning import make_plan
+    from benchkit.planning.make import make_plan
 
     try:
         with signals_interrupt(), connect_all(inventory) as hosts:

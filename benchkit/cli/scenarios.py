@@ -9,7 +9,7 @@ import typer
 from benchkit.cli.options import InventoryFile, Json, Scale, ScenarioName, Seed, Set
 
 if TYPE_CHECKING:
-    from benchkit.planning import PlannedCell, RunPlan
+    from benchkit.planning.plan import PlannedCell, RunPlan
 
 
 def validate(
@@ -19,7 +19,7 @@ def validate(
     """Check scenario files at every scale they have; errors name file, line and field."""
     from benchkit.cli.console import print_json, say
     from benchkit.errors import InputError
-    from benchkit.planning import check_experiment
+    from benchkit.planning.check import check_experiment
     from benchkit.scenario.read import read_experiment, scales_of
 
     checked, faults = [], []
@@ -55,7 +55,7 @@ def plan(
     from benchkit.cli.console import print_json, scale_named
     from benchkit.cli.hosts_of import inventory_of
     from benchkit.hosts.connect import connect_all
-    from benchkit.planning import make_plan
+    from benchkit.planning.make import make_plan
     from benchkit.scenario.read import read_experiment
 
     experiment = read_experiment(scenario, scale_named(scale), settings or ())

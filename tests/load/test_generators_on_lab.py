@@ -21,12 +21,15 @@ from benchkit.load.histograms import Series
 from benchkit.load.registry import TOOLS
 from benchkit.load.tool import Reading
 from benchkit.models.trial import TrialRecord
-from benchkit.pipeline import AFTERWARDS, STEPS, Trial, measure, record_of, run_trial, trial_of
-from benchkit.planning import RunPlan, make_plan
+from benchkit.pipeline import AFTERWARDS, STEPS, run_trial
+from benchkit.planning.plan import RunPlan, make_plan
 from benchkit.results.reparse import read_generators, read_trial
 from benchkit.scenario.read import read_experiment
 from benchkit.scenario.schedule import Slot
 from benchkit.stack import deploy
+from benchkit.trial.drive import measure
+from benchkit.trial.record import record_of
+from benchkit.trial.state import Trial, trial_of
 
 pytestmark = pytest.mark.lab
 

@@ -16,7 +16,7 @@ from benchkit.execute import Outcome, execute
 from benchkit.hosts.connect import connect_all
 from benchkit.lab.lab import Lab
 from benchkit.load.registry import TOOLS
-from benchkit.planning import make_plan
+from benchkit.planning.make import make_plan
 from benchkit.report.page import page
 from benchkit.report.read import read_run
 from benchkit.results.reparse import reparse

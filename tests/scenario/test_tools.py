@@ -10,7 +10,7 @@ import pytest
 from benchkit.errors import InputError
 from benchkit.load.plan import typed_load
 from benchkit.models.load import Load
-from benchkit.planning import check_experiment
+from benchkit.planning.check import check_experiment
 from benchkit.scenario.read import Experiment, read_experiment
 
 SCENARIO = """\

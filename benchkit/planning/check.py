@@ -1,0 +1,43 @@
+"""What can be said of a scenario before there are hosts: whether it makes sense, and which programs it needs."""
+
+from __future__ import annotations
+
+from benchkit.errors import InputError, suggestion
+from benchkit.load.plan import check_tools, typed_load
+from benchkit.load.registry import get_tool
+from benchkit.planning.plan import LOAD_ROLE
+from benchkit.scenario.model import Scenario
+from benchkit.scenario.read import Experiment
+from benchkit.scenario.tuning import check_tuning
+from benchkit.stack.plan import typed_services
+
+
+def check_experiment(experiment: Experiment) -> None:
+    """Check everything that needs no host. Raises InputError naming file, line and field."""
+    check_tools(experiment.scenario, experiment.document)
+    hosts = load_hosts(experiment.scenario)
+    for cell in experiment.cells:
+        typed_services(cell, experiment.scenario)
+        typed_load(cell, hosts)
+    check_tuning(experiment.scenario, experiment.document)
+    if LOAD_ROLE not in experiment.scenario.roles:
+        allowed = suggestion(LOAD_ROLE, experiment.scenario.roles)
+        raise InputError(experiment.document.fault(("roles",), f"no role {LOAD_ROLE!r} to drive the load; {allowed}"))
+
+
+def needed_programs(experiment: Experiment) -> dict[str, set[str]]:
+    """The programs that a scenario needs on the hosts of each role."""
+    needed: dict[str, set[str]] = {}
+    hosts = load_hosts(experiment.scenario)
+    for cell in experiment.cells:
+        tool = get_tool(typed_load(cell, hosts).tool)
+        if tool.program is None:
+            needed.setdefault(LOAD_ROLE, set()).add(tool.binary)
+        for service in typed_services(cell, experiment.scenario):
+            needed.setdefault(service.options.role, set()).update(service.backend.programs)
+    return needed
+
+
+def load_hosts(scenario: Scenario) -> int:
+    """How many load hosts there are at least, before an inventory says how many."""
+    return scenario.roles[LOAD_ROLE].hosts if LOAD_ROLE in scenario.roles else 1

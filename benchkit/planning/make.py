@@ -1,0 +1,83 @@
+"""From a scenario and connected hosts to the plan of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from benchkit.errors import HostError, InputError
+from benchkit.hosts.connect import Hosts
+from benchkit.hosts.inventory import Inventory
+from benchkit.load.plan import typed_load
+from benchkit.load.registry import get_tool
+from benchkit.placement import Ground
+from benchkit.planning.cells import missing_program, plan_cell
+from benchkit.planning.check import check_experiment
+from benchkit.planning.plan import LOAD_ROLE, PlannedCell, RunPlan
+from benchkit.planning.tuning import plan_tuning
+from benchkit.scenario.read import Experiment
+from benchkit.scenario.schedule import schedule
+
+
+def make_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) -> RunPlan:
+    """The plan of a run on these hosts, which are only asked, never changed.
+
+    `seed` replaces the scenario's. Raises InputError for a scenario or an inventory that cannot be run, HostError where
+    a host does not answer.
+    """
+    check_experiment(experiment)
+    grounds = {host.name: Ground(host.spec, host.facts) for host in hosts}
+    roles = _roles(experiment, hosts.inventory)
+    tuning, required = plan_tuning(experiment.scenario, roles, hosts)
+    obstacles: list[HostError] = list(_missing_tools(experiment, roles, grounds))
+    obstacles += [
+        HostError(sentence, hint="the scenario says that this tuning is required")
+        for planned in tuning
+        if planned.host in required
+        for sentence in planned.sentences()
+    ]
+    cells: list[PlannedCell] = []
+    for cell in experiment.cells:
+        try:
+            cells.append(plan_cell(experiment, cell, roles, grounds, cells))
+        except HostError as error:
+            obstacles.append(error)
+    supported = [cell.cell_id for cell in cells if cell.unsupported is None]
+    seed = experiment.scenario.seed if seed is None else seed
+    return RunPlan(
+        experiment=experiment,
+        seed=seed,
+        roles=roles,
+        cells=tuple(cells),
+        slots=schedule(supported, experiment.scenario.blocks, seed),
+        notices=(
+            *hosts.inventory.limits,
+            *(notice for host in hosts for notice in host.notices),
+            *(sentence for planned in tuning for sentence in planned.sentences()),
+        ),
+        obstacles=tuple({str(error): error for error in obstacles}.values()),
+        tuning=tuning,
+        tuning_required=required,
+    )
+
+
+def _roles(experiment: Experiment, inventory: Inventory) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for name, role in experiment.scenario.roles.items():
+        hosts = tuple(host.name for host in inventory.by_role(name))
+        if len(hosts) < role.hosts:
+            raise InputError(
+                f"the scenario needs {role.hosts} host(s) in role {name!r}",
+                why=f"the inventory has {len(hosts)}",
+                hint=f"give a host `roles: [{name}]`",
+            )
+        found[name] = hosts
+    return found
+
+
+def _missing_tools(
+    experiment: Experiment, roles: Mapping[str, tuple[str, ...]], grounds: Mapping[str, Ground]
+) -> Iterator[HostError]:
+    for tool in dict.fromkeys(typed_load(cell, len(roles[LOAD_ROLE])).tool for cell in experiment.cells):
+        for host in roles[LOAD_ROLE]:
+            if get_tool(tool).program is None and get_tool(tool).binary not in grounds[host].facts.programs:
+                yield missing_program(host, get_tool(tool).binary, experiment)

@@ -1,0 +1,61 @@
+"""The load of a trial: warm-up, measured window, and what the tools left."""
+
+from __future__ import annotations
+
+import time
+
+from benchkit.load.crew import Drove, Left
+from benchkit.load.drive import drive, fetch
+from benchkit.load.generator import warming_up
+from benchkit.models.trial import GeneratorRecord
+from benchkit.trial.state import Trial
+
+
+def warm_up(trial: Trial) -> None:
+    """Put the same load on for a while, and throw its results away."""
+    began = time.monotonic()
+    if trial.cell.load.warmup_s:
+        generators = [warming_up(each, trial.cell.target) for each in trial.cell.generators]
+        drive(trial.hosts, generators, trial.folder / "warm-up")
+        trial.warmed_up_s = time.monotonic() - began
+
+
+def measure(trial: Trial) -> None:
+    """Put the load on, and note the CPU time that the services took under it."""
+    before = _cpu(trial)
+    trial.drove = drive(trial.hosts, trial.cell.generators, trial.folder / "measure")
+    after = _cpu(trial)
+    trial.cpu_s = {name: after[name] - before[name] for name in after}
+
+
+def collect_load(trial: Trial) -> None:
+    """Bring what the load tools wrote to the controller."""
+    left = fetch(trial.hosts, trial.drove)
+    first_s = min(each.started_s for each in trial.drove)
+    for drove in trial.drove:
+        contents = left[drove.generator.number]
+        names = {kind: drove.files[kind].name for kind in contents}
+        trial.files |= {names[kind]: content for kind, content in contents.items()}
+        trial.generators += (_generator_record(drove, names, drove.started_s - first_s),)
+
+
+def _generator_record(drove: Drove, names: dict[Left, str], started_s: float) -> GeneratorRecord:
+    return GeneratorRecord(
+        number=drove.generator.number,
+        host=drove.generator.host,
+        argv=drove.generator.argv,
+        load=drove.generator.load,
+        files=names,
+        started_s=started_s,
+        wall_s=drove.ended_s - drove.started_s,
+        late_s=drove.late_s,
+        cpu_s=drove.ended.user_s + drove.ended.system_s,
+    )
+
+
+def _cpu(trial: Trial) -> dict[str, float]:
+    used: dict[str, float] = {}
+    for host, services in trial.by_host():
+        spent = host.processes.cpu(each.process for each in services)
+        used |= {each.service.name: spent[each.process.id].total_s for each in services}
+    return used

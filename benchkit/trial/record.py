@@ -1,0 +1,49 @@
+"""What is kept of a trial that was carried out, beside its files."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from benchkit.load.crew import Drove
+from benchkit.models.trial import ServiceRecord, TrialRecord
+from benchkit.trial.state import Trial
+
+
+def record_of(trial: Trial) -> TrialRecord:
+    """What is kept of a trial that was carried out, beside its files."""
+    if trial.probe is None or not trial.generators:
+        raise AssertionError("a step was left out")
+    return TrialRecord(
+        trial_id=trial.trial_id,
+        cell_id=trial.cell.cell_id,
+        levels=trial.cell.cell.levels,
+        block=trial.slot.block,
+        position=trial.slot.position,
+        started_at=trial.started_at,
+        wall_s=time.monotonic() - trial.began,
+        warmed_up_s=trial.warmed_up_s,
+        load=trial.cell.load,
+        target=trial.cell.target,
+        services=tuple(
+            ServiceRecord(
+                name=each.service.name,
+                backend=each.service.backend,
+                host=each.service.host,
+                pid=each.process.pid,
+                argv=each.service.process.argv,
+                cpu_s=trial.cpu_s.get(each.service.name),
+            )
+            for each in trial.running
+        ),
+        generators=trial.generators,
+        start_spread_s=max(each.started_s for each in trial.generators),
+        clock_uncertainty_s=_uncertainty_s(trial.drove),
+        probe=trial.probe,
+    )
+
+
+def _uncertainty_s(drove: Sequence[Drove]) -> float:
+    """How far the starts of generators on different hosts may be off, one against the other; 0 on one host."""
+    by_host = {each.generator.host: each.clock_uncertainty_s for each in drove}
+    return 2 * max(by_host.values()) if len(by_host) > 1 else 0.0

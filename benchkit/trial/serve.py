@@ -1,0 +1,59 @@
+"""The services of a trial: started afresh, still there after the load, stopped and cleared away."""
+
+from __future__ import annotations
+
+from benchkit.errors import HostError
+from benchkit.stack import deploy
+from benchkit.trial.state import Trial
+
+
+def require_free_ports(trial: Trial) -> None:
+    """Nobody may listen where the services will; after the trial, nobody may listen there any more."""
+    for host, services in deploy.by_host(trial.cell.services).items():
+        deploy.require_free(trial.hosts[host], services)
+
+
+def start_services(trial: Trial) -> None:
+    """Start every service afresh, each when those before it accept connections."""
+    for service in trial.cell.services:
+        trial.running.append(deploy.start(trial.hosts[service.host], service, trial.folder))
+
+
+def require_alive(trial: Trial) -> None:
+    """A service that ended under the load makes the trial worthless."""
+    for host, services in trial.by_host():
+        for each in services:
+            ended = each.process.wait(0)
+            if ended is not None:
+                raise HostError(
+                    f"{each.service.name} ({each.service.backend}) ended during the trial with {ended}",
+                    where=host.name,
+                    why=deploy.last_words(host, each.log),
+                )
+
+
+def collect_logs(trial: Trial) -> None:
+    """Bring what the services wrote to the controller."""
+    for host, services in trial.by_host():
+        for each in services:
+            if log := host.files.read(each.log):
+                trial.files[f"{each.service.name}.{host.name}.log"] = log
+
+
+def stop_services(trial: Trial) -> None:
+    """Stop everything that was started."""
+    failures = []
+    for host, services in trial.by_host():
+        try:
+            deploy.stop(host, services)
+        except HostError as error:
+            failures.append(error)
+    for failure in failures:
+        raise failure
+
+
+def clear_away(trial: Trial) -> None:
+    """Remove the trial's folder from the hosts."""
+    names = [*(host.name for host in trial.load_hosts), *(service.host for service in trial.cell.services)]
+    for name in dict.fromkeys(names):
+        trial.hosts[name].files.remove(trial.folder)

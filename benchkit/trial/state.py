@@ -1,0 +1,65 @@
+"""A trial under way: what it is, and what its steps have found so far."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import PurePosixPath
+
+from benchkit.hosts.connect import Hosts
+from benchkit.hosts.host import Host
+from benchkit.load.crew import Drove
+from benchkit.models.trial import GeneratorRecord, ProbeRecord
+from benchkit.planning.plan import PlannedCell, RunPlan
+from benchkit.scenario.schedule import Slot
+from benchkit.stack.deploy import Running
+
+
+@dataclass
+class Trial:
+    """A trial under way: what it is, and what its steps have found so far."""
+
+    trial_id: str
+    slot: Slot
+    cell: PlannedCell
+    hosts: Hosts
+    folder: PurePosixPath
+    """Its own folder below every host's work directory."""
+    started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    began: float = field(default_factory=time.monotonic)
+    running: list[Running] = field(default_factory=list)
+    probe: ProbeRecord | None = None
+    warmed_up_s: float = 0.0
+    cpu_s: dict[str, float] = field(default_factory=dict)
+    drove: tuple[Drove, ...] = ()
+    generators: tuple[GeneratorRecord, ...] = ()
+    files: dict[str, bytes] = field(default_factory=dict)
+    """What is stored of it: name → content."""
+
+    @property
+    def load_hosts(self) -> tuple[Host, ...]:
+        """The hosts of its generators; the first of them also probes."""
+        return tuple(self.hosts[name] for name in dict.fromkeys(each.host for each in self.cell.generators))
+
+    def by_host(self) -> Iterable[tuple[Host, list[Running]]]:
+        """The services that run, grouped by host."""
+        for name in dict.fromkeys(each.service.host for each in self.running):
+            yield self.hosts[name], [each for each in self.running if each.service.host == name]
+
+
+def trial_of(plan: RunPlan, slot: Slot, run_id: str, hosts: Hosts) -> Trial:
+    """A trial of the plan, about to begin."""
+    trial_id = f"{run_id}.b{slot.block:03}.p{slot.position:03}"
+    return Trial(
+        trial_id=trial_id,
+        slot=slot,
+        cell=plan.cell(slot.cell_id),
+        hosts=hosts,
+        folder=PurePosixPath("trials") / trial_id,
+    )
+
+
+Step = Callable[[Trial], None]
+"""One thing that a trial does; raises HostError where it cannot."""
