@@ -22,7 +22,8 @@ from benchkit.load.registry import TOOLS
 from benchkit.load.tool import Reading
 from benchkit.models.trial import TrialRecord
 from benchkit.pipeline import AFTERWARDS, STEPS, run_trial
-from benchkit.planning.plan import RunPlan, make_plan
+from benchkit.planning.make import make_plan
+from benchkit.planning.plan import RunPlan
 from benchkit.results.reparse import read_generators, read_trial
 from benchkit.scenario.read import read_experiment
 from benchkit.scenario.schedule import Slot

@@ -105,9 +105,10 @@ def test_percentiles_are_those_of_the_buckets(ran: tuple[Store, Outcome]) -> Non
 
 def test_raw_files_alone_give_every_table_again(ran: tuple[Store, Outcome]) -> None:
     store, outcome = ran
-    before = {table: _table(store, table) for table in TABLES}
+    before = {table: _table(store, table) for table in TABLES if store.table(table).is_dir()}
+    assert {"trials", "latency", "notes", "factors", "hosts"} <= set(before)
     assert all(len(frame) for frame in before.values())
-    for table in TABLES:
+    for table in before:
         shutil.rmtree(store.table(table))
     assert reparse(store, outcome.run) == len(TOOLS)
     for table, frame in before.items():
