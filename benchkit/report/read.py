@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from benchkit.report.view import RunView
 from benchkit.results.store import RunFolder, Store
 from benchkit.results.tables import load
@@ -14,4 +16,5 @@ def read_run(store: Store, run: RunFolder) -> RunView:
         trials=load("trials", store=store.path, run_id=run.run_id),
         hosts=load("hosts", store=store.path, run_id=run.run_id),
         notes=load("notes", store=store.path, run_id=run.run_id),
+        table=partial(load, store=store.path, run_id=run.run_id),
     )

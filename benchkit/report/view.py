@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import pandas as pd
 
 from benchkit.models.run import Manifest
+from benchkit.results.schema import empty_frame
 
 
 @dataclass(frozen=True, eq=False)
@@ -16,13 +18,40 @@ class RunView:
 
     `trials` has the contract's columns of that table and one `factor_<name>` column per factor, a row per trial that
     ended; columns that nothing filled are all null. `hosts` has the contract's columns of that table; `notes` what the
-    tools' outputs say against their figures, by trial_id.
+    tools' outputs say against their figures, by trial_id. `table` reads any other table of the run by its name: they may
+    be large, so that each is read when something first asks for it.
     """
 
     manifest: Manifest
     trials: pd.DataFrame
     hosts: pd.DataFrame
-    notes: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["trial_id", "code", "message"]))
+    notes: pd.DataFrame = field(default_factory=lambda: empty_frame("notes"))
+    table: Callable[[str], pd.DataFrame] = field(default=empty_frame, repr=False)
+
+    @cached_property
+    def verdicts(self) -> pd.DataFrame:
+        """The reasons of verdicts, by trial_id; empty for a run that was not judged."""
+        return self.table("verdicts")
+
+    @cached_property
+    def telemetry(self) -> pd.DataFrame:
+        """What was watched on hosts (`benchkit.models.telemetry` has the metrics); empty where nothing was."""
+        return self.table("telemetry")
+
+    @cached_property
+    def latencies(self) -> pd.DataFrame:
+        """The buckets of histograms, by trial_id and series."""
+        return self.table("latency")
+
+    @cached_property
+    def profile_shares(self) -> pd.DataFrame:
+        """Shares of profiles by category; empty for a run without profile trials."""
+        return self.table("profile_share")
+
+    @cached_property
+    def profiles(self) -> pd.DataFrame:
+        """Functions in profiles; empty for a run without profile trials."""
+        return self.table("profile")
 
     @cached_property
     def measured(self) -> pd.DataFrame:

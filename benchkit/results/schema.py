@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from benchkit.models.run import SCHEMA_VERSION
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 VERSION_KEY = b"benchkit.schema_version"
 
@@ -49,6 +53,10 @@ TABLES: Mapping[str, Mapping[str, pa.DataType]] = {
         "errors_timeout": _COUNT,
         "non_2xx": _COUNT,
         "server_cpu_s_per_request": _REAL,
+        "probe_status": _COUNT,
+        "probe_header_bytes": _COUNT,
+        "probe_body_bytes": _COUNT,
+        "probe_body_sha256": _TEXT,
         "verdict": _TEXT,
         "overhead_s": _REAL,
     },
@@ -94,3 +102,9 @@ TABLES: Mapping[str, Mapping[str, pa.DataType]] = {
 def arrow_schema(table: str) -> pa.Schema:
     """The Arrow schema of a table, with the schema version in its metadata."""
     return pa.schema(list(TABLES[table].items()), metadata={VERSION_KEY: str(SCHEMA_VERSION)})
+
+
+def empty_frame(table: str) -> pd.DataFrame:
+    """The table without rows, its columns typed as those of a stored one."""
+    frame: pd.DataFrame = arrow_schema(table).empty_table().to_pandas()
+    return frame
