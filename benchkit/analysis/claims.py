@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from benchkit.analysis.compare import Data
+from benchkit.analysis.fairness import remarked
 from benchkit.analysis.pairs import check_levels, matching, partners, texts
 from benchkit.analysis.ratio import Ratio
 from benchkit.analysis.samples import take_samples
@@ -64,7 +65,8 @@ def judge_claim(claim: Claim, data: Data) -> ClaimResult:
         for cell_id in (pair.cell_id, pair.baseline):
             if cell_id in unsupported:
                 return result.model_copy(update={"reason": f"{cell_id} was not carried: {unsupported[cell_id]}"})
-    ratios = block_ratios(take_samples(data.trials, claim.metric, data.exclusions), pairs, data.level)
+    samples = take_samples(data.trials, claim.metric, data.exclusions)
+    ratios = remarked(block_ratios(samples, pairs, data.level), data.trials, data.manifest)
     state, reason = _judged(claim, ratios, data.level)
     if data.side.design == "sequential":
         state, reason = "undecided", "the design is sequential: drift between the cells is in the ratio"

@@ -12,6 +12,7 @@ import pandas as pd
 from benchkit.analysis import adaptive, gate
 from benchkit.analysis.between import run_ratios, sequential_ratios
 from benchkit.analysis.comparison import Comparison, Side
+from benchkit.analysis.fairness import remarked, remarked_between
 from benchkit.analysis.family import ALPHA
 from benchkit.analysis.ground import asked_otherwise, drift
 from benchkit.analysis.pairs import baseline_pairs, levels_of, matching, scenario_baseline
@@ -107,7 +108,7 @@ def compare_cells(data: Data, metrics: Sequence[str], baseline: str | None = Non
     ratios: list[Ratio] = []
     for metric in metrics:
         ratios += take(take_samples(data.trials, metric, data.exclusions), pairs, data.level)
-    ratios = with_outcomes(ratios, data.level)
+    ratios = remarked(with_outcomes(ratios, data.level), data.trials, data.manifest)
     notices = [
         *_of_run(data),
         *([SEQUENTIAL] if data.side.design == "sequential" else []),
@@ -145,7 +146,7 @@ def compare_runs(
     for metric in metrics:
         samples = [take_samples(data.trials, metric, data.exclusions) for data in runs]
         ratios += run_ratios(samples[0], samples[1], compared, reference, level)
-    ratios = with_outcomes(ratios, level)
+    ratios = remarked_between(with_outcomes(ratios, level), before.trials, after.trials, after.manifest)
     changes = drift(*facts)
     asked = asked_otherwise(before.manifest, after.manifest)
     notices = [

@@ -52,5 +52,5 @@ class Comparison(Frozen):
 
     def frame(self) -> pd.DataFrame:
         """The ratios as a table, a row each."""
-        columns = [name for name in Ratio.model_fields if name != "left_out"]
+        columns = [name for name in Ratio.model_fields if name not in {"left_out", "remarks"}]
         return pd.DataFrame([ratio.model_dump(include=set(columns)) for ratio in self.ratios], columns=columns)

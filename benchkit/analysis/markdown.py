@@ -82,7 +82,7 @@ def _cells(ratio: Ratio) -> list[str]:
         "" if ratio.ratio is None else f"{ratio.ratio:.3f}",
         interval(ratio),
         p_value(ratio),
-        text(outcome(ratio)),
+        text("; ".join((outcome(ratio), *ratio.remarks))),
     ]
 
 

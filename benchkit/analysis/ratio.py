@@ -51,6 +51,8 @@ class Ratio(Frozen):
     """Whether the difference that is shown is one for the better; None where none is, or neither way is better."""
     reason: str | None = None
     left_out: tuple[LeftOut, ...] = ()
+    remarks: tuple[str, ...] = ()
+    """What is to be known beside this ratio alone: that its cells did not answer alike."""
 
     def with_point(self, value: float, baseline_value: float) -> Ratio:
         """The ratio of two figures, given as logarithms, with no interval: blocks too few for one are the reason."""

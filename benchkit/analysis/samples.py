@@ -70,7 +70,7 @@ class Samples:
 
 def numeric_columns(trials: pd.DataFrame) -> list[str]:
     """The columns that can be compared."""
-    apart = {"block", "position"}
+    apart = {"block", "position", "probe_status"}
     return [
         str(name)
         for name, kind in trials.dtypes.items()

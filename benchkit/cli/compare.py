@@ -144,3 +144,5 @@ def _show_metric(ratios: list[Ratio], found: Comparison) -> None:
     for ratio in ratios:
         if ratio.outcome == "undecided":
             print(f"{ratio.cell_id}: {outcome(ratio)}")
+        for remark in ratio.remarks:
+            print(f"! {ratio.cell_id} over {ratio.baseline}: {remark}")

@@ -64,6 +64,10 @@ def trial_row(record: TrialRecord, result: LoadResult) -> Row:
         "errors_timeout": result.errors.timeout,
         "non_2xx": result.non_2xx,
         "server_cpu_s_per_request": _per_request(cpu, result.requests),
+        "probe_status": record.probe.status,
+        "probe_header_bytes": record.probe.header_bytes,
+        "probe_body_bytes": record.probe.body_bytes,
+        "probe_body_sha256": record.probe.body_sha256,
         "verdict": None,
         "overhead_s": None if measured is None else record.wall_s - warm_up - measured,
     }

@@ -48,6 +48,20 @@ class TuningUse(Frozen):
     required: bool = Field(default=False, description="whether a setting that cannot be applied stops the run")
 
 
+Trait = Literal["status", "header_bytes", "body_bytes", "body"]
+"""What the answers of two cells are compared by; other lengths of body are other bodies."""
+
+
+class Difference(Frozen):
+    """A difference between the answers of cells that are compared, as the scenario means it to be."""
+
+    what: tuple[Trait, ...] = Field(min_length=1)
+    why: str = Field(min_length=1, description="the reason, which stands beside every ratio that it touches")
+    cells: Levels = Field(
+        default_factory=dict, description="levels that one of the two cells must have; none: it is so for all"
+    )
+
+
 class Scenario(Frozen):
     """One experiment at one scale: what is compared, on what, under which load, how often."""
 
@@ -66,5 +80,8 @@ class Scenario(Frozen):
     )
     tuning: tuple[TuningUse, ...] = ()
     baseline: Levels | None = Field(default=None, description="the cell that ratios are taken to; the first if absent")
+    differs: tuple[Difference, ...] = Field(
+        default=(), description="in what the answers of cells may differ; else all must be alike for a fair ratio"
+    )
     blocks: PositiveInt
     seed: int = 1

@@ -1,0 +1,170 @@
+"""Whether cells that are compared answered alike: status, header bytes, body bytes and the body itself.
+
+The evidence is the probe of each trial, one request to its stack before the load. Servers that send different things
+did different work, and a ratio of their rates is no figure of theirs alone; a scenario that means it so says why
+(`differs`), and the reason then stands beside every such ratio.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, get_args
+
+import pandas as pd
+
+from benchkit.analysis.pairs import texts
+from benchkit.analysis.ratio import Ratio
+from benchkit.models.base import Frozen
+from benchkit.models.run import Manifest
+from benchkit.scenario.model import Difference, Trait
+
+TRAITS: tuple[Trait, ...] = get_args(Trait)
+
+COLUMNS: Mapping[Trait, str] = {
+    "status": "probe_status",
+    "header_bytes": "probe_header_bytes",
+    "body_bytes": "probe_body_bytes",
+    "body": "probe_body_sha256",
+}
+"""The column of `trials` that has each trait."""
+
+_SHOWN = 3
+"""So many values of a trait that varies within a cell are shown."""
+
+Answers = Mapping[Trait, frozenset[str]]
+"""What a cell's probes answered: every value seen of a trait; none where no trial tells."""
+
+
+class Unlike(Frozen):
+    """A trait in which two cells that are compared did not answer alike."""
+
+    trait: Trait
+    cell_id: str
+    baseline: str
+    seen: tuple[str, ...]
+    """What the cell answered: all values that its probes had."""
+    baseline_seen: tuple[str, ...]
+    meant: str | None = None
+    """Why the scenario has it so; None: it does not say, and the ratio is not fair."""
+
+    @property
+    def text(self) -> str:
+        """The difference in a few words: `1600 bytes of body against 12`."""
+        one, other = _listed(self.seen), _listed(self.baseline_seen)
+        match self.trait:
+            case "status":
+                return f"status {one} against {other}"
+            case "header_bytes":
+                return f"{one} bytes of headers against {other}"
+            case "body_bytes":
+                return f"{one} bytes of body against {other}"
+            case "body":
+                return "another body"
+
+
+def answers_by_cell(trials: pd.DataFrame) -> dict[str, Answers]:
+    """What the probes of each cell answered, from rows of `trials` of one run."""
+    columns = {trait: column for trait, column in COLUMNS.items() if column in trials}
+    seen: dict[str, dict[Trait, frozenset[str]]] = {}
+    for trait, column in columns.items():
+        known = trials[["cell_id", column]].dropna().drop_duplicates()
+        for cell_id, value in zip(known["cell_id"], known[column], strict=True):
+            of_cell = seen.setdefault(str(cell_id), dict.fromkeys(TRAITS, frozenset()))
+            of_cell[trait] |= {str(int(value)) if trait != "body" else str(value)}
+    return dict(seen)
+
+
+def unlike(
+    cell_id: str,
+    baseline: str,
+    answers: Mapping[str, Answers],
+    baseline_answers: Mapping[str, Answers] | None = None,
+) -> tuple[Unlike, ...]:
+    """The traits in which two cells did not answer alike; a trait that varies within one of them is such a one.
+
+    Bodies of different length are not said to be different bodies, too.
+
+    `baseline_answers` are those of another run, where the baseline is a cell of that. Cells that were never probed say
+    nothing.
+    """
+    one = answers.get(cell_id, {})
+    other = (answers if baseline_answers is None else baseline_answers).get(baseline, {})
+    found: list[Unlike] = []
+    for trait in TRAITS:
+        mine, theirs = one.get(trait, frozenset()), other.get(trait, frozenset())
+        implied = trait == "body" and any(each.trait == "body_bytes" for each in found)
+        if mine and theirs and len(mine | theirs) > 1 and not implied:
+            found.append(
+                Unlike(
+                    trait=trait,
+                    cell_id=cell_id,
+                    baseline=baseline,
+                    seen=_ordered(mine),
+                    baseline_seen=_ordered(theirs),
+                )
+            )
+    return tuple(found)
+
+
+def judged(found: Iterable[Unlike], manifest: Manifest) -> tuple[Unlike, ...]:
+    """The same, with the reason of each that the scenario of the run means to have."""
+    declared = differences(manifest.scenario)
+    levels = {cell.cell_id: texts(cell.levels) for cell in manifest.cells}
+    return tuple(each.model_copy(update={"meant": _meant(each, declared, levels)}) for each in found)
+
+
+def differences(scenario: Mapping[str, Any]) -> tuple[Difference, ...]:
+    """The differences that a stored scenario declares."""
+    return tuple(Difference.model_validate(each) for each in scenario.get("differs") or ())
+
+
+def remarks(found: Sequence[Unlike]) -> tuple[str, ...]:
+    """What stands beside a ratio of cells that did not answer alike: one sentence for each reason, and one for none."""
+    by_reason: dict[str | None, list[str]] = {}
+    for each in found:
+        by_reason.setdefault(each.meant, []).append(each.text)
+    return tuple(
+        f"unequal answers: {'; '.join(said)}"
+        + (
+            f" (as the scenario means it: {reason})"
+            if reason
+            else ", which the scenario does not declare: no fair ratio"
+        )
+        for reason, said in by_reason.items()
+    )
+
+
+def remarked(ratios: Iterable[Ratio], trials: pd.DataFrame, manifest: Manifest) -> list[Ratio]:
+    """Ratios within a run, each with what is to be known of the answers that it rests on."""
+    answers = answers_by_cell(trials)
+    return [_with(ratio, unlike(ratio.cell_id, ratio.baseline, answers), manifest) for ratio in ratios]
+
+
+def remarked_between(
+    ratios: Iterable[Ratio], before: pd.DataFrame, after: pd.DataFrame, manifest: Manifest
+) -> list[Ratio]:
+    """Ratios of the same cells in two runs, likewise; `manifest` is that of the run after."""
+    was, now = answers_by_cell(before), answers_by_cell(after)
+    return [_with(ratio, unlike(ratio.cell_id, ratio.baseline, now, was), manifest) for ratio in ratios]
+
+
+def _with(ratio: Ratio, found: Sequence[Unlike], manifest: Manifest) -> Ratio:
+    return ratio.model_copy(update={"remarks": remarks(judged(found, manifest))}) if found else ratio
+
+
+def _meant(found: Unlike, declared: Sequence[Difference], levels: Mapping[str, Mapping[str, str]]) -> str | None:
+    sides = [levels.get(cell_id, {}) for cell_id in (found.cell_id, found.baseline)]
+    for each in declared:
+        wanted = texts(each.cells)
+        if found.trait in each.what and any(wanted.items() <= side.items() for side in sides):
+            return " ".join(each.why.split())
+    return None
+
+
+def _ordered(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(values, key=lambda value: (len(value), value)))
+
+
+def _listed(values: Sequence[str]) -> str:
+    """A value, or the range of several."""
+    return " or ".join(values) if len(values) < _SHOWN else f"{values[0]} to {values[-1]}"

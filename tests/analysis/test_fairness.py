@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from benchkit.analysis.claims import judge_claims
+from benchkit.analysis.compare import Data, compare
+from benchkit.analysis.fairness import answers_by_cell, judged, remarks, unlike
+from benchkit.analysis.markdown import markdown
+from benchkit.errors import InputError
+from benchkit.models.run import Manifest
+from benchkit.results.store import RunFolder
+from benchkit.scenario.read import read_experiment
+
+MakeTrials = Callable[..., pd.DataFrame]
+MakeManifest = Callable[..., Manifest]
+StoreRun = Callable[[Manifest, pd.DataFrame], RunFolder]
+
+CELLS = [{"stack": "go", "kind": "fair"}, {"stack": "nginx", "kind": "fair"}]
+GO, NGINX = "stack=go,kind=fair", "stack=nginx,kind=fair"
+RATES = {GO: [100, 101, 102, 99, 100, 101], NGINX: [50, 51, 52, 49, 50, 51]}
+SAME = {"probe_status": 200, "probe_header_bytes": 141, "probe_body_bytes": 12, "probe_body_sha256": "aa"}
+
+
+def probed(trials: pd.DataFrame, cell: str, **probe: Any) -> pd.DataFrame:  # noqa: ANN401 - values of columns
+    """The trials with the probes of a cell set; a list has a value for each block."""
+    made = trials.copy()
+    for name, value in probe.items():
+        made.loc[made["cell_id"] == cell, f"probe_{name}"] = value
+    return made
+
+
+def told(trials: pd.DataFrame, manifest: Manifest) -> tuple[str, ...]:
+    return remarks(judged(unlike(NGINX, GO, answers_by_cell(trials)), manifest))
+
+
+def test_cells_that_answer_alike_need_no_word(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+    assert told(make_trials(RATES, **SAME), make_manifest(CELLS)) == ()
+
+
+def test_cells_that_nobody_probed_say_nothing(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+    assert told(make_trials(RATES), make_manifest(CELLS)) == ()
+    assert told(probed(make_trials(RATES), GO, status=200), make_manifest(CELLS)) == ()
+
+
+@pytest.mark.parametrize(
+    ("probe", "said"),
+    [
+        ({"status": 304}, "status 304 against 200"),
+        ({"header_bytes": 145}, "145 bytes of headers against 141"),
+        ({"body_bytes": 13, "body_sha256": "bb"}, "13 bytes of body against 12"),
+        ({"body_sha256": "bb"}, "another body"),
+        ({"header_bytes": 142, "body_bytes": 1600, "body_sha256": "bb"}, "142 bytes of headers against 141; 1600 bytes of body against 12"),
+        ({"body_bytes": [97, 98, 12, 100, 97, 97]}, "12 to 100 bytes of body against 12"),
+        ({"body_bytes": [12, 13, 12, 12, 12, 12]}, "12 or 13 bytes of body against 12"),
+    ],
+)  # fmt: skip
+def test_every_trait_that_differs_is_said(
+    make_trials: MakeTrials, make_manifest: MakeManifest, probe: Mapping[str, Any], said: str
+) -> None:
+    trials = probed(make_trials(RATES, **SAME), NGINX, **probe)
+    assert told(trials, make_manifest(CELLS)) == (
+        f"unequal answers: {said}, which the scenario does not declare: no fair ratio",
+    )
+
+
+def test_a_declared_difference_has_its_reason_and_covers_no_more(
+    make_trials: MakeTrials, make_manifest: MakeManifest
+) -> None:
+    trials = probed(make_trials(RATES, **SAME), NGINX, header_bytes=145, body_bytes=1600)
+
+    def with_declared(*declared: Mapping[str, Any]) -> tuple[str, ...]:
+        return told(trials, make_manifest(CELLS, scenario={"differs": list(declared)}))
+
+    body = {"what": ["body_bytes"], "why": "as it was\n  published"}
+    assert with_declared(body) == (
+        "unequal answers: 145 bytes of headers against 141, which the scenario does not declare: no fair ratio",
+        "unequal answers: 1600 bytes of body against 12 (as the scenario means it: as it was published)",
+    )
+    both = {"what": ["body_bytes", "header_bytes"], "why": "as published"}
+    assert len(with_declared({**both, "cells": {"stack": "nginx"}})) == 1
+    assert "declare" in with_declared({**both, "cells": {"stack": "other"}})[0]
+
+
+def test_compare_claims_and_markdown_say_it_beside_the_ratio(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    claim = {"text": "slower", "ratio": {"of": {"stack": "nginx"}, "to": {"stack": "go"}}, "at_most": 1}
+    manifest = make_manifest(CELLS, scenario={"claims": [claim]})
+    trials = probed(make_trials(RATES, **SAME), NGINX, header_bytes=145)
+    stored(manifest, trials)
+    said = "unequal answers: 145 bytes of headers against 141, which the scenario does not declare: no fair ratio"
+    found = compare("r1", store=tmp_path)
+    assert [ratio.remarks for ratio in found.ratios] == [(said,)]
+    assert said in markdown(found)
+    (judged_claim,) = judge_claims(Data(manifest, trials))
+    assert judged_claim.ratios[0].remarks == (said,)
+
+
+def test_a_cell_that_answers_otherwise_in_another_run_is_told(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    stored(make_manifest(CELLS), make_trials(RATES, **SAME))
+    after = probed(make_trials(RATES, run_id="r2", **SAME), NGINX, body_bytes=13)
+    stored(make_manifest(CELLS, run_id="r2"), after)
+    found = {ratio.cell_id: ratio.remarks for ratio in compare("r1", "r2", store=tmp_path).ratios}
+    assert found[GO] == ()
+    assert "13 bytes of body against 12" in found[NGINX][0]
+
+
+def test_a_declared_difference_names_factors_that_there_are(tmp_path: Path) -> None:
+    path = tmp_path / "small.yaml"
+    path.write_text(
+        "name: small\ntitle: Small\nquestion: Which?\nfactors: {connections: [1]}\n"
+        "stacks: {go: {entry: app, services: {app: {backend: nethttp, listen: 8080}}}}\n"
+        "load: {tool: wrk, connections: $connections, duration_s: 1}\nblocks: 2\n"
+        "differs:\n  - {what: [body], why: so, cells: {stak: go}}\n"
+    )
+    with pytest.raises(InputError, match=r"small.yaml:9: differs.0.cells.stak: no factor 'stak'"):
+        read_experiment(str(path))
