@@ -204,4 +204,5 @@ TOOL = Tool(
     rows="ab",
     options=frozenset({"duration_s", "requests", "keepalive", "method", "headers", "timeout_s", "extra_args"}),
     check=_check,
+    single_threaded=True,
 )

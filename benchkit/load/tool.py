@@ -95,6 +95,13 @@ class Tool:
     """(load, URL) → files that the command names: name → content, to stand in its working directory; pure."""
     check: Callable[[Load], Iterable[Objection]] = field(default=no_objections, repr=False)
     """Objections to values of the options that the tool has; pure."""
+    single_threaded: bool = False
+
+    def threads(self, load: Load) -> int | None:
+        """How many threads put the load of one generator on, at most; None where the tool sets no such limit."""
+        if self.single_threaded:
+            return 1
+        return load.threads if "threads" in self.options else None
 
     def objections(self, load: Load) -> tuple[Objection, ...]:
         """Everything in `load` (of one generator) that this tool cannot honour; empty where it can carry it."""

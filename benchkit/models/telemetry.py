@@ -87,6 +87,15 @@ SERVICE_METRICS: tuple[Metric, ...] = (
 METRICS: Mapping[str, Metric] = {metric.name: metric for metric in (*HOST_METRICS, *SERVICE_METRICS)}
 
 
+AGENT_SERVICE = "agent"
+"""The name under which the telemetry has what benchkit itself takes on a host."""
+
+
 def generator_service(number: int) -> str:
     """The name under which the telemetry has a load generator; numbers count from 1 over all load hosts."""
     return f"generator-{number}"
+
+
+def reducer_service(number: int) -> str:
+    """The name of what reads the rows of a load generator, beside it on its host."""
+    return f"reducer-{number}"

@@ -14,6 +14,10 @@ from benchkit.models.load_result import LoadResult
 from benchkit.models.run import TrialKind
 
 
+ProcessId = tuple[int, int]
+"""A process for good: its pid, and when it started, in the kernel's ticks since boot (a pid may be used again)."""
+
+
 class ServiceRecord(Frozen):
     """A service of the trial, from its start to its end."""
 
@@ -23,6 +27,14 @@ class ServiceRecord(Frozen):
     pid: int
     argv: tuple[str, ...]
     cpu_s: float | None = Field(default=None, description="CPU time of its process tree over the measured window")
+    cpus: tuple[int, ...] = Field(default=(), description="CPUs that it may run on (affinity); empty: not recorded")
+    parallelism: int | None = Field(
+        default=None, description="CPUs that its options let it use at once (GOMAXPROCS, workers); None: no limit"
+    )
+    pids_before: tuple[ProcessId, ...] = Field(
+        default=(), description="the processes of its tree just before the measured window; empty: not looked at"
+    )
+    pids_after: tuple[ProcessId, ...] = Field(default=(), description="the same just after it")
 
 
 class GeneratorRecord(Frozen):
@@ -39,6 +51,8 @@ class GeneratorRecord(Frozen):
     wall_s: float
     late_s: float | None = Field(default=None, description="start after the agreed instant; None: it was alone")
     cpu_s: float = Field(description="CPU time of its process")
+    cpus: tuple[int, ...] = Field(default=(), description="CPUs that it may run on (affinity); empty: not recorded")
+    threads: int | None = Field(default=None, description="threads that put load on, at most; None: the tool sets none")
     result: LoadResult | None = Field(default=None, description="what it said by itself; None: it could not be read")
 
     @property
@@ -55,6 +69,21 @@ class ProbeRecord(Frozen):
     headers: tuple[tuple[str, str], ...]
     body_bytes: int
     body_sha256: str
+
+
+class WatchRecord(Frozen):
+    """How a host was watched during the trial: what its raw telemetry cannot say by itself."""
+
+    host: str
+    roles: tuple[str, ...] = Field(description="those of the trial's roles that the host has")
+    file: str = Field(description="name of the raw file that holds the samples")
+    interval_s: float
+    window_ns: tuple[int, int] = Field(description="start and end of the window on the host's monotonic clock")
+    clock_uncertainty_s: float = Field(description="`window_ns` lies within this of the truth")
+    cpu_quota: float | None = Field(
+        default=None, description="CPUs' worth of time that control groups grant the host; None: no quota"
+    )
+    unseen: tuple[str, ...] = Field(default=(), description="what could not be watched there and why, for people")
 
 
 class TrialRecord(Frozen):
@@ -78,3 +107,9 @@ class TrialRecord(Frozen):
         default=0, description="starts on different hosts may be off by so much, one against the other"
     )
     probe: ProbeRecord
+    watched: tuple[WatchRecord, ...] = Field(default=(), description="empty: telemetry was off")
+
+    @property
+    def window_s(self) -> float:
+        """How long the measured window was: from the start of the first generator to the end of the last."""
+        return max(generator.ended_s for generator in self.generators)

@@ -7,6 +7,7 @@ import time
 from benchkit.load.crew import Drove, Left
 from benchkit.load.drive import drive, fetch
 from benchkit.load.generator import warming_up
+from benchkit.load.registry import get_tool
 from benchkit.models.trial import GeneratorRecord
 from benchkit.trial.state import Trial
 
@@ -50,6 +51,8 @@ def _generator_record(drove: Drove, names: dict[Left, str], started_s: float) ->
         wall_s=drove.ended_s - drove.started_s,
         late_s=drove.late_s,
         cpu_s=drove.ended.user_s + drove.ended.system_s,
+        cpus=drove.generator.cpus,
+        threads=get_tool(drove.generator.tool).threads(drove.generator.load),
     )
 
 

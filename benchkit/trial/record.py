@@ -33,6 +33,7 @@ def record_of(trial: Trial) -> TrialRecord:
                 pid=each.process.pid,
                 argv=each.service.process.argv,
                 cpu_s=trial.cpu_s.get(each.service.name),
+                cpus=each.service.process.cpus,
             )
             for each in trial.running
         ),
