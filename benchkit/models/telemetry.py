@@ -79,7 +79,9 @@ SERVICE_METRICS: tuple[Metric, ...] = (
     Metric(name="heap_bytes", unit="B", instance="process", text="Go, Node: live heap"),
     Metric(name="gc_total", unit="1", instance="process", text="Go, Node: garbage collections"),
     Metric(name="gc_pause_s_total", unit="s", instance="process", text="Go, Node: time stopped for them"),
-    Metric(name="nginx_connections", unit="1", instance="state", text="active, reading, writing, waiting (stub_status)"),
+    Metric(
+        name="nginx_connections", unit="1", instance="state", text="active, reading, writing, waiting (stub_status)"
+    ),
     Metric(name="event_loop_lag_s", unit="s", instance="process", text="Node: 99th percentile of the loop's delay"),
 )
 """Of a service (a process tree); load generators are services named by `generator_service`."""

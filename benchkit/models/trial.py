@@ -13,7 +13,6 @@ from benchkit.models.load import Load
 from benchkit.models.load_result import LoadResult
 from benchkit.models.run import TrialKind
 
-
 ProcessId = tuple[int, int]
 """A process for good: its pid, and when it started, in the kernel's ticks since boot (a pid may be used again)."""
 
