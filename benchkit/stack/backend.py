@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import Literal
 
 from pydantic import Field
 
@@ -102,6 +103,23 @@ class Process:
     env: Mapping[str, str] = field(default_factory=dict)
 
 
+AdminKind = Literal["expvar", "node", "nginx"]
+"""What an admin page is written in: JSON as the Go backends and the Node one give it, or nginx's stub_status."""
+
+
+@dataclass(frozen=True)
+class Admin:
+    """Where a service tells about itself, apart from the socket that is measured; only its own host reaches it.
+
+    One of kind `expvar` serves Go's profiles too, at `/debug/pprof/` (net/http/pprof).
+    """
+
+    kind: AdminKind
+    endpoint: Endpoint
+    path: str
+    """Of the page with its counters: `/debug/vars`."""
+
+
 @dataclass(frozen=True)
 class Service:
     """A process under test, ready to be deployed: what goes to the host, what is checked there, what is started."""
@@ -115,6 +133,9 @@ class Service:
     """Commands that must end with 0 before anything is started, like `nginx -t`."""
     process: Process
     endpoint: Endpoint
+    admin: Admin | None = None
+    parallelism: int | None = None
+    """How many CPUs it can keep busy at once by its own settings (GOMAXPROCS, workers); None: they set no limit."""
 
 
 @dataclass(frozen=True)

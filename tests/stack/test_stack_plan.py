@@ -7,7 +7,7 @@ import pytest
 
 from benchkit.errors import InputError, UnsupportedError
 from benchkit.scenario.read import read_experiment
-from benchkit.stack.backend import GoSource, Place, Program, Service
+from benchkit.stack.backend import Admin, GoSource, Place, Program, Service
 from benchkit.stack.endpoint import Endpoint, Listen
 from benchkit.stack.plan import TypedService, render_services, typed_services
 
@@ -65,16 +65,24 @@ def test_a_go_server_is_one_built_file_and_one_process(tmp_path: Path) -> None:
     assert file.path == PurePosixPath("/w/app/nethttp")
     assert isinstance(file.content, GoSource)
     assert (file.content.module / "go.mod").is_file()
-    assert app.process.argv == ("/w/app/nethttp", "-listen", "127.0.0.1:9000", "-work", "none")
+    assert app.process.argv == (
+        *("/w/app/nethttp", "-listen", "127.0.0.1:9000", "-admin", "unix:/w/app/_admin.sock", "-work", "none"),
+    )
     assert app.process.env == {"GOMAXPROCS": "2"}
     assert app.process.cpus == (0, 1)
     assert app.endpoint == Endpoint("sut", "http", "127.0.0.1", 9000)
+    assert app.parallelism == 2
+    assert app.admin == Admin(
+        "expvar", Endpoint("sut", "http", path=PurePosixPath("/w/app/_admin.sock")), "/debug/vars"
+    )
 
 
 def test_options_of_a_go_server_become_its_command_line(tmp_path: Path) -> None:
-    options = '"127.0.0.1:9000", work: "loop:7", body_size: 5, go_version: 1.22.12, fault: ["delay:5ms"], gomaxprocs: 1'
+    options = (
+        '"127.0.0.1:9000", work: "loop:7", body_size: 5, go_version: 1.22.12, inject_fault: "delay:5ms", gomaxprocs: 1'
+    )
     app, _ = render_services(typed(tmp_path, ('"127.0.0.1:9000"', options)), place)
-    assert app.process.argv[3:] == ("-work", "loop:7", "-body-size", "5", "-inject-fault", "delay:5ms")
+    assert app.process.argv[5:] == ("-work", "loop:7", "-body-size", "5", "-inject-fault", "delay:5ms")
     assert app.process.env == {"GOMAXPROCS": "1"}
     content = app.files[0].content
     assert isinstance(content, GoSource)
@@ -148,6 +156,9 @@ def test_nginx_itself_accepts_what_is_rendered(tmp_path: Path) -> None:
         ('"127.0.0.1:9000"', '"127.0.0.1:9000", work: "loop:-1"', "small.yaml:8: stacks.both.services.app.work: found 'loop:-1'"),
         ('"127.0.0.1:9000"', '"127.0.0.1:9000", work: "loop:100000001"', "services.app.work: found 'loop:100000001'"),
         ('"127.0.0.1:9000"', '"127.0.0.1:9000", go_version: "1.24"', "services.app.go_version: found '1.24'"),
+        ('"127.0.0.1:9000"', '"127.0.0.1:9000", inject_fault: luck', "small.yaml:8: stacks.both.services.app.inject_fault: found 'luck'; allowed: none, fail:SHARE"),
+        ('"127.0.0.1:9000"', '"127.0.0.1:9000", inject_fault: ["fail:0.5", "fail:1.5"]', "services.app.inject_fault.1: found 'fail:1.5'"),
+        ('"127.0.0.1:9000"', '"127.0.0.1:9000", inject_fault: "delay:0ms"', "services.app.inject_fault: found 'delay:0ms'"),
         ('"127.0.0.1:9000"', '"127.0.0.1:9000", body_size: -1', "small.yaml:8: stacks.both.services.app.body_size: found -1"),
     ],
 )  # fmt: skip
