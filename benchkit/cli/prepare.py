@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from benchkit.cli.options import Quiet
-from benchkit.errors import HostError, InputError
+from benchkit.errors import HostError, InputError, suggestion
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from benchkit.hosts.install import Ground, Privilege
 
 PROGRAMS = ("sshd", "ip", "tc", "nginx", "wrk", "ab", "hey", "siege", "h2load")
@@ -21,6 +23,9 @@ PROGRAMS = ("sshd", "ip", "tc", "nginx", "wrk", "ab", "hey", "siege", "h2load")
 
 
 def prepare(
+    also: Annotated[
+        list[str] | None, typer.Argument(metavar="[PROGRAM]…", help="Further programs, like the tests' chromium.")
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Install without asking.")] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -33,7 +38,8 @@ def prepare(
     from benchkit.hosts.packages import manager_here, packages_for
     from benchkit.hosts.steps import LocalRunner, carry_out
 
-    lacking = _lacking()
+    wanted = _wanted(also or ())
+    lacking = _lacking(wanted)
     if not lacking:
         if not quiet:
             typer.echo("System packages: nothing to install.", err=True)
@@ -51,15 +57,26 @@ def prepare(
             raise InputError(missing, why=obstacle, hint=_advice(ground, packages, unpackaged))
         with signals_interrupt():
             carry_out(install_steps(ground, packages), runner)
-    if _lacking():
+    if still := _lacking(wanted):
         hint = _elsewhere(unpackaged) if unpackaged else "if they are installed, add their folder to PATH"
-        raise HostError(f"still not found on this machine: {', '.join(_lacking())}", hint=hint)
+        raise HostError(f"still not found on this machine: {', '.join(still)}", hint=hint)
 
 
-def _lacking() -> tuple[str, ...]:
-    from benchkit.hosts.packages import LINUX_ONLY, find_here, missing
+def _wanted(also: Sequence[str]) -> tuple[str, ...]:
+    """What this machine needs of a lab's programs, and what is asked for beside. Raises InputError."""
+    from benchkit.hosts.packages import LINUX_ONLY
+    from benchkit.hosts.packages import PROGRAMS as KNOWN
 
-    wanted = [program for program in PROGRAMS if sys.platform == "linux" or program not in LINUX_ONLY]
+    for program in also:
+        if program not in KNOWN:
+            raise InputError(f"no package is known for {program!r}", hint=suggestion(program, KNOWN))
+    mine = [program for program in PROGRAMS if sys.platform == "linux" or program not in LINUX_ONLY]
+    return tuple(dict.fromkeys((*mine, *also)))
+
+
+def _lacking(wanted: Sequence[str]) -> tuple[str, ...]:
+    from benchkit.hosts.packages import find_here, missing
+
     return missing(wanted, find_here(wanted, _path()))
 
 

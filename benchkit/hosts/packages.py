@@ -57,6 +57,10 @@ PROGRAMS: Mapping[str, Program] = MappingProxyType(
             {"apt": "siege", "dnf": "siege", "pacman": "siege", "brew": "siege"},
             "https://github.com/JoeDog/siege",
         ),
+        "chromium": Program(
+            {"apt": "chromium", "dnf": "chromium", "apk": "chromium", "pacman": "chromium", "brew": "chromium"},
+            "https://www.chromium.org",
+        ),
     }
 )
 """By the name of the binary."""

@@ -67,3 +67,14 @@ def test_where_nothing_is_missing_it_does_nothing() -> None:
     assert prepare(os.environ["PATH"]).stderr == "System packages: nothing to install.\n"
     quiet = prepare(os.environ["PATH"], "--quiet")
     assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "", "")
+
+
+def test_further_programs_are_asked_for_by_name(tools: Path) -> None:
+    ended = prepare(str(tools), "chromium")
+    assert ended.returncode == 2
+    assert "chromium (https://www.chromium.org)" in ended.stderr
+    assert "chromium" not in prepare(str(tools)).stderr
+    unknown = prepare(str(tools), "chromum")
+    assert unknown.returncode == 2
+    assert "no package is known for 'chromum'" in unknown.stderr
+    assert "chromium" in unknown.stderr
