@@ -42,11 +42,12 @@ def decide(
     pairs: Sequence[Pair],
     until: Until,
     *,
+    most: int,
     elapsed_s: float = 0.0,
     block_s: float = 0.0,
     exclusions: Iterable[Exclusion] = (),
 ) -> StopDecision:
-    """Whether to end the run after the blocks in `trials`, all of them whole.
+    """Whether to end the run after the blocks in `trials`, all of them whole, of `most` planned.
 
     `elapsed_s` is the time spent, `block_s` that of the next block: a block that would not end within the budget is not
     begun. The rule looks at how wide intervals are and never at where they lie, and is the same after every block.
@@ -66,8 +67,8 @@ def decide(
     known = precision is not None and precision <= until.precision
     if blocks >= until.min_blocks and known:
         return StopDecision(stop=True, reason=f"every interval reaches at most {until.precision:.1%}", **said)
-    if blocks >= until.max_blocks:
-        return StopDecision(stop=True, reason=f"{until.max_blocks} blocks are done", **said)
+    if blocks >= most:
+        return StopDecision(stop=True, reason=f"all {most} blocks are done", **said)
     if until.budget_s is not None and elapsed_s + block_s > until.budget_s:
         return StopDecision(stop=True, reason=f"the time is spent ({until.budget_s:g} s)", **said)
     if blocks < until.min_blocks:
@@ -76,7 +77,7 @@ def decide(
         reason = "not every ratio has an interval yet"
     else:
         reason = f"the widest interval reaches {precision:.1%}, {until.precision:.1%} is asked for"
-    return StopDecision(stop=False, reason=reason, blocks_expected=_expected(blocks, reach, until), **said)
+    return StopDecision(stop=False, reason=reason, blocks_expected=_expected(blocks, reach, until, most), **said)
 
 
 def _reach(ratio: Ratio) -> float:
@@ -86,9 +87,9 @@ def _reach(ratio: Ratio) -> float:
     return math.log(ratio.high / ratio.ratio)
 
 
-def _expected(blocks: int, reach: float, until: Until) -> int | None:
+def _expected(blocks: int, reach: float, until: Until, most: int) -> int | None:
     """Intervals narrow with the square root of the blocks."""
     if not math.isfinite(reach):
         return None
     wanted = math.ceil(blocks * (reach / math.log1p(until.precision)) ** 2)
-    return min(max(wanted, until.min_blocks), until.max_blocks)
+    return min(max(wanted, until.min_blocks), most)

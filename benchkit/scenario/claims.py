@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Self
 
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
-from benchkit.document import Document
-from benchkit.errors import InputError, suggestion
 from benchkit.models.base import Frozen
-from benchkit.scenario.cells import level_text
-from benchkit.scenario.model import Levels, Name
+from benchkit.scenario.names import Levels, Name
 
 
 class Sides(Frozen):
@@ -78,53 +75,3 @@ class Claim(Frozen):
         if low is not None and high is not None:
             return f"between {low:g} and {high:g}"
         return f"at least {low:g}" if low is not None else f"at most {high:g}"
-
-
-def check_claims(
-    claims: Sequence[Claim],
-    document: Document,
-    *,
-    factors: Mapping[str, Sequence[object]],
-    roles: Sequence[str],
-    metrics: Sequence[str],
-) -> None:
-    """Raise InputError, naming file, line and field, for a claim on a factor, level, role or metric there is not.
-
-    `factors` are those of the scenario with the levels of all its scales: a level that only one of them has may be
-    claimed about, and is then not testable at the others.
-    """
-    faults = [
-        fault
-        for i, claim in enumerate(claims)
-        for fault in _faults(i, claim, document, factors=factors, roles=roles, metrics=metrics)
-    ]
-    if faults:
-        raise InputError("\n".join(faults))
-
-
-def _faults(
-    i: int,
-    claim: Claim,
-    document: Document,
-    *,
-    factors: Mapping[str, Sequence[object]],
-    roles: Sequence[str],
-    metrics: Sequence[str],
-) -> Iterator[str]:
-    for side, levels in (("of", claim.ratio.of), ("to", claim.ratio.to)):
-        for factor, level in levels.items():
-            where = ("claims", i, "ratio", side, factor)
-            if factor not in factors:
-                yield document.fault(where, f"no factor {factor!r}; {suggestion(factor, factors)}")
-                continue
-            known = [str(level_text(other)) for other in factors[factor] if isinstance(other, bool | int | float | str)]
-            if level_text(level) not in known:
-                allowed = suggestion(level_text(level), dict.fromkeys(known))
-                yield document.fault(where, f"no level {level_text(level)!r} at any scale; {allowed}")
-    for role in claim.needs:
-        if role not in roles:
-            yield document.fault(("claims", i, "needs", role), f"no role {role!r}; {suggestion(role, roles)}")
-    if claim.metric not in metrics:
-        yield document.fault(
-            ("claims", i, "metric"), f"no metric {claim.metric!r}; {suggestion(claim.metric, metrics)}"
-        )

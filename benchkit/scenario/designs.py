@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
-from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, PositiveFloat, PositiveInt
 
 from benchkit.errors import InputError, suggestion
 from benchkit.models.base import Frozen
+from benchkit.scenario.names import Name
 from benchkit.scenario.schedule import Slot, schedule
 
 Design = Literal["blocks", "abba", "sequential"]
@@ -19,25 +20,18 @@ trials of a cell, then all of the next, which lets drift pass for a difference."
 CONTROL = "~control"
 """What the second name of a cell ends with; no level can hold the character."""
 
-_CELLS_OF_ABBA = 2
+CELLS_OF_ABBA = 2
 
 
 class Until(Frozen):
     """When a run may end before its blocks are done: every ratio known well enough, or its time spent."""
 
     precision: float = Field(gt=0, lt=1, description="0.05: intervals reach at most 5 % to either side")
-    metrics: tuple[str, ...] = Field(default=("rps",), min_length=1)
+    metrics: tuple[Name, ...] = Field(default=("rps",), min_length=1)
     min_blocks: PositiveInt = Field(
         default=7, ge=6, description="7 can show a difference by the sign-flip test at the level of such runs"
     )
-    max_blocks: PositiveInt
     budget_s: PositiveFloat | None = None
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        if self.max_blocks < self.min_blocks:
-            raise ValueError(f"max_blocks {self.max_blocks} is below min_blocks {self.min_blocks}")
-        return self
 
 
 def slots(design: Design, cell_ids: Sequence[str], blocks: int, seed: int) -> tuple[Slot, ...]:
@@ -58,7 +52,7 @@ def abba(cell_ids: Sequence[str], blocks: int, seed: int) -> tuple[Slot, ...]:
     drawing which of the two comes first keeps the sign-flip test exact. Each block has four trials. Raises InputError
     for other than two cells.
     """
-    if len(cell_ids) != _CELLS_OF_ABBA:
+    if len(cell_ids) != CELLS_OF_ABBA:
         raise InputError(f"an ABBA design compares two cells; there are {len(cell_ids)}", hint="use design: blocks")
     made: list[Slot] = []
     for block in range(1, blocks + 1):

@@ -9,16 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PositiveInt, StrictBool, StrictFloat, StrictInt, StringConstraints
+from pydantic import Field, PositiveInt
 
 from benchkit.models.base import Frozen
-
-Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,63}$")]
-"""A name that scenarios give: it becomes part of paths, ids and column names."""
-
-LevelText = Annotated[str, StringConstraints(strict=True, pattern=r"^[A-Za-z0-9][A-Za-z0-9._+:/@-]{0,63}$")]
-Level = StrictBool | StrictInt | StrictFloat | LevelText
-Levels = Mapping[Name, Level]
+from benchkit.scenario.claims import Claim
+from benchkit.scenario.designs import Design, Until
+from benchkit.scenario.names import Level, Levels, Name
 
 CpuCount = Literal["all"] | Annotated[int, Field(strict=True, gt=0)]
 
@@ -83,5 +79,11 @@ class Scenario(Frozen):
     differs: tuple[Difference, ...] = Field(
         default=(), description="in what the answers of cells may differ; else all must be alike for a fair ratio"
     )
-    blocks: PositiveInt
+    design: Design = "blocks"
+    control: tuple[Levels, ...] = Field(
+        default=(), description="cells that run a second time under another name, which shows the run's own noise"
+    )
+    blocks: PositiveInt = Field(description="repetitions; at most so many where `until` may end the run before")
+    until: Until | None = None
     seed: int = 1
+    claims: tuple[Claim, ...] = ()

@@ -13,7 +13,9 @@ from benchkit.errors import InputError, suggestion
 from benchkit.models.base import Frozen
 from benchkit.models.scale import Scale
 from benchkit.scenario.cells import Cell, cell_id, expand
-from benchkit.scenario.model import Name, Scenario
+from benchkit.scenario.check import check_scenario
+from benchkit.scenario.model import Scenario
+from benchkit.scenario.names import Name
 
 SCALES: tuple[Scale, ...] = get_args(Scale)
 DEFAULT_SCALE: Scale = "lab"
@@ -71,7 +73,8 @@ def read_experiment(name: str, scale: Scale = DEFAULT_SCALE, settings: Sequence[
 
     Raises InputError naming file, line and field of what is wrong.
     """
-    document = at_scale(read_document(find_scenario(name)), scale)
+    file = read_document(find_scenario(name))
+    document = at_scale(file, scale)
     for setting in settings:
         document = document.overlaid(_setting(setting, document))
     scenario = document.validated(Scenario)
@@ -81,6 +84,7 @@ def read_experiment(name: str, scale: Scale = DEFAULT_SCALE, settings: Sequence[
         raise InputError(document.fault(("cells",), f"the cell {doubled.pop()} stands twice"))
     if scenario.baseline is not None and not any(scenario.baseline.items() <= c.levels.items() for c in cells):
         raise InputError(document.fault(("baseline",), f"no cell has {cell_id(scenario.baseline)}"))
+    check_scenario(scenario, document, cells, _levels(file, document))
     return Experiment(scenario, scale, cells, document, tuple(settings))
 
 
@@ -91,6 +95,17 @@ def scales_of(name: str) -> tuple[Scale, ...]:
         return (DEFAULT_SCALE,)
     scales = document.at("scales").validated(_Scales)
     return tuple(scale for scale in SCALES if getattr(scales, scale) is not None)
+
+
+def _levels(file: Document, document: Document) -> dict[str, list[object]]:
+    """The levels of each factor at any scale that the file has, and as `--set` has them."""
+    parts = [file, *(file.at("scales", scale) for scale in file.data.get("scales") or ()), document]
+    levels: dict[str, list[object]] = {}
+    for part in parts:
+        factors = (part.data or {}).get("factors")
+        for name, found in factors.items() if isinstance(factors, dict) else ():
+            levels.setdefault(name, []).extend(found if isinstance(found, list) else ())  # other scales are not checked
+    return levels
 
 
 def at_scale(document: Document, scale: Scale) -> Document:

@@ -15,7 +15,8 @@ from pydantic import Field
 
 from benchkit.errors import UnsupportedError
 from benchkit.models.base import Frozen
-from benchkit.scenario.model import CpuCount, Name
+from benchkit.scenario.model import CpuCount
+from benchkit.scenario.names import Name
 from benchkit.stack.endpoint import FIRST_UNPRIVILEGED_PORT, Endpoint, Listen, Protocol
 
 

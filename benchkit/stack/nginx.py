@@ -10,7 +10,8 @@ from pydantic import Field
 
 from benchkit.errors import InputError, UnsupportedError
 from benchkit.resources import shipped
-from benchkit.scenario.model import CpuCount, Name
+from benchkit.scenario.model import CpuCount
+from benchkit.scenario.names import Name
 from benchkit.stack.backend import Backend, File, Process, Request, Service, ServiceOptions
 
 ERROR_LOG_OPTION = (1, 19, 5)

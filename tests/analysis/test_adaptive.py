@@ -12,7 +12,8 @@ from benchkit.analysis.within import Pair
 from benchkit.scenario.designs import Until
 
 MakeTrials = Callable[..., pd.DataFrame]
-UNTIL = Until(precision=0.05, max_blocks=30, budget_s=600)
+UNTIL = Until(precision=0.05, budget_s=600)
+MOST = 30
 PAIRS = [Pair("b", "a"), Pair("c", "a"), Pair("a~control", "a", control=True)]
 
 
@@ -23,7 +24,7 @@ def trials(make_trials: MakeTrials, blocks: int, spread: float, wild: float | No
 
 
 def test_a_run_ends_when_every_ratio_is_known_well_enough(make_trials: MakeTrials) -> None:
-    decision = decide(trials(make_trials, 8, 0.01), PAIRS, UNTIL, elapsed_s=100, block_s=20)
+    decision = decide(trials(make_trials, 8, 0.01), PAIRS, UNTIL, most=MOST, elapsed_s=100, block_s=20)
     assert decision.stop
     assert decision.reason == "every interval reaches at most 5.0%"
     assert decision.precision is not None
@@ -32,11 +33,11 @@ def test_a_run_ends_when_every_ratio_is_known_well_enough(make_trials: MakeTrial
 
 
 def test_a_control_does_not_keep_it_going(make_trials: MakeTrials) -> None:
-    assert decide(trials(make_trials, 8, 0.01, wild=30), PAIRS, UNTIL).stop
+    assert decide(trials(make_trials, 8, 0.01, wild=30), PAIRS, UNTIL, most=MOST).stop
 
 
 def test_it_goes_on_while_one_ratio_is_not(make_trials: MakeTrials) -> None:
-    decision = decide(trials(make_trials, 8, 0.06), PAIRS, UNTIL, elapsed_s=100, block_s=20)
+    decision = decide(trials(make_trials, 8, 0.06), PAIRS, UNTIL, most=MOST, elapsed_s=100, block_s=20)
     assert not decision.stop
     assert decision.widest is not None
     assert decision.precision == pytest.approx((decision.widest.high or 0) / (decision.widest.ratio or 1) - 1)
@@ -46,23 +47,23 @@ def test_it_goes_on_while_one_ratio_is_not(make_trials: MakeTrials) -> None:
 
 
 def test_it_never_ends_on_precision_before_the_least_number_of_blocks(make_trials: MakeTrials) -> None:
-    decision = decide(trials(make_trials, 6, 0.001), PAIRS, UNTIL)
+    decision = decide(trials(make_trials, 6, 0.001), PAIRS, UNTIL, most=MOST)
     assert not decision.stop
     assert decision.reason == "6 of at least 7 blocks"
-    assert decide(trials(make_trials, 7, 0.001), PAIRS, UNTIL).stop
+    assert decide(trials(make_trials, 7, 0.001), PAIRS, UNTIL, most=MOST).stop
 
 
 def test_it_ends_with_its_blocks_or_its_time(make_trials: MakeTrials) -> None:
     wild = trials(make_trials, 30, 0.5)
-    assert decide(wild, PAIRS, UNTIL).reason == "30 blocks are done"
+    assert decide(wild, PAIRS, UNTIL, most=MOST).reason == "all 30 blocks are done"
     short = trials(make_trials, 3, 0.5)
-    assert decide(short, PAIRS, UNTIL, elapsed_s=590, block_s=20).reason == "the time is spent (600 s)"
-    assert not decide(short, PAIRS, UNTIL, elapsed_s=580, block_s=20).stop
+    assert decide(short, PAIRS, UNTIL, most=MOST, elapsed_s=590, block_s=20).reason == "the time is spent (600 s)"
+    assert not decide(short, PAIRS, UNTIL, most=MOST, elapsed_s=580, block_s=20).stop
 
 
 def test_ratios_without_an_interval_keep_it_going(make_trials: MakeTrials) -> None:
     out = [Exclusion(f"r1.c.b{block}", "invalid") for block in range(1, 8)]
-    decision = decide(trials(make_trials, 8, 0.001), PAIRS, UNTIL, exclusions=out)
+    decision = decide(trials(make_trials, 8, 0.001), PAIRS, UNTIL, most=MOST, exclusions=out)
     assert not decision.stop
     assert decision.reason == "not every ratio has an interval yet"
     assert decision.precision is None
@@ -71,9 +72,9 @@ def test_ratios_without_an_interval_keep_it_going(make_trials: MakeTrials) -> No
 
 def test_it_looks_at_every_metric_asked_for(make_trials: MakeTrials) -> None:
     frame = trials(make_trials, 8, 0.001).assign(latency_p99_s=np.random.default_rng(1).lognormal(0, 0.5, 32))
-    assert decide(frame, PAIRS, UNTIL).stop
+    assert decide(frame, PAIRS, UNTIL, most=MOST).stop
     both = UNTIL.model_copy(update={"metrics": ("rps", "latency_p99_s")})
-    decision = decide(frame, PAIRS, both)
+    decision = decide(frame, PAIRS, both, most=MOST)
     assert not decision.stop
     assert decision.widest is not None
     assert decision.widest.metric == "latency_p99_s"

@@ -123,7 +123,7 @@ def test_a_sequential_run_is_labelled_and_not_paired(
 def test_an_adaptive_run_is_judged_at_its_own_level(
     tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
 ) -> None:
-    until = {"until": {"precision": 0.05, "max_blocks": 20}}
+    until = {"until": {"precision": 0.05}}
     stored(make_manifest(CELLS[:2], scenario=until), make_trials(rates(1, 100, 50)))
     stored(make_manifest(CELLS[:2], run_id="r2"), make_trials(rates(1, 100, 50), run_id="r2"))
     (adaptive,), (fixed,) = (compare(run, store=tmp_path).ratios for run in ("r1", "r2"))

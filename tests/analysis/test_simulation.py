@@ -136,7 +136,7 @@ def test_the_simulation_counts_what_users_are_shown() -> None:
 def test_the_rule_that_is_simulated_is_the_one_that_decides() -> None:
     import pandas as pd  # noqa: PLC0415
 
-    until = Until(precision=0.07, min_blocks=6, max_blocks=20)
+    until = Until(precision=0.07, min_blocks=6)
     differences = cells_in_blocks(lab, np.random.default_rng([0, 20, 2, 40]), 40, 2, 20)
     ends = []
     for logs in differences:
@@ -146,7 +146,7 @@ def test_the_rule_that_is_simulated_is_the_one_that_decides() -> None:
                 for i, cell in enumerate("ab")
                 for b in range(blocks)
             ]
-            if decide(pd.DataFrame(rows), [Pair("b", "a")], until).stop:
+            if decide(pd.DataFrame(rows), [Pair("b", "a")], until, most=20).stop:
                 ends.append(blocks)
                 break
     assert np.mean(ends) == pytest.approx(adaptive_run(lab, 0.07, most=20, runs=40)[2])
