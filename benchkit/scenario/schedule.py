@@ -6,6 +6,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from benchkit.models.run import TrialKind
+
 
 @dataclass(frozen=True)
 class Slot:
@@ -14,6 +16,8 @@ class Slot:
     block: int
     position: int
     cell_id: str
+    kind: TrialKind = "measure"
+    """`control`: run to be compared with itself (a cell's second name, or what a profiled trial stands beside)."""
 
 
 def schedule(cell_ids: Sequence[str], blocks: int, seed: int) -> tuple[Slot, ...]:

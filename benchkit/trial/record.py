@@ -20,6 +20,7 @@ def record_of(trial: Trial) -> TrialRecord:
         levels=trial.cell.cell.levels,
         block=trial.slot.block,
         position=trial.slot.position,
+        kind=trial.slot.kind,
         started_at=trial.started_at,
         wall_s=time.monotonic() - trial.began,
         warmed_up_s=trial.warmed_up_s,
