@@ -11,6 +11,7 @@ from benchkit.scenario.cells import Cell, cell_id, level_text
 from benchkit.scenario.claims import Claim
 from benchkit.scenario.designs import CELLS_OF_ABBA
 from benchkit.scenario.model import Scenario
+from benchkit.scenario.profiling import unknown_services
 
 Factors = Mapping[str, Sequence[object]]
 """The levels of each factor at any scale: what only one scale has may be claimed about, and is not testable elsewhere."""
@@ -21,6 +22,7 @@ def check_scenario(scenario: Scenario, document: Document, cells: Sequence[Cell]
     faults = [
         *_design_faults(scenario, document, cells),
         *_until_faults(scenario, document),
+        *_profile_faults(scenario, document),
         *(
             fault
             for i, claim in enumerate(scenario.claims)
@@ -66,6 +68,15 @@ def _until_faults(scenario: Scenario, document: Document) -> Iterator[str]:
         for i, metric in enumerate(until.metrics)
         if metric not in METRICS
     )
+
+
+def _profile_faults(scenario: Scenario, document: Document) -> Iterator[str]:
+    if scenario.profile is None:
+        return
+    services = dict.fromkeys(name for stack in scenario.stacks.values() for name in stack.services)
+    for i, name in unknown_services(scenario.profile, services):
+        allowed = suggestion(name, services)
+        yield document.fault(("profile", "services", i), f"no stack has a service {name!r}; {allowed}")
 
 
 def _claim_faults(i: int, claim: Claim, scenario: Scenario, document: Document, factors: Factors) -> Iterator[str]:

@@ -15,6 +15,7 @@ from benchkit.models.base import Frozen
 from benchkit.scenario.claims import Claim
 from benchkit.scenario.designs import Design, Until
 from benchkit.scenario.names import Level, Levels, Name
+from benchkit.scenario.profiling import ProfilePass
 
 CpuCount = Literal["all"] | Annotated[int, Field(strict=True, gt=0)]
 
@@ -85,5 +86,6 @@ class Scenario(Frozen):
     )
     blocks: PositiveInt = Field(description="repetitions; at most so many where `until` may end the run before")
     until: Until | None = None
+    profile: ProfilePass | None = Field(default=None, description="a pass of profiled trials after the measured ones")
     seed: int = 1
     claims: tuple[Claim, ...] = ()
