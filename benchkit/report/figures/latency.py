@@ -6,9 +6,11 @@ further nine takes as much room as the one before it.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
@@ -17,17 +19,16 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullForma
 from benchkit import units
 from benchkit.report.cells import CellView, cell_views
 from benchkit.report.figures.figure import ReportFigure, provenance
-from benchkit.report.frame import WIDTH_IN, framed
-from benchkit.report.latency import Percentile, caveat, stored
-from benchkit.report.style import colour, dashes, drawable, hover, marker, styled, tick
+from benchkit.report.grid import grid, left_out
+from benchkit.report.latency import Percentile, Reals, caveat, curves, stored
+from benchkit.report.style import colour, dashes, hover, marker, styled, tick
 from benchkit.report.view import RunView, known, numbers
 
-TITLE = "Latency percentiles by cell"
-MOST_PANELS = 12
+Curves = Mapping[str, tuple[Reals, Reals]]
+"""Latency against nines, by trial."""
 
+TITLE = "Latency percentiles by cell"
 _NAMED = 8
-_COLUMNS = 3
-_SINGLE_IN, _PANEL_IN, _HEADING_IN, _BELOW_IN, _LEFT_IN, _GAP_IN = 3.1, 1.75, 0.28, 0.34, 0.82, 0.24
 _NARROWEST = 4.0
 """The axis spans at least this factor, so that equal cells look equal and a tick or two always stand in it."""
 
@@ -53,11 +54,13 @@ def alt(run: RunView) -> str:
 
 def caption(run: RunView) -> str:
     """How to read it, and what the latencies are."""
-    left_out = len(_panels(_shown(run))) - MOST_PANELS
+    more = left_out(_panels(_shown(run)))
     return (
         f"Latency ({caveat(run.measured)}), one curve per trial: percentiles of several trials cannot be averaged. "
-        "Marks are the stored percentiles, lines only join them; each further nine takes the same room."
-        + (f" {units.counted(left_out, 'panel')} more are left out; the table has all." if left_out > 0 else "")
+        "Lines follow the histograms where the tool has them, as far as ten requests lie above; marks are the stored "
+        "percentiles; each further nine takes the same room."
+        + (" Times below the tool's own step are not known and not drawn." if _has_gaps(run) else "")
+        + (f" {units.counted(more, 'panel')} more are left out; the table has all." if more else "")
     )
 
 
@@ -65,33 +68,22 @@ def caption(run: RunView) -> str:
 def draw(run: RunView) -> Figure:
     """The figure: one panel, or one for each combination of the factors that colour does not stand for."""
     shown, percentiles = _shown(run), stored(run.measured)
-    panels = _panels(shown)[:MOST_PANELS]
-    columns = min(_COLUMNS, len(panels))
-    panel_in = _SINGLE_IN if len(panels) == 1 else _PANEL_IN
-    line_in = panel_in + _BELOW_IN + (_HEADING_IN if any(panels) else 0)
-    frame = framed(
-        height_in=line_in * math.ceil(len(panels) / columns),
+    drawn = grid(
+        _panels(shown),
         title=TITLE,
         subtitle=["one curve per trial", caveat(run.measured)],
         foot=provenance(run),
         legend={view.hue: view.hue_label for view in shown},
+        y_label="latency",
     )
-    column_in = (WIDTH_IN - _LEFT_IN) / columns
-    first: Axes | None = None
-    for i, panel in enumerate(panels):
-        line, column = divmod(i, columns)
-        down_in = line_in * (line + 1) - _BELOW_IN - panel_in
-        axes = frame.axes(_LEFT_IN + column_in * column, down_in, column_in - _GAP_IN, panel_in, like=first)
-        axes.set_title(drawable(panel))
+    visible = [view for view in shown if view.panel in drawn.panels]
+    fine = curves(run.latencies, {trial for view in visible for trial in run.of_cell(view.cell_id)["trial_id"]})
+    for panel, axes in drawn.panels.items():
         for hue in sorted({view.hue for view in shown}):
-            _draw_cells(axes, run, [v for v in shown if v.panel == panel and v.hue == hue], percentiles)
-        axes.tick_params(labelleft=column == 0, labelbottom=i + columns >= len(panels))
-        if column == 0:
-            axes.set_ylabel("latency")
-        first = first or axes
-    if first is not None:
-        _dress(first, percentiles, _extent(run, percentiles))
-    return frame.figure
+            cells = [view for view in shown if view.panel == panel and view.hue == hue]
+            _draw_cells(axes, run, cells, percentiles, fine)
+    _dress(drawn.first, percentiles, _extent(run, percentiles, fine))
+    return drawn.figure
 
 
 FIGURE = ReportFigure(name="latency", title=TITLE, available=available, alt=alt, caption=caption, draw=draw)
@@ -105,36 +97,47 @@ def _shown(run: RunView) -> list[CellView]:
     return [view for view in cell_views(run.manifest) if view.cell_id in with_curve]
 
 
+def _has_gaps(run: RunView) -> bool:
+    """Whether a trial lacks a percentile below one that it has."""
+    columns = [numbers(run.measured[p.column]).notna() for p in stored(run.measured)]
+    return any((higher & ~lower).any() for lower, higher in itertools.pairwise(columns))
+
+
 def _panels(shown: Sequence[CellView]) -> list[str]:
     return list(dict.fromkeys(view.panel for view in shown))
 
 
-def _draw_cells(axes: Axes, run: RunView, cells: Sequence[CellView], percentiles: Sequence[Percentile]) -> None:
+def _draw_cells(
+    axes: Axes, run: RunView, cells: Sequence[CellView], percentiles: Sequence[Percentile], fine: Curves
+) -> None:
     """The curves of cells that look alike: lines, and a mark with its value at each stored percentile."""
-    curves, points, texts = [], [], []
+    lines, points, texts = [], [], []
     for view in cells:
         trials = run.of_cell(view.cell_id)
         columns = [numbers(trials[percentile.column]) for percentile in percentiles]
-        for block, *latencies in zip(trials["block"], *columns, strict=True):
+        for trial_id, block, *latencies in zip(trials["trial_id"], trials["block"], *columns, strict=True):
             drawn = [(p, value) for p, value in zip(percentiles, latencies, strict=True) if value > 0]
-            curves.append([(_x(p), value) for p, value in drawn])
-            points += curves[-1]
+            marks = [(_x(p), value) for p, value in drawn]
+            lines.append(np.column_stack(fine[trial_id]) if trial_id in fine else np.array(marks).reshape(-1, 2))
+            points += marks
             texts += [f"{view.label}, block {block}: {p.name} {units.seconds(value)}" for p, value in drawn]
     if not points:
         return
     hue, alpha = cells[0].hue, 0.75
-    lines = LineCollection(curves, colors=colour(hue), linestyles=[dashes(hue)], linewidths=1.0, alpha=alpha)
-    axes.add_collection(lines)
+    axes.add_collection(
+        LineCollection(lines, colors=colour(hue), linestyles=[dashes(hue)], linewidths=1.0, alpha=alpha)
+    )
     across, up = zip(*points, strict=True)
-    marks = axes.scatter(
+    shown = axes.scatter(
         across, up, s=13, marker=marker(hue), color=colour(hue), linewidths=0, alpha=alpha, zorder=2, clip_on=False
     )
-    hover(marks, *texts)
+    hover(shown, *texts)
 
 
-def _extent(run: RunView, percentiles: Sequence[Percentile]) -> tuple[float, float]:
+def _extent(run: RunView, percentiles: Sequence[Percentile], fine: Curves) -> tuple[float, float]:
     """From the lowest to the highest latency of all panels, with some air, at least `_NARROWEST` apart."""
     values = [value for p in percentiles for value in known(run.measured[p.column]) if value > 0]
+    values += [float(end) for _, seconds in fine.values() for end in (seconds.min(), seconds.max()) if end > 0]
     low, high = min(values) / 1.25, max(values) * 1.25
     widen = max(1.0, math.sqrt(_NARROWEST / (high / low)))
     return low / widen, high * widen
