@@ -17,11 +17,9 @@ import pandas as pd
 
 from benchkit.errors import InputError
 from benchkit.models.base import Frozen
+from benchkit.scenario.designs import CONTROL
 
 Reals = npt.NDArray[np.float64]
-
-KINDS = ("measure", "control")
-"""The kinds of trials that ratios may rest on; profiled ones are a pass of their own."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +79,15 @@ def numeric_columns(trials: pd.DataFrame) -> list[str]:
     ]
 
 
+def counting(trials: pd.DataFrame) -> pd.Series[bool]:
+    """The trials that ratios may rest on: measured ones, cells' second names among them.
+
+    Profiled trials are a pass of their own, and so are those that only stand beside them.
+    """
+    second = trials["cell_id"].str.endswith(CONTROL)
+    return (trials["kind"] == "measure") | ((trials["kind"] == "control") & second)
+
+
 def take_samples(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusion] = ()) -> Samples:
     """The samples of a metric, cells and blocks in ascending order.
 
@@ -89,7 +96,7 @@ def take_samples(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusi
     """
     if metric not in (names := numeric_columns(trials)):
         raise InputError(f"no metric {metric!r}", why=f"there are: {', '.join(names)}")
-    rows = trials[trials["kind"].isin(KINDS)]
+    rows = trials[counting(trials)]
     cells, cell_of = np.unique(rows["cell_id"].to_numpy(dtype=str), return_inverse=True)
     blocks, block_of = np.unique(rows["block"].to_numpy(dtype=np.int64), return_inverse=True)
     values = pd.to_numeric(rows[metric]).to_numpy(dtype=np.float64, na_value=np.nan)

@@ -12,10 +12,10 @@ from benchkit.load.registry import get_tool
 from benchkit.placement import Ground
 from benchkit.planning.cells import missing_program, plan_cell
 from benchkit.planning.check import check_experiment
+from benchkit.planning.order import control_cells, ordered
 from benchkit.planning.plan import LOAD_ROLE, PlannedCell, RunPlan
 from benchkit.planning.tuning import plan_tuning
 from benchkit.scenario.read import Experiment
-from benchkit.scenario.schedule import schedule
 
 
 def make_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) -> RunPlan:
@@ -41,15 +41,17 @@ def make_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) -> 
             cells.append(plan_cell(experiment, cell, roles, grounds, cells))
         except HostError as error:
             obstacles.append(error)
-    supported = [cell.cell_id for cell in cells if cell.unsupported is None]
+    cells += control_cells(experiment, cells)
     seed = experiment.scenario.seed if seed is None else seed
+    slots, said = ordered(experiment, cells, seed)
     return RunPlan(
         experiment=experiment,
         seed=seed,
         roles=roles,
         cells=tuple(cells),
-        slots=schedule(supported, experiment.scenario.blocks, seed),
+        slots=slots,
         notices=(
+            *said,
             *hosts.inventory.limits,
             *(notice for host in hosts for notice in host.notices),
             *(sentence for planned in tuning for sentence in planned.sentences()),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt
 
-from benchkit.errors import InputError, suggestion
+from benchkit.errors import InputError
 from benchkit.models.base import Frozen
 from benchkit.scenario.names import Name
 from benchkit.scenario.schedule import Slot, schedule
@@ -35,14 +36,15 @@ class Until(Frozen):
 
 
 def slots(design: Design, cell_ids: Sequence[str], blocks: int, seed: int) -> tuple[Slot, ...]:
-    """The order of trials of a design. Raises InputError for cells that it cannot take."""
+    """The order of trials of a design, those of controls marked. Raises InputError for cells that it cannot take."""
     match design:
         case "blocks":
-            return schedule(cell_ids, blocks, seed)
+            made = schedule(cell_ids, blocks, seed)
         case "abba":
-            return abba(cell_ids, blocks, seed)
+            made = abba(cell_ids, blocks, seed)
         case "sequential":
-            return sequential(cell_ids, blocks)
+            made = sequential(cell_ids, blocks)
+    return tuple(replace(slot, kind="control") if controlled(slot.cell_id) else slot for slot in made)
 
 
 def abba(cell_ids: Sequence[str], blocks: int, seed: int) -> tuple[Slot, ...]:
@@ -79,15 +81,6 @@ def control_of(cell_id: str) -> str:
 def controlled(cell_id: str) -> str | None:
     """The cell that this is the second name of; None for a cell of its own."""
     return cell_id.removesuffix(CONTROL) if cell_id.endswith(CONTROL) else None
-
-
-def with_controls(cell_ids: Sequence[str], controls: Iterable[str]) -> tuple[str, ...]:
-    """The cells, and after them the controls asked for. Raises InputError for a control of no cell."""
-    wanted = tuple(dict.fromkeys(controls))
-    for name in wanted:
-        if name not in cell_ids:
-            raise InputError(f"no cell {name!r} to run as its own control", why=suggestion(name, cell_ids))
-    return (*cell_ids, *map(control_of, wanted))
 
 
 def design_of(scenario: Mapping[str, Any]) -> Design:

@@ -50,6 +50,10 @@ def test_profiled_trials_are_no_samples(make_trials: MakeTrials) -> None:
     trials = make_trials({"a": [10, 20]})
     trials.loc[0, "kind"] = "profile"
     assert take_samples(trials, "rps").blocks == (2,)
+    trials.loc[0, "kind"] = "control"  # what a profiled trial stands beside, under the cell's own name
+    assert take_samples(trials, "rps").blocks == (2,)
+    trials["cell_id"] = "a~control"
+    assert take_samples(trials, "rps").blocks == (1, 2)
 
 
 def test_a_cell_that_a_block_has_twice_gives_one_sample_of_both(make_trials: MakeTrials) -> None:

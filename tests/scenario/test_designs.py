@@ -18,7 +18,6 @@ from benchkit.scenario.designs import (
     sequential,
     slots,
     until_of,
-    with_controls,
 )
 from benchkit.scenario.schedule import schedule
 
@@ -64,9 +63,8 @@ def test_a_control_is_a_cell_under_a_second_name() -> None:
     name = cell_id({"stack": "go", "version": "1.2+x"})
     assert controlled(control_of(name)) == name
     assert controlled(name) is None
-    assert with_controls(["a", "b"], ["b", "b"]) == ("a", "b", "b~control")
-    with pytest.raises(InputError, match="no cell 'c' to run as its own control"):
-        with_controls(["a", "b"], ["c"])
+    kinds = {slot.cell_id: slot.kind for slot in slots("abba", ["a", control_of("a")], 2, 1)}
+    assert kinds == {"a": "measure", "a~control": "control"}
 
 
 def test_stored_scenarios_say_their_design() -> None:
