@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from benchkit.models.run import CellRecord, Manifest
 from benchkit.report.text import clean
 from benchkit.scenario.cells import level_text
+from benchkit.scenario.designs import controlled
 
 Level = str | int | float | bool
 
@@ -31,9 +32,10 @@ def cell_views(manifest: Manifest) -> tuple[CellView, ...]:
     """The cells of a run in the order of its plan, those that its hosts could not carry included.
 
     Names hold only what differs between cells. Colours follow the first factor with levels in words (else the first
-    one), so that a stack keeps its colour in every figure; the panel is what the other factors say.
+    one), so that a stack keeps its colour in every figure; the panel is what the other factors say. Controls are no
+    cells of their own.
     """
-    cells = manifest.cells
+    cells = [cell for cell in manifest.cells if controlled(cell.cell_id) is None]
     varying = _varying(cells)
     hue = next((name for name in varying if isinstance(cells[0].levels[name], str)), varying[0] if varying else None)
     hues = list(dict.fromkeys(_hue_label(cell, hue) for cell in cells))

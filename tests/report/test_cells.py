@@ -41,6 +41,14 @@ def test_a_lone_cell_is_called_by_its_id(make_run: MakeRun) -> None:
     assert (view.label, view.hue, view.panel) == ("stack=go", 0, "")
 
 
+def test_a_control_is_no_cell_of_its_own(make_run: MakeRun) -> None:
+    run = make_run({"stack": ["go", "nginx"]})
+    first, second = run.manifest.cells
+    again = first.model_copy(update={"cell_id": "stack=go~control"})
+    views = cell_views(run.manifest.model_copy(update={"cells": (first, second, again)}))
+    assert [view.label for view in views] == ["go", "nginx"]
+
+
 def test_cells_that_the_levels_do_not_tell_apart_are_called_by_their_ids(make_run: MakeRun) -> None:
     run = make_run({"stack": ["go", "nginx"]})
     first, second = run.manifest.cells

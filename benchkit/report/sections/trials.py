@@ -15,6 +15,7 @@ from benchkit.report.sections.section import Material, Section
 from benchkit.report.summary import errors
 from benchkit.report.tables import Column, Entry, Table, number
 from benchkit.report.view import RunView, numbers
+from benchkit.scenario.designs import control_of
 from benchkit.units import ABSENT
 
 _LATENCY = "latency"
@@ -98,8 +99,9 @@ def _varying(trials: pd.DataFrame) -> list[tuple[str, str]]:
 
 
 def _cells(run: RunView, column: pd.Series) -> list[Entry]:
-    """Cells by their label, sorting as they were planned."""
+    """Cells by their label, sorting as they were planned, each before its control."""
     views = {view.cell_id: (view.label, float(i)) for i, view in enumerate(cell_views(run.manifest))}
+    views |= {control_of(name): (f"{label} (control)", place + 0.5) for name, (label, place) in views.items()}
     return [Entry(*views[str(cell_id)]) for cell_id in column]
 
 
