@@ -69,6 +69,13 @@ def warming_up(generator: Generator, url: str) -> Generator:
     return replace(generator, load=load, argv=argv, files=tool.files(load, url), reducer=None)
 
 
+def lasting(generator: Generator, window: Mapping[str, float | None], url: str) -> Generator:
+    """The same generator with another measured window; `window` are the fields of its load that differ."""
+    tool, load = get_tool(generator.tool), generator.load.model_copy(update=dict(window))
+    argv = (generator.argv[0], *tool.command(load, url)[1:])
+    return replace(generator, load=load, argv=argv, files=tool.files(load, url))
+
+
 def _generator(number: int, count: int, load: Load, url: str, place: Place) -> Generator:
     tool = get_tool(load.tool)
     argv = tool.command(load, url)

@@ -6,6 +6,7 @@ from benchkit.errors import InputError, suggestion
 from benchkit.load.plan import check_tools, typed_load
 from benchkit.load.registry import get_tool
 from benchkit.planning.plan import LOAD_ROLE
+from benchkit.planning.profiling import check_profile, profiling_programs
 from benchkit.scenario.model import Scenario
 from benchkit.scenario.read import Experiment
 from benchkit.scenario.tuning import check_tuning
@@ -19,6 +20,7 @@ def check_experiment(experiment: Experiment) -> None:
     for cell in experiment.cells:
         typed_services(cell, experiment.scenario)
         typed_load(cell, hosts)
+    check_profile(experiment, hosts)
     check_tuning(experiment.scenario, experiment.document)
     if LOAD_ROLE not in experiment.scenario.roles:
         allowed = suggestion(LOAD_ROLE, experiment.scenario.roles)
@@ -34,7 +36,9 @@ def needed_programs(experiment: Experiment) -> dict[str, set[str]]:
         if tool.program is None:
             needed.setdefault(LOAD_ROLE, set()).add(tool.binary)
         for service in typed_services(cell, experiment.scenario):
-            needed.setdefault(service.options.role, set()).update(service.backend.programs)
+            needed.setdefault(service.options.role, set()).update(service.backend.programs(service.options))
+    for role, programs in profiling_programs(experiment).items():
+        needed.setdefault(role, set()).update(programs)
     return needed
 
 

@@ -14,6 +14,7 @@ from benchkit.planning.cells import missing_program, plan_cell
 from benchkit.planning.check import check_experiment
 from benchkit.planning.order import control_cells, ordered
 from benchkit.planning.plan import LOAD_ROLE, PlannedCell, RunPlan
+from benchkit.planning.profiling import profile_cells, profile_notices, profile_order
 from benchkit.planning.tuning import plan_tuning
 from benchkit.scenario.read import Experiment
 
@@ -49,9 +50,10 @@ def make_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) -> 
         seed=seed,
         roles=roles,
         cells=tuple(cells),
-        slots=slots,
+        slots=(*slots, *profile_order(experiment, cells, slots, seed)),
         notices=(
             *said,
+            *profile_notices(experiment, cells, grounds),
             *hosts.inventory.limits,
             *(notice for host in hosts for notice in host.notices),
             *(sentence for planned in tuning for sentence in planned.sentences()),
@@ -59,6 +61,7 @@ def make_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) -> 
         obstacles=tuple({str(error): error for error in obstacles}.values()),
         tuning=tuning,
         tuning_required=required,
+        profiled=profile_cells(experiment, cells),
     )
 
 

@@ -10,6 +10,7 @@ from benchkit.hosts.tuning import TuningPlan
 from benchkit.load.generator import Generator
 from benchkit.models.load import Load
 from benchkit.scenario.cells import Cell
+from benchkit.scenario.profiling import in_pass
 from benchkit.scenario.read import Experiment
 from benchkit.scenario.schedule import Slot
 from benchkit.stack.backend import Service
@@ -63,6 +64,8 @@ class RunPlan:
     """What the scenario's tuning comes to on each host."""
     tuning_required: frozenset[str]
     """Hosts on which a setting that is not applied stops the run."""
+    profiled: tuple[PlannedCell, ...] = ()
+    """The cells as the profile pass runs them."""
 
     @property
     def blocks(self) -> int:
@@ -72,8 +75,7 @@ class RunPlan:
     @property
     def seconds(self) -> float | None:
         """How long the run takes, about; None where that is not known of a cell."""
-        times = {cell.cell_id: cell.seconds for cell in self.cells}
-        known = [time for slot in self.slots if (time := times[slot.cell_id]) is not None]
+        known = [time for slot in self.slots if (time := self.cell_of(slot).seconds) is not None]
         return sum(known) if len(known) == len(self.slots) else None
 
     @property
@@ -92,3 +94,9 @@ class RunPlan:
     def cell(self, cell_id: str) -> PlannedCell:
         """The cell of that name."""
         return next(cell for cell in self.cells if cell.cell_id == cell_id)
+
+    def cell_of(self, slot: Slot) -> PlannedCell:
+        """The cell of a trial, as that trial runs it."""
+        if not in_pass(slot.kind, slot.cell_id):
+            return self.cell(slot.cell_id)
+        return next(cell for cell in self.profiled if cell.cell_id == slot.cell_id)
