@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/mod/module"
+	"golang.org/x/mod/zip"
+)
+
+// zipped is a module's zip, as go mod download makes it.
+func zipped(t *testing.T, name, version string) []byte {
+	t.Helper()
+	folder := t.TempDir()
+	for file, content := range map[string]string{"go.mod": "module " + name + "\n", "x.go": "package x\n"} {
+		if err := os.WriteFile(filepath.Join(folder, file), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var made bytes.Buffer
+	if err := zip.CreateFromDir(&made, module.Version{Path: name, Version: version}, folder); err != nil {
+		t.Fatal(err)
+	}
+	return made.Bytes()
+}
+
+// answering is a guard in front of an upstream that answers with this status and these bytes, and then breaks off
+// where told to.
+func answering(t *testing.T, status int, content []byte, breakOff bool) *Guard {
+	t.Helper()
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if breakOff {
+			w.Header().Set("Content-Length", fmt.Sprint(2*len(content)))
+		}
+		w.WriteHeader(status)
+		_, _ = w.Write(content)
+	}))
+	t.Cleanup(upstream.Close)
+	base, err := url.Parse(upstream.URL + "/prefix")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Guard{base: base, scratch: t.TempDir(), client: upstream.Client()}
+}
+
+func ask(guard *Guard, at string) (int, string) {
+	recorder := httptest.NewRecorder()
+	guard.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, at, nil))
+	said, _ := io.ReadAll(recorder.Body)
+	return recorder.Code, string(said)
+}
+
+func TestWhatIsWholePassesUnchanged(t *testing.T) {
+	for at, content := range map[string]string{
+		"/a.example/!x/@v/v1.0.0.zip":                string(zipped(t, "a.example/X", "v1.0.0")),
+		"/a.example/x/@v/v1.0.0.mod":                 "module a.example/x\n",
+		"/a.example/x/@v/v1.0.0.info":                `{"Version":"v1.0.0","Time":"2024-01-02T03:04:05Z"}`,
+		"/a.example/x/@v/main.info":                  `{"Version":"v1.0.1-0.20240102030405-abcdefabcdef","Time":"2024-01-02T03:04:05Z"}`,
+		"/a.example/x/@latest":                       `{"Version":"v1.0.0"}`,
+		"/a.example/x/@v/list":                       "v1.0.0\nv1.1.0 2024-01-02T03:04:05Z\n",
+		"/a.example/empty/@v/list":                   "",
+		"/a.example/%21x/@v/v2.0.0+incompatible.mod": "module a.example/X\n",
+	} {
+		if status, got := ask(answering(t, http.StatusOK, []byte(content), false), at); status != http.StatusOK || got != content {
+			t.Errorf("%s: %d %.80q", at, status, got)
+		}
+	}
+}
+
+func TestNothingBrokenPasses(t *testing.T) {
+	whole := zipped(t, "a.example/x", "v1.0.0")
+	for _, test := range []struct {
+		name, at string
+		status   int
+		content  []byte
+		breakOff bool
+		expected string
+	}{
+		{"half a zip", "v1.0.0.zip", 200, whole[:len(whole)/2], false, "a.example/x@v1.0.0 (zip): the upstream proxy sent something broken"},
+		{"a zip that breaks off", "v1.0.0.zip", 200, whole, true, "the upstream proxy broke off after"},
+		{"another version's zip", "v1.0.1.zip", 200, whole, false, "a.example/x@v1.0.1 (zip)"},
+		{"a sign-in page", "v1.0.0.zip", 200, []byte("<html>"), false, "something broken"},
+		{"an empty zip", "v1.0.0.zip", 200, nil, false, "something broken"},
+		{"a page for a go.mod", "v1.0.0.mod", 200, []byte("<html>"), false, "without a module line"},
+		{"a page for an info", "v1.0.0.info", 200, []byte("<html>"), false, "no JSON document"},
+		{"an info of no version", "v1.0.0.info", 200, []byte(`{"Version":"newest"}`), false, "is no version"},
+		{"a page for a list", "list", 200, []byte("<html>"), false, "is no version"},
+		{"a failure", "v1.0.0.zip", 500, []byte("out of order\nfor now"), false, `answered with status 500: "out of order\nfor now"`},
+		{"a redirection to nowhere", "v1.0.0.zip", 304, nil, false, "answered with status 304"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			guard := answering(t, test.status, test.content, test.breakOff)
+			status, got := ask(guard, "/a.example/x/@v/"+test.at)
+			if status != http.StatusBadGateway || !strings.Contains(got, test.expected) {
+				t.Errorf("%d %s", status, got)
+			}
+			left, err := os.ReadDir(guard.scratch)
+			if err != nil || len(left) != 0 {
+				t.Errorf("left behind: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+func TestWhatIsNotThereIsNotFound(t *testing.T) {
+	for _, status := range []int{http.StatusNotFound, http.StatusGone} {
+		got, said := ask(answering(t, status, []byte("never heard"), false), "/a.example/x/@v/list")
+		if got != status || !strings.Contains(said, `a.example/x (list): not found upstream: "never heard"`) {
+			t.Errorf("%d %s", got, said)
+		}
+	}
+}
+
+func TestWhatIsNoModuleIsNotAskedFor(t *testing.T) {
+	guard := answering(t, http.StatusOK, []byte("secret"), false)
+	for _, at := range []string{"/", "/a.example/x", "/a.example/X/@v/list", "/a.example/../etc/@v/list", "/a.example/x/@v/v1.0.0.exe",
+		"/a.example/x/@x/v1.0.0.mod", "/a.example/x/@v/..%2f..%2fpasswd.info", "/@v/list"} {
+		if status, said := ask(guard, at); status != http.StatusNotFound {
+			t.Errorf("%s: %d %s", at, status, said)
+		}
+	}
+}
+
+func TestAnUpstreamThatIsAwayIsSaidSo(t *testing.T) {
+	guard := answering(t, http.StatusOK, nil, false)
+	guard.base.Host = "127.0.0.1:1"
+	status, said := ask(guard, "/a.example/x/@v/list")
+	if status != http.StatusBadGateway || !strings.Contains(said, "a.example/x (list)") || !strings.Contains(said, "does not answer") {
+		t.Errorf("%d %s", status, said)
+	}
+}
