@@ -13,6 +13,7 @@ from benchkit.models.trial import TrialRecord
 from benchkit.scenario.schedule import Slot
 from benchkit.trial.drive import collect_load, measure, warm_up
 from benchkit.trial.probe import probe_response
+from benchkit.trial.profile import collect_profiles, drop_profiles
 from benchkit.trial.record import record_of
 from benchkit.trial.serve import (
     clear_away,
@@ -32,11 +33,12 @@ STEPS: tuple[Step, ...] = (
     measure,
     require_alive,
     collect_load,
+    collect_profiles,
     collect_logs,
 )
 """What a trial does, in this order."""
 
-AFTERWARDS: tuple[Step, ...] = (stop_services, clear_away, require_free_ports)
+AFTERWARDS: tuple[Step, ...] = (stop_services, drop_profiles, clear_away, require_free_ports)
 """What ends every trial, however far it came."""
 
 

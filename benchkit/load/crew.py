@@ -132,6 +132,11 @@ class Member:
             if ended is None or ended.exit_code != 0:
                 raise self._reducer_failure(ended)
 
+    @property
+    def started_s(self) -> float:
+        """When it started, on the controller's `time.monotonic()`, by its host's clock."""
+        return self.host.clock.here_s(_started(self.process).started_ns)
+
     def drove(self) -> Drove:
         """What is known of it now that it has ended."""
         process, ended, clock = _started(self.process), self.ended, self.host.clock
@@ -140,7 +145,7 @@ class Member:
         return Drove(
             generator=self.generator,
             ended=ended,
-            started_s=clock.here_s(process.started_ns),
+            started_s=self.started_s,
             ended_s=clock.here_s(ended.at_ns),
             late_s=process.late_s,
             clock_uncertainty_s=clock.uncertainty_s,

@@ -20,11 +20,21 @@ LEAD_EXCHANGES = 20
 Each = TypeVar("Each")
 
 
-def drive(hosts: Hosts, generators: Sequence[Generator], folder: PurePosixPath) -> tuple[Drove, ...]:
+def _nothing(_started_s: float) -> None:
+    """What is done at the start where nothing is."""
+
+
+def drive(
+    hosts: Hosts,
+    generators: Sequence[Generator],
+    folder: PurePosixPath,
+    begun: Callable[[float], None] = _nothing,
+) -> tuple[Drove, ...]:
     """Run generators side by side to their ends, their files in `folder` on their hosts.
 
-    Several are started at one instant. Raises HostError, naming generator and host, with its last words, where one
-    fails or hangs; the others are ended then.
+    Several are started at one instant. `begun` is called once all have started, with when the first of them did, on the
+    controller's `time.monotonic()`; it should not take long. Raises HostError, naming generator and host, with its last
+    words, where one fails or hangs; the others are ended then.
     """
     crews = [
         Crew(hosts[name], [Member(each, hosts[name], folder) for each in generators if each.host == name], folder)
@@ -39,6 +49,7 @@ def drive(hosts: Hosts, generators: Sequence[Generator], folder: PurePosixPath) 
             at_s = None if len(generators) == 1 else _instant(crews)
             beginning += _submit(pool, lambda crew: crew.start(at_s), crews)
             _all(beginning)
+            begun(min(member.started_s for member in members))
             _all(_submit(pool, Member.wait_for_tool, members))
             _all(_submit(pool, Member.wait_for_reducer, members))
         except BaseException:

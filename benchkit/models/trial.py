@@ -11,6 +11,7 @@ from pydantic import Field
 from benchkit.models.base import Frozen
 from benchkit.models.load import Load
 from benchkit.models.load_result import LoadResult
+from benchkit.models.profile import Profiler
 from benchkit.models.run import TrialKind
 
 ProcessId = tuple[int, int]
@@ -85,6 +86,18 @@ class WatchRecord(Frozen):
     unseen: tuple[str, ...] = Field(default=(), description="what could not be watched there and why, for people")
 
 
+class ProfileRecord(Frozen):
+    """A profile of a service in a trial that is there to be profiled, or why there is none."""
+
+    service: str
+    host: str
+    profiler: Profiler
+    file: str | None = Field(default=None, description="name of the raw file that holds it")
+    started_s: float | None = Field(default=None, description="from the start of the window")
+    ended_s: float | None = Field(default=None, description="likewise; of pprof, when its answer had come")
+    why_not: str | None = Field(default=None, description="why there is none, for people")
+
+
 class TrialRecord(Frozen):
     """One trial that ended: when, under what load, on which processes, at what overhead."""
 
@@ -107,6 +120,7 @@ class TrialRecord(Frozen):
     )
     probe: ProbeRecord
     watched: tuple[WatchRecord, ...] = Field(default=(), description="empty: telemetry was off")
+    profiles: tuple[ProfileRecord, ...] = Field(default=(), description="of services, where the trial is for that")
 
     @property
     def window_s(self) -> float:

@@ -9,6 +9,7 @@ from benchkit.load.drive import drive, fetch
 from benchkit.load.generator import warming_up
 from benchkit.load.registry import get_tool
 from benchkit.models.trial import GeneratorRecord
+from benchkit.trial.profile import begin_profiles
 from benchkit.trial.state import Trial
 
 
@@ -24,7 +25,9 @@ def warm_up(trial: Trial) -> None:
 def measure(trial: Trial) -> None:
     """Put the load on, and note the CPU time that the services took under it."""
     before = _cpu(trial)
-    trial.drove = drive(trial.hosts, trial.cell.generators, trial.folder / "measure")
+    trial.drove = drive(
+        trial.hosts, trial.cell.generators, trial.folder / "measure", lambda started_s: begin_profiles(trial, started_s)
+    )
     after = _cpu(trial)
     trial.cpu_s = {name: after[name] - before[name] for name in after}
 

@@ -42,6 +42,7 @@ def record_of(trial: Trial) -> TrialRecord:
         start_spread_s=max(each.started_s for each in trial.generators),
         clock_uncertainty_s=_uncertainty_s(trial.drove),
         probe=trial.probe,
+        profiles=trial.profiles,
     )
 
 

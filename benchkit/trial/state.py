@@ -4,17 +4,33 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 
+from benchkit.errors import HostError
 from benchkit.hosts.connect import Hosts
 from benchkit.hosts.host import Host
+from benchkit.hosts.profiling import UnderWay
 from benchkit.load.crew import Drove
-from benchkit.models.trial import GeneratorRecord, ProbeRecord
+from benchkit.models.profile import Profiler
+from benchkit.models.trial import GeneratorRecord, ProbeRecord, ProfileRecord
 from benchkit.planning.plan import PlannedCell, RunPlan
+from benchkit.scenario.profiling import ProfilePass
 from benchkit.scenario.schedule import Slot
 from benchkit.stack.deploy import Running
+from benchkit.stack.profiling import to_be_profiled
+
+
+@dataclass(frozen=True)
+class Taking:
+    """The profile of one service, being taken or, with the reason, not."""
+
+    running: Running
+    profiler: Profiler
+    under_way: UnderWay | HostError
+    mapped: tuple[int, ...] = ()
+    """The processes of the service that write a map of compiled code for perf, each outside of the trial's folder."""
 
 
 @dataclass
@@ -35,6 +51,10 @@ class Trial:
     cpu_s: dict[str, float] = field(default_factory=dict)
     drove: tuple[Drove, ...] = ()
     generators: tuple[GeneratorRecord, ...] = ()
+    profile: ProfilePass | None = None
+    """What is profiled of it; None where it is a trial of another kind."""
+    takings: list[Taking] = field(default_factory=list)
+    profiles: tuple[ProfileRecord, ...] = ()
     files: dict[str, bytes] = field(default_factory=dict)
     """What is stored of it: name → content."""
 
@@ -52,12 +72,17 @@ class Trial:
 def trial_of(plan: RunPlan, slot: Slot, run_id: str, hosts: Hosts) -> Trial:
     """A trial of the plan, about to begin."""
     trial_id = f"{run_id}.b{slot.block:03}.p{slot.position:03}"
+    cell, profile = plan.cell_of(slot), None
+    if slot.kind == "profile":
+        profile = plan.experiment.scenario.profile
+        cell = replace(cell, services=tuple(to_be_profiled(service) for service in cell.services))
     return Trial(
         trial_id=trial_id,
         slot=slot,
-        cell=plan.cell(slot.cell_id),
+        cell=cell,
         hosts=hosts,
         folder=PurePosixPath("trials") / trial_id,
+        profile=profile,
     )
 
 

@@ -1,0 +1,190 @@
+"""Profiles taken on a host: by a Go program's own profiler over HTTP, or by perf of the processes of a service."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Literal, Protocol
+
+from benchkit.errors import HostError
+from benchkit.hosts.host import Host
+from benchkit.hosts.processes import Process, Start, ToFile
+from benchkit.hosts.sockets import Tcp, Unix
+
+ANSWER_S = 5.0
+"""What a Go program may take to sum its samples up and to answer, beyond the seconds that it was asked for."""
+LARGEST_BYTES = 8 << 20
+"""A profile of a server has some ten thousand bytes; one message of an agent carries so many."""
+TEXT_BYTES = 1 << 30
+"""What `perf script` may print: more than any profile of ours, less than a disk."""
+FINISH_S = 30.0
+"""What perf may take to write its file, beyond the seconds that it records."""
+SCRIPT_S = 120.0
+OK = 200
+
+ENVIRONMENT: Mapping[str, str] = {"PERF_CONFIG": "/dev/null", "DEBUGINFOD_URLS": "", "LC_ALL": "C", "PERF_PAGER": "cat"}
+"""No user's settings, nothing fetched from anywhere, numbers with points."""
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A profile as it was taken: the file's content, and when, on the controller's `time.monotonic()`."""
+
+    content: bytes
+    started_s: float
+    ended_s: float
+
+
+class UnderWay(Protocol):
+    """A profile that is being taken."""
+
+    def finish(self) -> Taken:
+        """Wait for it. Raises HostError where there is none."""
+
+    def stop(self) -> None:
+        """Take no more of it; fine where it is finished. Raises HostError."""
+
+
+@dataclass(frozen=True)
+class Asking:
+    """A Go program that was asked for its profile."""
+
+    answer: Future[Taken]
+
+    def finish(self) -> Taken:
+        """Wait for the answer. Raises HostError."""
+        return self.answer.result()
+
+    def stop(self) -> None:
+        """Nothing is to be done: the question ends by itself, or with the program."""
+
+
+def ask(host: Host, at: Tcp | Unix, path: str, seconds: int) -> Asking:
+    """Ask a Go program for the profile of so many seconds from now on."""
+    pool = ThreadPoolExecutor(1, thread_name_prefix=f"profile on {host.name}")
+    try:
+        return Asking(pool.submit(pprof, host, at, path, seconds))
+    finally:
+        pool.shutdown(wait=False)
+
+
+def pprof(host: Host, at: Tcp | Unix, path: str, seconds: int) -> Taken:
+    """The profile of so many seconds from now on of a Go program. Raises HostError where it gives none."""
+    started_s = time.monotonic()
+    answer = host.sockets.http(
+        at,
+        f"{path}?seconds={seconds}",
+        headers=[("Host", "localhost"), ("Connection", "close")],
+        timeout_s=seconds + ANSWER_S,
+        max_body=LARGEST_BYTES,
+    )
+    if answer.status != OK:
+        said = answer.body.decode(errors="replace").strip()[:200]
+        raise HostError(f"pprof at {at} answers {answer.status}", where=host.name, why=said or None)
+    if not answer.complete or answer.body_bytes > len(answer.body):
+        raise HostError(f"pprof at {at} gave a part of a profile", where=host.name, why=f"{answer.body_bytes} bytes")
+    return Taken(answer.body, started_s, time.monotonic())
+
+
+@dataclass(frozen=True)
+class Recording:
+    """perf at work."""
+
+    host: Host
+    program: str
+    process: Process
+    folder: PurePosixPath
+    """Its own; it is removed with the trial's."""
+    seconds: float
+
+    def finish(self) -> Taken:
+        """Wait for its end and read what it recorded as the text of `perf script`, gzipped. Raises HostError."""
+        ended = self.process.wait(self.seconds + FINISH_S)
+        if ended is None:
+            self.stop()
+            raise HostError("perf did not end", where=self.host.name, why=f"within {FINISH_S:g} s of its time")
+        if ended.exit_code != 0:
+            raise HostError("perf recorded nothing", where=self.host.name, why=self._why("record.txt"))
+        # Inlined functions would have to be looked up by a process for each address: minutes instead of a second.
+        argv = (self.program, "script", "-i", "perf.data", "--no-inline")
+        script = self.host.processes.start(
+            Start(
+                argv,
+                env=ENVIRONMENT,
+                cwd=self.folder,
+                stdout=ToFile(self.folder / "perf.txt", TEXT_BYTES),
+                stderr=ToFile(self.folder / "script.txt"),
+            )
+        )
+        done = script.wait(SCRIPT_S)
+        if done is None:
+            self.host.processes.stop([script])
+            raise HostError("perf script did not end", where=self.host.name, why=f"within {SCRIPT_S:g} s")
+        if done.exit_code != 0:
+            raise HostError("perf cannot read what it recorded", where=self.host.name, why=self._why("script.txt"))
+        packed = self.host.request("pack", {"path": str(self.folder / "perf.txt")}, time_s=SCRIPT_S)
+        content = self.host.files.read(packed["path"])
+        clock = self.host.clock
+        return Taken(content, clock.here_s(self.process.started_ns), clock.here_s(ended.at_ns))
+
+    def stop(self) -> None:
+        """End perf, if it is still there. Raises HostError."""
+        self.host.processes.stop([self.process])
+
+    def _why(self, name: str) -> str:
+        """What perf said, in a sentence, with the setting that decides about it."""
+        said = self.host.files.read(self.folder / name).decode(errors="replace").strip()
+        first = " ".join(said.split("\n\n")[0].split())
+        if "perf_event_paranoid" in said and (level := self._paranoid()) is not None:
+            return f"kernel.perf_event_paranoid is {level}, and {self.host.facts.user} has no right beyond it: {first}"
+        return first or "it said nothing"
+
+    def _paranoid(self) -> str | None:
+        setting = self.host.changes.read(["kernel.perf_event_paranoid"])
+        found = next(iter(setting.values()), None)
+        return None if found is None else found.value
+
+
+def record(
+    host: Host,
+    service: Process,
+    *,
+    frequency_hz: int,
+    call_graph: Literal["fp", "dwarf"],
+    seconds: float,
+    folder: PurePosixPath,
+) -> Recording:
+    """Have perf look at all processes of a service for so many seconds from now on.
+
+    Samples are taken by the clock of the CPUs on which they run: as Go's own profiler takes them, and on virtual machines
+    too, which have no counters. Raises HostError where there is no perf, or it cannot be started.
+    """
+    program = host.facts.programs.get("perf")
+    if program is None:
+        raise HostError("there is no perf", where=host.name, hint="`benchkit hosts prepare` installs it where it may")
+    host.files.mkdir(folder)
+    argv = (
+        *(program.path, "record", "-e", "cpu-clock", "-F", str(frequency_hz), "--call-graph", call_graph),
+        *("-p", ",".join(map(str, members(host, service))), "-o", "perf.data", "--no-buildid", "--no-buildid-cache"),
+        *("--", "sleep", f"{seconds:.3f}"),
+    )
+    output = ToFile(folder / "record.txt")
+    process = host.processes.start(Start(argv, env=ENVIRONMENT, cwd=folder, stdout=output, stderr="stdout"))
+    return Recording(host, program.path, process, folder, seconds)
+
+
+def members(host: Host, service: Process) -> tuple[int, ...]:
+    """The pids of a service and of its descendants. Raises HostError where nothing of it is there."""
+    running = host.request("ps", {})["processes"]
+    pids = tuple(each["pid"] for one in running if one["id"] == service.id for each in one["members"])
+    if not pids:
+        raise HostError(f"nothing is left of {service.argv[0]}", where=host.name)
+    return pids
+
+
+def drop_maps(host: Host, pids: tuple[int, ...]) -> None:
+    """Remove what processes that have ended left for perf. Raises HostError."""
+    host.request("drop_maps", {"pids": list(pids)})

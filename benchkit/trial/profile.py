@@ -1,0 +1,91 @@
+"""The profiles of a trial that is there to be profiled: taken within its window, read when the load is over."""
+
+from __future__ import annotations
+
+import time
+
+from benchkit.errors import HostError
+from benchkit.hosts.profiling import ask, drop_maps, members, record
+from benchkit.models.profile import Profiler
+from benchkit.models.trial import ProfileRecord
+from benchkit.scenario.profiling import ProfilePass
+from benchkit.stack.deploy import Running, socket_of
+from benchkit.stack.profiling import PPROF, call_graph_of, profiler_of, writes_map
+from benchkit.trial.state import Taking, Trial
+
+TAIL_S = 0.3
+"""So long before the end of the window profiling is over: Go's profiler takes up to 0.2 s to fetch its last samples."""
+
+_SUFFIX: dict[Profiler, str] = {"pprof": "pb.gz", "perf": "perf.txt.gz"}
+"""How the files of profiles are called; both kinds are gzipped."""
+
+
+def begin_profiles(trial: Trial, started_s: float) -> None:
+    """Begin to take profiles; the window has begun at `started_s` of `time.monotonic()`.
+
+    What cannot be taken is noted with the reason, and the trial goes on.
+    """
+    if trial.profile is None:
+        return
+    ends_s = started_s + (trial.cell.load.duration_s or 0.0) - TAIL_S
+    for running in trial.running:
+        if trial.profile.includes(running.service.name):
+            trial.takings.append(_begun(trial, trial.profile, running, ends_s))
+
+
+def collect_profiles(trial: Trial) -> None:
+    """Wait for the profiles, and bring them to the controller."""
+    window_s = min((each.started_s for each in trial.drove), default=0.0)
+    records = []
+    for taking in trial.takings:
+        service = taking.running.service
+        found = ProfileRecord(service=service.name, host=service.host, profiler=taking.profiler)
+        try:
+            if isinstance(taking.under_way, HostError):
+                raise taking.under_way
+            taken = taking.under_way.finish()
+        except HostError as error:
+            records.append(found.model_copy(update={"why_not": str(error)}))
+            continue
+        name = f"{service.name}.{service.host}.{_SUFFIX[taking.profiler]}"
+        trial.files[name] = taken.content
+        times = {"started_s": taken.started_s - window_s, "ended_s": taken.ended_s - window_s}
+        records.append(found.model_copy(update={"file": name, **times}))
+    trial.profiles = tuple(records)
+
+
+def drop_profiles(trial: Trial) -> None:
+    """End what takes profiles, and clear away what the services left for it; after they have ended."""
+    for taking in trial.takings:
+        if not isinstance(taking.under_way, HostError):
+            taking.under_way.stop()
+        if taking.mapped:
+            drop_maps(trial.hosts[taking.running.service.host], taking.mapped)
+
+
+def _begun(trial: Trial, wanted: ProfilePass, running: Running, ends_s: float) -> Taking:
+    service, host = running.service, trial.hosts[running.service.host]
+    profiler = profiler_of(service)
+    mapped: tuple[int, ...] = ()
+    try:
+        if writes_map(service):
+            mapped = members(host, running.process)
+        seconds = ends_s - time.monotonic()
+        if service.admin is not None and profiler == "pprof":
+            whole = max(1, int(seconds))  # it takes no parts of seconds
+            return Taking(running, profiler, ask(host, socket_of(service.admin.endpoint), PPROF, whole))
+        return Taking(
+            running,
+            profiler,
+            record(
+                host,
+                running.process,
+                frequency_hz=wanted.frequency_hz,
+                call_graph=call_graph_of(service),
+                seconds=seconds,
+                folder=trial.folder / f"profile.{service.name}",
+            ),
+            mapped,
+        )
+    except HostError as error:
+        return Taking(running, profiler, error, mapped)
