@@ -35,6 +35,15 @@ class InputError(BenchkitError):
     exit_code = 2
 
 
+class FieldError(InputError):
+    """An option that cannot be what it is, known only once its host is: whoever knows the file names the place in it."""
+
+    def __init__(self, field: str, what: str, *, hint: str | None = None) -> None:
+        """`field` is the name of the option."""
+        super().__init__(what, hint=hint)
+        self.field = field
+
+
 class ParseError(InputError):
     """Text that is no output of the tool it was said to come from."""
 

@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from benchkit.errors import InputError, UnsupportedError
 from benchkit.hosts.inventory import HostSpec
 from benchkit.models.facts import HostFacts
-from benchkit.scenario.model import CpuCount
+from benchkit.scenario.model import Cpus
 from benchkit.stack.backend import Place, Program
 
 FILES_APART = 64
@@ -53,7 +53,7 @@ class Ground:
         )
 
 
-def place_on(ground: Ground, folder: PurePosixPath, role: str, cpus: CpuCount) -> Place:
+def place_on(ground: Ground, folder: PurePosixPath, role: str, cpus: Cpus) -> Place:
     """A place of its own for a service on a host. Raises UnsupportedError where the host has too few CPUs for the role."""
     facts = ground.facts
     if facts.goarch is None:
@@ -68,9 +68,18 @@ def place_on(ground: Ground, folder: PurePosixPath, role: str, cpus: CpuCount) -
         goos=facts.os,
         goarch=facts.goarch,
         nofile=facts.nofile_hard or NOFILE_UNLIMITED,
-        programs={name: Program(fact.path, version_numbers(fact.version)) for name, fact in facts.programs.items()},
+        programs={name: program(ground, name) for name in facts.programs},
     )
     return replace(place, cpus=place.take_cpus(cpus, f"role {role}: cpus"))
+
+
+def program(ground: Ground, name: str) -> Program:
+    """An executable of the host, by its name in facts or inventory."""
+    fact = ground.facts.programs[name]
+    named = None
+    if name in ground.spec.programs:
+        named = f"named by {ground.spec.written or 'the inventory'}: hosts.{ground.spec.name}.programs.{name}"
+    return Program(fact.path, version_numbers(fact.version), fact.said, named)
 
 
 def too_many(connections: int, carriers: Iterable[Ground], clients: Iterable[Ground]) -> str | None:

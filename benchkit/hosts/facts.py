@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -19,12 +19,20 @@ class Query:
     command: tuple[str, ...]
     pattern: str | None = None
     """The version is the first group; None: it cannot be asked."""
+    kept: bool = False
+    """Whether all that it says is kept, because more than its version follows from it."""
 
+
+NGINX_LIKE = r"version:\s*[A-Za-z]+/([0-9.]+)"
+"""nginx, Tengine, OpenResty, freenginx and Angie call themselves so; the first named is the binary's own version."""
+
+MOST_SAID = 200
+"""Characters that are kept of what a program says."""
 
 PROGRAMS: Mapping[str, Query] = MappingProxyType(
     {
         "sshd": Query(("sshd", "-V"), r"OpenSSH_(\S+?),?\s"),  # before 9.2 an error, which names the version too
-        "nginx": Query(("nginx", "-v"), r"nginx/([0-9.]+)"),
+        "nginx": Query(("nginx", "-v"), NGINX_LIKE, kept=True),
         "wrk": Query(("wrk", "-v"), r"wrk\s+(?:[a-z]+/)?([0-9]\S*)"),
         "ab": Query(("ab", "-V"), r"ApacheBench, Version ([0-9.]+)"),
         "hey": Query(("hey",)),
@@ -80,15 +88,27 @@ GOARCH: Mapping[str, str] = MappingProxyType(
 """Kernel's name of an architecture → Go's."""
 
 
-def questions(*, sudo: bool) -> dict[str, Any]:
-    """What to ask an agent for; `sudo`: whether the inventory lets benchkit try."""
-    tools = {name: list(query.command) for name, query in PROGRAMS.items()}
+def queries(named: Mapping[str, str]) -> dict[str, Query]:
+    """All programs to ask for; `named` are those of the inventory, name → path, asked at that path and nowhere else.
+
+    One whose name benchkit does not know is asked as nginx is: the other programs have one binary a host.
+    """
+    known = dict(PROGRAMS)
+    for name, path in named.items():
+        query = known.get(name, PROGRAMS["nginx"])
+        known[name] = replace(query, command=(path, *query.command[1:]))
+    return known
+
+
+def questions(*, sudo: bool, named: Mapping[str, str] = MappingProxyType({})) -> dict[str, Any]:
+    """What to ask an agent for; `sudo`: whether the inventory lets benchkit try, `named`: the programs it names."""
+    tools = {name: list(query.command) for name, query in queries(named).items()}
     tools |= {binary: [binary] for binary in PACKAGE_MANAGERS.values()}
     return {"tools": tools, "sysctls": list(SYSCTLS), "sudo": sudo}
 
 
-def facts_of(answer: Mapping[str, Any], clock: Clock) -> HostFacts:
-    """An agent's answer as facts; pure."""
+def facts_of(answer: Mapping[str, Any], clock: Clock, named: Mapping[str, str] = MappingProxyType({})) -> HostFacts:
+    """An agent's answer as facts, with the programs that the inventory names; pure."""
     found = dict(answer)
     tools = found.pop("tools")
     managers = [name for name, binary in PACKAGE_MANAGERS.items() if binary in tools]
@@ -97,8 +117,8 @@ def facts_of(answer: Mapping[str, Any], clock: Clock) -> HostFacts:
         goarch=GOARCH.get(found["machine"]),
         package_manager=managers[0] if managers else None,
         programs={
-            name: ProgramFact(path=tools[name]["path"], version=version_in(tools[name]["text"], query.pattern))
-            for name, query in PROGRAMS.items()
+            name: program_fact(tools[name]["path"], tools[name]["text"], query)
+            for name, query in queries(named).items()
             if name in tools
         },
         clock_offset_s=clock.wall_offset_s,
@@ -107,6 +127,12 @@ def facts_of(answer: Mapping[str, Any], clock: Clock) -> HostFacts:
         sysctls={key: _one_blank(each["value"]) for key, each in found.pop("sysctls").items()},
         **found,
     )
+
+
+def program_fact(path: str, text: str | None, query: Query) -> ProgramFact:
+    """An executable, with what it said when it was asked."""
+    said = " ".join(text.split())[:MOST_SAID] if text and query.kept else None
+    return ProgramFact(path=path, version=version_in(text, query.pattern), said=said)
 
 
 def version_in(text: str | None, pattern: str | None) -> str | None:

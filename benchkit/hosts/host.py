@@ -93,12 +93,19 @@ class Host:
         return self._link.request("clock", {}).fields
 
     def _gather(self) -> HostFacts:
-        answer = dict(self._link.request("facts", questions(sudo=self.spec.sudo), time_s=FACTS_S).fields["facts"])
+        named = self.spec.programs
+        asked = questions(sudo=self.spec.sudo, named=named)
+        answer = dict(self._link.request("facts", asked, time_s=FACTS_S).fields["facts"])
         if answer["psutil"] is None:
             why_not = self._bring_psutil(answer)
             if why_not is not None:
                 self.notices = (f"{self.name} has no psutil ({why_not}): /proc has to do",)
-        return facts_of(answer, self._clock)
+        self.notices += tuple(
+            f"{self.name}: {path} is no program that can be run there (inventory: programs.{name})"
+            for name, path in named.items()
+            if name not in answer["tools"]
+        )
+        return facts_of(answer, self._clock, named)
 
     def _bring_psutil(self, answer: dict[str, Any]) -> str | None:
         """Send psutil, and note it in the answer; why that did not work, if so."""

@@ -6,6 +6,11 @@ A file names its hosts under `hosts`:
       server: {address: 192.0.2.10, user: bench, roles: [sut]}
       client: {address: client.example, jump: gate.example, roles: [load]}
 
+A host may name executables that are to be used in the place of those on its PATH, or beside them under names of their
+own, which scenarios then use (`binary: nginx-mainline`):
+
+        programs: {nginx: /opt/tengine/sbin/nginx, nginx-mainline: /opt/nginx-1.29/sbin/nginx}
+
 What a host leaves out comes from `~/.ssh/config`, in which `address` may be an alias.
 """
 
@@ -54,6 +59,12 @@ def _safe_user(text: str) -> str:
     return text
 
 
+def _safe_program(text: str) -> str:
+    if not text.startswith("/") or not text.isprintable() or text.endswith("/"):
+        raise ValueError(f"found {text!r}; allowed: the absolute path of an executable on the host")
+    return text
+
+
 def _safe_workdir(text: str) -> str:
     parts = text.split("/")
     if not text.isprintable() or parts[0] not in ("", "~") or ".." in parts or len(parts) == 1 or not any(parts[1:]):
@@ -82,6 +93,7 @@ Address = Annotated[str, AfterValidator(_safe_address)]
 User = Annotated[str, AfterValidator(_safe_user)]
 Workdir = Annotated[str, AfterValidator(_safe_workdir)]
 Jump = Annotated[str, AfterValidator(_safe_jump)]
+ProgramPath = Annotated[str, AfterValidator(_safe_program)]
 
 
 class _HostFields(Frozen):
@@ -104,12 +116,17 @@ class _HostFields(Frozen):
     link_bps: float | None = Field(
         default=None, gt=0, description="rate of the host's link where known, bits per second"
     )
+    programs: Mapping[Name, ProgramPath] = Field(
+        default_factory=dict,
+        description="executables of the host by the names that scenarios and benchkit use for them",
+    )
 
 
 class HostSpec(_HostFields):
     """One host: how it is reached and what it is for."""
 
     name: Name
+    written: str | None = Field(default=None, description="file and line of the inventory that has it, for messages")
 
 
 class Inventory(Frozen):
@@ -163,6 +180,7 @@ def inventory_of(document: Document, folder: Path) -> Inventory:
     hosts = tuple(
         HostSpec(
             name=name,
+            written=str(document.origin(("hosts", name))),
             **fields.model_dump(exclude={"identity", "known_hosts"}, exclude_unset=True),
             identity=_path(fields.identity, folder),
             known_hosts=_path(fields.known_hosts, folder),

@@ -24,6 +24,7 @@ class ProgramFact(Frozen):
 
     path: str
     version: str | None = Field(default=None, description="as it says itself; None where it does not")
+    said: str | None = Field(default=None, description="in full, where it is its words that tell what it is")
 
 
 class HostFacts(Frozen):

@@ -13,7 +13,7 @@ from benchkit.load.plan import typed_load
 from benchkit.placement import Ground, place_on, too_many
 from benchkit.planning.plan import LOAD_ROLE, PlannedCell
 from benchkit.scenario.cells import Cell
-from benchkit.scenario.model import CpuCount
+from benchkit.scenario.model import Cpus
 from benchkit.scenario.read import Experiment
 from benchkit.stack.backend import Place
 from benchkit.stack.plan import TypedService, render_services, typed_services
@@ -45,7 +45,7 @@ def plan_cell(
     def place(service: TypedService) -> Place:
         role = service.options.role
         ground = grounds[roles[role][0]]
-        if missing := [name for name in service.backend.programs if name not in ground.facts.programs]:
+        if missing := [name for name in service.backend.programs(service.options) if name not in ground.facts.programs]:
             raise missing_program(ground.spec.name, missing[0], experiment)
         folder = PurePosixPath(ground.facts.workdir) / "stack" / digest / service.name
         return place_on(ground, folder, role, experiment.scenario.roles[role].cpus)
@@ -63,7 +63,7 @@ def plan_cell(
     return replace(planned, unsupported=reason)
 
 
-def _load_place(ground: Ground, cpus: CpuCount) -> Place:
+def _load_place(ground: Ground, cpus: Cpus) -> Place:
     """A load host as a place for generators; programs that are built for them stand in its folder."""
     return place_on(ground, PurePosixPath(ground.facts.workdir) / "tools", LOAD_ROLE, cpus)
 

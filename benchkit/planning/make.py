@@ -12,6 +12,7 @@ from benchkit.load.registry import get_tool
 from benchkit.placement import Ground
 from benchkit.planning.cells import missing_program, plan_cell
 from benchkit.planning.check import check_experiment
+from benchkit.planning.configs import check_configs
 from benchkit.planning.order import control_cells, ordered
 from benchkit.planning.plan import LOAD_ROLE, PlannedCell, RunPlan
 from benchkit.planning.profiling import profile_cells, profile_notices, profile_order
@@ -42,6 +43,7 @@ def make_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) -> 
             cells.append(plan_cell(experiment, cell, roles, grounds, cells))
         except HostError as error:
             obstacles.append(error)
+    check_configs(cells, hosts)
     cells += control_cells(experiment, cells)
     seed = experiment.scenario.seed if seed is None else seed
     slots, said = ordered(experiment, cells, seed)

@@ -13,11 +13,14 @@ from pydantic import Field, PositiveInt
 
 from benchkit.models.base import Frozen
 from benchkit.scenario.claims import Claim
+from benchkit.scenario.cpus import CpuPlaces
 from benchkit.scenario.designs import Design, Until
 from benchkit.scenario.names import Level, Levels, Name
 from benchkit.scenario.profiling import ProfilePass
 
 CpuCount = Literal["all"] | Annotated[int, Field(strict=True, gt=0)]
+Cpus = CpuCount | CpuPlaces
+"""So many of the CPUs there are, the first ones, or those at certain places: `2`, `0-3,6`."""
 
 STACK = "stack"
 """The factor whose levels are the names of the scenario's stacks."""
@@ -27,7 +30,11 @@ class Role(Frozen):
     """What a scenario needs of the hosts in a role."""
 
     hosts: PositiveInt = Field(default=1, description="at least so many hosts of the role")
-    cpus: CpuCount = Field(default="all", description="CPUs of the host that the role uses; `all`: its affinity mask")
+    cpus: Cpus = Field(
+        default="all",
+        description="CPUs of the host that the role uses: the first n, or those at these places (`2-3`); `all`: its "
+        "affinity mask",
+    )
 
 
 class Stack(Frozen):

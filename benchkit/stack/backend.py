@@ -9,15 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
+from benchkit.document import Document
 from benchkit.errors import UnsupportedError
 from benchkit.models.base import Frozen
-from benchkit.scenario.model import CpuCount
+from benchkit.scenario.cpus import cpu_places
+from benchkit.scenario.model import Cpus
 from benchkit.scenario.names import Name
 from benchkit.stack.endpoint import FIRST_UNPRIVILEGED_PORT, Endpoint, Listen, Protocol
+from benchkit.units import counted
 
 
 class ServiceOptions(Frozen):
@@ -26,7 +29,12 @@ class ServiceOptions(Frozen):
     backend: str
     role: Name = "sut"
     listen: Listen
-    cpus: CpuCount = Field(default="all", description="CPUs it may run on: the first n of its role's")
+    cpus: Cpus = Field(
+        default="all", description="CPUs it may run on: the first n of its role's, or those at these places (`2-3`)"
+    )
+    nofile: Annotated[int, Field(strict=True, gt=0)] | None = Field(
+        default=None, description="open files that each of its processes may have; absent: as many as the host allows"
+    )
 
 
 @dataclass(frozen=True)
@@ -35,6 +43,10 @@ class Program:
 
     path: str
     version: tuple[int, ...]
+    said: str | None = None
+    """What it prints about itself, of those whose kind has to be told by it."""
+    named: str | None = None
+    """Where the inventory names it, for messages; None: it was found."""
 
 
 @dataclass(frozen=True)
@@ -57,14 +69,22 @@ class Place:
     programs: Mapping[str, Program]
     """The host's executables that backends may use (nginx, node)."""
 
-    def take_cpus(self, count: CpuCount, field_name: str) -> tuple[int, ...]:
-        """The first `count` CPUs of the place. Raises UnsupportedError where it has fewer."""
-        if count == "all":
+    def take_cpus(self, wanted: Cpus, field_name: str) -> tuple[int, ...]:
+        """The first so many CPUs of the place, or those at these places. Raises UnsupportedError where it has fewer."""
+        if wanted == "all":
             return self.cpus
-        if count > len(self.cpus):
-            have = len(self.cpus)
-            raise UnsupportedError(f"{field_name} {count}: {self.host} has {have} CPU{'s' * (have > 1)} for this role")
-        return self.cpus[:count]
+        places = range(wanted) if isinstance(wanted, int) else cpu_places(wanted)
+        if max(places) >= len(self.cpus):
+            raise UnsupportedError(
+                f"{field_name} {wanted}: {self.host} has {counted(len(self.cpus), 'CPU')} for this role"
+            )
+        return tuple(self.cpus[place] for place in places)
+
+    def take_files(self, wanted: int | None) -> int:
+        """So many open files, or as many as the host allows. Raises UnsupportedError for more, which takes root."""
+        if wanted is not None and wanted > self.nofile and not self.root:
+            raise UnsupportedError(f"nofile {wanted}: {self.user} on {self.host} may have {self.nofile} at most")
+        return wanted or self.nofile
 
     def program(self, name: str) -> Program:
         """The executable `name` of the host. Raises UnsupportedError where it is missing."""
@@ -122,6 +142,17 @@ class Admin:
 
 
 @dataclass(frozen=True)
+class Check:
+    """A command that judges a file of a service, and must end with 0 before anything is started, like `nginx -t`."""
+
+    argv: tuple[str, ...]
+    config: PurePosixPath
+    """The file that it reads."""
+    field: str | None = None
+    """The option of the scenario that the file comes from; None: from all of them."""
+
+
+@dataclass(frozen=True)
 class Service:
     """A process under test, ready to be deployed: what goes to the host, what is checked there, what is started."""
 
@@ -130,8 +161,7 @@ class Service:
     host: str
     folder: PurePosixPath
     files: tuple[File, ...]
-    checks: tuple[tuple[str, ...], ...]
-    """Commands that must end with 0 before anything is started, like `nginx -t`."""
+    checks: tuple[Check, ...]
     process: Process
     endpoint: Endpoint
     admin: Admin | None = None
@@ -147,8 +177,10 @@ class Backend:
     options: type[ServiceOptions]
     render: Callable[[Request], Service] = field(repr=False)
     protocol: Protocol = "http"
-    programs: tuple[str, ...] = ()
-    """Executables it needs on the host."""
+    programs: Callable[[ServiceOptions], tuple[str, ...]] = field(default=lambda _: (), repr=False)
+    """Executables it needs on the host, by the names that facts or the inventory have for them."""
+    settle: Callable[[ServiceOptions, Document], ServiceOptions] = field(default=lambda options, _: options, repr=False)
+    """What its options mean where they stand: the files that they name, found. Raises InputError naming the field."""
     tied_to: Callable[[ServiceOptions], tuple[str, ...]] = field(default=lambda _: (), repr=False)
     """Names of the services it connects to."""
 

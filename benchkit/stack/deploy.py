@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -11,7 +13,7 @@ from benchkit.hosts.files import Placed, PlacedFile
 from benchkit.hosts.host import Host
 from benchkit.hosts.processes import Process, Start, ToFile
 from benchkit.hosts.sockets import Tcp, Unix
-from benchkit.stack.backend import File, GoSource, Service
+from benchkit.stack.backend import Check, File, GoSource, Service
 from benchkit.stack.endpoint import Endpoint
 from benchkit.stack.gobuild import build
 
@@ -42,8 +44,28 @@ def deploy(host: Host, services: Iterable[Service]) -> Placed:
     placed = place(host, [file for service in wanted for file in service.files])
     for service in wanted:
         for check in service.checks:
-            _check(host, service, check)
+            why = _refused(host, service, check.argv, service.folder, check)
+            if why is not None:
+                raise HostError(f"{service.name} ({service.backend}) does not pass its check", where=host.name, why=why)
     return placed
+
+
+def judge(host: Host, service: Service, check: Check) -> str | None:
+    """Why a host's own program refuses a configuration of a service, with the line it speaks of; None where it takes it.
+
+    Nothing is deployed for it: the file stands in a folder of its own while it is read, and is gone afterwards. Raises
+    HostError.
+    """
+    folder = host.workdir / "judged" / secrets.token_hex(8)
+    there, here = str(service.folder), str(folder)
+    text = _content(service, check).replace(there.encode(), here.encode())
+    config = PurePosixPath(str(check.config).replace(there, here))
+    argv = tuple(part.replace(there, here) for part in check.argv)
+    try:
+        host.files.place([PlacedFile(config, text)])
+        return _refused(host, service, argv, folder, check)
+    finally:
+        host.files.remove(folder)
 
 
 def place(host: Host, files: Iterable[File]) -> Placed:
@@ -57,6 +79,8 @@ def start(host: Host, service: Service, logs: PurePosixPath) -> Running:
     Raises HostError, with its last words, where it does not come up; what was started is stopped again.
     """
     process, log = service.process, logs / f"{service.name}.log"
+    for path in _socket_files(service):
+        host.files.remove(path)  # of one that was killed: a socket's file stays, and keeps the next from being made
     started = host.processes.start(
         Start(
             process.argv,
@@ -88,6 +112,11 @@ def stop(host: Host, running: Sequence[Running]) -> None:
     host.processes.stop([each.process for each in running], grace_s=STOP_GRACE_S)
 
 
+def _socket_files(service: Service) -> list[PurePosixPath]:
+    endpoints = [service.endpoint, *([service.admin.endpoint] if service.admin else [])]
+    return [endpoint.path for endpoint in endpoints if endpoint.path is not None]
+
+
 def require_free(host: Host, services: Iterable[Service]) -> None:
     """Raise HostError where a port that one of the services needs is taken, naming who has it."""
     host.sockets.require_free(service.endpoint.port for service in services if service.endpoint.port is not None)
@@ -116,12 +145,39 @@ def by_host(services: Iterable[Service]) -> Mapping[str, list[Service]]:
     return found
 
 
-def _check(host: Host, service: Service, argv: tuple[str, ...]) -> None:
-    done = host.processes.run(argv, cwd=service.folder, timeout_s=CHECK_TIMEOUT_S)
-    if not done.ok:
-        said = (done.stderr or done.stdout).decode(errors="replace").strip()
-        why = said or ("it did not end" if done.timed_out else str(done.ended))
-        raise HostError(f"{service.name} ({service.backend}) does not pass its check", where=host.name, why=why)
+def _refused(host: Host, service: Service, argv: tuple[str, ...], folder: PurePosixPath, check: Check) -> str | None:
+    """Run a check in a folder; its own words where it does not end with 0."""
+    done = host.processes.run(argv, cwd=folder, timeout_s=CHECK_TIMEOUT_S)
+    if done.ok:
+        return None
+    said = (done.stderr or done.stdout).decode(errors="replace").strip()
+    if not said:
+        return "it did not end" if done.timed_out else str(done.ended)
+    return explained(said, check.config.name, _content(service, check).decode(errors="replace"))
+
+
+def explained(said: str, name: str, text: str) -> str:
+    """What a program says against its configuration, each line of that it speaks of beside the words; pure.
+
+    `name` is the file's, `text` its content.
+    """
+    lines = text.splitlines()
+    shown = []
+    for word in said.splitlines():
+        found = re.search(rf"(?:in )?(?P<path>\S*/{re.escape(name)}):(?P<line>[0-9]+)", word)
+        number = int(found["line"]) if found else 0
+        if found and 0 < number <= len(lines):
+            shown.append(f"{word.replace(found['path'], name)}: `{lines[number - 1].strip()}`")
+        elif not word.endswith("test failed"):
+            shown.append(word)
+    return " / ".join(shown)
+
+
+def _content(service: Service, check: Check) -> bytes:
+    content = next(file.content for file in service.files if file.path == check.config)
+    if not isinstance(content, bytes):
+        raise TypeError(f"{check.config} is no text")
+    return content
 
 
 def _placed(file: File) -> PlacedFile:

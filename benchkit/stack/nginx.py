@@ -2,39 +2,70 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Literal, Self
 
-from jinja2 import StrictUndefined
-from jinja2.sandbox import ImmutableSandboxedEnvironment
-from pydantic import Field
+from pydantic import Field, StringConstraints, model_validator
 
-from benchkit.errors import InputError, UnsupportedError
-from benchkit.resources import shipped
+from benchkit.document import Document
+from benchkit.errors import FieldError, InputError, UnsupportedError
 from benchkit.scenario.model import CpuCount
 from benchkit.scenario.names import Name
-from benchkit.stack.backend import Backend, File, Process, Request, Service, ServiceOptions
-
-ERROR_LOG_OPTION = (1, 19, 5)
-"""From this version on `-e FILE` names the log that is open before the configuration is read (nginx changes 1.19.5);
-without it nginx also opens the one of the host's own installation."""
+from benchkit.stack.backend import Admin, Backend, Check, File, Place, Process, Request, Service, ServiceOptions
+from benchkit.stack.content import hello
+from benchkit.stack.endpoint import Endpoint
+from benchkit.stack.nginx_config import check_template, render_config
+from benchkit.stack.nginx_version import Flavour, flavour
 
 Count = Annotated[int, Field(strict=True, gt=0)]
+CountOrNone = Annotated[int, Field(strict=True, ge=0)]
+BinaryName = Annotated[str, StringConstraints(strict=True, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
+
+ADMIN_SOCKET = "_status.sock"
+"""In the service's folder; no service's own socket is called so, because names begin with a letter."""
+
+PURPOSES = ("upstream", "file_bytes", "status", "template")
 
 
 class NginxOptions(ServiceOptions):
-    """nginx in front of another service of the stack; the defaults are those of the published set-up."""
+    """nginx in front of another service, as a server of a file, or of its status page; or as a template has it.
 
-    upstream: Name = Field(description="the service that requests are passed to")
+    The defaults are those of the published set-up of 2013, nginx against Go.
+    """
+
+    upstream: Name | None = Field(default=None, description="the service that requests are passed to, by its protocol")
+    file_bytes: Annotated[int, Field(strict=True, ge=0, le=1 << 24)] | None = Field(
+        default=None, description="serve a file of so many bytes, the body of our other servers at that size"
+    )
+    status: bool = Field(default=False, description="serve the status page (stub_status)")
+    template: str | None = Field(
+        default=None, description="configuration of one's own: a Jinja template, relative to the scenario's file"
+    )
+    binary: BinaryName = Field(default="nginx", description="the host's nginx by the inventory's name for it")
     workers: CpuCount | Literal["auto"] = Field(default="auto", description="auto, all: one for each of its CPUs")
+    pin_workers: bool = Field(default=False, description="each worker on one CPU of its own, in turn")
     worker_connections: Count = 10000
     multi_accept: bool = True
-    upstream_keepalive: Annotated[int, Field(strict=True, ge=0)] = Field(
+    accept_mutex: bool = False
+    reuseport: bool = Field(default=False, description="a listening socket for each worker")
+    backlog: Count | None = Field(default=None, description="accept queue asked of the kernel; absent: nginx's 511")
+    keepalive: bool = Field(default=True, description="whether clients may keep connections")
+    keepalive_timeout_s: Count = 300
+    keepalive_requests: Count = 10000
+    upstream_keepalive: CountOrNone = Field(
         default=300, description="idle connections to the upstream that each worker keeps; 0: one a request"
     )
-    keepalive_timeout_s: Annotated[int, Field(strict=True, ge=0)] = 300
-    keepalive_requests: Count = 10000
-    open_file_cache: Count = 200000
-    backlog: Count | None = Field(default=None, description="accept queue asked of the kernel; absent: nginx's 511")
+    sendfile: bool = True
+    tcp_nopush: bool = True
+    tcp_nodelay: bool = True
+    open_file_cache: CountOrNone = Field(default=200000, description="entries; 0: no cache")
+
+    @model_validator(mode="after")
+    def _one_purpose(self) -> Self:
+        given = [name for name in PURPOSES[:3] if getattr(self, name) not in (None, False)]
+        if len(given) > 1 or not (given or self.template):
+            raise ValueError(f"needs one of {', '.join(PURPOSES)}; found {' and '.join(given) or 'none'}")
+        return self
 
 
 def render(request: Request) -> Service:
@@ -42,58 +73,102 @@ def render(request: Request) -> Service:
     options, place = request.options, request.place
     if not isinstance(options, NginxOptions):
         raise TypeError(f"{request.name}: options of another backend")
-    upstream = request.peers[options.upstream]
-    if upstream.is_loopback and upstream.host != place.host:
-        raise InputError(
-            f"upstream {options.upstream} listens on {upstream.authority} of {upstream.host}, where {place.host} "
-            "cannot reach it",
-            hint="give it a plain port, to listen on its host's address",
-        )
-    if upstream.protocol != "http":
-        raise UnsupportedError(f"nginx speaks http to its upstream here; {options.upstream} speaks {upstream.protocol}")
-    nginx = place.program("nginx")
+    nginx = _flavour(options.binary, place)
+    if options.reuseport and nginx.reuseport is None:
+        raise UnsupportedError(f"reuseport: {place.host} has {nginx}, which cannot; nginx can from 1.9.1 on")
     cpus = place.take_cpus(options.cpus, "cpus")
-    workers = len(cpus) if options.workers in ("auto", "all") else options.workers
+    workers = options.workers if isinstance(options.workers, int) else len(cpus)
+    nofile = place.take_files(options.nofile)
+    admin = Endpoint(place.host, "http", path=place.folder / ADMIN_SOCKET)
+    upstream = _upstream(request, options)
     config = place.folder / "nginx.conf"
-    text = render_config(
-        "proxy.conf.j2",
-        options=options,
+    text = _rendered(
+        options,
+        upstream.protocol if upstream else "status" if options.status else "files",
         folder=str(place.folder),
         user=place.user if place.root else None,
         workers=workers,
-        nofile=place.nofile,
+        worker_cpus=[cpus[worker % len(cpus)] for worker in range(workers)] if options.pin_workers else [],
+        nofile=nofile,
         listen=request.endpoint.authority,
-        upstream=upstream.authority,
+        reuseport=nginx.reuseport if options.reuseport else None,
+        upstream=upstream.authority if upstream else None,
+        admin=admin.authority,
     )
-    log = ("-e", "stderr") if nginx.version >= ERROR_LOG_OPTION else ()
-    argv = (nginx.path, "-p", f"{place.folder}/", "-c", str(config), *log)
+    files = [File(config, text.encode())]
+    if options.file_bytes is not None:
+        files.append(File(place.folder / "html" / "index.html", hello(options.file_bytes)))
+    log = ("-e", "stderr") if nginx.error_log_option else ()
+    argv = (place.program(options.binary).path, "-p", f"{place.folder}/", "-c", str(config), *log)
     return Service(
         name=request.name,
         backend="nginx",
         host=place.host,
         folder=place.folder,
-        files=(File(config, text.encode()),),
-        checks=((*argv, "-t", "-q"),),
-        process=Process(argv, cpus, place.nofile),
+        files=tuple(files),
+        checks=(Check((*argv, "-t", "-q"), config, "template" if options.template else None),),
+        process=Process(argv, cpus, nofile),
         endpoint=request.endpoint,
+        admin=Admin("nginx", admin, "/") if admin.authority in text else None,  # a template may have none
+        parallelism=workers,
     )
 
 
-def render_config(template: str, **values: object) -> str:
-    """A template of `configs/nginx/` filled in; a name that it uses and nobody gives is an error."""
-    environment = ImmutableSandboxedEnvironment(
-        undefined=StrictUndefined,
-        autoescape=False,
-        keep_trailing_newline=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    source = (shipped("configs") / "nginx" / template).read_text()
-    return environment.from_string(source).render(values)
+def _flavour(binary: str, place: Place) -> Flavour:
+    """Which nginx the host has under that name. Raises FieldError for what is none."""
+    program = place.program(binary)
+    found = flavour(program.said)
+    if found is None:
+        said = f"says {program.said!r}" if program.said else "says nothing: is it built for this host's architecture?"
+        raise FieldError(
+            "binary",
+            f"{program.path} on {place.host} is no nginx: `-v` {said}",
+            hint=program.named or f"it is the {binary} on the PATH there; the inventory may name another (programs)",
+        )
+    return found
+
+
+def _upstream(request: Request, options: NginxOptions) -> Endpoint | None:
+    if options.upstream is None:
+        return None
+    upstream, host = request.peers[options.upstream], request.place.host
+    if upstream.is_loopback and upstream.host != host:
+        raise FieldError(
+            "upstream",
+            f"{options.upstream} listens on {upstream.authority} of {upstream.host}, where {host} cannot reach it",
+            hint="give it a plain port, to listen on its host's address",
+        )
+    return upstream
+
+
+def _rendered(options: NginxOptions, purpose: str, **values: object) -> str:
+    """The configuration: from the scenario's own template, or from the one for what nginx is to do."""
+    if options.template is not None:
+        try:
+            return render_config(Path(options.template), options=options, **values)
+        except InputError as error:
+            raise FieldError("template", error.what) from None
+    return render_config(f"{purpose}.conf.j2", options=options, **values)
+
+
+def _settle(options: ServiceOptions, document: Document) -> ServiceOptions:
+    """Find the template beside the file that names it."""
+    if not isinstance(options, NginxOptions) or options.template is None:
+        return options
+    path = (Path(document.origin(("template",)).source).parent / options.template).absolute()
+    try:
+        check_template(path)
+    except InputError as error:
+        raise InputError(document.fault(("template",), ": ".join(filter(None, (error.what, error.why))))) from None
+    return options.model_copy(update={"template": str(path)})
+
+
+def _programs(options: ServiceOptions) -> tuple[str, ...]:
+    return (options.binary,) if isinstance(options, NginxOptions) else ()
 
 
 def _upstreams(options: ServiceOptions) -> tuple[str, ...]:
-    return (options.upstream,) if isinstance(options, NginxOptions) else ()
+    return (options.upstream,) if isinstance(options, NginxOptions) and options.upstream else ()
 
 
-NGINX = Backend("nginx", NginxOptions, render, programs=("nginx",), tied_to=_upstreams)
+NGINX = Backend("nginx", NginxOptions, render, programs=_programs, settle=_settle, tied_to=_upstreams)

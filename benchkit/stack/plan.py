@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from benchkit.document import Document
-from benchkit.errors import InputError, suggestion
+from benchkit.errors import FieldError, InputError, suggestion
 from benchkit.scenario.cells import Cell
 from benchkit.scenario.model import Scenario
 from benchkit.stack.backend import Backend, Place, Request, Service, ServiceOptions, endpoint_of
@@ -21,6 +21,8 @@ class TypedService:
     name: str
     backend: Backend
     options: ServiceOptions
+    document: Document = field(compare=False, repr=False)
+    """What the scenario says of it, for messages that name the place."""
 
 
 def typed_services(cell: Cell, scenario: Scenario) -> tuple[TypedService, ...]:
@@ -43,7 +45,8 @@ def typed_services(cell: Cell, scenario: Scenario) -> tuple[TypedService, ...]:
 def render_services(services: tuple[TypedService, ...], place: Callable[[TypedService], Place]) -> tuple[Service, ...]:
     """The services of a cell rendered for their places, in the order in which they start.
 
-    Raises UnsupportedError where a host cannot carry one of them.
+    Raises UnsupportedError where a host cannot carry one of them, InputError naming file, line and field of an option
+    that does not fit its host.
     """
     places = {service.name: place(service) for service in services}
     endpoints: dict[str, Endpoint] = {
@@ -51,11 +54,18 @@ def render_services(services: tuple[TypedService, ...], place: Callable[[TypedSe
         for service in services
     }
     return tuple(
-        service.backend.render(
-            Request(service.name, service.options, places[service.name], endpoints[service.name], endpoints)
+        _rendered(
+            service, Request(service.name, service.options, places[service.name], endpoints[service.name], endpoints)
         )
         for service in services
     )
+
+
+def _rendered(service: TypedService, request: Request) -> Service:
+    try:
+        return service.backend.render(request)
+    except FieldError as error:
+        raise InputError(service.document.fault((error.field,), error.what), hint=error.hint) from None
 
 
 def _typed(name: str, document: Document) -> TypedService:
@@ -65,7 +75,8 @@ def _typed(name: str, document: Document) -> TypedService:
     if wanted not in BACKENDS:
         raise InputError(document.fault(("backend",), f"no backend {wanted!r}; {suggestion(str(wanted), BACKENDS)}"))
     backend = BACKENDS[wanted]
-    return TypedService(name, backend, document.validated(backend.options))
+    options = backend.settle(document.validated(backend.options), document)
+    return TypedService(name, backend, options, document)
 
 
 Fault = tuple[tuple[str, ...], str]

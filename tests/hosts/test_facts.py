@@ -28,7 +28,10 @@ usage: sshd [-46DdeiqTt] [-C connection_spec] [-c host_cert_file]
         ("sshd", OLD_SSHD, "8.4p1"),  # Debian 11, which has no -V
         ("sshd", "OpenSSH_9.2p1 Debian-2+deb12u7, OpenSSL 3.0.17 1 Jul 2025\n", "9.2p1"),
         ("nginx", "nginx version: nginx/1.22.1\n", "1.22.1"),
-        ("nginx", "Tengine version: Tengine/2.3.3\nnginx version: nginx/1.18.0\n", "1.18.0"),
+        ("nginx", "Tengine version: Tengine/2.3.3\nnginx version: nginx/1.18.0\n", "2.3.3"),
+        ("nginx", "Tengine version: Tengine/2.1.0 (nginx/1.6.2)\n", "2.1.0"),
+        ("nginx", "nginx version: openresty/1.27.1.1\n", "1.27.1.1"),
+        ("nginx", "Angie version: Angie/1.7.0\n", "1.7.0"),
         ("wrk", "wrk debian/4.1.0-3+b2 [epoll] Copyright (C) 2012 Will Glozer\n", "4.1.0-3+b2"),
         ("wrk", "wrk 4.2.0 [epoll] Copyright (C) 2012 Will Glozer\n", "4.2.0"),
         ("ab", "This is ApacheBench, Version 2.3 <$Revision: 1923142 $>\nCopyright 1996 Adam Twiss\n", "2.3"),

@@ -33,7 +33,13 @@ def test_a_file_becomes_hosts_in_its_order(tmp_path: Path) -> None:
     assert inventory == Inventory(
         hosts=(
             HostSpec(
-                name="server", address="192.0.2.10", user="bench", roles=("sut",), sudo=True, workdir="/srv/bench"
+                name="server",
+                address="192.0.2.10",
+                user="bench",
+                roles=("sut",),
+                sudo=True,
+                workdir="/srv/bench",
+                written=f"{tmp_path / 'inventory.yaml'}:2",
             ),
             HostSpec(
                 name="client",
@@ -42,6 +48,7 @@ def test_a_file_becomes_hosts_in_its_order(tmp_path: Path) -> None:
                 identity=tmp_path / "keys/client",
                 jump="server",
                 roles=("load", "spare"),
+                written=f"{tmp_path / 'inventory.yaml'}:3",
             ),
         ),
         not_isolated=("vm.swappiness",),

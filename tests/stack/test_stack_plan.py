@@ -7,7 +7,7 @@ import pytest
 
 from benchkit.errors import InputError, UnsupportedError
 from benchkit.scenario.read import read_experiment
-from benchkit.stack.backend import Admin, GoSource, Place, Program, Service
+from benchkit.stack.backend import Admin, Check, GoSource, Place, Program, Service
 from benchkit.stack.endpoint import Endpoint, Listen
 from benchkit.stack.plan import TypedService, render_services, typed_services
 
@@ -55,7 +55,7 @@ def place(  # a two-core host with nginx
         goos="linux",
         goarch="amd64",
         nofile=20000,
-        programs={"nginx": Program("/usr/sbin/nginx", nginx)},
+        programs={"nginx": Program("/usr/sbin/nginx", nginx, f"nginx version: nginx/{'.'.join(map(str, nginx))}")},
     )
 
 
@@ -93,7 +93,7 @@ def test_nginx_runs_from_its_own_prefix_and_is_checked_first(tmp_path: Path) -> 
     _, front = render_services(typed(tmp_path), place)
     argv = ("/usr/sbin/nginx", "-p", "/w/front/", "-c", "/w/front/nginx.conf", "-e", "stderr")
     assert front.process.argv == argv
-    assert front.checks == ((*argv, "-t", "-q"),)
+    assert front.checks == (Check((*argv, "-t", "-q"), PurePosixPath("/w/front/nginx.conf")),)
     config = config_of(front)
     assert "user " not in config
     assert "worker_processes 2;" in config
@@ -135,7 +135,7 @@ def test_nginx_itself_accepts_what_is_rendered(tmp_path: Path) -> None:
 
     _, front = render_services(typed(tmp_path), here)
     (tmp_path / "front" / "nginx.conf").write_text(config_of(front))
-    check = subprocess.run(front.checks[0], capture_output=True, text=True, check=False)
+    check = subprocess.run(front.checks[0].argv, capture_output=True, text=True, check=False)
     assert (check.returncode, check.stderr) == (0, "")
 
 
@@ -146,7 +146,7 @@ def test_nginx_itself_accepts_what_is_rendered(tmp_path: Path) -> None:
         ("backend: nethttp, ", "", "small.yaml:8: stacks.both.services.app: service app: backend is missing"),
         ("upstream: app", "upstream: ap", "small.yaml:9: stacks.both.services.front: no other service 'ap' in this stack; did you mean 'app'?"),
         ("upstream: app", "upstream: front", "no other service 'front' in this stack"),
-        ("upstream: app", "workers: 2", "small.yaml:9: stacks.both.services.front.upstream: is missing"),
+        ("upstream: app", "workers: 2", "small.yaml:9: stacks.both.services.front: needs one of upstream, file_bytes, status, template; found none"),
         ("upstream: app", "upstream: app, workers: 0", "small.yaml:9: stacks.both.services.front.workers: found 0"),
         ("upstream: app", "upstream: app, wrkers: 1", "small.yaml:9: stacks.both.services.front.wrkers: no such field"),
         ('"127.0.0.1:9000"', "99999", "small.yaml:8: stacks.both.services.app.listen: found 99999; allowed: a port (8080), address:port"),
@@ -179,7 +179,9 @@ def test_a_host_that_cannot_carry_a_service_says_why(tmp_path: Path) -> None:
 
 def test_loopback_of_another_host_is_out_of_reach(tmp_path: Path) -> None:
     services = typed(tmp_path)
-    with pytest.raises(InputError, match=r"upstream app listens on 127.0.0.1:9000 of a, where b cannot reach it"):
+    with pytest.raises(
+        InputError, match=r"small.yaml:9: .*front.upstream: app listens on 127.0.0.1:9000 of a, where b cannot reach it"
+    ):
         render_services(services, lambda s: place(s, host="a" if s.name == "app" else "b"))
 
 
