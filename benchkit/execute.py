@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import secrets
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from benchkit import __version__
+from benchkit.analysis.adaptive import StopDecision, rule_of
 from benchkit.course import Course
 from benchkit.errors import BenchkitError, HostError, InputError, ParseError
 from benchkit.hosts.connect import Hosts
@@ -24,7 +26,7 @@ from benchkit.pipeline import Watcher, run_trial
 from benchkit.planning.plan import RunPlan
 from benchkit.results.journal import Journal
 from benchkit.results.reparse import read_generators, read_trial, trial_tables
-from benchkit.results.rows import factor_rows, host_rows
+from benchkit.results.rows import Row, factor_rows, host_rows, trial_row
 from benchkit.results.store import TRIAL_ENDED, RunFolder, Store
 from benchkit.results.tables import RunTables
 from benchkit.scenario.schedule import Slot
@@ -69,13 +71,26 @@ def execute(plan: RunPlan, hosts: Hosts, store: Store, watcher: Watcher) -> Outc
                 _sysctls(plan, hosts, "tuned", book)
             watcher.stage("building and deploying")
             _deploy(plan, hosts, journal)
-            for slot in Course(plan.slots):
+            course = Course(plan.slots, rule_of(manifest))
+            for slot in course:
                 watcher.trial_started(slot)
-                _carry_out(plan, slot, hosts, book, watcher)
+                began = time.monotonic()
+                row = _carry_out(plan, slot, hosts, book, watcher)
+                book.decision(course.ended(slot, row, time.monotonic() - began))
+            if course.early is not None:
+                _end_early(outcome.run, course.early, watcher)
         if changed:
             _sysctls(plan, hosts, "restored", book)
         outcome.status = "failed" if outcome.failures else "done"
     return outcome
+
+
+def _end_early(run: RunFolder, decision: StopDecision, watcher: Watcher) -> None:
+    """Have the manifest say how many blocks there were in the end, and why."""
+    manifest = run.manifest()
+    said = f"Ended after {decision.blocks} of at most {manifest.blocks} blocks: {decision.reason}."
+    run.write_manifest(manifest.model_copy(update={"blocks": decision.blocks, "notices": (*manifest.notices, said)}))
+    watcher.stage(said)
 
 
 def _manifest(plan: RunPlan, hosts: Hosts) -> Manifest:
@@ -158,12 +173,21 @@ class Book:
         self.journal.append("trial-failed", trial_id=trial_id, cell_id=cell_id, why=str(error))
         self.outcome.failures[trial_id] = str(error)
 
-    def trial(self, record: TrialRecord, reading: Reading) -> None:
-        """Write down a trial whose raw files are stored."""
+    def trial(self, record: TrialRecord, reading: Reading) -> Row:
+        """Write down a trial whose raw files are stored; its row of `trials`."""
         for table, rows in trial_tables(record, reading).items():
             self.tables.add(table, record.trial_id, rows)
         self.journal.append(TRIAL_ENDED, trial_id=record.trial_id, cell_id=record.cell_id, wall_s=record.wall_s)
         self.outcome.trials += 1
+        return trial_row(record, reading.result)
+
+    def decision(self, decision: StopDecision | None) -> None:
+        """Write down what was decided of the blocks to come, where anything was."""
+        if decision is not None:
+            said = decision.model_dump(
+                mode="json", include={"stop", "reason", "blocks", "precision", "blocks_expected"}
+            )
+            self.journal.append("block-ended", **said)
 
 
 def _sysctls(plan: RunPlan, hosts: Hosts, stage: str, book: Book) -> None:
@@ -203,8 +227,8 @@ def place_programs(plan: RunPlan, hosts: Hosts) -> dict[str, Placed]:
     return {host: deploy.place(hosts[host], programs) for host, programs in wanted.items() if programs}
 
 
-def _carry_out(plan: RunPlan, slot: Slot, hosts: Hosts, book: Book, watcher: Watcher) -> None:
-    """One trial. A failure is written down, and ends the run only where a host is lost."""
+def _carry_out(plan: RunPlan, slot: Slot, hosts: Hosts, book: Book, watcher: Watcher) -> Row | None:
+    """One trial, and its row of `trials`. A failure is written down, and ends the run only where a host is lost."""
     run = book.outcome.run
     trial = trial_of(plan, slot, run.run_id, hosts)
     where = {"trial_id": trial.trial_id, "cell_id": slot.cell_id}
@@ -216,9 +240,10 @@ def _carry_out(plan: RunPlan, slot: Slot, hosts: Hosts, book: Book, watcher: Wat
         watcher.trial_failed(slot, str(error))
         for host in hosts:
             host.compare_clocks()  # raises where the link is dead: then there is nothing to go on with
-        return
-    book.trial(record, reading)
+        return None
+    row = book.trial(record, reading)
     watcher.trial_ended(slot, reading.result.rps)
+    return row
 
 
 def _read(record: TrialRecord, files: Mapping[str, bytes], run: RunFolder) -> tuple[TrialRecord, Reading]:

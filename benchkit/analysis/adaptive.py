@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import pandas as pd
+import pyarrow as pa
 
+from benchkit.analysis.pairs import asked_pairs
 from benchkit.analysis.ratio import Ratio
 from benchkit.analysis.samples import Exclusion, take_samples
 from benchkit.analysis.within import Pair, block_ratios
 from benchkit.models.base import Frozen
-from benchkit.scenario.designs import Until
+from benchkit.models.run import Manifest
+from benchkit.results.rows import Row
+from benchkit.results.schema import arrow_schema
+from benchkit.scenario.designs import Until, until_of
 
 LEVEL = 0.03
 """What an interval, and a test, of an adaptive run may miss for it to keep 0.05.
@@ -35,6 +41,38 @@ class StopDecision(Frozen):
     """How far the widest interval reaches, as a share of its ratio."""
     blocks_expected: int | None = None
     """About how many blocks it takes in all, from the noise so far."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When a run may end before its `most` blocks are done, and the ratios that are asked for."""
+
+    until: Until
+    pairs: tuple[Pair, ...]
+    most: int
+
+    def __call__(
+        self, rows: Sequence[Row], elapsed_s: float, block_s: float, exclusions: Iterable[Exclusion] = ()
+    ) -> StopDecision:
+        """`decide` on rows of `trials` as they are being written."""
+        trials = pa.Table.from_pylist(list(rows), schema=arrow_schema("trials")).to_pandas()
+        return decide(
+            trials,
+            self.pairs,
+            self.until,
+            most=self.most,
+            elapsed_s=elapsed_s,
+            block_s=block_s,
+            exclusions=exclusions,
+        )
+
+
+def rule_of(manifest: Manifest) -> Rule | None:
+    """The rule of a run that may end early; None: it runs all of its blocks."""
+    until = until_of(manifest.scenario)
+    return (
+        None if until is None else Rule(until, tuple(asked_pairs(manifest.scenario, manifest.cells)), manifest.blocks)
+    )
 
 
 def decide(
@@ -64,8 +102,9 @@ def decide(
     reach = math.inf if widest is None else _reach(widest)
     precision = math.expm1(reach) if math.isfinite(reach) else None
     said = {"blocks": blocks, "widest": widest, "precision": precision}
-    known = precision is not None and precision <= until.precision
-    if blocks >= until.min_blocks and known:
+    fewest = min(ratios, key=lambda ratio: ratio.blocks, default=None)
+    lacking = fewest is None or fewest.blocks < until.min_blocks
+    if not lacking and precision is not None and precision <= until.precision:
         return StopDecision(stop=True, reason=f"every interval reaches at most {until.precision:.1%}", **said)
     if blocks >= most:
         return StopDecision(stop=True, reason=f"all {most} blocks are done", **said)
@@ -73,8 +112,10 @@ def decide(
         return StopDecision(stop=True, reason=f"the time is spent ({until.budget_s:g} s)", **said)
     if blocks < until.min_blocks:
         reason = f"{blocks} of at least {until.min_blocks} blocks"
-    elif precision is None:
-        reason = "not every ratio has an interval yet"
+    elif fewest is None:
+        reason = "there is no ratio to know"
+    elif lacking or precision is None:
+        reason = f"{fewest.blocks} of at least {until.min_blocks} blocks count for {fewest.cell_id}"
     else:
         reason = f"the widest interval reaches {precision:.1%}, {until.precision:.1%} is asked for"
     return StopDecision(stop=False, reason=reason, blocks_expected=_expected(blocks, reach, until, most), **said)

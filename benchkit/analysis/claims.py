@@ -7,14 +7,15 @@ from typing import Literal
 
 from benchkit.analysis.compare import Data
 from benchkit.analysis.fairness import remarked
-from benchkit.analysis.pairs import check_levels, matching, partners, texts
+from benchkit.analysis.pairs import claimed_pairs
 from benchkit.analysis.ratio import Ratio
 from benchkit.analysis.samples import take_samples
-from benchkit.analysis.within import Pair, block_ratios
+from benchkit.analysis.within import block_ratios
 from benchkit.errors import InputError
 from benchkit.models.base import Frozen
-from benchkit.models.run import CellRecord, HostRecord, Manifest
-from benchkit.scenario.claims import Claim, Need
+from benchkit.models.run import HostRecord, Manifest
+from benchkit.scenario.claims import Claim, Need, claims_of
+from benchkit.scenario.cpus import cpu_places
 
 State = Literal["holds", "refuted", "undecided", "not testable here"]
 
@@ -36,8 +37,7 @@ def judge_claims(data: Data) -> tuple[ClaimResult, ...]:
 
     The confidence of each is that of its interval: claims are sentences of their own, and no family.
     """
-    claims = [Claim.model_validate(claim) for claim in data.manifest.scenario.get("claims") or ()]
-    return tuple(judge_claim(claim, data) for claim in claims)
+    return tuple(judge_claim(claim, data) for claim in claims_of(data.manifest.scenario))
 
 
 def judge_claim(claim: Claim, data: Data) -> ClaimResult:
@@ -57,7 +57,7 @@ def judge_claim(claim: Claim, data: Data) -> ClaimResult:
     if lacking:
         return result.model_copy(update={"reason": lacking})
     try:
-        pairs = _pairs(claim, data.manifest.cells)
+        pairs = claimed_pairs(claim.ratio, data.manifest.cells)
     except InputError as error:
         return result.model_copy(update={"reason": f"{error.what} at this scale"})
     unsupported = {cell.cell_id: cell.unsupported for cell in data.manifest.cells if cell.unsupported}
@@ -96,22 +96,6 @@ def _interval(ratio: Ratio, *, named: bool) -> str:
     return f"{name}{ratio.ratio:.3g} [{ratio.low:.3g}, {ratio.high:.3g}]"
 
 
-def _pairs(claim: Claim, cells: Sequence[CellRecord]) -> list[Pair]:
-    """The comparisons that a claim is about. Raises InputError where the run has no such cells."""
-    of, to = texts(claim.ratio.of), texts(claim.ratio.to)
-    for levels in (of, to):
-        check_levels(levels, cells)
-    partner = partners(to, cells)
-    pairs = []
-    for cell in matching(of, cells):
-        base = partner(cell)
-        if base is not None and base.cell_id != cell.cell_id:
-            pairs.append(Pair(cell.cell_id, base.cell_id))
-    if not pairs:
-        raise InputError(f"no two cells differ as {of} and {to} do")
-    return pairs
-
-
 def _lacking(claim: Claim, manifest: Manifest) -> Iterator[str]:
     """What the hosts of the run do not have of what the claim needs."""
     for role, need in claim.needs.items():
@@ -140,6 +124,8 @@ def _role_cpus(manifest: Manifest, role: str) -> int | None:
     """How many CPUs the scenario lets the role use; None: all."""
     asked = (manifest.scenario.get("roles") or {}).get(role) or {}
     cpus = asked.get("cpus")
+    if isinstance(cpus, str) and cpus != "all":
+        return len(cpu_places(cpus))
     return cpus if isinstance(cpus, int) else None
 
 

@@ -9,6 +9,7 @@ from benchkit.analysis.within import Pair
 from benchkit.errors import InputError, suggestion
 from benchkit.models.run import CellRecord
 from benchkit.scenario.cells import cell_id, level_text
+from benchkit.scenario.claims import Sides, claims_of
 from benchkit.scenario.designs import controlled
 
 Levels = Mapping[str, str]
@@ -79,6 +80,38 @@ def baseline_pairs(cells: Sequence[CellRecord], baseline: Levels) -> tuple[list[
         elif base.cell_id != cell.cell_id:
             pairs.append(Pair(cell.cell_id, base.cell_id))
     return pairs, alone
+
+
+def claimed_pairs(ratio: Sides, cells: Sequence[CellRecord]) -> list[Pair]:
+    """The comparisons that a claim is about. Raises InputError where the run has no such cells."""
+    of, to = texts(ratio.of), texts(ratio.to)
+    for levels in (of, to):
+        check_levels(levels, cells)
+    partner = partners(to, cells)
+    pairs = []
+    for cell in matching(of, cells):
+        base = partner(cell)
+        if base is not None and base.cell_id != cell.cell_id:
+            pairs.append(Pair(cell.cell_id, base.cell_id))
+    if not pairs:
+        raise InputError(f"no two cells differ as {of} and {to} do")
+    return pairs
+
+
+def asked_pairs(scenario: Mapping[str, Any], cells: Sequence[CellRecord]) -> list[Pair]:
+    """Every comparison that a stored scenario asks for: cells with their baseline, and those of its claims.
+
+    Claims on cells that the run has not, and cells that its hosts did not carry, are left out.
+    """
+    pairs, _ = baseline_pairs(cells, scenario_baseline(scenario, cells))
+    carried = {cell.cell_id for cell in cells if cell.unsupported is None}
+    for claim in claims_of(scenario):
+        try:
+            claimed = claimed_pairs(claim.ratio, cells)
+        except InputError:
+            continue  # not at this scale
+        pairs += [pair for pair in claimed if {pair.cell_id, pair.baseline} <= carried]
+    return list(dict.fromkeys(pairs))
 
 
 def scenario_baseline(scenario: Mapping[str, Any], cells: Sequence[CellRecord]) -> Levels:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Self
+from typing import Any, Self
 
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
@@ -75,3 +75,8 @@ class Claim(Frozen):
         if low is not None and high is not None:
             return f"between {low:g} and {high:g}"
         return f"at least {low:g}" if low is not None else f"at most {high:g}"
+
+
+def claims_of(scenario: Mapping[str, Any]) -> tuple[Claim, ...]:
+    """The claims of a stored scenario."""
+    return tuple(Claim.model_validate(claim) for claim in scenario.get("claims") or ())

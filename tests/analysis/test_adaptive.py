@@ -65,9 +65,21 @@ def test_ratios_without_an_interval_keep_it_going(make_trials: MakeTrials) -> No
     out = [Exclusion(f"r1.c.b{block}", "invalid") for block in range(1, 8)]
     decision = decide(trials(make_trials, 8, 0.001), PAIRS, UNTIL, most=MOST, exclusions=out)
     assert not decision.stop
-    assert decision.reason == "not every ratio has an interval yet"
+    assert decision.reason == "1 of at least 7 blocks count for c"
     assert decision.precision is None
     assert decision.blocks_expected is None
+
+
+def test_every_ratio_needs_the_least_number_of_blocks(make_trials: MakeTrials) -> None:
+    frame, out = trials(make_trials, 9, 0.001), [Exclusion(f"r1.c.b{block}", "invalid") for block in (1, 2, 3)]
+    assert decide(frame, PAIRS, UNTIL, most=MOST, exclusions=out).reason == "6 of at least 7 blocks count for c"
+    assert decide(frame, PAIRS, UNTIL, most=MOST, exclusions=out[:2]).stop
+
+
+def test_with_nothing_to_compare_it_runs_all_its_blocks(make_trials: MakeTrials) -> None:
+    decision = decide(trials(make_trials, 9, 0.001), [], UNTIL, most=MOST)
+    assert not decision.stop
+    assert decision.reason == "there is no ratio to know"
 
 
 def test_it_looks_at_every_metric_asked_for(make_trials: MakeTrials) -> None:

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchkit.analysis.adaptive import Rule, StopDecision, rule_of
+from benchkit.analysis.samples import Exclusion
+from benchkit.analysis.within import Pair
+from benchkit.course import Course
+from benchkit.models.run import CellRecord, Manifest
+from benchkit.results.rows import Row
+from benchkit.scenario.designs import Until, slots
+from benchkit.scenario.profiling import ProfilePass, profile_slots
+from benchkit.scenario.schedule import Slot
+
+BLOCKS = 20
+ORDER = slots("blocks", ["a", "b"], BLOCKS, 1)
+RULE = Rule(Until(precision=0.05), (Pair("b", "a"),), BLOCKS)
+
+
+def row(slot: Slot, spread: float) -> Row:
+    noise = np.random.default_rng([slot.block, slot.position]).standard_normal()
+    rate = {"a": 100, "b": 50}[slot.cell_id] * float(np.exp(spread * noise))
+    return {
+        "cell_id": slot.cell_id,
+        "trial_id": f"t{slot.block}.{slot.position}",
+        "block": slot.block,
+        "kind": slot.kind,
+        "rps": rate,
+    }
+
+
+def walk(
+    course: Course, spread: float, *, took_s: float = 1.0, failing: frozenset[int] = frozenset()
+) -> tuple[list[Slot], list[StopDecision]]:
+    """Everything run, the trials of the `failing` blocks without success."""
+    ran, said = [], []
+    for slot in course:
+        ran.append(slot)
+        decision = course.ended(slot, None if slot.block in failing else row(slot, spread), took_s)
+        said += [decision] if decision else []
+    return ran, said
+
+
+def test_without_a_rule_everything_runs_in_the_order_of_the_plan() -> None:
+    course = Course(ORDER)
+    ran, said = walk(course, 0.001)
+    assert tuple(ran) == ORDER
+    assert said == []
+    assert course.early is None
+
+
+def test_a_run_that_knows_enough_ends_after_a_whole_block() -> None:
+    course = Course(ORDER, RULE)
+    ran, said = walk(course, 0.01)
+    assert tuple(ran) == ORDER[: 2 * 7]
+    assert [decision.blocks for decision in said] == [1, 2, 3, 4, 5, 6, 7]
+    assert [decision.stop for decision in said] == [False] * 6 + [True]
+    assert course.early is said[-1]
+
+
+def test_a_run_that_does_not_ends_with_its_last_block_and_not_early() -> None:
+    course = Course(ORDER, RULE)
+    ran, said = walk(course, 0.5)
+    assert tuple(ran) == ORDER
+    assert said[-1].reason == "all 20 blocks are done"
+    assert course.early is None
+
+
+def test_no_block_is_begun_that_would_not_end_within_the_time() -> None:
+    rule = Rule(Until(precision=0.05, budget_s=25), RULE.pairs, BLOCKS)
+    course = Course(ORDER, rule)
+    ran, _ = walk(course, 0.5, took_s=2.0)  # a block takes four seconds
+    assert len(ran) == 2 * 6
+    assert course.early is not None
+    assert course.early.reason == "the time is spent (25 s)"
+
+
+def test_blocks_of_failed_trials_are_gone_through_and_count_for_nothing() -> None:
+    course = Course(ORDER, RULE)
+    ran, _ = walk(course, 0.01, failing=frozenset({2, 5}))
+    assert ran[-1].block == 9
+    assert course.early is not None
+    assert course.early.blocks == 9
+
+
+def test_what_ended_before_a_pause_is_known_when_it_is_told() -> None:
+    whole, told = Course(ORDER, RULE), Course(ORDER, RULE)
+    ran, _ = walk(whole, 0.06)
+    assert 14 < len(ran) < len(ORDER)
+    before = ran[:9]
+    for slot in before:
+        told.ended(slot, row(slot, 0.06), 1.0)
+    after = [slot for slot in told if slot not in before and (told.ended(slot, row(slot, 0.06), 1.0) or True)]
+    assert before + after == ran
+
+
+def test_the_profile_pass_runs_however_early_the_blocks_before_it_ended() -> None:
+    profiled = profile_slots(ProfilePass(blocks=1), ["a", "b"], BLOCKS, 1)
+    course = Course((*ORDER, *profiled), RULE)
+    ran, said = walk(course, 0.01)
+    assert tuple(ran) == (*ORDER[: 2 * 7], *profiled)
+    assert len(said) == 7
+
+
+def test_trials_that_do_not_count_are_not_known() -> None:
+    course = Course(ORDER, RULE)
+    out: list[Exclusion] = []
+    for slot in course:
+        made = row(slot, 0.001)
+        if slot.cell_id == "b" and slot.block <= 3:
+            out.append(Exclusion(made["trial_id"], "invalid"))
+        decision = course.ended(slot, made, 1.0, out)
+    assert decision is not None
+    assert decision.widest is not None
+    assert (decision.blocks, decision.widest.blocks) == (10, 7)
+
+
+@pytest.mark.parametrize("until", [None, {"precision": 0.1}])
+def test_the_rule_of_a_run_asks_for_its_baseline_and_its_claims(until: dict[str, float] | None) -> None:
+    cells = tuple(CellRecord(cell_id=f"stack={name}", levels={"stack": name}) for name in ("go", "nginx", "node"))
+    claims = [
+        {"text": "x", "ratio": {"of": {"stack": "node"}, "to": {"stack": "nginx"}}, "at_least": 1},
+        {"text": "at another scale", "ratio": {"of": {"stack": "zig"}, "to": {"stack": "nginx"}}, "at_least": 1},
+    ]
+    manifest = Manifest.model_validate(
+        {
+            "run_id": "r1",
+            "scenario": {"name": "small", "baseline": {"stack": "go"}, "claims": claims, "until": until},
+            "scale": "lab",
+            "seed": 1,
+            "blocks": 9,
+            "cells": cells,
+            "hosts": (),
+            "versions": {},
+            "started_at": "2026-03-01T10:00:00Z",
+        }
+    )
+    rule = rule_of(manifest)
+    if until is None:
+        assert rule is None
+        return
+    assert rule is not None
+    assert rule.most == 9
+    assert rule.pairs == (
+        Pair("stack=nginx", "stack=go"),
+        Pair("stack=node", "stack=go"),
+        Pair("stack=node", "stack=nginx"),
+    )
