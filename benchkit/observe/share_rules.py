@@ -12,27 +12,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
-Category = Literal[
-    "scheduler",
-    "netpoll",
-    "epoll",
-    "read/write",
-    "accept/close",
-    "gc",
-    "allocation",
-    "channel/lock",
-    "http",
-    "handler",
-    "fastcgi",
-    "kernel network",
-    "other",
-]
-CATEGORIES: tuple[Category, ...] = get_args(Category)
-
-SCHEDULING: frozenset[Category] = frozenset({"scheduler", "netpoll"})
-"""The headline: what Go's scheduler takes, its waiting for the network (netpoll under findRunnable) with it."""
+from benchkit.models.categories import Category
 
 Kernel = Literal["call", "apart"]
 """What becomes of the kernel's frames under a system call.
@@ -227,18 +209,3 @@ _NETWORK_RULE = {
     "call": Rule("kernel network", _KERNEL_NETWORK, kernel=True, not_under=_IN_CALL),
     "apart": Rule("kernel network", _KERNEL_NETWORK, kernel=True),
 }
-
-STUDIED: dict[str, re.Pattern[str]] = {
-    name: re.compile(rf"(?:{function})(?:\.abi0)?$")
-    for name, function in {
-        "mcall": r"runtime\.mcall",
-        "schedule": r"runtime\.schedule",
-        "findrunnable": r"runtime\.find[rR]unnable",
-        "netpoll": r"runtime\.netpoll",
-        "epollwait": r"runtime\.epollwait|(?:runtime/internal|internal/runtime)/syscall(?:/linux)?\.EpollWait",
-    }.items()
-}
-"""The functions whose cumulative shares study 4 printed, under all the names that they had.
-
-perf does not see EpollWait from Go 1.21 on, because it is inlined into netpoll.
-"""

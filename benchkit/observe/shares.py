@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from benchkit.models.categories import CATEGORIES, SCHEDULING, STUDIED, Category
 from benchkit.models.profile import Frame, Profile
-from benchkit.observe.share_rules import CATEGORIES, SCHEDULING, STUDIED, Category, Kernel, Rule, rules
+from benchkit.observe.share_rules import Kernel, Rule, rules
 
 
 @dataclass(frozen=True)

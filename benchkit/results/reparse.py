@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Literal
 
 from benchkit.load.reading import read_generator, together
@@ -10,6 +11,7 @@ from benchkit.load.registry import get_tool
 from benchkit.load.text import decode
 from benchkit.load.tool import Printed, Reading
 from benchkit.models.trial import GeneratorRecord, TrialRecord
+from benchkit.results.profiles import profile_tables
 from benchkit.results.rows import Columns, Row, factor_rows, host_rows, latency_columns, note_rows, trial_row
 from benchkit.results.store import RunFolder, Store
 from benchkit.results.tables import RunTables
@@ -28,12 +30,15 @@ def read_trial(record: TrialRecord, readings: Sequence[Reading]) -> Reading:
     return together(readings, [generator.started_s for generator in record.generators])
 
 
-def trial_tables(record: TrialRecord, reading: Reading) -> dict[str, list[Row] | Columns]:
+def trial_tables(record: TrialRecord, reading: Reading, raw: RawFile) -> dict[str, list[Row] | Columns]:
     """The rows of a trial, by table."""
+    profiles = profile_tables(record, raw)
     return {
         "trials": [trial_row(record, reading.result)],
         "latency": latency_columns(record.trial_id, reading.measurement),
-        "notes": note_rows(record.trial_id, reading.result),
+        "notes": [*note_rows(record.trial_id, reading.result), *profiles["notes"]],
+        "profile": profiles["profile"],
+        "profile_share": profiles["profile_share"],
     }
 
 
@@ -42,7 +47,7 @@ def reparse(store: Store, run: RunFolder) -> int:
     manifest = run.manifest()
     tables = RunTables(store, str(manifest.scenario["name"]), run.run_id)
     trials = [_tables_of(run, record) for record in run.records()]
-    for table in ("trials", "latency", "notes"):
+    for table in ("trials", "latency", "notes", "profile", "profile_share"):
         tables.replace(table, *(trial[table] for trial in trials))
     tables.replace("factors", factor_rows(manifest.cells))
     tables.replace("hosts", *(_host_rows(event) for event in run.history()))
@@ -63,8 +68,8 @@ def _text(generator: GeneratorRecord, kind: Literal["stdout", "stderr"], raw: Ra
 
 
 def _tables_of(run: RunFolder, record: TrialRecord) -> dict[str, list[Row] | Columns]:
-    readings = read_generators(record, lambda name: run.raw_file(record.trial_id, name))
-    return trial_tables(record, read_trial(record, readings))
+    raw = partial(run.raw_file, record.trial_id)
+    return trial_tables(record, read_trial(record, read_generators(record, raw)), raw)
 
 
 def _host_rows(event: dict[str, object]) -> list[Row]:

@@ -32,6 +32,8 @@ LARGE_BYTES = 64 << 10
 """Raw files beyond this are compressed."""
 
 _COMPRESSED = ".zst"
+_PACKED = ".gz"
+"""What comes packed stays as it is: profiles, which their own tools read so."""
 _MANIFEST, _JOURNAL, _RECORD = "manifest.json", "journal.jsonl", "trial.json"
 
 
@@ -105,7 +107,7 @@ class RunFolder:
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
         for name, content in {**files, _RECORD: record.model_dump_json(indent=2).encode() + b"\n"}.items():
-            if len(content) > LARGE_BYTES and name != _RECORD:
+            if len(content) > LARGE_BYTES and name != _RECORD and not name.endswith(_PACKED):
                 write_synced(partial / f"{name}{_COMPRESSED}", _compressed(content))
             else:
                 write_synced(partial / name, content)

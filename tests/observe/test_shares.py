@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from benchkit.models.categories import CATEGORIES, Category
 from benchkit.models.profile import Frame, Profile, ValueType
-from benchkit.observe.share_rules import CATEGORIES, Category, Kernel
+from benchkit.observe.share_rules import Kernel
 from benchkit.observe.shares import Shares, categories, shares
 
 GO = [f"nethttp-go1.{minor}.pb.gz" for minor in (16, 19, 20, 21, 23, 25, 26)]
