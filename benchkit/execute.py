@@ -25,7 +25,7 @@ from benchkit.models.trial import TrialRecord
 from benchkit.pipeline import Watcher, run_trial
 from benchkit.planning.plan import RunPlan
 from benchkit.results.journal import Journal
-from benchkit.results.reparse import read_generators, read_trial, trial_tables
+from benchkit.results.reparse import RawFile, read_generators, read_trial, trial_tables
 from benchkit.results.rows import Row, factor_rows, host_rows, trial_row
 from benchkit.results.store import TRIAL_ENDED, RunFolder, Store
 from benchkit.results.tables import RunTables
@@ -173,9 +173,9 @@ class Book:
         self.journal.append("trial-failed", trial_id=trial_id, cell_id=cell_id, why=str(error))
         self.outcome.failures[trial_id] = str(error)
 
-    def trial(self, record: TrialRecord, reading: Reading) -> Row:
+    def trial(self, record: TrialRecord, reading: Reading, raw: RawFile) -> Row:
         """Write down a trial whose raw files are stored; its row of `trials`."""
-        for table, rows in trial_tables(record, reading).items():
+        for table, rows in trial_tables(record, reading, raw).items():
             self.tables.add(table, record.trial_id, rows)
         self.journal.append(TRIAL_ENDED, trial_id=record.trial_id, cell_id=record.cell_id, wall_s=record.wall_s)
         self.outcome.trials += 1
@@ -241,7 +241,7 @@ def _carry_out(plan: RunPlan, slot: Slot, hosts: Hosts, book: Book, watcher: Wat
         for host in hosts:
             host.compare_clocks()  # raises where the link is dead: then there is nothing to go on with
         return None
-    row = book.trial(record, reading)
+    row = book.trial(record, reading, trial.files.__getitem__)
     watcher.trial_ended(slot, reading.result.rps)
     return row
 
