@@ -13,7 +13,7 @@ from benchkit.agent.basics import Answer, RefusedError, poll_until
 from benchkit.agent.child import Child
 from benchkit.agent.frames import Json
 from benchkit.agent.outputs import Sink
-from benchkit.agent.proc import TAG, ProcStat, become_subreaper, proc_stat, signal_exactly, tag_of
+from benchkit.agent.proc import TAG, ProcStat, all_processes, become_subreaper, proc_stat, signal_exactly, tag_of
 from benchkit.agent.records import Records
 from benchkit.agent.spawn import OUTPUTS, Command, Descriptors, Streams, launch, sleep_until
 from benchkit.agent.tree import NOBODYS, members
@@ -82,13 +82,13 @@ class Processes:
 
     def wait(self, *, id: int, timeout_s: float) -> Json:  # noqa: A002 - the word of the messages
         """Wait for the end of a process; `ended` is None where the time was too short."""
-        child = self._child(id)
+        child = self.child(id)
         self._wait(child, timeout_s)
         return child.report()
 
     def stop(self, *, ids: List[int], signum: int, grace_s: float) -> Json:
         """Signal processes with all their descendants; kill what is still there after the grace."""
-        children = [self._child(each) for each in ids]
+        children = [self.child(each) for each in ids]
         refused = self._signal(children, signum)
         left = self._wait_gone(children, grace_s)
         killed = [{"pid": each.pid, "name": each.name} for each in left]
@@ -107,7 +107,7 @@ class Processes:
 
     def ps(self) -> Json:
         """What was started and what of it is there, descendants with it."""
-        trees = self._members()
+        trees = self.trees()
         return {
             "processes": [
                 {
@@ -122,8 +122,8 @@ class Processes:
 
     def cpu(self, *, ids: List[int]) -> Json:
         """CPU time of process trees so far, of descendants that ended too: id → user and system seconds."""
-        children = [self._child(each) for each in ids]
-        trees = self._members()
+        children = [self.child(each) for each in ids]
+        trees = self.trees()
         used = {}
         for child in children:
             tree = trees.get(child.id, [])
@@ -133,7 +133,7 @@ class Processes:
 
     def is_over(self, number: int) -> bool:
         """Whether the process itself has ended."""
-        return self._child(number).ended is not None
+        return self.child(number).ended is not None
 
     def close(self) -> List[str]:
         """Stop everything that was started and start nothing more; what could not be stopped, for people."""
@@ -142,7 +142,7 @@ class Processes:
             ids = list(self._children)
         survivors = self.stop(ids=ids, signum=signal.SIGTERM, grace_s=self.CLOSE_GRACE_S)["survivors"]
         for _ in poll_until(time.monotonic() + self.KILL_S):
-            strays = self._members().get(NOBODYS, [])
+            strays = self.trees().get(NOBODYS, [])
             if not strays:
                 break
             for each in strays:
@@ -223,7 +223,7 @@ class Processes:
     def _signal(self, children: List[Child], signum: int) -> Dict[int, Optional[str]]:
         """Signal children and their descendants, each once; pid → what went wrong."""
         refused: Dict[int, Optional[str]] = {}
-        trees = self._members()
+        trees = self.trees()
         reached = set()
         with self._changed:
             for child in children:
@@ -249,23 +249,25 @@ class Processes:
             self._changed.wait_for(lambda: all(child.ended for child in children), seconds)
         left: List[ProcStat] = []
         for _ in poll_until(deadline, 0.002, 0.02):
-            trees = self._members()
+            trees = self.trees()
             left = [each for child in children for each in trees.get(child.id, ())]
             if not left:
                 break
         return left
 
-    def _members(self) -> Dict[int, List[ProcStat]]:
+    def trees(self, everything: Optional[Dict[int, ProcStat]] = None) -> Dict[int, List[ProcStat]]:
+        """What lives of each thing started, by its number; `everything`: all processes there are, if known already."""
         with self._changed:
             by_pid, by_session = dict(self._by_pid), dict(self._by_session)
-        return members(by_pid, by_session, self._tagged, subreaper=self._is_subreaper)
+        return members(everything or all_processes(), by_pid, by_session, self._tagged, subreaper=self._is_subreaper)
 
     def _tagged(self, pid: int) -> Optional[int]:
         """The number that is in the environment of a process, if it is one of this agent's."""
         tag = tag_of(pid)
         return int(tag.rpartition(".")[2]) if tag.startswith(self._records.tag) else None
 
-    def _child(self, number: int) -> Child:
+    def child(self, number: int) -> Child:
+        """What was started under this number. Raises RefusedError."""
         child = self._children.get(number)
         if child is None:
             raise RefusedError("not-found", f"no process {number} was started here")

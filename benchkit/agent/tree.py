@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from typing import Callable, Dict, List, Optional, Tuple
 
-from benchkit.agent.proc import ProcStat, all_processes
+from benchkit.agent.proc import ProcStat
 
 NOBODYS = 0
 """The number under which orphans stand that descend from the agent, and no more is known of them."""
 
 
 def members(
+    everything: Dict[int, ProcStat],
     by_pid: Dict[int, int],
     by_session: Dict[int, int],
     by_tag: Callable[[int], Optional[int]],
@@ -20,11 +21,10 @@ def members(
 ) -> Dict[int, List[ProcStat]]:
     """The living processes of each thing started: its number → processes.
 
-    `by_pid` has what runs, `by_session` also what ended: a session outlives its leader. `by_tag` looks a pid up by the
+    `everything` has all processes of the host. `by_pid` has what runs, `by_session` also what ended: a session outlives its leader. `by_tag` looks a pid up by the
     environment it was started with. As a subreaper the agent is an ancestor of all that it started, for ever; without,
     orphans go to init, and their session is all there is to know them by.
     """
-    everything = all_processes()
     agent = os.getpid()
     found: Dict[int, List[ProcStat]] = {}
     for process in everything.values():
