@@ -21,6 +21,7 @@ from benchkit.agent.psutil_copy import Psutil
 from benchkit.agent.records import DAMAGED, Records
 from benchkit.agent.sockets import Sockets
 from benchkit.agent.sysctls import Sysctls
+from benchkit.agent.telemetry import Telemetry
 from benchkit.agent.workdir import Workdir
 
 
@@ -51,6 +52,7 @@ class Agent:
         self.sysctls = sysctls = Sysctls(self.records, processes)
         self.psutil = psutil = Psutil(workdir, files)
         self.facts = facts = Facts(workdir, processes, sysctls, psutil)
+        telemetry = Telemetry(workdir, processes, psutil)
         self.ops: Dict[str, Callable[..., Answer]] = {
             "clock": self.clock,
             "facts": facts.facts,
@@ -75,6 +77,11 @@ class Agent:
             "port_owners": sockets.port_owners,
             "sysctl_read": sysctls.read,
             "sysctl_write": sysctls.write,
+            "telemetry_start": telemetry.start,
+            "telemetry_add": telemetry.add,
+            "telemetry_mark": telemetry.mark,
+            "telemetry_count": telemetry.count,
+            "telemetry_stop": telemetry.stop,
             "records": self.list_records,
             "restore": self.restore,
         }

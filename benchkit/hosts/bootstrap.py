@@ -12,10 +12,11 @@ import json
 import re
 import shlex
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from importlib.resources.abc import Traversable
 
 from benchkit.errors import HostError
 from benchkit.hosts.stream import Stream
@@ -91,11 +92,19 @@ def agent_file() -> AgentFile:
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as archive:  # stored: needs no zlib, and varies with none
         archive.writestr(zipfile.ZipInfo("benchkit/__init__.py", _LONG_AGO), "")
-        sources = resources.files("benchkit.agent").iterdir()
-        for source in sorted((each for each in sources if each.name.endswith(".py")), key=lambda each: each.name):
-            archive.writestr(zipfile.ZipInfo(f"benchkit/agent/{source.name}", _LONG_AGO), source.read_bytes())
+        for name, source in sorted(_sources(resources.files("benchkit.agent"), "benchkit/agent")):
+            archive.writestr(zipfile.ZipInfo(name, _LONG_AGO), source)
     content = made.getvalue()
     return AgentFile(content, hashlib.sha256(content).hexdigest())
+
+
+def _sources(folder: Traversable, name: str) -> Iterator[tuple[str, bytes]]:
+    """The Python files of a folder and those below, with their names in the archive."""
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _sources(entry, f"{name}/{entry.name}")
+        elif entry.name.endswith(".py"):
+            yield f"{name}/{entry.name}", entry.read_bytes()
 
 
 def command(agent: AgentFile, workdir: str | None, lease_s: float = LEASE_S) -> str:

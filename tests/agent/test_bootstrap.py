@@ -35,7 +35,7 @@ def test_the_agent_is_one_file_of_the_same_bytes_each_time() -> None:
     assert hashlib.sha256(first.content).hexdigest() == first.sha256
     names = zipfile.ZipFile(io.BytesIO(first.content)).namelist()
     assert {"benchkit/__init__.py", "benchkit/agent/main.py", "benchkit/agent/server.py"} <= set(names)
-    assert all(re.fullmatch(r"benchkit/(agent/)?\w+\.py", name) for name in names)
+    assert all(re.fullmatch(r"benchkit/(agent/(watch/)?)?\w+\.py", name) for name in names)
 
 
 def test_the_line_has_nothing_that_a_shell_would_touch() -> None:

@@ -1,0 +1,65 @@
+"""The process trees of what the agent started, kept up to date without a walk over all processes at each look.
+
+The kernel numbers processes and threads one after the other, and /proc/loadavg ends with the last number given: while
+that stays the same there are no new ones. When it moves only those are read that were not there before. (psutil walks
+over all processes for each tree, and the kernel's own list of children, /proc/PID/task/TID/children, is not in every
+kernel.)
+"""
+
+from __future__ import annotations
+
+from typing import Dict, List, Set
+
+from benchkit.agent.proc import ProcStat, pids, proc_stat
+from benchkit.agent.processes import Processes
+from benchkit.agent.watch.base import KernelFile
+
+
+class Families:
+    """The process trees of what the agent started."""
+
+    def __init__(self, processes: Processes) -> None:
+        """Look at what this agent started. Raises UnseenError where there is no /proc/loadavg."""
+        self._processes = processes
+        self._load = KernelFile("/proc/loadavg")
+        self._known: Dict[int, ProcStat] = {}
+        self._trees: Dict[int, List[ProcStat]] = {}
+        self._last = b""
+        self._doubted = True
+        self.changes = 0
+        """Grows whenever processes or threads may have come or gone."""
+
+    def refresh(self) -> None:
+        """See who is there now."""
+        last = self._load.read().rsplit(None, 1)[-1]
+        if last == self._last and not self._doubted:
+            return
+        self._last, self._doubted = last, False
+        self.changes += 1
+        there = set(pids())
+        gone = self._known.keys() - there
+        for pid in gone:
+            del self._known[pid]
+        for pid in there - self._known.keys() | self._orphaned(gone):
+            found = proc_stat(pid)
+            if found is None:
+                self._known.pop(pid, None)
+            else:
+                self._known[pid] = found
+        self._trees = self._processes.trees(self._known)
+
+    def doubt(self) -> None:
+        """Somebody that was known is not there any more: look at all of it next time."""
+        self._doubted = True
+
+    def of(self, number: int) -> List[ProcStat]:
+        """The processes of one tree, as they were when they were first seen; the root first."""
+        return self._trees.get(number, [])
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._load.close()
+
+    def _orphaned(self, gone: Set[int]) -> Set[int]:
+        """Those whose parent has ended: they have another one now."""
+        return {each.pid for each in self._known.values() if each.parent in gone} if gone else set()

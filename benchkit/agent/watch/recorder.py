@@ -1,0 +1,73 @@
+"""Samples as lines of a file: what was looked at is named once, then come numbers alone.
+
+    {"format": 1, "interval_s": 1.0, …}
+    {"group": 0, "service": null, "series": [["cpu_user_s_total", "0"], …]}
+    {"t_ns": 123, "values": {"0": [17.2, …]}}
+
+A group is named again when its series are others than before. Times are those of the host's monotonic clock.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Dict, List, NamedTuple, Optional, Tuple
+
+from benchkit.agent.frames import Json
+from benchkit.agent.watch.base import Key, Values
+
+FORMAT = 1
+
+
+class Group(NamedTuple):
+    """What is looked at together: its number in the file, and the service that it is of; None: the host."""
+
+    number: int
+    service: Optional[str]
+
+
+class Recorder:
+    """Writes samples; safe for many threads."""
+
+    BUFFER = 1 << 18
+
+    def __init__(self, path: Path, about: Json) -> None:
+        """Begin the file, with `about` in its first line."""
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._file = path.open("xb", buffering=self.BUFFER)
+        self._lock = threading.Lock()
+        self._groups = 0
+        self._series: Dict[int, Tuple[Key, ...]] = {}
+        self._line({"format": FORMAT, **about})
+
+    def group(self, service: Optional[str]) -> Group:
+        """A new group."""
+        with self._lock:
+            self._groups += 1
+            return Group(self._groups - 1, service)
+
+    def write(self, at_ns: int, sample: List[Tuple[Group, Values]]) -> None:
+        """Write what was seen at one instant; nothing where nothing was."""
+        with self._lock:
+            if self._file.closed:  # somebody who was late to look
+                return
+            numbers: Dict[int, List[float]] = {}
+            for group, values in sample:
+                series = tuple(values)
+                if self._series.get(group.number) != series:
+                    self._series[group.number] = series
+                    self._line({"group": group.number, "service": group.service, "series": series})
+                if values:
+                    numbers[group.number] = list(values.values())
+            if numbers:
+                self._line({"t_ns": at_ns, "values": numbers})
+
+    def close(self, about: Json) -> None:
+        """End the file, with `about` in its last line."""
+        with self._lock:
+            self._line(about)
+            self._file.close()
+
+    def _line(self, content: Json) -> None:
+        self._file.write(json.dumps(content, separators=(",", ":")).encode() + b"\n")

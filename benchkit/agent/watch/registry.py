@@ -1,0 +1,66 @@
+"""What is watched. Adding a collector touches its file, a line here and the vocabulary, `benchkit.models.telemetry`.
+
+What verdicts rest on comes from the kernel in one read each, so that it is there on hosts without psutil, too; psutil
+brings what differs between machines and kernels.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, List, Tuple
+
+from benchkit.agent.child import Child
+from benchkit.agent.frames import Json
+from benchkit.agent.watch.base import Collector
+from benchkit.agent.watch.cores import Cores
+from benchkit.agent.watch.families import Families
+from benchkit.agent.watch.interfaces import Interfaces
+from benchkit.agent.watch.machine import Disks, Frequency, Memory
+from benchkit.agent.watch.open_files import OpenFiles
+from benchkit.agent.watch.own import Own
+from benchkit.agent.watch.queues import AcceptQueues
+from benchkit.agent.watch.quota import Quota
+from benchkit.agent.watch.tcp import Netstat, Snmp, Sockstat
+from benchkit.agent.watch.threads import Switches, ThreadTimes
+from benchkit.agent.watch.tree import Tree
+
+Make = Callable[[], Collector]
+"""Makes a collector. Raises UnseenError where the host does not have its source."""
+
+AGENT = "agent"
+"""The service by whose name the agent itself goes."""
+
+
+def of_host(psutil: Any) -> List[Make]:  # noqa: ANN401 - a module, or None
+    """What is watched of every host."""
+    return [
+        Cores,
+        Interfaces,
+        Snmp,
+        Netstat,
+        Sockstat,
+        Quota,
+        lambda: Memory(psutil),
+        lambda: Disks(psutil),
+        lambda: Frequency(psutil),
+    ]
+
+
+def of_agent() -> List[Make]:
+    """What is watched of the agent itself."""
+    return [Own]
+
+
+def of_service(wanted: Json, child: Child, families: Families) -> Tuple[Tree, List[Make]]:
+    """What is watched of a service: its tree, which comes first, and what follows from it.
+
+    `wanted`: {"listen": [{"tcp": [address, port]} or {"unix": path}, …], "threads": whether each is of interest}.
+    """
+    tree = Tree(child, families)
+    makes: List[Make] = [lambda: tree, lambda: Switches(tree, families), lambda: OpenFiles(tree)]
+    ports = [each["tcp"][1] for each in wanted["listen"] if "tcp" in each]
+    paths = [each["unix"] for each in wanted["listen"] if "unix" in each]
+    if ports or paths:
+        makes.append(lambda: AcceptQueues(ports, paths))
+    if wanted["threads"]:
+        makes.append(lambda: ThreadTimes(child, families))
+    return tree, makes

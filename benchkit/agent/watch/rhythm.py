@@ -1,0 +1,61 @@
+"""When to look: at a set interval, and beside that when somebody asks for it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Dict, Iterator
+
+SECOND_NS = 1_000_000_000
+
+
+class Rhythm:
+    """Beats at a set interval for any number of threads. A beat that was missed is not made up: it is a gap."""
+
+    def __init__(self, interval_s: float) -> None:
+        """The first beat comes at once."""
+        self._interval_ns = round(interval_s * SECOND_NS)
+        self._changed = threading.Condition()
+        self._asked = 0
+        self._done: Dict[int, int] = {}
+        self._is_over = False
+
+    def beats(self) -> Iterator[None]:
+        """Yield at each beat, until there will be none; for one thread each."""
+        me = threading.get_ident()
+        next_ns = time.monotonic_ns()
+        with self._changed:
+            done = self._done[me] = self._asked
+        while True:
+            with self._changed:
+                while not self._is_over and self._asked == done:
+                    left_ns = next_ns - time.monotonic_ns()
+                    if left_ns <= 0:
+                        break
+                    self._changed.wait(left_ns / SECOND_NS)
+                if self._is_over:
+                    del self._done[me]
+                    self._changed.notify_all()
+                    return
+                asked = self._asked
+            yield
+            with self._changed:
+                done = self._done[me] = asked
+                self._changed.notify_all()
+            late_ns = time.monotonic_ns() - next_ns
+            if late_ns >= 0:
+                next_ns += (late_ns // self._interval_ns + 1) * self._interval_ns
+
+    def beat_now(self, timeout_s: float) -> bool:
+        """Have everybody beat once more, now; whether all had done so in time."""
+        with self._changed:
+            self._asked += 1
+            mine = self._asked
+            self._changed.notify_all()
+            return self._changed.wait_for(lambda: all(done >= mine for done in self._done.values()), timeout_s)
+
+    def end(self) -> None:
+        """Have the beats end."""
+        with self._changed:
+            self._is_over = True
+            self._changed.notify_all()

@@ -1,0 +1,57 @@
+"""Looks at everything in one rhythm, in a thread of its own, and writes down what it sees."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Dict, List, Optional, Tuple
+
+from benchkit.agent.watch.base import Collector, UnseenError
+from benchkit.agent.watch.families import Families
+from benchkit.agent.watch.recorder import Group, Recorder
+from benchkit.agent.watch.registry import Make
+from benchkit.agent.watch.rhythm import Rhythm
+
+
+class Sampler(threading.Thread):
+    """All collectors of one watch."""
+
+    def __init__(self, rhythm: Rhythm, recorder: Recorder, families: Families) -> None:
+        super().__init__(name="sampler", daemon=True)
+        self._rhythm = rhythm
+        self._recorder = recorder
+        self._families = families
+        self._collectors: List[Tuple[Group, Collector]] = []
+        self._unseen: Dict[str, None] = {}
+
+    def add(self, service: Optional[str], makes: List[Make]) -> None:
+        """Look at more from now on; what the host does not have is noted."""
+        for make in makes:
+            try:
+                collector = make()
+            except (UnseenError, OSError) as error:
+                self._note(service, error)
+            else:
+                self._collectors.append((self._recorder.group(service), collector))
+
+    def unseen(self) -> List[str]:
+        """What could not be looked at, or not always, for people."""
+        return list(self._unseen)
+
+    def run(self) -> None:
+        """Look, in the rhythm, until that ends."""
+        for _ in self._rhythm.beats():
+            at_ns = time.monotonic_ns()
+            self._families.refresh()
+            sample = []
+            for group, collector in list(self._collectors):
+                try:
+                    sample.append((group, collector.sample()))
+                except (UnseenError, OSError) as error:  # the others go on
+                    self._note(group.service, error)
+            self._recorder.write(at_ns, sample)
+        for _, collector in self._collectors:
+            collector.close()
+
+    def _note(self, service: Optional[str], error: Exception) -> None:
+        self._unseen[f"{service}: {error}" if service else str(error)] = None

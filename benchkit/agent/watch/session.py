@@ -1,0 +1,86 @@
+"""One watch over a host, from before a trial's load to after it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any, Dict, List
+
+from benchkit.agent.basics import RefusedError
+from benchkit.agent.frames import Json
+from benchkit.agent.processes import Processes
+from benchkit.agent.watch.connections import Connections, Listening
+from benchkit.agent.watch.families import Families
+from benchkit.agent.watch.poller import Poller
+from benchkit.agent.watch.quota import cpu_quota, own_groups
+from benchkit.agent.watch.recorder import Recorder
+from benchkit.agent.watch.registry import AGENT, of_agent, of_host, of_service
+from benchkit.agent.watch.rhythm import Rhythm
+from benchkit.agent.watch.sampler import Sampler
+from benchkit.agent.watch.tree import Tree
+
+
+class Session:
+    """A watch that goes on until it is stopped."""
+
+    LOOK_S = 5.0
+    ANSWER_S = 0.25
+    """How long a look out of the rhythm waits for servers to tell their counters."""
+    END_S = 2.0
+
+    def __init__(self, path: Path, interval_s: float, processes: Processes, psutil: Any) -> None:  # noqa: ANN401 - a module, or None
+        """Begin to watch the host, writing to a new file."""
+        self._processes = processes
+        self._looking, self._asking = Rhythm(interval_s), Rhythm(interval_s)
+        self._recorder = Recorder(path, {"interval_s": interval_s, "began_ns": time.monotonic_ns()})
+        self._families = Families(processes)
+        self._sampler = Sampler(self._looking, self._recorder, self._families)
+        self._sampler.add(None, of_host(psutil))
+        self._sampler.add(AGENT, of_agent())
+        self._trees: Dict[str, Tree] = {}
+        self._listening: List[Listening] = []
+        self._pollers: List[Poller] = []
+        self._counting: List[Connections] = []
+        self._sampler.start()
+
+    def add(self, services: List[Json]) -> None:
+        """Watch these too: {"name", "process": number, "listen": […], "threads": bool, "admin": {…} or None}."""
+        for wanted in services:
+            name = wanted["name"]
+            child = self._processes.child(wanted["process"])
+            self._trees[name], makes = of_service(wanted, child, self._families)
+            self._sampler.add(name, makes)
+            self._listening += [Listening(self._recorder.group(name), socket) for socket in wanted["listen"]]
+            if wanted["admin"] is not None:
+                poller = Poller(wanted["admin"], self._asking, self._recorder, self._recorder.group(name))
+                self._pollers.append(poller)
+                poller.start()
+
+    def mark(self) -> Json:
+        """Look now, beside the rhythm: when that was, and the processes of each service, as (pid, start in ticks)."""
+        at_ns = time.monotonic_ns()
+        if not self._looking.beat_now(self.LOOK_S):
+            raise RefusedError("timeout", f"looking at the host took more than {self.LOOK_S:g} s")
+        self._asking.beat_now(self.ANSWER_S)
+        return {"at_ns": at_ns, "processes": {name: tree.ids() for name, tree in self._trees.items()}}
+
+    def count(self, at_ns: List[int]) -> None:
+        """Count the established connections of all services that are watched now, at these instants."""
+        self._counting.append(Connections(at_ns, list(self._listening), self._recorder))
+        self._counting[-1].start()
+
+    def stop(self) -> Json:
+        """End the watch; what could not be seen, for people, and the CPU quota of the host."""
+        for rhythm in (self._looking, self._asking):
+            rhythm.end()
+        for counting in self._counting:
+            counting.stop()
+        for thread in (self._sampler, *self._pollers, *self._counting):
+            thread.join(self.END_S)
+        self._families.close()
+        stories = [poller.story() for poller in self._pollers]
+        unseen = [*self._sampler.unseen(), *filter(None, stories)]
+        unseen += [failure for counting in self._counting for failure in counting.failures]
+        about = {"ended_ns": time.monotonic_ns(), "cpu_quota": cpu_quota(own_groups()), "unseen": unseen}
+        self._recorder.close(about)
+        return about

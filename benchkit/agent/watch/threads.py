@@ -1,0 +1,93 @@
+"""The threads of processes: CPU time of each, context switches of all together.
+
+psutil has the context switches of a process's first thread only (/proc/PID/status is about that), and times of threads
+in hundredths of a second.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Dict, List, Tuple
+
+from benchkit.agent.child import Child
+from benchkit.agent.watch.base import Collector, UnseenError, Values, number_after, read_once
+from benchkit.agent.watch.families import Families
+from benchkit.agent.watch.tree import Tree
+
+NANOSECOND = 1e-9
+MOST = 512
+"""A tree or process with more threads has no figures of them."""
+
+
+class ThreadTimes(Collector):
+    """CPU time of each thread of a process: what the scheduler has run it for (sched-stats.rst of Linux)."""
+
+    def __init__(self, child: Child, families: Families) -> None:
+        self._pid = child.pid
+        self._families = families
+        self._changes = -1
+        self._tids: List[str] = []
+        try:
+            read_once("/proc/self/schedstat")
+        except OSError as error:
+            raise UnseenError(f"CPU time of threads: /proc/PID/schedstat: {error.strerror}") from None
+
+    def sample(self) -> Values:
+        """Seconds by thread; nothing once the process has ended."""
+        if self._changes != self._families.changes:
+            self._changes = self._families.changes
+            self._tids = thread_ids(self._pid)
+        found: Values = {}
+        for tid in self._tids if len(self._tids) <= MOST else ():
+            try:
+                content = read_once(f"/proc/{self._pid}/task/{tid}/schedstat")
+            except OSError:  # it has ended
+                continue
+            found["thread_cpu_s_total", tid] = int(content.split(None, 1)[0]) * NANOSECOND
+        return found
+
+
+class Switches(Collector):
+    """Context switches of all threads of a tree; those that ended are counted in as far as they were seen."""
+
+    def __init__(self, tree: Tree, families: Families) -> None:
+        self._tree = tree
+        self._families = families
+        self._changes = -1
+        self._threads: List[Tuple[int, str]] = []
+        self._before: Dict[Tuple[int, str], Tuple[int, int]] = {}
+        self._voluntary = self._involuntary = 0
+
+    def sample(self) -> Values:
+        """Voluntary and involuntary ones; call it after the tree was looked at."""
+        if self._changes != self._families.changes:
+            self._changes = self._families.changes
+            self._threads = [(pid, tid) for pid, _ in self._tree.ids() for tid in thread_ids(pid)]
+        if len(self._threads) > MOST:
+            return {}
+        for key in self._threads:
+            try:
+                content = read_once(f"/proc/{key[0]}/task/{key[1]}/status")
+            except OSError:  # it has ended; what is known of it stays in the sum
+                self._before.pop(key, None)
+                continue
+            now = (
+                number_after(content, b"voluntary_ctxt_switches:") or 0,
+                number_after(content, b"nonvoluntary_ctxt_switches:") or 0,
+            )
+            before = self._before.get(key, (0, 0))
+            self._before[key] = now
+            self._voluntary += now[0] - before[0]
+            self._involuntary += now[1] - before[1]
+        return {
+            ("voluntary_switches_total", None): self._voluntary,
+            ("involuntary_switches_total", None): self._involuntary,
+        }
+
+
+def thread_ids(pid: int) -> List[str]:
+    """The threads of a process; none where it has ended."""
+    try:
+        return os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - names, often
+    except OSError:
+        return []
