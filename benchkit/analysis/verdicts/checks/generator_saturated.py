@@ -1,0 +1,68 @@
+"""The load tool was the limit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from benchkit import units
+from benchkit.analysis.verdicts.check import LOAD, Check, Found, Reason, Unchecked
+from benchkit.analysis.verdicts.cpu import capacity, cores_busy, generator_cores, quota_of
+from benchkit.analysis.verdicts.evidence import Evidence
+from benchkit.models.telemetry import generator_service
+from benchkit.models.trial import GeneratorRecord
+from benchkit.scenario.thresholds import Thresholds
+
+MEANS = "The load tool was the limit, so its rate and its times are its own and not the server's."
+ADVICE = "Give it more cores, threads or processes, add a load host, or lower the server's CPU."
+
+
+def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
+    """The CPU of each generator against what it may use, that of its busiest thread, and that of its host."""
+    generators = evidence.record.generators
+    if any(not generator.cpus for generator in generators):
+        return Unchecked(why="the CPUs of the load tool are not recorded")
+    used = [use for generator in generators for use in _uses(evidence, generator)]
+    hosts = [use for host in evidence.load_hosts for use in _host_uses(evidence, host)]
+    share, what = max([*used, *hosts])
+    if share >= thresholds.generator_cpu:
+        return [_reason(what, share, thresholds)]
+    return () if hosts else Unchecked(why="the load hosts were not watched")
+
+
+CHECK = Check("generator-saturated", "the load tool was the limit", of_trial=of_trial)
+
+
+def _uses(evidence: Evidence, generator: GeneratorRecord) -> Iterator[tuple[float, str]]:
+    """Shares of what a generator may use: as a process, and its busiest thread of one core."""
+    name = generator.argv[0].rpartition("/")[2]
+    if len(evidence.record.generators) > 1:
+        name += f" {generator.number} of {len(evidence.record.generators)}"
+    most = capacity(len(generator.cpus), generator.threads, quota_of(evidence, generator.host))
+    yield generator_cores(generator) / most, f"{name} on {generator.host} took {{}} of the CPU that it may use"
+    threads = evidence.watched.series("thread_cpu_s_total", generator.host, generator_service(generator.number))
+    rates = [rate for each in threads if (rate := each.rate(0, evidence.record.window_s)) is not None]
+    if rates:
+        yield max(rates), f"a thread of {name} on {generator.host} took {{}} of a core"
+
+
+def _host_uses(evidence: Evidence, host: str) -> Iterator[tuple[float, str]]:
+    """Shares of what all generators of a host may use together: of its cores, by whomever; of its quota, by themselves."""
+    own = [generator for generator in evidence.record.generators if generator.host == host]
+    cpus = {cpu for generator in own for cpu in generator.cpus}
+    busy = cores_busy(evidence, host, cpus)
+    if busy is not None:
+        yield busy / len(cpus), f"the cores of the load tool on {host} were busy for {{}} of the time"
+    quota = quota_of(evidence, host)
+    if quota is not None:
+        yield sum(map(generator_cores, own)) / quota, f"the load tool took {{}} of the CPU quota of {host}"
+
+
+def _reason(what: str, share: float, thresholds: Thresholds) -> Reason:
+    return Reason(
+        severity="invalid",
+        metrics=LOAD,
+        seen=what.format(units.share(share)),
+        threshold=f"from {units.share(thresholds.generator_cpu)} on",
+        means=MEANS,
+        advice=ADVICE,
+    )

@@ -1,0 +1,50 @@
+"""Fewer connections than asked for."""
+
+from __future__ import annotations
+
+from benchkit import units
+from benchkit.analysis.verdicts.check import ALL, Check, Found, Reason, Unchecked
+from benchkit.analysis.verdicts.evidence import Evidence
+from benchkit.scenario.thresholds import Thresholds
+
+
+def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
+    """Established connections on the port that the load goes to, at every look, against those asked for.
+
+    Only where connections are kept: of short ones some are always just being opened, and a tool with a set rate opens
+    what it needs.
+    """
+    record = evidence.record
+    if not record.load.keepalive or not evidence.closed_loop:
+        return ()
+    port = _port(record.target)
+    looks = [
+        value
+        for each in evidence.watched.series("connections_established", service=evidence.entry)
+        if each.instance == port
+        for value in each.within(0, record.window_s)
+    ]
+    if not looks:
+        return Unchecked(why="nobody counted the connections")
+    fewest, wanted = min(looks), record.load.connections
+    if fewest >= thresholds.connections * wanted:
+        return ()
+    return [
+        Reason(
+            severity="invalid",
+            metrics=ALL,
+            seen=f"{units.count(fewest)} of {units.count(wanted)} connections were established at one of {len(looks)} looks",
+            threshold=f"below {units.share(thresholds.connections)}",
+            means="The server was measured under another load than the cell says.",
+            advice="See the open-file limits and the ports of the load host, and the tool's errors.",
+        )
+    ]
+
+
+CHECK = Check("missing-connections", "there were fewer connections than asked for", of_trial=of_trial)
+
+
+def _port(target: str) -> str:
+    """The port of a URL, as telemetry names it."""
+    authority = target.partition("://")[2].partition("/")[0]
+    return authority.rpartition(":")[2]

@@ -1,0 +1,49 @@
+"""A host stopped for a while."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from benchkit import units
+from benchkit.analysis.verdicts.check import ALL, Check, Found, Reason, Unchecked
+from benchkit.analysis.verdicts.evidence import Evidence
+from benchkit.analysis.verdicts.watched import Reals
+from benchkit.models.trial import WatchRecord
+from benchkit.scenario.thresholds import Thresholds
+
+
+def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
+    """Times without a sample of a host, beyond some intervals of its sampling."""
+    watched = [(watch, evidence.watched.instants(watch.host)) for watch in evidence.record.watched]
+    found = []
+    for watch, t_s in watched:
+        start_s, gap_s = _longest(t_s, evidence.record.window_s)
+        if gap_s > thresholds.gap_intervals * watch.interval_s:
+            found.append(_reason(watch, start_s, gap_s, thresholds))
+    lacking = set(evidence.hosts) - {watch.host for watch, t_s in watched if len(t_s)}
+    if found or not lacking:
+        return found
+    return Unchecked(why=f"not watched: {', '.join(sorted(lacking))}")
+
+
+CHECK = Check("stalled", "a host stopped for a while", of_trial=of_trial)
+
+
+def _longest(t_s: Reals, window_s: float) -> tuple[float, float]:
+    """(start, length) of the longest time between two samples that reaches into the window; the ends count as samples."""
+    edges = np.concatenate([[min(0.0, *t_s[:1])], t_s, [max(window_s, *t_s[-1:])]])
+    gaps = np.diff(edges)
+    gaps[(edges[1:] <= 0) | (edges[:-1] >= window_s)] = 0.0
+    i = int(np.argmax(gaps))
+    return float(edges[i]), float(gaps[i])
+
+
+def _reason(watch: WatchRecord, start_s: float, gap_s: float, thresholds: Thresholds) -> Reason:
+    return Reason(
+        severity="invalid",
+        metrics=ALL,
+        seen=f"{watch.host} took no sample for {units.seconds(gap_s)}, from {start_s:.1f} s of the window on",
+        threshold=f"above {thresholds.gap_intervals:g} intervals of {units.seconds(watch.interval_s)}",
+        means="The host, or all of its processes, stood still: the window was shorter than the tool believes.",
+        advice="See whether the machine was suspended, moved or out of memory, and run again.",
+    )

@@ -1,0 +1,107 @@
+"""The host did not get its CPU."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from benchkit import units
+from benchkit.analysis.verdicts.check import ALL, LOAD, Check, Found, Reason, Unchecked
+from benchkit.analysis.verdicts.cpu import BUSY
+from benchkit.analysis.verdicts.evidence import Evidence
+from benchkit.scenario.thresholds import Thresholds
+
+NOMINAL = re.compile(r"@ ([0-9.]+) ?GHz")
+"""What many makers write behind a CPU's name: the rate that it keeps up."""
+
+
+def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
+    """Time that a hypervisor or a control group withheld, and clocks below their nominal rate, host by host."""
+    found = [reason for host in evidence.hosts for reason in _of_host(evidence, host, thresholds)]
+    if found or evidence.watched.hosts >= set(evidence.hosts):
+        return found
+    return Unchecked(why="not all hosts were watched")
+
+
+CHECK = Check("throttled", "the host did not get its CPU", of_trial=of_trial)
+
+
+def _of_host(evidence: Evidence, host: str, thresholds: Thresholds) -> Iterator[Reason]:
+    cpus = _cpus(evidence, host)
+    stolen = _stolen(evidence, host, cpus)
+    if stolen is not None and stolen > thresholds.steal:
+        yield Reason(
+            severity="invalid",
+            metrics=ALL,
+            seen=f"the hypervisor withheld {units.share(stolen)} of the CPU time of {host}",
+            threshold=f"above {units.share(thresholds.steal)}",
+            means="The machine did less than it can, by as much as its neighbours took.",
+            advice="Use a machine of its own, or run again when its neighbours are quiet.",
+        )
+    waited = _withheld(evidence, host)
+    if waited > thresholds.throttled and not asked_for(evidence.scenario, _roles(evidence, host)):
+        yield Reason(
+            severity="invalid",
+            metrics=ALL,
+            seen=f"a CPU quota withheld CPU time from {host} for {units.share(waited)} of the window",
+            threshold=f"above {units.share(thresholds.throttled)}, where the scenario sets no quota",
+            means="The host did what its quota let it, which the cell does not say.",
+            advice="Take the quota off, or state it in the scenario.",
+        )
+    slow = _slow(evidence, host, cpus)
+    if slow is not None and slow[0] < thresholds.frequency * slow[1]:
+        yield Reason(
+            severity="suspect",
+            metrics=LOAD,
+            seen=f"{host} ran at {slow[0] / 1e9:.2f} GHz of its nominal {slow[1] / 1e9:.2f} GHz",
+            threshold=f"below {units.share(thresholds.frequency)}",
+            means="It was slowed down by heat, power or its governor.",
+            advice="Set the governor `performance`, and see to cooling and power limits.",
+        )
+
+
+def asked_for(scenario: Mapping[str, object], roles: tuple[str, ...]) -> bool:
+    """Whether the scenario puts a CPU quota on one of these roles itself."""
+    given = scenario.get("roles")
+    asked = [given.get(role) for role in roles] if isinstance(given, Mapping) else []
+    return any(isinstance(role, Mapping) and role.get("quota") is not None for role in asked)
+
+
+def _roles(evidence: Evidence, host: str) -> tuple[str, ...]:
+    watch = evidence.watch(host)
+    return () if watch is None else watch.roles
+
+
+def _cpus(evidence: Evidence, host: str) -> set[int]:
+    """The CPUs of the host that the trial's processes may use."""
+    services = {cpu for each in evidence.record.services if each.host == host for cpu in each.cpus}
+    return services | {cpu for each in evidence.record.generators if each.host == host for cpu in each.cpus}
+
+
+def _stolen(evidence: Evidence, host: str, cpus: set[int]) -> float | None:
+    """The share of the time in which its cores had work that went to others of the machine."""
+    rates = evidence.watched.rates(["cpu_steal_s_total"], host, evidence.record.window_s)
+    known = [rates[str(cpu)] for cpu in cpus if str(cpu) in rates]
+    return sum(known) / len(known) if known and len(known) == len(cpus) else None
+
+
+def _withheld(evidence: Evidence, host: str) -> float:
+    """Seconds a second that a quota withheld."""
+    series = evidence.watched.series("cgroup_throttled_s_total", host)
+    rates = [each.rate(0, evidence.record.window_s) for each in series]
+    return max((rate for rate in rates if rate is not None), default=0.0)
+
+
+def _slow(evidence: Evidence, host: str, cpus: set[int]) -> tuple[float, float] | None:
+    """(clock rate of its busy cores, nominal rate) in Hz; None where one of them is not known."""
+    nominal = NOMINAL.search(str(evidence.facts.get(host, {}).get("cpu_model") or ""))
+    window_s = evidence.record.window_s
+    busy = evidence.watched.rates(BUSY, host, window_s)
+    seen = [
+        float(value)
+        for each in evidence.watched.series("cpu_frequency_hz", host)
+        if each.instance is not None and each.instance.isdigit() and int(each.instance) in cpus
+        if busy.get(each.instance, 0.0) > 0.5  # noqa: PLR2004 - an idle core may well clock down
+        for value in each.within(0, window_s)
+    ]
+    return (sum(seen) / len(seen), float(nominal[1]) * 1e9) if nominal and seen else None

@@ -1,0 +1,95 @@
+"""CPU time of a trial: what its processes took, what they could have taken, and what their cores did."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from benchkit.analysis.verdicts.evidence import Evidence
+from benchkit.models.telemetry import AGENT_SERVICE, generator_service, reducer_service
+from benchkit.models.trial import GeneratorRecord, ServiceRecord
+
+WORK = ("cpu_user_s_total", "cpu_system_s_total")
+"""What processes do on a core."""
+INTERRUPTS = ("cpu_irq_s_total", "cpu_softirq_s_total")
+"""What the kernel does there for devices and networks, in nobody's name or in that of whoever runs just then."""
+BUSY = (*WORK, *INTERRUPTS)
+
+
+@dataclass(frozen=True)
+class Taken:
+    """CPU time that a process took, and where it could run."""
+
+    name: str
+    host: str
+    cpus: tuple[int, ...]
+    """Empty: not known."""
+    cores: float
+    """CPU seconds a second of the window."""
+
+
+def service_cores(evidence: Evidence, service: ServiceRecord) -> float | None:
+    """CPU seconds a second that a service took: by its telemetry, else by what was read before and after the load."""
+    for series in evidence.watched.series("cpu_s_total", service.host, service.name):
+        rate = series.rate(0, evidence.record.window_s)
+        if rate is not None:
+            return rate
+    return None if service.cpu_s is None else service.cpu_s / evidence.record.window_s
+
+
+def generator_cores(generator: GeneratorRecord) -> float:
+    """CPU seconds a second that a generator took while it ran."""
+    return generator.cpu_s / generator.wall_s
+
+
+def capacity(cpus: int, parallelism: int | None, quota: float | None) -> float:
+    """How many CPU seconds a second a process can take: the least of its CPUs, what its options allow, and the quota."""
+    return min([float(cpus), *(limit for limit in (parallelism, quota) if limit is not None)])
+
+
+def quota_of(evidence: Evidence, host: str) -> float | None:
+    """CPUs' worth of time that control groups grant the host; None: no quota, or none known."""
+    watch = evidence.watch(host)
+    return None if watch is None else watch.cpu_quota
+
+
+def cores_busy(evidence: Evidence, host: str, cpus: Collection[int], metrics: Sequence[str] = BUSY) -> float | None:
+    """CPU seconds a second that these cores of a host spent so; None where not all of them were watched."""
+    rates = evidence.watched.rates(metrics, host, evidence.record.window_s)
+    names = [str(cpu) for cpu in cpus]
+    if not names or any(name not in rates for name in names):
+        return None
+    return sum(rates[name] for name in names)
+
+
+def taken(evidence: Evidence) -> Iterator[Taken] | None:
+    """What every process of the trial took, benchkit's own among them; None where that of a service is not known."""
+    services = [(service, service_cores(evidence, service)) for service in evidence.record.services]
+    if any(cores is None for _, cores in services):
+        return None
+    return _taken(evidence, [(service, cores or 0.0) for service, cores in services])
+
+
+def _taken(evidence: Evidence, services: Sequence[tuple[ServiceRecord, float]]) -> Iterator[Taken]:
+    record = evidence.record
+    for service, cores in services:
+        yield Taken(service.name, service.host, service.cpus, cores)
+    for generator in record.generators:
+        name = generator_service(generator.number)
+        yield Taken(name, generator.host, generator.cpus, generator.cpu_s / record.window_s)
+        yield from _watched(evidence, reducer_service(generator.number), generator.host, generator.cpus)
+    for host in evidence.hosts:
+        yield from _watched(evidence, AGENT_SERVICE, host, tuple(evidence.facts.get(host, {}).get("cpus") or ()))
+
+
+def _watched(evidence: Evidence, service: str, host: str, cpus: tuple[int, ...]) -> Iterator[Taken]:
+    """What telemetry alone has."""
+    for series in evidence.watched.series("cpu_s_total", host, service):
+        rate = series.rate(0, evidence.record.window_s)
+        if rate is not None:
+            yield Taken(service, host, cpus, rate)
+
+
+def machine_of(evidence: Evidence, host: str) -> str:
+    """What tells machines apart: lab hosts are one, as all that share a boot of a kernel."""
+    return str(evidence.facts.get(host, {}).get("boot_id") or host)

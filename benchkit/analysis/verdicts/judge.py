@@ -1,0 +1,85 @@
+"""What all checks come to: the reasons against each trial, what could not be checked, and the verdict. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from benchkit.analysis.verdicts.check import Found, Reason, Unchecked, Verdict
+from benchkit.analysis.verdicts.evidence import Evidence, RunEvidence
+from benchkit.analysis.verdicts.registry import CHECKS
+from benchkit.models.base import Frozen
+from benchkit.scenario.thresholds import thresholds_of
+
+Row = dict[str, Any]
+
+
+class Raised(Frozen):
+    """A reason, and the check that gives it."""
+
+    check: str
+    reason: Reason
+
+
+class Judgement(Frozen):
+    """What checks have to say of one trial."""
+
+    raised: tuple[Raised, ...] = ()
+    unchecked: Mapping[str, str] = {}
+    """Checks that could not be made: what they lacked, by code."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst of its reasons."""
+        return verdict_of(each.reason.severity for each in self.raised)
+
+    def with_found(self, check: str, found: Found) -> Judgement:
+        """The same with what one more check came to."""
+        if isinstance(found, Unchecked):
+            return self.model_copy(update={"unchecked": {**self.unchecked, check: found.why}})
+        raised = tuple(Raised(check=check, reason=reason) for reason in found)
+        return self.model_copy(update={"raised": (*self.raised, *raised)})
+
+    def verdict_rows(self, trial_id: str) -> list[Row]:
+        """Its rows in `verdicts`."""
+        return [
+            {
+                "trial_id": trial_id,
+                "check": each.check,
+                "severity": each.reason.severity,
+                "metrics": list(each.reason.metrics),
+                "seen": each.reason.seen,
+                "threshold": each.reason.threshold,
+                "text": each.reason.text,
+            }
+            for each in self.raised
+        ]
+
+    def unchecked_rows(self, trial_id: str) -> list[Row]:
+        """Its rows in `unchecked`."""
+        return [{"trial_id": trial_id, "check": check, "why": why} for check, why in self.unchecked.items()]
+
+
+def verdict_of(severities: Iterable[str]) -> Verdict:
+    """The worst of these severities; `valid` for none."""
+    found = set(severities)
+    return "invalid" if "invalid" in found else "suspect" if found else "valid"
+
+
+def judge_trial(evidence: Evidence) -> Judgement:
+    """What a trial shows by itself, by the thresholds of its scenario."""
+    thresholds = thresholds_of(evidence.scenario)
+    judgement = Judgement()
+    for code, check in CHECKS.items():
+        judgement = judgement.with_found(code, check.of_trial(evidence, thresholds))
+    return judgement
+
+
+def judge_run(evidence: RunEvidence) -> dict[str, Judgement]:
+    """What only the trials of a run beside each other show, by trial_id."""
+    thresholds = thresholds_of(evidence.manifest.scenario)
+    judgements = {str(trial_id): Judgement() for trial_id in evidence.trials["trial_id"]}
+    for code, check in CHECKS.items():
+        for trial_id, found in check.of_run(evidence, thresholds).items():
+            judgements[trial_id] = judgements[trial_id].with_found(code, found)
+    return judgements

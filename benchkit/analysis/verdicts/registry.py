@@ -1,0 +1,56 @@
+"""All checks, in the order in which their reasons are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from benchkit.analysis.verdicts.check import Check
+from benchkit.analysis.verdicts.checks import (
+    accept_overflow,
+    cold,
+    drifted_host,
+    errors,
+    generator_saturated,
+    link_saturated,
+    littles_law,
+    missing_connections,
+    noisy_host,
+    observed,
+    plateau,
+    ports_exhausted,
+    server_idle,
+    service_restarted,
+    shared_cpus,
+    stalled,
+    throttled,
+    too_few_samples,
+    tool_limit,
+    unequal_responses,
+    unstable,
+)
+
+_ALL = (
+    observed,
+    service_restarted,
+    errors,
+    unequal_responses,
+    missing_connections,
+    ports_exhausted,
+    accept_overflow,
+    generator_saturated,
+    link_saturated,
+    tool_limit,
+    littles_law,
+    throttled,
+    noisy_host,
+    stalled,
+    shared_cpus,
+    server_idle,
+    cold,
+    too_few_samples,
+    plateau,
+    unstable,
+    drifted_host,
+)
+
+CHECKS: Mapping[str, Check] = {module.CHECK.code: module.CHECK for module in _ALL}
