@@ -24,6 +24,7 @@ FINISH_S = 30.0
 """What perf may take to write its file, beyond the seconds that it records."""
 SCRIPT_S = 120.0
 OK = 200
+DATA, TEXT, LOG, COMPLAINTS = "perf.data", "perf.txt", "record.txt", "script.txt"
 
 ENVIRONMENT: Mapping[str, str] = {"PERF_CONFIG": "/dev/null", "DEBUGINFOD_URLS": "", "LC_ALL": "C", "PERF_PAGER": "cat"}
 """No user's settings, nothing fetched from anywhere, numbers with points."""
@@ -102,45 +103,40 @@ class Recording:
 
     def finish(self) -> Taken:
         """Wait for its end and read what it recorded as the text of `perf script`, gzipped. Raises HostError."""
-        ended = self.process.wait(self.seconds + FINISH_S)
-        if ended is None:
+        if self.process.wait(self.seconds + FINISH_S) is None:
             self.stop()
             raise HostError("perf did not end", where=self.host.name, why=f"within {FINISH_S:g} s of its time")
-        if ended.exit_code != 0:
-            raise HostError("perf recorded nothing", where=self.host.name, why=self._why("record.txt"))
         # Inlined functions would have to be looked up by a process for each address: minutes instead of a second.
-        argv = (self.program, "script", "-i", "perf.data", "--no-inline")
         script = self.host.processes.start(
             Start(
-                argv,
+                (self.program, "script", "-i", DATA, "--no-inline"),
                 env=ENVIRONMENT,
                 cwd=self.folder,
-                stdout=ToFile(self.folder / "perf.txt", TEXT_BYTES),
-                stderr=ToFile(self.folder / "script.txt"),
+                stdout=ToFile(self.folder / TEXT, TEXT_BYTES),
+                stderr=ToFile(self.folder / COMPLAINTS),
             )
         )
         done = script.wait(SCRIPT_S)
         if done is None:
             self.host.processes.stop([script])
             raise HostError("perf script did not end", where=self.host.name, why=f"within {SCRIPT_S:g} s")
-        if done.exit_code != 0:
-            raise HostError("perf cannot read what it recorded", where=self.host.name, why=self._why("script.txt"))
-        packed = self.host.request("pack", {"path": str(self.folder / "perf.txt")}, time_s=SCRIPT_S)
-        content = self.host.files.read(packed["path"])
-        clock = self.host.clock
-        return Taken(content, clock.here_s(self.process.started_ns), clock.here_s(ended.at_ns))
+        if done.exit_code != 0:  # the reason stands with what recorded, unless that went well
+            raise HostError("perf recorded nothing", where=self.host.name, why=self._why())
+        packed = self.host.request("pack", {"path": str(self.folder / TEXT)}, time_s=SCRIPT_S)
+        started_s = self.host.clock.here_s(self.process.started_ns)
+        return Taken(self.host.files.read(packed["path"]), started_s, started_s + self.seconds)
 
     def stop(self) -> None:
         """End perf, if it is still there. Raises HostError."""
         self.host.processes.stop([self.process])
 
-    def _why(self, name: str) -> str:
+    def _why(self) -> str:
         """What perf said, in a sentence, with the setting that decides about it."""
-        said = self.host.files.read(self.folder / name).decode(errors="replace").strip()
-        first = " ".join(said.split("\n\n")[0].split())
-        if "perf_event_paranoid" in said and (level := self._paranoid()) is not None:
+        said = [self.host.files.read(self.folder / name).decode(errors="replace").strip() for name in (LOG, COMPLAINTS)]
+        first = next((" ".join(each.split("\n\n")[0].split()) for each in said if each), "it said nothing")
+        if "perf_event_paranoid" in said[0] and (level := self._paranoid()) is not None:
             return f"kernel.perf_event_paranoid is {level}, and {self.host.facts.user} has no right beyond it: {first}"
-        return first or "it said nothing"
+        return first
 
     def _paranoid(self) -> str | None:
         setting = self.host.changes.read(["kernel.perf_event_paranoid"])
@@ -167,11 +163,12 @@ def record(
         raise HostError("there is no perf", where=host.name, hint="`benchkit hosts prepare` installs it where it may")
     host.files.mkdir(folder)
     argv = (
+        *("timeout", "--signal=INT", f"{seconds:.3f}"),  # from now on, however long perf takes to begin
         *(program.path, "record", "-e", "cpu-clock", "-F", str(frequency_hz), "--call-graph", call_graph),
-        *("-p", ",".join(map(str, members(host, service))), "-o", "perf.data", "--no-buildid", "--no-buildid-cache"),
-        *("--", "sleep", f"{seconds:.3f}"),
+        *("-k", "CLOCK_MONOTONIC", "-p", ",".join(map(str, members(host, service)))),
+        *("-o", DATA, "--no-buildid", "--no-buildid-cache"),
     )
-    output = ToFile(folder / "record.txt")
+    output = ToFile(folder / LOG)
     process = host.processes.start(Start(argv, env=ENVIRONMENT, cwd=folder, stdout=output, stderr="stdout"))
     return Recording(host, program.path, process, folder, seconds)
 

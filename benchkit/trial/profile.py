@@ -13,8 +13,8 @@ from benchkit.stack.deploy import Running, socket_of
 from benchkit.stack.profiling import PPROF, call_graph_of, profiler_of, writes_map
 from benchkit.trial.state import Taking, Trial
 
-TAIL_S = 0.3
-"""So long before the end of the window profiling is over: Go's profiler takes up to 0.2 s to fetch its last samples."""
+TAIL_S: dict[Profiler, float] = {"pprof": 0.3, "perf": 0.1}
+"""So long before the end of the window profiling is over: Go's takes up to 0.2 s to fetch its last samples."""
 
 _SUFFIX: dict[Profiler, str] = {"pprof": "pb.gz", "perf": "perf.txt.gz"}
 """How the files of profiles are called; both kinds are gzipped."""
@@ -27,7 +27,7 @@ def begin_profiles(trial: Trial, started_s: float) -> None:
     """
     if trial.profile is None:
         return
-    ends_s = started_s + (trial.cell.load.duration_s or 0.0) - TAIL_S
+    ends_s = started_s + (trial.cell.load.duration_s or 0.0)
     for running in trial.running:
         if trial.profile.includes(running.service.name):
             trial.takings.append(_begun(trial, trial.profile, running, ends_s))
@@ -70,7 +70,7 @@ def _begun(trial: Trial, wanted: ProfilePass, running: Running, ends_s: float) -
     try:
         if writes_map(service):
             mapped = members(host, running.process)
-        seconds = ends_s - time.monotonic()
+        seconds = ends_s - TAIL_S[profiler] - time.monotonic()
         if service.admin is not None and profiler == "pprof":
             whole = max(1, int(seconds))  # it takes no parts of seconds
             return Taking(running, profiler, ask(host, socket_of(service.admin.endpoint), PPROF, whole))
