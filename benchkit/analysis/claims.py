@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from benchkit.analysis.compare import Data
+from benchkit.analysis.data import Data
 from benchkit.analysis.fairness import remarked
 from benchkit.analysis.pairs import claimed_pairs
 from benchkit.analysis.ratio import Ratio

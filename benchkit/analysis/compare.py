@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import pandas as pd
 
-from benchkit.analysis import adaptive, gate
+from benchkit.analysis import gate
 from benchkit.analysis.between import run_ratios, sequential_ratios
-from benchkit.analysis.comparison import Comparison, Side
+from benchkit.analysis.comparison import Comparison
+from benchkit.analysis.data import Data, read_data
 from benchkit.analysis.fairness import remarked, remarked_between
 from benchkit.analysis.family import ALPHA
 from benchkit.analysis.ground import asked_otherwise, drift
@@ -21,10 +21,9 @@ from benchkit.analysis.resolution import Resolution, noise_of, resolution
 from benchkit.analysis.samples import Exclusion, take_samples
 from benchkit.analysis.within import block_ratios
 from benchkit.errors import InputError
-from benchkit.models.run import Manifest
 from benchkit.results.store import Store, store_path
 from benchkit.results.tables import load
-from benchkit.scenario.designs import controlled, design_of, until_of
+from benchkit.scenario.designs import controlled
 
 METRICS = ("rps",)
 """Compared where none is asked for."""
@@ -39,33 +38,6 @@ TWO_RUNS = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Data:
-    """A run as comparisons see it: its manifest, its trials, and those of them that do not count."""
-
-    manifest: Manifest
-    trials: pd.DataFrame
-    exclusions: tuple[Exclusion, ...] = ()
-
-    @property
-    def side(self) -> Side:
-        """What is said of the run in a comparison."""
-        scenario = self.manifest.scenario
-        return Side(
-            run_id=self.manifest.run_id,
-            scenario=str(scenario["name"]),
-            scale=self.manifest.scale,
-            seed=self.manifest.seed,
-            design=design_of(scenario),
-            status=self.manifest.status,
-        )
-
-    @property
-    def level(self) -> float:
-        """What intervals and tests may miss: less in a run that looked at them to end, so that it keeps its word."""
-        return ALPHA if until_of(self.manifest.scenario) is None else adaptive.LEVEL
-
-
 def compare(
     run: str,
     run2: str | None = None,
@@ -73,7 +45,7 @@ def compare(
     store: str | Path | None = None,
     metrics: Sequence[str] = (),
     baseline: str | None = None,
-    exclusions: Iterable[Exclusion] = (),
+    exclusions: Iterable[Exclusion] | None = None,
     thresholds: gate.Thresholds | None = None,
 ) -> Comparison:
     """Compare the cells of a stored run with a baseline, or with the same cells in `run2`, which stands on top.
@@ -81,11 +53,11 @@ def compare(
     `run` and `run2` are ids, their beginnings, or `latest`. `baseline` is a cell or a part of its levels (`stack=go`):
     within a run each cell is taken over the one that differs from it in those alone; between runs, ratios to that cell
     are compared. `metrics` are numeric columns of `trials`: `rps` if none is named, and those with `thresholds`, by
-    which the gate judges. `exclusions` are the trials that do not count. Raises InputError.
+    which the gate judges. `exclusions` are the trials that do not count; None: those that verdicts void. Raises
+    InputError.
     """
     where = Store(store_path(Path(store) if store is not None else None))
-    excluded = tuple(exclusions)
-    data = [_read(where, name, excluded) for name in (run, run2) if name is not None]
+    data = [read_data(where, where.run(name), exclusions) for name in (run, run2) if name is not None]
     if run2 is not None and data[0].manifest.run_id == data[1].manifest.run_id:
         raise InputError(f"{data[0].manifest.run_id} cannot be compared with itself", hint="name two different runs")
     wanted = tuple(dict.fromkeys((*(metrics or METRICS), *(thresholds.metrics if thresholds else ()))))
@@ -157,11 +129,6 @@ def compare_runs(
         *([] if reference else [TWO_RUNS]),
     ]
     return _made("runs", runs, metrics, ratios, notices).model_copy(update={"drift": changes, "asked": asked})
-
-
-def _read(store: Store, name: str, exclusions: tuple[Exclusion, ...]) -> Data:
-    run = store.run(name)
-    return Data(run.manifest(), load("trials", store=store.path, run_id=run.run_id), exclusions)
 
 
 def _of_run(data: Data) -> list[str]:

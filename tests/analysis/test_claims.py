@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from benchkit.analysis.claims import ClaimResult, judge_claims
-from benchkit.analysis.compare import Data
+from benchkit.analysis.data import Data
 from benchkit.analysis.samples import Exclusion
 from benchkit.models.run import Manifest
 

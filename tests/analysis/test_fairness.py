@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from benchkit.analysis.claims import judge_claims
-from benchkit.analysis.compare import Data, compare
+from benchkit.analysis.compare import compare
+from benchkit.analysis.data import Data
 from benchkit.analysis.fairness import answers_by_cell, judged, remarks, unlike
 from benchkit.analysis.markdown import markdown
 from benchkit.errors import InputError

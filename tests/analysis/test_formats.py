@@ -16,8 +16,9 @@ from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped] # the li
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchkit.analysis.compare import Data, compare_cells
+from benchkit.analysis.compare import compare_cells
 from benchkit.analysis.comparison import Comparison, Side
+from benchkit.analysis.data import Data
 from benchkit.analysis.export import benchstat, csv, hgrm, merged_by_cell
 from benchkit.analysis.gate import GateLine, GateResult, Thresholds, judge
 from benchkit.analysis.junit import junit

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from benchkit.analysis.claims import judge_claims
-from benchkit.analysis.compare import Data, compare
+from benchkit.analysis.compare import compare
+from benchkit.analysis.data import Data
 from benchkit.analysis.gate import Thresholds
 from benchkit.models.run import CellRecord, HostRecord, Manifest
 from benchkit.results.rows import factor_rows, host_rows
