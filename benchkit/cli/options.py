@@ -25,3 +25,9 @@ StoreFolder = Annotated[
 ]
 ScenarioName = Annotated[str, typer.Argument(metavar="SCENARIO", help="A shipped scenario's name, or a YAML file.")]
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, its beginning, or `latest`.")]
+Profile = Annotated[
+    bool, typer.Option("--profile", help="Profile every cell in a pass of its own, also where the scenario does not.")
+]
+
+WITH_PROFILES = "profile={}"
+"""The setting that `--profile` is: what a scenario says of its pass stays."""

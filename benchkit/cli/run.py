@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from benchkit.cli.options import InventoryFile, Json, Quiet, Scale, ScenarioName, Seed, Set, StoreFolder
+from benchkit.cli.options import (
+    WITH_PROFILES,
+    InventoryFile,
+    Json,
+    Profile,
+    Quiet,
+    Scale,
+    ScenarioName,
+    Seed,
+    Set,
+    StoreFolder,
+)
 
 if TYPE_CHECKING:
     from benchkit.execute import Outcome
@@ -26,6 +37,7 @@ def run(
     scale: Scale = "lab",
     settings: Set = None,
     seed: Seed = None,
+    profile: Profile = False,
     store: StoreFolder = None,
     quiet: Quiet = False,
     json: Json = False,
@@ -37,7 +49,8 @@ def run(
     from benchkit.results.store import Store, store_path
     from benchkit.scenario.read import read_experiment
 
-    experiment = read_experiment(scenario, scale_named(scale), settings or ())
+    asked = [*(settings or ()), *([WITH_PROFILES] if profile else [])]
+    experiment = read_experiment(scenario, scale_named(scale), asked)
     check_experiment(experiment)
     where = Store(store_path(store))
     outcome = carry_out(experiment, inventory_of(inventory), where, seed=seed, quiet=quiet)
@@ -114,10 +127,12 @@ def write(outcome: Outcome, store: Store) -> Path:
 
 def _tell(outcome: Outcome, store: Store, *, quiet: bool, json: bool, report: Path | None = None) -> None:
     from benchkit import units
+    from benchkit.analysis.samples import counting
     from benchkit.cli.console import print_json, print_table
     from benchkit.results.tables import load
 
     trials = load("trials", store=store.path, run_id=outcome.run.run_id)
+    trials = trials[counting(trials)]
     rates = {str(cell): [float(each) for each in rows.dropna()] for cell, rows in trials.groupby("cell_id")["rps"]}
     cells = _summary(outcome, trials["cell_id"].value_counts().to_dict(), rates)
     if json:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from benchkit.cli.options import InventoryFile, Json, Scale, ScenarioName, Seed, Set
+from benchkit.cli.options import WITH_PROFILES, InventoryFile, Json, Profile, Scale, ScenarioName, Seed, Set
 
 if TYPE_CHECKING:
     from benchkit.planning.plan import PlannedCell, RunPlan
@@ -49,6 +49,7 @@ def plan(
     scale: Scale = "lab",
     settings: Set = None,
     seed: Seed = None,
+    profile: Profile = False,
     json: Json = False,
 ) -> None:
     """Show cells, order and time of a run, and what the hosts cannot carry; changes nothing on them."""
@@ -58,7 +59,8 @@ def plan(
     from benchkit.planning.make import make_plan
     from benchkit.scenario.read import read_experiment
 
-    experiment = read_experiment(scenario, scale_named(scale), settings or ())
+    asked = [*(settings or ()), *([WITH_PROFILES] if profile else [])]
+    experiment = read_experiment(scenario, scale_named(scale), asked)
     with connect_all(inventory_of(inventory)) as hosts:
         made = make_plan(experiment, hosts, seed)
     if json:
@@ -90,7 +92,10 @@ def _document(plan: RunPlan) -> dict[str, object]:
             }
             for cell in plan.cells
         ],
-        "order": [{"block": slot.block, "position": slot.position, "cell_id": slot.cell_id} for slot in plan.slots],
+        "order": [
+            {"block": slot.block, "position": slot.position, "cell_id": slot.cell_id, "kind": slot.kind}
+            for slot in plan.slots
+        ],
         "builds": [
             {"program": b.program, "target": b.target, "go_version": b.go_version, "hosts": b.hosts}
             for b in plan.builds
@@ -132,8 +137,11 @@ def _show(plan: RunPlan) -> None:
     trials = units.counted(len(plan.slots), "trial")
     time = "of unknown length" if plan.seconds is None else f"about {units.seconds(plan.seconds)}"
     print(f"\n{units.counted(plan.blocks, 'block')}, {trials}, {time}; seed {plan.seed}")
-    for block in range(1, plan.blocks + 1):
-        print(f"  block {block}: " + " → ".join(slot.cell_id for slot in plan.slots if slot.block == block))
+    for block in dict.fromkeys(slot.block for slot in plan.slots):
+        slots = [slot for slot in plan.slots if slot.block == block]
+        in_pass = ", for profiles" if any(slot.kind == "profile" for slot in slots) else ""
+        named = (f"{slot.cell_id} (profiled)" if slot.kind == "profile" else slot.cell_id for slot in slots)
+        print(f"  block {block}{in_pass}: " + " → ".join(named))
     for title, lines in (
         ("To be built, unless that was done before", [str(build) for build in plan.builds]),
         ("With sudo", [" ".join(command) for planned in plan.tuning for command in planned.commands]),
