@@ -78,15 +78,15 @@ def _varying(cells: Sequence[CellRecord]) -> list[str]:
 
 
 def _hue_label(cell: CellRecord, hue: str | None) -> str:
-    return cell.cell_id if hue is None else _level(hue, cell.levels[hue])
+    return cell.cell_id if hue is None else level_name(hue, cell.levels[hue])
 
 
 def _label(levels: Mapping[str, Level], names: Iterable[str], first: str | None = None) -> str:
     ordered = sorted(names, key=lambda name: name != first)
-    return ", ".join(_level(name, levels[name]) for name in ordered)
+    return ", ".join(level_name(name, levels[name]) for name in ordered)
 
 
-def _level(factor: str, level: Level) -> str:
+def level_name(factor: str, level: Level) -> str:
     """A level that says by itself what it is stands alone; `64` and `on` need their factor's name."""
     text = level_text(level)
     alone = isinstance(level, str) and not text[:1].isdigit() and text.lower() not in _MEANS_NOTHING_ALONE

@@ -8,7 +8,7 @@ from pathlib import Path
 from benchkit.errors import BenchkitError
 from benchkit.report.figures.registry import FIGURES
 from benchkit.report.page import page
-from benchkit.report.rendering import render
+from benchkit.report.rendering import Drawing, render
 from benchkit.report.view import RunView
 
 
@@ -17,13 +17,18 @@ def write_report(run: RunView, directory: Path) -> Path:
 
     The same run gives the same bytes. Raises BenchkitError where a file cannot be written.
     """
-    drawings = [render(figure, run) for figure in FIGURES.values() if figure.available(run)]
+    drawings = drawings_of(run)
     for drawing in drawings:
         _write(directory / "figures" / f"{drawing.figure.name}.svg", drawing.svg)
         _write(directory / "figures" / f"{drawing.figure.name}.png", drawing.png)
     path = directory / "report.html"
     _write(path, page(run, drawings).encode())
     return path
+
+
+def drawings_of(run: RunView) -> list[Drawing]:
+    """The figures that the run has data for, drawn, in the order of the report."""
+    return [render(figure, run) for figure in FIGURES.values() if figure.available(run)]
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,8 +14,9 @@ import pyarrow as pa
 import pytest
 
 from benchkit.models.run import CellRecord, HostRecord, Manifest
+from benchkit.models.telemetry import METRICS
 from benchkit.report.view import RunView
-from benchkit.results.schema import arrow_schema
+from benchkit.results.schema import arrow_schema, empty_frame
 from benchkit.scenario.cells import cell_id
 
 STARTED = datetime(2026, 3, 1, 10, 22, tzinfo=UTC)
@@ -153,3 +155,35 @@ def make_run() -> MakeRun:
 def run() -> RunView:
     """The quickstart's shape: two stacks, five blocks."""
     return synthetic_run()
+
+
+def watched(run: RunView, *, interval_s: float = 1.0, gap_in: str | None = None) -> RunView:
+    """The run with telemetry: one CPU of `sut` at 80 % in the window, 1,000 requests/s, 1 MB/s, 7 of 128 waiting.
+
+    Samples from 1 s before the window to 1 s after it, each `interval_s`; the trial `gap_in` has none from 1.5 to 4.5 s.
+    """
+    rows: list[dict[str, Any]] = []
+    for trial_id, duration_s in zip(run.trials["trial_id"], run.trials["duration_s"], strict=True):
+        at = np.arange(-1.0, duration_s + 1, interval_s)
+        if trial_id == gap_in:
+            at = at[(at < 1.5) | (at > 4.5)]
+        spent = np.clip(at, 0, duration_s)
+        series = {
+            ("sut", None, "0", "cpu_user_s_total"): 0.6 * spent,
+            ("sut", None, "0", "cpu_system_s_total"): 0.2 * spent,
+            ("load", None, "1", "cpu_user_s_total"): 0.5 * spent,
+            ("sut", None, "eth0", "net_sent_bytes_total"): 1e6 * spent,
+            ("load", None, "eth0", "net_sent_bytes_total"): 1e5 * spent,
+            ("sut", None, None, "listen_overflows_total"): np.where(at > 0, 3.0, 0.0),
+            ("sut", "app", "9", "requests_total"): 1000 * spent,
+            ("sut", "app", "s", "accept_queue"): np.where((at > 0) & (at < duration_s), 7.0, 0.0),
+            ("sut", "app", "s", "accept_queue_limit"): np.full_like(at, 128.0),
+        }
+        for (host, service, instance, metric), values in series.items():
+            said = {"trial_id": trial_id, "host": host, "role": host, "service": service, "instance": instance}
+            rows += [
+                {**said, "t_s": float(t), "metric": metric, "unit": METRICS[metric].unit, "value": float(value)}
+                for t, value in zip(at, values, strict=True)
+            ]
+    telemetry: pd.DataFrame = pa.Table.from_pylist(rows, schema=arrow_schema("telemetry")).to_pandas()
+    return replace(run, table=lambda name: telemetry if name == "telemetry" else empty_frame(name))

@@ -16,10 +16,9 @@ from ruamel.yaml import YAML
 
 from benchkit import units
 from benchkit.models.run import HostRecord
-from benchkit.report.figures.registry import FIGURES
 from benchkit.report.page import page
-from benchkit.report.rendering import render
 from benchkit.report.view import RunView
+from benchkit.report.write import drawings_of
 
 MakeRun = Callable[..., RunView]
 HOSTILE = "<script>alert(1)</script>\"'&\N{RIGHT-TO-LEFT OVERRIDE}"
@@ -75,7 +74,7 @@ class Tree(HTMLParser):
 
 def report(run: RunView, *, figures: bool = False) -> Node:
     """The page; without figures it takes milliseconds."""
-    drawings = [render(figure, run) for figure in FIGURES.values()] if figures else []
+    drawings = drawings_of(run) if figures else []
     return Tree(page(run, drawings)).root
 
 

@@ -12,7 +12,8 @@ from benchkit.errors import BenchkitError
 from benchkit.report.view import RunView
 from benchkit.report.write import write_report
 
-FILES = ["figures/latency.png", "figures/latency.svg", "figures/rps.png", "figures/rps.svg", "report.html"]
+NAMES = ("latency", "rps", "throughput")
+FILES = [*(f"figures/{name}.{kind}" for name in NAMES for kind in ("png", "svg")), "report.html"]
 
 DRAW = """
 import importlib.util, pathlib, sys

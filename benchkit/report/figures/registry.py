@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from benchkit.errors import InputError
-from benchkit.report.figures import latency, rps
+from benchkit.report.figures import accept_queue, around, connections, latency, rps, throughput
 from benchkit.report.figures.figure import ReportFigure
 
-FIGURES: Mapping[str, ReportFigure] = {figure.name: figure for figure in (rps.FIGURE, latency.FIGURE)}
+FIGURES: Mapping[str, ReportFigure] = {
+    figure.name: figure
+    for figure in (
+        rps.FIGURE,
+        latency.FIGURE,
+        throughput.FIGURE,
+        connections.FIGURE,
+        around.FIGURE,
+        accept_queue.FIGURE,
+    )
+}
 
 
 def get_figure(name: str) -> ReportFigure:

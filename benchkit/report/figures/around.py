@@ -1,0 +1,159 @@
+"""Hosts around the measured window: CPU, the server's own count of requests, and the network, trial by trial."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from benchkit import units
+from benchkit.report.cells import CellView, cell_views
+from benchkit.report.figures.figure import ReportFigure, provenance
+from benchkit.report.frame import EDGE_IN, WIDTH_IN, framed
+from benchkit.report.style import colour, dashes, drawable, styled, tick
+from benchkit.report.telemetry import BUSY, rates, series
+from benchkit.report.theme import GRID
+from benchkit.report.view import RunView, numbers
+
+TITLE = "Hosts around the measured window"
+MOST_CELLS = 12
+
+_ROW_IN, _HEADING_IN, _AXIS_IN, _LEFT_IN, _GAP_IN = 0.95, 0.26, 0.42, 0.62, 0.62
+
+
+@dataclass(frozen=True)
+class _Measure:
+    """A column of the figure: a rate, by what its lines are told apart, and how its axis reads."""
+
+    heading: str
+    metrics: Sequence[str]
+    by: str
+    text: Callable[[float | None], str]
+
+
+_MEASURES = (
+    _Measure("CPUs busy, by host", BUSY, "host", lambda value: f"{value:g}"),
+    _Measure("requests/s, by the server's own count", ("requests_total",), "service", units.rate),
+    _Measure("sent, by host", ("net_sent_bytes_total",), "host", units.bytes_per_s),
+)
+
+
+def available(run: RunView) -> bool:
+    """Whether any host was watched."""
+    return bool(run.telemetry["metric"].isin(BUSY).any())
+
+
+def alt(run: RunView) -> str:
+    """What is drawn, in words, with the highest CPU use of each host."""
+    busy = rates(series(_samples(run, _shown(run)), BUSY, ["trial_id", "host"]), ["trial_id", "host"])
+    most = busy.groupby("host")["value"].max()
+    said = "; ".join(f"{host} at most {value:.2f} CPUs" for host, value in most.items())
+    return f"Time series of CPU use, requests served and bytes sent around the measured window of each trial: {said}."
+
+
+def caption(run: RunView) -> str:
+    """What lines, shade and gaps mean."""
+    more = len(_supported(run)) - MOST_CELLS
+    return (
+        "One line a trial; second 0 is the start of the measured window, the shaded part is measured, what lies before "
+        "it is the warm-up. A line is broken where a host gave no samples. Requests are the server's own count, "
+        "probes and warm-up included."
+        + (f" {units.counted(more, 'cell')} more are left out; the table has all." if more > 0 else "")
+    )
+
+
+@styled
+def draw(run: RunView) -> Figure:
+    """The figure: a line of panels for each cell."""
+    shown = _shown(run)
+    samples = _samples(run, shown)
+    columns = []
+    for measure in _MEASURES:
+        by = ["trial_id", measure.by]
+        columns.append(rates(series(samples[samples[measure.by].notna()], measure.metrics, by), by))
+    names = _names(columns)
+    frame = framed(
+        height_in=(_ROW_IN + _HEADING_IN) * len(shown) + _AXIS_IN,
+        title=TITLE,
+        subtitle=[" \N{MIDDLE DOT} ".join(measure.heading for measure in _MEASURES), "one line a trial"],
+        foot=provenance(run),
+        legend=dict(enumerate(names)),
+    )
+    width_in = (WIDTH_IN - 2 * EDGE_IN) / len(_MEASURES)
+    for column, (measure, values) in enumerate(zip(_MEASURES, columns, strict=True)):
+        first: Axes | None = None
+        for line, view in enumerate(shown):
+            down_in = (_ROW_IN + _HEADING_IN) * line + _HEADING_IN
+            left_in = EDGE_IN + width_in * column + _LEFT_IN
+            axes = frame.axes(left_in, down_in, width_in - _GAP_IN - EDGE_IN, _ROW_IN, like=first)
+            _draw_trials(axes, run.of_cell(view.cell_id), values, measure.by, names)
+            if column == 0:
+                axes.set_title(drawable(view.label))
+            axes.tick_params(labelbottom=line == len(shown) - 1)
+            if line == len(shown) - 1:
+                axes.set_xlabel("s from the start of the window")
+            first = first or axes
+        if first is not None:
+            _dress(first, values, measure)
+    return frame.figure
+
+
+FIGURE = ReportFigure(name="around", title=TITLE, available=available, alt=alt, caption=caption, draw=draw)
+
+
+def _supported(run: RunView) -> list[CellView]:
+    there = set(run.measured["cell_id"])
+    return [view for view in cell_views(run.manifest) if view.cell_id in there]
+
+
+def _shown(run: RunView) -> list[CellView]:
+    return _supported(run)[:MOST_CELLS]
+
+
+def _samples(run: RunView, shown: Sequence[CellView]) -> pd.DataFrame:
+    """The telemetry of the measured trials of these cells, load generators' own counts left out."""
+    trials = {trial for view in shown for trial in run.of_cell(view.cell_id)["trial_id"]}
+    return run.telemetry[run.telemetry["trial_id"].isin(trials)]
+
+
+def _names(columns: Sequence[pd.DataFrame]) -> list[str]:
+    """What lines are of, hosts first."""
+    found = [
+        str(name)
+        for measure, values in zip(_MEASURES, columns, strict=True)
+        for name in sorted(values[measure.by].unique())
+    ]
+    return list(dict.fromkeys(found))
+
+
+def _draw_trials(axes: Axes, trials: pd.DataFrame, values: pd.DataFrame, by: str, names: Sequence[str]) -> None:
+    windows = numbers(trials["duration_s"]).dropna()
+    if len(windows):
+        axes.axvspan(0, float(windows.median()), color=GRID.light, alpha=0.55, linewidth=0, zorder=0)
+    mine = values[values["trial_id"].isin(list(trials["trial_id"]))]
+    for name, rows in mine.groupby(by, sort=True):
+        hue = names.index(str(name))
+        lines = [
+            np.column_stack([line["t_s"].to_numpy(dtype=float), line["value"].to_numpy(dtype=float)])
+            for _, line in rows.groupby("trial_id", sort=True)
+        ]
+        axes.add_collection(
+            LineCollection(lines, colors=colour(hue), linestyles=[dashes(hue)], linewidths=1.0, alpha=0.75)
+        )
+
+
+def _dress(axes: Axes, values: pd.DataFrame, measure: _Measure) -> None:
+    """Both scales, for the panels of a column: they are shared."""
+    highest = float(np.nanmax(values["value"])) if values["value"].notna().any() else 1.0
+    axes.set_ylim(0, highest * 1.1 or 1.0)
+    if len(values):
+        axes.set_xlim(float(values["t_s"].min()), float(values["t_s"].max()))
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=3, min_n_ticks=2))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(measure.text(value))))
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))

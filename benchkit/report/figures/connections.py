@@ -1,0 +1,191 @@
+"""Rate and CPU per request against a factor in numbers, connections first of all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter, NullLocator
+
+from benchkit import units
+from benchkit.models.run import CellRecord
+from benchkit.report.cells import level_name
+from benchkit.report.figures.figure import ReportFigure, provenance
+from benchkit.report.frame import EDGE_IN, WIDTH_IN, framed
+from benchkit.report.style import colour, dashes, hover, marker, styled, tick
+from benchkit.report.view import RunView, numbers
+from benchkit.scenario.designs import controlled
+
+PREFERRED = "connections"
+MOST_LINES = 12
+
+_HEIGHT_IN, _AXIS_IN, _LEFT_IN, _GAP_IN = 2.7, 0.5, 0.78, 0.3
+
+
+@dataclass(frozen=True)
+class _Measure:
+    column: str
+    heading: str
+    text: Callable[[float | None], str]
+
+
+_MEASURES = (
+    _Measure("rps", "requests per second", units.rate),
+    _Measure("server_cpu_s_per_request", "server CPU per request", units.seconds),
+)
+
+
+@dataclass(frozen=True)
+class _Line:
+    """The cells that differ in the factor alone."""
+
+    name: str
+    cells: tuple[tuple[float, str], ...]
+    """(level, cell_id), ascending."""
+
+
+def factor_of(run: RunView) -> str | None:
+    """The factor of the axis: connections, or the first in numbers with two levels or more; None: there is none."""
+    counted: dict[str, set[float]] = {}
+    for cell in run.manifest.cells:
+        for name, level in cell.levels.items():
+            if isinstance(level, int | float) and not isinstance(level, bool) and level > 0:
+                counted.setdefault(name, set()).add(float(level))
+    several = [name for name, levels in counted.items() if len(levels) > 1]
+    return PREFERRED if PREFERRED in several else next(iter(several), None)
+
+
+def available(run: RunView) -> bool:
+    """Whether any line has two levels with a rate."""
+    factor = factor_of(run)
+    return factor is not None and any(len(_points(run, line, "rps")) > 1 for line in _lines(run, factor))
+
+
+def title(run: RunView) -> str:
+    """The figure's heading, which names the factor."""
+    return f"Rate and CPU per request against {factor_of(run)}"
+
+
+def alt(run: RunView) -> str:
+    """The medians at the ends of each line, in words."""
+    factor = factor_of(run) or ""
+    said = []
+    for line in _lines(run, factor):
+        points = _points(run, line, "rps")
+        if len(points) > 1:
+            (low, first), (high, last) = points[0], points[-1]
+            said.append(f"{line.name} {units.rate(first)} at {low:g}, {units.rate(last)} at {high:g}")
+    return f"Line charts against {factor}; median requests per second: {'; '.join(said)}."
+
+
+def caption(run: RunView) -> str:
+    """What lines and points are."""
+    more = len(_lines(run, factor_of(run) or "")) - MOST_LINES
+    return (
+        "Lines join the medians over the trials of a cell; each point is one trial. CPU is that of all services of the "
+        "stack over the measured window, per request."
+        + (f" {units.counted(more, 'line')} more are left out; the table has all." if more > 0 else "")
+    )
+
+
+@styled
+def draw(run: RunView) -> Figure:
+    """The figure: a panel for the rate and, where it is known, one for the CPU."""
+    factor = factor_of(run) or ""
+    lines = _lines(run, factor)[:MOST_LINES]
+    measures = [each for each in _MEASURES if any(_points(run, line, each.column) for line in lines)]
+    frame = framed(
+        height_in=_HEIGHT_IN + _AXIS_IN,
+        title=title(run),
+        subtitle=["line: medians \N{MIDDLE DOT} point: one trial"],
+        foot=provenance(run),
+        legend={hue: line.name for hue, line in enumerate(lines)},
+    )
+    width_in = (WIDTH_IN - 2 * EDGE_IN) / len(measures)
+    for i, measure in enumerate(measures):
+        left_in = EDGE_IN + width_in * i + _LEFT_IN
+        axes = frame.axes(left_in, 0.1, width_in - _LEFT_IN - _GAP_IN, _HEIGHT_IN - 0.1)
+        for hue, line in enumerate(lines):
+            _draw_line(axes, run, line, measure, hue)
+        _dress(axes, measure, factor, sorted({level for line in lines for level, _ in line.cells}))
+    return frame.figure
+
+
+FIGURE = ReportFigure(
+    name="connections",
+    title="Rate and CPU per request against load",
+    available=available,
+    alt=alt,
+    caption=caption,
+    draw=draw,
+)
+
+
+def _lines(run: RunView, factor: str) -> list[_Line]:
+    """Cells that differ in the factor alone, in the order of the plan."""
+    found: dict[str, list[tuple[float, str]]] = {}
+    for cell in run.manifest.cells:
+        level = cell.levels.get(factor)
+        if controlled(cell.cell_id) is not None or cell.unsupported is not None:
+            continue
+        if isinstance(level, int | float) and not isinstance(level, bool) and level > 0:
+            found.setdefault(_name(cell, factor, run), []).append((float(level), cell.cell_id))
+    return [_Line(name, tuple(sorted(cells))) for name, cells in found.items()]
+
+
+def _name(cell: CellRecord, factor: str, run: RunView) -> str:
+    """What tells the line apart: the levels that vary, but the factor's."""
+    varying = [
+        name
+        for name in cell.levels
+        if name != factor and len({str(other.levels.get(name)) for other in run.manifest.cells}) > 1
+    ]
+    return ", ".join(level_name(name, cell.levels[name]) for name in varying) or "all trials"
+
+
+def _values(run: RunView, cell_id: str, column: str) -> pd.DataFrame:
+    trials = run.of_cell(cell_id)
+    return trials.assign(shown=numbers(trials[column])).dropna(subset=["shown"])
+
+
+def _points(run: RunView, line: _Line, column: str) -> list[tuple[float, float]]:
+    """(level, median over trials) of the cells that have a figure."""
+    there = [(level, _values(run, cell_id, column)["shown"]) for level, cell_id in line.cells]
+    return [(level, float(values.median())) for level, values in there if len(values)]
+
+
+def _draw_line(axes: Axes, run: RunView, line: _Line, measure: _Measure, hue: int) -> None:
+    medians = _points(run, line, measure.column)
+    if not medians:
+        return
+    axes.plot(*np.array(medians).T, color=colour(hue), linestyle=dashes(hue))
+    across, up, texts = [], [], []
+    for level, cell_id in line.cells:
+        trials = _values(run, cell_id, measure.column)
+        across += [level] * len(trials)
+        up += list(trials["shown"])
+        texts += [
+            f"{line.name}, {level:g}, block {block}: {measure.text(value)}"
+            for block, value in zip(trials["block"], trials["shown"], strict=True)
+        ]
+    points = axes.scatter(
+        across, up, s=13, marker=marker(hue), color=colour(hue), linewidths=0, alpha=0.75, zorder=2, clip_on=False
+    )
+    hover(points, *texts)
+
+
+def _dress(axes: Axes, measure: _Measure, factor: str, levels: Sequence[float]) -> None:
+    axes.set_title(measure.heading)
+    axes.set_xscale("log")
+    axes.set_xlabel(factor)
+    axes.xaxis.set_major_locator(FixedLocator(list(levels)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set_ylim(bottom=0)
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=5, min_n_ticks=3))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(measure.text(value))))

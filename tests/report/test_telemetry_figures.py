@@ -1,0 +1,124 @@
+"""Figures of what hosts did, on telemetry whose right answers are known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection, PathCollection
+
+from benchkit.report.cells import cell_views
+from benchkit.report.figures.accept_queue import overflows
+from benchkit.report.figures.connections import factor_of
+from benchkit.report.figures.registry import get_figure
+from benchkit.report.telemetry import BUSY, rates, series
+from benchkit.report.view import RunView
+from tests.report.conftest import watched
+
+MakeRun = Callable[..., RunView]
+
+
+def lines(axes: Axes) -> list[np.ndarray]:
+    """The lines of collections in the axes, (x, y) each."""
+    found = [artist for artist in axes.collections if isinstance(artist, LineCollection)]
+    return [np.asarray(path.vertices) for collection in found for path in collection.get_paths()]
+
+
+def samples(*rows: tuple[str, float, float]) -> pd.DataFrame:
+    """Telemetry of one counter: (instance, t_s, value)."""
+    frame = pd.DataFrame(rows, columns=["instance", "t_s", "value"])
+    return frame.assign(trial_id="t", host="sut", metric="cpu_user_s_total")
+
+
+def test_a_sum_over_cores_is_known_where_all_cores_are() -> None:
+    summed = series(samples(("0", 0, 1), ("1", 0, 2), ("0", 1, 3), ("0", 2, 5), ("1", 2, 4)), BUSY, ["host"])
+    assert summed[["t_s", "value"]].to_numpy().tolist() == [[0, 3], [2, 9]]
+
+
+def test_rates_are_increases_per_second_broken_at_gaps_and_restarts() -> None:
+    counted = samples(*(("0", t, v) for t, v in [(0, 0), (1, 2), (2, 4), (6, 12), (7, 1), (8, 2)]))
+    rate = rates(counted, ["host"])
+    np.testing.assert_array_equal(rate["t_s"], [1, 2, 6, 7, 8])
+    np.testing.assert_array_equal(rate["value"], [2, 2, np.nan, np.nan, 1])
+
+
+def test_around_draws_the_cpu_requests_and_bytes_of_every_trial(make_run: MakeRun) -> None:
+    run = watched(make_run({"stack": ["go", "nginx-go"]}, blocks=3))
+    figure = get_figure("around").draw(run)
+    assert len(figure.axes) == 6
+    for column, wanted in ((0, {0.8, 0.5}), (1, {1000.0}), (2, {1e6, 1e5})):
+        drawn = lines(figure.axes[2 * column])
+        assert len(drawn) == 3 * len(wanted)
+        for line in drawn:
+            middle = line[(line[:, 0] >= 1) & (line[:, 0] <= 4)][:, 1]
+            assert any(np.allclose(middle, value) for value in wanted)
+    assert "sut at most 0.80 CPUs" in get_figure("around").alt(run)
+
+
+def test_a_gap_breaks_the_line(make_run: MakeRun) -> None:
+    run = make_run(blocks=1)
+    whole = watched(run)
+    gap = watched(run, gap_in=str(run.trials["trial_id"].iloc[0]))
+    assert not any(np.isnan(line).any() for line in lines(get_figure("around").draw(whole).axes[0]))
+    broken = [line for axes in get_figure("around").draw(gap).axes[:2] for line in lines(axes)]
+    assert any(np.isnan(line[:, 1]).any() for line in broken)
+
+
+def test_without_telemetry_there_is_no_such_figure(run: RunView) -> None:
+    assert not get_figure("around").available(run)
+    assert not get_figure("accept-queue").available(run)
+
+
+def test_accept_queues_are_drawn_against_their_limit_and_overflows_counted(make_run: MakeRun) -> None:
+    run = watched(make_run(blocks=2), interval_s=0.5)
+    figure = get_figure("accept-queue").draw(run)
+    (first, _) = figure.axes
+    assert {round(float(line[:, 1].max())) for line in lines(first)} == {7}
+    assert first.get_lines()[0].get_ydata()[0] == 128  # type: ignore[index]
+    assert overflows(run, cell_views(run.manifest)[0]) == 6
+    assert "at most 7 waiting, 6 overflows" in get_figure("accept-queue").alt(run)
+
+
+def test_the_axis_is_connections_where_they_vary_else_the_first_number(make_run: MakeRun) -> None:
+    assert factor_of(make_run({"workers": [1, 2], "connections": [8, 64]})) == "connections"
+    assert factor_of(make_run({"stack": ["a", "b"], "workers": [1, 2]})) == "workers"
+    assert factor_of(make_run({"stack": ["a", "b"], "workers": [2]})) is None
+    assert not get_figure("connections").available(make_run({"stack": ["a", "b"]}))
+
+
+def test_against_connections_lines_join_medians_and_points_are_trials(make_run: MakeRun) -> None:
+    run = make_run({"stack": ["go", "nginx-go"], "connections": [8, 64, 512]}, blocks=3)
+    (axes,) = get_figure("connections").draw(run).axes
+    assert len(axes.get_lines()) == 2
+    medians = run.trials.groupby(["factor_stack", "factor_connections"])["rps"].median()
+    for line, stack in zip(axes.get_lines(), ("go", "nginx-go"), strict=True):
+        np.testing.assert_allclose(np.asarray(line.get_ydata()), medians[stack].to_numpy())
+        np.testing.assert_array_equal(np.asarray(line.get_xdata()), [8, 64, 512])
+    dots = [len(np.asarray(artist.get_offsets())) for artist in axes.collections if isinstance(artist, PathCollection)]
+    assert dots == [9, 9]
+
+
+def test_cpu_per_request_has_a_panel_where_it_is_known(make_run: MakeRun) -> None:
+    run = make_run({"connections": [8, 64]}, blocks=2)
+    run.trials["server_cpu_s_per_request"] = 2e-5
+    assert len(get_figure("connections").draw(run).axes) == 2
+
+
+def test_throughput_puts_every_trial_where_its_figures_are(run: RunView) -> None:
+    (axes,) = get_figure("throughput").draw(run).axes
+    drawn = np.concatenate([np.asarray(dots.get_offsets()) for dots in axes.collections])
+    wanted = run.trials[["rps", "latency_p99_s"]].to_numpy(dtype=float)
+    np.testing.assert_allclose(sorted(drawn.tolist()), sorted(wanted.tolist()))
+    assert get_figure("throughput").alt(run).startswith("Scatter chart of p99 latency")
+
+
+@pytest.mark.parametrize("missing", ["rps", "latency_p99_s"])
+def test_a_trial_without_a_figure_is_not_drawn(run: RunView, missing: str) -> None:
+    trials = run.trials.copy()
+    trials.loc[trials.index[0], missing] = None
+    (axes,) = get_figure("throughput").draw(replace(run, trials=trials)).axes
+    assert sum(len(np.asarray(dots.get_offsets())) for dots in axes.collections) == len(trials) - 1
