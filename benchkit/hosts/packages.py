@@ -57,6 +57,10 @@ PROGRAMS: Mapping[str, Program] = MappingProxyType(
             {"apt": "siege", "dnf": "siege", "pacman": "siege", "brew": "siege"},
             "https://github.com/JoeDog/siege",
         ),
+        "perf": Program(
+            {"apt": "linux-perf", "dnf": "perf", "apk": "perf", "pacman": "perf"},
+            "https://perfwiki.github.io",
+        ),
         "chromium": Program(
             {"apt": "chromium", "dnf": "chromium", "apk": "chromium", "pacman": "chromium", "brew": "chromium"},
             "https://www.chromium.org",
@@ -65,7 +69,7 @@ PROGRAMS: Mapping[str, Program] = MappingProxyType(
 )
 """By the name of the binary."""
 
-LINUX_ONLY = frozenset({"ip", "tc"})
+LINUX_ONLY = frozenset({"ip", "tc", "perf"})
 """Programs that a lab elsewhere does without: it has no namespaces, its hosts are ports of the loopback interface."""
 
 SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")
