@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, Optional, Tuple
 
 Json = Dict[str, Any]
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Raised with every change of the messages; controller and agent must have the same."""
 
 COMPLAINT = "benchkit agent: "

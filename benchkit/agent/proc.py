@@ -6,7 +6,7 @@ import errno
 import os
 import signal
 import time
-from typing import Dict, List, NamedTuple, Optional
+from typing import Callable, Dict, List, NamedTuple, Optional
 
 from benchkit.agent.basics import poll_until, read_bytes
 
@@ -96,13 +96,29 @@ def signal_exactly(process: ProcStat, signum: int) -> Optional[str]:
 
 def end_process(process: ProcStat, grace_s: float = 1.0) -> List[str]:
     """End one process, by force where it must be; why it could not be, if so."""
-    why: Optional[str] = None
-    for signum in (signal.SIGTERM, signal.SIGKILL):
-        why = signal_exactly(process, signum)
-        for _ in poll_until(time.monotonic() + grace_s):
-            if not is_running(process.pid, process.start):
+    return end_processes(lambda: [process] if is_running(process.pid, process.start) else [], grace_s)
+
+
+def end_processes(find: Callable[[], List[ProcStat]], grace_s: float = 1.0, kill_s: float = 3.0) -> List[str]:
+    """End all that `find` finds, newcomers too, by force what is there after the grace; what could not be, for people."""
+    refused: Dict[int, Optional[str]] = {}
+    left: List[ProcStat] = []
+    for signum, seconds in ((signal.SIGTERM, grace_s), (signal.SIGKILL, kill_s)):
+        told = set()
+        for _ in poll_until(time.monotonic() + seconds):
+            left = find()
+            if not left:
                 return []
-    return [f"process {process.pid} ({process.name}) could not be ended: {why or 'it is still there'}"]
+            for each in left:
+                if (each.pid, each.start) not in told:
+                    told.add((each.pid, each.start))
+                    refused[each.pid] = signal_exactly(each, signum)
+                    if signum == signal.SIGTERM:
+                        signal_exactly(each, signal.SIGCONT)  # what is stopped takes no other signal
+    return [
+        f"process {each.pid} ({each.name}) could not be ended: {refused.get(each.pid) or 'it is still there'}"
+        for each in left
+    ]
 
 
 def end_session(pid: int, start: int) -> List[str]:
@@ -110,8 +126,22 @@ def end_session(pid: int, start: int) -> List[str]:
     leader = proc_stat(pid)
     if leader is not None and leader.start != start:  # the number is another's now, so nothing of the session is left
         return []
-    members = [each for each in all_processes().values() if each.session == pid]
-    return [failure for each in members for failure in end_process(each)]
+    return end_processes(
+        lambda: [each for each in all_processes().values() if each.session == pid and each.state not in "ZX"]
+    )
+
+
+def below(pid: int, everything: Dict[int, ProcStat]) -> List[ProcStat]:
+    """The living descendants of a process among `everything`."""
+    children: Dict[int, List[ProcStat]] = {}
+    for each in everything.values():
+        children.setdefault(each.parent, []).append(each)
+    found: List[ProcStat] = []
+    generation = children.get(pid, [])
+    while generation:
+        found += [each for each in generation if each.state not in "ZX"]
+        generation = [child for each in generation for child in children.get(each.pid, [])]
+    return found
 
 
 def tag_of(pid: int) -> str:

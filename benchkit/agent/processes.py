@@ -135,11 +135,12 @@ class Processes:
         """Whether the process itself has ended."""
         return self.child(number).ended is not None
 
-    def close(self) -> List[str]:
-        """Stop everything that was started and start nothing more; what could not be stopped, for people."""
+    def close(self) -> Tuple[List[str], List[str]]:
+        """Stop everything that was started and start nothing more; what ran, and what could not be stopped, for people."""
         with self._changed:
             self._closing = True
             ids = list(self._children)
+        ran = [f"{each.name} ({each.pid})" for group in self.trees().values() for each in group]
         survivors = self.stop(ids=ids, signum=signal.SIGTERM, grace_s=self.CLOSE_GRACE_S)["survivors"]
         for _ in poll_until(time.monotonic() + self.KILL_S):
             strays = self.trees().get(NOBODYS, [])
@@ -147,7 +148,8 @@ class Processes:
                 break
             for each in strays:
                 signal_exactly(each, signal.SIGKILL)
-        return [f"process {each['pid']} ({each['name']}) could not be stopped: {each['why']}" for each in survivors]
+        left = [f"process {each['pid']} ({each['name']}) could not be stopped: {each['why']}" for each in survivors]
+        return ran, left
 
     # -- how it is done
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
 import threading
 import time
 from pathlib import Path
-from typing import List, Tuple
+from typing import Iterator, List, Tuple
 
 from benchkit.agent.basics import read_bytes, read_text, sync_folder, write_synced
 from benchkit.agent.frames import Json
@@ -17,16 +18,20 @@ from benchkit.agent.proc import ProcStat, all_processes, is_running, proc_stat, 
 from benchkit.agent.workdir import Workdir
 
 TAG_NUMBERS = 3
-"""In a tag: pid and start of the agent, number of the process."""
+"""In a tag: pid and start of the guardian, number of the process."""
 
 DAMAGED = "damaged"
 """The kind of a record that cannot be read."""
+
+REPORTS = 20
+"""So many of the newest reports are kept."""
 
 
 class Records:
     """What has to be undone on this host, one file each, so that it outlives the agent.
 
-    A record belongs to the agent that wrote it for as long as that agent lives; after that anyone may undo it.
+    A record belongs to the guardian of the agent that wrote it for as long as that guardian lives; after that anyone may
+    undo it. Made by the guardian, before it starts the agent.
     """
 
     def __init__(self, workdir: Workdir) -> None:
@@ -39,7 +44,7 @@ class Records:
         where = hashlib.sha256(str(workdir.root).encode()).hexdigest()[:12]
         self._here = f"{Path('/proc/self/ns/pid').stat().st_ino}-{where}."
         self.tag = f"{self._here}{os.getpid()}.{self._owner['start']}."
-        """What the tags of this agent's processes begin with: namespace of the pids, work directory, the agent itself."""
+        """What the tags of this agent's processes begin with: namespace of the pids, work directory, the guardian."""
 
     def note(self, kind: str, what: Json, *, synced: bool = True) -> Path:
         """Write a record; with `synced` it outlives a power cut too."""
@@ -78,12 +83,45 @@ class Records:
         return found
 
     def is_mine(self, record: Json) -> bool:
-        """Whether this agent wrote it."""
+        """Whether this agent wrote it, or the one that this guardian guards."""
         return bool(record["owner"] == self._owner and record["boot_id"] == self.boot_id)
 
     def is_abandoned(self, record: Json) -> bool:
-        """Whether the agent that wrote it is gone."""
+        """Whether the agent that wrote it is gone, and its guardian too."""
         return record["boot_id"] != self.boot_id or not is_running(record["owner"]["pid"], record["owner"]["start"])
+
+    @contextlib.contextmanager
+    def undoing(self) -> Iterator[None]:
+        """Hold the only right to undo records of this work directory."""
+        fd = os.open(str(self._folder), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(fd)
+
+    def report(self, what: Json) -> None:
+        """Write down, for the next who comes, what was put back behind an agent that is gone."""
+        path = self._folder / f"report-{time.time_ns():020d}-{os.getpid()}.json"
+        write_synced(path, json.dumps({"at": time.time(), **what}).encode())
+        for old in self._reports()[:-REPORTS]:
+            self.drop(old)
+
+    def reports(self) -> List[Json]:
+        """What was written down so, oldest first; one that cannot be read is left out."""
+        found = []
+        for path in self._reports():
+            with contextlib.suppress(ValueError):
+                found.append({**json.loads(read_bytes(str(path)) or b""), "name": path.name})
+        return found
+
+    def forget_report(self, name: str) -> None:
+        """Take away one that was read."""
+        if name in {path.name for path in self._reports()}:
+            self.drop(self._folder / name)
+
+    def _reports(self) -> List[Path]:
+        return sorted(self._folder.glob("report-*.json"))
 
     def strays(self) -> List[ProcStat]:
         """Processes that an agent of this work directory started, which is gone now."""

@@ -8,21 +8,28 @@ import select
 import threading
 import time
 import traceback
-from pathlib import Path
 from typing import Callable, Dict, List
 
 from benchkit.agent.basics import Answer, RefusedError, write_all
 from benchkit.agent.facts import Facts
 from benchkit.agent.files import Files
 from benchkit.agent.frames import PROTOCOL, FrameError, FrameReader, Json, pack
-from benchkit.agent.proc import end_process, end_session
+from benchkit.agent.guarded import Guarded
+from benchkit.agent.hold import holder
+from benchkit.agent.perf import Perf
 from benchkit.agent.processes import Processes
 from benchkit.agent.psutil_copy import Psutil
-from benchkit.agent.records import DAMAGED, Records
+from benchkit.agent.records import Records
+from benchkit.agent.scratch import Scratch
 from benchkit.agent.sockets import Sockets
+from benchkit.agent.spawn import Command
 from benchkit.agent.sysctls import Sysctls
 from benchkit.agent.telemetry import Telemetry
+from benchkit.agent.undo import Undo
 from benchkit.agent.workdir import Workdir
+
+GOODBYE = "the controller said goodbye"
+HUNG_UP = "the controller hung up without a word"
 
 
 class EndedError(Exception):
@@ -34,23 +41,28 @@ class Agent:
 
     MOST_AT_ONCE = 256
 
-    def __init__(self, workdir: Workdir, requests: int, answers: int, lease_s: float) -> None:
+    def __init__(self, workdir: Workdir, records: Records, guard: Guarded, requests: int, answers: int) -> None:
         self._requests = requests
         self._answers = answers
-        self._lease_s = lease_s
+        self._guard = guard
+        self._goodbye = False
         self._asked_to_end, self._ask_to_end = os.pipe2(os.O_CLOEXEC)
         self._waiting = select.poll()
         self._waiting.register(requests, select.POLLIN)
         self._waiting.register(self._asked_to_end, select.POLLIN)
+        self._waiting.register(guard.notices, select.POLLIN)
         self._sending = threading.Lock()
         self._free = threading.BoundedSemaphore(self.MOST_AT_ONCE)
         self._workdir = workdir
-        self.records = Records(workdir)
+        self.records = records
         self.files = files = Files(workdir)
         self.processes = processes = Processes(workdir, self.records)
         self.sockets = sockets = Sockets(processes)
-        self.sysctls = sysctls = Sysctls(self.records, processes)
+        self.sysctls = sysctls = Sysctls(records, lambda argv, time_s: processes.ask(Command(argv), time_s))
+        scratch = Scratch(workdir, records, files)
+        self._undo = Undo(workdir, records, sysctls)
         self.psutil = psutil = Psutil(workdir, files)
+        perf = Perf(workdir)
         self.facts = facts = Facts(workdir, processes, sysctls, psutil)
         telemetry = Telemetry(workdir, processes, psutil)
         self.ops: Dict[str, Callable[..., Answer]] = {
@@ -62,7 +74,8 @@ class Agent:
             "upload": files.upload,
             "place": files.place,
             "mkdir": files.mkdir,
-            "remove": files.remove,
+            "scratch": scratch.make,
+            "remove": scratch.remove,
             "list": files.list,
             "hash": files.hash,
             "read": files.read,
@@ -72,6 +85,8 @@ class Agent:
             "stop": processes.stop,
             "ps": processes.ps,
             "cpu": processes.cpu,
+            "pack": perf.pack,
+            "drop_maps": perf.drop_maps,
             "probe_port": sockets.probe_port,
             "http_probe": sockets.http_probe,
             "port_owners": sockets.port_owners,
@@ -84,18 +99,23 @@ class Agent:
             "telemetry_stop": telemetry.stop,
             "records": self.list_records,
             "restore": self.restore,
+            "forget_report": self.forget_report,
+            "hold": guard.hold,
+            "keep": guard.keep,
+            "release": guard.release,
         }
 
     def serve(self) -> str:
         """Carry out requests until there will be no more; why."""
-        hello = {"protocol": PROTOCOL, "pid": os.getpid(), "workdir": str(self._workdir.root), **self.clock()}
+        pids = {"pid": os.getpid(), "guardian": os.getppid()}
+        hello = {"protocol": PROTOCOL, **pids, "workdir": str(self._workdir.root), **self.clock()}
         self._send({"id": 0, "ok": hello})
         reader = FrameReader(self._receive)
         try:
             while True:
                 frame = reader.next()
                 if frame is None:
-                    return "the controller hung up"
+                    return HUNG_UP
                 self._take(*frame)
         except (EndedError, FrameError) as ending:
             return str(ending)
@@ -104,70 +124,59 @@ class Agent:
         """Have `serve` come to its end; may be called by a signal handler."""
         os.write(self._ask_to_end, b"!")
 
-    def close(self) -> List[str]:
+    def close(self, reason: str) -> List[str]:
         """Stop what was started, put back what was changed; what did not succeed, for people."""
-        failures = self.processes.close()
-        for path, record in self.records.all():
-            if self.records.is_mine(record) and record["kind"] == "sysctl":
-                failures += self._undo(path, record)["failures"]
-        return failures
+        if self._guard.kept:
+            return []
+        ran, failures = self.processes.close()
+        undone = self._undo.mine()
+        ended = [_process(name) for name in ran]
+        done = [*ended, *(each for each in undone if not each["failures"])]
+        with contextlib.suppress(RefusedError):  # the guardian was killed, so that there is nobody to tell
+            self._guard.done(goodbye=self._goodbye, reason=GOODBYE if self._goodbye else reason, undone=done)
+        return failures + [failure for each in undone for failure in each["failures"]]
 
     def clock(self) -> Json:
         """The host's clocks, for comparing them with the controller's."""
         return {"monotonic_ns": time.monotonic_ns(), "wall_ns": time.time_ns()}
 
     def list_records(self) -> Json:
-        """What is to be undone here: by this agent, by another that lives, or left behind ("abandoned")."""
+        """What is to be undone here: by this agent, by another that lives, or left behind ("abandoned").
+
+        With it what was put back behind agents that are gone, and who holds this host.
+        """
         found = []
         for _, record in self.records.all():
             state = "mine" if self.records.is_mine(record) else "other"
             found.append({**record, "state": "abandoned" if self.records.is_abandoned(record) else state})
         strays = [{"pid": each.pid, "name": each.name} for each in self.records.strays()]
-        return {"records": found, "strays": strays}
+        return {"records": found, "strays": strays, "reports": self.records.reports(), "holder": holder()}
 
     def restore(self, *, own: bool = False) -> Json:
         """Put back what this agent changed and, unless `own`, all that abandoned ones left; their processes are ended."""
-        undone = []
-        if own:
-            settings = [(path, each) for path, each in self.records.all() if each["kind"] == "sysctl"]
-            return {"undone": [self._undo(path, each) for path, each in settings if self.records.is_mine(each)]}
-        for path, record in self.records.all():
-            abandoned = self.records.is_abandoned(record)
-            if abandoned or (self.records.is_mine(record) and record["kind"] == "sysctl"):
-                undone.append(self._undo(path, record))
-            elif not self.records.is_mine(record):
-                undone.append({"record": record, "failures": ["it belongs to a run that is going on"]})
-        for stray in self.records.strays():
-            failure = end_process(stray)
-            what = {"kind": "process", "pid": stray.pid, "start": stray.start, "program": stray.name}
-            undone.append({"record": what, "failures": failure})
-        return {"undone": undone}
+        undone = self._undo.mine()
+        return {"undone": undone if own else [*undone, *self._undo.abandoned()]}
 
-    def _undo(self, path: Path, record: Json) -> Json:
-        """Undo one record, and take it away if that succeeded. A reboot has undone both kinds by itself."""
-        failures: List[str] = []
-        if record["boot_id"] == self.records.boot_id:
-            if record["kind"] == "sysctl":
-                failures = self.sysctls.restore(record)
-            elif record["kind"] == DAMAGED:
-                failures = [f"{path} cannot be read: look at what it says, then remove it"]
-            else:
-                failures = end_session(record["pid"], record["start"])
-        if not failures:
-            self.records.drop(path)
-        return {"record": record, "failures": failures}
+    def forget_report(self, *, name: str) -> Json:
+        """Take away a report that was read."""
+        self.records.forget_report(name)
+        return {}
 
     def _receive(self, size: int) -> bytes:
-        ready = dict(self._waiting.poll(self._lease_s * 1000 if self._lease_s else None))
+        ready = dict(self._waiting.poll())
         if self._asked_to_end in ready:
             raise EndedError("it was asked to end")
-        if not ready:
-            raise EndedError(f"nothing was heard from the controller for {self._lease_s:g} s")
+        if self._guard.notices in ready:
+            raise EndedError(self._guard.reason_to_end())
+        self._guard.beat()
         return os.read(self._requests, size)
 
     def _take(self, header: Json, body: bytes) -> None:
         if header.get("op") == "clock":  # answered at once: how long it takes is what is measured
             self._send({"id": header["id"], "ok": self.clock()})
+        elif header.get("op") == "goodbye":  # the controller will hang up, and means it: what is undone then is no news
+            self._goodbye = True
+            self._send({"id": header["id"], "ok": {}})
         elif self._free.acquire(blocking=False):
             threading.Thread(target=self._carry_out, args=(header, body), daemon=True).start()
         else:
@@ -196,3 +205,7 @@ class Agent:
         frame = pack(header, body)
         with self._sending, contextlib.suppress(BrokenPipeError):  # nobody listens: stdin says so too
             write_all(self._answers, frame)
+
+
+def _process(name: str) -> Json:
+    return {"record": {"kind": "process", "program": name}, "failures": [], "how": "undone"}

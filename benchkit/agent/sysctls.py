@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import threading
 from pathlib import Path
-from typing import Dict, List, Optional
+from typing import Callable, Dict, List, Optional, Tuple
 
 from benchkit.agent.basics import RefusedError, read_text
 from benchkit.agent.frames import Json
-from benchkit.agent.processes import Processes
 from benchkit.agent.records import Records
-from benchkit.agent.spawn import Command
+
+Ask = Callable[[List[str], float], Tuple[Optional[int], str]]
+"""Runs a command for so many seconds at most: its exit code, None where it did not end, and what it printed."""
 
 
 class Sysctls:
@@ -20,9 +21,9 @@ class Sysctls:
     ROOT = "/proc/sys"
     SUDO_S = 10.0
 
-    def __init__(self, records: Records, processes: Processes) -> None:
+    def __init__(self, records: Records, ask: Ask) -> None:
         self._records = records
-        self._processes = processes
+        self._ask = ask
         self._lock = threading.Lock()
 
     def read(self, *, keys: List[str]) -> Json:
@@ -121,7 +122,7 @@ class Sysctls:
         if not sudo:
             return "it is read-only for this user"
         try:
-            exit_code, text = self._processes.ask(Command([*sudo, f"{key}={value}"]), self.SUDO_S)
+            exit_code, text = self._ask([*sudo, f"{key}={value}"], self.SUDO_S)
         except RefusedError as error:
             return f"{error.what}: {error.why}"
         return None if exit_code == 0 else text.strip() or "sudo failed"

@@ -1,4 +1,4 @@
-"""What benchkit changes on a host beside its own files: sysctls, with records of what they were; and putting it back."""
+"""What benchkit changes on a host, with records of what was before; putting it back; and who holds the host meanwhile."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from benchkit.hosts.link import Link
 
 TIME_S = 60.0
 """For all writes of one request; sudo may have to be asked for each."""
+HOLD_S = 45.0
+"""A host that is being put back is waited for, and a guardian that has to go is given its time."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,8 @@ class Written:
 class Record:
     """Something on a host that has to be undone."""
 
-    kind: Literal["sysctl", "process", "damaged"]
+    kind: str
+    """sysctl, process, folder, …; "damaged" where it cannot be read."""
     state: Literal["mine", "other", "abandoned"]
     """Of this connection, of another that lives, or of one that is gone."""
     since: datetime | None
@@ -54,6 +57,59 @@ class Undone:
     text: str
     failures: tuple[str, ...]
     """Empty where it is undone, verified by reading back; else why not. The record is kept then."""
+    how: Literal["undone", "rebooted", "kept", "failed"] = "undone"
+    """"rebooted": a reboot of the host had undone it already; "kept": it belongs to a run that is going on."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was put back behind a connection that ended without a goodbye, as written down on the host."""
+
+    name: str
+    at: datetime
+    reason: str
+    run: str | None
+    """The run that held the host."""
+    undone: tuple[str, ...]
+    """Processes ended, settings put back, folders removed; for people."""
+    failures: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """One line, for people."""
+        whose = f"run {self.run}: " if self.run else ""
+        done = f"; undone: {', '.join(self.undone)}" if self.undone else ""
+        failed = f"; failed: {'; '.join(self.failures)}" if self.failures else ""
+        return f"{self.at:%Y-%m-%d %H:%M:%S} UTC, {whose}{self.reason}{done}{failed}"
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who holds a host."""
+
+    pid: int
+    state: Literal["running", "kept", "silent"]
+    """"kept": a stack that stays up without a controller; "silent": it does not answer."""
+    run: str | None = None
+    who: str | None = None
+    since: datetime | None = None
+    lease_s: float | None = None
+    heard_s: float | None = None
+    """How long ago its controller was heard."""
+
+    def __str__(self) -> str:
+        """For people."""
+        if self.run is None or self.since is None:
+            return f"process {self.pid}, which does not answer"
+        return f"{self.run} of {self.who} since {self.since:%Y-%m-%d %H:%M:%S} UTC"
+
+
+@dataclass(frozen=True)
+class State:
+    """What benchkit finds of itself on a host."""
+
+    records: tuple[Record, ...]
+    reports: tuple[Report, ...]
+    holder: Holder | None
 
 
 class Changes:
@@ -78,20 +134,53 @@ class Changes:
         reply = self._link.request("sysctl_write", {"values": dict(values), "sudo": sudo and list(sudo)}, time_s=TIME_S)
         return {key: Written(**outcome) for key, outcome in reply.fields["outcomes"].items()}
 
-    def records(self) -> tuple[Record, ...]:
-        """What is to be undone on the host, by whomever."""
+    def state(self) -> State:
+        """What is to be undone on the host, by whomever; what was put back there; who holds it. Raises HostError."""
         reply = self._link.request("records", {}).fields
         strays = tuple(
             Record("process", "abandoned", None, f"process {stray['pid']} ({stray['name']})")
             for stray in reply["strays"]
         )
-        return (
-            *(
-                Record(each["kind"], each["state"], datetime.fromtimestamp(each["at"], UTC), _text(each))
-                for each in reply["records"]
+        return State(
+            (
+                *(
+                    Record(each["kind"], each["state"], datetime.fromtimestamp(each["at"], UTC), _text(each))
+                    for each in reply["records"]
+                ),
+                *strays,
             ),
-            *strays,
+            tuple(_report(each) for each in reply["reports"]),
+            _holder(reply["holder"]),
         )
+
+    def records(self) -> tuple[Record, ...]:
+        """What is to be undone on the host, by whomever. Raises HostError."""
+        return self.state().records
+
+    def forget(self, report: Report) -> None:
+        """Take away a report that was read. Raises HostError."""
+        self._link.request("forget_report", {"name": report.name})
+
+    def hold(self, run: str, host: str, who: str, *, take_over: bool = False) -> str | None:
+        """Hold the host for a run until the end of this connection; None, or the host of this run that is the same machine.
+
+        A host that another run holds is refused; with `take_over` only while that run's lease has not lapsed. What is
+        being put back is waited for. Raises RefusedError (`held`) naming who holds it.
+        """
+        args = {"run": run, "host": host, "who": who, "take_over": take_over}
+        fields = self._link.request("hold", args, time_s=HOLD_S).fields
+        return None if fields["held"] else str(fields["shared_with"])
+
+    def keep(self, lease_s: float | None = None) -> None:
+        """Have what was started and changed stay after this connection, for so long or (None) until `release`."""
+        self._link.request("keep", {"lease_s": lease_s})
+
+    def release(self) -> Holder | None:
+        """End who holds the host, if that is a kept stack or a run whose lease has lapsed; all is put back then.
+
+        Raises RefusedError (`held`) for a run that is alive, and where the holder cannot be ended.
+        """
+        return _holder(self._link.request("release", {}, time_s=HOLD_S).fields["ended"])
 
     def restore(self, *, own: bool = False) -> tuple[Undone, ...]:
         """Put back what was changed over this link and, unless `own`, undo all that abandoned ones left.
@@ -99,7 +188,9 @@ class Changes:
         Raises HostError.
         """
         reply = self._link.request("restore", {"own": own}, time_s=TIME_S)
-        return tuple(Undone(_text(each["record"]), tuple(each["failures"])) for each in reply.fields["undone"])
+        return tuple(
+            Undone(_text(each["record"]), tuple(each["failures"]), each["how"]) for each in reply.fields["undone"]
+        )
 
 
 def _text(record: Mapping[str, Any]) -> str:
@@ -107,6 +198,39 @@ def _text(record: Mapping[str, Any]) -> str:
         case "sysctl":
             return ", ".join(f"{key} (was {value})" for key, value in record["former"].items())
         case "process":
-            return f"process {record['pid']} ({record['program']})"
-        case _:
+            return (
+                f"process {record['pid']} ({record['program']})" if "pid" in record else f"process {record['program']}"
+            )
+        case "folder":
+            return f"folder {record['path']}"
+        case "damaged":
             return "a record that cannot be read"
+        case kind:
+            return f"a record of the kind {kind}"
+
+
+def _report(told: Mapping[str, Any]) -> Report:
+    undone = [*(f"process {name}" for name in told["ended"]), *(_text(each["record"]) for each in told["undone"])]
+    return Report(
+        name=told["name"],
+        at=datetime.fromtimestamp(told["at"], UTC),
+        reason=told["reason"],
+        run=told["holder"].get("run"),
+        undone=tuple(dict.fromkeys(undone)),
+        failures=tuple(told["failures"]),
+    )
+
+
+def _holder(told: Mapping[str, Any] | None) -> Holder | None:
+    if told is None:
+        return None
+    since = told.get("since")
+    return Holder(
+        pid=told["pid"],
+        state=told["state"],
+        run=told.get("run"),
+        who=told.get("who"),
+        since=None if since is None else datetime.fromtimestamp(since, UTC),
+        lease_s=told.get("lease_s"),
+        heard_s=told.get("heard_s"),
+    )

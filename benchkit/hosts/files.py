@@ -100,6 +100,10 @@ class Files:
         """Make a folder and those above it; fine where it exists. Its absolute path."""
         return PurePosixPath(self._link.request("mkdir", {"path": str(path)}).fields["path"])
 
+    def scratch(self, path: HostPath) -> PurePosixPath:
+        """Make a folder that goes when this connection ends, however that comes. Its absolute path."""
+        return PurePosixPath(self._link.request("scratch", {"path": str(path)}).fields["path"])
+
     def remove(self, path: HostPath) -> bool:
         """Remove a file, or a folder with all that is in it; whether there was one."""
         return bool(self._link.request("remove", {"path": str(path)}, time_s=PIECE_S).fields["removed"])

@@ -96,6 +96,7 @@ class Link:
         self._closing = True
         if self._end is None:
             with self._sending, contextlib.suppress(OSError):
+                self._stream.send(pack({"id": next(self._numbers), "op": "goodbye", "args": {}}))
                 self._stream.end_input()
             self._thread.join(patience_s)
         code = self._stream.exit_code(1.0)

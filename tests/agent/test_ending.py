@@ -44,6 +44,15 @@ def family(agent: Link) -> list[int]:
     pytest.fail(f"no family: {process}")
 
 
+def us(agent: Link) -> list[int]:
+    """The processes of ours that stand behind the link."""
+    return [agent.hello().fields["pid"], agent.hello().fields["guardian"]]
+
+
+def records(agent: Link, kind: str) -> list[Path]:
+    return sorted(Path(agent.hello().fields["workdir"], "records").glob(kind))
+
+
 def hang_up(agent: Link) -> None:
     assert agent.close(10) == []
 
@@ -62,19 +71,21 @@ def test_the_agent_leaves_no_process(launch: Launch, gone: Gone, end: Callable[[
     pids = family(agent)
     assert len(pids) == 4
     end(agent)
-    assert all(gone(pid) for pid in [*pids, agent.hello().fields["pid"]])
-    records = Path(agent.hello().fields["workdir"], "records")
-    assert list(records.iterdir()) == []
+    assert all(gone(pid) for pid in [*pids, *us(agent)])
+    assert records(agent, "[0-9]*") == []
+    assert len(records(agent, "report-*")) == (0 if end is hang_up else 1)
 
 
-def test_an_agent_that_hears_nothing_ends_by_itself(launch: Launch, gone: Gone) -> None:
+def test_an_agent_that_hears_nothing_is_ended(launch: Launch, gone: Gone) -> None:
     agent = launch(lease_s=0.5)
     pids = family(agent)
     began = time.monotonic()
-    assert all(gone(pid) for pid in [*pids, agent.hello().fields["pid"]])
+    assert all(gone(pid) for pid in [*pids, *us(agent)])
     assert 0.3 < time.monotonic() - began < 5
     with pytest.raises(HostError, match="the agent ended"):
         agent.request("clock", {})
+    (report,) = records(agent, "report-*")
+    assert "nothing was heard from the controller for 0.5 s" in report.read_text()
 
 
 def test_a_signal_while_things_are_under_way(launch: Launch, gone: Gone) -> None:

@@ -114,8 +114,8 @@ def test_a_host_that_falls_silent_is_given_up(launch: Launch, monkeypatch: pytes
 
 def test_signs_of_life_renew_the_lease(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(links, "SIGN_S", 0.1)
-    agent = launch(lease_s=0.6, silence_s=0.2)
-    time.sleep(1.5)
+    agent = launch(lease_s=1.5, silence_s=0.5)
+    time.sleep(3)
     assert agent.request("clock", {}).fields
 
 
