@@ -57,7 +57,7 @@ def execute(plan: RunPlan, hosts: Hosts, store: Store, watcher: Watcher) -> Outc
     """
     for obstacle in plan.obstacles:
         raise obstacle
-    manifest = _manifest(plan, hosts)
+    manifest = manifest_of(plan, hosts)
     outcome = Outcome(store.create(manifest))
     tables = RunTables(store, plan.experiment.scenario.name, manifest.run_id)
     with outcome.run.journal() as journal, _closing(outcome, tables, journal):
@@ -93,7 +93,8 @@ def _end_early(run: RunFolder, decision: StopDecision, watcher: Watcher) -> None
     watcher.stage(said)
 
 
-def _manifest(plan: RunPlan, hosts: Hosts) -> Manifest:
+def manifest_of(plan: RunPlan, hosts: Hosts) -> Manifest:
+    """The manifest that a run of the plan begins with."""
     now = datetime.now(UTC)
     used = sorted({name for names in plan.roles.values() for name in names})
     return Manifest(
