@@ -28,7 +28,7 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"planning"}),
     frozenset({"trial"}),
     frozenset({"pipeline", "tune", "course", "lab"}),
-    frozenset({"execute"}),
+    frozenset({"execute", "explore"}),
     frozenset({"cli"}),
 )
 """From the ground up. A part of the package imports from itself and from the floors below; on the ground floor, from all."""

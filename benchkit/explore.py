@@ -1,0 +1,148 @@
+"""What notebooks call beside `benchkit.load` and `benchkit.compare`: runs by name, figures by name, claims.
+
+Each function reads the store anew: what a run has written meanwhile is there. `run` is an id, its beginning, or `latest`;
+`store` a folder, else BENCHKIT_STORE, else ./results.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from benchkit.analysis.claims import judge_claims
+from benchkit.analysis.data import read_data
+from benchkit.errors import InputError
+from benchkit.report.figures.registry import FIGURES, get_figure
+from benchkit.report.read import read_run
+from benchkit.report.rendering import render
+from benchkit.report.view import RunView
+from benchkit.results.store import Store, store_path
+
+LATEST = "latest"
+RUN = "BENCHKIT_RUN"
+"""The environment's word for the run that a notebook shows unless its reader names another."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure as notebooks show it: the report's own SVG, described for those who cannot see it."""
+
+    title: str
+    alt: str
+    caption: str
+    svg: bytes = field(repr=False)
+    png: bytes = field(repr=False)
+    figure: Figure = field(repr=False)
+    """Matplotlib's, for changing what it shows."""
+
+    def _repr_mimebundle_(self, **_: object) -> Mapping[str, object]:
+        return {"image/svg+xml": self.svg.decode(), "text/plain": f"{self.title}. {self.alt}"}
+
+
+def runs(*, store: str | Path | None = None) -> pd.DataFrame:
+    """The stored runs, oldest first: run_id, scenario, scale, status, blocks, cells, started_at, ended_at."""
+    manifests = [run.manifest() for run in _store(store).runs()]
+    rows = [
+        {
+            "run_id": each.run_id,
+            "scenario": str(each.scenario["name"]),
+            "scale": each.scale,
+            "status": each.status,
+            "blocks": each.blocks,
+            "cells": len(each.cells),
+            "started_at": each.started_at,
+            "ended_at": each.ended_at,
+        }
+        for each in manifests
+    ]
+    columns = ["run_id", "scenario", "scale", "status", "blocks", "cells", "started_at", "ended_at"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def find(run: str | None = None, *, scenario: str | None = None, store: str | Path | None = None) -> str:
+    """The id of a run: the one named, else BENCHKIT_RUN, else the latest; of `scenario` the latest of that.
+
+    Raises InputError where there is none.
+    """
+    where = _store(store)
+    if scenario is None:
+        return where.run(run or os.environ.get(RUN) or LATEST).run_id
+    found = [each for each in where.runs() if each.manifest().scenario["name"] == scenario]
+    named = [each.run_id for each in found if run is None or each.run_id.startswith(run)]
+    if not named:
+        raise InputError(
+            f"no run of {scenario!r} in the store", where=str(where.path), hint=f"benchkit run {scenario} makes one"
+        )
+    wanted = os.environ.get(RUN)
+    return wanted if wanted in named else named[-1]
+
+
+def figures(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFrame:
+    """The figures that a run has data for: name, title."""
+    view = _view(run, store)
+    there = [figure for figure in FIGURES.values() if figure.available(view)]
+    return pd.DataFrame([{"name": each.name, "title": each.title} for each in there], columns=["name", "title"])
+
+
+def figure(name: str, run: str = LATEST, *, store: str | Path | None = None) -> Picture:
+    """A figure of the report. Raises InputError for a figure that there is not, or that the run has no data for."""
+    wanted, view = get_figure(name), _view(run, store)
+    if not wanted.available(view):
+        there = [each.name for each in FIGURES.values() if each.available(view)]
+        raise InputError(f"run {view.manifest.run_id} has no data for {name!r}", hint=f"it has: {', '.join(there)}")
+    drawing = render(wanted, view)
+    return Picture(
+        title=wanted.title,
+        alt=wanted.alt(view),
+        caption=wanted.caption(view),
+        svg=drawing.svg,
+        png=drawing.png,
+        figure=wanted.draw(view),
+    )
+
+
+def claims(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFrame:
+    """What became of the scenario's claims: text, published, ratio, low, high, state, reason; a row for each ratio."""
+    columns = [
+        "text",
+        "expectation",
+        "metric",
+        "published",
+        "cell",
+        "baseline",
+        "ratio",
+        "low",
+        "high",
+        "state",
+        "reason",
+    ]
+    rows: list[dict[str, object]] = []
+    where = _store(store)
+    for result in judge_claims(read_data(where, where.run(run))):
+        said = result.model_dump(include={"text", "expectation", "metric", "published", "state", "reason"})
+        measured = [
+            {
+                "cell": ratio.cell_id,
+                "baseline": ratio.baseline,
+                "ratio": ratio.ratio,
+                "low": ratio.low,
+                "high": ratio.high,
+            }
+            for ratio in result.ratios
+        ]
+        rows += [{**said, **each} for each in measured or [{}]]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _store(store: str | Path | None) -> Store:
+    return Store(store_path(Path(store) if store is not None else None))
+
+
+def _view(run: str, store: str | Path | None) -> RunView:
+    where = _store(store)
+    return read_run(where, where.run(run))
