@@ -19,6 +19,7 @@ from benchkit.hosts.link import Link
 from benchkit.hosts.processes import Processes
 from benchkit.hosts.psutil_wheel import psutil_for
 from benchkit.hosts.sockets import Sockets
+from benchkit.hosts.telemetry import Telemetry
 from benchkit.models.facts import HostFacts
 
 TIDY_S = 20.0
@@ -47,6 +48,7 @@ class Host:
         self.files = Files(link, spec.name)
         self.processes = Processes(link, spec.name, self.compare_clocks)
         self.sockets = Sockets(link, spec.name)
+        self.telemetry = Telemetry(link)
         self.changes = Changes(link)
         self.notices: tuple[str, ...] = ()
         """What this host lacks that makes benchkit see less; for people."""

@@ -84,7 +84,7 @@ class Sockets:
 
         Raises HostError when the time is up, and at once where `process`, which was to open the socket, has ended.
         """
-        args = {**_place(at), "timeout_s": timeout_s, "state": "accepting", "process": process and process.id}
+        args = {**place(at), "timeout_s": timeout_s, "state": "accepting", "process": process and process.id}
         found = self._link.request("probe_port", args, time_s=timeout_s).fields
         if process is not None and found["process_ended"]:
             ended = process.wait(0)
@@ -95,7 +95,7 @@ class Sockets:
 
     def wait_closed(self, at: Tcp | Unix, timeout_s: float) -> float:
         """Wait until nobody takes connections any more; how long it took, seconds. Raises HostError."""
-        args = {**_place(at), "timeout_s": timeout_s, "state": "closed"}
+        args = {**place(at), "timeout_s": timeout_s, "state": "closed"}
         found = self._link.request("probe_port", args, time_s=timeout_s).fields
         if not found["reached"]:
             raise HostError(f"somebody still listens on {at}", where=self._host, why=f"after {timeout_s:g} s")
@@ -116,7 +116,7 @@ class Sockets:
 
         Headers are sent as given: `Host` and what else the request needs are up to the caller. Raises HostError.
         """
-        args = {**_place(at), "timeout_s": timeout_s, "method": method, "path": path}
+        args = {**place(at), "timeout_s": timeout_s, "method": method, "path": path}
         args |= {"headers": list(headers), "max_body": max_body}
         reply = self._link.request("http_probe", args, body, time_s=timeout_s)
         fields = dict(reply.fields)
@@ -137,5 +137,6 @@ class Sockets:
             raise HostError(what, where=self._host, why=why, hint="stop what listens there, or choose another port")
 
 
-def _place(at: Tcp | Unix) -> dict[str, Any]:
+def place(at: Tcp | Unix) -> dict[str, Any]:
+    """A socket as the agent is told of it."""
     return {"tcp": [at.address, at.port]} if isinstance(at, Tcp) else {"unix": str(at.path)}

@@ -10,7 +10,7 @@ from typing import Any, Optional
 
 from benchkit.agent.basics import RefusedError
 from benchkit.agent.http import HttpResponse
-from benchkit.agent.watch.base import UnseenError
+from benchkit.agent.watch.base import UnseenError, Values
 from benchkit.agent.watch.counters import KINDS, Asked
 from benchkit.agent.watch.recorder import Group, Recorder
 from benchkit.agent.watch.rhythm import Rhythm
@@ -40,13 +40,16 @@ class Poller(threading.Thread):
 
     def run(self) -> None:
         """Ask in the rhythm until that ends."""
-        for _ in self._rhythm.beats():
+        track = self._recorder.track(self._rhythm.interval_ns)
+        for asked in self._rhythm.beats():
             try:
-                self._poll()
+                values = self._poll()
+                track.write(time.monotonic_ns(), [(self._group, values)], asked=asked)
             except (RefusedError, UnseenError, OSError) as error:
                 self.failures += 1
                 self.last_failure = getattr(error, "what", None) or str(error)
                 self._hang_up()
+        track.close()
         self._hang_up()
 
     def story(self) -> Optional[str]:
@@ -56,7 +59,8 @@ class Poller(threading.Thread):
         times = "once" if self.failures == 1 else f"{self.failures} times"
         return f"{self._group.service}: its own counters were not had {times}: {self.last_failure}"
 
-    def _poll(self) -> None:
+    def _poll(self) -> Values:
+        """The counters as they were when the answer came: a busy server takes its time before it looks at them."""
         if self._connection is None:
             self._connection = self._connect()
             self._asked = Asked(self._asked.requests, self._asked.connections + 1)
@@ -64,13 +68,12 @@ class Poller(threading.Thread):
         self._asked = Asked(self._asked.requests + 1, self._asked.connections)
         response = HttpResponse(self._connection, time.monotonic() + TIMEOUT_S, PAGE_BYTES, PAGE_BYTES)
         response.read("GET")
-        at_ns = time.monotonic_ns()
         if response.status != OK or not response.complete:
             raise UnseenError(f"{self._admin['path']} answers {response.status}")
         values = self._read(bytes(response.start_of_body), self._asked)
-        self._recorder.write(at_ns, [(self._group, values)])
         if response.closes:
             self._hang_up()
+        return values
 
     def _connect(self) -> socket.socket:
         if "tcp" in self._admin:

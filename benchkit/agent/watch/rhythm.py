@@ -14,14 +14,17 @@ class Rhythm:
 
     def __init__(self, interval_s: float) -> None:
         """The first beat comes at once."""
-        self._interval_ns = round(interval_s * SECOND_NS)
+        self.interval_ns = round(interval_s * SECOND_NS)
         self._changed = threading.Condition()
         self._asked = 0
         self._done: Dict[int, int] = {}
         self._is_over = False
 
-    def beats(self) -> Iterator[None]:
-        """Yield at each beat, until there will be none; for one thread each."""
+    def beats(self) -> Iterator[bool]:
+        """Yield at each beat, with whether it was asked for, until there will be none; for one thread each.
+
+        After a beat that was asked for the next comes an interval later.
+        """
         me = threading.get_ident()
         next_ns = time.monotonic_ns()
         with self._changed:
@@ -38,13 +41,15 @@ class Rhythm:
                     self._changed.notify_all()
                     return
                 asked = self._asked
-            yield
+            began_ns = time.monotonic_ns()
+            if asked != done:
+                next_ns = began_ns
+            yield asked != done
             with self._changed:
                 done = self._done[me] = asked
                 self._changed.notify_all()
-            late_ns = time.monotonic_ns() - next_ns
-            if late_ns >= 0:
-                next_ns += (late_ns // self._interval_ns + 1) * self._interval_ns
+            late_ns = max(0, time.monotonic_ns() - next_ns)
+            next_ns += (late_ns // self.interval_ns + 1) * self.interval_ns
 
     def beat_now(self, timeout_s: float) -> bool:
         """Have everybody beat once more, now; whether all had done so in time."""

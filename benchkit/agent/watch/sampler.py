@@ -40,7 +40,8 @@ class Sampler(threading.Thread):
 
     def run(self) -> None:
         """Look, in the rhythm, until that ends."""
-        for _ in self._rhythm.beats():
+        track = self._recorder.track(self._rhythm.interval_ns)
+        for asked in self._rhythm.beats():
             at_ns = time.monotonic_ns()
             self._families.refresh()
             sample = []
@@ -49,7 +50,8 @@ class Sampler(threading.Thread):
                     sample.append((group, collector.sample()))
                 except (UnseenError, OSError) as error:  # the others go on
                     self._note(group.service, error)
-            self._recorder.write(at_ns, sample)
+            track.write(at_ns, sample, asked=asked)
+        track.close()
         for _, collector in self._collectors:
             collector.close()
 
