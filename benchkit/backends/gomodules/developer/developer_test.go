@@ -1,0 +1,175 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/mod/module"
+	"golang.org/x/mod/zip"
+)
+
+// published puts versions of a module into a folder that the go command takes as a module proxy.
+func published(t *testing.T, root, name string, versions ...string) {
+	t.Helper()
+	folder := filepath.Join(root, filepath.FromSlash(name), "@v")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, version := range versions {
+		source := t.TempDir()
+		var zipped bytes.Buffer
+		gomod := "module " + name + "\n\ngo 1.20\n"
+		put(t, filepath.Join(source, "go.mod"), gomod)
+		put(t, filepath.Join(source, "x.go"), "package x\n\nconst Version = \""+version+"\"\n")
+		if err := zip.CreateFromDir(&zipped, module.Version{Path: name, Version: version}, source); err != nil {
+			t.Fatal(err)
+		}
+		put(t, filepath.Join(folder, version+".zip"), zipped.String())
+		put(t, filepath.Join(folder, version+".mod"), gomod)
+		put(t, filepath.Join(folder, version+".info"), `{"Version":"`+version+`"}`)
+	}
+	put(t, filepath.Join(folder, "list"), strings.Join(versions, "\n")+"\n")
+}
+
+func put(t *testing.T, file, content string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// settled is a developer with a module proxy in a folder that has a.example/x and a.example/fresh-1 to fresh-3.
+func settled(t *testing.T, change func(*Config)) (*Developer, error) {
+	t.Helper()
+	goCommand, err := exec.LookPath("go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache, err := exec.Command(goCommand, "env", "GOCACHE").Output() // what is compiled for the tests serves here, too
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	published(t, root, "a.example/x", "v1.0.0", "v1.1.0")
+	for _, name := range []string{"fresh-1", "fresh-2", "fresh-3"} {
+		published(t, root, "a.example/"+name, "v1.0.0")
+	}
+	config := &Config{
+		Go:         goCommand,
+		Scratch:    filepath.Join(t.TempDir(), "scratch"),
+		BuildCache: strings.TrimSpace(string(cache)),
+		Settings:   map[string]string{"GOPROXY": "file://" + root, "GOSUMDB": "off", "GOTOOLCHAIN": "local"},
+		Pull:       "a.example/x@v1.1.0",
+		Proof: Proof{
+			Get:      []string{"a.example/x@v1.1.0"},
+			Versions: map[string]string{"a.example/x": `^v1\.1\.0$`},
+			Program:  "package main\n\nimport (\n\t\"os\"\n\n\t\"a.example/x\"\n)\n\nfunc main() { os.Stdout.WriteString(x.Version) }\n",
+			Output:   "v1.1.0",
+		},
+	}
+	change(config)
+	if err := config.check(); err != nil {
+		return nil, err
+	}
+	developer, err := settle(t.Context(), config)
+	if err == nil {
+		t.Cleanup(developer.removing.Wait)
+	}
+	return developer, err
+}
+
+func TestAProofHolds(t *testing.T) {
+	developer, err := settled(t, func(*Config) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told bytes.Buffer
+	one, err := developer.prove(t.Context(), &told)
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := developer.prove(t.Context(), io.Discard)
+	if err != nil || one != two || len(one) != 64 {
+		t.Errorf("%s, then %s, %v", one, two, err)
+	}
+	for _, expected := range []string{"a.example/x v1.1.0\n", "a.example/x v1.1.0/go.mod h1:", "built and run: "} {
+		if !strings.Contains(told.String(), expected) {
+			t.Errorf("not told %q:\n%s", expected, &told)
+		}
+	}
+}
+
+func TestAProofThatDoesNotHoldSaysWhat(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		change   func(*Proof)
+		expected string
+	}{
+		{"no such module", func(p *Proof) { p.Get = []string{"a.example/nothing@v1.0.0"} }, "a.example/nothing@v1.0.0 failed"},
+		{"another version", func(p *Proof) { p.Get = []string{"a.example/x@v1.0.0"} }, `a.example/x is used at "v1.0.0", expected ^v1\.1\.0$`},
+		{"a program that does not build", func(p *Proof) { p.Program = "package main" }, "go build: "},
+		{"a program that says something else", func(p *Proof) { p.Output = "else" }, `says "v1.1.0", expected "else"`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			developer, err := settled(t, func(config *Config) { test.change(&config.Proof) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err = developer.prove(t.Context(), io.Discard); err == nil || !strings.Contains(err.Error(), test.expected) {
+				t.Errorf("got %v, expected %s", err, test.expected)
+			}
+		})
+	}
+}
+
+func TestEveryPullIsOneOfAnotherModuleWhereItIsNumbered(t *testing.T) {
+	developer, err := settled(t, func(config *Config) { config.Pull = "a.example/fresh-{n}@v1.0.0" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := developer.handler("checksum")
+	var statuses []int
+	var last string
+	for range 4 {
+		recorder := httptest.NewRecorder()
+		answers.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/pull", nil))
+		statuses = append(statuses, recorder.Code)
+		last = recorder.Body.String()
+	}
+	if statuses[0] != 200 || statuses[2] != 200 || statuses[3] != http.StatusBadGateway {
+		t.Errorf("%v", statuses)
+	}
+	if !strings.Contains(last, "a.example/fresh-4@v1.0.0 failed") {
+		t.Errorf("%s", last)
+	}
+}
+
+func TestSettingsThatGoDoesNotKnowAreRefused(t *testing.T) {
+	if _, err := settled(t, func(config *Config) { config.Settings["GONONSENSE"] = "x" }); err == nil || !strings.Contains(err.Error(), "GONONSENSE") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestConfigsThatMakeNoSenseAreRefused(t *testing.T) {
+	for expected, change := range map[string]func(*Config){
+		"absolute paths":                func(c *Config) { c.Go = "go" },
+		"a module and its version":      func(c *Config) { c.Pull = "a.example/x" },
+		"proof: versions: a.example/x:": func(c *Config) { c.Proof.Versions["a.example/x"] = "(" },
+	} {
+		if _, err := settled(t, change); err == nil || !strings.Contains(err.Error(), expected) {
+			t.Errorf("expected %s, got %v", expected, err)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "developer.json")
+	put(t, file, `{"goo": "x"}`)
+	if _, err := readConfig(file); err == nil || !strings.Contains(err.Error(), `unknown field "goo"`) {
+		t.Errorf("%v", err)
+	}
+}

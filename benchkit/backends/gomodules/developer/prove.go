@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// sums is the file with the checksums of the modules in use.
+const sums = "go.sum"
+
+// prove gets the modules of the proof twice, each time with a clean module cache, and builds and runs a program on them.
+// The checksum of all their checksums; an error names the module and the step. What is found is told to out.
+func (d *Developer) prove(ctx context.Context, out io.Writer) (string, error) {
+	folder, err := d.module()
+	if err != nil {
+		return "", err
+	}
+	defer d.remove(folder)
+	proof := d.config.Proof
+	if err := d.get(ctx, folder, proof.Get...); err != nil {
+		return "", err
+	}
+	if err := d.versions(ctx, folder, out); err != nil {
+		return "", err
+	}
+	if err := d.build(ctx, folder, out); err != nil {
+		return "", err
+	}
+	first, err := os.ReadFile(filepath.Join(folder, sums))
+	if err != nil {
+		return "", err
+	}
+	second, err := d.again(ctx)
+	if err != nil {
+		return "", err
+	}
+	if !bytes.Equal(first, second) {
+		return "", fmt.Errorf("checksums of two pulls differ:\n%s\nand\n%s", first, second)
+	}
+	fmt.Fprintf(out, "%s", first)
+	hash := sha256.Sum256(first)
+	return hex.EncodeToString(hash[:]), nil
+}
+
+// again gets the modules once more, with another clean cache; their checksums.
+func (d *Developer) again(ctx context.Context) ([]byte, error) {
+	folder, err := d.module()
+	if err != nil {
+		return nil, err
+	}
+	defer d.remove(folder)
+	if err := d.get(ctx, folder, d.config.Proof.Get...); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(filepath.Join(folder, sums))
+}
+
+// versions holds the versions in use against those that are expected.
+func (d *Developer) versions(ctx context.Context, folder string, out io.Writer) error {
+	printed, err := d.run(ctx, folder, "list", "-m", "-json", "all")
+	if err != nil {
+		return fmt.Errorf("go list: %w: %s", err, printed)
+	}
+	used := map[string]string{}
+	for decoder := json.NewDecoder(strings.NewReader(printed)); decoder.More(); {
+		var module struct{ Path, Version string }
+		if err := decoder.Decode(&module); err != nil {
+			return fmt.Errorf("go list: %w: %s", err, printed)
+		}
+		used[module.Path] = module.Version
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.config.Proof.Versions)) {
+		if !regexp.MustCompile(d.config.Proof.Versions[name]).MatchString(used[name]) {
+			return fmt.Errorf("%s is used at %q, expected %s", name, used[name], d.config.Proof.Versions[name])
+		}
+		fmt.Fprintf(out, "%s %s\n", name, used[name])
+	}
+	return nil
+}
+
+// build builds the program and runs it.
+func (d *Developer) build(ctx context.Context, folder string, out io.Writer) error {
+	if d.config.Proof.Program == "" {
+		return nil
+	}
+	if err := os.WriteFile(filepath.Join(folder, "main.go"), []byte(d.config.Proof.Program), 0o600); err != nil {
+		return err
+	}
+	// Neither version control nor debug data: the folder is in no repository, and nobody debugs it.
+	if printed, err := d.run(ctx, folder, "build", "-buildvcs=false", "-ldflags=-s -w", "-o", "program", "."); err != nil {
+		return fmt.Errorf("go build: %w: %s", err, strings.TrimSpace(printed))
+	}
+	said, err := exec.CommandContext(ctx, filepath.Join(folder, "program")).Output()
+	if err != nil {
+		return fmt.Errorf("the program that was built: %w", err)
+	}
+	if string(said) != d.config.Proof.Output {
+		return fmt.Errorf("the program that was built says %q, expected %q", said, d.config.Proof.Output)
+	}
+	fmt.Fprintf(out, "built and run: %s", said)
+	return nil
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// killGrace is how long the go command may take to end when nobody waits for it any more.
+const killGrace = time.Second
+
+// Developer is somebody's machine: a go command set up as the company says.
+type Developer struct {
+	config *Config
+	pulls  atomic.Int64
+	// removing is what is being removed while nobody waits for it.
+	removing sync.WaitGroup
+}
+
+// settle makes the folders, and runs `go env -w` with the settings as every developer of the company does.
+func settle(ctx context.Context, config *Config) (*Developer, error) {
+	if err := os.RemoveAll(config.Scratch); err != nil {
+		return nil, err
+	}
+	for _, folder := range []string{filepath.Join(config.Scratch, "home"), config.BuildCache} {
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			return nil, err
+		}
+	}
+	developer := &Developer{config: config}
+	var settings []string
+	for name, value := range config.Settings {
+		settings = append(settings, name+"="+value)
+	}
+	if len(settings) == 0 {
+		return developer, nil
+	}
+	if said, err := developer.run(ctx, config.Scratch, append([]string{"env", "-w"}, settings...)...); err != nil {
+		return nil, fmt.Errorf("go env -w: %w: %s", err, said)
+	}
+	return developer, nil
+}
+
+// remove takes a folder away that is not needed any more.
+func (d *Developer) remove(folder string) {
+	d.removing.Add(1)
+	go func() {
+		defer d.removing.Done()
+		if err := os.RemoveAll(folder); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}()
+}
+
+// run has the go command run in a folder, which is its GOPATH too: a module cache of its own. What it printed.
+func (d *Developer) run(ctx context.Context, folder string, arguments ...string) (string, error) {
+	command := exec.CommandContext(ctx, d.config.Go, arguments...)
+	command.Dir = folder
+	command.Env = append(os.Environ(),
+		"HOME="+filepath.Join(d.config.Scratch, "home"),
+		"GOENV="+filepath.Join(d.config.Scratch, "goenv"),
+		"GOPATH="+filepath.Join(folder, "gopath"),
+		"GOMODCACHE=", "GOPROXY=", "GONOSUMDB=", "GONOPROXY=", "GOPRIVATE=", "GOINSECURE=",
+		"GOCACHE="+d.config.BuildCache,
+		"GOFLAGS=-modcacherw",
+		"GOWORK=off",
+		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0",
+		"LC_ALL=C",
+	)
+	for name, value := range d.config.Environment {
+		command.Env = append(command.Env, name+"="+value)
+	}
+	var printed bytes.Buffer
+	command.Stdout, command.Stderr = &printed, &printed
+	command.WaitDelay = killGrace
+	err := command.Run()
+	return printed.String(), err
+}
+
+// module makes a folder with a new main module in it.
+func (d *Developer) module() (string, error) {
+	folder, err := os.MkdirTemp(d.config.Scratch, "pull-")
+	if err != nil {
+		return "", err
+	}
+	return folder, os.WriteFile(filepath.Join(folder, "go.mod"), []byte("module example.com/program\n\ngo 1.20\n"), 0o600)
+}
+
+// pull gets the next module with a clean module cache.
+func (d *Developer) pull(ctx context.Context) error {
+	folder, err := d.module()
+	if err != nil {
+		return err
+	}
+	defer d.remove(folder)
+	wanted := strings.Replace(d.config.Pull, numbered, strconv.FormatInt(d.pulls.Add(1), 10), 1)
+	return d.get(ctx, folder, wanted)
+}
+
+// get has the go command get modules into the one in the folder.
+func (d *Developer) get(ctx context.Context, folder string, modules ...string) error {
+	printed, err := d.run(ctx, folder, append([]string{"get"}, modules...)...)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		return err
+	}
+	return &getError{strings.TrimSpace(printed), explain(strings.Join(modules, ", "), printed)}
+}
+
+// getError is why a `go get` failed: all that was printed, and what that comes to.
+type getError struct{ printed, short string }
+
+func (e *getError) Error() string { return e.short }

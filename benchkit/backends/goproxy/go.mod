@@ -1,0 +1,9 @@
+module benchkit/backends/goproxy
+
+go 1.24.0
+
+toolchain go1.26.8
+
+require github.com/goproxy/goproxy v0.15.0
+
+require golang.org/x/mod v0.13.0 // indirect
