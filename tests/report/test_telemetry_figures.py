@@ -13,8 +13,8 @@ from matplotlib.collections import LineCollection, PathCollection
 
 from benchkit.report.cells import cell_views
 from benchkit.report.figures.accept_queue import overflows
-from benchkit.report.figures.connections import factor_of
 from benchkit.report.figures.registry import get_figure
+from benchkit.report.lines import factor_of
 from benchkit.report.telemetry import BUSY, rates, series
 from benchkit.report.view import RunView
 from tests.report.conftest import watched

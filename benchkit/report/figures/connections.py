@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 
 from benchkit import units
-from benchkit.models.run import CellRecord
-from benchkit.report.cells import level_name
 from benchkit.report.figures.figure import ReportFigure, provenance
 from benchkit.report.frame import EDGE_IN, WIDTH_IN, framed
-from benchkit.report.style import colour, dashes, hover, marker, styled, tick
+from benchkit.report.lines import Line, dress, factor_of, lines_of
+from benchkit.report.style import colour, dashes, hover, marker, styled
 from benchkit.report.view import RunView, numbers
-from benchkit.scenario.designs import controlled
 
-PREFERRED = "connections"
 MOST_LINES = 12
 
 _HEIGHT_IN, _AXIS_IN, _LEFT_IN, _GAP_IN = 2.7, 0.5, 0.78, 0.3
@@ -39,30 +35,10 @@ _MEASURES = (
 )
 
 
-@dataclass(frozen=True)
-class _Line:
-    """The cells that differ in the factor alone."""
-
-    name: str
-    cells: tuple[tuple[float, str], ...]
-    """(level, cell_id), ascending."""
-
-
-def factor_of(run: RunView) -> str | None:
-    """The factor of the axis: connections, or the first in numbers with two levels or more; None: there is none."""
-    counted: dict[str, set[float]] = {}
-    for cell in run.manifest.cells:
-        for name, level in cell.levels.items():
-            if isinstance(level, int | float) and not isinstance(level, bool) and level > 0:
-                counted.setdefault(name, set()).add(float(level))
-    several = [name for name, levels in counted.items() if len(levels) > 1]
-    return PREFERRED if PREFERRED in several else next(iter(several), None)
-
-
 def available(run: RunView) -> bool:
     """Whether any line has two levels with a rate."""
     factor = factor_of(run)
-    return factor is not None and any(len(_points(run, line, "rps")) > 1 for line in _lines(run, factor))
+    return factor is not None and any(len(_points(run, line, "rps")) > 1 for line in lines_of(run, factor))
 
 
 def title(run: RunView) -> str:
@@ -74,7 +50,7 @@ def alt(run: RunView) -> str:
     """The medians at the ends of each line, in words."""
     factor = factor_of(run) or ""
     said = []
-    for line in _lines(run, factor):
+    for line in lines_of(run, factor):
         points = _points(run, line, "rps")
         if len(points) > 1:
             (low, first), (high, last) = points[0], points[-1]
@@ -84,7 +60,7 @@ def alt(run: RunView) -> str:
 
 def caption(run: RunView) -> str:
     """What lines and points are."""
-    more = len(_lines(run, factor_of(run) or "")) - MOST_LINES
+    more = len(lines_of(run, factor_of(run) or "")) - MOST_LINES
     return (
         "Lines join the medians over the trials of a cell; each point is one trial. CPU is that of all services of the "
         "stack over the measured window, per request."
@@ -96,7 +72,7 @@ def caption(run: RunView) -> str:
 def draw(run: RunView) -> Figure:
     """The figure: a panel for the rate and, where it is known, one for the CPU."""
     factor = factor_of(run) or ""
-    lines = _lines(run, factor)[:MOST_LINES]
+    lines = lines_of(run, factor)[:MOST_LINES]
     measures = [each for each in _MEASURES if any(_points(run, line, each.column) for line in lines)]
     frame = framed(
         height_in=_HEIGHT_IN + _AXIS_IN,
@@ -111,7 +87,7 @@ def draw(run: RunView) -> Figure:
         axes = frame.axes(left_in, 0.1, width_in - _LEFT_IN - _GAP_IN, _HEIGHT_IN - 0.1)
         for hue, line in enumerate(lines):
             _draw_line(axes, run, line, measure, hue)
-        _dress(axes, measure, factor, sorted({level for line in lines for level, _ in line.cells}))
+        dress(axes, measure.heading, measure.text, factor, lines)
     return frame.figure
 
 
@@ -125,40 +101,18 @@ FIGURE = ReportFigure(
 )
 
 
-def _lines(run: RunView, factor: str) -> list[_Line]:
-    """Cells that differ in the factor alone, in the order of the plan."""
-    found: dict[str, list[tuple[float, str]]] = {}
-    for cell in run.manifest.cells:
-        level = cell.levels.get(factor)
-        if controlled(cell.cell_id) is not None or cell.unsupported is not None:
-            continue
-        if isinstance(level, int | float) and not isinstance(level, bool) and level > 0:
-            found.setdefault(_name(cell, factor, run), []).append((float(level), cell.cell_id))
-    return [_Line(name, tuple(sorted(cells))) for name, cells in found.items()]
-
-
-def _name(cell: CellRecord, factor: str, run: RunView) -> str:
-    """What tells the line apart: the levels that vary, but the factor's."""
-    varying = [
-        name
-        for name in cell.levels
-        if name != factor and len({str(other.levels.get(name)) for other in run.manifest.cells}) > 1
-    ]
-    return ", ".join(level_name(name, cell.levels[name]) for name in varying) or "all trials"
-
-
 def _values(run: RunView, cell_id: str, column: str) -> pd.DataFrame:
     trials = run.of_cell(cell_id)
     return trials.assign(shown=numbers(trials[column])).dropna(subset=["shown"])
 
 
-def _points(run: RunView, line: _Line, column: str) -> list[tuple[float, float]]:
+def _points(run: RunView, line: Line, column: str) -> list[tuple[float, float]]:
     """(level, median over trials) of the cells that have a figure."""
     there = [(level, _values(run, cell_id, column)["shown"]) for level, cell_id in line.cells]
     return [(level, float(values.median())) for level, values in there if len(values)]
 
 
-def _draw_line(axes: Axes, run: RunView, line: _Line, measure: _Measure, hue: int) -> None:
+def _draw_line(axes: Axes, run: RunView, line: Line, measure: _Measure, hue: int) -> None:
     medians = _points(run, line, measure.column)
     if not medians:
         return
@@ -176,16 +130,3 @@ def _draw_line(axes: Axes, run: RunView, line: _Line, measure: _Measure, hue: in
         across, up, s=13, marker=marker(hue), color=colour(hue), linewidths=0, alpha=0.75, zorder=2, clip_on=False
     )
     hover(points, *texts)
-
-
-def _dress(axes: Axes, measure: _Measure, factor: str, levels: Sequence[float]) -> None:
-    axes.set_title(measure.heading)
-    axes.set_xscale("log")
-    axes.set_xlabel(factor)
-    axes.xaxis.set_major_locator(FixedLocator(list(levels)))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.set_ylim(bottom=0)
-    axes.yaxis.set_major_locator(MaxNLocator(nbins=5, min_n_ticks=3))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(measure.text(value))))
