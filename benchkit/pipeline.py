@@ -24,21 +24,24 @@ from benchkit.trial.serve import (
     stop_services,
 )
 from benchkit.trial.state import Step, Trial
+from benchkit.trial.watch import collect_telemetry, unwatch_hosts, watch_hosts
 
 STEPS: tuple[Step, ...] = (
     require_free_ports,
     start_services,
+    watch_hosts,
     probe_response,
     warm_up,
     measure,
     require_alive,
     collect_load,
+    collect_telemetry,
     collect_profiles,
     collect_logs,
 )
 """What a trial does, in this order."""
 
-AFTERWARDS: tuple[Step, ...] = (stop_services, drop_profiles, clear_away, require_free_ports)
+AFTERWARDS: tuple[Step, ...] = (unwatch_hosts, stop_services, drop_profiles, clear_away, require_free_ports)
 """What ends every trial, however far it came."""
 
 

@@ -20,7 +20,7 @@ LEAD_EXCHANGES = 20
 Each = TypeVar("Each")
 
 
-def _nothing(_started_s: float) -> None:
+def _nothing(_members: Sequence[Member]) -> None:
     """What is done at the start where nothing is."""
 
 
@@ -28,12 +28,11 @@ def drive(
     hosts: Hosts,
     generators: Sequence[Generator],
     folder: PurePosixPath,
-    begun: Callable[[float], None] = _nothing,
+    begun: Callable[[Sequence[Member]], None] = _nothing,
 ) -> tuple[Drove, ...]:
     """Run generators side by side to their ends, their files in `folder` on their hosts.
 
-    Several are started at one instant. `begun` is called once all have started, with when the first of them did, on the
-    controller's `time.monotonic()`; it should not take long. Raises HostError, naming generator and host, with its last
+    Several are started at one instant. `begun` is called with them once all have started; it should not take long. Raises HostError, naming generator and host, with its last
     words, where one fails or hangs; the others are ended then.
     """
     crews = [
@@ -49,7 +48,7 @@ def drive(
             at_s = None if len(generators) == 1 else _instant(crews)
             beginning += _submit(pool, lambda crew: crew.start(at_s), crews)
             _all(beginning)
-            begun(min(member.started_s for member in members))
+            begun(members)
             _all(_submit(pool, Member.wait_for_tool, members))
             _all(_submit(pool, Member.wait_for_reducer, members))
         except BaseException:

@@ -15,6 +15,7 @@ from benchkit.results.profiles import profile_tables
 from benchkit.results.rows import Columns, Row, factor_rows, host_rows, latency_columns, note_rows, trial_row
 from benchkit.results.store import RunFolder, Store
 from benchkit.results.tables import RunTables
+from benchkit.results.telemetry import telemetry_tables
 
 RawFile = Callable[[str], bytes]
 """The content of a trial's raw file, by its name."""
@@ -32,11 +33,12 @@ def read_trial(record: TrialRecord, readings: Sequence[Reading]) -> Reading:
 
 def trial_tables(record: TrialRecord, reading: Reading, raw: RawFile) -> dict[str, list[Row] | Columns]:
     """The rows of a trial, by table."""
-    profiles = profile_tables(record, raw)
+    profiles, telemetry = profile_tables(record, raw), telemetry_tables(record, raw)
     return {
         "trials": [trial_row(record, reading.result)],
         "latency": latency_columns(record.trial_id, reading.measurement),
-        "notes": [*note_rows(record.trial_id, reading.result), *profiles["notes"]],
+        "notes": [*note_rows(record.trial_id, reading.result), *profiles["notes"], *telemetry["notes"]],
+        "telemetry": telemetry["telemetry"],
         "profile": profiles["profile"],
         "profile_share": profiles["profile_share"],
     }
@@ -47,7 +49,7 @@ def reparse(store: Store, run: RunFolder) -> int:
     manifest = run.manifest()
     tables = RunTables(store, str(manifest.scenario["name"]), run.run_id)
     trials = [_tables_of(run, record) for record in run.records()]
-    for table in ("trials", "latency", "notes", "profile", "profile_share"):
+    for table in ("trials", "latency", "notes", "telemetry", "profile", "profile_share"):
         tables.replace(table, *(trial[table] for trial in trials))
     tables.replace("factors", factor_rows(manifest.cells))
     tables.replace("hosts", *(_host_rows(event) for event in run.history()))

@@ -17,6 +17,7 @@ from benchkit.scenario.cpus import CpuPlaces
 from benchkit.scenario.designs import Design, Until
 from benchkit.scenario.names import Level, Levels, Name
 from benchkit.scenario.profiling import ProfilePass
+from benchkit.scenario.watching import Telemetry, Watching
 
 CpuCount = Literal["all"] | Annotated[int, Field(strict=True, gt=0)]
 Cpus = CpuCount | CpuPlaces
@@ -94,5 +95,8 @@ class Scenario(Frozen):
     blocks: PositiveInt = Field(description="repetitions; at most so many where `until` may end the run before")
     until: Until | None = None
     profile: ProfilePass | None = Field(default=None, description="a pass of profiled trials after the measured ones")
+    telemetry: Telemetry = Field(
+        default_factory=Watching, validate_default=False, description="how hosts are watched during a trial, or `off`"
+    )
     seed: int = 1
     claims: tuple[Claim, ...] = ()

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
-from benchkit.load.crew import Drove, Left
+from benchkit.load.crew import Drove, Left, Member
 from benchkit.load.drive import drive, fetch
 from benchkit.load.generator import warming_up
 from benchkit.load.registry import get_tool
 from benchkit.models.trial import GeneratorRecord
 from benchkit.trial.profile import begin_profiles
 from benchkit.trial.state import Trial
+from benchkit.trial.watch import look, watch_generators
 
 
 def warm_up(trial: Trial) -> None:
@@ -24,11 +26,16 @@ def warm_up(trial: Trial) -> None:
 
 def measure(trial: Trial) -> None:
     """Put the load on, and note the CPU time that the services took under it."""
+
+    def begun(members: Sequence[Member]) -> None:
+        watch_generators(trial, members)
+        begin_profiles(trial, min(member.started_s for member in members))
+
+    trial.processes_before = look(trial)
     before = _cpu(trial)
-    trial.drove = drive(
-        trial.hosts, trial.cell.generators, trial.folder / "measure", lambda started_s: begin_profiles(trial, started_s)
-    )
+    trial.drove = drive(trial.hosts, trial.cell.generators, trial.folder / "measure", begun)
     after = _cpu(trial)
+    trial.processes_after = look(trial)
     trial.cpu_s = {name: after[name] - before[name] for name in after}
 
 

@@ -35,6 +35,9 @@ def record_of(trial: Trial) -> TrialRecord:
                 argv=each.service.process.argv,
                 cpu_s=trial.cpu_s.get(each.service.name),
                 cpus=each.service.process.cpus,
+                parallelism=each.service.parallelism,
+                pids_before=trial.processes_before.get(each.service.name, ()),
+                pids_after=trial.processes_after.get(each.service.name, ()),
             )
             for each in trial.running
         ),
@@ -42,6 +45,7 @@ def record_of(trial: Trial) -> TrialRecord:
         start_spread_s=max(each.started_s for each in trial.generators),
         clock_uncertainty_s=_uncertainty_s(trial.drove),
         probe=trial.probe,
+        watched=trial.watches,
         profiles=trial.profiles,
     )
 

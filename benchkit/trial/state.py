@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
@@ -14,10 +14,11 @@ from benchkit.hosts.host import Host
 from benchkit.hosts.profiling import UnderWay
 from benchkit.load.crew import Drove
 from benchkit.models.profile import Profiler
-from benchkit.models.trial import GeneratorRecord, ProbeRecord, ProfileRecord
+from benchkit.models.trial import GeneratorRecord, ProbeRecord, ProcessId, ProfileRecord, WatchRecord
 from benchkit.planning.plan import PlannedCell, RunPlan
 from benchkit.scenario.profiling import ProfilePass
 from benchkit.scenario.schedule import Slot
+from benchkit.scenario.watching import Watching
 from benchkit.stack.deploy import Running
 from benchkit.stack.profiling import to_be_profiled
 
@@ -55,6 +56,14 @@ class Trial:
     """What is profiled of it; None where it is a trial of another kind."""
     takings: list[Taking] = field(default_factory=list)
     profiles: tuple[ProfileRecord, ...] = ()
+    watching: Watching | None = None
+    """How its hosts are watched; None where they are not."""
+    watched: list[Host] = field(default_factory=list)
+    """The hosts that are being watched now."""
+    processes_before: Mapping[str, tuple[ProcessId, ...]] = field(default_factory=dict)
+    """The processes of each service just before the load; none where nothing is watched."""
+    processes_after: Mapping[str, tuple[ProcessId, ...]] = field(default_factory=dict)
+    watches: tuple[WatchRecord, ...] = ()
     files: dict[str, bytes] = field(default_factory=dict)
     """What is stored of it: name → content."""
 
@@ -62,6 +71,12 @@ class Trial:
     def load_hosts(self) -> tuple[Host, ...]:
         """The hosts of its generators; the first of them also probes."""
         return tuple(self.hosts[name] for name in dict.fromkeys(each.host for each in self.cell.generators))
+
+    @property
+    def used_hosts(self) -> tuple[Host, ...]:
+        """The hosts of its services and of its generators."""
+        names = [*(service.host for service in self.cell.services), *(each.host for each in self.cell.generators)]
+        return tuple(self.hosts[name] for name in dict.fromkeys(names))
 
     def by_host(self) -> Iterable[tuple[Host, list[Running]]]:
         """The services that run, grouped by host."""
@@ -83,6 +98,7 @@ def trial_of(plan: RunPlan, slot: Slot, run_id: str, hosts: Hosts) -> Trial:
         hosts=hosts,
         folder=PurePosixPath("trials") / trial_id,
         profile=profile,
+        watching=plan.experiment.scenario.telemetry,
     )
 
 

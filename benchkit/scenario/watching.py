@@ -1,0 +1,26 @@
+"""How the hosts of a scenario are watched, as it says under `telemetry`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
+
+from benchkit.models.base import Frozen
+
+OFF = "off"
+
+
+class Watching(Frozen):
+    """How often hosts are looked at during a trial."""
+
+    interval_s: float = Field(default=1.0, ge=0.1, le=60, description="seconds from one look to the next")
+
+
+def _off_is_none(value: object) -> object:
+    """`off` as YAML 1.2 reads it, a word, and as YAML 1.1 does, false."""
+    return None if value == OFF or value is False else value
+
+
+Telemetry = Annotated[Watching | None, BeforeValidator(_off_is_none)]
+"""`off`, or the fields of `Watching`; None: off."""
