@@ -12,11 +12,13 @@ from benchkit import __version__
 from benchkit.cli import hosts, lab, profile, results
 from benchkit.cli.compare import compare
 from benchkit.cli.export import export
+from benchkit.cli.notebook import notebook
 from benchkit.cli.parse import parse
+from benchkit.cli.plan import plan
 from benchkit.cli.prepare import prepare
 from benchkit.cli.report import report
 from benchkit.cli.run import demo, run
-from benchkit.cli.scenarios import plan, validate
+from benchkit.cli.scenarios import validate
 from benchkit.errors import BenchkitError
 
 INTERRUPTED = 130
@@ -34,6 +36,7 @@ app = typer.Typer(
 )
 for command in (demo, validate, plan, run, compare, report, parse):
     app.command()(command)
+app.command(context_settings={"allow_extra_args": True})(notebook)
 app.add_typer(lab.app, name="lab")
 lab.app.command("prepare")(prepare)
 app.add_typer(hosts.app, name="hosts")

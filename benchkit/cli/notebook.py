@@ -1,0 +1,62 @@
+"""`benchkit notebook`: JupyterLab on the shipped notebooks, with the store set."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from benchkit.cli.options import StoreFolder
+from benchkit.errors import BenchkitError, InputError
+
+FOLDER = "notebooks"
+
+
+def notebook(
+    context: typer.Context,
+    run: Annotated[
+        str | None, typer.Argument(metavar="[RUN]", help="What they show: a run's id, its beginning, or `latest`.")
+    ] = None,
+    store: StoreFolder = None,
+    into: Annotated[
+        Path, typer.Option("--dir", metavar="DIR", help="Where your copies of the notebooks stand, or will.")
+    ] = Path(FOLDER),
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser on it.")] = True,
+) -> None:
+    """Open JupyterLab on the notebooks; they are copied to DIR where it has none, and are yours to change.
+
+    What follows `--` goes to JupyterLab as it is: `benchkit notebook latest -- --port 9000`.
+    """
+    from benchkit.cli.console import say
+    from benchkit.explore import RUN
+    from benchkit.results.store import ENVIRONMENT, Store, store_path
+
+    where = Store(store_path(store))
+    named = where.run(run).run_id if run is not None else None
+    jupyter = Path(sys.executable).with_name("jupyter-lab")
+    if not jupyter.exists():
+        raise InputError("JupyterLab is not installed beside benchkit", hint="pip install 'benchkit[notebooks]'")
+    folder = _copies(into)
+    say(f"notebooks in {folder}, store {where.path.resolve()}")
+    environment = {**os.environ, ENVIRONMENT: str(where.path.resolve()), **({RUN: named} if named else {})}
+    options = [] if browser else ["--no-browser"]
+    os.execve(jupyter, [str(jupyter), f"--notebook-dir={folder}", *options, *context.args], environment)  # noqa: S606 - no shell meant
+
+
+def _copies(into: Path) -> Path:
+    """The folder with the user's notebooks; what it has already stays as it is."""
+    from benchkit.resources import shipped
+
+    try:
+        into.mkdir(parents=True, exist_ok=True)
+        for source in sorted(shipped(FOLDER).glob("*.ipynb")):
+            target = into / source.name
+            if not target.exists():
+                shutil.copyfile(source, target)
+    except OSError as error:
+        raise BenchkitError("cannot copy the notebooks", where=str(into), why=error.strerror) from error
+    return into.resolve()
