@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[1]
 SHIPPED = {
     "scenarios": "_shipped/scenarios",
     "configs": "_shipped/configs",
+    "notebooks": "_shipped/notebooks",
     "benchkit/backends": "backends",
     "benchkit/agent": "agent",
 }
