@@ -52,6 +52,10 @@ class HostError(BenchkitError):
     """Something on a host, or on the way to it, failed."""
 
 
+class LostError(HostError):
+    """The connection to a host is gone: nothing more can be asked over it, and the host puts itself back."""
+
+
 class UnsupportedError(BenchkitError):
     """A cell that these hosts cannot carry; it is left out and the reason reported."""
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchkit.agent.frames import COMPLAINT, FrameError, FrameReader, pack
-from benchkit.errors import HostError
+from benchkit.errors import HostError, LostError
 from benchkit.hosts.stream import Stream
 
 PATIENCE_S = 15.0
@@ -65,7 +65,7 @@ class Link:
         return self.result(self._hello, 0)
 
     def submit(self, op: str, args: Mapping[str, Any], body: bytes = b"") -> Future[Reply]:
-        """Ask, and go on; the answer comes into the future. Raises HostError where the link is dead."""
+        """Ask, and go on; the answer comes into the future. Raises LostError where the link is dead."""
         future: Future[Reply] = Future()
         number = next(self._numbers)
         with self._lock:
@@ -80,7 +80,7 @@ class Link:
         return future
 
     def request(self, op: str, args: Mapping[str, Any], body: bytes = b"", *, time_s: float = 0) -> Reply:
-        """Ask and wait; `time_s` is what the operation itself may take. Raises HostError, RefusedError among them."""
+        """Ask and wait; `time_s` is what the operation itself may take. Raises RefusedError, LostError, HostError."""
         return self.result(self.submit(op, args, body), time_s)
 
     def result(self, future: Future[Reply], time_s: float) -> Reply:
@@ -90,6 +90,11 @@ class Link:
         except TimeoutError:
             why = f"waited {time_s + PATIENCE_S:.0f} s"
             raise HostError("no answer from the agent", where=self._host, why=why) from None
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether nothing can be asked any more."""
+        return self._end is not None
 
     def close(self, patience_s: float) -> list[str]:
         """Have the agent tidy and end; what it could not tidy, in its own words, or that it could not be waited for."""
@@ -160,6 +165,6 @@ class Link:
         for future in waiting.values():
             future.set_exception(self._dead())
 
-    def _dead(self) -> HostError:
+    def _dead(self) -> LostError:
         what, why = self._end or ("the link is dead", None)
-        return HostError(what, where=self._host, why=why)
+        return LostError(what, where=self._host, why=why)
