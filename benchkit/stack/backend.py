@@ -6,6 +6,7 @@ touches nothing; `benchkit.stack.deploy` carries services out, `plan` shows them
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -34,6 +35,9 @@ class ServiceOptions(Frozen):
     )
     nofile: Annotated[int, Field(strict=True, gt=0)] | None = Field(
         default=None, description="open files that each of its processes may have; absent: as many as the host allows"
+    )
+    outage: bool = Field(
+        default=False, description="stopped after the warm-up: how do the others do without it in the measured window?"
     )
 
 
@@ -81,9 +85,12 @@ class Place:
         return tuple(self.cpus[place] for place in places)
 
     def take_files(self, wanted: int | None) -> int:
-        """So many open files, or as many as the host allows. Raises UnsupportedError for more, which takes root."""
-        if wanted is not None and wanted > self.nofile and not self.root:
-            raise UnsupportedError(f"nofile {wanted}: {self.user} on {self.host} may have {self.nofile} at most")
+        """So many open files, or as many as the host allows. Raises UnsupportedError for more than that."""
+        if wanted is not None and wanted > self.nofile:
+            raise UnsupportedError(
+                f"nofile {wanted}: {self.user} on {self.host} may have {self.nofile} at most",
+                hint="where root may have more, a tuning profile can ask for it (limits: {nofile: …})",
+            )
         return wanted or self.nofile
 
     def program(self, name: str) -> Program:
@@ -106,11 +113,23 @@ class GoSource:
 
 
 @dataclass(frozen=True)
+class Kept(ABC):
+    """Content that the controller makes when it is first wanted, and keeps: keys, certificates, hashed passwords.
+
+    Fields name what is meant and hold no secret, for plans are shown.
+    """
+
+    @abstractmethod
+    def read(self) -> bytes:
+        """The content, made now where it was not before. Raises BenchkitError."""
+
+
+@dataclass(frozen=True)
 class File:
-    """A file that a service needs on its host: bytes, or what is built from source."""
+    """A file that a service needs on its host: bytes, what is built from source, or what the controller keeps."""
 
     path: PurePosixPath
-    content: bytes | GoSource
+    content: bytes | GoSource | Kept
     mode: int = 0o644
 
 
@@ -123,6 +142,18 @@ class Process:
     nofile: int
     env: Mapping[str, str] = field(default_factory=dict)
 
+
+@dataclass(frozen=True)
+class Preparation:
+    """A command that makes on the host what no file brings; one that finds its work done ends at once."""
+
+    argv: tuple[str, ...]
+    timeout_s: float
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+READY_TIMEOUT_S = 10.0
+"""A server that takes longer to open its socket has a reason to."""
 
 AdminKind = Literal["expvar", "node", "nginx"]
 """What an admin page is written in: JSON as the Go backends and the Node one give it, or nginx's stub_status."""
@@ -167,6 +198,13 @@ class Service:
     admin: Admin | None = None
     parallelism: int | None = None
     """How many CPUs it can keep busy at once by its own settings (GOMAXPROCS, workers); None: they set no limit."""
+    preparations: tuple[Preparation, ...] = ()
+    """Carried out at deployment, between files and checks."""
+    scratch: tuple[PurePosixPath, ...] = ()
+    """Folders that are made anew before each start, so that every trial begins with nothing in them."""
+    ready_timeout_s: float = READY_TIMEOUT_S
+    outage: bool = False
+    """Stopped between warm-up and measured window."""
 
 
 @dataclass(frozen=True)
@@ -177,6 +215,8 @@ class Backend:
     options: type[ServiceOptions]
     render: Callable[[Request], Service] = field(repr=False)
     protocol: Protocol = "http"
+    protocol_by: Callable[[ServiceOptions], Protocol] | None = field(default=None, repr=False)
+    """Where the protocol depends on the options (TLS or none); else it is `protocol`."""
     programs: Callable[[ServiceOptions], tuple[str, ...]] = field(default=lambda _: (), repr=False)
     """Executables it needs on the host, by the names that facts or the inventory have for them."""
     settle: Callable[[ServiceOptions, Document], ServiceOptions] = field(default=lambda options, _: options, repr=False)
@@ -196,6 +236,11 @@ class Request:
     peers: Mapping[str, Endpoint]
 
 
+def protocol_of(backend: Backend, options: ServiceOptions) -> Protocol:
+    """What a service with these options speaks."""
+    return backend.protocol if backend.protocol_by is None else backend.protocol_by(options)
+
+
 def endpoint_of(name: str, options: ServiceOptions, place: Place, protocol: Protocol) -> Endpoint:
     """The socket that a service opens at its place. Raises UnsupportedError for a port that its user may not open."""
     listen = options.listen
@@ -203,4 +248,5 @@ def endpoint_of(name: str, options: ServiceOptions, place: Place, protocol: Prot
         return Endpoint(place.host, protocol, path=place.folder / f"{name}.sock")
     if listen.port < FIRST_UNPRIVILEGED_PORT and not place.root:
         raise UnsupportedError(f"listen {listen.port}: {place.user} on {place.host} may not open a port below 1024")
-    return Endpoint(place.host, protocol, address=listen.address or place.address, port=listen.port)
+    user = place.user if protocol == "ssh" else None
+    return Endpoint(place.host, protocol, address=listen.address or place.address, port=listen.port, user=user)

@@ -13,12 +13,11 @@ from benchkit.hosts.files import Placed, PlacedFile
 from benchkit.hosts.host import Host
 from benchkit.hosts.processes import Process, Start, ToFile
 from benchkit.hosts.sockets import Tcp, Unix
-from benchkit.stack.backend import Check, File, GoSource, Service
+from benchkit.stack.backend import Check, File, GoSource, Kept, Preparation, Service
 from benchkit.stack.endpoint import Endpoint
 from benchkit.stack.gobuild import build
 
 CHECK_TIMEOUT_S = 10.0
-READY_TIMEOUT_S = 10.0
 STOP_GRACE_S = 3.0
 LOG_BYTES = 1 << 20
 """What is kept of a service's output; a service that floods it is not a reason to fill a disk."""
@@ -35,14 +34,16 @@ class Running:
 
 
 def deploy(host: Host, services: Iterable[Service]) -> Placed:
-    """Put the files of services on their host, sending only what it does not have, and run their checks.
+    """Put the files of services on their host, sending only what it does not have, prepare and check them.
 
-    Doing it again changes nothing and sends no byte of them. Raises HostError, with the check's own words where one
+    Doing it again changes nothing and sends no byte of them. Raises HostError, with the command's own words where one
     fails.
     """
     wanted = list(services)
     placed = place(host, [file for service in wanted for file in service.files])
     for service in wanted:
+        for preparation in service.preparations:
+            _prepare(host, service, preparation)
         for check in service.checks:
             why = _refused(host, service, check.argv, service.folder, check)
             if why is not None:
@@ -79,6 +80,9 @@ def start(host: Host, service: Service, logs: PurePosixPath) -> Running:
     Raises HostError, with its last words, where it does not come up; what was started is stopped again.
     """
     process, log = service.process, logs / f"{service.name}.log"
+    for folder in service.scratch:
+        host.files.remove(folder)
+        host.files.mkdir(folder)
     for path in _socket_files(service):
         host.files.remove(path)  # of one that was killed: a socket's file stays, and keeps the next from being made
     started = host.processes.start(
@@ -94,7 +98,7 @@ def start(host: Host, service: Service, logs: PurePosixPath) -> Running:
     )
     running = Running(service, started, log)
     try:
-        host.sockets.wait_open(socket_of(service.endpoint), READY_TIMEOUT_S, started)
+        host.sockets.wait_open(socket_of(service.endpoint), service.ready_timeout_s, started)
     except HostError as error:
         host.processes.stop([started], grace_s=STOP_GRACE_S)
         said = last_words(host, log)
@@ -187,4 +191,14 @@ def _placed(file: File) -> PlacedFile:
             source.module, goos=source.goos, goarch=source.goarch, go_version=source.go_version, package=source.package
         )
         return PlacedFile(file.path, built.path, file.mode)
-    return PlacedFile(file.path, file.content, file.mode)
+    content = file.content.read() if isinstance(file.content, Kept) else file.content
+    return PlacedFile(file.path, content, file.mode)
+
+
+def _prepare(host: Host, service: Service, preparation: Preparation) -> None:
+    argv = preparation.argv
+    done = host.processes.run(argv, env=preparation.env, cwd=service.folder, timeout_s=preparation.timeout_s)
+    if not done.ok:
+        said = (done.stderr or done.stdout).decode(errors="replace").strip()
+        why = said or (f"it did not end in {preparation.timeout_s:g} s" if done.timed_out else str(done.ended))
+        raise HostError(f"{service.name} ({service.backend}) cannot be prepared", where=host.name, why=why)

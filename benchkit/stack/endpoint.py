@@ -15,7 +15,7 @@ MAX_PORT = 65535
 FIRST_UNPRIVILEGED_PORT = 1024
 """Ports below need root (ip(7), net.ipv4.ip_unprivileged_port_start)."""
 
-Protocol = Literal["http", "fastcgi"]
+Protocol = Literal["http", "https", "fastcgi", "ssh"]
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,8 @@ class Endpoint:
     address: str | None = None
     port: int | None = None
     path: PurePosixPath | None = None
+    user: str | None = None
+    """Who logs in there, where the protocol is ssh."""
 
     @property
     def authority(self) -> str:

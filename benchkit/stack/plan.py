@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from benchkit.document import Document
 from benchkit.errors import FieldError, InputError, suggestion
 from benchkit.scenario.cells import Cell
 from benchkit.scenario.model import Scenario
-from benchkit.stack.backend import Backend, Place, Request, Service, ServiceOptions, endpoint_of
+from benchkit.stack.backend import (
+    Backend,
+    Place,
+    Request,
+    Service,
+    ServiceOptions,
+    endpoint_of,
+    protocol_of,
+)
 from benchkit.stack.endpoint import Endpoint
 from benchkit.stack.registry import BACKENDS
 
@@ -50,7 +58,9 @@ def render_services(services: tuple[TypedService, ...], place: Callable[[TypedSe
     """
     places = {service.name: place(service) for service in services}
     endpoints: dict[str, Endpoint] = {
-        service.name: endpoint_of(service.name, service.options, places[service.name], service.backend.protocol)
+        service.name: endpoint_of(
+            service.name, service.options, places[service.name], protocol_of(service.backend, service.options)
+        )
         for service in services
     }
     return tuple(
@@ -63,7 +73,7 @@ def render_services(services: tuple[TypedService, ...], place: Callable[[TypedSe
 
 def _rendered(service: TypedService, request: Request) -> Service:
     try:
-        return service.backend.render(request)
+        return replace(service.backend.render(request), outage=service.options.outage)
     except FieldError as error:
         raise InputError(service.document.fault((error.field,), error.what), hint=error.hint) from None
 
