@@ -16,6 +16,7 @@ from benchkit.trial.probe import probe_response
 from benchkit.trial.profile import collect_profiles, drop_profiles
 from benchkit.trial.record import record_of
 from benchkit.trial.serve import (
+    cause_outages,
     clear_away,
     collect_logs,
     require_alive,
@@ -32,6 +33,7 @@ STEPS: tuple[Step, ...] = (
     watch_hosts,
     probe_response,
     warm_up,
+    cause_outages,
     measure,
     require_alive,
     collect_load,
@@ -79,8 +81,8 @@ class Watcher(Protocol):
     def trial_started(self, slot: Slot) -> None:
         """A trial begins."""
 
-    def trial_ended(self, slot: Slot, rps: float | None) -> None:
-        """A trial ended with this rate."""
+    def trial_ended(self, slot: Slot, rps: float | None, verdict: str) -> None:
+        """A trial ended with this rate, which is `valid`, `suspect` or `invalid`."""
 
     def trial_failed(self, slot: Slot, why: str) -> None:
         """A trial could not be carried out."""

@@ -19,10 +19,20 @@ def start_services(trial: Trial) -> None:
         trial.running.append(deploy.start(trial.hosts[service.host], service, trial.folder))
 
 
+def cause_outages(trial: Trial) -> None:
+    """Stop the services that the cell wants to be gone in the measured window."""
+    for host, services in trial.by_host():
+        leaving = [each for each in services if each.service.outage]
+        if leaving:
+            deploy.stop(host, leaving)
+
+
 def require_alive(trial: Trial) -> None:
-    """A service that ended under the load makes the trial worthless."""
+    """A service that ended under the load makes the trial worthless, unless that was wanted."""
     for host, services in trial.by_host():
         for each in services:
+            if each.service.outage:
+                continue
             ended = each.process.wait(0)
             if ended is not None:
                 raise HostError(
