@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
 from benchkit.errors import InputError, UnsupportedError
@@ -27,6 +27,19 @@ class Ground:
 
     spec: HostSpec
     facts: HostFacts
+    tuned: Mapping[str, str] = field(default_factory=dict)
+    """Kernel settings that the run's tuning gives it."""
+    tuned_nofile: int | None = None
+    """Open files that the tuning lets each process of ours have."""
+
+    @property
+    def nofile(self) -> int:
+        """Open files that a process may have."""
+        return self.tuned_nofile or self.facts.nofile_hard or NOFILE_UNLIMITED
+
+    def sysctl(self, key: str) -> str | None:
+        """A kernel setting as it will be during the run; None where the host has none, or it was not asked for."""
+        return self.tuned.get(key) or self.facts.sysctls.get(key)
 
     @property
     def address(self) -> str:
@@ -67,7 +80,7 @@ def place_on(ground: Ground, folder: PurePosixPath, role: str, cpus: Cpus) -> Pl
         root=facts.root,
         goos=facts.os,
         goarch=facts.goarch,
-        nofile=facts.nofile_hard or NOFILE_UNLIMITED,
+        nofile=ground.nofile,
         programs={name: program(ground, name) for name in facts.programs},
     )
     return replace(place, cpus=place.take_cpus(cpus, f"role {role}: cpus"))
@@ -85,11 +98,10 @@ def program(ground: Ground, name: str) -> Program:
 def too_many(connections: int, carriers: Iterable[Ground], clients: Iterable[Ground]) -> str | None:
     """Why these hosts cannot hold so many connections, if they cannot: `clients` open them, all `carriers` hold them."""
     for ground in carriers:
-        files = ground.facts.nofile_hard or NOFILE_UNLIMITED
-        if connections + FILES_APART > files:
-            return f"{connections} connections: {ground.spec.name} may have {files} files open at most"
+        if connections + FILES_APART > ground.nofile:
+            return f"{connections} connections: {ground.spec.name} may have {ground.nofile} files open at most"
     for ground in clients:
-        ports = local_ports(ground.facts)
+        ports = local_ports(ground)
         if ports is not None and connections > ports:
             return f"{connections} connections: {ground.spec.name} has {ports} local ports for one address"
     return None
@@ -101,9 +113,9 @@ def version_numbers(version: str | None) -> tuple[int, ...]:
     return tuple(int(number) for number in match[0].split(".")) if match else ()
 
 
-def local_ports(facts: HostFacts) -> int | None:
+def local_ports(ground: Ground) -> int | None:
     """How many local ports the host has for connections to one address (ip(7), ip_local_port_range)."""
-    match (facts.sysctls.get("net.ipv4.ip_local_port_range") or "").split():
+    match (ground.sysctl("net.ipv4.ip_local_port_range") or "").split():
         case [first, last]:
             return int(last) - int(first) + 1
     return None

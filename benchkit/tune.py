@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from benchkit.errors import HostError
@@ -13,21 +13,26 @@ from benchkit.results.journal import Journal
 
 
 @contextmanager
-def tuned(plan: RunPlan, hosts: Hosts, journal: Journal) -> Iterator[bool]:
-    """Apply the plan's tuning, and put everything back at the end, verified; yields whether anything was changed.
+def tuned(plan: RunPlan, hosts: Hosts, journal: Journal) -> Iterator[Mapping[str, Mapping[str, str]]]:
+    """Apply the plan's tuning, and put everything back at the end, verified.
 
-    What was applied and what not is journaled. Raises HostError where a host does not take what its plan promised and
-    the scenario requires, or where a setting cannot be put back.
+    Yields what became of each setting of each host: applied, already so, or why not. It is journaled, too. Raises
+    HostError where a host does not take what its plan promised and the scenario requires, or where a setting cannot be
+    put back.
     """
     changed = [planned for planned in plan.tuning if planned.values]
+    became: dict[str, dict[str, str]] = {}
+    for planned in plan.tuning:
+        became.setdefault(planned.host, {}).update({setting.key: setting.fate for setting in planned.settings})
     try:
         for planned in changed:
             done = apply(hosts[planned.host].changes, planned)
             outcomes = {key: written.outcome for key, written in done.written.items()}
+            became[planned.host].update(outcomes)
             journal.append("tuned", host=planned.host, outcomes=outcomes, short=list(done.sentences))
             if done.sentences and planned.host in plan.tuning_required:
                 raise HostError("; ".join(done.sentences), hint="the scenario says that this tuning is required")
-        yield bool(changed)
+        yield became
     finally:
         failures = []
         for host in dict.fromkeys(planned.host for planned in changed):

@@ -1,4 +1,4 @@
-"""Tuning: which kernel settings of a profile a host takes, which it does not and why, and having it take them.
+"""Tuning: which settings of a profile a host takes, which it does not and why, and having it take them.
 
 Planning is pure. What was applied is put back by the agent, exactly as it was found; see `benchkit.hosts.changes`.
 """
@@ -9,8 +9,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from benchkit.errors import HostError
 from benchkit.hosts.changes import Changes, Sysctl, Written
 from benchkit.hosts.inventory import HostSpec
+from benchkit.hosts.processes import Processes
 
 SUDO_SYSCTL = ("sudo", "-n", "--", "sysctl", "-q", "-w")
 """How a setting is written where the login user may not and the inventory allows sudo; `key=value` follows."""
@@ -46,11 +48,21 @@ class Setting:
 
 
 @dataclass(frozen=True)
+class FileLimit:
+    """The limit of open files that processes of ours are to have on one host."""
+
+    wanted: int
+    why_not: str | None = None
+    """Why they cannot have it; None: they get it."""
+
+
+@dataclass(frozen=True)
 class TuningPlan:
     """What a profile comes to on one host."""
 
     host: str
     settings: tuple[Setting, ...]
+    nofile: FileLimit | None = None
 
     @property
     def values(self) -> dict[str, str]:
@@ -68,7 +80,10 @@ class TuningPlan:
         for setting in self.settings:
             if setting.fate in _WHY_NOT:
                 by_reason.setdefault(_WHY_NOT[setting.fate], []).append(f"{setting.key} = {setting.value}")
-        return tuple(f"{self.host}: {reason}: {', '.join(settings)}" for reason, settings in by_reason.items())
+        said = [f"{self.host}: {reason}: {', '.join(settings)}" for reason, settings in by_reason.items()]
+        if self.nofile is not None and self.nofile.why_not is not None:
+            said.append(f"{self.host}: not applied, {self.nofile.why_not}: open files {self.nofile.wanted}")
+        return tuple(said)
 
 
 @dataclass(frozen=True)
@@ -88,6 +103,7 @@ def plan(
     root: bool,
     can_sudo: bool | None,
     not_isolated: Collection[str] = (),
+    nofile: FileLimit | None = None,
 ) -> TuningPlan:
     """What `profile` comes to on a host that has the settings `found`; pure."""
     shared = frozenset(not_isolated)
@@ -98,7 +114,18 @@ def plan(
         fate = _fate(sysctl, value, spec, root=root, can_sudo=can_sudo, shared=key in shared)
         sudo = fate == "apply" and not sysctl.writable
         settings.append(Setting(key, value, sysctl.value, fate, sudo))
-    return TuningPlan(spec.name, tuple(settings))
+    return TuningPlan(spec.name, tuple(settings), nofile)
+
+
+def file_limit(processes: Processes, wanted: int, hard: int | None) -> FileLimit:
+    """Whether processes on a host can have so many open files: those above the hard limit are tried with `true`."""
+    if hard is None or wanted <= hard:
+        return FileLimit(wanted)
+    try:
+        processes.run(("true",), nofile=wanted)
+    except HostError as error:
+        return FileLimit(wanted, error.why or error.what)
+    return FileLimit(wanted)
 
 
 def apply(changes: Changes, planned: TuningPlan) -> Tuned:

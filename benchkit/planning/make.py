@@ -16,7 +16,7 @@ from benchkit.planning.configs import check_configs
 from benchkit.planning.order import control_cells, ordered
 from benchkit.planning.plan import LOAD_ROLE, PlannedCell, RunPlan
 from benchkit.planning.profiling import profile_cells, profile_notices, profile_order
-from benchkit.planning.tuning import plan_tuning
+from benchkit.planning.tuning import ground_of, plan_tuning
 from benchkit.scenario.read import Experiment
 
 
@@ -27,9 +27,9 @@ def make_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) -> 
     a host does not answer.
     """
     check_experiment(experiment)
-    grounds = {host.name: Ground(host.spec, host.facts) for host in hosts}
     roles = _roles(experiment, hosts.inventory)
-    tuning, required = plan_tuning(experiment.scenario, roles, hosts)
+    tuning, required = plan_tuning(experiment, roles, hosts)
+    grounds = {host.name: ground_of(host, tuning) for host in hosts}
     obstacles: list[HostError] = list(_missing_tools(experiment, roles, grounds))
     obstacles += [
         HostError(sentence, hint="the scenario says that this tuning is required")

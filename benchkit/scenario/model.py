@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PositiveInt
+from pydantic import Field, PositiveInt, StringConstraints
 
 from benchkit.models.base import Frozen
 from benchkit.scenario.claims import Claim
@@ -46,9 +46,9 @@ class Stack(Frozen):
 
 
 class TuningUse(Frozen):
-    """A tuning profile of `configs/tuning/`, and the roles it is applied to."""
+    """A tuning profile and the roles it is applied to: one of `configs/tuning/`, or a file beside the scenario."""
 
-    profile: Name
+    profile: Annotated[str, StringConstraints(strict=True, pattern=r"^([a-z][a-z0-9_-]{0,63}|[^\x00-\x1f]+\.ya?ml)$")]
     roles: tuple[Name, ...] = ("sut",)
     required: bool = Field(default=False, description="whether a setting that cannot be applied stops the run")
 

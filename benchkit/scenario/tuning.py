@@ -1,8 +1,10 @@
-"""Tuning profiles: named kernel settings, as `configs/tuning/` or a scenario's own file has them."""
+"""Tuning profiles: named settings, as `configs/tuning/` or a file beside the scenario has them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field, StringConstraints
@@ -11,7 +13,7 @@ from benchkit.document import Document, read_document
 from benchkit.errors import InputError, suggestion
 from benchkit.models.base import Frozen
 from benchkit.resources import shipped
-from benchkit.scenario.model import Scenario
+from benchkit.scenario.model import Scenario, TuningUse
 
 SysctlKey = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*(\.[a-zA-Z0-9_-]+)+$")]
 SysctlValue = (
@@ -19,20 +21,35 @@ SysctlValue = (
 )
 
 
+class Limits(Frozen):
+    """Limits of the processes that benchkit starts on the host; nobody else's change."""
+
+    nofile: Annotated[int, Field(strict=True, gt=0)] | None = Field(
+        default=None, description="open files; absent: as many as the host allows"
+    )
+
+
 class TuningProfile(Frozen):
-    """Kernel settings by their sysctl names."""
+    """Kernel settings by their sysctl names, and limits of processes."""
 
     description: str
-    sysctl: Mapping[SysctlKey, SysctlValue]
+    sysctl: Mapping[SysctlKey, SysctlValue] = Field(default_factory=dict)
+    limits: Limits = Limits()
 
 
-def read_profile(name: str) -> TuningProfile:
-    """The shipped profile of that name. Raises InputError naming those there are."""
-    folder = shipped("configs") / "tuning"
-    names = sorted(file.stem for file in folder.glob("*.yaml"))
-    if name not in names:
-        raise InputError(f"no tuning profile {name!r}", why=suggestion(name, names))
-    return read_document(folder / f"{name}.yaml").validated(TuningProfile)
+@dataclass(frozen=True)
+class UsedProfile:
+    """A profile as a scenario uses it."""
+
+    use: TuningUse
+    profile: TuningProfile
+    document: Document
+    """The profile's own file, for messages."""
+
+
+def profiles_of(scenario: Scenario, document: Document) -> tuple[UsedProfile, ...]:
+    """The profiles that a scenario uses. Raises InputError naming file, line and field of what is wrong with one."""
+    return tuple(_read(i, use, document) for i, use in enumerate(scenario.tuning))
 
 
 def check_tuning(scenario: Scenario, document: Document) -> None:
@@ -40,9 +57,9 @@ def check_tuning(scenario: Scenario, document: Document) -> None:
     faults = []
     for i, use in enumerate(scenario.tuning):
         try:
-            read_profile(use.profile)
+            _read(i, use, document)
         except InputError as error:
-            faults.append(document.fault(("tuning", i, "profile"), f"{error.what}; {error.why}"))
+            faults.append(str(error))
         faults += [
             document.fault(("tuning", i, "roles"), f"no role {role!r}; {suggestion(role, scenario.roles)}")
             for role in use.roles
@@ -50,3 +67,20 @@ def check_tuning(scenario: Scenario, document: Document) -> None:
         ]
     if faults:
         raise InputError("\n".join(faults))
+
+
+def _read(i: int, use: TuningUse, document: Document) -> UsedProfile:
+    place = ("tuning", i, "profile")
+    if use.profile.endswith((".yaml", ".yml")):
+        path = Path(document.origin(place).source).parent / use.profile
+        if not path.is_file():
+            raise InputError(document.fault(place, f"no file {path}"))
+    else:
+        folder = shipped("configs") / "tuning"
+        names = sorted(file.stem for file in folder.glob("*.yaml"))
+        if use.profile not in names:
+            said = f"no tuning profile {use.profile!r}; {suggestion(use.profile, names)}"
+            raise InputError(document.fault(place, said), hint="a file of your own is named with its .yaml")
+        path = folder / f"{use.profile}.yaml"
+    written = read_document(path)
+    return UsedProfile(use, written.validated(TuningProfile), written)

@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 
 from benchkit.hosts.changes import Sysctl
+from benchkit.hosts.host import Host
 from benchkit.hosts.inventory import HostSpec
-from benchkit.hosts.tuning import Fate, Setting, plan
+from benchkit.hosts.tuning import Fate, FileLimit, Setting, file_limit, plan
 
 SPEC = HostSpec(name="box", address="192.0.2.1", roles=("sut",))
 WITH_SUDO = SPEC.model_copy(update={"sudo": True})
@@ -70,3 +71,18 @@ def test_every_reason_has_its_sentence() -> None:
         "box: not applied, it needs root (`sudo: true` in the inventory would let benchkit try sudo): b = 1, e = 1",
     )
     assert planned.values == {"c": "1"}
+
+
+def test_open_files_that_cannot_be_had_are_said() -> None:
+    planned = plan(SPEC, {}, {}, root=False, can_sudo=None, nofile=FileLimit(200000, "the hard limit is 1024"))
+    assert planned.sentences() == ("box: not applied, the hard limit is 1024: open files 200000",)
+    assert plan(SPEC, {}, {}, root=False, can_sudo=None, nofile=FileLimit(512)).sentences() == ()
+
+
+@pytest.mark.lab
+def test_a_limit_beyond_what_any_process_may_have_is_tried_and_not_had(sut: Host) -> None:
+    ceiling = int(sut.changes.read(["fs.nr_open"])["fs.nr_open"].value or 0)
+    refused = file_limit(sut.processes, ceiling + 1, sut.facts.nofile_hard)
+    assert refused.why_not is not None
+    assert "hard limit is" in refused.why_not
+    assert file_limit(sut.processes, 100, sut.facts.nofile_hard) == FileLimit(100)

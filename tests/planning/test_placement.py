@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from ipaddress import IPv4Address
 from pathlib import PurePosixPath
 
@@ -88,7 +89,15 @@ def test_connections_are_held_against_open_files_and_local_ports() -> None:
     large = ground(nofile_hard=None)
     assert too_many(28232, [large], [large]) is None
     assert too_many(28233, [large], [large]) == "28233 connections: box has 28232 local ports for one address"
-    assert local_ports(ground(sysctls={}).facts) is None
+    assert local_ports(ground(sysctls={})) is None
+
+
+def test_tuning_widens_what_a_host_can_hold() -> None:
+    ports = {"net.ipv4.ip_local_port_range": "1025 65535"}
+    tuned = replace(ground(), tuned=ports, tuned_nofile=200000)
+    assert too_many(60000, [tuned], [tuned]) is None
+    assert too_many(65000, [tuned], [tuned]) == "65000 connections: box has 64511 local ports for one address"
+    assert place_on(tuned, PurePosixPath("/f"), "sut", "all").nofile == 200000
 
 
 def test_versions_compare_by_their_numbers() -> None:
