@@ -23,7 +23,7 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"load", "observe"}),
     frozenset({"results"}),
     frozenset({"analysis"}),
-    frozenset({"report"}),
+    frozenset({"report", "judge"}),
     frozenset({"placement"}),
     frozenset({"planning"}),
     frozenset({"trial"}),

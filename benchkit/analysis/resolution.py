@@ -106,9 +106,6 @@ class Resolution(Frozen):
 
 def resolution(blocks: int, family: int = 1, noise: Noise | None = None, alpha: float = ALPHA) -> Resolution:
     """What a design of so many blocks can resolve; `family` is how many comparisons are made with it."""
-    half_width = None
-    if noise is not None and blocks >= MIN_BLOCKS:
-        half_width = math.exp(t_quantile(1 - alpha, blocks - 1) * noise.safe_sd / math.sqrt(blocks))
     return Resolution(
         blocks=blocks,
         family=family,
@@ -119,8 +116,15 @@ def resolution(blocks: int, family: int = 1, noise: Noise | None = None, alpha: 
         noise_sd=noise.sd if noise else None,
         noise_df=noise.df if noise else None,
         detectable=mde(noise, blocks, family, alpha) if noise else None,
-        half_width=half_width,
+        half_width=half_width(noise, blocks, alpha) if noise else None,
     )
+
+
+def half_width(noise: Noise, blocks: int, alpha: float = ALPHA) -> float | None:
+    """How far an interval is expected to reach to either side, as a ratio; None where blocks are too few for one."""
+    if blocks < MIN_BLOCKS:
+        return None
+    return math.exp(t_quantile(1 - alpha, blocks - 1) * noise.safe_sd / math.sqrt(blocks))
 
 
 def mde(noise: Noise, blocks: int, family: int = 1, alpha: float = ALPHA, power: float = POWER) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
@@ -77,6 +77,18 @@ def read_experiment(name: str, scale: Scale = DEFAULT_SCALE, settings: Sequence[
     document = at_scale(file, scale)
     for setting in settings:
         document = document.overlaid(_setting(setting, document))
+    return _experiment(document, scale, settings, _levels(file, document))
+
+
+def varied(experiment: Experiment, changes: Mapping[str, object], why: str) -> Experiment:
+    """The experiment with fields of its scenario changed; `why` is named as their source in errors. Raises InputError."""
+    document = experiment.document.overlaid(Document(dict(changes), {(): Origin(why, None)}))
+    return _experiment(document, experiment.scale, experiment.settings, _levels(document, document))
+
+
+def _experiment(
+    document: Document, scale: Scale, settings: Sequence[str], factors: Mapping[str, Sequence[object]]
+) -> Experiment:
     scenario = document.validated(Scenario)
     cells = expand(scenario, document)
     ids = [cell.cell_id for cell in cells]
@@ -84,7 +96,7 @@ def read_experiment(name: str, scale: Scale = DEFAULT_SCALE, settings: Sequence[
         raise InputError(document.fault(("cells",), f"the cell {doubled.pop()} stands twice"))
     if scenario.baseline is not None and not any(scenario.baseline.items() <= c.levels.items() for c in cells):
         raise InputError(document.fault(("baseline",), f"no cell has {cell_id(scenario.baseline)}"))
-    check_scenario(scenario, document, cells, _levels(file, document))
+    check_scenario(scenario, document, cells, factors)
     return Experiment(scenario, scale, cells, document, tuple(settings))
 
 

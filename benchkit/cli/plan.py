@@ -1,0 +1,234 @@
+"""`benchkit plan`: what a scenario comes to on hosts, and what its design will show."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from benchkit.cli.options import (
+    WITH_PROFILES,
+    InventoryFile,
+    Json,
+    Profile,
+    Quiet,
+    Scale,
+    ScenarioName,
+    Seed,
+    Set,
+    StoreFolder,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from benchkit.analysis.foresight import Foresight
+    from benchkit.hosts.connect import Hosts
+    from benchkit.planning.plan import PlannedCell, RunPlan
+
+_LISTED = 12
+"""So many ratios are shown one by one; of more the one that is known best and the one that is known least."""
+
+
+def plan(
+    scenario: ScenarioName,
+    *,
+    inventory: InventoryFile = None,
+    scale: Scale = "lab",
+    settings: Set = None,
+    seed: Seed = None,
+    profile: Profile = False,
+    pilot: Annotated[
+        bool, typer.Option("--pilot", help="Run a few short trials of two cells, to learn the noise of these hosts.")
+    ] = False,
+    store: StoreFolder = None,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Show cells, order and time of a run, what its design will show, and what the hosts cannot carry.
+
+    Changes nothing on them. Which difference will be shown follows from the noise of earlier runs in the store, or of a
+    pilot, which puts a little load on the hosts.
+    """
+    from benchkit.cli.console import print_json, scale_named
+    from benchkit.cli.hosts_of import inventory_of
+    from benchkit.cli.interrupt import signals_interrupt
+    from benchkit.hosts.connect import connect_all
+    from benchkit.planning.make import make_plan
+    from benchkit.results.store import store_path
+    from benchkit.scenario.read import read_experiment
+
+    asked = [*(settings or ()), *([WITH_PROFILES] if profile else [])]
+    experiment = read_experiment(scenario, scale_named(scale), asked)
+    where = store_path(store)
+    with signals_interrupt(), connect_all(inventory_of(inventory)) as hosts:
+        made = make_plan(experiment, hosts, seed)
+        foreseen = _foreseen(made, hosts, where, pilot=pilot and not made.obstacles, quiet=quiet)
+    if json:
+        print_json({**_document(made), "foresight": foreseen.model_dump(mode="json")})
+    else:
+        _show(made)
+        _show_foresight(foreseen, made, where)
+    for obstacle in made.obstacles:
+        raise obstacle
+
+
+def _foreseen(made: RunPlan, hosts: Hosts, store: Path, *, pilot: bool, quiet: bool) -> Foresight:
+    """What the design will show: by a pilot where one is asked for, else by earlier runs."""
+    from benchkit.analysis.foresight import earlier_runs, foresee
+    from benchkit.execute import manifest_of
+    from benchkit.results.store import Store
+
+    planned = manifest_of(made, hosts)
+    if not pilot:
+        runs = earlier_runs(Store(store), planned)
+        return foresee(planned, runs, [run.manifest.run_id for run in runs])
+    from benchkit.cli.live import display
+    from benchkit.pilot import pilot_plan, run_pilot
+
+    piloted = pilot_plan(made.experiment, planned, hosts)
+    with display(piloted, quiet=quiet) as watcher:
+        return foresee(planned, [run_pilot(piloted, hosts, watcher)], ["the pilot"])
+
+
+def _document(plan: RunPlan) -> dict[str, object]:
+    return {
+        "scenario": plan.experiment.scenario.name,
+        "scale": plan.experiment.scale,
+        "seed": plan.seed,
+        "blocks": plan.blocks,
+        "seconds": plan.seconds,
+        "roles": plan.roles,
+        "cells": [
+            {
+                "cell_id": cell.cell_id,
+                "levels": cell.cell.levels,
+                "target": cell.target or None,
+                "services": [{"name": s.name, "host": s.host, "argv": s.process.argv} for s in cell.services],
+                "generators": [
+                    {"number": g.number, "host": g.host, "argv": g.argv, "reducer": g.reducer} for g in cell.generators
+                ],
+                "unsupported": cell.unsupported,
+            }
+            for cell in plan.cells
+        ],
+        "order": [
+            {"block": slot.block, "position": slot.position, "cell_id": slot.cell_id, "kind": slot.kind}
+            for slot in plan.slots
+        ],
+        "builds": [
+            {"program": b.program, "target": b.target, "go_version": b.go_version, "hosts": b.hosts}
+            for b in plan.builds
+        ],
+        "sudo": [list(command) for planned in plan.tuning for command in planned.commands],
+        "notices": plan.notices,
+        "obstacles": [str(obstacle) for obstacle in plan.obstacles],
+    }
+
+
+def _load(cell: PlannedCell) -> str:
+    """`wrk, 64 connections`, and by how many processes where there are several."""
+    from benchkit import units
+
+    said = f"{cell.load.tool}, {units.counted(cell.load.connections, 'connection')}"
+    hosts = units.counted(len({generator.host for generator in cell.generators}), "host")
+    several = len(cell.generators) > 1
+    return f"{said} of {units.counted(len(cell.generators), 'process', 'processes')} on {hosts}" if several else said
+
+
+def _show(plan: RunPlan) -> None:
+    from benchkit.cli.console import print_table
+
+    scenario = plan.experiment.scenario
+    print(f"{scenario.name}: {scenario.title}\n{scenario.question.strip()}\n")
+    print_table(
+        ("cell", "services", "load", "here"),
+        (
+            (
+                cell.cell_id,
+                ", ".join(f"{service.name} ({service.backend} on {service.host})" for service in cell.services),
+                _load(cell),
+                f"unsupported: {cell.unsupported}" if cell.unsupported else "yes",
+            )
+            for cell in plan.cells
+        ),
+    )
+    print(f"\n{_length(plan)}; seed {plan.seed}")
+    _show_order(plan)
+    for title, lines in (
+        ("To be built, unless that was done before", [str(build) for build in plan.builds]),
+        ("With sudo", [" ".join(command) for planned in plan.tuning for command in planned.commands]),
+        ("To know", plan.notices),
+    ):
+        if lines:
+            print(f"\n{title}:")
+            for line in lines:
+                print(f"- {line}")
+
+
+def _length(plan: RunPlan) -> str:
+    """Design, blocks, trials and time: `design blocks, 5 blocks, 10 trials, about 65.0 s`."""
+    from benchkit import units
+
+    until = plan.experiment.scenario.until
+    blocks = units.counted(plan.blocks, "block")
+    trials = units.counted(len(plan.slots), "trial")
+    time = "of unknown length" if plan.seconds is None else f"about {units.seconds(plan.seconds)}"
+    if until is not None:
+        blocks = f"{until.min_blocks} to {blocks} (until every interval reaches at most {until.precision:.1%})"
+        trials, time = f"at most {trials}", f"at most {time.removeprefix('about ')}"
+    return f"design {plan.experiment.scenario.design}, {blocks}, {trials}, {time}"
+
+
+def _show_order(plan: RunPlan) -> None:
+    from itertools import groupby
+
+    from benchkit import units
+
+    if plan.experiment.scenario.design == "sequential":
+        runs = [(cell, len(list(same))) for cell, same in groupby(slot.cell_id for slot in plan.slots)]
+        print("  " + " → ".join(f"{cell}, {units.counted(times, 'trial')}" for cell, times in runs))
+        return
+    for block in dict.fromkeys(slot.block for slot in plan.slots):
+        slots = [slot for slot in plan.slots if slot.block == block]
+        in_pass = ", for profiles" if any(slot.kind == "profile" for slot in slots) else ""
+        named = (f"{slot.cell_id} (profiled)" if slot.kind == "profile" else slot.cell_id for slot in slots)
+        print(f"  block {block}{in_pass}: " + " → ".join(named))
+
+
+def _show_foresight(found: Foresight, plan: RunPlan, store: Path) -> None:
+    """Which differences the design will show, or why that is not known."""
+    from benchkit import units
+    from benchkit.cli.console import print_table
+
+    if not found.ratios:
+        return
+    print("\nWhat it will show:")
+    for limit in dict.fromkeys(ratio.resolution.limits for ratio in found.ratios if ratio.resolution.limits):
+        print(f"- {limit}")
+    if not found.noise_from:
+        print(f"- Of what size is not known: no run like this one is in {store}. `plan --pilot` learns the noise here.")
+        return
+    once = {(ratio.metric, ratio.cell_id, ratio.baseline): ratio for ratio in reversed(found.ratios)}
+    ratios = [ratio for ratio in found.ratios if ratio in once.values()]  # a claim may be about one of the others
+    known = sorted(ratios, key=lambda ratio: ratio.resolution.noise_sd or 0)
+    listed = ratios if len(known) <= _LISTED else (known[0], known[-1])
+    print(f"- By the noise of {', '.join(found.noise_from)}, in 80 % of runs:")
+    print_table(
+        ("ratio", "metric", "difference shown from", "interval reaches"),
+        (
+            (
+                f"{ratio.cell_id} over {ratio.baseline}",
+                ratio.metric,
+                units.ABSENT if ratio.resolution.detectable is None else f"{ratio.resolution.detectable - 1:.1%}",
+                units.ABSENT if ratio.resolution.half_width is None else f"{ratio.resolution.half_width - 1:.1%}",
+            )
+            for ratio in listed
+        ),
+        right=(2, 3),
+    )
+    if len(listed) < len(known):
+        print(f"  (of {len(known)} ratios the one known best and the one known least)")
+    if found.blocks_expected is not None:
+        early = found.blocks_expected < plan.blocks
+        print(f"- It will take {f'about {found.blocks_expected}' if early else 'all'} of its {plan.blocks} blocks.")
