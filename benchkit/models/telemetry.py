@@ -1,8 +1,14 @@
 """What is watched on hosts: the vocabulary of the `telemetry` table, which checks, figures and notebooks read.
 
-Names follow Prometheus: what only grows ends in `_total` and counts from the first sample of its trial, so that the
-increase over a window is the difference of two samples, whatever gaps lie between; everything else is a state at the
-instant of the sample. Units are the base ones: seconds, bytes, counts.
+Names follow Prometheus: what only grows ends in `_total`, so that the increase over a window is the difference of two
+samples, whatever gaps lie between; everything else is a state at the instant of the sample. What a host counts begins at
+0 with the first sample of its trial; what a service, process or thread counts, with its own start, which is in the trial
+too. Every host is looked at once more just before the load begins and just after it ends, so that the last sample before
+the window and the first one after it have between them all that the load made counters grow by. Units are the base ones:
+seconds, bytes, counts.
+
+An `instance` that is null is the service or host as a whole. A metric has instances or is of the whole, never both in
+one trial: its sum over instances is that of the whole.
 """
 
 from __future__ import annotations
@@ -48,7 +54,7 @@ HOST_METRICS: tuple[Metric, ...] = (
     Metric(name="net_sent_drops_total", unit="1", instance="interface", text="packets dropped before they were sent"),
     Metric(name="context_switches_total", unit="1", instance=None, text="context switches of all cores"),
     Metric(name="interrupts_total", unit="1", instance=None, text="interrupts of all cores"),
-    Metric(name="tcp_sockets", unit="1", instance="state", text="sockets in use, orphaned, in TIME_WAIT, allocated"),
+    Metric(name="tcp_sockets", unit="1", instance="state", text="established, in_use, orphaned, time_wait, allocated"),
     Metric(name="tcp_retransmits_total", unit="1", instance=None, text="segments sent again (RetransSegs)"),
     Metric(name="listen_overflows_total", unit="1", instance=None, text="accept queue full (ListenOverflows)"),
     Metric(name="listen_drops_total", unit="1", instance=None, text="connections dropped at a listener (ListenDrops)"),
@@ -63,6 +69,7 @@ HOST_METRICS: tuple[Metric, ...] = (
 
 SERVICE_METRICS: tuple[Metric, ...] = (
     Metric(name="cpu_s_total", unit="s", instance=None, text="CPU time of the process tree, ended children included"),
+    Metric(name="process_cpu_s_total", unit="s", instance="pid", text="CPU time of a living process of the tree"),
     Metric(name="thread_cpu_s_total", unit="s", instance="tid", text="CPU time of a thread (load generators only)"),
     Metric(name="processes", unit="1", instance=None, text="processes of the tree"),
     Metric(name="threads", unit="1", instance=None, text="threads of the tree"),

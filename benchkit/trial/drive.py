@@ -31,11 +31,11 @@ def measure(trial: Trial) -> None:
         watch_generators(trial, members)
         begin_profiles(trial, min(member.started_s for member in members))
 
-    trial.processes_before = look(trial)
     before = _cpu(trial)
+    trial.processes_before = look(trial)
     trial.drove = drive(trial.hosts, trial.cell.generators, trial.folder / "measure", begun)
-    after = _cpu(trial)
     trial.processes_after = look(trial)
+    after = _cpu(trial)
     trial.cpu_s = {name: after[name] - before[name] for name in after}
 
 

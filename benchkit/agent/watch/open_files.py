@@ -23,10 +23,11 @@ class OpenFiles(Collector):
 
     def sample(self) -> Values:
         """Their number; nothing where it is not time, or where one of the processes may not be looked at."""
-        if not self._told and not self._pace.begin():
+        members = self._tree.ids()
+        if not members or (not self._told and not self._pace.begin()):
             return {}
         try:
-            number = sum(self._count(f"/proc/{pid}/fd") for pid, _ in self._tree.ids())
+            number = sum(self._count(f"/proc/{pid}/fd") for pid, _ in members)
         except OSError:
             return {}
         if not self._told:

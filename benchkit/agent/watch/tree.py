@@ -58,12 +58,10 @@ class Tree(Collector):
         self.members = alive = [member for member in seen if member.is_alive]
         # Between the end of a process and its parent's taking note its time stands nowhere: what was used stays used.
         self._cpu_s = max(self._cpu_s, sum(self._child.cpu_s([member.stat for member in seen])))
-        found: Values = {
-            ("cpu_s_total", None): self._cpu_s,
-            ("processes", None): len(alive),
-            ("threads", None): sum(member.threads for member in alive),
-            ("rss_bytes", None): sum(member.rss_bytes for member in alive),
-        }
+        found: Values = {("cpu_s_total", None): self._cpu_s, ("processes", None): len(alive)}
+        if alive:
+            found["threads", None] = sum(member.threads for member in alive)
+            found["rss_bytes", None] = sum(member.rss_bytes for member in alive)
         if len(alive) <= self.MOST_PROCESSES:
             for member in alive:
                 found["process_cpu_s_total", str(member.stat.pid)] = member.stat.user_s + member.stat.system_s
