@@ -28,7 +28,7 @@ FORMAT = 2
 RECORD = "build.json"
 
 _TOOLCHAIN = re.compile(r"^toolchain\s+(go\S+)\s*$\n?", re.MULTILINE)
-_LANGUAGE = re.compile(r"^go\s+\S+\s*$", re.MULTILINE)
+_LANGUAGE = re.compile(r"^go\s+(\S+)\s*$", re.MULTILINE)
 _RELEASE = re.compile(r"(?:go)?(1\.[0-9]+(?:\.[0-9]+|rc[0-9]+|beta[0-9]+))")
 _REPLACED_LOCALLY = re.compile(r"^(?!\s*//).*=>\s+(\.{0,2}/\S+)", re.MULTILINE)
 
@@ -74,6 +74,19 @@ def pinned_toolchain(source: Path) -> str:
     if match is None:
         raise InputError("names no toolchain", where=str(source / "go.mod"), hint="add a line `toolchain go1.x.y`")
     return match[1]
+
+
+def oldest_release(source: Path) -> str:
+    """The oldest release that compiles a module, as its go.mod says: `1.22.0`. Raises InputError where it says none."""
+    match = _LANGUAGE.search(_manifest(source))
+    if match is None:
+        raise InputError("names no oldest Go", where=str(source / "go.mod"), hint="add a line `go 1.x.y`")
+    return match[1]
+
+
+def release_numbers(release: str) -> tuple[int, ...]:
+    """The numbers of a release without its `go`, for comparing: `1.22.10` → (1, 22, 10)."""
+    return tuple(int(number) for number in release.split("."))
 
 
 def cache_folder() -> Path:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
+from benchkit.document import Document
+from benchkit.errors import InputError
 from benchkit.resources import BACKENDS
 from benchkit.scenario.model import CpuCount
-from benchkit.stack.backend import Admin, File, GoSource, Place, Process, Request, Service, ServiceOptions
-from benchkit.stack.endpoint import Endpoint
+from benchkit.stack.backend import Admin, Backend, File, GoSource, Place, Process, Request, Service, ServiceOptions
+from benchkit.stack.endpoint import Endpoint, Protocol
+from benchkit.stack.gobuild import oldest_release, release_numbers
 
 EXECUTABLE = 0o755
 
@@ -95,8 +99,31 @@ def admin_endpoint(place: Place) -> Endpoint:
     return Endpoint(place.host, "http", path=place.folder / ADMIN_SOCKET)
 
 
-def render_go_server(request: Request, program: str, *arguments: str) -> Service:
-    """A Go server: one executable built on the controller from `backends/<program>`, one process."""
+def go_backend(program: str, protocol: Protocol = "http") -> Backend:
+    """The backend whose source is `backends/<program>` and whose options are those of all Go servers."""
+    return Backend(
+        program,
+        GoServerOptions,
+        partial(render_go_server, program=program),
+        protocol,
+        settle=partial(settle_release, program=program),
+    )
+
+
+def settle_release(options: ServiceOptions, document: Document, program: str) -> ServiceOptions:
+    """The options as they are, if their Go release compiles the program. Raises InputError naming the field."""
+    wanted = options.go_version if isinstance(options, GoServerOptions) else None
+    oldest = oldest_release(BACKENDS / program)
+    if wanted is not None and release_numbers(wanted) < release_numbers(oldest):
+        raise InputError(document.fault(("go_version",), f"found {wanted!r}; {program} needs Go {oldest} or newer"))
+    return options
+
+
+def render_go_server(request: Request, program: str, arguments: Sequence[str] = ()) -> Service:
+    """A Go server: one executable built on the controller from `backends/<program>`, one process.
+
+    `arguments` are those that it takes beside what all servers do.
+    """
     options, place = request.options, request.place
     if not isinstance(options, GoServerOptions):
         raise TypeError(f"{request.name}: options of another backend")
@@ -112,7 +139,7 @@ def render_go_server(request: Request, program: str, *arguments: str) -> Service
         folder=place.folder,
         files=(File(binary, source, EXECUTABLE),),
         checks=(),
-        process=Process(argv, cpus, place.nofile, {"GOMAXPROCS": str(threads)}),
+        process=Process(argv, cpus, place.take_files(options.nofile), {"GOMAXPROCS": str(threads)}),
         endpoint=request.endpoint,
         admin=Admin("expvar", admin_endpoint(place), VARS),
         parallelism=threads,

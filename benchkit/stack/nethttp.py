@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
+from benchkit.stack.goserver import go_backend
 
-from benchkit.stack.backend import Backend
-from benchkit.stack.goserver import GoServerOptions, render_go_server
-
-NETHTTP = Backend("nethttp", GoServerOptions, partial(render_go_server, program="nethttp"))
+NETHTTP = go_backend("nethttp")

@@ -156,6 +156,7 @@ def test_nginx_itself_accepts_what_is_rendered(tmp_path: Path) -> None:
         ('"127.0.0.1:9000"', '"127.0.0.1:9000", work: "loop:-1"', "small.yaml:8: stacks.both.services.app.work: found 'loop:-1'"),
         ('"127.0.0.1:9000"', '"127.0.0.1:9000", work: "loop:100000001"', "services.app.work: found 'loop:100000001'"),
         ('"127.0.0.1:9000"', '"127.0.0.1:9000", go_version: "1.24"', "services.app.go_version: found '1.24'"),
+        ('backend: nethttp, listen: "127.0.0.1:9000"', "backend: fasthttp, listen: 80, go_version: 1.22.10", "small.yaml:8: stacks.both.services.app.go_version: found '1.22.10'; fasthttp needs Go 1.23.0 or newer"),
         ('"127.0.0.1:9000"', '"127.0.0.1:9000", inject_fault: luck', "small.yaml:8: stacks.both.services.app.inject_fault: found 'luck'; allowed: none, fail:SHARE"),
         ('"127.0.0.1:9000"', '"127.0.0.1:9000", inject_fault: ["fail:0.5", "fail:1.5"]', "services.app.inject_fault.1: found 'fail:1.5'"),
         ('"127.0.0.1:9000"', '"127.0.0.1:9000", inject_fault: "delay:0ms"', "services.app.inject_fault: found 'delay:0ms'"),

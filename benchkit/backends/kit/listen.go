@@ -21,14 +21,19 @@ func Listen(address string) (net.Listener, error) {
 	listener, err := net.Listen(network, name)
 	if network == "unix" && errors.Is(err, syscall.EADDRINUSE) {
 		if err := removeStale(name); err != nil {
-			return nil, fmt.Errorf("cannot listen on %s: %w", address, err)
+			return nil, CannotListen(address, err)
 		}
 		listener, err = net.Listen(network, name)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot listen on %s: %w", address, cause(err))
+		return nil, CannotListen(address, err)
 	}
 	return listener, nil
+}
+
+// CannotListen is the error of a socket that cannot be opened, with the innermost reason.
+func CannotListen(address string, err error) error {
+	return fmt.Errorf("cannot listen on %s: %w", address, cause(err))
 }
 
 // removeStale removes a unix socket that refuses connections.

@@ -21,10 +21,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"os/signal"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -56,18 +58,19 @@ type App struct {
 }
 
 // Main runs a backend and does not return: serve is called with the parsed command line, and the process ends with 0 on
-// SIGTERM or SIGINT, 1 when serve returns (it should not), 2 on a wrong flag.
-func Main(name string, serve func(*App) error) {
-	os.Exit(run(name, os.Args[1:], serve))
+// SIGTERM or SIGINT, 1 when serve returns (it should not), 2 on a wrong flag. A backend that takes more flags than all do
+// defines them in own.
+func Main(name string, serve func(*App) error, own ...func(*flag.FlagSet)) {
+	os.Exit(run(name, os.Args[1:], serve, own))
 }
 
-func run(name string, args []string, serve func(*App) error) int {
+func run(name string, args []string, serve func(*App) error, own []func(*flag.FlagSet)) int {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 
-	options, err := parseOptions(name, args)
+	options, err := parseOptions(name, args, own...)
 	if errors.Is(err, flag.ErrHelp) {
-		usage(name, os.Stdout)
+		usage(name, os.Stdout, own)
 		return exitDone
 	}
 	if err != nil {
@@ -129,6 +132,32 @@ func (a *App) Open() (net.Listener, error) {
 	a.closeAtEnd(listener)
 	a.Announce(listener.Addr())
 	return listener, nil
+}
+
+// AboutToOpen is for backends whose library opens the socket by itself, instead of [App.Open]: it waits as long as the
+// faults say and makes room for a unix socket, which is taken away at the end. [App.Announce] follows.
+func (a *App) AboutToOpen() error {
+	a.Faults.waitToOpen()
+	path, isUnix := strings.CutPrefix(a.Listen, "unix:")
+	if !isUnix {
+		return nil
+	}
+	if err := removeStale(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return CannotListen(a.Listen, err)
+	}
+	a.AtEnd(func() { _ = os.Remove(path) })
+	return nil
+}
+
+// AtEnd has something done when a signal ends the process, after the sockets that were opened before are closed.
+func (a *App) AtEnd(do func()) { a.closeAtEnd(closer(do)) }
+
+type closer func()
+
+// Close does it.
+func (c closer) Close() error {
+	c()
+	return nil
 }
 
 // Announce prints the one line that a backend prints, with the address as -listen takes it. Backends whose library opens

@@ -29,9 +29,9 @@ type Options struct {
 }
 
 // parseOptions reads the command line. An error is one line that names the flag.
-func parseOptions(name string, args []string) (Options, error) {
+func parseOptions(name string, args []string, own ...func(*flag.FlagSet)) (Options, error) {
 	options := Options{BodySize: len(Hello)}
-	flags := flagSet(name, &options)
+	flags := flagSet(name, &options, own)
 	flags.SetOutput(io.Discard) // the flag package would print the error and the whole usage
 	if err := flags.Parse(args); err != nil {
 		return Options{}, err
@@ -45,14 +45,14 @@ func parseOptions(name string, args []string) (Options, error) {
 	return options, nil
 }
 
-func usage(name string, out io.Writer) {
-	flags := flagSet(name, &Options{})
+func usage(name string, out io.Writer, own []func(*flag.FlagSet)) {
+	flags := flagSet(name, &Options{}, own)
 	flags.SetOutput(out)
 	fmt.Fprintf(out, "Usage of %s:\n", name)
 	flags.PrintDefaults()
 }
 
-func flagSet(name string, options *Options) *flag.FlagSet {
+func flagSet(name string, options *Options, own []func(*flag.FlagSet)) *flag.FlagSet {
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	flags.Func("listen", "`address` to serve on: TCP (127.0.0.1:8080) or unix:/path", func(value string) error {
 		options.Listen = value
@@ -76,6 +76,9 @@ func flagSet(name string, options *Options) *flag.FlagSet {
 		return err
 	})
 	flags.Func("inject-fault", "for tests: a `fault` to make on purpose ("+faultKinds+"); may be repeated", options.Faults.add)
+	for _, define := range own {
+		define(flags)
+	}
 	return flags
 }
 

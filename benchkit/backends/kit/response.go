@@ -34,31 +34,45 @@ func repeated(text string, size int) []byte {
 
 // ServeHTTP is the handler of the net/http backends (and of net/http/fcgi): the one of study 1, written as one writes it.
 func (a *App) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	status := http.StatusOK
-	if a.Faults.Any() {
-		switch a.Faults.Strike() {
-		case Fail:
-			status = http.StatusInternalServerError
-		case Hang:
-			<-r.Context().Done()
-			return
-		}
+	status := a.Status(r.Context().Done())
+	if status == 0 {
+		return
 	}
-	if !a.Work.Do() {
-		status = http.StatusInternalServerError
-	}
-	header := w.Header()
-	header.Set("Server", Server)
-	header.Set("Connection", Connection)
-	header.Set("Content-Type", ContentType)
-	header.Set("Content-Length", strconv.Itoa(len(a.Body)))
-	for _, field := range a.Faults.Headers {
-		header.Add(field.Name, field.Value)
-	}
+	a.SetHeader(w.Header())
+	w.Header().Set("Content-Length", strconv.Itoa(len(a.Body)))
 	if status != http.StatusOK {
 		w.WriteHeader(status)
 	}
 	// A client that has gone is no error of ours, and a benchmark's server prints nothing for a request.
 	_, _ = w.Write(a.Body)
 	a.Requests.Add(1)
+}
+
+// Status does what a request costs beside its answer, work and faults, and is the status to answer with. It is 0 for a
+// request that is never answered: then it returns when gone is closed. It may block for as long as the faults say.
+func (a *App) Status(gone <-chan struct{}) int {
+	status := http.StatusOK
+	if a.Faults.Any() {
+		switch a.Faults.Strike() {
+		case Fail:
+			status = http.StatusInternalServerError
+		case Hang:
+			<-gone
+			return 0
+		}
+	}
+	if !a.Work.Do() {
+		status = http.StatusInternalServerError
+	}
+	return status
+}
+
+// SetHeader sets the header fields that do not depend on the request.
+func (a *App) SetHeader(header http.Header) {
+	header.Set("Server", Server)
+	header.Set("Connection", Connection)
+	header.Set("Content-Type", ContentType)
+	for _, field := range a.Faults.Headers {
+		header.Add(field.Name, field.Value)
+	}
 }

@@ -53,6 +53,24 @@ func (c *Client) Get(t *testing.T, lines ...string) Response {
 	return c.Receive(t)
 }
 
+// Write writes bytes as they are.
+func (c *Client) Write(t *testing.T, text string) {
+	t.Helper()
+	if _, err := io.WriteString(c.connection, text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ReceiveHeader reads one answer that has no body whatever its header says, as the one to HEAD.
+func (c *Client) ReceiveHeader(t *testing.T) Response {
+	t.Helper()
+	response, _, err := c.receiveHeader(Deadline)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response
+}
+
 // Send writes a request.
 func (c *Client) Send(t *testing.T, lines ...string) {
 	t.Helper()
@@ -86,6 +104,19 @@ func (c *Client) Closed(t *testing.T) bool {
 	return errors.Is(err, io.EOF)
 }
 
+// Rest is all that comes until the server closes the connection.
+func (c *Client) Rest(t *testing.T) string {
+	t.Helper()
+	if err := c.connection.SetReadDeadline(time.Now().Add(Deadline)); err != nil {
+		t.Fatal(err)
+	}
+	rest, err := io.ReadAll(c.reader)
+	if err != nil {
+		t.Fatalf("%v, after %q", err, rest)
+	}
+	return string(rest)
+}
+
 // exchange is Get for goroutines other than the test's own, which may not end the test.
 func (c *Client) exchange() (Response, error) {
 	if err := c.send(); err != nil {
@@ -101,27 +132,35 @@ func (c *Client) send(lines ...string) error {
 }
 
 func (c *Client) receive(wait time.Duration) (Response, error) {
-	if err := c.connection.SetReadDeadline(time.Now().Add(wait)); err != nil {
-		return Response{}, err
+	response, length, err := c.receiveHeader(wait)
+	if err != nil {
+		return response, err
 	}
-	var response Response
+	response.Body = make([]byte, length)
+	_, err = io.ReadFull(c.reader, response.Body)
+	return response, err
+}
+
+// receiveHeader reads a header, and the length of the body that it announces.
+func (c *Client) receiveHeader(wait time.Duration) (response Response, length int, err error) {
+	if err := c.connection.SetReadDeadline(time.Now().Add(wait)); err != nil {
+		return Response{}, 0, err
+	}
 	for !strings.HasSuffix(response.Header, "\r\n\r\n") {
 		line, err := c.reader.ReadString('\n')
 		if err != nil {
-			return response, err
+			return response, 0, err
 		}
 		response.Header += line
 	}
 	parsed, err := http.ReadResponse(bufio.NewReader(strings.NewReader(response.Header)), nil)
 	if err != nil {
-		return response, err
+		return response, 0, err
 	}
 	response.Status, response.Fields = parsed.StatusCode, parsed.Header
-	length, err := strconv.Atoi(parsed.Header.Get("Content-Length"))
+	length, err = strconv.Atoi(parsed.Header.Get("Content-Length"))
 	if err != nil {
-		return response, fmt.Errorf("no Content-Length in %q", response.Header)
+		return response, 0, fmt.Errorf("no Content-Length in %q", response.Header)
 	}
-	response.Body = make([]byte, length)
-	_, err = io.ReadFull(c.reader, response.Body)
-	return response, err
+	return response, length, nil
 }

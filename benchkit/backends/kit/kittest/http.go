@@ -16,6 +16,13 @@ func HTTP(t *testing.T) {
 	t.Run("response bytes on a unix socket", responseBytesUnix)
 	t.Run("body size", bodySize)
 	t.Run("keep-alive and close", keepAliveAndClose)
+	t.Run("pipelined requests", pipelined)
+	t.Run("requests in pieces", inPieces)
+	t.Run("HEAD", head)
+	t.Run("requests with a body", withBody)
+	t.Run("HTTP/1.0", http10)
+	t.Run("what is no request", noRequest)
+	t.Run("a large answer, and the end", largeThenClosed)
 	t.Run("work", work)
 	t.Run("requests are counted", requestsCounted)
 	t.Run("fault: fail", faultFail)
@@ -100,6 +107,98 @@ func keepAliveAndClose(t *testing.T) {
 	response := client.Get(t, "Connection: close")
 	if string(response.Body) != kit.Hello || !client.Closed(t) {
 		t.Errorf("Connection: close: body %q, or the connection stays open", response.Body)
+	}
+}
+
+// plain is a request with nothing that a server could trip over.
+const plain = "GET / HTTP/1.1\r\nHost: sut\r\n\r\n"
+
+func pipelined(t *testing.T) {
+	const requests = 2000 // more than a read brings, and their answers more than a socket takes at once
+	client := Dial(t, Start(t, "-listen", loopback).Address)
+	client.Write(t, strings.Repeat(plain, requests))
+	for range requests {
+		if response := client.Receive(t); response.Status != 200 || string(response.Body) != kit.Hello {
+			t.Fatalf("%+v", response)
+		}
+	}
+	checkBytes(t, client.Get(t))
+}
+
+func inPieces(t *testing.T) {
+	client := Dial(t, Start(t, "-listen", loopback).Address)
+	for i := range len(plain) {
+		client.Write(t, plain[i:i+1])
+	}
+	checkBytes(t, client.Receive(t))
+	// One and a half: what has arrived whole is answered before the rest is there.
+	client.Write(t, plain+plain[:len(plain)/2])
+	checkBytes(t, client.Receive(t))
+	client.Write(t, plain[len(plain)/2:])
+	checkBytes(t, client.Receive(t))
+}
+
+func head(t *testing.T) {
+	client := Dial(t, Start(t, "-listen", loopback).Address)
+	client.Write(t, strings.Replace(plain, "GET", "HEAD", 1))
+	response := client.ReceiveHeader(t)
+	if response.Status != 200 || len(response.Header) != kit.HeaderBytes {
+		t.Errorf("HEAD: %q", response.Header)
+	}
+	checkBytes(t, client.Get(t)) // nothing stands between
+}
+
+func withBody(t *testing.T) {
+	client := Dial(t, Start(t, "-listen", loopback).Address)
+	for _, rest := range []string{
+		"Content-Length: 5\r\n\r\nhello",
+		"Content-Length: 5000\r\n\r\n" + strings.Repeat("GET / HTTP/1.1\r\n\r\n, ", 5000/15)[:5000],
+		"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+	} {
+		client.Write(t, "POST / HTTP/1.1\r\nHost: sut\r\n"+rest)
+		checkBytes(t, client.Receive(t))
+	}
+	checkBytes(t, client.Get(t))
+}
+
+func http10(t *testing.T) {
+	server := Start(t, "-listen", loopback)
+	stays := Dial(t, server.Address)
+	for range 2 {
+		stays.Write(t, "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+		response := stays.Receive(t)
+		if string(response.Body) != kit.Hello || len(response.Header) != kit.HeaderBytes {
+			t.Errorf("%+v", response)
+		}
+	}
+	goes := Dial(t, server.Address)
+	goes.Write(t, "GET / HTTP/1.0\r\n\r\n")
+	if response := goes.Receive(t); string(response.Body) != kit.Hello || !goes.Closed(t) {
+		t.Errorf("%+v, or the connection stays open", response)
+	}
+}
+
+func noRequest(t *testing.T) {
+	server := Start(t, "-listen", loopback)
+	for _, text := range []string{
+		"hello\r\n\r\n",
+		"POST / HTTP/1.1\r\nHost: sut\r\nContent-Length: many\r\n\r\n",
+	} {
+		client := Dial(t, server.Address)
+		client.Write(t, text)
+		if answer := client.Rest(t); answer != "" && !strings.HasPrefix(answer, "HTTP/1.1 400 ") {
+			t.Errorf("%q is answered with %q", text, answer)
+		}
+	}
+	checkBytes(t, Dial(t, server.Address).Get(t)) // the server lives
+}
+
+func largeThenClosed(t *testing.T) {
+	const size = 16 << 20 // more than the sockets' buffers hold
+	client := Dial(t, Start(t, "-listen", loopback, "-body-size", "16777216").Address)
+	client.Send(t, "Connection: close")
+	if !bytes.Equal(client.Receive(t).Body, kit.Body(size)) || !client.Closed(t) {
+		t.Error("other bytes, or the connection stays open")
 	}
 }
 

@@ -1,0 +1,49 @@
+// Command fasthttp is valyala/fasthttp on its own: the server that study 4 compares with net/http.
+package main
+
+import (
+	"github.com/valyala/fasthttp"
+
+	"benchkit/backends/kit"
+)
+
+func main() { kit.Main("fasthttp", serve) }
+
+// serve serves without timeouts, as the study did.
+func serve(app *kit.App) error {
+	listener, err := app.Open()
+	if err != nil {
+		return err
+	}
+	server := &fasthttp.Server{
+		Handler: func(ctx *fasthttp.RequestCtx) { answer(app, ctx) },
+		Name:    kit.Server,
+		Logger:  silence{},
+	}
+	return server.Serve(listener)
+}
+
+func answer(app *kit.App, ctx *fasthttp.RequestCtx) {
+	status := app.Status(nil)
+	ctx.SetStatusCode(status)
+	ctx.SetContentType(kit.ContentType)
+	if !closes(&ctx.Request.Header) {
+		ctx.Response.Header.Set("Connection", kit.Connection)
+	}
+	for _, field := range app.Faults.Headers {
+		ctx.Response.Header.Add(field.Name, field.Value)
+	}
+	// A context takes everything.
+	_, _ = ctx.Write(app.Body)
+	app.Requests.Add(1)
+}
+
+// closes reports whether fasthttp will close the connection, and say so in the answer itself.
+func closes(header *fasthttp.RequestHeader) bool {
+	return header.ConnectionClose() || !header.IsHTTP11()
+}
+
+// silence is a logger for what a benchmark's server does not print: requests that are none, clients that have gone.
+type silence struct{}
+
+func (silence) Printf(string, ...any) {}
