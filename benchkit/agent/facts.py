@@ -31,7 +31,7 @@ from benchkit.agent.spawn import Command
 from benchkit.agent.sysctls import Sysctls
 from benchkit.agent.workdir import Workdir
 
-SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/bin")
+SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/bin", "/usr/local/go/bin")
 """Where programs are that the PATH of an ordinary user, or of a shell without a login, often lacks."""
 
 

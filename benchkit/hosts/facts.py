@@ -41,6 +41,8 @@ PROGRAMS: Mapping[str, Query] = MappingProxyType(
         "h2load": Query(("h2load", "--version"), r"nghttp2/(\S+)"),
         "perf": Query(("perf", "--version"), r"perf version (\S+)"),
         "go": Query(("go", "version"), r"go version go(\S+)"),
+        "git": Query(("git", "--version"), r"git version ([0-9][0-9.]*)"),
+        "ssh": Query(("ssh", "-V"), r"OpenSSH_(\S+?),?\s"),
         "node": Query(("node", "--version"), r"v([0-9]\S*)"),
         "ip": Query(("ip", "-V"), r"iproute2-([^\s,]+)"),
         "tc": Query(("tc", "-V"), r"iproute2-([^\s,]+)"),

@@ -61,6 +61,16 @@ PROGRAMS: Mapping[str, Program] = MappingProxyType(
             {"apt": "linux-perf", "dnf": "perf", "apk": "perf", "pacman": "perf"},
             "https://perfwiki.github.io",
         ),
+        "git": Program(
+            {"apt": "git", "dnf": "git", "apk": "git", "pacman": "git", "brew": "git"}, "https://git-scm.com"
+        ),
+        "ssh": Program(
+            {"apt": "openssh-client", "dnf": "openssh-clients", "apk": "openssh-client", "pacman": "openssh"},
+            "https://www.openssh.com",
+        ),
+        "go": Program(
+            {"apt": "golang-go", "dnf": "golang", "apk": "go", "pacman": "go", "brew": "go"}, "https://go.dev/dl"
+        ),
         "chromium": Program(
             {"apt": "chromium", "dnf": "chromium", "apk": "chromium", "pacman": "chromium", "brew": "chromium"},
             "https://www.chromium.org",
