@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from benchkit.errors import InputError
-from benchkit.report.figures import accept_queue, around, connections, latency, rps, throughput
+from benchkit.report.figures import accept_queue, around, categories, connections, latency, rps, scheduler, throughput
 from benchkit.report.figures.figure import ReportFigure
 
 FIGURES: Mapping[str, ReportFigure] = {
@@ -15,6 +15,8 @@ FIGURES: Mapping[str, ReportFigure] = {
         latency.FIGURE,
         throughput.FIGURE,
         connections.FIGURE,
+        scheduler.FIGURE,
+        categories.FIGURE,
         around.FIGURE,
         accept_queue.FIGURE,
     )

@@ -9,15 +9,17 @@ from benchkit import units
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.tables import Column, Entry, Table
 from benchkit.report.text import clean
+from benchkit.results.profiles import NO_PROFILE
 
 
 def build(material: Material) -> Mapping[str, Any] | None:
     """A row for each kind of note and tool; nothing where no tool had any."""
     run = material.run
-    if run.notes.empty:
+    seen = run.notes[run.notes["code"] != NO_PROFILE]  # the section of profiles has these
+    if seen.empty:
         return None
     trials_of = {str(tool): len(trials) for tool, trials in run.trials.groupby("tool", sort=False)}
-    noted = run.notes.merge(run.trials[["trial_id", "tool"]], on="trial_id")
+    noted = seen.merge(run.trials[["trial_id", "tool"]], on="trial_id")
     rows = []
     for (tool, code), notes in noted.groupby(["tool", "code"], sort=False):
         said = list(dict.fromkeys(map(str, notes["message"])))

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from benchkit.report.sections import again, agreement, figures, hosts, notes, notices, results, trials, unsupported
+from benchkit.report.sections import (
+    again,
+    agreement,
+    figures,
+    hosts,
+    notes,
+    notices,
+    profiles,
+    results,
+    trials,
+    unsupported,
+)
 from benchkit.report.sections.section import Section
 
 SECTIONS: tuple[Section, ...] = (
     results.SECTION,
     agreement.SECTION,
     figures.SECTION,
+    profiles.SECTION,
     trials.SECTION,
     notes.SECTION,
     unsupported.SECTION,

@@ -1,0 +1,106 @@
+"""Where servers' time goes, by cell: the scheduler's share beside goroutines, rate and CPU per request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import pandas as pd
+
+from benchkit.models.base import Frozen
+from benchkit.models.categories import CATEGORIES, SCHEDULING, STUDIED
+from benchkit.models.run import Manifest
+
+GOROUTINES = "goroutines"
+
+
+class ServiceProfile(Frozen):
+    """A service of a cell, over the profiles of it that the run has.
+
+    Shares are means over profiles, each from 0 to 1; `scheduling` is the scheduler's with netpoll under it, `range` the
+    smallest and the largest of it. `cumulative` holds the figures by which study 4 told it. Goroutines, rate and CPU are
+    medians over the cell's measured trials, which were not profiled; absent where nothing says them.
+    """
+
+    cell_id: str
+    service: str
+    profiles: int
+    scheduling: float
+    range: tuple[float, float]
+    categories: Mapping[str, float]
+    cumulative: Mapping[str, float]
+    goroutines: float | None = None
+    rps: float | None = None
+    server_cpu_s_per_request: float | None = None
+
+
+def service_profiles(
+    manifest: Manifest, trials: pd.DataFrame, shares: pd.DataFrame, functions: pd.DataFrame, telemetry: pd.DataFrame
+) -> tuple[ServiceProfile, ...]:
+    """The services of a run that were profiled, by cell in the order of the plan.
+
+    The frames are the tables `trials`, `profile_share`, `profile` and `telemetry` of one run.
+    """
+    if shares.empty:
+        return ()
+    measured = trials[trials["kind"] == "measure"]
+    counted = goroutines_of(measured, telemetry)
+    cell_of = dict(zip(trials["trial_id"], trials["cell_id"], strict=True))
+    shares = shares.assign(cell_id=shares["trial_id"].map(cell_of))
+    functions = functions.assign(cell_id=functions["trial_id"].map(cell_of))
+    found: list[ServiceProfile] = []
+    for cell in manifest.cells:
+        of_cell = measured[measured["cell_id"] == cell.cell_id]
+        mine = shares[shares["cell_id"] == cell.cell_id]
+        for service, rows in mine.groupby("service", sort=False):
+            called = functions[(functions["cell_id"] == cell.cell_id) & (functions["service"] == service)]
+            table = rows.pivot_table(index="trial_id", columns="category", values="share", aggfunc="sum")
+            headline = table[[name for name in table.columns if name in SCHEDULING]].sum(axis="columns")
+            means = table.mean()
+            found.append(
+                ServiceProfile(
+                    cell_id=cell.cell_id,
+                    service=str(service),
+                    profiles=len(table),
+                    scheduling=float(headline.mean()),
+                    range=(float(headline.min()), float(headline.max())),
+                    categories={name: float(means.get(name, 0.0)) for name in CATEGORIES},
+                    cumulative=dict(_cumulative(called, len(table))),
+                    goroutines=_median(
+                        counted["count"][(counted["cell_id"] == cell.cell_id) & (counted["service"] == service)]
+                    ),
+                    rps=_median(of_cell["rps"]),
+                    server_cpu_s_per_request=_median(of_cell["server_cpu_s_per_request"]),
+                )
+            )
+    return tuple(found)
+
+
+def _cumulative(functions: pd.DataFrame, profiles: int) -> Iterator[tuple[str, float]]:
+    """The mean cumulative share of each function of the study's; a profile in which it does not stand counts as 0."""
+    names = functions["function"].astype(str)
+    for name, pattern in STUDIED.items():
+        shares = functions["cum_share"][
+            names.map(lambda label, pattern=pattern: bool(pattern.match(label))).astype(bool)
+        ]
+        yield name, float(shares.sum()) / profiles
+
+
+def goroutines_of(trials: pd.DataFrame, telemetry: pd.DataFrame) -> pd.DataFrame:
+    """The goroutines of each service in each trial, the median over its window: trial_id, cell_id, block, service, count."""
+    rows = telemetry[telemetry["metric"] == GOROUTINES]
+    rows = rows.merge(trials[["trial_id", "cell_id", "block", "duration_s"]], on="trial_id")
+    rows = rows[(rows["t_s"] >= 0) & (rows["t_s"] <= rows["duration_s"])]
+    keys = ["trial_id", "cell_id", "block", "service"]
+    return rows.groupby(keys, sort=False)["value"].median().reset_index().rename(columns={"value": "count"})
+
+
+def headlines_of(trials: pd.DataFrame, shares: pd.DataFrame) -> pd.DataFrame:
+    """The scheduler's share of each profile, with netpoll under it: trial_id, service, share, cell_id, block."""
+    rows = shares[shares["category"].isin(list(SCHEDULING))]
+    summed = rows.groupby(["trial_id", "service"], sort=False)["share"].sum().reset_index()
+    return summed.merge(trials[["trial_id", "cell_id", "block"]], on="trial_id")
+
+
+def _median(column: pd.Series) -> float | None:
+    there = pd.to_numeric(column).dropna()
+    return float(there.median()) if len(there) else None

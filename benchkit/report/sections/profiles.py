@@ -1,0 +1,145 @@
+"""Profiles: where the time of services went, the scheduler's share above all, and what taking them cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from benchkit import units
+from benchkit.analysis.profiling import METRICS, ProfilerCost, profiler_costs
+from benchkit.analysis.scheduling import ServiceProfile
+from benchkit.models.categories import CATEGORIES, STUDIED
+from benchkit.models.metrics import metric_named
+from benchkit.report.cells import cell_views
+from benchkit.report.profiles import profiled
+from benchkit.report.sections.section import Material, Section
+from benchkit.report.tables import Column, Entry, Table
+from benchkit.report.text import clean
+from benchkit.report.view import RunView
+from benchkit.results.profiles import NO_PROFILE
+
+
+def build(material: Material) -> Mapping[str, Any] | None:
+    """The tables; nothing where nothing was to be profiled."""
+    run = material.run
+    found, costs = profiled(run), [cost for metric in METRICS for cost in profiler_costs(run.trials, metric)]
+    failures = list(dict.fromkeys(map(str, run.notes["message"][run.notes["code"] == NO_PROFILE])))
+    if not (found or costs or failures):
+        return None
+    return {
+        "failures": [clean(failure) for failure in failures],
+        "overhead": _overhead(found, run) if found else None,
+        "shares": _shares(found, run) if found else None,
+        "costs": [clean(sentence(cost)) for cost in costs if cost.cell_id is None],
+        "by_cell": _costs(costs, run) if costs else None,
+    }
+
+
+SECTION = Section("profiles", "Profiles", "profiles.html.j2", build)
+
+
+def sentence(cost: ProfilerCost) -> str:
+    """What profiling cost over all cells, in words."""
+    title = metric_named(cost.metric).title
+    pairs = units.counted(cost.pairs, "pair")
+    return f"{title} of profiled trials over those beside them: {_ratio(cost)} over {pairs}."
+
+
+def _ratio(cost: ProfilerCost) -> str:
+    if cost.ratio is None:
+        return units.ABSENT
+    if cost.low is None or cost.high is None:
+        return f"{cost.ratio:.3f}, without an interval ({cost.reason})"
+    return f"{cost.ratio:.3f}, {cost.confidence:.0%} interval {cost.low:.3f} to {cost.high:.3f}"
+
+
+def _overhead(found: Sequence[ServiceProfile], run: RunView) -> Table:
+    """The scheduler's share beside the figures by which study 4 told it, goroutines, rate and CPU."""
+    study = "cumulative, as study 4 printed it"
+    return Table(
+        name="profiles",
+        caption="The scheduler's share of the CPU samples, with what the measured trials say",
+        columns=(
+            *_named(found),
+            Column("Profiles", "number"),
+            Column("Scheduler", "number"),
+            Column("Lowest", "number"),
+            Column("Highest", "number"),
+            *(Column(name, "number", study) for name in STUDIED),
+            Column("Goroutines", "number"),
+            Column("RPS", "number", unit="requests/s"),
+            Column("CPU per request", "number", unit="s"),
+        ),
+        rows=tuple(
+            (
+                *_names(each, found, run),
+                Entry(units.count(each.profiles), float(each.profiles)),
+                *(_share(value) for value in (each.scheduling, *each.range)),
+                *(_share(each.cumulative[name]) for name in STUDIED),
+                Entry(units.count(each.goroutines), each.goroutines),
+                Entry(units.rate(each.rps), each.rps),
+                Entry(units.seconds(each.server_cpu_s_per_request), each.server_cpu_s_per_request),
+            )
+            for each in found
+        ),
+    )
+
+
+def _shares(found: Sequence[ServiceProfile], run: RunView) -> Table:
+    """Every category; those that no service has are left out."""
+    used = [name for name in CATEGORIES if any(each.categories[name] > 0 for each in found)]
+    return Table(
+        name="profile-shares",
+        caption="CPU samples by category, the mean over profiles",
+        columns=(*_named(found), *(Column(name, "number") for name in used)),
+        rows=tuple((*_names(each, found, run), *(_share(each.categories[name]) for name in used)) for each in found),
+    )
+
+
+def _costs(costs: Sequence[ProfilerCost], run: RunView) -> Table:
+    labels = _labels(run)
+    return Table(
+        name="profiler-costs",
+        caption="What profiling cost: profiled trials over those beside them that were not",
+        columns=(
+            Column("Cell", "name"),
+            Column("Figure"),
+            Column("Pairs", "number"),
+            Column("Ratio", "number"),
+            Column("From", "number"),
+            Column("To", "number"),
+        ),
+        rows=tuple(
+            (
+                Entry("all cells" if cost.cell_id is None else labels.get(cost.cell_id, cost.cell_id)),
+                Entry(metric_named(cost.metric).title),
+                Entry(units.count(cost.pairs), float(cost.pairs)),
+                *(_figure(value) for value in (cost.ratio, cost.low, cost.high)),
+            )
+            for cost in costs
+        ),
+    )
+
+
+def _labels(run: RunView) -> Mapping[str, str]:
+    return {view.cell_id: view.label for view in cell_views(run.manifest)}
+
+
+def _named(found: Sequence[ServiceProfile]) -> Iterator[Column]:
+    yield Column("Cell", "name")
+    if len({each.service for each in found}) > 1:
+        yield Column("Service")
+
+
+def _names(each: ServiceProfile, found: Sequence[ServiceProfile], run: RunView) -> Iterator[Entry]:
+    yield Entry(_labels(run).get(each.cell_id, each.cell_id))
+    if len({other.service for other in found}) > 1:
+        yield Entry(clean(each.service))
+
+
+def _share(value: float) -> Entry:
+    return Entry(units.share(value), value)
+
+
+def _figure(value: float | None) -> Entry:
+    return Entry(units.ABSENT if value is None else f"{value:.3f}", value)
