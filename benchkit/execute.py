@@ -13,20 +13,24 @@ from typing import Any
 
 from benchkit import __version__
 from benchkit.analysis.adaptive import StopDecision, rule_of
+from benchkit.analysis.samples import Exclusion
 from benchkit.course import Course
 from benchkit.errors import BenchkitError, HostError, InputError, ParseError
 from benchkit.hosts.connect import Hosts
 from benchkit.hosts.facts import SYSCTLS
 from benchkit.hosts.files import Placed
+from benchkit.hosts.host import Host
+from benchkit.judge import Judge, judge_stored, rows_of
 from benchkit.load.registry import get_tool
 from benchkit.load.tool import Reading
 from benchkit.models.run import CellRecord, HostRecord, Manifest, RunStatus
 from benchkit.models.trial import TrialRecord
 from benchkit.pipeline import Watcher, run_trial
 from benchkit.planning.plan import RunPlan
+from benchkit.planning.tuning import nofile_on
 from benchkit.results.journal import Journal
 from benchkit.results.reparse import RawFile, read_generators, read_trial, trial_tables
-from benchkit.results.rows import Row, factor_rows, host_rows, trial_row
+from benchkit.results.rows import Row, factor_rows, host_rows
 from benchkit.results.store import TRIAL_ENDED, RunFolder, Store
 from benchkit.results.tables import RunTables
 from benchkit.scenario.schedule import Slot
@@ -60,26 +64,27 @@ def execute(plan: RunPlan, hosts: Hosts, store: Store, watcher: Watcher) -> Outc
     manifest = manifest_of(plan, hosts)
     outcome = Outcome(store.create(manifest))
     tables = RunTables(store, plan.experiment.scenario.name, manifest.run_id)
-    with outcome.run.journal() as journal, _closing(outcome, tables, journal):
-        book = Book(outcome, tables, journal)
+    with outcome.run.journal() as journal, _closing(outcome, store, tables, journal):
+        book = Book(outcome, tables, journal, Judge(manifest))
         journal.append("run-started", run_id=manifest.run_id, seed=plan.seed, trials=len(plan.slots))
         tables.add("factors", "factors", factor_rows(manifest.cells))
         for host in manifest.hosts:
             book.facts(host.name, host.roles, "start", host.facts)
-        with tuned(plan, hosts, journal) as changed:
-            if changed:
-                _sysctls(plan, hosts, "tuned", book)
+        with tuned(plan, hosts, journal) as became:
+            if plan.tuning:
+                _sysctls(plan, hosts, "tuned", book, became)
             watcher.stage("building and deploying")
             _deploy(plan, hosts, journal)
             course = Course(plan.slots, rule_of(manifest))
             for slot in course:
                 watcher.trial_started(slot)
+                book.ground(plan, slot, hosts)
                 began = time.monotonic()
                 row = _carry_out(plan, slot, hosts, book, watcher)
-                book.decision(course.ended(slot, row, time.monotonic() - began))
+                book.decision(course.ended(slot, row, time.monotonic() - began, book.exclusions))
             if course.early is not None:
                 _end_early(outcome.run, course.early, watcher)
-        if changed:
+        if plan.tuning:
             _sysctls(plan, hosts, "restored", book)
         outcome.status = "failed" if outcome.failures else "done"
     return outcome
@@ -108,14 +113,18 @@ def manifest_of(plan: RunPlan, hosts: Hosts) -> Manifest:
             CellRecord(cell_id=cell.cell_id, levels=cell.cell.levels, unsupported=cell.unsupported)
             for cell in plan.cells
         ),
-        hosts=tuple(
-            HostRecord(name=name, roles=_roles(plan, name), facts=hosts[name].facts.model_dump(mode="json"))
-            for name in used
-        ),
+        hosts=tuple(HostRecord(name=name, roles=_roles(plan, name), facts=_facts(hosts[name])) for name in used),
         versions={"benchkit": __version__, "python": platform.python_version(), **_versions(hosts), **_built(plan)},
+        thresholds=plan.experiment.scenario.thresholds.model_dump(),
         notices=plan.notices,
         started_at=now,
     )
+
+
+def _facts(host: Host) -> dict[str, Any]:
+    """What the host is, with the cap of its link where its inventory knows one."""
+    cap = host.spec.link_bps
+    return host.facts.model_dump(mode="json") | ({} if cap is None else {"link_bps": cap})
 
 
 def _versions(hosts: Hosts) -> dict[str, str]:
@@ -138,8 +147,8 @@ def _roles(plan: RunPlan, host: str) -> tuple[str, ...]:
 
 
 @contextmanager
-def _closing(outcome: Outcome, tables: RunTables, journal: Journal) -> Iterator[None]:
-    """Whatever happens: the tables joined, the manifest and the journal saying how it ended."""
+def _closing(outcome: Outcome, store: Store, tables: RunTables, journal: Journal) -> Iterator[None]:
+    """Whatever happens: the tables joined, trials judged beside each other, manifest and journal saying how it ended."""
     status: RunStatus = "failed"
     try:
         yield
@@ -151,6 +160,7 @@ def _closing(outcome: Outcome, tables: RunTables, journal: Journal) -> Iterator[
     finally:
         outcome.status = status
         tables.join()
+        judge_stored(store, outcome.run)
         outcome.run.finish(status)
         journal.append("run-ended", status=status, trials=outcome.trials, failed=len(outcome.failures))
 
@@ -158,16 +168,26 @@ def _closing(outcome: Outcome, tables: RunTables, journal: Journal) -> Iterator[
 class Book:
     """Where a run is written down: the journal, the tables, and what has come of it so far."""
 
-    def __init__(self, outcome: Outcome, tables: RunTables, journal: Journal) -> None:
-        """Write to these."""
+    def __init__(self, outcome: Outcome, tables: RunTables, journal: Journal, judge: Judge) -> None:
+        """Write to these, with the verdicts of this judge."""
         self.outcome = outcome
         self.tables = tables
         self.journal = journal
+        self._judge = judge
+        self._looked: set[int] = set()
 
     def facts(self, host: str, roles: tuple[str, ...], stage: str, facts: Mapping[str, Any]) -> None:
         """Write down what a host is at this stage of the run."""
         self.journal.append("host-facts", host=host, roles=roles, stage=stage, facts=facts)
         self.tables.add("hosts", f"{host}-{stage}", host_rows(host, roles, stage, facts))
+        self._judge.learn(host, stage, facts)
+
+    def ground(self, plan: RunPlan, slot: Slot, hosts: Hosts) -> None:
+        """Before the first trial of a block: write down what figures hang on and somebody may have changed meanwhile."""
+        if slot.block not in self._looked:
+            self._looked.add(slot.block)
+            for host in hosts:
+                self.facts(host.name, _roles(plan, host.name), f"block {slot.block}", host.ground())
 
     def failure(self, trial_id: str, cell_id: str, error: BenchkitError) -> None:
         """Write down why a trial could not be carried out."""
@@ -176,11 +196,18 @@ class Book:
 
     def trial(self, record: TrialRecord, reading: Reading, raw: RawFile) -> Row:
         """Write down a trial whose raw files are stored; its row of `trials`."""
-        for table, rows in trial_tables(record, reading, raw).items():
+        tables = self._judge.judged(record, trial_tables(record, reading, raw))
+        for table, rows in tables.items():
             self.tables.add(table, record.trial_id, rows)
         self.journal.append(TRIAL_ENDED, trial_id=record.trial_id, cell_id=record.cell_id, wall_s=record.wall_s)
         self.outcome.trials += 1
-        return trial_row(record, reading.result)
+        (row,) = rows_of(tables, "trials")
+        return row
+
+    @property
+    def exclusions(self) -> tuple[Exclusion, ...]:
+        """The trials so far that do not count."""
+        return self._judge.exclusions
 
     def decision(self, decision: StopDecision | None) -> None:
         """Write down what was decided of the blocks to come, where anything was."""
@@ -191,12 +218,17 @@ class Book:
             self.journal.append("block-ended", **said)
 
 
-def _sysctls(plan: RunPlan, hosts: Hosts, stage: str, book: Book) -> None:
-    """Write down the kernel settings that the tuning may have changed."""
+def _sysctls(
+    plan: RunPlan, hosts: Hosts, stage: str, book: Book, became: Mapping[str, Mapping[str, str]] | None = None
+) -> None:
+    """Write down the kernel settings that the tuning may have changed, and what became of each of its own."""
     for host in hosts:
         keys = {*SYSCTLS, *(s.key for planned in plan.tuning if planned.host == host.name for s in planned.settings)}
         found = host.changes.read(sorted(keys))
-        book.facts(host.name, _roles(plan, host.name), stage, {"sysctls": {key: s.value for key, s in found.items()}})
+        facts: dict[str, Any] = {"sysctls": {key: s.value for key, s in found.items()}}
+        if became is not None:
+            facts |= {"tuning": became.get(host.name, {}), "nofile": nofile_on(host.name, plan.tuning)}
+        book.facts(host.name, _roles(plan, host.name), stage, facts)
 
 
 def _deploy(plan: RunPlan, hosts: Hosts, journal: Journal) -> None:
@@ -243,7 +275,7 @@ def _carry_out(plan: RunPlan, slot: Slot, hosts: Hosts, book: Book, watcher: Wat
             host.compare_clocks()  # raises where the link is dead: then there is nothing to go on with
         return None
     row = book.trial(record, reading, trial.files.__getitem__)
-    watcher.trial_ended(slot, reading.result.rps)
+    watcher.trial_ended(slot, reading.result.rps, row["verdict"])
     return row
 
 

@@ -50,5 +50,5 @@ def read_data(store: Store, run: RunFolder, without: Iterable[Exclusion] | None 
     manifest, trials = run.manifest(), load("trials", store=store.path, run_id=run.run_id)
     if without is None:
         verdicts = load("verdicts", store=store.path, run_id=run.run_id)
-        without = exclusions(trials, verdicts, manifest.scenario)
+        without = exclusions(trials, verdicts, manifest)
     return Data(manifest, trials, tuple(without))

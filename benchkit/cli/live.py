@@ -33,8 +33,8 @@ class Silent:
     def trial_started(self, slot: Slot) -> None:
         """A trial begins."""
 
-    def trial_ended(self, slot: Slot, rps: float | None) -> None:
-        """A trial ended with this rate."""
+    def trial_ended(self, slot: Slot, rps: float | None, verdict: str) -> None:
+        """A trial ended with this rate, which is so much worth."""
 
     def trial_failed(self, slot: Slot, why: str) -> None:
         """A trial could not be carried out."""
@@ -58,9 +58,9 @@ class Plain(Silent):
         """Print the stage."""
         print(text, file=sys.stderr, flush=True)
 
-    def trial_ended(self, slot: Slot, rps: float | None) -> None:
+    def trial_ended(self, slot: Slot, rps: float | None, verdict: str) -> None:
         """Print block, cell and rate, and how long it will still take."""
-        self._line(slot, units.requests_per_s(rps))
+        self._line(slot, _shown(rps, verdict))
 
     def trial_failed(self, slot: Slot, why: str) -> None:
         """Print block, cell and the reason."""
@@ -116,9 +116,9 @@ class Live(Silent):
         """Show block and cell."""
         self._update(f"block {slot.block}/{self._plan.blocks}  {slot.cell_id}")
 
-    def trial_ended(self, slot: Slot, rps: float | None) -> None:
+    def trial_ended(self, slot: Slot, rps: float | None, verdict: str) -> None:
         """Show the rate beside what comes next."""
-        self._last = f"  last: {slot.cell_id} {units.requests_per_s(rps)}"
+        self._last = f"  last: {slot.cell_id} {_shown(rps, verdict)}"
         self._update(advance=1)
 
     def trial_failed(self, slot: Slot, why: str) -> None:
@@ -134,6 +134,11 @@ class Live(Silent):
             self._progress.update(self._task, advance=advance)
         else:
             self._progress.update(self._task, description=text + self._last, advance=advance)
+
+
+def _shown(rps: float | None, verdict: str) -> str:
+    """A rate, and what doubts it."""
+    return units.requests_per_s(rps) + ("" if verdict == "valid" else f" ({verdict})")
 
 
 def display(plan: RunPlan, *, quiet: bool) -> Silent:

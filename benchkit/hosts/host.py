@@ -26,6 +26,9 @@ TIDY_S = 20.0
 """An agent stops what it started and puts back what it changed well within this."""
 FACTS_S = 20.0
 
+GROUND = ("kernel", "cpus", "cores", "memory_bytes", "nofile_soft", "nofile_hard", "governor")
+"""What may be another before one block than before the next: CPUs go offline, limits and governors are set."""
+
 
 @dataclass(frozen=True)
 class CoreTimes:
@@ -69,6 +72,12 @@ class Host:
         """CPU time of every core of the machine so far."""
         found = self._link.request("cores", {}).fields
         return CoreTimes({int(core): times for core, times in found["cores"].items()}, found["monotonic_ns"])
+
+    def ground(self) -> Mapping[str, Any]:
+        """The facts on which figures hang and that may change while the host is up, asked anew; programs are not asked."""
+        found = self._link.request("facts", {"tools": {}, "sysctls": list(self.facts.sysctls)}).fields["facts"]
+        sysctls = {key: " ".join(str(each["value"]).split()) for key, each in found["sysctls"].items() if each["value"]}
+        return {name: found[name] for name in GROUND} | {"sysctls": sysctls}
 
     def request(self, op: str, args: Mapping[str, Any], body: bytes = b"", *, time_s: float = 0) -> Mapping[str, Any]:
         """An operation of the agent by its name, for those that have no method; its fields. Raises HostError."""

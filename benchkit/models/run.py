@@ -46,6 +46,7 @@ class Manifest(Frozen):
     cells: tuple[CellRecord, ...]
     hosts: tuple[HostRecord, ...]
     versions: Mapping[str, str] = Field(description="of benchkit, Python, tools, backends and nginx, by name")
+    thresholds: Mapping[str, float] = Field(default_factory=dict, description="of the checks that judge its trials")
     notices: tuple[str, ...] = Field(default=(), description="what the plan said: not isolated, not applied, …")
     started_at: datetime
     ended_at: datetime | None = None

@@ -13,12 +13,18 @@ from benchkit.load.tool import Printed, Reading
 from benchkit.models.trial import GeneratorRecord, TrialRecord
 from benchkit.results.profiles import profile_tables
 from benchkit.results.rows import Columns, Row, factor_rows, host_rows, latency_columns, note_rows, trial_row
+from benchkit.results.schema import TABLES
 from benchkit.results.store import RunFolder, Store
 from benchkit.results.tables import RunTables
 from benchkit.results.telemetry import telemetry_tables
 
 RawFile = Callable[[str], bytes]
 """The content of a trial's raw file, by its name."""
+
+TrialTables = dict[str, list[Row] | Columns]
+"""The rows of a trial, by table."""
+
+Finish = Callable[[TrialRecord, TrialTables], TrialTables]
 
 
 def read_generators(record: TrialRecord, raw: RawFile) -> tuple[Reading, ...]:
@@ -44,13 +50,16 @@ def trial_tables(record: TrialRecord, reading: Reading, raw: RawFile) -> dict[st
     }
 
 
-def reparse(store: Store, run: RunFolder) -> int:
-    """Rebuild all tables of a run from its raw files alone; the number of trials."""
+def reparse(store: Store, run: RunFolder, finish: Finish = lambda _, tables: tables) -> int:
+    """Rebuild all tables of a run from its raw files alone; the number of trials.
+
+    `finish` is what becomes of the rows of each trial before they are written.
+    """
     manifest = run.manifest()
     tables = RunTables(store, str(manifest.scenario["name"]), run.run_id)
-    trials = [_tables_of(run, record) for record in run.records()]
-    for table in ("trials", "latency", "notes", "telemetry", "profile", "profile_share"):
-        tables.replace(table, *(trial[table] for trial in trials))
+    trials = [finish(record, _tables_of(run, record)) for record in run.records()]
+    for table in TABLES.keys() - {"factors", "hosts"}:
+        tables.replace(table, *(trial[table] for trial in trials if table in trial))
     tables.replace("factors", factor_rows(manifest.cells))
     tables.replace("hosts", *(_host_rows(event) for event in run.history()))
     return len(trials)

@@ -68,7 +68,9 @@ TABLES: Mapping[str, Mapping[str, pa.DataType]] = {
         "seen": _TEXT,
         "threshold": _TEXT,
         "text": _TEXT,
+        "scope": _TEXT,
     },
+    "unchecked": {"trial_id": _TEXT, "check": _TEXT, "why": _TEXT, "scope": _TEXT},
     "telemetry": {
         "trial_id": _TEXT,
         "host": _TEXT,

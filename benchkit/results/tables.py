@@ -48,10 +48,15 @@ class RunTables:
             files = sorted(folder.glob("*.parquet"))
             if len(files) < 2:  # noqa: PLR2004 - one file is joined already
                 continue
-            rows = pa.concat_tables([pq.read_table(file, schema=arrow_schema(table)) for file in files])
-            self._exchange(table, rows)
+            self._exchange(table, self.rows(table))
 
-    def replace(self, table: str, *parts: Sequence[Row] | Columns) -> None:
+    def rows(self, table: str) -> pa.Table:
+        """All rows that the table has of the run."""
+        files = sorted(self._store.table_folder(table, *self._key).glob("*.parquet"))
+        empty = arrow_schema(table).empty_table()
+        return pa.concat_tables([empty, *(pq.read_table(file, schema=arrow_schema(table)) for file in files)])
+
+    def replace(self, table: str, *parts: Sequence[Row] | Columns | pa.Table) -> None:
         """Put these rows, in one part or several, in the place of all that the table has of the run."""
         empty = arrow_schema(table).empty_table()
         self._exchange(table, pa.concat_tables([empty, *(_arrow(table, part) for part in parts)]))
@@ -70,8 +75,10 @@ class RunTables:
         shutil.rmtree(scratch)
 
 
-def _arrow(table: str, rows: Sequence[Row] | Columns) -> pa.Table:
+def _arrow(table: str, rows: Sequence[Row] | Columns | pa.Table) -> pa.Table:
     schema = arrow_schema(table)
+    if isinstance(rows, pa.Table):
+        return rows
     return pa.table(rows, schema=schema) if isinstance(rows, dict) else pa.Table.from_pylist(list(rows), schema=schema)
 
 

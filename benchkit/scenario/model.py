@@ -17,6 +17,7 @@ from benchkit.scenario.cpus import CpuPlaces
 from benchkit.scenario.designs import Design, Until
 from benchkit.scenario.names import Level, Levels, Name
 from benchkit.scenario.profiling import ProfilePass
+from benchkit.scenario.thresholds import Thresholds
 from benchkit.scenario.watching import Telemetry, Watching
 
 CpuCount = Literal["all"] | Annotated[int, Field(strict=True, gt=0)]
@@ -100,3 +101,4 @@ class Scenario(Frozen):
     )
     seed: int = 1
     claims: tuple[Claim, ...] = ()
+    thresholds: Thresholds = Field(default_factory=Thresholds, description="from where on checks doubt a trial")

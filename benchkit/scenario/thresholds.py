@@ -1,17 +1,17 @@
 """From where on a check doubts a trial: all thresholds in one place, each with its source.
 
-A scenario lays its own over them (`thresholds: {server_cpu: 0.5}`); the manifest of a run has the scenario as run, so
-that a stored run is judged by what it was run under. Shares are of one.
+A scenario lays its own over them (`thresholds: {server_cpu: 0.5}`). The manifest of a run records all of them, so that
+a stored run is judged by what it was run under. Shares are of one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
 from benchkit.models.base import Frozen
+from benchkit.models.run import Manifest
 
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -96,6 +96,7 @@ class Thresholds(Frozen):
     )
 
 
-def thresholds_of(scenario: Mapping[str, Any]) -> Thresholds:
-    """The thresholds that a stored scenario was run under."""
-    return Thresholds.model_validate(scenario.get("thresholds") or {})
+def thresholds_of(manifest: Manifest) -> Thresholds:
+    """The thresholds that a run is judged by: those it was run under, today's where it has none of that name."""
+    known = {name: value for name, value in manifest.thresholds.items() if name in Thresholds.model_fields}
+    return Thresholds.model_validate(known)

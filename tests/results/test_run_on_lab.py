@@ -37,8 +37,8 @@ class Unwatched:
     def trial_started(self, slot: Slot) -> None:
         """A trial begins."""
 
-    def trial_ended(self, slot: Slot, rps: float | None) -> None:
-        """A trial ended with this rate."""
+    def trial_ended(self, slot: Slot, rps: float | None, verdict: str) -> None:
+        """A trial ended with this rate and verdict."""
 
     def trial_failed(self, slot: Slot, why: str) -> None:
         """A trial could not be carried out."""

@@ -31,7 +31,7 @@ class Taken:
 def service_cores(evidence: Evidence, service: ServiceRecord) -> float | None:
     """CPU seconds a second that a service took: by its telemetry, else by what was read before and after the load."""
     for series in evidence.watched.series("cpu_s_total", service.host, service.name):
-        rate = series.rate(0, evidence.record.window_s)
+        rate = series.rate(evidence.record.window_s)
         if rate is not None:
             return rate
     return None if service.cpu_s is None else service.cpu_s / evidence.record.window_s
@@ -85,7 +85,7 @@ def _taken(evidence: Evidence, services: Sequence[tuple[ServiceRecord, float]]) 
 def _watched(evidence: Evidence, service: str, host: str, cpus: tuple[int, ...]) -> Iterator[Taken]:
     """What telemetry alone has."""
     for series in evidence.watched.series("cpu_s_total", host, service):
-        rate = series.rate(0, evidence.record.window_s)
+        rate = series.rate(evidence.record.window_s)
         if rate is not None:
             yield Taken(service, host, cpus, rate)
 

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 import pandas as pd
 
 from benchkit.analysis.samples import Exclusion
 from benchkit.analysis.verdicts.checks.too_few_samples import PERCENTILES, least_requests
-from benchkit.scenario.thresholds import thresholds_of
+from benchkit.models.run import Manifest
+from benchkit.scenario.thresholds import Thresholds, thresholds_of
 
 
-def exclusions(trials: pd.DataFrame, verdicts: pd.DataFrame, scenario: Mapping[str, Any]) -> tuple[Exclusion, ...]:
+def exclusions(trials: pd.DataFrame, verdicts: pd.DataFrame, manifest: Manifest) -> tuple[Exclusion, ...]:
     """Invalid trials for the metrics that their reasons void, and percentiles of too few requests.
 
-    Rows of one run, as `benchkit.load` gives them; `scenario` is that of its manifest. Trials that were never judged
-    count.
+    Rows of one run, as `benchkit.load` gives them. Trials that were never judged count.
     """
-    return (*_invalid(verdicts), *_too_few(trials, scenario))
-
-
-def _invalid(verdicts: pd.DataFrame) -> Iterator[Exclusion]:
     rows = verdicts[verdicts["severity"] == "invalid"]
+    reasons = zip(rows["trial_id"], rows["check"], rows["metrics"], strict=True)
+    return (*voided(reasons), *_too_few(trials, thresholds_of(manifest)))
+
+
+def voided(invalid: Iterable[tuple[str, str, Iterable[str]]]) -> Iterator[Exclusion]:
+    """The exclusions that reasons come to, each a trial, its check, and the metrics that it voids."""
     checks: dict[str, dict[str, list[str]]] = {}
-    for trial_id, check, metrics in zip(rows["trial_id"], rows["check"], rows["metrics"], strict=True):
+    for trial_id, check, metrics in invalid:
         for metric in metrics:
-            checks.setdefault(str(trial_id), {}).setdefault(str(metric), []).append(str(check))
+            checks.setdefault(trial_id, {}).setdefault(metric, []).append(check)
     for trial_id, by_metric in checks.items():
         together: dict[str, list[str]] = {}
         for metric, named in by_metric.items():
@@ -35,8 +36,7 @@ def _invalid(verdicts: pd.DataFrame) -> Iterator[Exclusion]:
             yield Exclusion(trial_id, reason, frozenset(void))
 
 
-def _too_few(trials: pd.DataFrame, scenario: Mapping[str, Any]) -> Iterator[Exclusion]:
-    thresholds = thresholds_of(scenario)
+def _too_few(trials: pd.DataFrame, thresholds: Thresholds) -> Iterator[Exclusion]:
     requests = pd.to_numeric(trials["requests"])
     for metric in PERCENTILES:
         least = least_requests(metric, thresholds)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from benchkit.analysis.verdicts.check import Found, Reason, Unchecked, Verdict
 from benchkit.analysis.verdicts.evidence import Evidence, RunEvidence
 from benchkit.analysis.verdicts.registry import CHECKS
 from benchkit.models.base import Frozen
-from benchkit.scenario.thresholds import thresholds_of
+from benchkit.scenario.thresholds import Thresholds, thresholds_of
 
 Row = dict[str, Any]
+
+Scope = Literal["trial", "run"]
+"""What a judgement rests on: the trial by itself, or all trials of its run beside each other."""
 
 
 class Raised(Frozen):
@@ -33,6 +36,11 @@ class Judgement(Frozen):
         """The worst of its reasons."""
         return verdict_of(each.reason.severity for each in self.raised)
 
+    @property
+    def invalid(self) -> tuple[Raised, ...]:
+        """The reasons that void what they name."""
+        return tuple(each for each in self.raised if each.reason.severity == "invalid")
+
     def with_found(self, check: str, found: Found) -> Judgement:
         """The same with what one more check came to."""
         if isinstance(found, Unchecked):
@@ -40,7 +48,7 @@ class Judgement(Frozen):
         raised = tuple(Raised(check=check, reason=reason) for reason in found)
         return self.model_copy(update={"raised": (*self.raised, *raised)})
 
-    def verdict_rows(self, trial_id: str) -> list[Row]:
+    def verdict_rows(self, trial_id: str, scope: Scope) -> list[Row]:
         """Its rows in `verdicts`."""
         return [
             {
@@ -51,13 +59,16 @@ class Judgement(Frozen):
                 "seen": each.reason.seen,
                 "threshold": each.reason.threshold,
                 "text": each.reason.text,
+                "scope": scope,
             }
             for each in self.raised
         ]
 
-    def unchecked_rows(self, trial_id: str) -> list[Row]:
+    def unchecked_rows(self, trial_id: str, scope: Scope) -> list[Row]:
         """Its rows in `unchecked`."""
-        return [{"trial_id": trial_id, "check": check, "why": why} for check, why in self.unchecked.items()]
+        return [
+            {"trial_id": trial_id, "check": check, "why": why, "scope": scope} for check, why in self.unchecked.items()
+        ]
 
 
 def verdict_of(severities: Iterable[str]) -> Verdict:
@@ -66,9 +77,8 @@ def verdict_of(severities: Iterable[str]) -> Verdict:
     return "invalid" if "invalid" in found else "suspect" if found else "valid"
 
 
-def judge_trial(evidence: Evidence) -> Judgement:
-    """What a trial shows by itself, by the thresholds of its scenario."""
-    thresholds = thresholds_of(evidence.scenario)
+def judge_trial(evidence: Evidence, thresholds: Thresholds) -> Judgement:
+    """What a trial shows by itself."""
     judgement = Judgement()
     for code, check in CHECKS.items():
         judgement = judgement.with_found(code, check.of_trial(evidence, thresholds))
@@ -76,8 +86,8 @@ def judge_trial(evidence: Evidence) -> Judgement:
 
 
 def judge_run(evidence: RunEvidence) -> dict[str, Judgement]:
-    """What only the trials of a run beside each other show, by trial_id."""
-    thresholds = thresholds_of(evidence.manifest.scenario)
+    """What only the trials of a run beside each other show, by trial_id, by the thresholds it was run under."""
+    thresholds = thresholds_of(evidence.manifest)
     judgements = {str(trial_id): Judgement() for trial_id in evidence.trials["trial_id"]}
     for code, check in CHECKS.items():
         for trial_id, found in check.of_run(evidence, thresholds).items():

@@ -16,6 +16,10 @@ Reals = npt.NDArray[np.float64]
 LEAST_COVERED = 0.5
 """Of the window: a rate known for less of it is not the window's."""
 
+NEAR_S, NEAR = 0.05, 0.1
+"""Hosts are looked at just before the window and just after it, when nothing goes on: samples so near to its ends, in
+seconds and as a part of it, are taken as those at its ends."""
+
 
 @dataclass(frozen=True, eq=False)
 class Series:
@@ -28,16 +32,28 @@ class Series:
     """Ascending; 0 is the start of the measured window."""
     values: Reals
 
-    def rate(self, start_s: float, end_s: float) -> float | None:
-        """How fast a counter grew, per second, over the part of this time that samples cover, between them linearly.
+    def rate(self, window_s: float) -> float | None:
+        """How fast a counter grew, per second, over the part of the window that samples cover, between them linearly.
 
         None where that is less than half of it.
         """
-        low, high = max(start_s, float(self.t_s[0])), min(end_s, float(self.t_s[-1]))
-        if high - low < LEAST_COVERED * (end_s - start_s) or high <= low:
+        t_s = self.snapped(window_s)
+        low, high = max(0.0, float(t_s[0])), min(window_s, float(t_s[-1]))
+        if high - low < LEAST_COVERED * window_s or high <= low:
             return None
-        first, last = np.interp([low, high], self.t_s, self.values)
+        first, last = np.interp([low, high], t_s, self.values)
         return float(last - first) / (high - low)
+
+    def snapped(self, window_s: float) -> Reals:
+        """The instants of the samples; the last one before the window and the first one after it, if near, at its ends."""
+        near = NEAR_S + NEAR * window_s
+        t_s = self.t_s.copy()
+        before, after = int(np.searchsorted(t_s, 0.0, side="right")) - 1, int(np.searchsorted(t_s, window_s))
+        if before >= 0 and t_s[before] >= -near:
+            t_s[before] = 0.0
+        if after < len(t_s) and t_s[after] <= window_s + near:
+            t_s[after] = window_s
+        return t_s
 
     def grown(self, start_s: float, end_s: float) -> float:
         """How much a counter grew from the last sample before this time to the first one after it: none is missed."""
@@ -45,10 +61,15 @@ class Series:
         last = min(int(np.searchsorted(self.t_s, end_s)), len(self.t_s) - 1)
         return float(self.values[max(last, first)] - self.values[first])
 
-    def within(self, start_s: float, end_s: float) -> Reals:
-        """The values sampled in this time."""
-        found: Reals = self.values[(self.t_s >= start_s) & (self.t_s <= end_s)]
+    def within(self, window_s: float) -> Reals:
+        """The values sampled in the window, its ends included."""
+        t_s = self.snapped(window_s)
+        found: Reals = self.values[(t_s >= 0) & (t_s <= window_s)]
         return found
+
+    def highest(self, window_s: float) -> float:
+        """The highest value sampled in the window; 0 where there is none."""
+        return float(max(self.within(window_s), default=0.0))
 
 
 class Watched:
@@ -74,7 +95,7 @@ class Watched:
         wanted = list(metrics)
         for metric in wanted:
             for each in self.series(metric, host):
-                rate = each.rate(0, window_s)
+                rate = each.rate(window_s)
                 if each.instance is not None and rate is not None:
                     found.setdefault(each.instance, []).append(rate)
         return {instance: math.fsum(rates) for instance, rates in found.items() if len(rates) == len(wanted)}

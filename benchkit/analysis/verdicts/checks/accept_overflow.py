@@ -65,7 +65,7 @@ def _full(evidence: Evidence) -> Iterator[str]:
     for queue in evidence.watched.series("accept_queue"):
         for limit in evidence.watched.series("accept_queue_limit", queue.host, queue.service):
             if limit.instance == queue.instance and len(limit.values):
-                deepest, most = max(queue.within(0, window_s), default=0.0), float(limit.values[-1])
+                deepest, most = queue.highest(window_s), float(limit.values[-1])
                 if most > 0 and deepest >= most:
                     name = queue.service or queue.host
                     yield f"the accept queue of {name} was full: {units.count(deepest)} waited, its limit is {units.count(most)}"

@@ -55,5 +55,6 @@ def _counts(evidence: Evidence) -> tuple[Reals, Reals] | None:
     series = evidence.watched.series("requests_total", service=evidence.entry)
     if not series:
         return None
-    t_s = series[0].t_s
-    return t_s, np.sum([np.interp(t_s, each.t_s, each.values) for each in series], axis=0)
+    window_s = evidence.record.window_s
+    t_s = series[0].snapped(window_s)
+    return t_s, np.sum([np.interp(t_s, each.snapped(window_s), each.values) for each in series], axis=0)

@@ -50,7 +50,7 @@ def _looks(hosts: pd.DataFrame) -> dict[int, Facts]:
 
 def _changes(before: Facts, after: Facts) -> list[str]:
     return [
-        f"{fact} of {host} was {before[host, fact] or 'absent'}, is {after[host, fact] or 'absent'}"
+        f"the fact {fact} of host {host} was {before[host, fact] or 'absent'}, is {after[host, fact] or 'absent'}"
         for host, fact in sorted(before.keys() & after.keys())
         if before[host, fact] != after[host, fact]
     ]

@@ -34,15 +34,15 @@ CHECK = Check("generator-saturated", "the load tool was the limit", of_trial=of_
 
 def _uses(evidence: Evidence, generator: GeneratorRecord) -> Iterator[tuple[float, str]]:
     """Shares of what a generator may use: as a process, and its busiest thread of one core."""
-    name = generator.argv[0].rpartition("/")[2]
-    if len(evidence.record.generators) > 1:
-        name += f" {generator.number} of {len(evidence.record.generators)}"
+    tool = generator.argv[0].rpartition("/")[2]
+    many = len(evidence.record.generators)
+    name = f"the load tool ({tool}{f' {generator.number} of {many}' if many > 1 else ''}) on {generator.host}"
     most = capacity(len(generator.cpus), generator.threads, quota_of(evidence, generator.host))
-    yield generator_cores(generator) / most, f"{name} on {generator.host} took {{}} of the CPU that it may use"
+    yield generator_cores(generator) / most, f"{name} took {{}} of the CPU that it may use"
     threads = evidence.watched.series("thread_cpu_s_total", generator.host, generator_service(generator.number))
-    rates = [rate for each in threads if (rate := each.rate(0, evidence.record.window_s)) is not None]
+    rates = [rate for each in threads if (rate := each.rate(evidence.record.window_s)) is not None]
     if rates:
-        yield max(rates), f"a thread of {name} on {generator.host} took {{}} of a core"
+        yield max(rates), f"a thread of {name} took {{}} of a core"
 
 
 def _host_uses(evidence: Evidence, host: str) -> Iterator[tuple[float, str]]:

@@ -47,7 +47,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
         Reason(
             severity="invalid",
             metrics=LOAD,
-            seen=f"{link.host} {direction} {units.bits_per_s(bps)} over {link.interface}, {units.share(share)} of its "
+            seen=f"host {link.host} {direction} {units.bits_per_s(bps)} over {link.interface}, {units.share(share)} of its "
             f"{units.bits_per_s(link.rate_bps)}",
             threshold=f"from {units.share(thresholds.link)} on",
             means="The network was the limit, so the rate is the link's and the times are those of its queue.",

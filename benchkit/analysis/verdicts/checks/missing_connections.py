@@ -22,7 +22,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
         value
         for each in evidence.watched.series("connections_established", service=evidence.entry)
         if each.instance == port
-        for value in each.within(0, record.window_s)
+        for value in each.within(record.window_s)
     ]
     if not looks:
         return Unchecked(why="nobody counted the connections")

@@ -33,7 +33,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
         Reason(
             severity="invalid",
             metrics=ALL,
-            seen=f"{cores:.2f} cores' worth of CPU time on CPU {named} of {group[0].host} went to others than the trial",
+            seen=f"{cores:.2f} cores' worth of CPU time on CPU {named} of host {group[0].host} went to others than the trial",
             threshold=f"above {thresholds.foreign_cores:g} of a core",
             means="Something else took time and caches from what was measured.",
             advice="Look for it with top on the host, and run again without it.",

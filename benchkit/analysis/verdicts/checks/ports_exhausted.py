@@ -42,9 +42,9 @@ CHECK = Check("ports-exhausted", "the client ran out of ports", of_trial=of_tria
 
 def _use(evidence: Evidence, host: str) -> tuple[float, int] | None:
     """(most ports taken at once, ports there are); None where one of them is not known."""
-    first, _, last = str((evidence.facts.get(host, {}).get("sysctls") or {}).get(PORT_RANGE) or "").partition(" ")
-    window_s = evidence.record.window_s
+    ports = str((evidence.facts.get(host, {}).get("sysctls") or {}).get(PORT_RANGE) or "").split()
     states = [each for each in evidence.watched.series("tcp_sockets", host) if each.instance in TAKEN]
-    if not (first and last) or not states:
+    if len(ports) != len(("first", "last")) or not states:
         return None
-    return sum(float(max(each.within(0, window_s), default=0.0)) for each in states), int(last) - int(first) + 1
+    first, last = map(int, ports)
+    return sum(each.highest(evidence.record.window_s) for each in states), last - first + 1

@@ -44,7 +44,7 @@ CHECK = Check("server-idle", "the server was not the limit, so its rate is not i
 def _uses(evidence: Evidence) -> Iterator[tuple[float, str]]:
     for service in evidence.record.services:
         most = capacity(len(service.cpus), service.parallelism, quota_of(evidence, service.host))
-        yield (service_cores(evidence, service) or 0.0) / most, service.name
+        yield (service_cores(evidence, service) or 0.0) / most, f"service {service.name}"
     for host in evidence.server_hosts:
         yield _host_use(evidence, host)
 
@@ -56,7 +56,7 @@ def _host_use(evidence: Evidence, host: str) -> tuple[float, str]:
     most = capacity(len(cpus), _parallelism(services), quota_of(evidence, host))
     own = sum(service_cores(evidence, service) or 0.0 for service in services)
     interrupts = cores_busy(evidence, host, cpus, INTERRUPTS) or 0.0
-    return min((own + interrupts) / most, 1.0), "the stack" if len(services) > 1 else services[0].name
+    return min((own + interrupts) / most, 1.0), "the stack" if len(services) > 1 else f"service {services[0].name}"
 
 
 def _parallelism(services: list[ServiceRecord]) -> int:

@@ -19,7 +19,7 @@ def of_trial(evidence: Evidence, _thresholds: Thresholds) -> Found:
         new = set(service.pids_after) - set(service.pids_before)
         if gone or new:
             total = units.counted(len(service.pids_before), "process", "processes")
-            said.append(f"{service.name}: of {total} {len(gone)} ended, and {len(new)} began")
+            said.append(f"service {service.name}: of {total} {len(gone)} ended, and {len(new)} began")
     if not said:
         return ()
     return [

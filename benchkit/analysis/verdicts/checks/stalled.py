@@ -42,7 +42,7 @@ def _reason(watch: WatchRecord, start_s: float, gap_s: float, thresholds: Thresh
     return Reason(
         severity="invalid",
         metrics=ALL,
-        seen=f"{watch.host} took no sample for {units.seconds(gap_s)}, from {start_s:.1f} s of the window on",
+        seen=f"host {watch.host} took no sample for {units.seconds(gap_s)}, from {start_s:.1f} s of the window on",
         threshold=f"above {thresholds.gap_intervals:g} intervals of {units.seconds(watch.interval_s)}",
         means="The host, or all of its processes, stood still: the window was shorter than the tool believes.",
         advice="See whether the machine was suspended, moved or out of memory, and run again.",

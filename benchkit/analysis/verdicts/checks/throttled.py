@@ -53,7 +53,7 @@ def _of_host(evidence: Evidence, host: str, thresholds: Thresholds) -> Iterator[
         yield Reason(
             severity="suspect",
             metrics=LOAD,
-            seen=f"{host} ran at {slow[0] / 1e9:.2f} GHz of its nominal {slow[1] / 1e9:.2f} GHz",
+            seen=f"host {host} ran at {slow[0] / 1e9:.2f} GHz of its nominal {slow[1] / 1e9:.2f} GHz",
             threshold=f"below {units.share(thresholds.frequency)}",
             means="It was slowed down by heat, power or its governor.",
             advice="Set the governor `performance`, and see to cooling and power limits.",
@@ -88,7 +88,7 @@ def _stolen(evidence: Evidence, host: str, cpus: set[int]) -> float | None:
 def _withheld(evidence: Evidence, host: str) -> float:
     """Seconds a second that a quota withheld."""
     series = evidence.watched.series("cgroup_throttled_s_total", host)
-    rates = [each.rate(0, evidence.record.window_s) for each in series]
+    rates = [each.rate(evidence.record.window_s) for each in series]
     return max((rate for rate in rates if rate is not None), default=0.0)
 
 
@@ -102,6 +102,6 @@ def _slow(evidence: Evidence, host: str, cpus: set[int]) -> tuple[float, float] 
         for each in evidence.watched.series("cpu_frequency_hz", host)
         if each.instance is not None and each.instance.isdigit() and int(each.instance) in cpus
         if busy.get(each.instance, 0.0) > 0.5  # noqa: PLR2004 - an idle core may well clock down
-        for value in each.within(0, window_s)
+        for value in each.values
     ]
     return (sum(seen) / len(seen), float(nominal[1]) * 1e9) if nominal and seen else None
