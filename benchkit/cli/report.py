@@ -1,4 +1,4 @@
-"""`benchkit report`: a stored run as one HTML file and its figures."""
+"""`benchkit report`: stored runs as one HTML file and its figures."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from typing import Annotated
 
 import typer
 
-from benchkit.cli.options import Json, RunId, StoreFolder
+from benchkit.cli.options import Json, StoreFolder
 
 
 def report(
-    run: RunId,
+    runs: Annotated[
+        list[str], typer.Argument(metavar="RUN…", help="Runs of one page: ids, their beginnings, or `latest`.")
+    ],
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", metavar="DIR", help="Where to write; left out: beside the run.")
+        Path | None, typer.Option("-o", "--out", metavar="DIR", help="Where to write; left out: beside the first run.")
     ] = None,
     store: StoreFolder = None,
     json: Json = False,
@@ -25,9 +27,10 @@ def report(
     from benchkit.results.store import Store, store_path
 
     where = Store(store_path(store))
-    found = where.run(run)
-    path = write_report(read_run(where, found), out or found.report)
+    found = list({run.run_id: run for run in map(where.run, runs)}.values())
+    first, *others = (read_run(where, run) for run in found)
+    path = write_report(first, out or found[0].report, *others)
     if json:
-        print_json({"run_id": found.run_id, "report": path})
+        print_json({"run_id": found[0].run_id, "runs": [run.run_id for run in found], "report": path})
     else:
         print(path)

@@ -1,8 +1,10 @@
-"""The page: sections in their templates, style and script inside, nothing fetched, nothing executed but ours."""
+"""The page: runs with their sections in their templates, style and script inside, nothing fetched, nothing run but ours."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC
 
 from markupsafe import Markup
@@ -15,21 +17,33 @@ from benchkit.report.sections.registry import SECTIONS
 from benchkit.report.sections.section import Material
 from benchkit.report.view import RunView
 
+_ID = re.compile(r'( (?:id|for|aria-labelledby|aria-describedby)="| (?:xlink:)?href="#|="url\(#)(?=.)')
+"""Where an id stands in an attribute of ours; in texts quotes are escaped."""
 
-def page(run: RunView, drawings: Sequence[Drawing]) -> str:
-    """The report of a run as one HTML document."""
-    material = Material(run, tuple(drawings))
-    built = [(section, section.build(material)) for section in SECTIONS]
+
+@dataclass(frozen=True)
+class Part:
+    """A run as its part of a page."""
+
+    run_id: str
+    title: str
+    prefix: str
+    """What its ids begin with, so that no other part has them."""
+    first: str
+    """The id of its first section."""
+    article: Markup
+
+
+def page(*runs: tuple[RunView, Sequence[Drawing]]) -> str:
+    """The report of one run or several, each with its figures drawn, as one HTML document."""
+    parts = [_part(run, drawings, f"run{n}-" if n > 1 else "") for n, (run, drawings) in enumerate(runs, start=1)]
     style, script = html.theme() + html.asset("report.css"), html.asset("report.js")
     return (
         html.environment()
         .get_template("report.html.j2")
         .render(
-            manifest=run.manifest,
-            title=run.manifest.scenario.get("title") or run.manifest.scenario["name"],
-            question=run.manifest.scenario.get("question"),
-            facts=_facts(run.manifest),
-            sections=[(section, context) for section, context in built if context is not None],
+            title=" \N{MIDDLE DOT} ".join(dict.fromkeys(part.title for part in parts)),
+            runs=parts,
             # Both are ours, no data is in them; the policy lets nothing else run or style.
             style=Markup(style),  # noqa: S704 - as said
             script=Markup(script),  # noqa: S704 - as said
@@ -37,6 +51,35 @@ def page(run: RunView, drawings: Sequence[Drawing]) -> str:
             version=__version__,
         )
     )
+
+
+def _part(run: RunView, drawings: Sequence[Drawing], prefix: str) -> Part:
+    material = Material(run, tuple(drawings))
+    built = [(section, content) for section in SECTIONS if (content := section.build(material)) is not None]
+    title = str(run.manifest.scenario.get("title") or run.manifest.scenario["name"])
+    article = (
+        html.environment()
+        .get_template("run.html.j2")
+        .render(
+            manifest=run.manifest,
+            title=title,
+            question=run.manifest.scenario.get("question"),
+            facts=_facts(run.manifest),
+            sections=built,
+        )
+    )
+    return Part(
+        run_id=run.manifest.run_id,
+        title=title,
+        prefix=prefix,
+        first=prefix + built[0][0].name,
+        article=Markup(_prefixed(article, prefix)),  # noqa: S704 - a template of ours has escaped what is in it
+    )
+
+
+def _prefixed(article: str, prefix: str) -> str:
+    """The article with ids that no other part of the page has."""
+    return _ID.sub(rf"\g<1>{prefix}", article) if prefix else article
 
 
 def _facts(manifest: Manifest) -> list[tuple[str, str]]:

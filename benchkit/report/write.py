@@ -12,17 +12,22 @@ from benchkit.report.rendering import Drawing, render
 from benchkit.report.view import RunView
 
 
-def write_report(run: RunView, directory: Path) -> Path:
+def write_report(run: RunView, directory: Path, *others: RunView) -> Path:
     """Write `report.html` and `figures/<name>.svg|png` into a directory; gives the path of the page.
 
-    The same run gives the same bytes. Raises BenchkitError where a file cannot be written.
+    `others` are further runs on the same page, whose figures stand in `figures/<run_id>/`. The same runs give the same
+    bytes. Raises BenchkitError where a file cannot be written.
     """
-    drawings = drawings_of(run)
-    for drawing in drawings:
-        _write(directory / "figures" / f"{drawing.figure.name}.svg", drawing.svg)
-        _write(directory / "figures" / f"{drawing.figure.name}.png", drawing.png)
+    parts = []
+    for each in (run, *others):
+        folder = directory / "figures" / ("" if each is run else each.manifest.run_id)
+        drawings = drawings_of(each)
+        for drawing in drawings:
+            _write(folder / f"{drawing.figure.name}.svg", drawing.svg)
+            _write(folder / f"{drawing.figure.name}.png", drawing.png)
+        parts.append((each, drawings))
     path = directory / "report.html"
-    _write(path, page(run, drawings).encode())
+    _write(path, page(*parts).encode())
     return path
 
 

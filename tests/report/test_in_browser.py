@@ -12,6 +12,7 @@ import pytest
 
 from benchkit.report.view import RunView
 from benchkit.report.write import write_report
+from tests.report.conftest import watched
 
 if TYPE_CHECKING:
     from tests.browser import Browser
@@ -36,9 +37,9 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def report(make_run: Callable[..., RunView], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The report of a run with enough trials for tables to have their tools."""
-    run = make_run({"stack": ["go", "nginx-go"], "connections": [16, 256]})
-    return write_report(run, tmp_path_factory.mktemp("report"))
+    """A report of two runs, the first with enough trials for tables to have their tools."""
+    run = watched(make_run({"stack": ["go", "nginx-go"], "connections": [16, 256]}))
+    return write_report(run, tmp_path_factory.mktemp("report"), make_run(seed=8))
 
 
 def show(browser: Browser, page: Path, size: tuple[int, int] = DESKTOP, scheme: str = "light") -> Browser:

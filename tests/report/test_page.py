@@ -75,7 +75,7 @@ class Tree(HTMLParser):
 def report(run: RunView, *, figures: bool = False) -> Node:
     """The page; without figures it takes milliseconds."""
     drawings = drawings_of(run) if figures else []
-    return Tree(page(run, drawings)).root
+    return Tree(page((run, drawings))).root
 
 
 def table(root: Node, name: str) -> list[dict[str, str]]:
@@ -343,3 +343,16 @@ def test_the_command_and_the_scenario_repeat_the_run(make_run: MakeRun) -> None:
     saved = unquote(link.attributes["href"].partition(",")[2])
     assert YAML(typ="safe").load(saved) == run.manifest.scenario
     assert saved in again.text
+
+
+def test_several_runs_share_a_page_and_no_id(make_run: MakeRun) -> None:
+    runs = [make_run(seed=1), make_run({"stack": ["go", "node"]}, seed=2)]
+    root = Tree(page(*((run, drawings_of(run)) for run in runs))).root
+    assert len(root.all("article")) == 2
+    ids = [node.attributes["id"] for node in root.nodes() if "id" in node.attributes]
+    assert len(ids) == len(set(ids))
+    wanted = {node.attributes["href"][1:] for node in root.nodes() if node.attributes.get("href", "").startswith("#")}
+    assert wanted <= set(ids)
+    assert {"trials", "run2-trials", "table-trials", "run2-table-trials"} <= set(ids)
+    (contents,) = root.all("nav", **{"aria-label": "Runs"})
+    assert [link.attributes["href"] for link in contents.all("a")] == ["#title", "#run2-title"]

@@ -34,7 +34,7 @@ def test_tools_of_one_cell_are_set_side_by_side(make_run: MakeRun) -> None:
     assert cell["left_out"] == []
     rows = cell["table"].rows
     assert [row[1].text for row in rows[:3]] == ["wrk", "ab", "hey"] or len(rows) % 3 == 0
-    html = page(run, ())
+    html = page((run, ()))
     assert "Do the tools agree?" in html
     assert "the tools disagree beyond noise" in html
 
@@ -49,7 +49,7 @@ def test_cells_with_other_factors_stand_apart(make_run: MakeRun) -> None:
 
 def test_one_tool_has_nothing_to_agree_with(run: RunView) -> None:
     assert agreement.build(Material(run, ())) is None
-    assert "Do the tools agree?" not in page(run, ())
+    assert "Do the tools agree?" not in page((run, ()))
 
 
 def test_notes_stand_once_for_a_tool_with_the_trials_that_have_them(run: RunView) -> None:
@@ -63,7 +63,7 @@ def test_notes_stand_once_for_a_tool_with_the_trials_that_have_them(run: RunView
         ["wrk", f"3 of {len(ids)}", "timeouts", "1 answers came late (the first of 3 such)"],
         ["wrk", f"1 of {len(ids)}", "wrk-corrected", "<b>added</b>"],
     ]
-    html = page(replace(run, notes=pd.DataFrame(rows)), ())
+    html = page((replace(run, notes=pd.DataFrame(rows)), ()))
     assert "<b>added" not in html
     assert re.search(r"&lt;b&gt;added", html)
 
