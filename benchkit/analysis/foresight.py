@@ -10,7 +10,7 @@ import numpy as np
 
 from benchkit.analysis import adaptive
 from benchkit.analysis.data import Data, read_data
-from benchkit.analysis.family import ALPHA
+from benchkit.analysis.family import ALPHA, shown_from
 from benchkit.analysis.pairs import asked_pairs, claimed_pairs
 from benchkit.analysis.resolution import Noise, Resolution, half_width, noise_of, resolution
 from benchkit.analysis.samples import take_samples
@@ -36,6 +36,7 @@ class Foreseen(Frozen):
     """A ratio that a scenario asks for, and what its design will show of it.
 
     `claim` is the sentence that asks for it. `own`: the noise is of this very ratio, and not of all cells together.
+    `with_more` is what the fewest blocks would show that can show any difference, where those of the design cannot.
     """
 
     metric: str
@@ -44,6 +45,7 @@ class Foreseen(Frozen):
     claim: str | None = None
     own: bool = False
     resolution: Resolution
+    with_more: Resolution | None = None
 
 
 class Foresight(Frozen):
@@ -73,7 +75,9 @@ def foresee(planned: Manifest, runs: Sequence[Data], noise_from: Sequence[str]) 
     ratios = []
     for metric, pair, claim in asked:
         own = _own(pair, metric, runs, planned)
-        made = resolution(planned.blocks, 1 if claim else family, own or pooled[metric], alpha)
+        noise, among = own or pooled[metric], 1 if claim else family
+        made = resolution(planned.blocks, among, noise, alpha)
+        enough = shown_from(1, alpha) if made.test is None else None
         ratios.append(
             Foreseen(
                 metric=metric,
@@ -82,6 +86,7 @@ def foresee(planned: Manifest, runs: Sequence[Data], noise_from: Sequence[str]) 
                 claim=claim,
                 own=own is not None,
                 resolution=made,
+                with_more=resolution(enough, among, noise, alpha) if enough else None,
             )
         )
     known = tuple(noise_from) if any(ratio.resolution.noise_sd is not None for ratio in ratios) else ()

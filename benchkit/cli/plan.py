@@ -198,7 +198,6 @@ def _show_order(plan: RunPlan) -> None:
 
 def _show_foresight(found: Foresight, plan: RunPlan, store: Path) -> None:
     """Which differences the design will show, or why that is not known."""
-    from benchkit import units
     from benchkit.cli.console import print_table
 
     if not found.ratios:
@@ -213,15 +212,17 @@ def _show_foresight(found: Foresight, plan: RunPlan, store: Path) -> None:
     ratios = [ratio for ratio in found.ratios if ratio in once.values()]  # a claim may be about one of the others
     known = sorted(ratios, key=lambda ratio: ratio.resolution.noise_sd or 0)
     listed = ratios if len(known) <= _LISTED else (known[0], known[-1])
-    print(f"- By the noise of {', '.join(found.noise_from)}, in 80 % of runs:")
+    more = known[0].with_more
+    blocks = f", with {more.blocks} blocks" if more else ""
+    print(f"- By the noise of {', '.join(found.noise_from)}{blocks}, in 80 % of runs:")
     print_table(
         ("ratio", "metric", "difference shown from", "interval reaches"),
         (
             (
                 f"{ratio.cell_id} over {ratio.baseline}",
                 ratio.metric,
-                units.ABSENT if ratio.resolution.detectable is None else f"{ratio.resolution.detectable - 1:.1%}",
-                units.ABSENT if ratio.resolution.half_width is None else f"{ratio.resolution.half_width - 1:.1%}",
+                _reach((ratio.with_more or ratio.resolution).detectable),
+                _reach((ratio.with_more or ratio.resolution).half_width),
             )
             for ratio in listed
         ),
@@ -232,3 +233,10 @@ def _show_foresight(found: Foresight, plan: RunPlan, store: Path) -> None:
     if found.blocks_expected is not None:
         early = found.blocks_expected < plan.blocks
         print(f"- It will take {f'about {found.blocks_expected}' if early else 'all'} of its {plan.blocks} blocks.")
+
+
+def _reach(ratio: float | None) -> str:
+    """How far a ratio is from one."""
+    from benchkit import units
+
+    return units.ABSENT if ratio is None else f"{ratio - 1:.1%}"
