@@ -19,6 +19,8 @@ from benchkit.report.view import RunView
 
 _ID = re.compile(r'( (?:id|for|aria-labelledby|aria-describedby)="| (?:xlink:)?href="#|="url\(#)(?=.)')
 """Where an id stands in an attribute of ours; in texts quotes are escaped."""
+_LABEL = re.compile(r'( aria-label="[^"]*)')
+"""A name that screen readers say."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class Part:
 
 def page(*runs: tuple[RunView, Sequence[Drawing]]) -> str:
     """The report of one run or several, each with its figures drawn, as one HTML document."""
-    parts = [_part(run, drawings, f"run{n}-" if n > 1 else "") for n, (run, drawings) in enumerate(runs, start=1)]
+    parts = [_part(run, drawings, number) for number, (run, drawings) in enumerate(runs, start=1)]
     style, script = html.theme() + html.asset("report.css"), html.asset("report.js")
     return (
         html.environment()
@@ -53,7 +55,8 @@ def page(*runs: tuple[RunView, Sequence[Drawing]]) -> str:
     )
 
 
-def _part(run: RunView, drawings: Sequence[Drawing], prefix: str) -> Part:
+def _part(run: RunView, drawings: Sequence[Drawing], number: int) -> Part:
+    prefix = f"run{number}-" if number > 1 else ""
     material = Material(run, tuple(drawings))
     built = [(section, content) for section in SECTIONS if (content := section.build(material)) is not None]
     title = str(run.manifest.scenario.get("title") or run.manifest.scenario["name"])
@@ -73,13 +76,13 @@ def _part(run: RunView, drawings: Sequence[Drawing], prefix: str) -> Part:
         title=title,
         prefix=prefix,
         first=prefix + built[0][0].name,
-        article=Markup(_prefixed(article, prefix)),  # noqa: S704 - a template of ours has escaped what is in it
+        article=Markup(_apart(article, number, prefix)),  # noqa: S704 - a template of ours has escaped what is in it
     )
 
 
-def _prefixed(article: str, prefix: str) -> str:
-    """The article with ids that no other part of the page has."""
-    return _ID.sub(rf"\g<1>{prefix}", article) if prefix else article
+def _apart(article: str, number: int, prefix: str) -> str:
+    """The article with ids, and names of its regions, that no other part of the page has."""
+    return _LABEL.sub(rf"\g<1>, run {number}", _ID.sub(rf"\g<1>{prefix}", article)) if prefix else article
 
 
 def _facts(manifest: Manifest) -> list[tuple[str, str]]:
