@@ -37,8 +37,14 @@ class Telemetry:
             if self._session is not None:
                 raise RefusedError("busy", "the host is being watched already")
             file = self._workdir.inside(path, write=True)
-            self._session = Session(file, interval_s, self._processes, self._psutil.module())
-        return self.add(services=services)
+            session = Session(file, interval_s, self._processes, self._psutil.module())
+            try:
+                session.add(services)
+            except BaseException:
+                session.stop()
+                raise
+            self._session = session
+        return {}
 
     def add(self, *, services: List[Json]) -> Json:
         """Watch more services."""
