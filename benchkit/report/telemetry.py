@@ -10,9 +10,6 @@ import pandas as pd
 GAP = 3.0
 """Samples further apart than so many usual intervals have a gap between them, across which no line is drawn."""
 
-BUSY = ("cpu_user_s_total", "cpu_system_s_total", "cpu_irq_s_total", "cpu_softirq_s_total", "cpu_steal_s_total")
-"""What a core does when it is not idle; time that the hypervisor took is time that nobody else had."""
-
 
 def series(samples: pd.DataFrame, metrics: Sequence[str], by: Sequence[str]) -> pd.DataFrame:
     """The sum of metrics over their instances at each instant: columns `by`, t_s, value.

@@ -175,6 +175,8 @@ def watched(run: RunView, *, interval_s: float = 1.0, gap_in: str | None = None)
             ("sut", None, "eth0", "net_sent_bytes_total"): 1e6 * spent,
             ("load", None, "eth0", "net_sent_bytes_total"): 1e5 * spent,
             ("sut", None, None, "listen_overflows_total"): np.where(at > 0, 3.0, 0.0),
+            ("sut", "app", None, "cpu_s_total"): 0.8 * spent,
+            ("load", "generator-1", None, "cpu_s_total"): 0.5 * spent,
             ("sut", "app", "9", "requests_total"): 1000 * spent,
             ("sut", "app", "s", "accept_queue"): np.where((at > 0) & (at < duration_s), 7.0, 0.0),
             ("sut", "app", "s", "accept_queue_limit"): np.full_like(at, 128.0),

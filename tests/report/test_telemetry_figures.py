@@ -15,7 +15,7 @@ from benchkit.report.cells import cell_views
 from benchkit.report.figures.accept_queue import overflows
 from benchkit.report.figures.registry import get_figure
 from benchkit.report.lines import factor_of
-from benchkit.report.telemetry import BUSY, rates, series
+from benchkit.report.telemetry import rates, series
 from benchkit.report.view import RunView
 from tests.report.conftest import watched
 
@@ -35,7 +35,9 @@ def samples(*rows: tuple[str, float, float]) -> pd.DataFrame:
 
 
 def test_a_sum_over_cores_is_known_where_all_cores_are() -> None:
-    summed = series(samples(("0", 0, 1), ("1", 0, 2), ("0", 1, 3), ("0", 2, 5), ("1", 2, 4)), BUSY, ["host"])
+    summed = series(
+        samples(("0", 0, 1), ("1", 0, 2), ("0", 1, 3), ("0", 2, 5), ("1", 2, 4)), ["cpu_user_s_total"], ["host"]
+    )
     assert summed[["t_s", "value"]].to_numpy().tolist() == [[0, 3], [2, 9]]
 
 
@@ -56,7 +58,7 @@ def test_around_draws_the_cpu_requests_and_bytes_of_every_trial(make_run: MakeRu
         for line in drawn:
             middle = line[(line[:, 0] >= 1) & (line[:, 0] <= 4)][:, 1]
             assert any(np.allclose(middle, value) for value in wanted)
-    assert "sut at most 0.80 CPUs" in get_figure("around").alt(run)
+    assert "app at most 0.80 CPUs; generator-1 at most 0.50 CPUs" in get_figure("around").alt(run)
 
 
 def test_a_gap_breaks_the_line(make_run: MakeRun) -> None:

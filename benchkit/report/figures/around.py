@@ -17,12 +17,15 @@ from benchkit.report.cells import CellView, cell_views
 from benchkit.report.figures.figure import ReportFigure, provenance
 from benchkit.report.frame import EDGE_IN, WIDTH_IN, framed
 from benchkit.report.style import colour, dashes, drawable, styled, tick
-from benchkit.report.telemetry import BUSY, rates, series
+from benchkit.report.telemetry import rates, series
 from benchkit.report.theme import GRID
 from benchkit.report.view import RunView, numbers
 
 TITLE = "Hosts around the measured window"
 MOST_CELLS = 12
+
+_CPU = "cpu_s_total"
+"""Of services and generators: what a whole host does is also what else runs on the machine of a lab."""
 
 _ROW_IN, _HEADING_IN, _AXIS_IN, _LEFT_IN, _GAP_IN = 0.95, 0.26, 0.42, 0.62, 0.62
 
@@ -38,22 +41,23 @@ class _Measure:
 
 
 _MEASURES = (
-    _Measure("CPUs busy, by host", BUSY, "host", lambda value: f"{value:g}"),
-    _Measure("requests/s, by the server's own count", ("requests_total",), "service", units.rate),
+    _Measure("CPUs busy, by service", (_CPU,), "service", lambda value: f"{value:g}"),
+    _Measure("requests/s, by its own count", ("requests_total",), "service", units.rate),
     _Measure("sent, by host", ("net_sent_bytes_total",), "host", units.bytes_per_s),
 )
 
 
 def available(run: RunView) -> bool:
     """Whether any host was watched."""
-    return bool(run.telemetry["metric"].isin(BUSY).any())
+    return bool((run.telemetry["metric"] == _CPU).any())
 
 
 def alt(run: RunView) -> str:
-    """What is drawn, in words, with the highest CPU use of each host."""
-    busy = rates(series(_samples(run, _shown(run)), BUSY, ["trial_id", "host"]), ["trial_id", "host"])
-    most = busy.groupby("host")["value"].max()
-    said = "; ".join(f"{host} at most {value:.2f} CPUs" for host, value in most.items())
+    """What is drawn, in words, with the highest CPU use of each service."""
+    by = ["trial_id", "service"]
+    busy = rates(series(_samples(run, _shown(run)), [_CPU], by), by)
+    most = busy.groupby("service")["value"].max()
+    said = "; ".join(f"{service} at most {value:.2f} CPUs" for service, value in most.items())
     return f"Time series of CPU use, requests served and bytes sent around the measured window of each trial: {said}."
 
 
@@ -117,13 +121,13 @@ def _shown(run: RunView) -> list[CellView]:
 
 
 def _samples(run: RunView, shown: Sequence[CellView]) -> pd.DataFrame:
-    """The telemetry of the measured trials of these cells, load generators' own counts left out."""
+    """The telemetry of the measured trials of these cells,"""
     trials = {trial for view in shown for trial in run.of_cell(view.cell_id)["trial_id"]}
     return run.telemetry[run.telemetry["trial_id"].isin(trials)]
 
 
 def _names(columns: Sequence[pd.DataFrame]) -> list[str]:
-    """What lines are of, hosts first."""
+    """What lines are of, services and generators first."""
     found = [
         str(name)
         for measure, values in zip(_MEASURES, columns, strict=True)
