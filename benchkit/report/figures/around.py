@@ -121,7 +121,7 @@ def _shown(run: RunView) -> list[CellView]:
 
 
 def _samples(run: RunView, shown: Sequence[CellView]) -> pd.DataFrame:
-    """The telemetry of the measured trials of these cells,"""
+    """The telemetry of the measured trials of these cells."""
     trials = {trial for view in shown for trial in run.of_cell(view.cell_id)["trial_id"]}
     return run.telemetry[run.telemetry["trial_id"].isin(trials)]
 
