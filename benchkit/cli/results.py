@@ -13,14 +13,26 @@ app = typer.Typer(help="What is stored: runs, their trials, and their tables.", 
 
 @app.command("list")
 def list_runs(store: StoreFolder = None, json: Json = False) -> None:
-    """List the runs in the store, oldest first."""
-    from benchkit.cli.console import print_json, print_table
+    """List the runs in the store, oldest first.
+
+    `stopped` is one that was killed in its course: `benchkit run --resume` goes on with it.
+    """
+    from benchkit.cli.console import print_json, print_table, say
     from benchkit.results.store import Store, store_path
 
-    manifests = [run.manifest() for run in Store(store_path(store)).runs()]
+    found, unreadable = Store(store_path(store)).survey()
+    rows = [(m, "stopped" if m.status == "running" and not run.is_worked_on() else m.status) for run, m in found]
     if json:
-        shown = {"run_id", "scale", "seed", "blocks", "started_at", "ended_at", "status"}
-        print_json([{"scenario": m.scenario["name"], **m.model_dump(mode="json", include=shown)} for m in manifests])
+        shown = {"run_id", "scale", "seed", "blocks", "started_at", "ended_at"}
+        print_json(
+            [
+                *(
+                    {"scenario": m.scenario["name"], **m.model_dump(mode="json", include=shown), "status": status}
+                    for m, status in rows
+                ),
+                *({"run_id": name, "status": "unreadable", "why": str(error)} for name, error in unreadable.items()),
+            ]
+        )
         return
     print_table(
         ("run", "scenario", "scale", "blocks", "started", "status"),
@@ -31,12 +43,14 @@ def list_runs(store: StoreFolder = None, json: Json = False) -> None:
                 m.scale,
                 str(m.blocks),
                 f"{m.started_at:%Y-%m-%d %H:%M:%S} UTC",
-                m.status,
+                status,
             )
-            for m in manifests
+            for m, status in rows
         ),
         right=(3,),
     )
+    for error in unreadable.values():
+        say(f"left out: {error}")
 
 
 @app.command()
@@ -111,9 +125,9 @@ def agreement(run: RunId, store: StoreFolder = None, json: Json = False) -> None
 
 @app.command()
 def reparse(run: RunId, store: StoreFolder = None, json: Json = False) -> None:
-    """Rebuild the tables of a run from its raw outputs alone."""
+    """Rebuild the tables of a run from its raw outputs alone, and judge its trials anew."""
     from benchkit.cli.console import print_json, say
-    from benchkit.results.reparse import reparse as rebuild
+    from benchkit.judge import reparse as rebuild
     from benchkit.results.store import Store, store_path
 
     where = Store(store_path(store))

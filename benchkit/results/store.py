@@ -2,6 +2,7 @@
 
     runs/<run_id>/manifest.json, journal.jsonl, raw/<trial_id>/…
     tables/<table>/scenario=<name>/run_id=<id>/*.parquet
+    tmp/…                                                  what is to be exchanged with something above
 
 A file or a trial's folder appears whole or not at all: it is written under another name, synced, then renamed.
 """
@@ -9,18 +10,22 @@ A file or a trial's folder appears whole or not at all: it is written under anot
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pyarrow as pa
 from pydantic import BaseModel, ValidationError
 
 from benchkit.errors import InputError
 from benchkit.models.run import SCHEMA_VERSION, Manifest, RunStatus
 from benchkit.models.trial import TrialRecord
+from benchkit.results.durable import exchange, locked, make_folders, sync_folder, write_synced, write_whole
 from benchkit.results.journal import Journal, read_journal
+from benchkit.results.packing import compressed, uncompressed
 
 ENVIRONMENT = "BENCHKIT_STORE"
 DEFAULT = Path("results")
@@ -35,6 +40,10 @@ _COMPRESSED = ".zst"
 _PACKED = ".gz"
 """What comes packed stays as it is: profiles, which their own tools read so."""
 _MANIFEST, _JOURNAL, _RECORD = "manifest.json", "journal.jsonl", "trial.json"
+_LOCK = ".lock"
+_PARTIAL = ".partial"
+_SCRATCH, _PLACE = "tmp", "place"
+_FRESH_S = 3600.0
 
 
 def store_path(option: Path | None = None) -> Path:
@@ -103,17 +112,51 @@ class RunFolder:
     def commit_trial(self, record: TrialRecord, files: Mapping[str, bytes]) -> None:
         """Store a trial's record and raw files, all together or not at all."""
         final = self.raw(record.trial_id)
-        partial = final.with_name(f".{record.trial_id}.partial")
+        partial = final.with_name(f".{record.trial_id}{_PARTIAL}")
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
-        for name, content in {**files, _RECORD: record.model_dump_json(indent=2).encode() + b"\n"}.items():
-            if len(content) > LARGE_BYTES and name != _RECORD and not name.endswith(_PACKED):
-                write_synced(partial / f"{name}{_COMPRESSED}", _compressed(content))
-            else:
-                write_synced(partial / name, content)
-        sync_folder(partial)
-        partial.rename(final)
+        try:
+            for name, content in {**files, _RECORD: record.model_dump_json(indent=2).encode() + b"\n"}.items():
+                if len(content) > LARGE_BYTES and name != _RECORD and not name.endswith(_PACKED):
+                    write_synced(partial / f"{name}{_COMPRESSED}", compressed(content))
+                else:
+                    write_synced(partial / name, content)
+            sync_folder(partial)
+            partial.rename(final)
+        except OSError:  # a full disk, above all
+            shutil.rmtree(partial)
+            raise
         sync_folder(final.parent)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Be the only process that writes to the run. Raises InputError where another one does."""
+        with locked(self.path / _LOCK) as is_ours:
+            if not is_ours:
+                raise InputError("another benchkit works on this run", where=self.run_id, hint="wait for its end")
+            yield
+
+    def is_worked_on(self) -> bool:
+        """Whether a process writes to it now."""
+        with locked(self.path / _LOCK) as is_free:
+            return not is_free
+
+    def tidy(self) -> list[str]:
+        """Remove what a crash has left half done; the ids of trials whose raw files are whole."""
+        for partial in (self.path / "raw").glob(f".*{_PARTIAL}"):
+            shutil.rmtree(partial)
+        return sorted(record.parent.name for record in (self.path / "raw").glob(f"*/{_RECORD}"))
+
+    def record(self, trial_id: str) -> TrialRecord:
+        """The record of a trial whose raw files are there. Raises InputError where it is not one."""
+        path = self.raw(trial_id) / _RECORD
+        try:
+            return TrialRecord.model_validate_json(path.read_bytes())
+        except FileNotFoundError:
+            raise InputError("a raw file is missing", where=str(path)) from None
+        except ValidationError as error:
+            fault = error.errors()[0]
+            raise InputError(f"no record of a trial: {fault['loc']}: {fault['msg']}", where=str(path)) from None
 
     def raw(self, trial_id: str) -> Path:
         """The folder of a trial's raw files."""
@@ -124,7 +167,7 @@ class RunFolder:
         path = self.raw(trial_id) / name
         compressed = path.with_name(f"{name}{_COMPRESSED}")
         try:
-            return path.read_bytes() if path.exists() else _uncompressed(compressed)
+            return path.read_bytes() if path.exists() else uncompressed(compressed)
         except FileNotFoundError:
             raise InputError("a raw file is missing", where=str(path)) from None
 
@@ -132,7 +175,7 @@ class RunFolder:
         """The records of all trials that the journal says ended, in the order in which they ran."""
         for event in self.history():
             if event["event"] == TRIAL_ENDED:
-                yield TrialRecord.model_validate_json((self.raw(str(event["trial_id"])) / _RECORD).read_bytes())
+                yield self.record(str(event["trial_id"]))
 
 
 class Store:
@@ -144,16 +187,31 @@ class Store:
 
     def create(self, manifest: Manifest) -> RunFolder:
         """Begin a run: its folder, with the manifest in it."""
+        self.tidy()
         folder = self.path / "runs" / manifest.run_id
-        (folder / "raw").mkdir(parents=True)
+        make_folders(folder.parent)
+        folder.mkdir()
+        make_folders(folder / "raw")
         run = RunFolder(folder)
         run.write_manifest(manifest)
+        sync_folder(folder.parent)
         return run
 
     def runs(self) -> list[RunFolder]:
-        """All runs, oldest first."""
-        folders = (self.path / "runs").glob(f"*/{_MANIFEST}")
-        return sorted((RunFolder(manifest.parent) for manifest in folders), key=lambda run: run.manifest().started_at)
+        """All runs whose manifests can be read, oldest first."""
+        return [run for run, _ in self.survey()[0]]
+
+    def survey(self) -> tuple[list[tuple[RunFolder, Manifest]], dict[str, InputError]]:
+        """All runs with their manifests, oldest first; and those that cannot be read, with why, by their ids."""
+        found: list[tuple[RunFolder, Manifest]] = []
+        unreadable: dict[str, InputError] = {}
+        for path in sorted((self.path / "runs").glob(f"*/{_MANIFEST}")):
+            run = RunFolder(path.parent)
+            try:
+                found.append((run, run.manifest()))
+            except InputError as error:
+                unreadable[run.run_id] = error
+        return sorted(found, key=lambda pair: pair[1].started_at), unreadable
 
     def run(self, run_id: str) -> RunFolder:
         """The run of that id, or of the only id that starts so; `latest` is the newest. Raises InputError."""
@@ -167,11 +225,15 @@ class Store:
         return RunFolder(self.path / "runs" / matching[0])
 
     def remove(self, run: RunFolder) -> None:
-        """Delete a run: its rows first, so that no table speaks of a run that is gone."""
-        scenario = run.manifest().scenario["name"]
-        for table in (self.path / "tables").glob("*"):
-            shutil.rmtree(self.table_folder(table.name, scenario, run.run_id), ignore_errors=True)
-        shutil.rmtree(run.path)
+        """Delete a run: its rows first, so that no table speaks of a run that is gone.
+
+        Raises InputError where another process works on it.
+        """
+        with run.locked():
+            for table in (self.path / "tables").glob("*"):
+                for folder in table.glob(f"scenario=*/run_id={run.run_id}"):
+                    shutil.rmtree(folder)
+            shutil.rmtree(run.path)
 
     def table(self, table: str) -> Path:
         """The folder of a table, over all runs."""
@@ -181,12 +243,43 @@ class Store:
         """The folder of a run's rows of a table."""
         return self.table(table) / f"scenario={scenario}" / f"run_id={run_id}"
 
-    def scratch(self, name: str) -> Path:
-        """An empty folder on the store's own file system, for what is to be renamed into place."""
-        folder = self.path / "tmp" / f"{name}.{os.getpid()}"
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        return folder
+    def exchange(self, folder: Path, fill: Callable[[Path], None]) -> None:
+        """Put a folder that `fill` fills in the place of `folder`, on disk and at one stroke.
+
+        Where the file system cannot do that, `folder` is missing for a moment; after a crash in it, `tidy` ends the job.
+        """
+        make_folders(folder.parent)
+        scratch = self.path / _SCRATCH / f"{secrets.token_hex(4)}"
+        make_folders(scratch)
+        with locked(scratch / _LOCK):
+            (scratch / _PLACE).write_text(str(folder.relative_to(self.path)))
+            new, old = scratch / "new", scratch / "old"
+            new.mkdir()
+            fill(new)
+            sync_folder(new)
+            sync_folder(scratch)
+            if not folder.exists():
+                new.rename(folder)
+            elif not exchange(new, folder):
+                folder.rename(old)
+                new.rename(folder)
+            sync_folder(folder.parent)
+            shutil.rmtree(scratch)
+
+    def tidy(self) -> None:
+        """Clear away what processes that are gone have left of exchanging folders, and end what they had begun."""
+        for scratch in (self.path / _SCRATCH).glob("*"):
+            if not (scratch / _PLACE).is_file() and time.time() - scratch.stat().st_mtime < _FRESH_S:
+                continue  # just being made
+            with locked(scratch / _LOCK) as is_left_behind:
+                if not is_left_behind:
+                    continue
+                if (scratch / "old").is_dir():  # between the two renames
+                    folder = self.path / (scratch / _PLACE).read_text()
+                    if not folder.exists():
+                        (scratch / "new").rename(folder)
+                        sync_folder(folder.parent)
+                shutil.rmtree(scratch)
 
 
 def refuse_newer(version: int, where: str) -> None:
@@ -197,41 +290,3 @@ def refuse_newer(version: int, where: str) -> None:
             where=where,
             hint="update benchkit",
         )
-
-
-def _compressed(content: bytes) -> bytes:
-    """Content as the `zstd` program writes it."""
-    sink = pa.BufferOutputStream()
-    with pa.CompressedOutputStream(sink, "zstd") as stream:
-        stream.write(content)
-    return bytes(sink.getvalue())
-
-
-def _uncompressed(path: Path) -> bytes:
-    with path.open("rb") as file, pa.CompressedInputStream(file, "zstd") as stream:
-        return bytes(stream.read())
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file that appears whole or not at all, synced."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    write_synced(partial, content)
-    partial.replace(path)
-    sync_folder(path.parent)
-
-
-def write_synced(path: Path, content: bytes) -> None:
-    """Write a file and wait until it is on disk."""
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def sync_folder(path: Path) -> None:
-    """Wait until the names in a folder are on disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

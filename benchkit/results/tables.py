@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,14 +11,16 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from benchkit.errors import InputError
+from benchkit.results.durable import make_folders, sync_file, sync_folder
 from benchkit.results.rows import Columns, Row
 from benchkit.results.schema import TABLES, VERSION_KEY, arrow_schema
-from benchkit.results.store import Store, refuse_newer, store_path, sync_folder
+from benchkit.results.store import Store, refuse_newer, store_path
 
 if TYPE_CHECKING:
     import pandas as pd
 
 PARTITIONS = ds.partitioning(pa.schema([("scenario", pa.string()), ("run_id", pa.string())]), flavor="hive")
+TRIES = 5
 
 
 class RunTables:
@@ -36,10 +37,15 @@ class RunTables:
         if not content.num_rows:
             return
         folder = self._store.table_folder(table, *self._key)
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folders(folder)
         partial = folder / f".{name}.partial"
-        _write(partial, content)
-        partial.replace(folder / f"{name}.parquet")
+        try:
+            _write(partial, content)
+            partial.replace(folder / f"{name}.parquet")
+        except OSError:  # a full disk, above all: not even half a file stays
+            partial.unlink(missing_ok=True)
+            raise
+        sync_folder(folder)
 
     def join(self) -> None:
         """Join the files of each table into one. The folder is exchanged whole, so that no row is seen twice."""
@@ -63,16 +69,7 @@ class RunTables:
 
     def _exchange(self, table: str, rows: pa.Table) -> None:
         folder = self._store.table_folder(table, *self._key)
-        scratch = self._store.scratch(f"{self._key[1]}.{table}")
-        new, old = scratch / "new", scratch / "old"
-        new.mkdir()
-        _write(new / f"{table}.parquet", rows)
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        if folder.exists():
-            folder.rename(old)
-        new.rename(folder)
-        sync_folder(folder.parent)
-        shutil.rmtree(scratch)
+        self._store.exchange(folder, lambda new: _write(new / f"{table}.parquet", rows))
 
 
 def _arrow(table: str, rows: Sequence[Row] | Columns | pa.Table) -> pa.Table:
@@ -85,6 +82,7 @@ def _arrow(table: str, rows: Sequence[Row] | Columns | pa.Table) -> pa.Table:
 def _write(path: Path, table: pa.Table) -> None:
     with path.open("wb") as file:
         pq.write_table(table, file, compression="zstd")
+    sync_file(path)
 
 
 def load(
@@ -105,7 +103,7 @@ def load(
     return _with_factors(frame, _read(where, "factors", run_id, scenario).to_pandas())
 
 
-def _read(store: Store, table: str, run_id: str | None, scenario: str | None) -> pa.Table:
+def _read_once(store: Store, table: str, run_id: str | None, scenario: str | None) -> pa.Table:
     folder = store.table(table)
     schema = arrow_schema(table)
     for field in PARTITIONS.schema:
@@ -122,6 +120,16 @@ def _read(store: Store, table: str, run_id: str | None, scenario: str | None) ->
         metadata = fragment.metadata.metadata or {}
         refuse_newer(int(metadata.get(VERSION_KEY, b"0")), fragment.path)
     return dataset.to_table(filter=wanted)
+
+
+def _read(store: Store, table: str, run_id: str | None, scenario: str | None) -> pa.Table:
+    """Rows of a table; read again where a run that ends meanwhile has exchanged the files that were listed."""
+    for _ in range(TRIES - 1):
+        try:
+            return _read_once(store, table, run_id, scenario)
+        except FileNotFoundError:
+            continue
+    return _read_once(store, table, run_id, scenario)
 
 
 def _with_factors(frame: pd.DataFrame, factors: pd.DataFrame) -> pd.DataFrame:

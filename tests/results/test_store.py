@@ -15,11 +15,12 @@ from benchkit.errors import InputError
 from benchkit.models.load import Load
 from benchkit.models.run import SCHEMA_VERSION, CellRecord, Manifest
 from benchkit.models.trial import GeneratorRecord, ProbeRecord, ServiceRecord, TrialRecord
+from benchkit.results.durable import write_whole
 from benchkit.results.journal import Journal, read_journal
 from benchkit.results.reparse import reparse
 from benchkit.results.rows import host_rows
 from benchkit.results.schema import TABLES, VERSION_KEY
-from benchkit.results.store import LARGE_BYTES, RunFolder, Store, store_path, write_whole
+from benchkit.results.store import LARGE_BYTES, RunFolder, Store, store_path
 from benchkit.results.tables import RunTables
 
 STARTED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
