@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import socket
 import struct
+from pathlib import Path
 from typing import Any, Dict, List
 
 from benchkit.agent.basics import read_text
@@ -13,7 +14,10 @@ from benchkit.agent.frames import Json
 
 
 def interfaces(psutil: Any) -> List[Json]:  # noqa: ANN401 - a module, or None
-    """Network interfaces: name, MTU, rate in bits per second where it is known, whether it is up, addresses."""
+    """Network interfaces: name, MTU, rate in bits per second where it is known, whether it is up, addresses.
+
+    `virtual` says that no device stands behind it: nothing holds such an interface to the rate that it states.
+    """
     addresses = psutil_addresses(psutil) if psutil else kernel_addresses()
     found = []
     for _, name in socket.if_nameindex():
@@ -25,6 +29,7 @@ def interfaces(psutil: Any) -> List[Json]:  # noqa: ANN401 - a module, or None
                 "name": name,
                 "mtu": int(mtu) if mtu else None,
                 "speed_bps": int(speed) * 1e6 if speed.isdigit() and int(speed) else None,
+                "virtual": not Path(f"/sys/class/net/{name}/device").exists(),
                 "up": None if state is None else state in ("up", "unknown"),
                 "addresses": addresses.get(name, []),
             }

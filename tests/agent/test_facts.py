@@ -41,7 +41,9 @@ def test_facts_are_those_of_this_machine(facts: Mapping[str, Any]) -> None:
     assert facts["memory_bytes"] == psutil.virtual_memory().total
     assert (facts["nofile_soft"], facts["nofile_hard"]) == (soft, hard)
     assert (facts["uid"], facts["can_sudo"]) == (os.geteuid(), None)
-    assert "127.0.0.1" in next(each for each in facts["interfaces"] if each["name"] == "lo")["addresses"]
+    loopback = next(each for each in facts["interfaces"] if each["name"] == "lo")
+    assert "127.0.0.1" in loopback["addresses"]
+    assert loopback["virtual"] is True, "nothing holds it to a rate"
     assert facts["sysctls"]["kernel.ostype"]["value"] == "Linux"
     assert facts["sysctls"]["no.such"]["state"] == "absent"
     assert facts["glibc"] == platform.libc_ver()[1]

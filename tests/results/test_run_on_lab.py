@@ -19,7 +19,7 @@ from benchkit.load.registry import TOOLS
 from benchkit.planning.make import make_plan
 from benchkit.report.page import page
 from benchkit.report.read import read_run
-from benchkit.results.reparse import reparse
+from benchkit.judge import reparse
 from benchkit.results.schema import TABLES
 from benchkit.results.store import Store
 from benchkit.scenario.read import read_experiment

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from benchkit.analysis.verdicts.evidence import Evidence
@@ -48,9 +48,14 @@ def capacity(cpus: int, parallelism: int | None, quota: float | None) -> float:
 
 
 def quota_of(evidence: Evidence, host: str) -> float | None:
-    """CPUs' worth of time that control groups grant the host; None: no quota, or none known."""
+    """CPUs' worth of time that control groups grant the host, or the scenario its services there; None: none known."""
     watch = evidence.watch(host)
-    return None if watch is None else watch.cpu_quota
+    if watch is None:
+        return None
+    roles = evidence.scenario.get("roles")
+    asked = [roles.get(role) for role in watch.roles] if isinstance(roles, Mapping) else []
+    quotas = [role.get("quota") for role in asked if isinstance(role, Mapping)]
+    return min([float(quota) for quota in (watch.cpu_quota, *quotas) if quota is not None], default=None)
 
 
 def cores_busy(evidence: Evidence, host: str, cpus: Collection[int], metrics: Sequence[str] = BUSY) -> float | None:

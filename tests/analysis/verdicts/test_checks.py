@@ -1,0 +1,495 @@
+"""Every check on both sides of its threshold, on what is stored of a trial."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchkit.analysis.verdicts.check import ALL, CPU, LATENCIES, LOAD, RATES
+from benchkit.analysis.verdicts.evidence import Evidence
+from benchkit.analysis.verdicts.judge import judge_trial
+from benchkit.analysis.verdicts.registry import CHECKS
+from benchkit.models.load_result import LoadResult
+from benchkit.models.trial import ProbeRecord
+from benchkit.scenario.thresholds import Thresholds
+from tests.analysis.verdicts.made import (
+    WINDOW_S,
+    Key,
+    cores,
+    generator,
+    load,
+    look,
+    service,
+    trial,
+    unchecked,
+    watch,
+)
+
+UNKNOWN = ["link-saturated"]
+"""What cannot be known of the healthy trial: nobody says how fast its links are."""
+
+
+def test_a_healthy_trial_is_valid_and_says_what_nobody_could_know() -> None:
+    judgement = judge_trial(trial(), Thresholds())
+    assert judgement.raised == ()
+    assert judgement.verdict == "valid"
+    assert list(judgement.unchecked) == UNKNOWN
+
+
+def test_every_code_of_the_page_has_its_check() -> None:
+    assert sorted(CHECKS) == sorted(
+        [
+            *("accept-overflow", "cold", "drifted-host", "errors", "generator-saturated", "link-saturated"),
+            *("littles-law", "missing-connections", "noisy-host", "observed", "plateau", "ports-exhausted"),
+            *("server-idle", "service-restarted", "shared-cpus", "stalled", "throttled", "too-few-samples"),
+            *("tool-limit", "unequal-responses", "unstable"),
+        ]
+    )
+
+
+def test_without_telemetry_most_checks_say_that_they_could_not_be_made() -> None:
+    bare = Evidence(
+        record=trial().record.model_copy(
+            update={
+                "services": (service(pids_before=(), pids_after=(), cpus=()),),
+                "generators": (generator(cpus=()),),
+                "watched": (),
+            }
+        ),
+        row=trial().row,
+    )
+    judgement = judge_trial(bare, Thresholds())
+    assert judgement.verdict == "valid"
+    assert set(judgement.unchecked) >= {
+        *("accept-overflow", "cold", "generator-saturated", "link-saturated", "missing-connections", "noisy-host"),
+        *("ports-exhausted", "server-idle", "service-restarted", "shared-cpus", "stalled", "throttled"),
+    }
+
+
+def test_every_reason_says_what_was_seen_what_it_means_and_what_to_do() -> None:
+    reason = look("generator-saturated", trial(generators=(generator(cpu_s=0.95 * WINDOW_S),)))
+    assert reason is not None
+    assert reason.text == (
+        "The load tool (wrk) on load took 95.0 % of the CPU that it may use (from 90.0 % on). The load tool was the "
+        "limit, so its rate and its times are its own and not the server's. Give it more cores, threads or processes, "
+        "add a load host, or lower the server's CPU."
+    )
+
+
+class TestGeneratorSaturated:
+    @pytest.mark.parametrize(("share", "raised"), [(0.89, False), (0.91, True)])
+    def test_a_process(self, share: float, *, raised: bool) -> None:
+        found = look("generator-saturated", trial(generators=(generator(cpu_s=share * WINDOW_S),)))
+        assert (found is not None) == raised
+        assert found is None or (found.severity, found.metrics) == ("invalid", LOAD)
+
+    def test_never_voids_the_servers_cpu_per_request(self) -> None:
+        found = look("generator-saturated", trial(generators=(generator(cpu_s=WINDOW_S),)))
+        assert found is not None
+        assert not set(CPU) & set(found.metrics)
+
+    def test_one_thread_of_several_cores(self) -> None:
+        """A wrk of one thread that may run on two cores is full at one."""
+        one = generator(cpu_s=0.95 * WINDOW_S, cpus=(1, 2))
+        two = generator(cpu_s=0.95 * WINDOW_S, cpus=(1, 2), threads=2)
+        more = cores("load", 2)
+        assert look("generator-saturated", trial(more, generators=(one,))) is not None
+        assert look("generator-saturated", trial(more, generators=(two,))) is None
+
+    def test_the_busiest_thread_of_several(self) -> None:
+        threads: dict[Key, dict[float, float]] = {
+            ("thread_cpu_s_total", "load", "generator-1", "71"): {0.1: 0.0, 1.9: 1.75},
+            ("thread_cpu_s_total", "load", "generator-1", "72"): {0.1: 0.0, 1.9: 0.2},
+        }
+        two = generator(cpu_s=1.95, cpus=(1, 2), threads=2)
+        assert look("generator-saturated", trial({**cores("load", 2), **threads}, generators=(two,))) is not None
+
+    @pytest.mark.parametrize(("user", "raised"), [(0.84, False), (0.86, True)])
+    def test_its_host_filled_by_others(self, user: float, *, raised: bool) -> None:
+        found = look("generator-saturated", trial(cores("load", 1, user=user, softirq=0.05)))
+        assert (found is not None) == raised
+
+    @pytest.mark.parametrize(("quota", "raised"), [(0.7, False), (0.6, True)])
+    def test_a_quota_on_its_host(self, quota: float, *, raised: bool) -> None:
+        watched = (watch("sut"), watch("load", cpu_quota=quota))
+        assert (look("generator-saturated", trial(watched=watched)) is not None) == raised
+
+    def test_an_unwatched_host_is_said_unless_the_process_is_enough(self) -> None:
+        without = tuple(f"cpu_{kind}_s_total" for kind in ("user", "system", "irq", "softirq"))
+        assert unchecked("generator-saturated", trial(without=without)) == "the load hosts were not watched"
+        full = generator(cpu_s=0.95 * WINDOW_S)
+        assert look("generator-saturated", trial(without=without, generators=(full,))) is not None
+
+
+class TestSharedCpus:
+    @pytest.mark.parametrize(("cpus", "raised"), [((1,), False), ((0, 1), True)])
+    def test_on_one_machine(self, cpus: tuple[int, ...], *, raised: bool) -> None:
+        found = look("shared-cpus", trial(generators=(generator(cpus=cpus),)))
+        assert (found is not None) == raised
+        assert found is None or (found.severity, found.metrics) == ("suspect", ALL)
+
+    def test_the_same_number_on_another_machine_is_another_cpu(self) -> None:
+        elsewhere = {"load": {"boot_id": "another"}}
+        assert look("shared-cpus", trial(generators=(generator(cpus=(0,)),), facts=elsewhere)) is None
+
+
+class TestLinkSaturated:
+    def sent(self, bits_per_s: float, packets: float = 0) -> dict[Key, dict[float, float]]:
+        counted = {"bytes": bits_per_s / 8, "packets": packets}
+        return {
+            (f"net_sent_{what}_total", "sut", None, "eth0"): {-0.01: 0, 2.05: each * WINDOW_S}
+            for what, each in counted.items()
+        }
+
+    @pytest.mark.parametrize(("share", "raised"), [(0.89, False), (0.91, True)])
+    def test_a_cap(self, share: float, *, raised: bool) -> None:
+        capped = {"sut": {"link_bps": 50e6}}
+        found = look("link-saturated", trial(self.sent(share * 50e6), facts=capped))
+        assert (found is not None) == raised
+        assert found is None or (found.severity, found.metrics) == ("invalid", LOAD)
+
+    def test_in_the_other_direction(self) -> None:
+        received: dict[Key, dict[float, float]] = {
+            ("net_sent_bytes_total", "sut", None, "eth0"): {-0.01: 0, 2.05: 10},
+            ("net_received_bytes_total", "sut", None, "eth0"): {-0.01: 0, 2.05: 12e6},
+        }
+        found = look("link-saturated", trial(received, facts={"sut": {"link_bps": 50e6}}))
+        assert found is not None
+        assert "received" in found.seen
+
+    @pytest.mark.parametrize(("packets", "raised"), [(0, False), (1_400_000, True)])
+    def test_small_packets_fill_ethernet_before_their_bytes_do(self, packets: int, *, raised: bool) -> None:
+        card = {"sut": {"interfaces": [{"name": "eth0", "speed_bps": 1e9, "virtual": False}]}}
+        found = look("link-saturated", trial(self.sent(0.7e9, packets), facts=card))
+        assert (found is not None) == raised
+
+    def test_what_a_virtual_interface_states_is_no_limit(self) -> None:
+        made_up = {"sut": {"interfaces": [{"name": "eth0", "speed_bps": 1e9, "virtual": True}]}}
+        assert unchecked("link-saturated", trial(self.sent(2e9), facts=made_up))
+
+
+class TestServerIdle:
+    def taking(self, share: float, **fields: object) -> Evidence:
+        taken: dict[Key, dict[float, float]] = {
+            ("cpu_s_total", "sut", "app", None): {-0.01: 0, 2.05: share * WINDOW_S},
+            **cores("sut", 0, user=share),
+        }
+        return trial(taken, **fields)  # type: ignore[arg-type] # fields of the record
+
+    @pytest.mark.parametrize(("share", "raised"), [(0.61, False), (0.59, True)])
+    def test_of_one_core(self, share: float, *, raised: bool) -> None:
+        found = look("server-idle", self.taking(share))
+        assert (found is not None) == raised
+        assert found is None or (found.severity, found.metrics) == ("invalid", RATES)
+
+    def test_at_a_set_rate_a_server_may_be_idle(self) -> None:
+        assert look("server-idle", self.taking(0.1, load=load(rate=100.0))) is None
+
+    def test_the_kernels_work_for_it_counts(self) -> None:
+        taken: dict[Key, dict[float, float]] = {("cpu_s_total", "sut", "app", None): {-0.01: 0, 2.05: 0.5 * WINDOW_S}}
+        assert look("server-idle", trial({**taken, **cores("sut", 0, user=0.5, softirq=0.2)})) is None
+
+    @pytest.mark.parametrize(("parallelism", "raised"), [(1, False), (4, True)])
+    def test_against_what_its_options_allow(self, parallelism: int, *, raised: bool) -> None:
+        four = service(cpus=(0, 1, 2, 3), parallelism=parallelism)
+        assert (look("server-idle", trial(services=(four,))) is not None) == raised
+
+    def test_against_its_quota(self) -> None:
+        quota = (watch("sut", cpu_quota=0.5), watch("load"))
+        assert look("server-idle", self.taking(0.4, watched=quota)) is None
+
+    def test_one_full_part_of_a_stack_is_enough(self) -> None:
+        """A proxy of four workers before a Go server of one thread that is full."""
+        front = service(name="front", backend="nginx", cpu_s=0.8, cpus=(0, 1, 2, 3), parallelism=4)
+        app = service(cpus=(0, 1, 2, 3), parallelism=1)
+        assert look("server-idle", trial(services=(app, front))) is None
+
+    def test_without_telemetry_the_record_knows(self) -> None:
+        assert look("server-idle", trial(without=("cpu_s_total",), services=(service(cpu_s=1.0),))) is not None
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("failed", "severity"),
+        [({}, None), ({"non_2xx": 1}, "suspect"), ({"errors_timeout": 100}, "suspect"), ({"non_2xx": 101}, "invalid")],
+    )
+    def test_by_their_share(self, failed: dict[str, int], severity: str | None) -> None:
+        found = look("errors", trial(row=failed))
+        assert (found.severity if found else None) == severity
+        assert found is None or found.metrics == ALL
+
+    def test_connects_that_failed_were_no_requests(self) -> None:
+        found = look("errors", trial(row={"errors_connect": 100, "requests": 0, "rps": 0.0}))
+        assert found is not None
+        assert found.severity == "invalid"
+        assert "100 failed connects: 100 %" in found.seen
+
+    def test_a_tool_that_counts_nothing(self) -> None:
+        silent = dict.fromkeys(("errors_connect", "errors_read", "errors_write", "errors_timeout", "non_2xx"))
+        assert unchecked("errors", trial(row=silent))
+
+
+class TestUnequalResponses:
+    @pytest.mark.parametrize(("each", "raised"), [(153, False), (12, False), (154.4, False), (155.6, True), (60, True)])
+    def test_bytes_under_load_are_those_of_the_probe(self, each: float, *, raised: bool) -> None:
+        """With headers or without, as the tool counts."""
+        found = look("unequal-responses", trial(row={"bytes_total": 100_000 * each}))
+        assert (found is not None) == raised
+        assert found is None or (found.severity, found.metrics) == ("invalid", ALL)
+
+    def test_a_scenario_may_say_that_lengths_differ(self) -> None:
+        scenario = {"differs": [{"what": ["body_bytes", "body"], "why": "the page counts its own requests"}]}
+        assert look("unequal-responses", trial(row={"bytes_total": 100_000 * 170}, scenario=scenario)) is None
+
+    def test_megabytes_as_printed_are_no_finer(self) -> None:
+        few = {"requests": 1000, "bytes_total": 0.02 * (1 << 20)}
+        probe = ProbeRecord(status=200, header_bytes=120, headers=(), body_bytes=20, body_sha256="0")
+        assert look("unequal-responses", trial(row=few, probe=probe)) is None
+
+
+class TestMissingConnections:
+    def counted(self, *counts: float) -> dict[Key, dict[float, float]]:
+        return {("connections_established", "sut", "app", "8080"): dict(zip((0.5, 1.0, 1.5), counts, strict=True))}
+
+    @pytest.mark.parametrize(("counts", "raised"), [((64, 61, 64), False), ((64, 60, 64), True)])
+    def test_at_every_look(self, counts: tuple[float, ...], *, raised: bool) -> None:
+        found = look("missing-connections", trial(self.counted(*counts)))
+        assert (found is not None) == raised
+        assert found is None or (found.severity, found.metrics) == ("invalid", ALL)
+
+    def test_short_connections_come_and_go(self) -> None:
+        assert look("missing-connections", trial(self.counted(1, 2, 3), load=load(keepalive=False))) is None
+
+    def test_those_of_another_port_are_others(self) -> None:
+        without = trial(without=("connections_established",))
+        assert unchecked("missing-connections", without)
+        assert unchecked("missing-connections", trial(target="http://10.0.0.1:9000/"))
+
+
+class TestLittlesLaw:
+    @pytest.mark.parametrize(("factor", "raised"), [(0.81, False), (0.79, True), (1.19, False), (1.21, True)])
+    def test_either_way(self, factor: float, *, raised: bool) -> None:
+        found = look("littles-law", trial(row={"latency_mean_s": factor * 64 / 50_000}))
+        assert (found is not None) == raised
+        if found is not None:
+            assert (found.severity, found.metrics) == ("invalid", LOAD)
+            assert ("hung" in found.means) == (factor < 1)
+
+    def test_a_corrected_mean_is_not_that_of_the_requests(self) -> None:
+        assert unchecked("littles-law", trial(row={"latency_corrected": True}))
+
+    def test_connecting_is_a_part_of_the_cycle(self) -> None:
+        short = load(keepalive=False)
+        assert unchecked("littles-law", trial(load=short))
+        covered = {"latency_covers": "connect+request"}
+        assert look("littles-law", trial(load=short, row=covered)) is None
+
+    def test_at_a_set_rate_connections_wait(self) -> None:
+        assert look("littles-law", trial(load=load(rate=10.0), row={"rps": 10.0})) is None
+
+
+class TestAcceptOverflow:
+    def grown(self, metric: str, by: float) -> dict[Key, dict[float, float]]:
+        return {(metric, "sut", None, None): {-0.01: 7.0, 2.05: 7.0 + by}}
+
+    @pytest.mark.parametrize(
+        "metric",
+        [
+            *("listen_overflows_total", "listen_drops_total", "req_queue_full_drops_total"),
+            "req_queue_full_cookies_total",
+        ],
+    )
+    def test_a_dropped_connection_of_64(self, metric: str) -> None:
+        found = look("accept-overflow", trial(self.grown(metric, 1)))
+        assert found is not None
+        assert (found.severity, found.metrics) == ("invalid", LOAD)
+
+    @pytest.mark.parametrize(("dropped", "severity"), [(0, None), (100, "suspect"), (101, "invalid")])
+    def test_short_connections_by_their_share(self, dropped: int, severity: str | None) -> None:
+        short = load(keepalive=False)
+        found = look("accept-overflow", trial(self.grown("listen_drops_total", dropped), load=short))
+        assert (found.severity if found else None) == severity
+
+    def test_what_was_dropped_before_the_window_was_not_in_it(self) -> None:
+        before: dict[Key, dict[float, float]] = {
+            ("listen_drops_total", "sut", None, None): {-0.9: 0.0, -0.01: 90.0, 2.05: 90.0}
+        }
+        assert look("accept-overflow", trial(before)) is None
+
+    @pytest.mark.parametrize(("depth", "raised"), [(510, False), (511, True)])
+    def test_a_queue_seen_full(self, depth: int, *, raised: bool) -> None:
+        found = look("accept-overflow", trial({("accept_queue", "sut", "app", "0.0.0.0:8080"): {1.0: depth}}))
+        assert (found is not None) == raised
+        assert found is None or found.severity == "suspect"
+
+
+class TestPortsExhausted:
+    @pytest.mark.parametrize(("waiting", "raised"), [(834, False), (836, True)])
+    def test_time_wait_and_connections_against_the_range(self, waiting: int, *, raised: bool) -> None:
+        found = look("ports-exhausted", trial({("tcp_sockets", "load", None, "time_wait"): {1.0: waiting}}))
+        assert (found is not None) == raised
+        assert found is None or (found.severity, found.metrics) == ("invalid", LOAD)
+
+    def test_a_range_as_the_kernel_prints_it(self) -> None:
+        narrow = {"load": {"sysctls": {"net.ipv4.ip_local_port_range": "10001\t10070"}}}
+        assert look("ports-exhausted", trial(facts=narrow)) is not None
+
+    def test_an_unknown_range(self) -> None:
+        assert unchecked("ports-exhausted", trial(facts={"load": {"sysctls": {}}}))
+
+
+class TestThrottled:
+    @pytest.mark.parametrize(("steal", "raised"), [(0.019, False), (0.021, True)])
+    def test_by_the_hypervisor(self, steal: float, *, raised: bool) -> None:
+        found = look("throttled", trial(cores("sut", 0, user=0.9, steal=steal)))
+        assert (found is not None) == raised
+        assert found is None or (found.severity, found.metrics) == ("invalid", ALL)
+
+    def test_stolen_from_a_core_of_somebody_else(self) -> None:
+        assert look("throttled", trial(cores("sut", 1, user=0.6, steal=0.5))) is None
+
+    @pytest.mark.parametrize(("share", "raised"), [(0.019, False), (0.021, True)])
+    def test_by_a_quota(self, share: float, *, raised: bool) -> None:
+        waited: dict[Key, dict[float, float]] = {
+            ("cgroup_throttled_s_total", "sut", None, None): {-0.01: 0.0, 2.05: share * WINDOW_S}
+        }
+        assert (look("throttled", trial(waited)) is not None) == raised
+        asked = {"roles": {"sut": {"quota": 0.5}}}
+        assert look("throttled", trial(waited, scenario=asked)) is None
+
+    @pytest.mark.parametrize(("hertz", "raised"), [(2.38e9, False), (2.37e9, True)])
+    def test_by_its_clock(self, hertz: float, *, raised: bool) -> None:
+        found = look("throttled", trial({("cpu_frequency_hz", "sut", None, "0"): {1.0: hertz}}))
+        assert (found is not None) == raised
+        assert found is None or found.severity == "suspect"
+
+
+class TestNoisyHost:
+    @pytest.mark.parametrize(("foreign", "raised"), [(0.049, False), (0.051, True)])
+    def test_time_that_nobody_of_the_trial_took(self, foreign: float, *, raised: bool) -> None:
+        found = look("noisy-host", trial(cores("sut", 0, user=0.9 + foreign)))
+        assert (found is not None) == raised
+        assert found is None or (found.severity, found.metrics) == ("invalid", ALL)
+
+    def test_interrupts_are_the_trials_own(self) -> None:
+        assert look("noisy-host", trial(cores("sut", 0, user=0.9, softirq=0.1))) is None
+
+    def test_benchkits_own_agent_is_known(self) -> None:
+        seen = cores("sut", 0, user=0.96)
+        agent: dict[Key, dict[float, float]] = {("cpu_s_total", "sut", "agent", None): {-0.01: 0.0, 2.05: 0.12}}
+        assert look("noisy-host", trial(seen)) is not None
+        assert look("noisy-host", trial({**seen, **agent})) is None
+
+    def test_processes_that_share_cores_are_taken_together(self) -> None:
+        """On a shared lab any of them may have run on either core."""
+        both = {"services": (service(cpus=(0, 1)),), "generators": (generator(cpus=(0, 1)),)}
+        moved = {**cores("sut", 0, user=0.75), **cores("sut", 1, user=0.75)}
+        assert look("noisy-host", trial(moved, **both)) is None  # type: ignore[arg-type] # fields of the record
+
+
+class TestCold:
+    def served(self, first: float, last: float) -> dict[Key, dict[float, float]]:
+        """Requests at so many a second in the first and the last third, evenly between them in the second."""
+        third, rates = WINDOW_S / 3, (first, (first + last) / 2, last)
+        instants = (-0.01, third, 2 * third, WINDOW_S + 0.05)
+        counts = (0.0, rates[0] * third, sum(rates[:2]) * third, sum(rates) * third)
+        return {("requests_total", "sut", "app", "1"): dict(zip(instants, counts, strict=True))}
+
+    @pytest.mark.parametrize(("first", "raised"), [(0.91, False), (0.89, True), (1.09, False), (1.11, True)])
+    def test_first_third_against_last(self, first: float, *, raised: bool) -> None:
+        found = look("cold", trial(self.served(first * 50_000, 50_000)))
+        assert (found is not None) == raised
+        assert found is None or (found.severity, found.metrics) == ("invalid", ALL)
+
+    def test_too_few_looks(self) -> None:
+        seldom: dict[Key, dict[float, float]] = {("requests_total", "sut", "app", "1"): {-0.01: 0, 1.0: 9, 2.05: 10}}
+        assert unchecked("cold", trial(seldom))
+
+    def test_only_the_service_that_the_load_goes_to(self) -> None:
+        front = service(name="front", backend="nginx")
+        counted: dict[Key, dict[float, float]] = {
+            ("requests_total", "sut", "front", "1"): {0.0: 0, 0.5: 1, 1.0: 2, 1.5: 3, 2.0: 4}
+        }
+        scenario = {"stacks": {"only": {"entry": "front"}}}
+        cold_behind = {**self.served(1, 2), **counted}
+        assert look("cold", trial(cold_behind, services=(service(), front), scenario=scenario)) is None
+
+
+class TestTooFewSamples:
+    @pytest.mark.parametrize(("requests", "raised"), [(1000, False), (999, True)])
+    def test_asked_for(self, requests: int, *, raised: bool) -> None:
+        asked = frozenset({"latency_p99_s"})
+        found = look("too-few-samples", trial(row={"requests": requests}, asked=asked))
+        assert (found is not None) == raised
+        assert found is None or (found.severity, found.metrics) == ("invalid", ("latency_p99_s",))
+
+    def test_not_asked_for_is_no_alarm(self) -> None:
+        assert look("too-few-samples", trial(row={"requests": 50})) is None
+
+
+class TestServiceRestarted:
+    @pytest.mark.parametrize(
+        ("after", "raised"),
+        [
+            (((10, 100), (11, 100)), False),
+            (((10, 100), (12, 170)), True),
+            (((10, 100),), True),
+            (((10, 100), (11, 170)), True),
+        ],
+    )
+    def test_by_its_processes(self, after: tuple[tuple[int, int], ...], *, raised: bool) -> None:
+        """A pid used again is another process."""
+        one = service(pids_before=((10, 100), (11, 100)), pids_after=after)
+        found = look("service-restarted", trial(services=(one,)))
+        assert (found is not None) == raised
+        assert found is None or (found.severity, found.metrics) == ("invalid", ALL)
+
+
+class TestStalled:
+    def sampled(self, *instants: float) -> dict[Key, dict[float, float]]:
+        return {("load1", "sut", None, None): dict.fromkeys(instants, 1.0)}
+
+    def stalled(self, interval_s: float, *instants: float) -> bool:
+        watched = (watch("sut", interval_s=interval_s), watch("load"))
+        without = tuple({key[0] for key in trial().watched._series} - {"load1"})
+        found = look("stalled", trial(self.sampled(*instants), watched=watched, without=without))
+        assert found is None or (found.severity, found.metrics) == ("invalid", ALL)
+        return found is not None
+
+    def test_a_gap_in_the_window(self) -> None:
+        assert not self.stalled(0.5, -0.01, 0.4, 1.8, 2.05)
+        assert self.stalled(0.4, -0.01, 0.4, 1.8, 2.05)
+
+    def test_a_gap_that_reaches_beyond_the_window(self) -> None:
+        assert self.stalled(0.5, -0.01, 0.5, 1.0, 3.0)
+
+    def test_a_gap_before_the_window_is_none_of_it(self) -> None:
+        assert not self.stalled(0.4, -4.0, -0.01, 0.8, 1.6, 2.05)
+
+    def test_an_unwatched_host(self) -> None:
+        assert unchecked("stalled", trial(watched=(watch("load"),))) == "not watched: sut"
+
+
+class TestToolLimit:
+    def test_heys_million(self) -> None:
+        found = look("tool-limit", trial(notes={"hey-cap": "hey keeps 1,000,000 results and there were more"}))
+        assert found is not None
+        assert (found.severity, found.metrics) == ("invalid", LATENCIES)
+
+    @pytest.mark.parametrize(("mean", "raised"), [(0.012, False), (None, True)])
+    def test_times_below_the_step_of_the_tool(self, mean: float | None, *, raised: bool) -> None:
+        siege = {"tool": "siege", "latency_mean_s": mean, "latency_resolution_s": 0.01}
+        found = look("tool-limit", trial(row=siege))
+        assert (found is not None) == raised
+        assert found is None or (found.severity, found.metrics) == ("suspect", LATENCIES)
+
+    @pytest.mark.parametrize(("users", "raised"), [(64, False), (60, True), (None, False)])
+    def test_fewer_users_than_asked_for(self, users: int | None, *, raised: bool) -> None:
+        siege = generator(result=LoadResult(tool="siege", connections=users))
+        assert (look("tool-limit", trial(generators=(siege,))) is not None) == raised
+
+
+def test_a_profiled_trial_is_no_measured_one() -> None:
+    assert look("observed", trial()) is None
+    found = look("observed", trial(kind="profile"))
+    assert found is not None
+    assert (found.severity, found.metrics) == ("invalid", ALL)
