@@ -15,6 +15,7 @@ class Interface(Frozen):
     name: str
     mtu: int | None = None
     speed_bps: float | None = Field(default=None, description="as its driver says; virtual ones make it up")
+    virtual: bool | None = Field(default=None, description="whether no device stands behind it; None: not known")
     up: bool | None = None
     addresses: tuple[str, ...] = ()
 
