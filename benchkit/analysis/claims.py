@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
 
+from benchkit.analysis.claimed import ClaimResult, State
 from benchkit.analysis.data import Data
 from benchkit.analysis.fairness import remarked
 from benchkit.analysis.pairs import claimed_pairs
@@ -12,24 +12,9 @@ from benchkit.analysis.ratio import Ratio
 from benchkit.analysis.samples import take_samples
 from benchkit.analysis.within import block_ratios
 from benchkit.errors import InputError
-from benchkit.models.base import Frozen
 from benchkit.models.run import HostRecord, Manifest
 from benchkit.scenario.claims import Claim, Need, claims_of
 from benchkit.scenario.cpus import cpu_places
-
-State = Literal["holds", "refuted", "undecided", "not testable here"]
-
-
-class ClaimResult(Frozen):
-    """What became of a claim; `ratios` are those that it is about, each with its interval."""
-
-    text: str
-    expectation: str
-    metric: str
-    published: float | None
-    state: State
-    reason: str
-    ratios: tuple[Ratio, ...] = ()
 
 
 def judge_claims(data: Data) -> tuple[ClaimResult, ...]:

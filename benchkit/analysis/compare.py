@@ -10,6 +10,7 @@ import pandas as pd
 
 from benchkit.analysis import gate
 from benchkit.analysis.between import run_ratios, sequential_ratios
+from benchkit.analysis.claims import judge_claims
 from benchkit.analysis.comparison import Comparison
 from benchkit.analysis.data import Data, read_data
 from benchkit.analysis.fairness import remarked, remarked_between
@@ -62,7 +63,7 @@ def compare(
         raise InputError(f"{data[0].manifest.run_id} cannot be compared with itself", hint="name two different runs")
     wanted = tuple(dict.fromkeys((*(metrics or METRICS), *(thresholds.metrics if thresholds else ()))))
     if run2 is None:
-        made = compare_cells(data[0], wanted, baseline)
+        made = compare_cells(data[0], wanted, baseline).model_copy(update={"claims": judge_claims(data[0])})
     else:
         facts = [load("hosts", store=where.path, run_id=side.manifest.run_id) for side in data]
         made = compare_runs(data[0], data[1], wanted, baseline, facts=(facts[0], facts[1]))

@@ -7,6 +7,7 @@ from typing import Literal
 
 import pandas as pd
 
+from benchkit.analysis.claimed import ClaimResult
 from benchkit.analysis.gate import GateResult
 from benchkit.analysis.ground import Change
 from benchkit.analysis.ratio import Ratio
@@ -43,6 +44,8 @@ class Comparison(Frozen):
     ratios: tuple[Ratio, ...]
     resolution: Mapping[str, Resolution]
     """By metric, of comparisons within a run."""
+    claims: tuple[ClaimResult, ...] = ()
+    """What became of those of the scenario, of comparisons within a run; they are judged one by one, each by itself."""
     gate: GateResult | None = None
 
     @property

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from benchkit import units
+from benchkit.analysis.claimed import ClaimResult
 from benchkit.analysis.comparison import Comparison
 from benchkit.analysis.ratio import Ratio
 from benchkit.analysis.words import interval, outcome, p_value, side_titles, title
@@ -27,6 +28,8 @@ def markdown(comparison: Comparison) -> str:
             f"Intervals are of {comparison.ratios[0].confidence:.0%}; differences are shown at {comparison.alpha:.0%} "
             "over all comparisons (Holm)."
         )
+    if comparison.claims:
+        lines += ["", *_claims(comparison.claims)]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -69,6 +72,14 @@ def _table(comparison: Comparison) -> Iterator[str]:
             *(["**regressed**" if verdicts[i] == "regressed" else verdicts[i]] if verdicts else []),
         ]
         yield _row(cells)
+
+
+def _claims(claims: Sequence[ClaimResult]) -> Iterator[str]:
+    yield _row(["claim", "published", "measured here", ""])
+    yield _row(["---", "---:", "---", "---"])
+    for claim in claims:
+        published = "" if claim.published is None else f"{claim.published:g}"
+        yield _row([text(claim.text), published, text(claim.reason), f"**{claim.state}**"])
 
 
 def _cells(ratio: Ratio) -> list[str]:

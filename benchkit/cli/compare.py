@@ -10,6 +10,9 @@ import typer
 from benchkit.cli.options import Json, RunId, StoreFolder
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from benchkit.analysis.claimed import ClaimResult
     from benchkit.analysis.comparison import Comparison
     from benchkit.analysis.gate import Thresholds
     from benchkit.analysis.ratio import Ratio
@@ -101,10 +104,21 @@ def _show(found: Comparison) -> None:
         _show_metric([ratio for ratio in found.ratios if ratio.metric == metric], found)
         if metric in found.resolution:
             print(found.resolution[metric].detects)
+    show_claims(found.claims)
     if found.gate is not None:
         print(f"\nGate: {found.gate.verdict}")
         for line in found.gate.lines:
             print(f"- {line.verdict}: {line.cell_id}, {line.metric}: {line.text}")
+
+
+def show_claims(claims: Sequence[ClaimResult]) -> None:
+    """What became of the claims of a run, a line or two each."""
+    if claims:
+        print("\nClaims:")
+    for claim in claims:
+        print(f"- {' '.join(claim.text.split())}\n  {claim.sentence}")
+        for remark in dict.fromkeys(remark for ratio in claim.ratios for remark in ratio.remarks):
+            print(f"  ! {remark}")
 
 
 def _show_metric(ratios: list[Ratio], found: Comparison) -> None:

@@ -127,7 +127,10 @@ def write(outcome: Outcome, store: Store) -> Path:
 
 def _tell(outcome: Outcome, store: Store, *, quiet: bool, json: bool, report: Path | None = None) -> None:
     from benchkit import units
+    from benchkit.analysis.claims import judge_claims
+    from benchkit.analysis.data import read_data
     from benchkit.analysis.samples import counting
+    from benchkit.cli.compare import show_claims
     from benchkit.cli.console import print_json, print_table
     from benchkit.results.tables import load
 
@@ -135,6 +138,7 @@ def _tell(outcome: Outcome, store: Store, *, quiet: bool, json: bool, report: Pa
     trials = trials[counting(trials)]
     rates = {str(cell): [float(each) for each in rows.dropna()] for cell, rows in trials.groupby("cell_id")["rps"]}
     cells = _summary(outcome, trials["cell_id"].value_counts().to_dict(), rates)
+    claims = judge_claims(read_data(store, outcome.run))
     if json:
         print_json(
             {
@@ -144,6 +148,7 @@ def _tell(outcome: Outcome, store: Store, *, quiet: bool, json: bool, report: Pa
                 "trials": outcome.trials,
                 "failures": outcome.failures,
                 "cells": cells,
+                "claims": [claim.model_dump(mode="json") for claim in claims],
                 "report": report,
             }
         )
@@ -157,6 +162,7 @@ def _tell(outcome: Outcome, store: Store, *, quiet: bool, json: bool, report: Pa
             ),
             right=(1, 2),
         )
+        show_claims(claims)
         print(f"\nrun     {outcome.run.run_id}")
     if report is not None:
         print(report if quiet else f"report  {report.resolve()}")

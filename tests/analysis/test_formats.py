@@ -16,6 +16,7 @@ from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped] # the li
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchkit.analysis.claimed import ClaimResult
 from benchkit.analysis.compare import compare_cells
 from benchkit.analysis.comparison import Comparison, Side
 from benchkit.analysis.data import Data
@@ -57,6 +58,15 @@ def test_markdown_is_a_heading_notices_and_one_table(compared: Comparison) -> No
     assert shown.endswith("\n")
     bare = markdown(compared.model_copy(update={"gate": None}))
     assert bare.startswith("### benchkit: 1 of 3 comparisons show a difference")
+
+
+def test_markdown_has_what_became_of_claims(compared: Comparison) -> None:
+    claim = ClaimResult(
+        text=HOSTILE, expectation="at least 2", metric="rps", published=2.5, state="refuted", reason="0.5 [0.4, 0.6]"
+    )
+    lines = markdown(compared.model_copy(update={"claims": (claim,)})).splitlines()
+    place = lines.index("| claim | published | measured here |  |")
+    assert lines[place + 2] == f"| {text(HOSTILE)} | 2.5 | {text('0.5 [0.4, 0.6]')} | **refuted** |"
 
 
 def test_markdown_leaves_hostile_names_as_text() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -26,6 +27,17 @@ from benchkit.scenario.cells import cell_id
 STARTED = datetime(2026, 3, 1, 10, tzinfo=UTC)
 STACKS = ("go", "nginx", "../x/y")
 
+CLAIMS = [
+    {
+        "text": "nginx costs\na third",
+        "ratio": {"of": {"stack": "nginx"}, "to": {"stack": "go"}},
+        "about": 0.67,
+        "within": 0.1,
+        "published": 0.67,
+    },
+    {"text": "Node wins", "ratio": {"of": {"stack": "node"}, "to": {"stack": "go"}}, "at_least": 1},
+]
+
 app = typer.Typer()
 app.command("compare")(compare)
 app.command("export")(export)
@@ -46,7 +58,7 @@ def save(store: Store, run_id: str, blocks: int, rates: Sequence[float], *, kern
     facts = {"kernel": kernel, "cpus": [0, 1]}
     manifest = Manifest(
         run_id=run_id,
-        scenario={"name": "small", "title": "Small", "baseline": {"stack": "go"}},
+        scenario={"name": "small", "title": "Small", "baseline": {"stack": "go"}, "claims": CLAIMS},
         scale="lab",
         seed=1,
         blocks=blocks,
@@ -100,7 +112,7 @@ def test_people_read_a_table_of_80_columns(store: Path) -> None:
     assert lines[3].split() == ["cell", "its", "own", "ratio", "95", "%", "interval", "p", "difference"]
     assert lines[5].startswith("stack=nginx")
     assert lines[5].split()[-2:] == ["lower", "(worse)"]
-    assert lines[-1].startswith("With 8 blocks and 2 comparisons a difference of")
+    assert lines[7].startswith("With 8 blocks and 2 comparisons a difference of")
     assert max(map(len, lines)) <= 80 or lines[-1] == max(lines, key=len)
 
 
@@ -238,3 +250,18 @@ def test_exports_that_cannot_be_are_refused(arguments: tuple[str, ...], said: st
     with pytest.raises(InputError) as caught:
         run(store, "export", "r1", *arguments)
     assert said in str(caught.value)
+
+
+def test_claims_stand_under_the_ratios_of_their_run(store: Path) -> None:
+    shown = CliRunner().invoke(app, ["compare", "r1", "--store", str(store)]).stdout.splitlines()
+    place = shown.index("Claims:")
+    assert shown[place + 1] == "- nginx costs a third"
+    assert re.fullmatch(
+        r"  refuted: 0\.[78]\d+ \[0\.7\d+, 0\.8\d+\]: outside of about 0\.67 \(within 10%\), published 0\.67",
+        shown[place + 2],
+    )
+    assert shown[place + 4].startswith("  not testable here: no level 'node' of stack")
+    document = json.loads(CliRunner().invoke(app, ["compare", "r1", "--store", str(store), "--json"]).stdout)
+    assert [claim["state"] for claim in document["claims"]] == ["refuted", "not testable here"]
+    between = CliRunner().invoke(app, ["compare", "r1", "r2", "--store", str(store), "--json"]).stdout
+    assert json.loads(between)["claims"] == []
