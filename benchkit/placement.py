@@ -12,7 +12,7 @@ from benchkit.errors import InputError, UnsupportedError
 from benchkit.hosts.inventory import HostSpec
 from benchkit.models.facts import HostFacts
 from benchkit.scenario.model import Cpus
-from benchkit.stack.backend import Place, Program
+from benchkit.stack.backend import Place, Program, Quota
 
 FILES_APART = 64
 """Open files that a service or load tool needs beside one for each connection: libraries, logs, its own sockets."""
@@ -84,6 +84,18 @@ def place_on(ground: Ground, folder: PurePosixPath, role: str, cpus: Cpus) -> Pl
         programs={name: program(ground, name) for name in facts.programs},
     )
     return replace(place, cpus=place.take_cpus(cpus, f"role {role}: cpus"))
+
+
+def with_quota(place: Place, role: str, cpus: float | None, ground: Ground) -> Place:
+    """The place with the role's share of its CPUs. Raises UnsupportedError where its host cannot hold to one."""
+    if cpus is None:
+        return place
+    if not ground.facts.cpu_groups:
+        raise UnsupportedError(
+            f"role {role}: quota {cpus:g}: {place.host} lets {place.user} make no control group with the CPU controller",
+            hint="it takes root there, or a control group handed to the user",
+        )
+    return replace(place, quota=Quota(role, cpus))
 
 
 def program(ground: Ground, name: str) -> Program:

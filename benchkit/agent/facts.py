@@ -13,6 +13,7 @@ from typing import Dict, List, Optional, Tuple
 
 from benchkit.agent.basics import RefusedError, read_text
 from benchkit.agent.frames import Json
+from benchkit.agent.groups import where
 from benchkit.agent.interfaces import interfaces
 from benchkit.agent.machine import (
     cpu_model,
@@ -77,6 +78,7 @@ class Facts:
             "user": user_name(),
             "uid": os.geteuid(),
             "can_sudo": self._can_sudo() if sudo else None,
+            "cpu_groups": where() is not None,
             "nofile_soft": None if soft == resource.RLIM_INFINITY else soft,
             "nofile_hard": None if hard == resource.RLIM_INFINITY else hard,
             "boot_id": read_text("/proc/sys/kernel/random/boot_id"),

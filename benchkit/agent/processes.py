@@ -12,6 +12,7 @@ from typing import Any, Dict, List, Optional, Tuple
 from benchkit.agent.basics import Answer, RefusedError, poll_until
 from benchkit.agent.child import Child
 from benchkit.agent.frames import Json
+from benchkit.agent.groups import Groups
 from benchkit.agent.outputs import Sink
 from benchkit.agent.proc import TAG, ProcStat, all_processes, become_subreaper, proc_stat, signal_exactly, tag_of
 from benchkit.agent.records import Records
@@ -30,9 +31,9 @@ class Processes:
     REAP_S = 1.0
     LAST_OUTPUT_S = 0.2
 
-    def __init__(self, workdir: Workdir, records: Records) -> None:
+    def __init__(self, workdir: Workdir, records: Records, groups: Groups) -> None:
         self._workdir = workdir
-        self._records = records
+        self._records, self._groups = records, groups
         self._streams = Streams(workdir)
         self._changed = threading.Condition()
         self._children: Dict[int, Child] = {}
@@ -173,7 +174,7 @@ class Processes:
             child = Child(self._count, command, sinks)
             child.started_ns = time.monotonic_ns()
             tag = {TAG: f"{self._records.tag}{child.id}"}
-            child.pid = launch(command, descriptors, str(folder), tag, self._cpus)
+            child.pid = launch(self._groups.entering(command), descriptors, str(folder), tag, self._cpus)
             found = proc_stat(child.pid)
             child.start = found.start if found else 0
             self._children[child.id] = child

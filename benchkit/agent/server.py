@@ -14,6 +14,7 @@ from benchkit.agent.basics import Answer, RefusedError, write_all
 from benchkit.agent.facts import Facts
 from benchkit.agent.files import Files
 from benchkit.agent.frames import PROTOCOL, FrameError, FrameReader, Json, pack
+from benchkit.agent.groups import Groups
 from benchkit.agent.guarded import Guarded
 from benchkit.agent.hold import holder
 from benchkit.agent.perf import Perf
@@ -56,7 +57,8 @@ class Agent:
         self._workdir = workdir
         self.records = records
         self.files = files = Files(workdir)
-        self.processes = processes = Processes(workdir, self.records)
+        groups = Groups(records)
+        self.processes = processes = Processes(workdir, records, groups)
         self.sockets = sockets = Sockets(processes)
         self.sysctls = sysctls = Sysctls(records, lambda argv, time_s: processes.ask(Command(argv), time_s))
         scratch = Scratch(workdir, records, files)
@@ -92,6 +94,7 @@ class Agent:
             "port_owners": sockets.port_owners,
             "sysctl_read": sysctls.read,
             "sysctl_write": sysctls.write,
+            "group": groups.make,
             "telemetry_start": telemetry.start,
             "telemetry_add": telemetry.add,
             "telemetry_mark": telemetry.mark,

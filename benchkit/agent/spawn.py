@@ -35,6 +35,8 @@ class Command(NamedTuple):
     cpus: Optional[List[int]] = None
     nofile: Optional[int] = None
     """Soft limit of open files."""
+    group: Optional[str] = None
+    """The control group that it runs in, by its name; see `groups`."""
 
 
 class Streams:

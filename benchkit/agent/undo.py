@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Callable, Dict, List
 
+from benchkit.agent import groups
 from benchkit.agent.frames import Json
 from benchkit.agent.proc import end_processes, end_session, is_running
 from benchkit.agent.records import DAMAGED, Records
@@ -26,6 +27,7 @@ class Undo:
             "sysctl": sysctls.restore,
             "process": lambda record: end_session(record["pid"], record["start"]),
             "folder": self._remove_folder,
+            "group": groups.remove,
         }
         self._outlive_a_boot = frozenset({"folder"})
 

@@ -153,6 +153,13 @@ class Changes:
             _holder(reply["holder"]),
         )
 
+    def group(self, name: str, cpus: float) -> None:
+        """Have a control group of that name, whose processes get so many CPUs' worth of time together.
+
+        It goes with the agent, however that ends, or with `restore`. Raises HostError where there can be none.
+        """
+        self._link.request("group", {"name": name, "cpus": cpus})
+
     def records(self) -> tuple[Record, ...]:
         """What is to be undone on the host, by whomever. Raises HostError."""
         return self.state().records
@@ -203,6 +210,8 @@ def _text(record: Mapping[str, Any]) -> str:
             )
         case "folder":
             return f"folder {record['path']}"
+        case "group":
+            return f"control group {record['path']}"
         case "damaged":
             return "a record that cannot be read"
         case kind:

@@ -54,6 +54,8 @@ class Start:
     """None: all of the host's."""
     nofile: int | None = None
     """Soft limit of open files; None: as the login has it."""
+    group: str | None = None
+    """The control group that it runs in, made before (`Changes.group`)."""
     stdin: FromFile | Pipe | None = None
     stdout: ToFile | Pipe | None = None
     stderr: ToFile | Pipe | Literal["stdout"] | None = None
@@ -66,6 +68,7 @@ class Start:
             "cwd": None if self.cwd is None else str(self.cwd),
             "cpus": None if self.cpus is None else list(self.cpus),
             "nofile": self.nofile,
+            "group": self.group,
         }
 
 

@@ -50,6 +50,9 @@ class HostFacts(Frozen):
     can_sudo: bool | None = Field(
         default=None, description="`sudo -n` works; None: not tried, the inventory has no sudo"
     )
+    cpu_groups: bool | None = Field(
+        default=None, description="whether the login may make control groups with a CPU quota; None: not asked"
+    )
     nofile_soft: int | None = Field(default=None, description="open files; None: no limit")
     nofile_hard: int | None = None
     package_manager: str | None = Field(default=None, description="apt, dnf, apk, pacman or zypper")

@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from benchkit.errors import HostError, UnsupportedError
 from benchkit.load.generator import generators
 from benchkit.load.plan import typed_load
-from benchkit.placement import Ground, place_on, too_many
+from benchkit.placement import Ground, place_on, too_many, with_quota
 from benchkit.planning.plan import LOAD_ROLE, PlannedCell
 from benchkit.scenario.cells import Cell
 from benchkit.scenario.model import Cpus
@@ -48,7 +48,8 @@ def plan_cell(
         if missing := [name for name in service.backend.programs(service.options) if name not in ground.facts.programs]:
             raise missing_program(ground.spec.name, missing[0], experiment)
         folder = PurePosixPath(ground.facts.workdir) / "stack" / digest / service.name
-        return place_on(ground, folder, role, experiment.scenario.roles[role].cpus)
+        wanted = experiment.scenario.roles[role]
+        return with_quota(place_on(ground, folder, role, wanted.cpus), role, wanted.quota, ground)
 
     try:
         services = render_services(typed, place)

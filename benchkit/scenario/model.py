@@ -37,6 +37,11 @@ class Role(Frozen):
         description="CPUs of the host that the role uses: the first n, or those at these places (`2-3`); `all`: its "
         "affinity mask",
     )
+    quota: Annotated[float, Field(ge=0.1, le=4096)] | None = Field(
+        default=None,
+        description="CPUs' worth of time that the services of the role on a host get together, by a control group; for "
+        "servers that a generator could not fill otherwise",
+    )
 
 
 class Stack(Frozen):

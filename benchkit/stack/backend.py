@@ -54,6 +54,14 @@ class Program:
 
 
 @dataclass(frozen=True)
+class Quota:
+    """A share of the CPUs that all services of a role on a host get together."""
+
+    role: str
+    cpus: float
+
+
+@dataclass(frozen=True)
 class Place:
     """Where a service will run: facts of its host that decide what is rendered."""
 
@@ -72,6 +80,7 @@ class Place:
     """The hard limit of open files."""
     programs: Mapping[str, Program]
     """The host's executables that backends may use (nginx, node)."""
+    quota: Quota | None = None
 
     def take_cpus(self, wanted: Cpus, field_name: str) -> tuple[int, ...]:
         """The first so many CPUs of the place, or those at these places. Raises UnsupportedError where it has fewer."""
@@ -141,6 +150,7 @@ class Process:
     cpus: tuple[int, ...]
     nofile: int
     env: Mapping[str, str] = field(default_factory=dict)
+    quota: Quota | None = None
 
 
 @dataclass(frozen=True)

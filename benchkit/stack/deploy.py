@@ -85,6 +85,8 @@ def start(host: Host, service: Service, logs: PurePosixPath) -> Running:
         host.files.mkdir(folder)
     for path in _socket_files(service):
         host.files.remove(path)  # of one that was killed: a socket's file stays, and keeps the next from being made
+    if process.quota is not None:
+        host.changes.group(process.quota.role, process.quota.cpus)
     started = host.processes.start(
         Start(
             process.argv,
@@ -92,6 +94,7 @@ def start(host: Host, service: Service, logs: PurePosixPath) -> Running:
             cwd=service.folder,
             cpus=process.cpus,
             nofile=process.nofile,
+            group=process.quota.role if process.quota else None,
             stdout=ToFile(log, LOG_BYTES),
             stderr="stdout",
         )

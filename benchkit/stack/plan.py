@@ -73,9 +73,11 @@ def render_services(services: tuple[TypedService, ...], place: Callable[[TypedSe
 
 def _rendered(service: TypedService, request: Request) -> Service:
     try:
-        return replace(service.backend.render(request), outage=service.options.outage)
+        made = service.backend.render(request)
     except FieldError as error:
         raise InputError(service.document.fault((error.field,), error.what), hint=error.hint) from None
+    held = replace(made.process, quota=request.place.quota)
+    return replace(made, process=held, outage=service.options.outage)
 
 
 def _typed(name: str, document: Document) -> TypedService:

@@ -48,14 +48,18 @@ def capacity(cpus: int, parallelism: int | None, quota: float | None) -> float:
 
 
 def quota_of(evidence: Evidence, host: str) -> float | None:
-    """CPUs' worth of time that control groups grant the host, or the scenario its services there; None: none known."""
+    """CPUs' worth of time that control groups grant the host; None: no quota, or none known."""
     watch = evidence.watch(host)
-    if watch is None:
-        return None
-    roles = evidence.scenario.get("roles")
-    asked = [roles.get(role) for role in watch.roles] if isinstance(roles, Mapping) else []
-    quotas = [role.get("quota") for role in asked if isinstance(role, Mapping)]
-    return min([float(quota) for quota in (watch.cpu_quota, *quotas) if quota is not None], default=None)
+    return None if watch is None else watch.cpu_quota
+
+
+def stack_quota(evidence: Evidence, host: str) -> float | None:
+    """The same for the services there, to which the scenario may give less (`quota` of a role)."""
+    watch, roles = evidence.watch(host), evidence.scenario.get("roles")
+    if watch is None or not isinstance(roles, Mapping):
+        return quota_of(evidence, host)
+    asked = [role.get("quota") for name, role in roles.items() if name in watch.roles and isinstance(role, Mapping)]
+    return min([float(quota) for quota in (watch.cpu_quota, *asked) if quota is not None], default=None)
 
 
 def cores_busy(evidence: Evidence, host: str, cpus: Collection[int], metrics: Sequence[str] = BUSY) -> float | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from benchkit import units
 from benchkit.analysis.verdicts.check import RATES, Check, Found, Reason, Unchecked
-from benchkit.analysis.verdicts.cpu import INTERRUPTS, capacity, cores_busy, quota_of, service_cores
+from benchkit.analysis.verdicts.cpu import INTERRUPTS, capacity, cores_busy, service_cores, stack_quota
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.models.trial import ServiceRecord
 from benchkit.scenario.thresholds import Thresholds
@@ -43,7 +43,7 @@ CHECK = Check("server-idle", "the server was not the limit, so its rate is not i
 
 def _uses(evidence: Evidence) -> Iterator[tuple[float, str]]:
     for service in evidence.record.services:
-        most = capacity(len(service.cpus), service.parallelism, quota_of(evidence, service.host))
+        most = capacity(len(service.cpus), service.parallelism, stack_quota(evidence, service.host))
         yield (service_cores(evidence, service) or 0.0) / most, f"service {service.name}"
     for host in evidence.server_hosts:
         yield _host_use(evidence, host)
@@ -53,7 +53,7 @@ def _host_use(evidence: Evidence, host: str) -> tuple[float, str]:
     """All services of a host together, with what the kernel does for them in interrupts."""
     services = [service for service in evidence.record.services if service.host == host]
     cpus = {cpu for service in services for cpu in service.cpus}
-    most = capacity(len(cpus), _parallelism(services), quota_of(evidence, host))
+    most = capacity(len(cpus), _parallelism(services), stack_quota(evidence, host))
     own = sum(service_cores(evidence, service) or 0.0 for service in services)
     interrupts = cores_busy(evidence, host, cpus, INTERRUPTS) or 0.0
     return min((own + interrupts) / most, 1.0), "the stack" if len(services) > 1 else f"service {services[0].name}"
