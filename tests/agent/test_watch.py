@@ -1,0 +1,132 @@
+"""What agents make of the kernel's files and of servers' pages, on values."""
+
+from __future__ import annotations
+
+import threading
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from benchkit.agent.watch.base import UnseenError, number_after
+from benchkit.agent.watch.counters import Asked, nginx, node
+from benchkit.agent.watch.quota import cpu_quota, groups
+from benchkit.agent.watch.rhythm import Rhythm
+
+NGINX = b"""Active connections: 291
+server accepts handled requests
+ 16630948 16630946 31070465
+Reading: 6 Writing: 179 Waiting: 106
+"""
+TENGINE = b"""Active connections: 291
+server accepts handled requests request_time
+ 16630948 16630946 31070465 77
+Reading: 6 Writing: 179 Waiting: 106
+"""
+
+
+@pytest.mark.parametrize("page", [NGINX, TENGINE])
+def test_what_asking_adds_is_taken_off_the_counters_of_nginx(page: bytes) -> None:
+    assert nginx(page, Asked(requests=5, connections=2)) == {
+        ("requests_total", None): 31070460,
+        ("connections_accepted_total", None): 16630946,
+        ("nginx_connections", "active"): 290,
+        ("nginx_connections", "reading"): 6,
+        ("nginx_connections", "writing"): 178,
+        ("nginx_connections", "waiting"): 106,
+    }
+
+
+def test_a_figure_that_a_worker_does_not_have_is_left_out() -> None:
+    page = b'{"workers": {"31": {"requests": 7, "event_loop_lag_p99_s": null}, "32": {"requests": 0}}}'
+    assert node(page, Asked(1, 1)) == {("requests_total", "31"): 7, ("requests_total", "32"): 0}
+
+
+def test_a_page_of_another_kind_is_none() -> None:
+    with pytest.raises(UnseenError, match="not the page of stub_status"):
+        nginx(b"<html>404</html>", Asked(1, 1))
+
+
+V1 = """\
+31 25 0:27 / /sys/fs/cgroup/cpu,cpuacct rw,nosuid - cgroup cgroup rw,cpu,cpuacct
+32 25 0:28 / /sys/fs/cgroup/memory rw,nosuid - cgroup cgroup rw,memory
+"""
+V2 = "24 18 0:22 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate"
+BOUND = "90 80 0:27 /docker/ab\\040c /sys/fs/cgroup/cpu ro - cgroup cgroup rw,cpu"
+
+
+@pytest.mark.parametrize(
+    ("mountinfo", "membership", "expected"),
+    [
+        (V1, "4:cpu,cpuacct:/user/7\n3:memory:/m", ["cpu,cpuacct/user/7", "cpu,cpuacct/user", "cpu,cpuacct"]),
+        (V2, "0::/user.slice/s.scope", ["user.slice/s.scope", "user.slice", ""]),
+        (V2, "0::/", [""]),
+        (V2, "0::/../outside", [""]),
+        (BOUND, "4:cpu:/docker/ab c/inner", ["cpu/inner", "cpu"]),
+        (BOUND, "4:cpu:/elsewhere", ["cpu"]),
+        (V1, "0::/", []),
+        ("", "", []),
+    ],
+)
+def test_the_groups_in_force_are_ones_own_and_all_above(mountinfo: str, membership: str, expected: list[str]) -> None:
+    assert groups(mountinfo, membership) == [Path("/sys/fs/cgroup", each) for each in expected]
+
+
+def test_the_tightest_quota_counts(tmp_path: Path) -> None:
+    inner, outer, old = (tmp_path / name for name in ("inner", "outer", "old"))
+    for folder in (inner, outer, old):
+        folder.mkdir()
+    assert cpu_quota([inner, outer]) is None
+    (inner / "cpu.max").write_text("max 100000\n")
+    assert cpu_quota([inner, outer]) is None
+    (outer / "cpu.max").write_text("150000 100000\n")
+    assert cpu_quota([inner, outer]) == 1.5
+    (old / "cpu.cfs_quota_us").write_text("-1\n")
+    (old / "cpu.cfs_period_us").write_text("100000\n")
+    assert cpu_quota([old]) is None
+    (old / "cpu.cfs_quota_us").write_text("50000\n")
+    assert cpu_quota([inner, outer, old]) == 0.5
+
+
+def test_a_number_is_found_behind_its_word_alone() -> None:
+    content = b"Name:\tx\nnonvoluntary_ctxt_switches:\t3\nvoluntary_ctxt_switches:\t12"
+    assert number_after(content, b"voluntary_ctxt_switches:") == 12
+    assert number_after(content, b"nonvoluntary_ctxt_switches:") == 3
+    assert number_after(content, b"ctxt") is None
+
+
+def test_a_beat_that_was_missed_is_not_made_up() -> None:
+    rhythm = Rhythm(0.02)
+    times: list[float] = []
+    for _ in rhythm.beats():
+        times.append(time.monotonic())
+        if len(times) == 2:
+            time.sleep(0.07)
+        if len(times) == 5:
+            rhythm.end()
+    apart = [later - earlier for earlier, later in pairwise(times)]
+    assert apart[1] >= 0.07
+    assert sum(apart) >= 0.02 * 6, "three beats fell into the pause, and are gone"
+
+
+def test_who_asks_for_a_beat_gets_one_that_began_after_that() -> None:
+    rhythm = Rhythm(60)
+    times: list[float] = []
+
+    def follow() -> None:
+        times.extend(time.monotonic() for _ in rhythm.beats())
+
+    thread = threading.Thread(target=follow)
+    thread.start()
+    while not times:
+        time.sleep(0.001)
+    for _ in range(20):
+        asked = time.monotonic()
+        assert rhythm.beat_now(5)
+        assert times[-1] >= asked
+    rhythm.end()
+    thread.join(5)
+    assert not thread.is_alive()
+    assert len(times) == 21
+    assert rhythm.beat_now(0), "nobody follows any more"
