@@ -1,0 +1,215 @@
+"""What only the trials of a run beside each other show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from benchkit.analysis.verdicts.check import ALL, RATES, Reason, Unchecked
+from benchkit.analysis.verdicts.evidence import RunEvidence
+from benchkit.analysis.verdicts.exclusions import exclusions
+from benchkit.analysis.verdicts.judge import Judgement, judge_run
+from benchkit.analysis.verdicts.registry import CHECKS
+from benchkit.models.run import Manifest
+from benchkit.results.schema import arrow_schema
+from benchkit.scenario.thresholds import Thresholds
+
+MakeTrials = Callable[..., pd.DataFrame]
+MakeManifest = Callable[..., Manifest]
+
+SERVERS = [{"stack": name} for name in ("a", "b", "c")]
+ALIKE = {"probe_status": 200, "probe_header_bytes": 141, "probe_body_bytes": 12, "probe_body_sha256": "ab"}
+
+
+def hosts(*rows: tuple[str, str, str, str]) -> pd.DataFrame:
+    """Rows of `hosts`: host, at, fact, value."""
+    named = [{"host": host, "role": host, "at": at, "fact": fact, "value": value} for host, at, fact, value in rows]
+    frame: pd.DataFrame = pa.Table.from_pylist(named, schema=arrow_schema("hosts")).to_pandas()
+    return frame
+
+
+def found(code: str, manifest: Manifest, trials: pd.DataFrame, facts: pd.DataFrame | None = None) -> dict[str, Reason]:
+    """The reasons that a check over a run gives, by trial."""
+    evidence = RunEvidence(manifest, trials, hosts() if facts is None else facts)
+    by_trial = CHECKS[code].of_run(evidence, Thresholds())
+    assert not any(isinstance(each, Unchecked) for each in by_trial.values())
+    return {trial: each[0] for trial, each in by_trial.items() if not isinstance(each, Unchecked) and each}
+
+
+def unmade(code: str, manifest: Manifest, trials: pd.DataFrame, facts: pd.DataFrame | None = None) -> set[str]:
+    """The trials of which a check could not be made."""
+    evidence = RunEvidence(manifest, trials, hosts() if facts is None else facts)
+    by_trial = CHECKS[code].of_run(evidence, Thresholds())
+    return {trial for trial, each in by_trial.items() if isinstance(each, Unchecked)}
+
+
+def of(cell: str, blocks: int = 3) -> set[str]:
+    return {f"r1.{cell}.b{block}" for block in range(1, blocks + 1)}
+
+
+class TestPlateau:
+    def trials(
+        self,
+        make_trials: MakeTrials,
+        rates: Sequence[float],
+        cores: Sequence[float],
+        cells: Sequence[str] | None = None,
+    ) -> pd.DataFrame:
+        names = cells or [f"stack={each['stack']}" for each in SERVERS]
+        made = make_trials({name: [rate] * 3 for name, rate in zip(names, rates, strict=True)}, connections=64)
+        cpu = {name: cores_ / rate for name, rate, cores_ in zip(names, rates, cores, strict=True)}
+        return made.assign(server_cpu_s_per_request=made["cell_id"].map(cpu))
+
+    @pytest.mark.parametrize(
+        ("rates", "cores", "raised"),
+        [
+            ((1000, 1010, 1019), (0.3, 0.5, 0.9), True),
+            ((1000, 1010, 1021), (0.3, 0.5, 0.9), False),
+            ((1000, 1010, 1019), (0.85, 0.87, 0.93), False),
+        ],
+    )
+    def test_three_servers_at_one_rate_on_different_cpu(
+        self,
+        make_trials: MakeTrials,
+        make_manifest: MakeManifest,
+        rates: Sequence[float],
+        cores: Sequence[float],
+        *,
+        raised: bool,
+    ) -> None:
+        reasons = found("plateau", make_manifest(SERVERS), self.trials(make_trials, rates, cores))
+        assert set(reasons) == (of("stack=a") | of("stack=b") | of("stack=c") if raised else set())
+        assert all((each.severity, each.metrics) == ("suspect", RATES) for each in reasons.values())
+
+    def test_the_same_server_under_three_loads_is_one_server(
+        self, make_trials: MakeTrials, make_manifest: MakeManifest
+    ) -> None:
+        cells = [{"connections": count} for count in (1, 2, 3)]
+        names = [f"connections={count}" for count in (1, 2, 3)]
+        trials = self.trials(make_trials, (1000, 1001, 1002), (0.3, 0.6, 0.9), names)
+        scenario = {"stacks": {"go": {"services": {"app": {"gomaxprocs": 1}}}}, "load": {"connections": "$connections"}}
+        assert found("plateau", make_manifest(cells, scenario=scenario), trials) == {}
+        of_servers = {"stacks": {"go": {"services": {"app": {"gomaxprocs": "$connections"}}}}}
+        assert found("plateau", make_manifest(cells, scenario=of_servers), trials)
+
+    def test_a_set_rate_is_no_plateau(self, make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+        trials = self.trials(make_trials, (1000, 1000, 1000), (0.3, 0.6, 0.9)).assign(rate_requested=1000.0)
+        assert found("plateau", make_manifest(SERVERS), trials) == {}
+
+    def test_unknown_cpu_is_said(self, make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+        trials = self.trials(make_trials, (1000, 1000, 1000), (0.3, 0.6, 0.9))
+        trials.loc[trials["cell_id"] == "stack=b", "server_cpu_s_per_request"] = np.nan
+        assert unmade("plateau", make_manifest(SERVERS), trials) == of("stack=b")
+
+
+class TestUnstable:
+    @pytest.mark.parametrize(("spread", "raised"), [(0.099, False), (0.101, True)])
+    def test_the_spread_of_a_cell(
+        self, make_trials: MakeTrials, make_manifest: MakeManifest, spread: float, *, raised: bool
+    ) -> None:
+        rates = {"stack=a": 1000 * np.exp([-spread, 0, spread]), "stack=b": [900, 901, 902]}
+        reasons = found("unstable", make_manifest(SERVERS[:2]), make_trials(rates))
+        assert set(reasons) == (of("stack=a") if raised else set())
+        assert all((each.severity, each.metrics) == ("suspect", RATES) for each in reasons.values())
+
+    def test_two_trials_have_none(self, make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+        assert unmade("unstable", make_manifest(SERVERS[:1]), make_trials({"stack=a": [1, 9]})) == of("stack=a", 2)
+
+
+class TestDriftedHost:
+    def test_the_blocks_after_a_change(self, make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+        fact = "sysctls.net.core.somaxconn"
+        looks = [("sut", f"block {block}", fact, "4096" if block < 3 else "128") for block in (1, 2, 3)]
+        moved = ("sut", "block 2", "clock_offset_s", "0.3")
+        trials = make_trials({"stack=a": [1, 2, 3], "stack=b": [1, 2, 3]})
+        reasons = found("drifted-host", make_manifest(SERVERS[:2]), trials, hosts(*looks, moved))
+        assert set(reasons) == {"r1.stack=a.b3", "r1.stack=b.b3"}
+        assert all((each.severity, each.metrics) == ("suspect", ALL) for each in reasons.values())
+        assert "was 4096, is 128" in reasons["r1.stack=a.b3"].seen
+
+    def test_nobody_looked(self, make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+        start = hosts(("sut", "start", "kernel", "6.1"))
+        trials = make_trials({"stack=a": [1, 2, 3]})
+        assert unmade("drifted-host", make_manifest(SERVERS[:1]), trials, start) == of("stack=a")
+
+
+class TestUnequalResponses:
+    def test_a_cell_that_answers_otherwise_than_its_baseline(
+        self, make_trials: MakeTrials, make_manifest: MakeManifest
+    ) -> None:
+        trials = make_trials({"stack=a": [1, 2, 3], "stack=b": [1, 2, 3]}, **ALIKE)
+        assert found("unequal-responses", make_manifest(SERVERS[:2]), trials) == {}
+        trials.loc[trials["cell_id"] == "stack=b", "probe_header_bytes"] = 160
+        reasons = found("unequal-responses", make_manifest(SERVERS[:2]), trials)
+        assert set(reasons) == of("stack=b")
+        assert all((each.severity, each.metrics) == ("invalid", ALL) for each in reasons.values())
+        assert "160 bytes of headers against 141" in reasons["r1.stack=b.b1"].seen
+
+    def test_one_trial_that_answered_otherwise_than_its_cell(
+        self, make_trials: MakeTrials, make_manifest: MakeManifest
+    ) -> None:
+        trials = make_trials({"stack=a": [1, 2, 3], "stack=b": [1, 2, 3]}, **ALIKE)
+        trials.loc[trials["trial_id"] == "r1.stack=a.b2", "probe_body_sha256"] = "cd"
+        assert set(found("unequal-responses", make_manifest(SERVERS[:2]), trials)) == {"r1.stack=a.b2"}
+
+    def test_a_declared_difference_is_none(self, make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+        trials = make_trials({"stack=a": [1, 2, 3], "stack=b": [1, 2, 3]}, **ALIKE)
+        trials.loc[trials["cell_id"] == "stack=b", "probe_body_bytes"] = 1600
+        scenario = {"differs": [{"what": ["body_bytes"], "why": "as it was published", "cells": {"stack": "b"}}]}
+        assert found("unequal-responses", make_manifest(SERVERS[:2], scenario=scenario), trials) == {}
+
+    def test_unprobed_trials_are_said(self, make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+        trials = make_trials({"stack=a": [1, 2, 3]})
+        assert unmade("unequal-responses", make_manifest(SERVERS[:1]), trials) == of("stack=a")
+
+
+def test_a_run_is_judged_by_the_thresholds_it_was_run_under(
+    make_trials: MakeTrials, make_manifest: MakeManifest
+) -> None:
+    trials = make_trials({"stack=a": 1000 * np.exp([-0.15, 0, 0.15])}, **ALIKE)
+    run = hosts(("sut", "block 1", "kernel", "6.1"))
+    strict, lax = (make_manifest(SERVERS[:1], thresholds={"spread": spread, "gone": 1.0}) for spread in (0.1, 0.2))
+    assert {each.verdict for each in judge_run(RunEvidence(strict, trials, run)).values()} == {"suspect"}
+    assert {each.verdict for each in judge_run(RunEvidence(lax, trials, run)).values()} == {"valid"}
+
+
+class TestExclusions:
+    def verdicts(self, *reasons: tuple[str, str, Reason]) -> pd.DataFrame:
+        rows = [
+            row
+            for trial, check, reason in reasons
+            for row in Judgement().with_found(check, [reason]).verdict_rows(trial, "trial")
+        ]
+        frame: pd.DataFrame = pa.Table.from_pylist(rows, schema=arrow_schema("verdicts")).to_pandas()
+        return frame
+
+    def reason(self, severity: str, *metrics: str) -> Reason:
+        fields = {"seen": "it", "threshold": "so much", "means": "Thus.", "advice": "Do."}
+        return Reason.model_validate({"severity": severity, "metrics": metrics, **fields})
+
+    def test_invalid_trials_are_out_for_what_their_reasons_void(
+        self, make_trials: MakeTrials, make_manifest: MakeManifest
+    ) -> None:
+        made = self.verdicts(
+            ("r1.stack=a.b1", "link-saturated", self.reason("invalid", "rps")),
+            ("r1.stack=a.b1", "generator-saturated", self.reason("invalid", "rps")),
+            ("r1.stack=a.b2", "shared-cpus", self.reason("suspect", "rps", "server_cpu_s_per_request")),
+        )
+        out = exclusions(make_trials({"stack=a": [1, 2, 3]}), made, make_manifest(SERVERS[:1]))
+        assert [(each.trial_id, each.covers("rps"), each.reason) for each in out] == [
+            ("r1.stack=a.b1", True, "invalid: link-saturated, generator-saturated")
+        ]
+        assert not any(each.covers("server_cpu_s_per_request") for each in out)
+
+    def test_percentiles_of_too_few_requests_are_out_wherever_they_are_used(
+        self, make_trials: MakeTrials, make_manifest: MakeManifest
+    ) -> None:
+        trials = make_trials({"stack=a": [1.0, 1.0, 1.0]}, metric="latency_p999_s").assign(
+            requests=[9_999, 10_000, 12_000]
+        )
+        out = exclusions(trials, self.verdicts(), make_manifest(SERVERS[:1]))
+        assert [(each.trial_id, each.metrics) for each in out] == [("r1.stack=a.b1", frozenset({"latency_p999_s"}))]
