@@ -1,0 +1,168 @@
+"""The telemetry of real trials against what the load tool, the services and the kernel say of the same trials."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+import benchkit
+from benchkit.execute import execute
+from benchkit.hosts.connect import Hosts, connect_all
+from benchkit.lab.lab import Lab
+from benchkit.models.telemetry import METRICS, generator_service
+from benchkit.models.trial import TrialRecord
+from benchkit.planning.make import make_plan
+from benchkit.results.store import Store
+from benchkit.scenario.read import read_experiment
+from benchkit.scenario.schedule import Slot
+
+pytestmark = pytest.mark.lab
+
+CONNECTIONS = 16
+WARM_UP_S = 1.0
+
+
+class Quiet:
+    """Nobody is told how the run goes."""
+
+    def stage(self, text: str) -> None:
+        """A stage of the run begins."""
+
+    def trial_started(self, slot: Slot) -> None:
+        """A trial begins."""
+
+    def trial_ended(self, slot: Slot, rps: float | None, verdict: str) -> None:
+        """A trial ended with this rate and verdict."""
+
+    def trial_failed(self, slot: Slot, why: str) -> None:
+        """A trial could not be carried out."""
+
+
+def run(hosts: Hosts, store: Store, *settings: str) -> dict[str, TrialRecord]:
+    """Run one block of the shipped scenario; its trials by stack."""
+    plan = make_plan(read_experiment("quickstart", "smoke", ["blocks=1", *settings]), hosts)
+    outcome = execute(plan, hosts, store, Quiet())
+    assert (outcome.status, outcome.failures) == ("done", {})
+    return {str(record.levels["stack"]): record for record in outcome.run.records()}
+
+
+@pytest.fixture(scope="module")
+def ran(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, dict[str, TrialRecord]]:
+    store = Store(tmp_path_factory.mktemp("store"))
+    with connect_all(lab.inventory()) as hosts:
+        watched = run(hosts, store, "telemetry.interval_s=0.2")
+        unwatched = run(hosts, store, "telemetry=off", "load.warmup_s=0", "factors.stack=[go]")
+    return store, {**watched, "unwatched": unwatched["go"]}
+
+
+class Seen:
+    """The telemetry of one trial."""
+
+    def __init__(self, store: Store, record: TrialRecord) -> None:
+        rows = benchkit.load("telemetry", store=store.path)
+        self.rows = rows[rows["trial_id"] == record.trial_id]
+        self.window_s = record.window_s
+
+    def series(self, metric: str, service: str | None, host: str = "sut") -> list[pd.DataFrame]:
+        """The samples of a metric, of each instance."""
+        of = self.rows["service"].isna() if service is None else self.rows["service"] == service
+        found = self.rows[(self.rows["metric"] == metric) & of & (self.rows["host"] == host)]
+        return [each for _, each in found.groupby("instance", dropna=False)]
+
+    def grown(self, metric: str, service: str | None) -> float:
+        """What a counter grew by from the last sample before the window to the first one after it."""
+        total = 0.0
+        for each in self.series(metric, service):
+            before, after = each[each["t_s"] <= 0], each[each["t_s"] >= self.window_s]
+            total += after["value"].iloc[0] - before["value"].iloc[-1]
+        return total
+
+
+@pytest.mark.parametrize("stack", ["go", "nginx-go"])
+def test_cpu_time_is_what_was_read_around_the_load(ran: tuple[Store, dict[str, TrialRecord]], stack: str) -> None:
+    store, records = ran
+    seen = Seen(store, records[stack])
+    for service in records[stack].services:
+        assert service.cpu_s is not None
+        assert seen.grown("cpu_s_total", service.name) == pytest.approx(service.cpu_s, abs=0.03, rel=0.05)
+
+
+@pytest.mark.parametrize(("stack", "services"), [("go", ["app"]), ("nginx-go", ["app", "front"])])
+def test_servers_count_the_requests_that_the_tool_counts(
+    ran: tuple[Store, dict[str, TrialRecord]], stack: str, services: list[str]
+) -> None:
+    store, records = ran
+    trials = benchkit.load("trials", store=store.path)
+    (requests,) = trials[trials["trial_id"] == records[stack].trial_id]["requests"]
+    for service in services:
+        served = Seen(store, records[stack]).grown("requests_total", service)
+        assert 0 <= served - requests <= CONNECTIONS, "those under way when the tool ended are the server's alone"
+
+
+def test_the_network_carried_at_least_what_was_answered(ran: tuple[Store, dict[str, TrialRecord]]) -> None:
+    store, records = ran
+    trials = benchkit.load("trials", store=store.path)
+    for stack in ("go", "nginx-go"):
+        record, seen = records[stack], Seen(store, records[stack])
+        (requests,) = trials[trials["trial_id"] == record.trial_id]["requests"]
+        answered = requests * (record.probe.header_bytes + record.probe.body_bytes)
+        sent = seen.grown("net_sent_bytes_total", None)
+        assert answered <= sent
+        assert seen.grown("net_sent_packets_total", None) >= requests
+
+
+def test_the_connections_asked_for_are_there_at_three_points(ran: tuple[Store, dict[str, TrialRecord]]) -> None:
+    store, records = ran
+    for stack, entry in (("go", "app"), ("nginx-go", "front")):
+        (counted,) = Seen(store, records[stack]).series("connections_established", entry)
+        assert list(counted["instance"].unique()) == ["8080"]
+        assert list(counted["value"]) == [CONNECTIONS] * 3
+        assert counted["t_s"].between(0, records[stack].window_s).all()
+
+
+def test_hosts_are_watched_from_before_the_load_to_after_it(ran: tuple[Store, dict[str, TrialRecord]]) -> None:
+    store, records = ran
+    for stack in ("go", "nginx-go"):
+        seen = Seen(store, records[stack])
+        for host in ("sut", "load"):
+            (load,) = seen.series("load1", None, host)
+            assert load["t_s"].iloc[0] < -WARM_UP_S
+            assert load["t_s"].iloc[-1] >= seen.window_s
+            assert load["t_s"].is_monotonic_increasing
+        (quota,) = [watch.cpu_quota for watch in records[stack].watched if watch.host == "sut"]
+        assert quota is None, "the session's lab has none"
+
+
+def test_counters_only_grow_and_are_named_in_the_vocabulary(ran: tuple[Store, dict[str, TrialRecord]]) -> None:
+    rows = benchkit.load("telemetry", store=ran[0].path).sort_values("t_s")
+    assert set(rows["metric"]) <= METRICS.keys()
+    assert (rows["unit"] == rows["metric"].map(lambda name: METRICS[name].unit)).all()
+    for key, each in rows.groupby(["trial_id", "host", "service", "metric", "instance"], dropna=False):
+        assert isinstance(key, tuple)
+        if METRICS[str(key[3])].grows:
+            assert each["value"].is_monotonic_increasing, key
+
+
+def test_generators_are_watched_with_their_threads(ran: tuple[Store, dict[str, TrialRecord]]) -> None:
+    store, records = ran
+    record = records["go"]
+    threads = Seen(store, record).series("thread_cpu_s_total", generator_service(1), "load")
+    assert len(threads) == 2, "wrk's own and the one that puts the load on"
+    busiest = max(each["value"].iloc[-1] for each in threads)
+    assert 0 < busiest <= record.generators[0].cpu_s + 0.01
+    assert {each["role"].iloc[0] for each in threads} == {"load"}
+    assert (record.generators[0].threads, record.generators[0].cpus != ()) == (1, True)
+
+
+def test_the_processes_of_services_are_known_before_and_after(ran: tuple[Store, dict[str, TrialRecord]]) -> None:
+    for service in ran[1]["nginx-go"].services:
+        assert service.pids_before == service.pids_after
+        assert service.pid in [pid for pid, _ in service.pids_before]
+        assert len(service.pids_before) == (1 if service.name == "app" else 1 + (service.parallelism or 0))
+        assert service.cpus
+
+
+def test_a_scenario_may_do_without(ran: tuple[Store, dict[str, TrialRecord]]) -> None:
+    store, records = ran
+    assert records["unwatched"].watched == ()
+    assert Seen(store, records["unwatched"]).rows.empty
