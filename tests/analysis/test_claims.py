@@ -138,6 +138,12 @@ def test_a_cell_that_was_not_carried_makes_it_not_testable_here(judge: Judge) ->
     assert (result.state, result.reason) == ("not testable here", "stack=go,cores=8 was not carried: too few files")
 
 
+def test_of_several_cells_those_that_were_carried_decide(judge: Judge) -> None:
+    result = judge({"at_most": 1}, unsupported={"stack=go,cores=8": "on these hosts the same as stack=go,cores=1"})
+    assert [ratio.cell_id for ratio in result.ratios] == ["stack=nginx,cores=1"]
+    assert result.state == judge({**ONE, "at_most": 1}).state
+
+
 def test_too_few_valid_trials_leave_it_undecided_with_the_reason(judge: Judge) -> None:
     out = tuple(Exclusion(f"r1.stack=go,cores=8.b{block}", "the link was full") for block in range(1, 7))
     result = judge({**EIGHT, "at_most": 1}, excluded=out)
