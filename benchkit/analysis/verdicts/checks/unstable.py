@@ -9,6 +9,7 @@ import pandas as pd
 
 from benchkit import units
 from benchkit.analysis.inference import MIN_BLOCKS
+from benchkit.analysis.samples import counting
 from benchkit.analysis.verdicts.check import RATES, Check, Found, FoundInRun, Reason, Unchecked
 from benchkit.analysis.verdicts.evidence import RunEvidence
 from benchkit.scenario.thresholds import Thresholds
@@ -17,7 +18,7 @@ from benchkit.scenario.thresholds import Thresholds
 def of_run(evidence: RunEvidence, thresholds: Thresholds) -> FoundInRun:
     """The spread of each cell's rates over its trials, as the standard deviation of their logarithms."""
     found: dict[str, Found] = {}
-    for _, trials in evidence.trials[evidence.trials["kind"].isin(["measure", "control"])].groupby("cell_id"):
+    for _, trials in evidence.trials[counting(evidence.trials)].groupby("cell_id"):
         rates = pd.to_numeric(trials["rps"]).to_numpy(dtype=np.float64)
         rates = rates[np.isfinite(rates) & (rates > 0)]
         if len(rates) < MIN_BLOCKS:
