@@ -63,11 +63,16 @@ class Asking:
         """Nothing is to be done: the question ends by itself, or with the program."""
 
 
-def ask(host: Host, at: Tcp | Unix, path: str, seconds: int) -> Asking:
-    """Ask a Go program for the profile of so many seconds from now on."""
+def ask(host: Host, at: Tcp | Unix, path: str, *, after_s: float, seconds: int) -> Asking:
+    """Ask a Go program, after a while, for the profile of so many seconds from then on."""
     pool = ThreadPoolExecutor(1, thread_name_prefix=f"profile on {host.name}")
+
+    def later() -> Taken:
+        time.sleep(after_s)
+        return pprof(host, at, path, seconds)
+
     try:
-        return Asking(pool.submit(pprof, host, at, path, seconds))
+        return Asking(pool.submit(later))
     finally:
         pool.shutdown(wait=False)
 
@@ -99,11 +104,12 @@ class Recording:
     process: Process
     folder: PurePosixPath
     """Its own; it is removed with the trial's."""
+    after_s: float
     seconds: float
 
     def finish(self) -> Taken:
         """Wait for its end and read what it recorded as the text of `perf script`, gzipped. Raises HostError."""
-        if self.process.wait(self.seconds + FINISH_S) is None:
+        if self.process.wait(self.after_s + self.seconds + FINISH_S) is None:
             self.stop()
             raise HostError("perf did not end", where=self.host.name, why=f"within {FINISH_S:g} s of its time")
         # Inlined functions would have to be looked up by a process for each address: minutes instead of a second.
@@ -123,7 +129,7 @@ class Recording:
         if done.exit_code != 0:  # the reason stands with what recorded, unless that went well
             raise HostError("perf recorded nothing", where=self.host.name, why=self._why())
         packed = self.host.request("pack", {"path": str(self.folder / TEXT)}, time_s=SCRIPT_S)
-        started_s = self.host.clock.here_s(self.process.started_ns)
+        started_s = self.host.clock.here_s(self.process.started_ns) + self.after_s
         return Taken(self.host.files.read(packed["path"]), started_s, started_s + self.seconds)
 
     def stop(self) -> None:
@@ -150,10 +156,11 @@ def record(
     *,
     frequency_hz: int,
     call_graph: Literal["fp", "dwarf"],
+    after_s: float,
     seconds: float,
     folder: PurePosixPath,
 ) -> Recording:
-    """Have perf look at all processes of a service for so many seconds from now on.
+    """Have perf look, after a while, at all processes of a service for so many seconds.
 
     Samples are taken by the clock of the CPUs on which they run: as Go's own profiler takes them, and on virtual machines
     too, which have no counters. Raises HostError where there is no perf, or it cannot be started.
@@ -163,14 +170,15 @@ def record(
         raise HostError("there is no perf", where=host.name, hint="`benchkit hosts prepare` installs it where it may")
     host.files.mkdir(folder)
     argv = (
-        *("timeout", "--signal=INT", f"{seconds:.3f}"),  # from now on, however long perf takes to begin
+        *("timeout", "--signal=INT", f"{after_s + seconds:.3f}"),  # from now on, however long perf takes to begin
         *(program.path, "record", "-e", "cpu-clock", "-F", str(frequency_hz), "--call-graph", call_graph),
+        *(("-D", str(round(after_s * 1000))) if after_s else ()),
         *("-k", "CLOCK_MONOTONIC", "-p", ",".join(map(str, members(host, service)))),
         *("-o", DATA, "--no-buildid", "--no-buildid-cache"),
     )
     output = ToFile(folder / LOG)
     process = host.processes.start(Start(argv, env=ENVIRONMENT, cwd=folder, stdout=output, stderr="stdout"))
-    return Recording(host, program.path, process, folder, seconds)
+    return Recording(host, program.path, process, folder, after_s, seconds)
 
 
 def members(host: Host, service: Process) -> tuple[int, ...]:

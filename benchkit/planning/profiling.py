@@ -13,7 +13,7 @@ from benchkit.load.share import objections
 from benchkit.placement import Ground
 from benchkit.planning.plan import PlannedCell
 from benchkit.scenario.designs import controlled
-from benchkit.scenario.profiling import LEAST_WINDOW_S, profile_slots
+from benchkit.scenario.profiling import LEAST_S, profile_slots
 from benchkit.scenario.read import Experiment
 from benchkit.scenario.schedule import Slot
 from benchkit.stack.plan import typed_services
@@ -31,8 +31,9 @@ def check_profile(experiment: Experiment, hosts: int) -> None:
         if load.duration_s is None:
             why = "the load ends after a count of requests; say for how long it goes on in profile trials: duration_s"
             faults[experiment.document.fault(("profile",), why)] = None
-        elif load.duration_s < LEAST_WINDOW_S:
-            why = f"a window of {load.duration_s:g} s is too short to profile in; set duration_s, {LEAST_WINDOW_S:g} at least"
+        elif load.duration_s - wanted.settle_s < LEAST_S:
+            least = wanted.settle_s + LEAST_S
+            why = f"a window of {load.duration_s:g} s is too short to profile in; set duration_s, {least:g} at least"
             faults[experiment.document.fault(("profile",), why)] = None
         for objection in objections(get_tool(load.tool), load, load.processes * hosts):
             faults[experiment.document.fault(("profile", objection.field), objection.why)] = None

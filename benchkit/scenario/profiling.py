@@ -15,8 +15,8 @@ from benchkit.scenario.designs import controlled
 from benchkit.scenario.names import Name
 from benchkit.scenario.schedule import Slot
 
-LEAST_WINDOW_S = 2.0
-"""Go's profiler is asked for whole seconds, and they have to lie within the window."""
+LEAST_S = 2.0
+"""What is left of a window for a profile, at least: Go's profiler takes whole seconds, and has to end before the load."""
 
 
 class ProfilePass(Frozen):
@@ -28,7 +28,10 @@ class ProfilePass(Frozen):
 
     blocks: PositiveInt = 2
     duration_s: PositiveFloat | None = Field(
-        default=None, ge=LEAST_WINDOW_S, description="measured window of its trials; absent: that of the load"
+        default=None, description="measured window of its trials; absent: that of the load"
+    )
+    settle_s: float = Field(
+        default=0, ge=0, description="profiles begin so long after the window, when all connections are there"
     )
     frequency_hz: Annotated[int, Field(strict=True, ge=1, le=1000)] = Field(
         default=99, description="samples a second of each CPU where perf takes them; Go's own profiler takes 100"

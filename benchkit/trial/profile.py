@@ -72,8 +72,9 @@ def _begun(trial: Trial, wanted: ProfilePass, running: Running, ends_s: float) -
             mapped = members(host, running.process)
         seconds = ends_s - TAIL_S[profiler] - time.monotonic()
         if service.admin is not None and profiler == "pprof":
-            whole = max(1, int(seconds))  # it takes no parts of seconds
-            return Taking(running, profiler, ask(host, socket_of(service.admin.endpoint), PPROF, whole))
+            whole = max(1, int(seconds - wanted.settle_s))  # it takes no parts of seconds
+            at = socket_of(service.admin.endpoint)
+            return Taking(running, profiler, ask(host, at, PPROF, after_s=wanted.settle_s, seconds=whole))
         return Taking(
             running,
             profiler,
@@ -82,7 +83,8 @@ def _begun(trial: Trial, wanted: ProfilePass, running: Running, ends_s: float) -
                 running.process,
                 frequency_hz=wanted.frequency_hz,
                 call_graph=call_graph_of(service),
-                seconds=seconds,
+                after_s=wanted.settle_s,
+                seconds=seconds - wanted.settle_s,
                 folder=trial.folder / f"profile.{service.name}",
             ),
             mapped,
