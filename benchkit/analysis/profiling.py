@@ -12,7 +12,9 @@ from benchkit.analysis.family import ALPHA
 from benchkit.analysis.inference import t_quantile
 from benchkit.analysis.samples import Exclusion
 from benchkit.models.base import Frozen
+from benchkit.models.metrics import metric_named
 from benchkit.scenario.designs import controlled
+from benchkit.units import counted
 
 METRICS = ("rps", "server_cpu_s_per_request")
 """In what the cost is told: what perf itself takes of the host's CPU shows in the first alone."""
@@ -27,11 +29,21 @@ class ProfilerCost(Frozen):
     metric: str
     cell_id: str | None
     pairs: int
-    ratio: float | None = None
+    ratio: float
     low: float | None = None
     high: float | None = None
     confidence: float = 1 - ALPHA
     reason: str | None = None
+
+    @property
+    def sentence(self) -> str:
+        """For people: the figure with its interval, or why it has none."""
+        title, pairs = metric_named(self.metric).title, counted(self.pairs, "pair")
+        of = "" if self.cell_id is None else f" of {self.cell_id}"
+        said = f"{title}{of} of profiled trials over those beside them: {self.ratio:.3f}"
+        if self.low is None or self.high is None:
+            return f"{said} over {pairs}, without an interval: {self.reason}."
+        return f"{said}, {self.confidence:.0%} interval {self.low:.3f} to {self.high:.3f}, over {pairs}."
 
 
 def profiler_costs(

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from benchkit.cli.options import Json
+from benchkit.cli.options import Json, RunId, StoreFolder
+from benchkit.cli.profiles_of import CellOption, ServiceOption, profile_of
 
 if TYPE_CHECKING:  # reading profiles costs time, and --help reads none
     from collections.abc import Iterator
@@ -36,12 +37,15 @@ def show_top(
         float, typer.Option("--least", min=0, max=1, help="Leave out functions below this share; 0: none.")
     ] = 0.005,
     value: Value = None,
+    cell: CellOption = None,
+    service: ServiceOption = None,
+    store: StoreFolder = None,
     json: Json = False,
 ) -> None:
     """Show flat and cumulative values of each function, row for row as `go tool pprof -top` does."""
     from benchkit.observe.top import top
 
-    profile, index = _profile_in(file, value)
+    profile, index, _ = profile_of(file, value, cell=cell, service=service, store=store)
     found = top(profile, value=index, order="cum" if cum else "flat", least_share=least, most_rows=rows)
     if json:
         _print_json(profile, found.value_type, found.total, functions=found.functions, rows=list(_rows(found)))
@@ -65,12 +69,15 @@ def show_shares(
         typer.Option(help="Kernel time in a system call: to that call, or the network's apart."),
     ] = "call",
     value: Value = None,
+    cell: CellOption = None,
+    service: ServiceOption = None,
+    store: StoreFolder = None,
     json: Json = False,
 ) -> None:
     """Show the share of each category (scheduler, system calls, GC, HTTP, …); together they are one."""
     from benchkit.observe.shares import shares
 
-    profile, index = _profile_in(file, value)
+    profile, index, _ = profile_of(file, value, cell=cell, service=service, store=store)
     found = shares(profile, value=index, kernel=kernel)
     kind = profile.value_types[index]
     if json:
@@ -105,26 +112,31 @@ def flame(
     base: Annotated[
         str | None, typer.Option("--base", metavar="FILE", help="An earlier profile: show what changed since then.")
     ] = None,
+    base_cell: Annotated[
+        str | None, typer.Option("--base-cell", metavar="CELL", help="Another cell of the run: show what differs.")
+    ] = None,
     value: Value = None,
+    cell: CellOption = None,
+    service: ServiceOption = None,
+    store: StoreFolder = None,
     json: Json = False,
 ) -> None:
-    """Write a flame graph: one HTML file to zoom and search in, or speedscope's JSON."""
-    from benchkit.cli.reading import name_of
+    """Write a flame graph, of one profile or of what differs in two: one HTML file to zoom and search in, or JSON."""
     from benchkit.errors import InputError
 
-    out = out or Path(f"{Path(name_of(file)).name}.html")
-    profile, index = _profile_in(file, value)
+    profile, index, name = profile_of(file, value, cell=cell, service=service, store=store)
+    before = _base(file, base, base_cell, cell=cell, service=service, store=store)
+    out = out or Path(f"{Path(name).name if cell is None else cell}.html")
     if out.suffix == ".html":
         from benchkit.report.flame.page import flame_page
 
-        earlier = (_profile_in(base, None)[0], name_of(base)) if base is not None else None
-        content = flame_page(profile, name_of(file), value=index, base=earlier)
-    elif out.suffix == ".json" and base is None:
+        content = flame_page(profile, name, value=index, base=before)
+    elif out.suffix == ".json" and before is None:
         from json import dumps
 
         from benchkit.observe.speedscope import speedscope
 
-        content = dumps(speedscope(profile, name_of(file)), ensure_ascii=False)
+        content = dumps(speedscope(profile, name), ensure_ascii=False)
     else:
         why = "speedscope shows no differences" if out.suffix == ".json" else "expected a name in .html or .json"
         raise InputError("cannot write a flame graph", where=str(out), why=why)
@@ -137,21 +149,93 @@ def flame(
         print(out)
 
 
-def _profile_in(file: str, kind: str | None) -> tuple[Profile, int]:
-    """The profile in a file, and which of its values is asked for. Raises InputError naming the file."""
-    from benchkit.cli.reading import bytes_of, name_of
-    from benchkit.errors import InputError, ParseError
-    from benchkit.observe.read import read_profile
+@app.command("cells")
+def show_cells(run: RunId, store: StoreFolder = None, json: Json = False) -> None:
+    """Show, for each profiled service of a run, the scheduler's share beside goroutines, rate and CPU per request.
 
-    try:
-        profile = read_profile(bytes_of(file))
-    except ParseError as error:
-        raise ParseError(error.what, where=name_of(file), why=error.why, hint=error.hint) from None
-    try:
-        return profile, profile.value_index(kind)
-    except KeyError:
-        there_are = ", ".join(each.kind for each in profile.value_types)
-        raise InputError(f"no value {kind!r}", where=name_of(file), why=f"there are: {there_are}") from None
+    And what profiling cost, with its interval.
+    """
+    from benchkit import units
+    from benchkit.analysis.profiling import METRICS, profiler_costs
+    from benchkit.analysis.scheduling import service_profiles
+    from benchkit.cli.console import print_json, print_table, say
+    from benchkit.results.profiles import NO_PROFILE
+    from benchkit.results.store import Store, store_path
+    from benchkit.results.tables import load
+
+    where = Store(store_path(store))
+    folder = where.run(run)
+    names = ("trials", "profile_share", "profile", "telemetry", "notes")
+    trials, shares, functions, telemetry, notes = (load(n, store=where.path, run_id=folder.run_id) for n in names)
+    found = service_profiles(folder.manifest(), trials, shares, functions, telemetry)
+    costs = [cost for metric in METRICS for cost in profiler_costs(trials, metric)]
+    failures = list(dict.fromkeys(map(str, notes["message"][notes["code"] == NO_PROFILE])))
+    if json:
+        print_json(
+            {
+                "run_id": folder.run_id,
+                "services": [each.model_dump(mode="json") for each in found],
+                "profiler_cost": [cost.model_dump(mode="json") for cost in costs],
+                "not_profiled": failures,
+            }
+        )
+        return
+    print_table(
+        (
+            "cell",
+            "service",
+            "profiles",
+            "scheduler",
+            "mcall",
+            "findrunnable",
+            "netpoll",
+            "goroutines",
+            "RPS",
+            "CPU/req",
+        ),
+        (
+            (
+                each.cell_id,
+                each.service,
+                units.count(each.profiles),
+                units.share(each.scheduling),
+                *(units.share(each.cumulative[name]) for name in ("mcall", "findrunnable", "netpoll")),
+                units.count(each.goroutines),
+                units.rate(each.rps),
+                units.seconds(each.server_cpu_s_per_request),
+            )
+            for each in found
+        ),
+        right=tuple(range(2, 10)),
+    )
+    for cost in costs:
+        if cost.cell_id is None:
+            print(cost.sentence)
+    for failure in failures:
+        say(f"not profiled: {failure}")
+
+
+def _base(
+    file: str,
+    base: str | None,
+    base_cell: str | None,
+    *,
+    cell: str | None,
+    service: str | None,
+    store: Path | None,
+) -> tuple[Profile, str] | None:
+    """The profile to compare with, and what it is called. Raises InputError where it cannot be told which is meant."""
+    from benchkit.errors import InputError
+
+    if base_cell is not None and (base is not None or cell is None):
+        raise InputError("--base-cell belongs to --cell, and does not go with --base")
+    if base_cell is not None:
+        profile, _, name = profile_of(file, None, cell=base_cell, service=service, store=store)
+        return profile, name
+    if base is not None:
+        profile, _, name = profile_of(base, None)
+        return profile, name
+    return None
 
 
 def _print_json(profile: Profile, kind: ValueType, total: int, **more: object) -> None:

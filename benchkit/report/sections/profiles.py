@@ -30,27 +30,12 @@ def build(material: Material) -> Mapping[str, Any] | None:
         "failures": [clean(failure) for failure in failures],
         "overhead": _overhead(found, run) if found else None,
         "shares": _shares(found, run) if found else None,
-        "costs": [clean(sentence(cost)) for cost in costs if cost.cell_id is None],
+        "costs": [clean(cost.sentence) for cost in costs if cost.cell_id is None],
         "by_cell": _costs(costs, run) if costs else None,
     }
 
 
 SECTION = Section("profiles", "Profiles", "profiles.html.j2", build)
-
-
-def sentence(cost: ProfilerCost) -> str:
-    """What profiling cost over all cells, in words."""
-    title = metric_named(cost.metric).title
-    pairs = units.counted(cost.pairs, "pair")
-    return f"{title} of profiled trials over those beside them: {_ratio(cost)} over {pairs}."
-
-
-def _ratio(cost: ProfilerCost) -> str:
-    if cost.ratio is None:
-        return units.ABSENT
-    if cost.low is None or cost.high is None:
-        return f"{cost.ratio:.3f}, without an interval ({cost.reason})"
-    return f"{cost.ratio:.3f}, {cost.confidence:.0%} interval {cost.low:.3f} to {cost.high:.3f}"
 
 
 def _overhead(found: Sequence[ServiceProfile], run: RunView) -> Table:
