@@ -44,6 +44,7 @@ PROGRAMS: Mapping[str, Query] = MappingProxyType(
         "git": Query(("git", "--version"), r"git version ([0-9][0-9.]*)"),
         "ssh": Query(("ssh", "-V"), r"OpenSSH_(\S+?),?\s"),
         "node": Query(("node", "--version"), r"v([0-9]\S*)"),
+        "taskset": Query(("taskset", "--version"), r"util-linux ([0-9]\S*)"),
         "ip": Query(("ip", "-V"), r"iproute2-([^\s,]+)"),
         "tc": Query(("tc", "-V"), r"iproute2-([^\s,]+)"),
         "sudo": Query(("sudo",)),

@@ -57,6 +57,14 @@ PROGRAMS: Mapping[str, Program] = MappingProxyType(
             {"apt": "siege", "dnf": "siege", "pacman": "siege", "brew": "siege"},
             "https://github.com/JoeDog/siege",
         ),
+        "node": Program(
+            {"apt": "nodejs", "dnf": "nodejs", "apk": "nodejs", "pacman": "nodejs", "brew": "node"},
+            "https://nodejs.org",
+        ),
+        "taskset": Program(
+            {"apt": "util-linux", "dnf": "util-linux", "apk": "util-linux-misc", "pacman": "util-linux"},
+            "https://github.com/util-linux/util-linux",
+        ),
         "perf": Program(
             {"apt": "linux-perf", "dnf": "perf", "apk": "perf", "pacman": "perf"},
             "https://perfwiki.github.io",
@@ -79,7 +87,7 @@ PROGRAMS: Mapping[str, Program] = MappingProxyType(
 )
 """By the name of the binary."""
 
-LINUX_ONLY = frozenset({"ip", "tc", "perf"})
+LINUX_ONLY = frozenset({"ip", "tc", "perf", "taskset"})
 """Programs that a lab elsewhere does without: it has no namespaces, its hosts are ports of the loopback interface."""
 
 SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")
