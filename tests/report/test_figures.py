@@ -45,12 +45,12 @@ def curves(axes: Axes) -> list[list[float]]:
 
 
 def test_the_registry_names_its_figures() -> None:
-    assert list(FIGURES)[:2] == ["rps", "latency"]
+    assert list(FIGURES)[:3] == ["rps", "ratios", "latency"]
     assert all(name == figure.name for name, figure in FIGURES.items())
     assert get_figure("rps").title == "Requests per second by cell"
     with pytest.raises(InputError, match="no figure 'speed'") as refused:
         get_figure("speed")
-    assert "rps, latency" in str(refused.value)
+    assert "rps, ratios, latency" in str(refused.value)
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -127,7 +127,7 @@ def test_figures_without_their_data_are_not_available(run: RunView) -> None:
     columns = ["latency_p50_s", "latency_p90_s", "latency_p99_s", "latency_p999_s", "latency_p9999_s"]
     silent = replace(run, trials=run.trials.assign(rps=None, **dict.fromkeys(columns)))
     empty = replace(run, trials=run.trials.iloc[:0])
-    assert [name for name, figure in FIGURES.items() if figure.available(run)] == ["rps", "latency", "throughput"]
+    assert [name for name, figure in FIGURES.items() if figure.available(run)] == ["rps", "ratios", "latency", "throughput"]
     assert not any(figure.available(silent) for figure in FIGURES.values())
     assert not any(figure.available(empty) for figure in FIGURES.values())
 

@@ -108,6 +108,7 @@ def test_sections_come_in_the_order_of_reading(make_run: MakeRun) -> None:
 def test_what_has_nothing_to_say_does_not_appear(whole: Node) -> None:
     assert [node.attributes["id"] for node in whole.all("section")] == [
         "results",
+        "ratios",
         "figures",
         "trials",
         "hosts",
@@ -272,7 +273,7 @@ def test_what_scrolls_can_be_reached_by_keyboard(whole: Node) -> None:
     assert all(n.attributes["tabindex"] == "0" and n.attributes["aria-label"] for n in scrolling)
 
 
-def test_results_say_what_was_compared_and_that_no_interval_is_given(whole: Node) -> None:
+def test_results_say_what_was_compared_and_where_the_intervals_are(whole: Node) -> None:
     results = section(whole, "results")
     assert results.all("p")[0].text == (
         "2 cells (stack: go, nginx-go) in 5 blocks; 10 trials ended; wrk, 64 connections, measured for 5.00 s a trial."
@@ -281,7 +282,7 @@ def test_results_say_what_was_compared_and_that_no_interval_is_given(whole: Node
         ["go", "71,856 requests/s", "median of 5 trials, 69,215 to 73,489"],
         ["nginx-go", "39,542 requests/s", "0.550 \N{MULTIPLICATION SIGN} go; median of 5 trials, 39,366 to 40,182"],
     ]
-    assert "No interval is computed in this report" in results.text
+    assert "Which of the differences are more than chance stands under Ratios" in results.text
 
 
 def test_many_results_fold_behind_the_extremes(make_run: MakeRun) -> None:

@@ -81,7 +81,7 @@ def test_accept_queues_are_drawn_against_their_limit_and_overflows_counted(make_
     (first, _) = figure.axes
     assert {round(float(line[:, 1].max())) for line in lines(first)} == {7}
     assert first.get_lines()[0].get_ydata()[0] == 128  # type: ignore[index]
-    assert overflows(run, cell_views(run.manifest)[0]) == 6
+    assert overflows(run).to_dict() == {view.cell_id: 6 for view in cell_views(run.manifest)}
     assert "at most 7 waiting, 6 overflows" in get_figure("accept-queue").alt(run)
 
 

@@ -21,6 +21,8 @@ from benchkit.report.view import RunView, numbers
 
 TITLE = "Accept queues"
 
+_NAMED = 8
+
 QUEUE, LIMIT = "accept_queue", "accept_queue_limit"
 DROPS = ("listen_overflows_total", "listen_drops_total", "req_queue_full_cookies_total", "req_queue_full_drops_total")
 """What the kernel counts when a queue is full; an overflow is a drop, too, so that only the first is shown."""
@@ -30,12 +32,13 @@ def available(run: RunView) -> bool:
     """Whether any connection was seen waiting, or dropped."""
     telemetry = run.telemetry
     waited = (telemetry["metric"] == QUEUE) & (telemetry["value"] > 0)
-    return bool(waited.any()) or any(overflows(run, view) for view in _shown(run))
+    return bool(waited.any()) or bool((overflows(run) > 0).any())
 
 
 def alt(run: RunView) -> str:
     """The deepest queue and the overflows of each cell, in words."""
-    said = [f"{view.label}: {_said(run, view)}" for view in _shown(run)]
+    full = overflows(run)
+    said = [f"{view.label}: {_said(run, view, full)}" for view in _shown(run)[:_NAMED]]
     return f"Time series of the depth of accept queues: {'; '.join(said)}."
 
 
@@ -53,7 +56,8 @@ def caption(run: RunView) -> str:
 def draw(run: RunView) -> Figure:
     """The figure: a panel for each cell."""
     shown = _shown(run)
-    by_label = {f"{view.label} \N{MIDDLE DOT} {_overflowed(run, view)}": view for view in shown}
+    full = overflows(run)
+    by_label = {f"{view.label} \N{MIDDLE DOT} {_overflowed(view, full)}": view for view in shown}
     drawn = grid(
         list(by_label),
         title=TITLE,
@@ -76,17 +80,18 @@ def draw(run: RunView) -> Figure:
 FIGURE = ReportFigure(name="accept-queue", title=TITLE, available=available, alt=alt, caption=caption, draw=draw)
 
 
-def overflows(run: RunView, view: CellView) -> float:
-    """Connections of the cell's trials that found a full queue, over their measured windows."""
-    rows = _samples(run, view)
-    rows = rows[rows["metric"] == DROPS[0]]
-    total = 0.0
-    for trial_id, samples in rows.groupby("trial_id"):
-        window = numbers(run.trials.loc[run.trials["trial_id"] == trial_id, "duration_s"]).iloc[0]
-        for _, host in samples.groupby("host"):
-            inside = host[(host["t_s"] >= 0) & (host["t_s"] <= window)]["value"]
-            total += float(inside.max() - inside.min()) if len(inside) else 0.0
-    return total
+def overflows(run: RunView) -> pd.Series[float]:
+    """Connections of each cell's measured trials that found a full queue, over the measured windows, by cell_id."""
+    measured = run.measured.set_index("trial_id")
+    rows = run.telemetry[run.telemetry["metric"] == DROPS[0]]
+    if rows.empty:
+        return pd.Series(dtype="float64")
+    window = rows["trial_id"].map(numbers(measured["duration_s"]))
+    inside = rows[(rows["t_s"] >= 0) & (rows["t_s"] <= window)]
+    counted = inside.groupby(["trial_id", "host"])["value"].agg(["max", "min"])
+    grown = counted.assign(grown=counted["max"] - counted["min"]).reset_index()
+    totals: pd.Series[float] = grown["grown"].groupby(grown["trial_id"].map(measured["cell_id"])).sum()
+    return totals
 
 
 def _shown(run: RunView) -> list[CellView]:
@@ -99,14 +104,14 @@ def _samples(run: RunView, view: CellView) -> pd.DataFrame:
     return run.telemetry[run.telemetry["trial_id"].isin(list(run.of_cell(view.cell_id)["trial_id"]))]
 
 
-def _said(run: RunView, view: CellView) -> str:
+def _said(run: RunView, view: CellView, full: pd.Series[float]) -> str:
     depths = _samples(run, view)
     deepest = depths.loc[depths["metric"] == QUEUE, "value"].max()
-    return f"at most {units.count(float(deepest))} waiting, {_overflowed(run, view)}"
+    return f"at most {units.count(float(deepest))} waiting, {_overflowed(view, full)}"
 
 
-def _overflowed(run: RunView, view: CellView) -> str:
-    return units.counted(round(overflows(run, view)), "overflow")
+def _overflowed(view: CellView, full: pd.Series[float]) -> str:
+    return units.counted(round(full.get(view.cell_id, 0.0)), "overflow")
 
 
 def _draw_cell(axes: Axes, run: RunView, view: CellView) -> float:

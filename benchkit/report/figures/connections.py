@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -101,15 +101,10 @@ FIGURE = ReportFigure(
 )
 
 
-def _values(run: RunView, cell_id: str, column: str) -> pd.DataFrame:
-    trials = run.of_cell(cell_id)
-    return trials.assign(shown=numbers(trials[column])).dropna(subset=["shown"])
-
-
 def _points(run: RunView, line: Line, column: str) -> list[tuple[float, float]]:
     """(level, median over trials) of the cells that have a figure."""
-    there = [(level, _values(run, cell_id, column)["shown"]) for level, cell_id in line.cells]
-    return [(level, float(values.median())) for level, values in there if len(values)]
+    there = [(level, numbers(run.of_cell(cell_id)[column]).median()) for level, cell_id in line.cells]
+    return [(level, float(median)) for level, median in there if not math.isnan(median)]
 
 
 def _draw_line(axes: Axes, run: RunView, line: Line, measure: _Measure, hue: int) -> None:
@@ -119,13 +114,15 @@ def _draw_line(axes: Axes, run: RunView, line: Line, measure: _Measure, hue: int
     axes.plot(*np.array(medians).T, color=colour(hue), linestyle=dashes(hue))
     across, up, texts = [], [], []
     for level, cell_id in line.cells:
-        trials = _values(run, cell_id, measure.column)
-        across += [level] * len(trials)
-        up += list(trials["shown"])
-        texts += [
-            f"{line.name}, {level:g}, block {block}: {measure.text(value)}"
-            for block, value in zip(trials["block"], trials["shown"], strict=True)
+        trials = run.of_cell(cell_id)
+        there = [
+            (block, value)
+            for block, value in zip(trials["block"], numbers(trials[measure.column]), strict=True)
+            if not math.isnan(value)
         ]
+        across += [level] * len(there)
+        up += [value for _, value in there]
+        texts += [f"{line.name}, {level:g}, block {block}: {measure.text(value)}" for block, value in there]
     points = axes.scatter(
         across, up, s=13, marker=marker(hue), color=colour(hue), linewidths=0, alpha=0.75, zorder=2, clip_on=False
     )

@@ -5,13 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from benchkit.errors import InputError
-from benchkit.report.figures import accept_queue, around, categories, connections, latency, rps, scheduler, throughput
+from benchkit.report.figures import (
+    accept_queue,
+    around,
+    categories,
+    connections,
+    forest,
+    latency,
+    rps,
+    scheduler,
+    throughput,
+)
 from benchkit.report.figures.figure import ReportFigure
 
 FIGURES: Mapping[str, ReportFigure] = {
     figure.name: figure
     for figure in (
         rps.FIGURE,
+        forest.FIGURE,
         latency.FIGURE,
         throughput.FIGURE,
         connections.FIGURE,

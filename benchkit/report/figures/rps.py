@@ -65,8 +65,8 @@ def caption(run: RunView) -> str:
     trials = len(run.measured)
     return (
         f"Bars end at the median over the trials of a cell; each of the {units.counted(trials, 'point')} is one trial, "
-        "in the order of the blocks from top to bottom. No interval is computed: where the points of two cells overlap, "
-        "this figure alone does not tell them apart."
+        "in the order of the blocks from top to bottom. Where the points of two cells overlap, the "
+        "figure of ratios tells whether they differ."
     )
 
 

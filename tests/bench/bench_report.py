@@ -1,0 +1,85 @@
+"""What a report of 500 cells of 10 trials with telemetry takes: the command, the page, a browser, and the sorting of its table."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from benchkit.results.rows import factor_rows
+from benchkit.results.store import Store
+from benchkit.results.tables import RunTables
+from tests.report.conftest import synthetic_run, watched
+
+if TYPE_CHECKING:
+    from tests.browser import Browser
+
+BENCHKIT = str(Path(sys.executable).with_name("benchkit"))
+FACTORS = {"stack": ["go", "nginx", "node", "fasthttp", "gnet"], "connections": [16 * n for n in range(1, 101)]}
+BLOCKS = 10
+SORT = "document.querySelector('#table-trials thead tr:last-child > :nth-child({column}) button')"
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """A store with one run of that size, its figures synthetic, as a run leaves it: tables joined, a file each."""
+    made = Store(tmp_path_factory.mktemp("store"))
+    run = watched(synthetic_run(FACTORS, blocks=BLOCKS))
+    made.create(run.manifest)
+    tables = RunTables(made, "synthetic", run.manifest.run_id)
+    trials = run.trials.drop(columns=[name for name in run.trials if str(name).startswith("factor_")])
+    for name, frame in (("trials", trials), ("telemetry", run.telemetry), ("hosts", run.hosts)):
+        tables.replace(name, {column: pa.array(frame[column], from_pandas=True) for column in frame})
+    tables.replace("factors", factor_rows(run.manifest.cells))
+    return made
+
+
+@pytest.fixture(scope="module")
+def report(store: Store) -> Path:
+    """The report of that run, and on the way the time that the whole command takes."""
+    (run,) = store.runs()
+    times = []
+    for _ in range(3):
+        started = time.perf_counter()
+        subprocess.run([BENCHKIT, "report", "latest", "--store", store.path], check=True, stdout=subprocess.DEVNULL)
+        times.append(time.perf_counter() - started)
+    path = run.report / "report.html"
+    size = path.stat().st_size
+    print(f"\nbenchkit report: median {statistics.median(times):.2f} s of 3, {size / 1e6:.2f} MB")
+    assert statistics.median(times) <= 5
+    assert size <= 5e6
+    return path
+
+
+def test_the_first_paint_takes_at_most_a_second(browser: Browser, report: Path) -> None:
+    times = []
+    for _ in range(5):
+        browser.open(report)
+        painted = browser.run("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+        times.append(float(painted) / 1000)
+    print(f"\nfirst contentful paint: median {statistics.median(times) * 1000:.0f} ms of 5")
+    assert statistics.median(times) <= 1
+
+
+def test_sorting_the_trials_takes_at_most_100_ms(browser: Browser, report: Path) -> None:
+    browser.open(report)
+    clicked = f"""(() => {{
+        const times = [];
+        for (const column of [1, 2, 3, 4, 5, 6, 7, 8]) {{
+            const began = performance.now();
+            {SORT.replace("{column}", "${column}").replace("'", "`")}.click();
+            document.body.getBoundingClientRect();
+            times.push(performance.now() - began);
+        }}
+        return times;
+    }})()"""
+    times = pd.Series(browser.run(clicked))
+    print(f"\nsorting 5,000 rows by 8 columns: median {times.median():.0f} ms, most {times.max():.0f} ms")
+    assert times.median() <= 100
