@@ -36,8 +36,10 @@ class ServiceOptions(Frozen):
     nofile: Annotated[int, Field(strict=True, gt=0)] | None = Field(
         default=None, description="open files that each of its processes may have; absent: as many as the host allows"
     )
-    outage: bool = Field(
-        default=False, description="stopped after the warm-up: how do the others do without it in the measured window?"
+    outage: bool | Name = Field(
+        default=False,
+        description="stopped after the warm-up: how do the others do without it in the measured window? A name: where "
+        "that is the service's own",
     )
 
 

@@ -77,7 +77,7 @@ def _rendered(service: TypedService, request: Request) -> Service:
     except FieldError as error:
         raise InputError(service.document.fault((error.field,), error.what), hint=error.hint) from None
     held = replace(made.process, quota=request.place.quota)
-    return replace(made, process=held, outage=service.options.outage)
+    return replace(made, process=held, outage=service.options.outage in (True, service.name))
 
 
 def _typed(name: str, document: Document) -> TypedService:

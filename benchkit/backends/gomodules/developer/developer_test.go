@@ -99,7 +99,7 @@ func TestAProofHolds(t *testing.T) {
 	if err != nil || one != two || len(one) != 64 {
 		t.Errorf("%s, then %s, %v", one, two, err)
 	}
-	for _, expected := range []string{"a.example/x v1.1.0\n", "a.example/x v1.1.0/go.mod h1:", "built and run: "} {
+	for _, expected := range []string{"a.example/x v1.1.0\n", "a.example/x v1.1.0/go.mod h1:", "built and run in "} {
 		if !strings.Contains(told.String(), expected) {
 			t.Errorf("not told %q:\n%s", expected, &told)
 		}

@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 // sums is the file with the checksums of the modules in use.
@@ -28,10 +29,11 @@ func (d *Developer) prove(ctx context.Context, out io.Writer) (string, error) {
 		return "", err
 	}
 	defer d.remove(folder)
-	proof := d.config.Proof
-	if err := d.get(ctx, folder, proof.Get...); err != nil {
+	began := time.Now()
+	if err := d.get(ctx, folder, d.config.Proof.Get...); err != nil {
 		return "", err
 	}
+	fmt.Fprintf(out, "go get with a clean cache: %.2fs\n", time.Since(began).Seconds())
 	if err := d.versions(ctx, folder, out); err != nil {
 		return "", err
 	}
@@ -42,10 +44,12 @@ func (d *Developer) prove(ctx context.Context, out io.Writer) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	began = time.Now()
 	second, err := d.again(ctx)
 	if err != nil {
 		return "", err
 	}
+	fmt.Fprintf(out, "go get with another clean cache: %.2fs\n", time.Since(began).Seconds())
 	if !bytes.Equal(first, second) {
 		return "", fmt.Errorf("checksums of two pulls differ:\n%s\nand\n%s", first, second)
 	}
@@ -98,6 +102,7 @@ func (d *Developer) build(ctx context.Context, folder string, out io.Writer) err
 	if err := os.WriteFile(filepath.Join(folder, "main.go"), []byte(d.config.Proof.Program), 0o600); err != nil {
 		return err
 	}
+	began := time.Now()
 	// Neither version control nor debug data: the folder is in no repository, and nobody debugs it.
 	if printed, err := d.run(ctx, folder, "build", "-buildvcs=false", "-ldflags=-s -w", "-o", "program", "."); err != nil {
 		return fmt.Errorf("go build: %w: %s", err, strings.TrimSpace(printed))
@@ -109,6 +114,6 @@ func (d *Developer) build(ctx context.Context, folder string, out io.Writer) err
 	if string(said) != d.config.Proof.Output {
 		return fmt.Errorf("the program that was built says %q, expected %q", said, d.config.Proof.Output)
 	}
-	fmt.Fprintf(out, "built and run: %s", said)
+	fmt.Fprintf(out, "built and run in %.2fs:\n%s", time.Since(began).Seconds(), said)
 	return nil
 }

@@ -31,10 +31,15 @@ func settle(ctx context.Context, config *Config) (*Developer, error) {
 	if err := os.RemoveAll(config.Scratch); err != nil {
 		return nil, err
 	}
-	for _, folder := range []string{filepath.Join(config.Scratch, "home"), config.BuildCache} {
+	telemetry := filepath.Join(config.Scratch, "home", ".config", "go", "telemetry")
+	for _, folder := range []string{telemetry, config.BuildCache} {
 		if err := os.MkdirAll(folder, 0o700); err != nil {
 			return nil, err
 		}
+	}
+	// Or every pull would count what it does in files of a home that is gone soon (https://go.dev/doc/telemetry).
+	if err := os.WriteFile(filepath.Join(telemetry, "mode"), []byte("off"), 0o600); err != nil {
+		return nil, err
 	}
 	developer := &Developer{config: config}
 	var settings []string
@@ -66,7 +71,7 @@ func (d *Developer) run(ctx context.Context, folder string, arguments ...string)
 	command := exec.CommandContext(ctx, d.config.Go, arguments...)
 	command.Dir = folder
 	command.Env = append(os.Environ(),
-		"HOME="+filepath.Join(d.config.Scratch, "home"),
+		"HOME="+filepath.Join(d.config.Scratch, "home"), "XDG_CONFIG_HOME=",
 		"GOENV="+filepath.Join(d.config.Scratch, "goenv"),
 		"GOPATH="+filepath.Join(folder, "gopath"),
 		"GOMODCACHE=", "GOPROXY=", "GONOSUMDB=", "GONOPROXY=", "GOPRIVATE=", "GOINSECURE=",

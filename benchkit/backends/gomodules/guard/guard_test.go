@@ -48,7 +48,7 @@ func answering(t *testing.T, status int, content []byte, breakOff bool) *Guard {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Guard{base: base, scratch: t.TempDir(), client: upstream.Client()}
+	return &Guard{base: base, scratch: t.TempDir(), client: upstream.Client(), memory: newMemory()}
 }
 
 func ask(guard *Guard, at string) (int, string) {
@@ -135,5 +135,37 @@ func TestAnUpstreamThatIsAwayIsSaidSo(t *testing.T) {
 	status, said := ask(guard, "/a.example/x/@v/list")
 	if status != http.StatusBadGateway || !strings.Contains(said, "a.example/x (list)") || !strings.Contains(said, "does not answer") {
 		t.Errorf("%d %s", status, said)
+	}
+}
+
+func TestWhatWasSaidBeforeCountsWhileTheUpstreamIsAway(t *testing.T) {
+	for at, before := range map[string]answer{
+		"/a.example/x/@v/list":      {http.StatusOK, []byte("v1.0.0\n")},
+		"/a.example/@v/v1.0.0.info": {http.StatusNotFound, []byte("nothing")},
+		"/a.example/x/@latest":      {http.StatusOK, []byte(`{"Version":"v1.0.0"}`)},
+	} {
+		guard := answering(t, before.status, before.content, false)
+		status, said := ask(guard, at)
+		guard.base.Host = "127.0.0.1:1"
+		if again, saidAgain := ask(guard, at); status != before.status || again != status || saidAgain != said {
+			t.Errorf("%s: %d %q, then %d %q", at, status, said, again, saidAgain)
+		}
+		if other, _ := ask(guard, "/a.example/other/@v/list"); other != http.StatusBadGateway {
+			t.Errorf("%d", other)
+		}
+	}
+}
+
+func TestMemoryIsBounded(t *testing.T) {
+	memory := newMemory()
+	for i := range rememberedAnswers + 10 {
+		memory.keep(fmt.Sprint(i), answer{http.StatusOK, nil})
+	}
+	memory.keep("long", answer{http.StatusOK, make([]byte, rememberedBytes+1)})
+	if _, known := memory.find("long"); known || len(memory.answers) != rememberedAnswers {
+		t.Errorf("%d answers", len(memory.answers))
+	}
+	if _, known := memory.find(fmt.Sprint(rememberedAnswers + 9)); !known {
+		t.Error("the newest is forgotten")
 	}
 }

@@ -3,7 +3,7 @@
 // goproxy 2.0.7 keeps for ever whatever its upstream answers with status 200: a zip of which half is missing, or a
 // sign-in page, is then served to everybody until somebody empties the cache. The guard takes an answer in whole, holds
 // it against what the go command expects of it, and answers with 502 and the module's name where it does not fit, which
-// no proxy keeps.
+// no proxy keeps. While its upstream is away, it answers from memory what versions there are, and what there is not.
 package main
 
 import (
@@ -47,15 +47,16 @@ func run() error {
 	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") {
 		return fmt.Errorf("-upstream: %q is no URL of a module proxy", *upstream)
 	}
-	guard := &Guard{base: base, scratch: *scratch, client: &http.Client{Timeout: upstreamTimeout}}
+	guard := &Guard{base: base, scratch: *scratch, client: &http.Client{Timeout: upstreamTimeout}, memory: newMemory()}
 	return serve.Run(context.Background(), *listen, serve.Log(os.Stderr, guard))
 }
 
-// Guard answers with what its upstream has, once that is checked.
+// Guard answers with what its upstream has, once that is checked; and with what it had, where that is away.
 type Guard struct {
 	base    *url.URL
 	scratch string
 	client  *http.Client
+	memory  *memory
 }
 
 func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -83,21 +84,44 @@ func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case err != nil:
-		fail(w, fmt.Sprintf("%s: the upstream proxy %v", request, err))
+		g.fallBack(w, request, err)
 	case status == http.StatusNotFound || status == http.StatusGone:
-		http.Error(w, fmt.Sprintf("%s: not found upstream: %s", request, words), status)
+		missing := answer{status, fmt.Appendf(nil, "%s: not found upstream: %s\n", request, words)}
+		g.memory.keep(request.String(), missing)
+		send(w, request, missing)
 	case status != http.StatusOK:
-		fail(w, fmt.Sprintf("%s: the upstream proxy answered with status %d: %s", request, status, words))
+		g.fallBack(w, request, fmt.Errorf("answered with status %d: %s", status, words))
 	default:
+		if request.Kind == "list" || request.Kind == "latest" {
+			if content, err := os.ReadFile(file.Name()); err == nil {
+				g.memory.keep(request.String(), answer{status, content})
+			}
+		}
 		w.Header().Set("Content-Type", contentTypes[request.Kind])
 		http.ServeContent(w, r, "", time.Time{}, file)
 	}
 }
 
-// fail answers that the fault is upstream, and says so in the log.
-func fail(w http.ResponseWriter, message string) {
+// fallBack answers with what the upstream said before, or with what is wrong with it now. The log has that in any case.
+func (g *Guard) fallBack(w http.ResponseWriter, request Request, err error) {
+	message := fmt.Sprintf("%s: the upstream proxy %v", request, err)
 	fmt.Fprintln(os.Stderr, message)
+	if before, known := g.memory.find(request.String()); known {
+		send(w, request, before)
+		return
+	}
 	http.Error(w, message, http.StatusBadGateway)
+}
+
+// send sends an answer that is remembered.
+func send(w http.ResponseWriter, request Request, given answer) {
+	contentType := contentTypes[request.Kind]
+	if given.status != http.StatusOK {
+		contentType = contentTypes["list"] // words
+	}
+	w.Header().Set("Content-Type", contentType)
+	w.WriteHeader(given.status)
+	_, _ = w.Write(given.content) // the reader has gone if this fails
 }
 
 // fetch has the upstream's answer written to file; its status, and where that is not 200 the start of its words.
