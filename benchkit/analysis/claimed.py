@@ -15,6 +15,8 @@ class ClaimResult(Frozen):
 
     text: str
     expectation: str
+    expected: tuple[float | None, float | None] = (None, None)
+    """The smallest and the largest ratio that it allows; None: no limit on that side."""
     metric: str
     published: float | None
     state: State

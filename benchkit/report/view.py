@@ -8,6 +8,12 @@ from functools import cached_property
 
 import pandas as pd
 
+from benchkit.analysis.claimed import ClaimResult
+from benchkit.analysis.claims import judge_claims
+from benchkit.analysis.comparison import Comparison
+from benchkit.analysis.data import Data
+from benchkit.analysis.overview import overview
+from benchkit.analysis.verdicts.exclusions import exclusions
 from benchkit.models.run import Manifest
 from benchkit.results.schema import empty_frame
 
@@ -52,6 +58,21 @@ class RunView:
     def profiles(self) -> pd.DataFrame:
         """Functions in profiles; empty for a run without profile trials."""
         return self.table("profile")
+
+    @cached_property
+    def data(self) -> Data:
+        """The run as comparisons see it: less the trials that verdicts void."""
+        return Data(self.manifest, self.trials, exclusions(self.trials, self.verdicts, self.manifest))
+
+    @cached_property
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """The cells over their baseline, metric by metric."""
+        return overview(self.data)
+
+    @cached_property
+    def claims(self) -> tuple[ClaimResult, ...]:
+        """What became of the claims of the scenario."""
+        return judge_claims(self.data)
 
     @cached_property
     def measured(self) -> pd.DataFrame:

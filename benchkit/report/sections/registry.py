@@ -5,11 +5,13 @@ from __future__ import annotations
 from benchkit.report.sections import (
     again,
     agreement,
+    claims,
     figures,
     hosts,
     notes,
     notices,
     profiles,
+    ratios,
     results,
     trials,
     unsupported,
@@ -18,6 +20,8 @@ from benchkit.report.sections.section import Section
 
 SECTIONS: tuple[Section, ...] = (
     results.SECTION,
+    claims.SECTION,
+    ratios.SECTION,
     agreement.SECTION,
     figures.SECTION,
     profiles.SECTION,

@@ -1,0 +1,233 @@
+"""Ratios of cells to their baseline with their intervals, and what was claimed of them: a forest plot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
+
+from benchkit import units
+from benchkit.analysis.pairs import scenario_baseline
+from benchkit.analysis.ratio import Ratio
+from benchkit.models.metrics import metric_named
+from benchkit.report.cells import cell_views
+from benchkit.report.compared import bracketed, labels
+from benchkit.report.figures.figure import ReportFigure, provenance
+from benchkit.report.frame import EDGE_IN, WIDTH_IN, framed
+from benchkit.report.style import colour, drawable, hover, marker, styled, width_in
+from benchkit.report.theme import GRID, INK, MUTED, SURFACE
+from benchkit.report.view import RunView
+from benchkit.scenario.cells import cell_id
+
+TITLE = "Ratios to the baseline, with their intervals"
+
+_ROW_IN, _SMALLEST_ROW_IN, _TALL_IN, _AXIS_IN = 0.34, 0.13, 9.0, 0.5
+_MOST_LABEL_IN, _WRITTEN_IN = 2.6, 1.5
+_WRITTEN = 60
+"""Up to so many rows the ratios are written beside the intervals."""
+_NAMED = 6
+_DECADE = 4.0
+"""Ratios that span more than this get the ticks of decades: 0.5, 1, 2, 5."""
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A line of the figure: a ratio, or a heading; `settled` where a difference is shown or a claim is decided.
+
+    Of claims: what is expected (None: no limit on that side), and what was published.
+    """
+
+    text: str
+    ratio: Ratio | None = None
+    settled: bool = False
+    hue: int | None = None
+    expected: tuple[float | None, float | None] | None = None
+    published: float | None = None
+
+
+def available(run: RunView) -> bool:
+    """Whether there is a ratio with an interval."""
+    return any(row.ratio is not None and row.ratio.low is not None for row in _rows(run))
+
+
+def alt(run: RunView) -> str:
+    """The ratios in words; of many the highest and the lowest."""
+    ratios = [row for row in _rows(run) if row.ratio is not None and row.ratio.ratio is not None]
+    ranked = sorted(ratios, key=lambda row: (row.ratio and row.ratio.ratio) or 0, reverse=True)
+    shown = ranked if len(ranked) <= _NAMED else [ranked[0], ranked[-1]]
+    said = "; ".join(f"{row.text} {bracketed(row.ratio)}" for row in shown if row.ratio)
+    which = "" if shown is ranked else f" of {len(ranked)}, the highest and the lowest"
+    return f"Forest plot of ratios with their intervals{which}: {said}."
+
+
+def caption(run: RunView) -> str:
+    """What marks, lines and bands are."""
+    claims = any(row.expected for row in _rows(run))
+    level = next(row.ratio.confidence for row in _rows(run) if row.ratio)
+    return (
+        f"A mark is the ratio over blocks, its line the interval of {level:.0%}; marks are filled where a difference is "
+        "shown or a claim decided, hollow where not. Controls are cells over themselves."
+        + (" Of claims the band is what is expected, the diamond what was published." if claims else "")
+    )
+
+
+@styled
+def draw(run: RunView) -> Figure:
+    """The figure, a row for each ratio and each claim."""
+    rows = _rows(run)
+    row_in = max(_SMALLEST_ROW_IN, min(_ROW_IN, _TALL_IN / len(rows)))
+    size = 9.0 if row_in >= _ROW_IN / 2 else 6.0
+    written = len(rows) <= _WRITTEN
+    frame = framed(
+        height_in=row_in * (len(rows) + 0.2) + _AXIS_IN,
+        title=TITLE,
+        subtitle=[_subtitle(run)],
+        foot=provenance(run),
+    )
+    texts = [drawable(row.text) for row in rows]
+    widest = max(width_in(text, size) for text, row in zip(texts, rows, strict=True) if row.ratio)
+    labels_in = min(_MOST_LABEL_IN, widest) + 2 * EDGE_IN
+    right_in = _WRITTEN_IN if written else 2 * EDGE_IN
+    axes = frame.axes(labels_in, 0, WIDTH_IN - labels_in - right_in - EDGE_IN, row_in * (len(rows) + 0.2))
+    _scale(axes, rows)
+    axes.axvline(1, color=MUTED.light, linewidth=1, zorder=1)
+    for y, (row, text) in enumerate(zip(rows, texts, strict=True)):
+        if row.ratio is None:
+            _head(axes, y, _cut(text, WIDTH_IN - 2 * EDGE_IN, size, "bold"), size)
+            continue
+        _write(axes, y, _cut(text, labels_in - 2 * EDGE_IN, size), size, left=True)
+        _draw_claim(axes, y, row, size)
+        _draw_ratio(axes, y, row, size)
+        if written:
+            _write(axes, y, bracketed(row.ratio), size, left=False)
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.set_yticks([])
+    axes.set_xlabel("ratio, logarithmic")
+    axes.spines["bottom"].set_visible(False)
+    return frame.figure
+
+
+FIGURE = ReportFigure(
+    name="ratios", title=TITLE, available=available, alt=alt, caption=caption, draw=draw, data="ratios"
+)
+
+
+def _rows(run: RunView) -> list[_Row]:
+    """The ratios of RPS, then those of claims, each claim under its sentence."""
+    named, hues = labels(run), {view.cell_id: view.hue for view in cell_views(run.manifest)}
+    rows = [
+        _Row(named[ratio.cell_id], ratio, ratio.outcome in {"higher", "lower"}, hues.get(ratio.cell_id))
+        for comparison in run.comparisons
+        if comparison.metrics == ("rps",)
+        for ratio in comparison.ratios
+    ]
+    for claim in run.claims:
+        if claim.ratios:
+            figure = "" if claim.metric == "rps" else f" ({metric_named(claim.metric).title})"
+            rows.append(_Row(f"Claim: {' '.join(claim.text.split())}{figure}"))
+        for ratio in claim.ratios:
+            which = f": {named[ratio.cell_id]}" if len(claim.ratios) > 1 else ""
+            settled = claim.state in {"holds", "refuted"}
+            rows.append(_Row(claim.state + which, ratio, settled, None, claim.expected, claim.published))
+    return rows
+
+
+def _subtitle(run: RunView) -> str:
+    """What the ratios are of, and over which cells."""
+    named = labels(run)
+    ratios = [row.ratio for row in _rows(run) if row.ratio and row.hue is not None]
+    bases = list(dict.fromkeys(named[ratio.baseline] for ratio in ratios))
+    if len(bases) == 1:
+        return f"RPS over {bases[0]}"
+    levels = scenario_baseline(run.manifest.scenario, run.manifest.cells)
+    return f"RPS, each over the cell that differs from it in {cell_id(levels)} alone"
+
+
+def _scale(axes: Axes, rows: Sequence[_Row]) -> None:
+    """A logarithmic axis over all marks, and over their intervals as far as those do not dwarf the marks."""
+    points = [value for row in rows if row.ratio for value in (row.ratio.ratio, row.published) if value]
+    least, most = min(*points, 1), max(*points, 1)
+    ends = [value for row in rows if row.ratio for value in (row.ratio.low, row.ratio.high) if value]
+    low = max(min(*ends, least), least / _DECADE) / 1.04
+    high = min(max(*ends, most), most * _DECADE) * 1.04
+    axes.set_xscale("log")
+    axes.set_xlim(low, high)
+    if high / low > _DECADE:
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    else:
+        ticks = MaxNLocator(nbins=6, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
+        axes.xaxis.set_major_locator(FixedLocator([tick for tick in ticks if low <= tick <= high]))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def _draw_claim(axes: Axes, y: float, row: _Row, size: float) -> None:
+    if row.expected is not None:
+        low, high = axes.get_xlim()
+        least, most = max(row.expected[0] or low, low), min(row.expected[1] or high, high)
+        if least < most:
+            axes.broken_barh(
+                [(least, most - least)], (y - 0.4, 0.8), color=GRID.light, alpha=0.7, linewidth=0, zorder=0
+            )
+    if row.published is not None:
+        mark = axes.plot(
+            [row.published], [y], marker="D", ms=0.6 * size, mfc=SURFACE.light, mec=INK.light, mew=1, ls="", zorder=4
+        )
+        hover(mark[0], f"{row.text}: published {row.published:g}")
+
+
+def _draw_ratio(axes: Axes, y: float, row: _Row, size: float) -> None:
+    """The interval as a line, the ratio as a mark on it."""
+    ratio = row.ratio
+    if ratio is None or ratio.ratio is None:
+        return
+    tone = INK.light if row.hue is None else colour(row.hue)
+    shape = "o" if row.hue is None else marker(row.hue)
+    if ratio.low is not None and ratio.high is not None:
+        axes.plot([ratio.low, ratio.high], [y, y], color=tone, linewidth=1.6, solid_capstyle="butt", zorder=2)
+    fill = tone if row.settled else SURFACE.light
+    mark = axes.plot([ratio.ratio], [y], marker=shape, ms=0.6 * size, mfc=fill, mec=tone, mew=1.2, ls="", zorder=3)
+    hover(mark[0], f"{row.text}: {bracketed(ratio)}, {units.counted(ratio.blocks, 'block')}")
+
+
+def _head(axes: Axes, y: float, text: str, size: float) -> None:
+    """A heading over the whole width, in front of the grid."""
+    axes.annotate(
+        text,
+        (EDGE_IN / WIDTH_IN, y),
+        xycoords=("figure fraction", "data"),
+        va="center",
+        size=size,
+        color=INK.light,
+        weight="bold",
+        annotation_clip=False,
+        bbox={"facecolor": SURFACE.light, "edgecolor": "none", "pad": 1},
+    )
+
+
+def _write(axes: Axes, y: float, text: str, size: float, *, left: bool) -> None:
+    """A text beside the axes, on a row."""
+    axes.annotate(
+        text,
+        (0 if left else 1, y),
+        xycoords=("axes fraction", "data"),
+        xytext=((-1 if left else 1) * 72 * EDGE_IN, 0),
+        textcoords="offset points",
+        ha="right" if left else "left",
+        va="center",
+        size=size,
+        color=INK.light if left else MUTED.light,
+        annotation_clip=False,
+    )
+
+
+def _cut(text: str, room_in: float, size: float, weight: str = "normal") -> str:
+    """As much of a text as there is room for."""
+    if width_in(text, size, weight) <= room_in:
+        return text
+    while text and width_in(f"{text}…", size, weight) > room_in:
+        text = text[: -max(1, len(text) // 20)]
+    return f"{text.rstrip()}…"

@@ -1,0 +1,100 @@
+"""Ratios of cells to their baseline, each with its interval, its test, and what is to be known beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from benchkit import units
+from benchkit.analysis.comparison import Comparison
+from benchkit.analysis.ratio import Ratio
+from benchkit.analysis.samples import reasons
+from benchkit.analysis.words import outcome, p_value
+from benchkit.models.metrics import metric_named
+from benchkit.report.compared import labels
+from benchkit.report.sections.section import Material, Section
+from benchkit.report.tables import Column, Entry, Table
+from benchkit.report.text import clean
+from benchkit.units import ABSENT
+
+
+def build(material: Material) -> Mapping[str, Any] | None:
+    """A table for each metric; nothing where no two cells are compared."""
+    found = material.run.comparisons
+    if not found:
+        return None
+    named = labels(material.run)
+    return {
+        "notices": list(dict.fromkeys(clean(notice) for one in found for notice in one.notices)),
+        "metrics": [_metric(one, named) for one in found],
+        "confidence": f"{found[0].ratios[0].confidence:.0%}",
+        "alpha": f"{found[0].alpha:.0%}",
+    }
+
+
+SECTION = Section("ratios", "Ratios, and what they show", "ratios.html.j2", build)
+
+
+def _metric(comparison: Comparison, named: Mapping[str, str]) -> dict[str, Any]:
+    (name,) = comparison.metrics
+    title = metric_named(name).title
+    resolution = comparison.resolution.get(name)
+    return {
+        "title": title,
+        "sentences": [
+            *_controls(comparison, named),
+            *([resolution.detects] if resolution and resolution.detects else []),
+        ],
+        "table": Table(
+            name=f"ratios-{name}",
+            caption=f"{title}: cells over their baseline",
+            columns=(
+                Column("Cell", "name"),
+                Column("Over"),
+                Column("Baseline", "number", unit=metric_named(name).unit),
+                Column("Its own", "number", unit=metric_named(name).unit),
+                Column("Ratio", "number"),
+                Column("From", "number", "Interval"),
+                Column("To", "number", "Interval"),
+                Column("p", "number"),
+                Column("Blocks", "number"),
+                Column("Difference"),
+                Column("To know", "prose"),
+            ),
+            rows=tuple(_row(ratio, named) for ratio in comparison.ratios),
+        ),
+    }
+
+
+def _row(ratio: Ratio, named: Mapping[str, str]) -> tuple[Entry, ...]:
+    shown = metric_named(ratio.metric).shown
+    said = [ratio.reason or "", *ratio.remarks]
+    if ratio.left_out:
+        said.append(f"{units.counted(len(ratio.left_out), 'trial')} left out: {reasons(ratio.left_out)}")
+    return (
+        Entry(named[ratio.cell_id]),
+        Entry(named[ratio.baseline]),
+        Entry(shown(ratio.baseline_value), ratio.baseline_value),
+        Entry(shown(ratio.value), ratio.value),
+        _number(ratio.ratio),
+        _number(ratio.low),
+        _number(ratio.high),
+        Entry(p_value(ratio), ratio.p_holm),
+        Entry(str(ratio.blocks), float(ratio.blocks)),
+        Entry(outcome(ratio, brief=True)),
+        Entry(clean("; ".join(filter(None, said)))),
+    )
+
+
+def _number(value: float | None) -> Entry:
+    return Entry(ABSENT) if value is None else Entry(f"{value:.3f}", value)
+
+
+def _controls(comparison: Comparison, named: Mapping[str, str]) -> Iterator[str]:
+    """What cells differ from themselves by: the run's own noise."""
+    for ratio in comparison.controls:
+        if ratio.low is not None and ratio.high is not None:
+            yield (
+                f"{named[ratio.baseline]} over itself: {ratio.ratio:.3f}, interval {ratio.low:.3f} to {ratio.high:.3f}; "
+                "this is what the noise of the run alone comes to."
+            )

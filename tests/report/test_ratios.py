@@ -1,0 +1,154 @@
+"""Ratios and claims in the report: what stands in their sections and in their figure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from benchkit.analysis.compare import compare_cells
+from benchkit.models.run import CellRecord
+from benchkit.report.figures.forest import FIGURE
+from benchkit.report.sections import claims, ratios
+from benchkit.report.sections.section import Material
+from benchkit.report.tables import Table
+from benchkit.report.view import RunView
+
+MakeRun = Callable[..., RunView]
+STACKS = {"stack": ["go", "nginx", "node"]}
+CLAIMS = [
+    {
+        "text": "nginx costs\na half",
+        "ratio": {"of": {"stack": "nginx"}, "to": {"stack": "go"}},
+        "about": 0.5,
+        "within": 0.3,
+        "published": 0.48,
+    },
+    {"text": "Node is no slower", "ratio": {"of": {"stack": "node"}, "to": {"stack": "go"}}, "at_least": 1},
+    {"text": "zig", "ratio": {"of": {"stack": "zig"}, "to": {"stack": "go"}}, "at_least": 1, "published": 2},
+]
+
+
+def with_control(run: RunView) -> RunView:
+    """The run with its first cell under a second name, a little faster in one block."""
+    first = run.manifest.cells[0]
+    control = CellRecord(cell_id=f"{first.cell_id}~control", levels=first.levels)
+    again = run.trials[run.trials["cell_id"] == first.cell_id].assign(
+        cell_id=control.cell_id,
+        kind="control",
+        trial_id=lambda frame: frame["trial_id"] + "-again",
+        rps=lambda frame: frame["rps"] * (1 + 0.01 * (frame["block"] == 1)),
+    )
+    manifest = run.manifest.model_copy(update={"cells": (*run.manifest.cells, control)})
+    return replace(run, manifest=manifest, trials=pd.concat([run.trials, again], ignore_index=True))
+
+
+def built(section: Callable[[Material], Mapping[str, Any] | None], run: RunView) -> Mapping[str, Any]:
+    content = section(Material(run, ()))
+    assert content is not None
+    return content
+
+
+def rows(table: Table) -> list[dict[str, str]]:
+    titles = [column.title for column in table.columns]
+    return [dict(zip(titles, (entry.text for entry in row), strict=True)) for row in table.rows]
+
+
+def drawn(figure: Figure) -> list[str]:
+    return [text.get_text() for text in figure.findobj(mpl.text.Text) if text.get_text()]
+
+
+def test_every_ratio_has_its_interval_and_what_it_shows(make_run: MakeRun) -> None:
+    run = make_run(STACKS, blocks=8)
+    content = built(ratios.build, run)
+    titles = [metric["title"] for metric in content["metrics"]]
+    assert titles == ["RPS", "p99 latency"]
+    (found,) = [comparison for comparison in run.comparisons if comparison.metrics == ("rps",)]
+    shown = rows(content["metrics"][0]["table"])
+    assert [row["Cell"] for row in shown] == ["nginx", "node"]
+    for row, ratio in zip(shown, found.ratios, strict=True):
+        assert row["Over"] == "go"
+        assert [row["Ratio"], row["From"], row["To"]] == [
+            f"{value:.3f}" for value in (ratio.ratio, ratio.low, ratio.high)
+        ]
+        assert row["Difference"] == "lower (worse)"
+        assert row["Blocks"] == "8"
+    assert any("a difference of" in sentence for sentence in content["metrics"][0]["sentences"])
+    assert found == compare_cells(run.data, ["rps"])
+
+
+def test_a_control_is_said_to_be_the_noise_of_the_run(make_run: MakeRun) -> None:
+    content = built(ratios.build, with_control(make_run(STACKS, blocks=8)))
+    rps = content["metrics"][0]
+    assert [row["Cell"] for row in rows(rps["table"])] == ["nginx", "node", "go (control)"]
+    assert rps["sentences"][0].startswith("go over itself: 1.001, interval 0.99")
+
+
+def test_trials_that_do_not_count_are_said(make_run: MakeRun) -> None:
+    run = make_run(STACKS, blocks=8)
+    trial = run.trials.loc[run.trials["cell_id"] == "stack=node", "trial_id"].iloc[0]
+    reason = {"trial_id": trial, "check": "generator-saturated", "severity": "invalid", "metrics": ["rps"]}
+    judged = replace(run, table=lambda name: pd.DataFrame([reason]) if name == "verdicts" else run.table(name))
+    node = rows(built(ratios.build, judged)["metrics"][0]["table"])[1]
+    assert node["Blocks"] == "7"
+    assert "1 trial left out: invalid: generator-saturated" in node["To know"]
+
+
+def test_claims_stand_beside_what_was_published(make_run: MakeRun) -> None:
+    content = built(claims.build, make_run(STACKS, blocks=8, scenario={"claims": CLAIMS}))
+    assert content["summary"] == "Of 3 claims: 1 holds, 1 refuted, 1 not testable here."
+    held, refuted, elsewhere = rows(content["table"])
+    assert (held["Claim"], held["Published"], held["Here"]) == ("nginx costs a half", "0.48", "holds")
+    assert held["Expected"] == "about 0.5 (within 30%)"
+    assert held["Measured"].startswith("0.5")
+    assert (refuted["Here"], refuted["Published"]) == ("refuted", "\N{EN DASH}")
+    assert refuted["Because"].endswith("outside of at least 1")
+    assert (elsewhere["Here"], elsewhere["Measured"]) == ("not testable here", "\N{EN DASH}")
+
+
+def test_without_claims_or_a_second_cell_there_is_no_section(make_run: MakeRun) -> None:
+    assert claims.build(Material(make_run(STACKS), ())) is None
+    assert ratios.build(Material(make_run({"stack": ["go"]}), ())) is None
+
+
+def test_the_figure_has_a_row_for_each_ratio_and_each_claim(make_run: MakeRun) -> None:
+    run = with_control(make_run(STACKS, blocks=8, scenario={"claims": CLAIMS}))
+    figure = FIGURE.draw(run)
+    shown = drawn(figure)
+    assert {"nginx", "node", "go (control)", "holds", "refuted"} <= set(shown)
+    assert {"Claim: nginx costs a half", "Claim: Node is no slower"} <= set(shown)
+    assert "RPS over go" in shown
+    lines = [(line, np.asarray(line.get_xdata(), dtype=float).tolist()) for line in figure.axes[0].get_lines()]
+    assert [0.48] in [x for line, x in lines if line.get_marker() == "D"]
+    ends = [x for line, x in lines if line.get_linestyle() == "-"]
+    for ratio in run.comparisons[0].ratios:
+        assert any(end == pytest.approx([ratio.low, ratio.high]) for end in ends)
+    assert "diamond what was published" in FIGURE.caption(run)
+    assert FIGURE.alt(run).startswith("Forest plot of ratios with their intervals: ")
+
+
+def test_cells_with_a_baseline_each_say_how_they_differ_from_it(make_run: MakeRun) -> None:
+    run = make_run({"stack": ["go", "nginx"], "cores": [1, 8]}, blocks=4, scenario={"baseline": {"stack": "go"}})
+    assert "RPS, each over the cell that differs from it in stack=go alone" in drawn(FIGURE.draw(run))
+
+
+def test_an_interval_without_bounds_does_not_dwarf_the_others(make_run: MakeRun) -> None:
+    run = make_run(STACKS, blocks=3)
+    wild = run.trials.assign(
+        rps=lambda frame: frame["rps"] * (1 + 1e6 * ((frame["cell_id"] == "stack=node") & (frame["block"] == 2)))
+    )
+    (axes,) = FIGURE.draw(replace(run, trials=wild)).axes
+    low, high = axes.get_xlim()
+    assert high / low < 1e4
+    assert low < 0.5
+
+
+def test_too_few_blocks_for_an_interval_draw_nothing(make_run: MakeRun) -> None:
+    assert FIGURE.available(make_run(STACKS, blocks=3))
+    assert not FIGURE.available(make_run(STACKS, blocks=2))
