@@ -21,7 +21,7 @@ class Series:
 
     t_ns: list[int] = field(default_factory=list)
     """On the host's monotonic clock, ascending."""
-    values: list[float] = field(default_factory=list)
+    numbers: list[float] = field(default_factory=list)
 
 
 def read_telemetry(content: bytes) -> dict[Key, Series]:
@@ -41,7 +41,7 @@ def read_telemetry(content: bytes) -> dict[Key, Series]:
                 for number, row in values.items():
                     for series, value in zip(groups[int(number)], row, strict=True):
                         series.t_ns.append(t_ns)
-                        series.values.append(value)
+                        series.numbers.append(value)
     return {key: series for key, series in found.items() if series.t_ns}
 
 

@@ -63,7 +63,7 @@ class _Rows:
             for column, text in zip(TEXTS, known, strict=True):
                 self._texts[column] += [text] * len(series.t_ns)
             self._t_s.append((np.asarray(series.t_ns) - watch.window_ns[0]) / 1e9)
-            values = np.asarray(series.values, dtype=np.float64)
+            values = np.asarray(series.numbers, dtype=np.float64)
             begun_before = metric.grows and service is None  # with the host's boot
             self._values.append(values - values[0] if begun_before else values)
 

@@ -31,7 +31,7 @@ def watch_hosts(trial: Trial) -> None:
 
     def begin(host: Host) -> None:
         host.compare_clocks()
-        services = [_watched(each) for each in trial.running if each.service.host == host.name]
+        services = [watched_service(each) for each in trial.running if each.service.host == host.name]
         host.telemetry.start(trial.folder / _file(host), interval_s, services)
         trial.watched.append(host)
 
@@ -96,7 +96,8 @@ def unwatch_hosts(trial: Trial) -> None:
     _on_each(watched, lambda host: host.telemetry.stop())
 
 
-def _watched(running: Running) -> Watched:
+def watched_service(running: Running) -> Watched:
+    """A service as it is watched: its accept queue, its connections, and its own counters where it tells them."""
     service = running.service
     admin = service.admin
     return Watched(

@@ -19,7 +19,7 @@ WRITTEN = b"""\
 
 def test_samples_are_gathered_by_series_though_groups_change() -> None:
     found = read_telemetry(WRITTEN)
-    assert {key: (series.t_ns, series.values) for key, series in found.items()} == {
+    assert {key: (series.t_ns, series.numbers) for key, series in found.items()} == {
         (None, "load1", None): ([10, 20, 30], [0.5, 0.5, 0.75]),
         (None, "cpu_idle_s_total", "0"): ([10, 20, 30], [3, 4, 5]),
         ("app", "thread_cpu_s_total", "7"): ([10, 30], [0.25, 0.5]),

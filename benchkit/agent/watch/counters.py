@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Callable, Dict, NamedTuple, Optional
+from typing import Callable, Dict, NamedTuple, Optional
 
 from benchkit.agent.watch.base import UnseenError, Values
 
@@ -29,8 +29,8 @@ NGINX = re.compile(
 
 def expvar(page: bytes, _asked: Asked) -> Values:
     """The page of a Go backend of ours: `requests`, and `runtime` as runtime/metrics has it."""
-    document = _document(page)
-    runtime = document.get("runtime", {})
+    document = _mapping(_document(page))
+    runtime = _mapping(document.get("runtime", {}))
     found: Values = {}
     _put(found, "requests_total", None, document.get("requests"))
     _put(found, "goroutines", None, runtime.get("goroutines"))
@@ -43,7 +43,8 @@ def expvar(page: bytes, _asked: Asked) -> Values:
 def node(page: bytes, _asked: Asked) -> Values:
     """The page of the Node backend: the same for each worker, and the delay of its event loop."""
     found: Values = {}
-    for pid, worker in _document(page).get("workers", {}).items():
+    for pid, each in _mapping(_mapping(_document(page)).get("workers", {})).items():
+        worker = _mapping(each)
         _put(found, "requests_total", pid, worker.get("requests"))
         _put(found, "heap_bytes", pid, worker.get("heap_bytes"))
         _put(found, "gc_total", pid, worker.get("gc_total"))
@@ -71,17 +72,20 @@ def nginx(page: bytes, asked: Asked) -> Values:
 KINDS: Dict[str, Read] = {"expvar": expvar, "node": node, "nginx": nginx}
 
 
-def _document(page: bytes) -> Dict[str, Any]:
+def _document(page: bytes) -> object:
     try:
-        document = json.loads(page)
+        return json.loads(page)
     except ValueError as error:
         raise UnseenError(f"not JSON: {error}") from None
-    if not isinstance(document, dict):
-        raise UnseenError("no JSON object")
-    return document
 
 
-def _put(found: Values, metric: str, instance: Optional[str], value: Optional[float]) -> None:
-    """Take a figure that may be missing, as in a release of Go that does not have it."""
-    if value is not None:
+def _mapping(value: object) -> Dict[str, object]:
+    if not isinstance(value, dict):
+        raise UnseenError(f"no JSON object: {str(value)[:60]}")
+    return value
+
+
+def _put(found: Values, metric: str, instance: Optional[str], value: object) -> None:
+    """Take a figure; one that is missing, as in a release of Go that does not have it, is left out."""
+    if isinstance(value, (int, float)):
         found[metric, instance] = value

@@ -8,11 +8,15 @@ kernel.)
 
 from __future__ import annotations
 
+import os
 from typing import Dict, List, Set
 
 from benchkit.agent.proc import ProcStat, pids, proc_stat
 from benchkit.agent.processes import Processes
 from benchkit.agent.watch.base import KernelFile
+
+NOBODY = (0, 1)
+"""The parents of what has none: the kernel and init."""
 
 
 class Families:
@@ -34,31 +38,44 @@ class Families:
         last = self._load.read().rsplit(None, 1)[-1]
         if last == self._last and not self._doubted:
             return
-        self._last, self._doubted = last, False
         self.changes += 1
         there = set(pids())
         gone = self._known.keys() - there
         for pid in gone:
             del self._known[pid]
-        for pid in there - self._known.keys() | self._orphaned(gone):
+        seen = there - self._known.keys() | self._orphaned(gone)
+        for pid in seen:
             found = proc_stat(pid)
             if found is None:
                 self._known.pop(pid, None)
             else:
                 self._known[pid] = found
-        self._trees = self._processes.trees(self._known)
+        if self._doubted or any(map(self._may_be_ours, seen)):
+            self._trees = self._processes.trees(self._known)
+        self._last, self._doubted = last, False
 
     def doubt(self) -> None:
         """Somebody that was known is not there any more: look at all of it next time."""
         self._doubted = True
 
     def of(self, number: int) -> List[ProcStat]:
-        """The processes of one tree, as they were when they were first seen; the root first."""
+        """The processes of one tree, as they were when they were first seen."""
         return self._trees.get(number, [])
 
     def close(self) -> None:
         """Let go of the file."""
         self._load.close()
+
+    def _may_be_ours(self, pid: int) -> bool:
+        """Whether a process descends from the agent, or is an orphan that might have."""
+        me = os.getpid()
+        here = self._known.get(pid)
+        while here is not None and here.parent not in (me, *NOBODY):
+            parent = self._known.get(here.parent)
+            if parent is not None and parent.start > here.start:  # the pid was used again
+                return True
+            here = parent
+        return here is not None
 
     def _orphaned(self, gone: Set[int]) -> Set[int]:
         """Those whose parent has ended: they have another one now."""

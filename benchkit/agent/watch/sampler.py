@@ -8,7 +8,8 @@ from typing import Dict, List, Optional, Tuple
 
 from benchkit.agent.watch.base import Collector, UnseenError
 from benchkit.agent.watch.families import Families
-from benchkit.agent.watch.recorder import Group, Recorder
+from benchkit.agent.watch.queues import Listeners
+from benchkit.agent.watch.recorder import Group, Recorder, Sample
 from benchkit.agent.watch.registry import Make
 from benchkit.agent.watch.rhythm import Rhythm
 
@@ -16,11 +17,11 @@ from benchkit.agent.watch.rhythm import Rhythm
 class Sampler(threading.Thread):
     """All collectors of one watch."""
 
-    def __init__(self, rhythm: Rhythm, recorder: Recorder, families: Families) -> None:
+    def __init__(self, rhythm: Rhythm, recorder: Recorder, families: Families, listeners: Listeners) -> None:
         super().__init__(name="sampler", daemon=True)
         self._rhythm = rhythm
         self._recorder = recorder
-        self._families = families
+        self._shared = (families, listeners)
         self._collectors: List[Tuple[Group, Collector]] = []
         self._unseen: Dict[str, None] = {}
 
@@ -43,17 +44,27 @@ class Sampler(threading.Thread):
         track = self._recorder.track(self._rhythm.interval_ns)
         for asked in self._rhythm.beats():
             at_ns = time.monotonic_ns()
-            self._families.refresh()
-            sample = []
-            for group, collector in list(self._collectors):
-                try:
-                    sample.append((group, collector.sample()))
-                except (UnseenError, OSError) as error:  # the others go on
-                    self._note(group.service, error)
-            track.write(at_ns, sample, asked=asked)
+            track.write(at_ns, self._look(), asked=asked)
         track.close()
+        for shared in self._shared:
+            shared.close()
         for _, collector in self._collectors:
             collector.close()
+
+    def _look(self) -> Sample:
+        """Look at everything once; what gives nothing is noted, and the others go on."""
+        for shared in self._shared:
+            try:
+                shared.refresh()
+            except (UnseenError, OSError) as error:
+                self._note(None, error)
+        sample = []
+        for group, collector in list(self._collectors):
+            try:
+                sample.append((group, collector.sample()))
+            except (UnseenError, OSError) as error:
+                self._note(group.service, error)
+        return sample
 
     def _note(self, service: Optional[str], error: Exception) -> None:
         self._unseen[f"{service}: {error}" if service else str(error)] = None

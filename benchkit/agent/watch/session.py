@@ -12,6 +12,7 @@ from benchkit.agent.processes import Processes
 from benchkit.agent.watch.connections import Connections, Listening
 from benchkit.agent.watch.families import Families
 from benchkit.agent.watch.poller import Poller
+from benchkit.agent.watch.queues import Listeners
 from benchkit.agent.watch.quota import cpu_quota, own_groups
 from benchkit.agent.watch.recorder import Recorder
 from benchkit.agent.watch.registry import AGENT, of_agent, of_host, of_service
@@ -33,8 +34,8 @@ class Session:
         self._processes = processes
         self._looking, self._asking = Rhythm(interval_s), Rhythm(interval_s)
         self._recorder = Recorder(path, {"interval_s": interval_s, "began_ns": time.monotonic_ns()})
-        self._families = Families(processes)
-        self._sampler = Sampler(self._looking, self._recorder, self._families)
+        self._families, self._listeners = Families(processes), Listeners()
+        self._sampler = Sampler(self._looking, self._recorder, self._families, self._listeners)
         self._sampler.add(None, of_host(psutil))
         self._sampler.add(AGENT, of_agent())
         self._trees: Dict[str, Tree] = {}
@@ -48,7 +49,7 @@ class Session:
         for wanted in services:
             name = wanted["name"]
             child = self._processes.child(wanted["process"])
-            self._trees[name], makes = of_service(wanted, child, self._families)
+            self._trees[name], makes = of_service(wanted, child, self._families, self._listeners)
             self._sampler.add(name, makes)
             self._listening += [Listening(self._recorder.group(name), socket) for socket in wanted["listen"]]
             if wanted["admin"] is not None:
@@ -77,7 +78,6 @@ class Session:
             counting.stop()
         for thread in (self._sampler, *self._pollers, *self._counting):
             thread.join(self.END_S)
-        self._families.close()
         stories = [poller.story() for poller in self._pollers]
         unseen = [*self._sampler.unseen(), *filter(None, stories)]
         unseen += [failure for counting in self._counting for failure in counting.failures]

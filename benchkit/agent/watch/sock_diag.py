@@ -6,7 +6,7 @@ import errno
 import os
 import socket
 import struct
-from typing import Iterator, List, NamedTuple, Optional, Tuple
+from typing import Collection, Iterator, List, NamedTuple, Optional, Tuple
 
 from benchkit.agent.watch.base import UnseenError
 
@@ -39,13 +39,14 @@ class Listener(NamedTuple):
 
     address: str
     """An IP address with its port, or the path of a unix socket."""
+    port: Optional[int]
     inode: int
     queued: int
     limit: int
 
 
 class SockDiag:
-    """A netlink socket to ask on; for one thread."""
+    """A netlink socket to ask on; for one thread at a time."""
 
     def __init__(self) -> None:
         """Open it. Raises UnseenError where the kernel has no such thing."""
@@ -60,28 +61,28 @@ class SockDiag:
         """Let it go."""
         self._socket.close()
 
-    def tcp_listeners(self, family: int, ports: List[int]) -> List[Listener]:
+    def tcp_listeners(self, family: int, ports: Collection[int]) -> List[Listener]:
         """The listening TCP sockets of a family on these ports. Raises UnseenError."""
         found = []
         for reply in self._ask(_inet(family, LISTEN)):
             _, _, _, _, port, _, source, _, _, _, _, _, queued, limit, _, inode = INET_REPLY.unpack_from(reply)
             number = int.from_bytes(port, "big")
             if number in ports:
-                found.append(Listener(_authority(family, source, number), inode, queued, limit))
+                found.append(Listener(_authority(family, source, number), number, inode, queued, limit))
         return found
 
     def tcp_established(self, port: int) -> int:
         """How many connections to this port of the host are established. Raises UnseenError."""
         return sum(1 for family in FAMILIES for _ in self._ask(_inet(family, ESTABLISHED, _source_port(port))))
 
-    def unix_listeners(self, paths: List[str]) -> List[Listener]:
+    def unix_listeners(self, paths: Collection[str]) -> List[Listener]:
         """The listening unix sockets at these paths. Raises UnseenError."""
         found = []
         for reply in self._ask(_unix(LISTEN, UDIAG_SHOW_NAME | UDIAG_SHOW_RQLEN)):
             path, queue = _unix_attributes(reply)
-            if path in paths and queue is not None:
+            if path is not None and path in paths and queue is not None:
                 (inode,) = struct.unpack_from("=I", reply, 4)
-                found.append(Listener(path, inode, *queue))
+                found.append(Listener(path, None, inode, *queue))
         return found
 
     def unix_established(self, path: str) -> int:

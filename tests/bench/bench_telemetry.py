@@ -1,0 +1,164 @@
+"""What watching a host costs there, and whether a load feels it."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+import pandas as pd
+import pytest
+
+from benchkit.analysis.samples import take_samples
+from benchkit.analysis.within import Pair, block_ratios
+from benchkit.hosts.connect import Hosts, connect_all
+from benchkit.hosts.host import Host
+from benchkit.hosts.processes import Start, ToFile
+from benchkit.lab.lab import Lab
+from benchkit.models.telemetry import AGENT_SERVICE
+from benchkit.observe.telemetry import Key, Series, read_telemetry
+from benchkit.pipeline import run_trial
+from benchkit.planning.make import make_plan
+from benchkit.planning.plan import RunPlan
+from benchkit.results.reparse import read_generators, read_trial
+from benchkit.results.rows import trial_row
+from benchkit.run.site import place_programs
+from benchkit.scenario.read import read_experiment
+from benchkit.scenario.watching import Watching
+from benchkit.stack import deploy
+from benchkit.stack.deploy import Running
+from benchkit.trial.state import trial_of
+from benchkit.trial.watch import watched_service
+
+pytestmark = pytest.mark.lab
+
+SOCKETS = 15_000
+PAIRS = 20
+MIB = 1 << 20
+
+THREE = """\
+name: watched
+title: three services
+question: What does it cost to watch them?
+stacks:
+  three:
+    entry: front
+    services:
+      app: {backend: nethttp, role: sut, listen: 8081}
+      other: {backend: nethttp, role: sut, listen: 8082}
+      front: {backend: nginx, role: sut, listen: 8080, upstream: app}
+load: {tool: wrk, connections: 8, duration_s: 1}
+blocks: 1
+scales: {lab: {}}
+"""
+
+HOLD = """
+import socket, sys, time
+held = [socket.create_connection((sys.argv[1], 8082)) for _ in range(int(sys.argv[2]))]
+print("held", flush=True)
+time.sleep(3600)
+"""
+
+
+@pytest.fixture(scope="module")
+def hosts(lab: Lab) -> Iterator[Hosts]:
+    with connect_all(lab.inventory()) as connected:
+        yield connected
+
+
+def deployed(plan: RunPlan, hosts: Hosts) -> None:
+    place_programs(plan, hosts)
+    for cell in plan.cells:
+        for host, services in deploy.by_host(cell.services).items():
+            deploy.deploy(hosts[host], services)
+
+
+@contextmanager
+def three_services(hosts: Hosts, folder: Path) -> Iterator[list[Running]]:
+    """A Go server with many connections held open, another one, and nginx."""
+    (folder / "watched.yaml").write_text(THREE)
+    plan = make_plan(read_experiment(str(folder / "watched.yaml"), "lab"), hosts)
+    deployed(plan, hosts)
+    sut, load, logs = hosts["sut"], hosts["load"], PurePosixPath("watched")
+    running = [deploy.start(sut, service, logs) for service in plan.cells[0].services]
+    address = str(running[0].service.endpoint.address)
+    nofile = load.facts.nofile_hard
+    holder = load.processes.start(
+        Start(["python3", "-c", HOLD, address, str(SOCKETS)], nofile=nofile, stdout=ToFile(logs / "held.txt"))
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while b"held" not in load.files.read(logs / "held.txt"):
+            assert holder.wait(0) is None
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        yield running
+    finally:
+        load.processes.stop([holder])
+        deploy.stop(sut, running)
+
+
+def taken(host: Host, running: list[Running], interval_s: float, seconds: float) -> tuple[float, float, float]:
+    """Watch for a while: CPU of the agent (share of a core), its memory, and the CPU of the services beside it."""
+    path = PurePosixPath("watched") / f"{interval_s}-{time.monotonic_ns()}.jsonl"
+    host.telemetry.start(path, interval_s, [watched_service(each) for each in running])
+    time.sleep(seconds)
+    host.telemetry.look()
+    ended = host.telemetry.stop()
+    assert ended is not None
+    assert ended.unseen == ()
+    found = read_telemetry(host.files.read(path))
+    services = sum(share(found, each.service.name) for each in running)
+    return share(found, AGENT_SERVICE), found[AGENT_SERVICE, "rss_bytes", None].numbers[-1], services
+
+
+def share(found: dict[Key, Series], service: str) -> float:
+    """CPU time of a service over the time that it was watched; the first look is left out: it brings all into memory."""
+    series = found[service, "cpu_s_total", None]
+    return (series.numbers[-1] - series.numbers[1]) / (series.t_ns[-1] - series.t_ns[1]) * 1e9
+
+
+def test_watching_three_services_and_many_sockets(hosts: Hosts, tmp_path: Path) -> None:
+    """CPU of the whole agent while it watches, and all the memory that it has: nothing is taken off for its being there."""
+    with three_services(hosts, tmp_path) as running:
+        print(f"\n3 services, {SOCKETS} connections held open by one of them")
+        for interval_s, seconds, limit in ((1.0, 20.0, 0.002), (0.1, 10.0, 0.02)):
+            cpu, rss, services = taken(hosts["sut"], running, interval_s, seconds)
+            print(
+                f"every {interval_s:g} s: {cpu:.3%} of a core (limit {limit:.1%}), {rss / MIB:.1f} MiB (limit 30); "
+                f"the services, for telling their counters: {services:.3%}"
+            )
+            assert cpu <= limit
+            assert rss <= 30 * MIB
+
+
+def test_a_load_does_not_feel_it(hosts: Hosts) -> None:
+    """Pairs of trials, one watched every second and one not, in random order: the interval of the ratio holds 1."""
+    experiment = read_experiment("quickstart", "smoke", ["blocks=1", "load.duration_s=2", "factors.stack=[go]"])
+    plan = make_plan(experiment, hosts)
+    deployed(plan, hosts)
+    rng, rows = random.Random(1), []  # noqa: S311 - an order, no secret
+    for pair in range(PAIRS):
+        order = ["watched", "unwatched"]
+        rng.shuffle(order)
+        for position, cell_id in enumerate(order):
+            slot = replace(plan.slots[0], block=pair, position=position)
+            trial = trial_of(plan, slot, "bench", hosts)
+            trial.watching = Watching() if cell_id == "watched" else None
+            record = run_trial(trial)
+            reading = read_trial(record, read_generators(record, trial.files.__getitem__))
+            rows.append({**trial_row(record, reading.result), "cell_id": cell_id})
+    (ratio,) = block_ratios(take_samples(pd.DataFrame(rows), "rps"), [Pair("watched", "unwatched")])
+    assert ratio.ratio is not None
+    assert ratio.low is not None
+    assert ratio.high is not None
+    print(
+        f"\nwatched over unwatched, {ratio.blocks} pairs of 2 s: RPS ratio {ratio.ratio:.4f}, "
+        f"95 % interval {ratio.low:.4f} to {ratio.high:.4f}"
+    )
+    overhead = pd.DataFrame(rows).groupby("cell_id")["overhead_s"].median()
+    print(f"overhead of a trial: {overhead['watched']:.3f} s watched, {overhead['unwatched']:.3f} s not")
+    assert ratio.low <= 1 <= ratio.high
