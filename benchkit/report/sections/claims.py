@@ -30,6 +30,7 @@ def build(material: Material) -> Mapping[str, Any] | None:
             name="claims",
             caption="Claims: published beside measured",
             columns=(
+                Column("No.", "name"),
                 Column("Claim", "prose"),
                 Column("Figure"),
                 Column("Expected"),
@@ -38,7 +39,7 @@ def build(material: Material) -> Mapping[str, Any] | None:
                 Column("Here"),
                 Column("Because", "prose"),
             ),
-            rows=tuple(_row(claim) for claim in claims),
+            rows=tuple(_row(number, claim) for number, claim in enumerate(claims, start=1)),
         ),
     }
 
@@ -46,10 +47,11 @@ def build(material: Material) -> Mapping[str, Any] | None:
 SECTION = Section("claims", "Claims: published beside measured", "claims.html.j2", build)
 
 
-def _row(claim: ClaimResult) -> tuple[Entry, ...]:
+def _row(number: int, claim: ClaimResult) -> tuple[Entry, ...]:
     """The ratio measured stands in a column of its own where there is one; of several the reason has each."""
     (measured,) = [ratio.ratio for ratio in claim.ratios] if len(claim.ratios) == 1 else [None]
     return (
+        Entry(str(number), float(number)),
         Entry(clean(claim.text)),
         Entry(metric_named(claim.metric).title),
         Entry(claim.expectation),
