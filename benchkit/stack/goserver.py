@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Annotated
 
@@ -60,10 +60,13 @@ def _faults(given: object) -> object:
 Faults = Annotated[tuple[Annotated[str, AfterValidator(_fault)], ...], BeforeValidator(_faults)]
 
 
+BodySize = Annotated[int, Field(strict=True, ge=0, le=1 << 30)]
+
+
 class ServerOptions(ServiceOptions):
     """What every server of ours takes, whatever it is written in."""
 
-    body_size: Annotated[int, Field(strict=True, ge=0, le=1 << 30)] | None = Field(
+    body_size: BodySize | None = Field(
         default=None, description="bytes of body; absent: the 12 bytes of `Hello World\\n`"
     )
     work: Annotated[str, StringConstraints(pattern=r"^(none|loop:(0|100000000|[1-9][0-9]{0,7}))$")] = Field(
@@ -99,15 +102,24 @@ def admin_endpoint(place: Place) -> Endpoint:
     return Endpoint(place.host, "http", path=place.folder / ADMIN_SOCKET)
 
 
-def go_backend(program: str, protocol: Protocol = "http") -> Backend:
-    """The backend whose source is `backends/<program>` and whose options are those of all Go servers."""
-    return Backend(
-        program,
-        GoServerOptions,
-        partial(render_go_server, program=program),
-        protocol,
-        settle=partial(settle_release, program=program),
-    )
+def no_arguments(_: Request) -> Sequence[str]:
+    """The arguments of a server that takes none beside what all do."""
+    return ()
+
+
+def go_backend(
+    program: str,
+    options: type[GoServerOptions] = GoServerOptions,
+    *,
+    protocol: Protocol = "http",
+    arguments: Callable[[Request], Sequence[str]] = no_arguments,
+) -> Backend:
+    """The backend whose source is `backends/<program>`; `arguments` are those it takes beside what all servers do."""
+
+    def render(request: Request) -> Service:
+        return render_go_server(request, program, arguments(request))
+
+    return Backend(program, options, render, protocol, settle=partial(settle_release, program=program))
 
 
 def settle_release(options: ServiceOptions, document: Document, program: str) -> ServiceOptions:
@@ -119,11 +131,8 @@ def settle_release(options: ServiceOptions, document: Document, program: str) ->
     return options
 
 
-def render_go_server(request: Request, program: str, arguments: Sequence[str] = ()) -> Service:
-    """A Go server: one executable built on the controller from `backends/<program>`, one process.
-
-    `arguments` are those that it takes beside what all servers do.
-    """
+def render_go_server(request: Request, program: str, arguments: Sequence[str]) -> Service:
+    """A Go server: one executable built on the controller from `backends/<program>`, one process."""
     options, place = request.options, request.place
     if not isinstance(options, GoServerOptions):
         raise TypeError(f"{request.name}: options of another backend")

@@ -23,15 +23,33 @@ type Response struct {
 	Fields http.Header
 	// Body is what followed, Content-Length bytes.
 	Body []byte
+
+	length int // Content-Length
+}
+
+// parse reads the header.
+func (r *Response) parse() error {
+	parsed, err := http.ReadResponse(bufio.NewReader(strings.NewReader(r.Header)), nil)
+	if err != nil {
+		return err
+	}
+	r.Status, r.Fields = parsed.StatusCode, parsed.Header
+	if r.length, err = strconv.Atoi(parsed.Header.Get("Content-Length")); err != nil {
+		return fmt.Errorf("no Content-Length in %q", r.Header)
+	}
+	return nil
 }
 
 // Client is a connection that requests are written to as bytes.
 type Client struct {
 	connection net.Conn
 	reader     *bufio.Reader
+
+	send    func(lines ...string) error
+	receive func(wait time.Duration) (Response, error)
 }
 
-// Dial connects to an address as -listen takes it.
+// Dial connects to an address as -listen takes it, to speak HTTP.
 func Dial(t *testing.T, address string) *Client {
 	t.Helper()
 	network := "tcp"
@@ -43,32 +61,16 @@ func Dial(t *testing.T, address string) *Client {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { connection.Close() })
-	return &Client{connection, bufio.NewReader(connection)}
+	client := &Client{connection: connection, reader: bufio.NewReader(connection)}
+	client.send, client.receive = client.sendHTTP, client.receiveHTTP
+	return client
 }
 
-// Get asks for / with these header lines on top of Host.
+// Get asks for /, over HTTP with these header lines on top of Host.
 func (c *Client) Get(t *testing.T, lines ...string) Response {
 	t.Helper()
 	c.Send(t, lines...)
 	return c.Receive(t)
-}
-
-// Write writes bytes as they are.
-func (c *Client) Write(t *testing.T, text string) {
-	t.Helper()
-	if _, err := io.WriteString(c.connection, text); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// ReceiveHeader reads one answer that has no body whatever its header says, as the one to HEAD.
-func (c *Client) ReceiveHeader(t *testing.T) Response {
-	t.Helper()
-	response, _, err := c.receiveHeader(Deadline)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return response
 }
 
 // Send writes a request.
@@ -104,6 +106,24 @@ func (c *Client) Closed(t *testing.T) bool {
 	return errors.Is(err, io.EOF)
 }
 
+// Write writes bytes as they are.
+func (c *Client) Write(t *testing.T, text string) {
+	t.Helper()
+	if _, err := io.WriteString(c.connection, text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ReceiveHeader reads one answer over HTTP that has no body whatever its header says, as the one to HEAD.
+func (c *Client) ReceiveHeader(t *testing.T) Response {
+	t.Helper()
+	response, err := c.receiveHeader(Deadline)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response
+}
+
 // Rest is all that comes until the server closes the connection.
 func (c *Client) Rest(t *testing.T) string {
 	t.Helper()
@@ -125,42 +145,32 @@ func (c *Client) exchange() (Response, error) {
 	return c.receive(Deadline)
 }
 
-func (c *Client) send(lines ...string) error {
+func (c *Client) sendHTTP(lines ...string) error {
 	request := strings.Join(append([]string{"GET / HTTP/1.1", "Host: sut"}, lines...), "\r\n") + "\r\n\r\n"
 	_, err := c.connection.Write([]byte(request))
 	return err
 }
 
-func (c *Client) receive(wait time.Duration) (Response, error) {
-	response, length, err := c.receiveHeader(wait)
+func (c *Client) receiveHTTP(wait time.Duration) (Response, error) {
+	response, err := c.receiveHeader(wait)
 	if err != nil {
 		return response, err
 	}
-	response.Body = make([]byte, length)
+	response.Body = make([]byte, response.length)
 	_, err = io.ReadFull(c.reader, response.Body)
 	return response, err
 }
 
-// receiveHeader reads a header, and the length of the body that it announces.
-func (c *Client) receiveHeader(wait time.Duration) (response Response, length int, err error) {
+func (c *Client) receiveHeader(wait time.Duration) (response Response, err error) {
 	if err := c.connection.SetReadDeadline(time.Now().Add(wait)); err != nil {
-		return Response{}, 0, err
+		return Response{}, err
 	}
 	for !strings.HasSuffix(response.Header, "\r\n\r\n") {
 		line, err := c.reader.ReadString('\n')
 		if err != nil {
-			return response, 0, err
+			return response, err
 		}
 		response.Header += line
 	}
-	parsed, err := http.ReadResponse(bufio.NewReader(strings.NewReader(response.Header)), nil)
-	if err != nil {
-		return response, 0, err
-	}
-	response.Status, response.Fields = parsed.StatusCode, parsed.Header
-	length, err = strconv.Atoi(parsed.Header.Get("Content-Length"))
-	if err != nil {
-		return response, 0, fmt.Errorf("no Content-Length in %q", response.Header)
-	}
-	return response, length, nil
+	return response, response.parse()
 }

@@ -4,6 +4,8 @@
 //
 //	func TestCommandLine(t *testing.T) { kittest.CommandLine(t) }
 //
+//	func TestAdmin(t *testing.T) { kittest.Admin(t) }
+//
 //	func TestHTTP(t *testing.T) { kittest.HTTP(t) }
 //
 // Nothing is replaced: servers are processes, requests are bytes on sockets.

@@ -1,0 +1,9 @@
+module benchkit/backends/fileserver
+
+go 1.22.0
+
+toolchain go1.26.8
+
+require benchkit/backends/kit v0.0.0
+
+replace benchkit/backends/kit => ../kit

@@ -1,0 +1,32 @@
+// Package node has no Go but this: the server is JavaScript, and passes the tests that the Go backends pass.
+package node
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"benchkit/backends/kit/kittest"
+)
+
+func TestMain(m *testing.M) { kittest.Main(m, main) }
+
+func TestCommandLine(t *testing.T) { kittest.CommandLine(t) }
+
+func TestHTTP(t *testing.T) { kittest.HTTP(t) }
+
+// main becomes the server, with one worker: the tests count requests one by one.
+func main() {
+	node, err := exec.LookPath("node")
+	if err == nil {
+		var program string
+		if program, err = filepath.Abs("main.js"); err == nil {
+			err = syscall.Exec(node, append([]string{node, program, "-workers", "1"}, os.Args[1:]...), os.Environ())
+		}
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}

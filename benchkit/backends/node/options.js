@@ -1,0 +1,109 @@
+// The command line.
+
+import { availableParallelism, cpus } from 'node:os';
+
+import { parseAddress } from './address.js';
+import { Faults } from './faults.js';
+import { parseWork } from './work.js';
+
+/** Exit codes of every backend: ended by a signal; could not serve; a wrong flag. */
+export const EXIT_DONE = 0;
+export const EXIT_FAILED = 1;
+export const EXIT_USAGE = 2;
+
+/** The largest -body-size in bytes; the body is kept in memory. */
+const MAX_BODY_SIZE = 1 << 30;
+
+/** As many workers as anybody has CPUs for. */
+const MAX_WORKERS = 4096;
+
+/** A wrong flag; the message is one line that names it. */
+export class UsageError extends Error {}
+
+const FLAGS = {
+  listen: {
+    help: 'address to serve on: TCP (127.0.0.1:8080) or unix:/path',
+    set: (options, value) => { options.listen = parseAddress(value); },
+  },
+  admin: {
+    help: 'address to serve /debug/vars on; off unless given',
+    set: (options, value) => { options.admin = parseAddress(value); },
+  },
+  'body-size': {
+    help: 'bytes of body; 12 unless given',
+    set: (options, value) => { options.bodySize = whole(value, 0, MAX_BODY_SIZE, 'bytes'); },
+  },
+  work: {
+    help: 'work for each request: none, or loop:N to add the numbers below N',
+    set: (options, value) => { options.work = parseWork(value); },
+  },
+  'inject-fault': {
+    help: `for tests: a fault to make on purpose (${Faults.KINDS}); may be repeated`,
+    set: (options, value) => options.faults.add(value),
+  },
+  workers: {
+    help: 'processes that serve; as many as CPUs unless given',
+    set: (options, value) => { options.workers = whole(value, 1, MAX_WORKERS, 'workers'); },
+  },
+  pin: {
+    help: 'processes that get a CPU each: none, workers, or all (the primary, too)',
+    set: (options, value) => { options.pin = oneOf(value, ['none', 'workers', 'all']); },
+  },
+  scheduling: {
+    help: 'who accepts connections: round-robin (the primary, which hands them out) or kernel (the workers)',
+    set: (options, value) => { options.scheduling = oneOf(value, ['round-robin', 'kernel']); },
+  },
+};
+
+/** The options that these arguments set; null where they ask for help. Throws UsageError. */
+export function parseOptions(args) {
+  const options = {
+    listen: null,
+    admin: null,
+    bodySize: 12,
+    work: parseWork('none'),
+    faults: new Faults(),
+    workers: availableParallelism?.() ?? cpus().length,
+    pin: 'none',
+    scheduling: 'round-robin',
+  };
+  const left = [...args];
+  while (left.length > 0) {
+    const argument = left.shift();
+    const match = /^--?([a-z][a-z-]*)(?:=(.*))?$/s.exec(argument);
+    if (match === null) {
+      throw new UsageError(`unexpected argument ${JSON.stringify(argument)}: everything is set by flags`);
+    }
+    const [, name, given] = match;
+    if (name === 'h' || name === 'help') return null;
+    if (!Object.hasOwn(FLAGS, name)) throw new UsageError(`flag provided but not defined: -${name}`);
+    const value = given ?? left.shift();
+    if (value === undefined) throw new UsageError(`flag needs an argument: -${name}`);
+    try {
+      FLAGS[name].set(options, value);
+    } catch (error) {
+      throw new UsageError(`invalid value ${JSON.stringify(value)} for flag -${name}: ${error.message}`);
+    }
+  }
+  if (options.listen === null) {
+    throw new UsageError('flag -listen is missing: a TCP address (127.0.0.1:8080) or unix:/path');
+  }
+  return options;
+}
+
+/** What -help prints. */
+export function usage() {
+  const lines = Object.entries(FLAGS).map(([name, flag]) => `  -${name}\n    \t${flag.help}\n`);
+  return `Usage of node:\n${lines.join('')}`;
+}
+
+function whole(value, least, most, what) {
+  const number = /^[0-9]+$/.test(value) ? Number(value) : NaN;
+  if (!(number >= least && number <= most)) throw new Error(`expected ${what} from ${least} to ${most}`);
+  return number;
+}
+
+function oneOf(value, allowed) {
+  if (!allowed.includes(value)) throw new Error(`expected ${allowed.join(', ')}`);
+  return value;
+}

@@ -1,0 +1,75 @@
+// The primary: it starts the workers, opens the sockets, and tells about all of them.
+
+import cluster from 'node:cluster';
+import http from 'node:http';
+import process from 'node:process';
+
+import { ListenError, addressOf, makeRoom, reasonOf, remove } from './address.js';
+import { allowed, allowedList, pin } from './affinity.js';
+import { sleep } from './faults.js';
+import { EXIT_DONE, EXIT_FAILED } from './options.js';
+import { Workforce } from './workforce.js';
+
+/** What each worker may take to say how it is; one that is busy for longer is left out. */
+const ANSWER_MS = 500;
+
+export async function runPrimary(options) {
+  const began = Date.now() / 1e3;
+  const mine = []; // unix sockets to be taken away at the end
+  const end = (code, why) => {
+    if (why !== undefined) process.stderr.write(`node: ${why}\n`);
+    for (const address of mine) remove(address);
+    process.exit(code); // the workers go when their channel closes
+  };
+  for (const signal of ['SIGTERM', 'SIGINT']) process.on(signal, () => end(EXIT_DONE));
+  try {
+    const cpus = options.pin === 'none' ? [] : allowed();
+    if (options.pin === 'all') pin(cpus[options.workers % cpus.length]);
+    cluster.schedulingPolicy = options.scheduling === 'kernel' ? cluster.SCHED_NONE : cluster.SCHED_RR;
+    const workforce = new Workforce((why) => end(EXIT_FAILED, why));
+    if (options.admin !== null) {
+      await makeRoom(options.admin);
+      const server = await open(options.admin, (request, response) => tell(request, response, options, workforce, began));
+      mine.push(options.admin);
+      process.stderr.write(`admin on ${addressOf(server)}\n`);
+    }
+    await sleep(options.faults.openAfterMs);
+    await makeRoom(options.listen);
+    const address = await workforce.hire(options, cpus);
+    mine.push(options.listen);
+    process.stderr.write(`listening on ${address}\n`);
+  } catch (error) {
+    end(EXIT_FAILED, error.message);
+  }
+}
+
+/** Open a server in this process. Throws ListenError. */
+function open(address, listener) {
+  return new Promise((resolve, reject) => {
+    const server = http.createServer(listener);
+    server.once('error', (error) => reject(new ListenError(address, reasonOf(error))));
+    server.listen(address, () => resolve(server));
+  });
+}
+
+/** Answer at /debug/vars with what the workers say, in the words of the Go backends where they have the same. */
+async function tell(request, response, options, workforce, began) {
+  if (request.url !== '/debug/vars') {
+    response.writeHead(404).end();
+    return;
+  }
+  const workers = await workforce.ask(ANSWER_MS);
+  const all = Object.values(workers);
+  const document = {
+    backend: 'node',
+    // Unknown while one of them does not answer.
+    requests: all.length === options.workers ? all.reduce((sum, worker) => sum + worker.requests, 0) : null,
+    started_at: began,
+    runtime: { node_version: process.versions.node, v8_version: process.versions.v8 },
+    faults: options.faults.given,
+    primary: { pid: process.pid, cpus: allowedList() },
+    workers,
+  };
+  response.writeHead(200, { 'Content-Type': 'application/json; charset=utf-8' });
+  response.end(JSON.stringify(document));
+}

@@ -1,0 +1,63 @@
+// The answer of study 1, the same in all our servers (../kit/response.go).
+
+import { FAIL, HANG } from './faults.js';
+import { done } from './work.js';
+
+const HELLO = 'Hello World\n';
+
+/** A body of the same length that a check of the bytes must notice. */
+const OTHER = 'Other Words\n';
+
+/** The body of that many bytes: the words over and over, the last ones cut. */
+export function bodyOf(size, other = false) {
+  return Buffer.alloc(size, other ? OTHER : HELLO);
+}
+
+/** Answers requests, and counts them. */
+export class Responder {
+  requests = 0;
+
+  #options;
+  #body;
+  #staying;
+  #closing;
+
+  constructor(options) {
+    const { bodySize, faults } = options;
+    this.#options = options;
+    this.#body = bodyOf(bodySize, faults.otherBody);
+    const rest = [
+      ['Content-Length', String(bodySize)], ['Content-Type', 'text/plain'], ['Server', 'gophr'],
+    ].flat().concat(faults.headers);
+    // Node adds the date.
+    this.#staying = ['Connection', 'keep-alive', ...rest];
+    this.#closing = ['Connection', 'close', ...rest];
+  }
+
+  /** The listener of an http.Server's requests. */
+  respond = (request, response) => {
+    if (this.#options.faults.any) {
+      void this.#respondLater(request, response);
+    } else {
+      this.#answer(request, response, 200);
+    }
+  };
+
+  async #respondLater(request, response) {
+    const strike = await this.#options.faults.strike();
+    if (strike !== HANG) this.#answer(request, response, strike === FAIL ? 500 : 200);
+  }
+
+  #answer(request, response, status) {
+    const right = done(this.#options.work);
+    response.writeHead(right ? status : 500, keeps(request, response) ? this.#staying : this.#closing);
+    response.end(this.#body);
+    this.requests++;
+  }
+}
+
+/** Whether the connection stays open after the answer. */
+function keeps(request, response) {
+  if (request.httpVersionMinor > 0) return response.shouldKeepAlive;
+  return /^\s*keep-alive\s*$/i.test(request.headers.connection ?? ''); // HTTP/1.0, which Node would close
+}

@@ -1,0 +1,41 @@
+// A worker: it serves, and answers the primary's questions.
+
+import cluster from 'node:cluster';
+import http from 'node:http';
+import process from 'node:process';
+
+import { addressOf, backlog, reasonOf } from './address.js';
+import { allowedList, pin } from './affinity.js';
+import { Measures } from './measures.js';
+import { EXIT_DONE } from './options.js';
+import { Responder } from './respond.js';
+
+/** The variable that tells a worker its CPU. */
+export const CPU_VARIABLE = 'BENCHKIT_NODE_CPU';
+
+export function runWorker(options) {
+  // Whoever ends the server signals all its processes; the workers go when the primary does.
+  for (const signal of ['SIGTERM', 'SIGINT']) process.on(signal, () => {});
+  cluster.worker.on('error', () => process.exit(EXIT_DONE)); // of the channel: there is nobody at the other end
+  if (process.env[CPU_VARIABLE] !== undefined) {
+    try {
+      pin(Number(process.env[CPU_VARIABLE]));
+    } catch (error) {
+      process.send({ failed: error.message });
+      return;
+    }
+  }
+  const cpus = allowedList();
+  const responder = new Responder(options);
+  const measures = options.admin === null ? null : new Measures();
+  // Without timeouts: the Go servers have none, and each would be a timer for each connection.
+  const server = http.createServer({ keepAliveTimeout: 0, headersTimeout: 0, requestTimeout: 0 }, responder.respond);
+  server.once('error', (error) => process.send({ notOpen: reasonOf(error) }));
+  server.listen({ ...options.listen, backlog: backlog() }, () => {
+    options.faults.begin();
+    process.send({ listening: addressOf(server) });
+  });
+  process.on('message', ({ ask }) => {
+    if (ask !== undefined) process.send({ answer: ask, vars: { cpus, requests: responder.requests, ...measures?.read() } });
+  });
+}

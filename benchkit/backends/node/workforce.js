@@ -1,0 +1,61 @@
+// The workers as the primary sees them.
+
+import cluster from 'node:cluster';
+
+import { ListenError } from './address.js';
+import { CPU_VARIABLE } from './worker.js';
+
+export class Workforce {
+  #questions = 0;
+  #onEnd;
+
+  /** onEnd is called with a sentence when a worker ends that was not told to: a server that lost one is another server. */
+  constructor(onEnd) {
+    this.#onEnd = onEnd;
+  }
+
+  /** Start the workers; where they listen, once all of them do. Rejects with the reason why one does not. */
+  hire(options, cpus) {
+    return new Promise((resolve, reject) => {
+      let listening = 0;
+      for (let i = 0; i < options.workers; i++) {
+        const worker = cluster.fork(cpus.length > 0 ? { [CPU_VARIABLE]: cpus[i % cpus.length] } : {});
+        worker.on('message', (message) => {
+          if (message.failed !== undefined) reject(new Error(message.failed));
+          if (message.notOpen !== undefined) reject(new ListenError(options.listen, message.notOpen));
+          if (message.listening !== undefined && ++listening === options.workers) resolve(message.listening);
+        });
+        worker.once('exit', (code, signal) => {
+          this.#onEnd(`worker ${worker.process.pid} ended with ${signal ?? `exit code ${code}`}`);
+        });
+      }
+    });
+  }
+
+  /** What each worker says of itself, by its pid; one that does not answer in that time is left out. */
+  async ask(timeoutMs) {
+    const question = ++this.#questions;
+    const answers = await Promise.all(
+      Object.values(cluster.workers ?? {}).map((worker) => answer(worker, question, timeoutMs)),
+    );
+    return Object.fromEntries(answers.filter(([, vars]) => vars !== null));
+  }
+}
+
+function answer(worker, question, timeoutMs) {
+  return new Promise((resolve) => {
+    const settle = (vars) => {
+      clearTimeout(late);
+      worker.off('message', hear);
+      resolve([worker.process.pid, vars]);
+    };
+    const hear = (message) => {
+      if (message.answer === question) settle(message.vars);
+    };
+    const late = setTimeout(settle, timeoutMs, null);
+    worker.on('message', hear);
+    worker.send({ ask: question }, (error) => {
+      if (error) settle(null); // it is about to end
+    });
+  });
+}
