@@ -6,8 +6,9 @@ The plan's order is drawn before anything runs. What may shorten it (a rule that
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from benchkit.analysis.adaptive import Rule, StopDecision
 from benchkit.analysis.samples import Exclusion
@@ -22,6 +23,8 @@ class Course:
     def __init__(self, slots: Sequence[Slot], rule: Rule | None = None) -> None:
         """Take the order that the plan has drawn, and the rule by which the measured blocks may end early."""
         self._slots = tuple(slots)
+        self._coming = deque(slots)
+        self._over: set[Slot] = set()
         self._rule = rule
         self._left = Counter(slot.block for slot in slots if _measured(slot))
         self._rows: list[Row] = []
@@ -35,9 +38,48 @@ class Course:
 
         A profile pass is run however early the measured blocks before it ended.
         """
-        for slot in self._slots:
+        while self._coming:
+            slot = self._coming.popleft()
             if self.early is None or not _measured(slot):
                 yield slot
+
+    def already(self, slot: Slot, row: Row | None, took_s: float, exclusions: Iterable[Exclusion] = ()) -> None:
+        """Take in what came of a trial before the run was taken up again: it does not come again."""
+        self._coming.remove(slot)
+        self.ended(slot, row, took_s, exclusions)
+
+    def begun(self) -> tuple[int, ...]:
+        """The blocks of which some trials are over and others not: those that a pause has cut.
+
+        Only blocks whose trials follow each other are cut by a pause; those of a sequential design are no stretch of
+        time to begin with.
+        """
+        coming = {slot.block for slot in self._coming}
+        return tuple(sorted({slot.block for slot in self._over} & coming & self._stretches()))
+
+    def cut(self, slot: Slot) -> tuple[Slot, ...]:
+        """A pause in the trial `slot`, which did not end: its block comes again, whole; the trials of it that were over.
+
+        A block that is no stretch of time goes on with the trial as it is.
+        """
+        if slot.block not in self._stretches():
+            self._coming.appendleft(slot)
+            return ()
+        return self.again(slot.block)
+
+    def again(self, block: int) -> tuple[Slot, ...]:
+        """Have a block come again, whole, next, as its next round; the trials of it that were over."""
+        over = tuple(sorted((slot for slot in self._over if slot.block == block), key=lambda slot: slot.position))
+        whole = [replace(slot, round=slot.round + 1) for slot in self._slots if slot.block == block]
+        self._slots = tuple(
+            replace(slot, round=slot.round + 1) if slot.block == block else slot for slot in self._slots
+        )
+        self._coming = deque((*whole, *(slot for slot in self._coming if slot.block != block)))
+        self._over -= set(over)
+        self._rows = [row for row in self._rows if row["block"] != block]
+        if any(map(_measured, whole)):
+            self._left[block] = len(whole)
+        return over
 
     def ended(
         self, slot: Slot, row: Row | None, took_s: float, exclusions: Iterable[Exclusion] = ()
@@ -47,6 +89,7 @@ class Course:
         `exclusions` are the trials so far that do not count. What the rule says where the trial was the last of its
         block, else None.
         """
+        self._over.add(slot)
         if not _measured(slot):
             return None
         self._left[slot.block] -= 1
@@ -63,6 +106,16 @@ class Course:
         if decision.stop and any(self._left.values()):
             self.early = decision
         return decision
+
+    def _stretches(self) -> set[int]:
+        """The blocks whose trials follow each other."""
+        first: dict[int, int] = {}
+        last: dict[int, int] = {}
+        for place, slot in enumerate(self._slots):
+            first.setdefault(slot.block, place)
+            last[slot.block] = place
+        sizes = Counter(slot.block for slot in self._slots)
+        return {block for block in sizes if last[block] - first[block] + 1 == sizes[block]}
 
 
 def _measured(slot: Slot) -> bool:

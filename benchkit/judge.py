@@ -94,9 +94,12 @@ def judge_stored(store: Store, run: RunFolder) -> None:
     tables.replace("trials", _with_verdicts(tables.rows("trials"), tables.rows("verdicts")))
 
 
-def reparse(store: Store, run: RunFolder) -> int:
-    """Rebuild all tables of a run from its raw files alone, verdicts included; the number of trials."""
-    judge = Judge(run.manifest())
+def reparse(store: Store, run: RunFolder, judge: Judge | None = None) -> int:
+    """Rebuild all tables of a run from its raw files alone, verdicts included; the number of trials.
+
+    A `judge` that is given knows the trials then, as if it had been there.
+    """
+    judge = judge or Judge(run.manifest())
     for event in run.history():
         match event:
             case {"event": "host-facts", "host": str(host), "stage": str(stage), "facts": dict(facts)}:

@@ -19,6 +19,7 @@ from benchkit.trial.serve import (
     cause_outages,
     clear_away,
     collect_logs,
+    make_folders,
     require_alive,
     require_free_ports,
     start_services,
@@ -29,6 +30,7 @@ from benchkit.trial.watch import collect_telemetry, unwatch_hosts, watch_hosts
 
 STEPS: tuple[Step, ...] = (
     require_free_ports,
+    make_folders,
     start_services,
     watch_hosts,
     probe_response,

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from benchkit.errors import HostError
 from benchkit.hosts.connect import Hosts
-from benchkit.hosts.tuning import apply
+from benchkit.hosts.tuning import TuningPlan, apply
 from benchkit.planning.plan import RunPlan
 from benchkit.results.journal import Journal
 
@@ -18,30 +18,36 @@ def tuned(plan: RunPlan, hosts: Hosts, journal: Journal) -> Iterator[Mapping[str
 
     Yields what became of each setting of each host: applied, already so, or why not. It is journaled, too. Raises
     HostError where a host does not take what its plan promised and the scenario requires, or where a setting cannot be
-    put back.
+    put back. What a host that was given up has to put back, its guardian puts back.
     """
-    changed = [planned for planned in plan.tuning if planned.values]
     became: dict[str, dict[str, str]] = {}
-    for planned in plan.tuning:
-        became.setdefault(planned.host, {}).update({setting.key: setting.fate for setting in planned.settings})
     try:
-        for planned in changed:
-            done = apply(hosts[planned.host].changes, planned)
-            outcomes = {key: written.outcome for key, written in done.written.items()}
-            became[planned.host].update(outcomes)
-            journal.append("tuned", host=planned.host, outcomes=outcomes, short=list(done.sentences))
-            if done.sentences and planned.host in plan.tuning_required:
-                raise HostError("; ".join(done.sentences), hint="the scenario says that this tuning is required")
+        for planned in plan.tuning:
+            became.setdefault(planned.host, {}).update(tune(planned, plan, hosts, journal))
         yield became
     finally:
         failures = []
-        for host in dict.fromkeys(planned.host for planned in changed):
+        for host in dict.fromkeys(planned.host for planned in plan.tuning if planned.values):
             try:
-                _restore(host, hosts, journal)
+                if host in hosts:
+                    _restore(host, hosts, journal)
             except HostError as error:
                 failures.append(error)
         for failure in failures:
             raise failure
+
+
+def tune(planned: TuningPlan, plan: RunPlan, hosts: Hosts, journal: Journal) -> dict[str, str]:
+    """Apply one part of the plan's tuning; what became of each of its settings. Raises HostError as `tuned` does."""
+    became: dict[str, str] = {setting.key: setting.fate for setting in planned.settings}
+    if planned.values:
+        done = apply(hosts[planned.host].changes, planned)
+        outcomes = {key: written.outcome for key, written in done.written.items()}
+        became.update(outcomes)
+        journal.append("tuned", host=planned.host, outcomes=outcomes, short=list(done.sentences))
+        if done.sentences and planned.host in plan.tuning_required:
+            raise HostError("; ".join(done.sentences), hint="the scenario says that this tuning is required")
+    return became
 
 
 def _restore(host: str, hosts: Hosts, journal: Journal) -> None:

@@ -28,6 +28,7 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"planning"}),
     frozenset({"trial"}),
     frozenset({"pipeline", "tune", "course", "lab"}),
+    frozenset({"run"}),
     frozenset({"execute", "explore"}),
     frozenset({"cli"}),
 )

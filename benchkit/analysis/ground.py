@@ -60,6 +60,12 @@ def drift(before: pd.DataFrame, after: pd.DataFrame) -> tuple[Change, ...]:
     return tuple(changes)
 
 
+def facts_differing(where: str, before: Mapping[str, object], after: Mapping[str, object]) -> tuple[Change, ...]:
+    """The facts that matter and differ between two looks at a host; facts as a manifest has them of it."""
+    looks = [_matter(dict(_flat(facts))) for facts in (before, after)]
+    return tuple(_differing(where, *looks))
+
+
 def asked_otherwise(before: Manifest, after: Manifest) -> tuple[Change, ...]:
     """What two runs were asked for that makes their figures differ by itself, and by which benchkit."""
     one, other = (dict(_flat({name: run.scenario.get(name) for name in ASKED})) for run in (before, after))
@@ -76,13 +82,15 @@ def _hosts(rows: pd.DataFrame) -> dict[str, tuple[str, dict[str, str]]]:
             known = of_host[(of_host["at"] == stage) & of_host["value"].notna()]
             facts |= dict(zip(known["fact"], known["value"], strict=True))
         roles = "+".join(sorted(set(of_host["role"])))
-        interfaces = {key: value for key, value in facts.items() if re.fullmatch(r"interfaces\.\d+\.name", key)}
-        named = {key.removesuffix("name"): f"interfaces.{value}." for key, value in interfaces.items()}
-        hosts[str(name)] = (
-            roles,
-            {_by_name(fact, named): value for fact, value in facts.items() if MATTERS.fullmatch(fact)},
-        )
+        hosts[str(name)] = (roles, _matter(facts))
     return hosts
+
+
+def _matter(facts: Mapping[str, str]) -> dict[str, str]:
+    """Those of a host's facts that matter."""
+    interfaces = {key: value for key, value in facts.items() if re.fullmatch(r"interfaces\.\d+\.name", key)}
+    named = {key.removesuffix("name"): f"interfaces.{value}." for key, value in interfaces.items()}
+    return {_by_name(fact, named): value for fact, value in facts.items() if MATTERS.fullmatch(fact)}
 
 
 def _by_name(fact: str, interfaces: Mapping[str, str]) -> str:

@@ -23,10 +23,27 @@ InventoryFile = Annotated[
 StoreFolder = Annotated[
     Path | None, typer.Option("--store", help="Where results are kept; else BENCHKIT_STORE, else ./results.")
 ]
-ScenarioName = Annotated[str, typer.Argument(metavar="SCENARIO", help="A shipped scenario's name, or a YAML file.")]
+SCENARIO_HELP = "A shipped scenario's name, or a YAML file."
+ScenarioName = Annotated[str, typer.Argument(metavar="SCENARIO", help=SCENARIO_HELP)]
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, its beginning, or `latest`.")]
 Profile = Annotated[
     bool, typer.Option("--profile", help="Profile every cell in a pass of its own, also where the scenario does not.")
+]
+
+Resume = Annotated[
+    str | None, typer.Option("--resume", metavar="RUN", help="Go on with this run at its first unfinished trial.")
+]
+AcceptChanges = Annotated[
+    bool, typer.Option("--accept-changes", help="Go on with a run though its scenario or its hosts have changed.")
+]
+Lease = Annotated[
+    float | None,
+    typer.Option(
+        "--lease", min=1, hidden=True, help="Seconds after which hosts that hear nothing put themselves back."
+    ),
+]
+Reconnect = Annotated[
+    float | None, typer.Option("--reconnect", min=1, hidden=True, help="Seconds for which a lost host is tried.")
 ]
 
 WITH_PROFILES = "profile={}"

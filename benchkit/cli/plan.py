@@ -76,8 +76,8 @@ def plan(
 def _foreseen(made: RunPlan, hosts: Hosts, store: Path, *, pilot: bool, quiet: bool) -> Foresight:
     """What the design will show: by a pilot where one is asked for, else by earlier runs."""
     from benchkit.analysis.foresight import earlier_runs, foresee
-    from benchkit.execute import manifest_of
     from benchkit.results.store import Store
+    from benchkit.run.manifest import manifest_of
 
     planned = manifest_of(made, hosts)
     if not pilot:

@@ -4,59 +4,101 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from benchkit.cli.options import (
+    SCENARIO_HELP,
     WITH_PROFILES,
+    AcceptChanges,
     InventoryFile,
     Json,
+    Lease,
     Profile,
     Quiet,
+    Reconnect,
+    Resume,
     Scale,
-    ScenarioName,
     Seed,
     Set,
     StoreFolder,
 )
 
 if TYPE_CHECKING:
-    from benchkit.execute import Outcome
     from benchkit.hosts.inventory import Inventory
     from benchkit.lab.lab import Lab
-    from benchkit.results.store import Store
+    from benchkit.results.store import RunFolder, Store
+    from benchkit.run.book import Outcome
     from benchkit.scenario.read import Experiment
 
 
 def run(
-    scenario: ScenarioName,
+    scenario: Annotated[str | None, typer.Argument(metavar="SCENARIO", help=SCENARIO_HELP)] = None,
     *,
     inventory: InventoryFile = None,
     scale: Scale = "lab",
     settings: Set = None,
     seed: Seed = None,
     profile: Profile = False,
+    resume: Resume = None,
+    accept_changes: AcceptChanges = False,
+    lease: Lease = None,
+    reconnect: Reconnect = None,
     store: StoreFolder = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Run a scenario on its hosts and store what comes of it."""
+    """Run a scenario on its hosts and store what comes of it, or go on with a run that was cut off."""
     from benchkit.cli.console import scale_named
     from benchkit.cli.hosts_of import inventory_of
+    from benchkit.errors import InputError
     from benchkit.planning.check import check_experiment
     from benchkit.results.store import Store, store_path
-    from benchkit.scenario.read import read_experiment
+    from benchkit.scenario.read import read_experiment, stored_experiment
 
-    asked = [*(settings or ()), *([WITH_PROFILES] if profile else [])]
-    experiment = read_experiment(scenario, scale_named(scale), asked)
-    check_experiment(experiment)
     where = Store(store_path(store))
-    outcome = carry_out(experiment, inventory_of(inventory), where, seed=seed, quiet=quiet)
+    asked = [*(settings or ()), *([WITH_PROFILES] if profile else [])]
+    run_folder = None if resume is None else where.run(resume)
+    if run_folder is not None:
+        if asked or seed is not None or scale != "lab":
+            raise InputError("scale, settings and seed of a run that is taken up again are its own")
+        made = run_folder.manifest()
+        seed, scale, asked = made.seed, made.scale, list(made.settings)
+        if scenario is None:
+            experiment = stored_experiment(made.scenario, made.source, scale_named(scale), asked)
+        else:
+            experiment = read_experiment(scenario, scale_named(scale), asked)
+    elif scenario is None:
+        raise InputError("no scenario was named", hint="`benchkit run quickstart`, or the path of a .yaml file")
+    else:
+        experiment = read_experiment(scenario, scale_named(scale), asked)
+    check_experiment(experiment)
+    again = None if run_folder is None else Again(run_folder, accept_changes=accept_changes)
+    patience = Patience(lease, reconnect)
+    hosts = inventory_of(inventory)
+    outcome = carry_out(experiment, hosts, where, seed=seed, quiet=quiet, again=again, patience=patience)
     _tell(outcome, where, quiet=quiet, json=json)
     if outcome.failures:
         raise typer.Exit(1)
+
+
+@dataclass(frozen=True)
+class Again:
+    """A run that is taken up again."""
+
+    run: RunFolder
+    accept_changes: bool
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long hosts wait for us, and we for hosts; seconds, None: as usual."""
+
+    lease_s: float | None = None
+    reconnect_s: float | None = None
 
 
 def demo(
@@ -98,20 +140,36 @@ def _some_lab() -> Iterator[Lab]:
             down(made.name)
 
 
-def carry_out(experiment: Experiment, inventory: Inventory, store: Store, *, seed: int | None, quiet: bool) -> Outcome:
+def carry_out(
+    experiment: Experiment,
+    inventory: Inventory,
+    store: Store,
+    *,
+    seed: int | None,
+    quiet: bool,
+    again: Again | None = None,
+    patience: Patience = Patience(),
+) -> Outcome:
     """Plan and execute an experiment on the hosts of an inventory, with a display of how it goes."""
     from benchkit.cli.console import say
     from benchkit.cli.interrupt import signals_interrupt
     from benchkit.cli.live import display
-    from benchkit.execute import execute
-    from benchkit.hosts.connect import connect_all
+    from benchkit.execute import execute, resume
+    from benchkit.hosts.bootstrap import LEASE_S
+    from benchkit.hosts.connect import RECONNECT_S, connect_all
     from benchkit.planning.make import make_plan
+    from benchkit.run.resume import check_resumption
 
+    lease_s, reconnect_s = patience.lease_s or LEASE_S, patience.reconnect_s or RECONNECT_S
     try:
-        with signals_interrupt(), connect_all(inventory) as hosts:
+        with signals_interrupt(), connect_all(inventory, lease_s=lease_s) as hosts:
             plan = make_plan(experiment, hosts, seed)
+            if again is None:
+                with display(plan, quiet=quiet) as watcher:
+                    return execute(plan, hosts, store, watcher, reconnect_s=reconnect_s)
+            checked = check_resumption(plan, hosts, again.run, accept_changes=again.accept_changes)
             with display(plan, quiet=quiet) as watcher:
-                return execute(plan, hosts, store, watcher)
+                return resume(checked, hosts, store, watcher, reconnect_s=reconnect_s)
     except KeyboardInterrupt as stopped:
         say("interrupted: services are stopped and hosts put back" + "".join(f"; {word}" for word in stopped.args))
         raise
@@ -147,6 +205,7 @@ def _tell(outcome: Outcome, store: Store, *, quiet: bool, json: bool, report: Pa
                 "store": store.path,
                 "trials": outcome.trials,
                 "failures": outcome.failures,
+                "retries": outcome.retries,
                 "cells": cells,
                 "claims": [claim.model_dump(mode="json") for claim in claims],
                 "report": report,

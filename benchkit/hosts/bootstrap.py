@@ -18,7 +18,7 @@ from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 
-from benchkit.errors import HostError
+from benchkit.errors import HostError, LostError
 from benchkit.hosts.stream import Stream
 
 LEASE_S = 60.0
@@ -157,8 +157,9 @@ def _no_start(stream: Stream, host: str, heard: bytes) -> HostError:
     if code == _NO_COMMAND:
         hint = f"install Python {OLDEST_PYTHON} or newer, as python3 in the PATH of a shell without a login"
         return HostError("there is no python3", where=host, why=said or None, hint=hint)
-    why = said or ("the connection broke" if code in (None, -1) else f"exit code {code}")
-    return HostError("the agent does not start", where=host, why=why)
+    if code in (None, -1):
+        return LostError("the agent does not start", where=host, why=said or "the connection broke")
+    return HostError("the agent does not start", where=host, why=said or f"exit code {code}")
 
 
 def _shown(heard: bytes) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
+import socket
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -9,11 +12,16 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from benchkit.agent.frames import PROTOCOL
-from benchkit.errors import BenchkitError, HostError
+from benchkit.errors import BenchkitError, HostError, LostError
 from benchkit.hosts import bootstrap
 from benchkit.hosts.host import Host
 from benchkit.hosts.inventory import HostSpec, Inventory
 from benchkit.hosts.link import Link
+
+RECONNECT_S = 120.0
+"""How long a host is tried to be reached again: a cable that is plugged in again, a reboot."""
+PAUSES_S = (1.0, 8.0)
+"""Between two tries, the first and the longest; each is twice that before it."""
 
 Given = TypeVar("Given")
 Result = TypeVar("Result")
@@ -53,7 +61,7 @@ def connect_all(inventory: Inventory, *, lease_s: float = bootstrap.LEASE_S) -> 
     others = {spec.name: spec for spec in inventory.hosts}
     specs = [spec for spec in inventory.hosts if spec.roles]
     results = _each(specs, lambda spec: connect(spec, others, lease_s=lease_s))
-    hosts = Hosts(inventory, [result for result in results if isinstance(result, Host)])
+    hosts = Hosts(inventory, [result for result in results if isinstance(result, Host)], lease_s)
     errors = [result for result in results if isinstance(result, BenchkitError)]
     if errors:
         hosts.close()
@@ -64,10 +72,12 @@ def connect_all(inventory: Inventory, *, lease_s: float = bootstrap.LEASE_S) -> 
 class Hosts:
     """The connected hosts of an inventory, in its order; a context manager that closes them."""
 
-    def __init__(self, inventory: Inventory, hosts: Sequence[Host]) -> None:
-        """Take over hosts that are connected."""
+    def __init__(self, inventory: Inventory, hosts: Sequence[Host], lease_s: float = bootstrap.LEASE_S) -> None:
+        """Take over hosts that are connected; `lease_s` for when one is connected anew."""
         self.inventory = inventory
         self._hosts = {host.name: host for host in hosts}
+        self._lease_s = lease_s
+        self._run: str | None = None
 
     def __getitem__(self, name: str) -> Host:
         return self._hosts[name]
@@ -77,6 +87,9 @@ class Hosts:
 
     def __len__(self) -> int:
         return len(self._hosts)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._hosts
 
     def by_role(self, role: str) -> tuple[Host, ...]:
         """The hosts with this role."""
@@ -89,6 +102,45 @@ class Hosts:
             if isinstance(result, BenchkitError):
                 raise result
         return [result for result in results if not isinstance(result, BenchkitError)]
+
+    def hold(self, run: str) -> None:
+        """Hold all hosts for a run, until they are closed. Raises HostError naming who holds one of them, since when."""
+        self._run = run
+        self.each(lambda host: host.changes.hold(run, host.name, _who()))
+
+    def lost(self) -> tuple[str, ...]:
+        """The hosts that do not answer."""
+        return tuple(
+            host.name
+            for host, answer in zip(self, _each(list(self), Host.compare_clocks), strict=True)
+            if isinstance(answer, BenchkitError)
+        )
+
+    def reconnect(self, name: str, patience_s: float = RECONNECT_S) -> Host:
+        """Connect anew to a host whose link is dead, and hold it again; what it had is put back by then.
+
+        A host that cannot be reached is tried for `patience_s` seconds. Raises HostError.
+        """
+        deadline, pause_s = time.monotonic() + patience_s, PAUSES_S[0]
+        others = {spec.name: spec for spec in self.inventory.hosts}
+        self._hosts[name].let_go()
+        while True:
+            try:
+                host = connect(others[name], others, lease_s=self._lease_s)
+                break
+            except LostError:
+                if time.monotonic() + pause_s > deadline:
+                    raise
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, PAUSES_S[1])
+        self._hosts[name] = host
+        if self._run is not None:
+            host.changes.hold(self._run, name, _who())
+        return host
+
+    def give_up(self, name: str) -> None:
+        """Have no more to do with a host that is lost: what is there to be put back its guardian puts back."""
+        self._hosts.pop(name).let_go()
 
     def close(self) -> tuple[str, ...]:
         """Close all at once; what could not be stopped or put back, for people."""
@@ -106,6 +158,11 @@ class Hosts:
         if error is not None:
             for failure in failures:
                 error.add_note(failure)
+
+
+def _who() -> str:
+    """Who holds a host, as others are told: the user and the machine of the controller."""
+    return f"{getpass.getuser()}@{socket.gethostname()}"
 
 
 def _each(given: Sequence[Given], do: Callable[[Given], Result]) -> list[Result | BenchkitError]:

@@ -84,12 +84,15 @@ class Link:
         return self.result(self.submit(op, args, body), time_s)
 
     def result(self, future: Future[Reply], time_s: float) -> Reply:
-        """The answer to a question that was submitted; `time_s` as in `request`."""
+        """The answer to a question that was submitted; `time_s` as in `request`.
+
+        A link that lets one wait for longer is given up: what is asked next is not waited for again.
+        """
         try:
             return future.result(time_s + PATIENCE_S)
         except TimeoutError:
-            why = f"waited {time_s + PATIENCE_S:.0f} s"
-            raise HostError("no answer from the agent", where=self._host, why=why) from None
+            self._fail("no answer from the agent", f"waited {time_s + PATIENCE_S:.0f} s")
+            raise self._dead() from None
 
     @property
     def is_dead(self) -> bool:
@@ -99,7 +102,7 @@ class Link:
     def close(self, patience_s: float) -> list[str]:
         """Have the agent tidy and end; what it could not tidy, in its own words, or that it could not be waited for."""
         self._closing = True
-        if self._end is None:
+        if not self.is_dead:
             with self._sending, contextlib.suppress(OSError):
                 self._stream.send(pack({"id": next(self._numbers), "op": "goodbye", "args": {}}))
                 self._stream.end_input()
@@ -153,11 +156,11 @@ class Link:
             error = header["error"]
             future.set_exception(RefusedError(error["kind"], error["what"], where=self._host, why=error["why"]))
 
-    def _fail(self, what: str) -> None:
+    def _fail(self, what: str, why: str | None = None) -> None:
         """The link is dead: tell everybody who waits, and everybody who comes."""
-        if not self._closing:
+        if not self._closing and why is None:
             self._stream.exit_code(LAST_WORDS_S)
-        why = self._stream.stderr() or None
+        why = why or self._stream.stderr() or None
         with self._lock:
             if self._end is None:
                 self._end = (what, why)

@@ -18,7 +18,7 @@ import fabric
 import paramiko
 from paramiko.hostkeys import HostKeyEntry, HostKeys, InvalidHostKey
 
-from benchkit.errors import HostError, InputError
+from benchkit.errors import HostError, InputError, LostError
 from benchkit.hosts.inventory import HostSpec, parse_jump, require_files
 
 CONNECT_S = 10
@@ -89,14 +89,14 @@ class SshConnection:
             connection.transport.set_keepalive(int(SILENCE_S))
 
     def run(self, command: str) -> SshStream:
-        """Start a command, a line for the login shell of the host. Raises HostError."""
+        """Start a command, a line for the login shell of the host. Raises LostError."""
         try:
             channel = self._connection.transport.open_session(timeout=CONNECT_S)
             channel.settimeout(SILENCE_S)
             channel.exec_command(command)
         except (OSError, EOFError, paramiko.SSHException) as error:
             why = str(error) or type(error).__name__
-            raise HostError("the host takes no command over SSH", where=self.name, why=why) from error
+            raise LostError("the host takes no command over SSH", where=self.name, why=why) from error
         return SshStream(channel, self)
 
     def close(self) -> None:
@@ -259,7 +259,7 @@ def _explained(error: Exception, where: str, connection: Any, files: list[Path])
             why = "there is no key to offer"
         return HostError(what, where=where, why=why, hint=hint)
     what, reason, hint = _unreachable(error, connection, target, by_hand)
-    return HostError(what, where=where, why=reason, hint=hint)
+    return LostError(what, where=where, why=reason, hint=hint)
 
 
 def _unreachable(error: Exception, connection: Any, target: str, by_hand: str) -> tuple[str, str, str]:  # noqa: ANN401

@@ -39,6 +39,7 @@ class Manifest(Frozen):
     schema_version: int = SCHEMA_VERSION
     run_id: str
     scenario: Mapping[str, Any] = Field(description="the scenario as run: scale and --set applied")
+    source: str = Field(default="", description="the scenario's file; what it names beside it is looked for there")
     scale: str
     settings: tuple[str, ...] = Field(default=(), description="what `--set` laid over the scenario")
     seed: int

@@ -106,6 +106,8 @@ class TrialRecord(Frozen):
     levels: Mapping[str, str | int | float | bool]
     block: int
     position: int
+    round: int = Field(default=1, description="of the block: one that was cut by a pause is run again as its next")
+    attempt: int = Field(default=1, description="2 and more: a host was lost in those before")
     kind: TrialKind = "measure"
     started_at: datetime
     wall_s: float = Field(description="from the first step to the last")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Literal
 
@@ -12,6 +12,7 @@ from benchkit.load.text import decode
 from benchkit.load.tool import Printed, Reading
 from benchkit.models.trial import GeneratorRecord, TrialRecord
 from benchkit.results.profiles import profile_tables
+from benchkit.results.progress import progress_of
 from benchkit.results.rows import Columns, Row, factor_rows, host_rows, latency_columns, note_rows, trial_row
 from benchkit.results.schema import TABLES
 from benchkit.results.store import RunFolder, Store
@@ -37,11 +38,11 @@ def read_trial(record: TrialRecord, readings: Sequence[Reading]) -> Reading:
     return together(readings, [generator.started_s for generator in record.generators])
 
 
-def trial_tables(record: TrialRecord, reading: Reading, raw: RawFile) -> dict[str, list[Row] | Columns]:
-    """The rows of a trial, by table."""
+def trial_tables(record: TrialRecord, reading: Reading, raw: RawFile, *, split: bool = False) -> TrialTables:
+    """The rows of a trial, by table; `split` where its block was cut by a pause and run again."""
     profiles, telemetry = profile_tables(record, raw), telemetry_tables(record, raw)
     return {
-        "trials": [trial_row(record, reading.result)],
+        "trials": [trial_row(record, reading.result, split=split)],
         "latency": latency_columns(record.trial_id, reading.measurement),
         "notes": [*note_rows(record.trial_id, reading.result), *profiles["notes"], *telemetry["notes"]],
         "telemetry": telemetry["telemetry"],
@@ -57,11 +58,12 @@ def reparse(store: Store, run: RunFolder, finish: Finish = lambda _, tables: tab
     """
     manifest = run.manifest()
     tables = RunTables(store, str(manifest.scenario["name"]), run.run_id)
-    trials = [finish(record, _tables_of(run, record)) for record in run.records()]
+    split = progress_of(run.history()).split
+    trials = [finish(record, _tables_of(run, record, split)) for record in run.records()]
     for table in TABLES.keys() - {"factors", "hosts"}:
         tables.replace(table, *(trial[table] for trial in trials if table in trial))
     tables.replace("factors", factor_rows(manifest.cells))
-    tables.replace("hosts", *(_host_rows(event) for event in run.history()))
+    tables.replace("hosts", *host_parts(run.history()).values())
     return len(trials)
 
 
@@ -78,15 +80,23 @@ def _text(generator: GeneratorRecord, kind: Literal["stdout", "stderr"], raw: Ra
     return decode(raw(generator.files[kind])) if kind in generator.files else ""
 
 
-def _tables_of(run: RunFolder, record: TrialRecord) -> dict[str, list[Row] | Columns]:
+def host_parts(history: Iterable[Mapping[str, object]]) -> dict[str, list[Row]]:
+    """The rows of `hosts` that a journal has, by host and stage: a later look at a stage stands in place of an earlier."""
+    parts: dict[str, list[Row]] = {}
+    for event in history:
+        match event:
+            case {
+                "event": "host-facts",
+                "host": str(host),
+                "roles": list(roles),
+                "stage": str(stage),
+                "facts": dict(facts),
+            }:
+                parts[f"{host}-{stage}"] = host_rows(host, roles, stage, facts)
+    return parts
+
+
+def _tables_of(run: RunFolder, record: TrialRecord, split: Container[str]) -> TrialTables:
     raw = partial(run.raw_file, record.trial_id)
-    return trial_tables(record, read_trial(record, read_generators(record, raw)), raw)
-
-
-def _host_rows(event: dict[str, object]) -> list[Row]:
-    if event["event"] != "host-facts":
-        return []
-    match event:
-        case {"host": str(host), "roles": list(roles), "at": _, "stage": str(stage), "facts": dict(facts)}:
-            return host_rows(host, roles, stage, facts)
-    return []
+    reading = read_trial(record, read_generators(record, raw))
+    return trial_tables(record, reading, raw, split=record.trial_id in split)

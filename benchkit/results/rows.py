@@ -18,7 +18,7 @@ Columns = dict[str, Any]
 """A table's columns as arrays or lists of one length: what has too many rows to make each of them a mapping."""
 
 
-def trial_row(record: TrialRecord, result: LoadResult) -> Row:
+def trial_row(record: TrialRecord, result: LoadResult, *, split: bool = False) -> Row:
     """The row of a trial in `trials`.
 
     Latencies are those of the raw histogram where there is one: what was measured, with `latency_corrected` false. One
@@ -39,6 +39,7 @@ def trial_row(record: TrialRecord, result: LoadResult) -> Row:
         "block": record.block,
         "position": record.position,
         "kind": record.kind,
+        "split": split,
         "started_at": record.started_at,
         "duration_s": measured,
         "tool": result.tool,

@@ -26,12 +26,10 @@ from benchkit.models.trial import TrialRecord
 from benchkit.results.durable import exchange, locked, make_folders, sync_folder, write_synced, write_whole
 from benchkit.results.journal import Journal, read_journal
 from benchkit.results.packing import compressed, uncompressed
+from benchkit.results.progress import ENDED
 
 ENVIRONMENT = "BENCHKIT_STORE"
 DEFAULT = Path("results")
-
-TRIAL_ENDED = "trial-ended"
-"""The journal's word for a trial that is stored and counts."""
 
 LARGE_BYTES = 64 << 10
 """Raw files beyond this are compressed."""
@@ -174,7 +172,7 @@ class RunFolder:
     def records(self) -> Iterator[TrialRecord]:
         """The records of all trials that the journal says ended, in the order in which they ran."""
         for event in self.history():
-            if event["event"] == TRIAL_ENDED:
+            if event["event"] == ENDED:
                 yield self.record(str(event["trial_id"]))
 
 

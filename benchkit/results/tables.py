@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
@@ -55,6 +56,20 @@ class RunTables:
             if len(files) < 2:  # noqa: PLR2004 - one file is joined already
                 continue
             self._exchange(table, self.rows(table))
+
+    def mark_split(self, trial_ids: Sequence[str]) -> None:
+        """Mark trials whose block was cut by a pause, in the rows that there are of them."""
+        rows = self.rows("trials")
+        cut = pc.is_in(rows["trial_id"], value_set=pa.array(trial_ids, pa.string()))
+        place = rows.schema.get_field_index("split")
+        marked = pc.or_(pc.fill_null(rows["split"], fill_value=False), cut)
+        self._exchange("trials", rows.set_column(place, rows.schema.field(place), marked))
+
+    def apart(self, table: str, parts: Mapping[str, Sequence[Row]]) -> None:
+        """Put rows in the place of all that the table has of the run, a file each name, so that each can be replaced."""
+        self.replace(table)
+        for name, rows in parts.items():
+            self.add(table, name, rows)
 
     def rows(self, table: str) -> pa.Table:
         """All rows that the table has of the run."""

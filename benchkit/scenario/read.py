@@ -86,6 +86,14 @@ def varied(experiment: Experiment, changes: Mapping[str, object], why: str) -> E
     return _experiment(document, experiment.scale, experiment.settings, _levels(document, document))
 
 
+def stored_experiment(
+    data: Mapping[str, object], source: str, scale: Scale, settings: Sequence[str] = ()
+) -> Experiment:
+    """The experiment of a stored run: `data` is its scenario with scale and settings laid over it. Raises InputError."""
+    document = Document(dict(data), {(): Origin(source, None)})
+    return _experiment(document, scale, settings, _levels(document, document))
+
+
 def _experiment(
     document: Document, scale: Scale, settings: Sequence[str], factors: Mapping[str, Sequence[object]]
 ) -> Experiment:

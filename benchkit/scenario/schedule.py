@@ -18,6 +18,8 @@ class Slot:
     cell_id: str
     kind: TrialKind = "measure"
     """`control`: run to be compared with itself (a cell's second name, or what a profiled trial stands beside)."""
+    round: int = 1
+    """Of the block: one that was cut by a pause is run again whole, as its next round."""
 
 
 def schedule(cell_ids: Sequence[str], blocks: int, seed: int) -> tuple[Slot, ...]:

@@ -20,6 +20,8 @@ def record_of(trial: Trial) -> TrialRecord:
         levels=trial.cell.cell.levels,
         block=trial.slot.block,
         position=trial.slot.position,
+        round=trial.slot.round,
+        attempt=trial.attempt,
         kind=trial.slot.kind,
         started_at=trial.started_at,
         wall_s=time.monotonic() - trial.began,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from benchkit.errors import HostError
+from benchkit.hosts.host import Host
 from benchkit.stack import deploy
 from benchkit.trial.state import Trial
 
@@ -11,6 +12,12 @@ def require_free_ports(trial: Trial) -> None:
     """Nobody may listen where the services will; after the trial, nobody may listen there any more."""
     for host, services in deploy.by_host(trial.cell.services).items():
         deploy.require_free(trial.hosts[host], services)
+
+
+def make_folders(trial: Trial) -> None:
+    """Make the trial's folder on its hosts, noted there, so that it goes even if nobody comes back to clear it away."""
+    for host in _hosts(trial):
+        host.files.scratch(trial.folder)
 
 
 def start_services(trial: Trial) -> None:
@@ -64,6 +71,11 @@ def stop_services(trial: Trial) -> None:
 
 def clear_away(trial: Trial) -> None:
     """Remove the trial's folder from the hosts."""
+    for host in _hosts(trial):
+        host.files.remove(trial.folder)
+
+
+def _hosts(trial: Trial) -> list[Host]:
+    """The hosts that have a part in the trial."""
     names = [*(host.name for host in trial.load_hosts), *(service.host for service in trial.cell.services)]
-    for name in dict.fromkeys(names):
-        trial.hosts[name].files.remove(trial.folder)
+    return [trial.hosts[name] for name in dict.fromkeys(names)]

@@ -44,6 +44,7 @@ class Trial:
     hosts: Hosts
     folder: PurePosixPath
     """Its own folder below every host's work directory."""
+    attempt: int = 1
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     began: float = field(default_factory=time.monotonic)
     running: list[Running] = field(default_factory=list)
@@ -84,9 +85,15 @@ class Trial:
             yield self.hosts[name], [each for each in self.running if each.service.host == name]
 
 
+def trial_id_of(run_id: str, slot: Slot) -> str:
+    """The name of a trial, by which the store knows it."""
+    again = f"r{slot.round}" if slot.round > 1 else ""
+    return f"{run_id}.b{slot.block:03}{again}.p{slot.position:03}"
+
+
 def trial_of(plan: RunPlan, slot: Slot, run_id: str, hosts: Hosts) -> Trial:
     """A trial of the plan, about to begin."""
-    trial_id = f"{run_id}.b{slot.block:03}.p{slot.position:03}"
+    trial_id = trial_id_of(run_id, slot)
     cell, profile = plan.cell_of(slot), None
     if slot.kind == "profile":
         profile = plan.experiment.scenario.profile

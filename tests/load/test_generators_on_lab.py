@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from benchkit.errors import HostError, InputError
-from benchkit.execute import place_programs
 from benchkit.hosts.connect import Hosts, connect_all
 from benchkit.hosts.sockets import Tcp
 from benchkit.lab.lab import down, up
@@ -25,6 +24,7 @@ from benchkit.pipeline import AFTERWARDS, STEPS, run_trial
 from benchkit.planning.make import make_plan
 from benchkit.planning.plan import RunPlan
 from benchkit.results.reparse import read_generators, read_trial
+from benchkit.run.site import place_programs
 from benchkit.scenario.read import read_experiment
 from benchkit.scenario.schedule import Slot
 from benchkit.stack import deploy

@@ -12,16 +12,17 @@ import pytest
 
 import benchkit
 from benchkit.analysis.agreement import METRICS, agreements, sentence
-from benchkit.execute import Outcome, execute
+from benchkit.execute import execute
 from benchkit.hosts.connect import connect_all
+from benchkit.judge import reparse
 from benchkit.lab.lab import Lab
 from benchkit.load.registry import TOOLS
 from benchkit.planning.make import make_plan
 from benchkit.report.page import page
 from benchkit.report.read import read_run
-from benchkit.judge import reparse
 from benchkit.results.schema import TABLES
 from benchkit.results.store import Store
+from benchkit.run.book import Outcome
 from benchkit.scenario.read import read_experiment
 from benchkit.scenario.schedule import Slot
 

@@ -1,0 +1,76 @@
+"""How far a run has come, by its journal: what a run that is taken up again goes on from. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+STARTED, ENDED, FAILED, SKIPPED, SPLIT = "trial-started", "trial-ended", "trial-failed", "trial-skipped", "block-split"
+"""The journal's words. A trial that ended is stored and counts; one that failed for good is not tried again."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in the order of a run a trial stands; `round` counts how often its block has been begun anew."""
+
+    block: int
+    round: int
+    position: int
+    cell_id: str
+
+
+@dataclass
+class Progress:
+    """What has become of the trials of a run so far, by their ids."""
+
+    places: dict[str, Place] = field(default_factory=dict)
+    ended: dict[str, float] = field(default_factory=dict)
+    """How long it took, seconds."""
+    failed: dict[str, str] = field(default_factory=dict)
+    """Why it failed for good."""
+    skipped: dict[str, str] = field(default_factory=dict)
+    """Why it was not carried out; it still may be."""
+    retried: dict[str, list[str]] = field(default_factory=dict)
+    """Why it was tried again, each time."""
+    split: set[str] = field(default_factory=set)
+    """Those whose block was cut by a pause and run again whole: kept, and left out of ratios."""
+    rounds: dict[int, int] = field(default_factory=dict)
+    """The latest round of each block that was begun anew."""
+    order: str | None = None
+    """What the plan's order was, as a hash."""
+
+    @property
+    def unsettled(self) -> set[str]:
+        """Trials that were begun, and of which nothing more is known."""
+        return self.places.keys() - self.ended.keys() - self.failed.keys() - self.skipped.keys()
+
+    def take(self, event: Mapping[str, Any]) -> None:
+        """Take in a line of the journal."""
+        trial = event.get("trial_id")
+        match event["event"]:
+            case "run-started":
+                self.order = event.get("order")
+            case "trial-started":
+                place = Place(event["block"], event.get("round", 1), event["position"], event["cell_id"])
+                self.places[str(trial)] = place
+                self.skipped.pop(str(trial), None)
+            case "trial-ended":
+                self.ended[str(trial)] = float(event.get("wall_s", 0.0))
+            case "trial-failed" if event.get("again"):
+                self.retried.setdefault(str(trial), []).append(str(event["why"]))
+            case "trial-failed":
+                self.failed[str(trial)] = str(event["why"])
+            case "trial-skipped":
+                self.skipped[str(trial)] = str(event["why"])
+            case "block-split":
+                self.split.update(event["trials"])
+                self.rounds[event["block"]] = event["round"]
+
+
+def progress_of(history: Iterable[Mapping[str, Any]]) -> Progress:
+    """How far a run has come."""
+    progress = Progress()
+    for event in history:
+        progress.take(event)
+    return progress

@@ -1,0 +1,65 @@
+"""What a run says of itself before it begins: what is asked for, on what hosts, with which versions."""
+
+from __future__ import annotations
+
+import platform
+import secrets
+from datetime import UTC, datetime
+from typing import Any
+
+from benchkit import __version__
+from benchkit.hosts.connect import Hosts
+from benchkit.hosts.host import Host
+from benchkit.load.registry import get_tool
+from benchkit.models.run import CellRecord, HostRecord, Manifest
+from benchkit.planning.plan import RunPlan
+
+
+def manifest_of(plan: RunPlan, hosts: Hosts) -> Manifest:
+    """The manifest that a run of the plan begins with."""
+    now = datetime.now(UTC)
+    used = sorted({name for names in plan.roles.values() for name in names})
+    return Manifest(
+        run_id=f"r{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}",
+        scenario=plan.experiment.document.data,
+        source=plan.experiment.document.origin(()).source,
+        scale=plan.experiment.scale,
+        settings=plan.experiment.settings,
+        seed=plan.seed,
+        blocks=plan.blocks,
+        cells=tuple(
+            CellRecord(cell_id=cell.cell_id, levels=cell.cell.levels, unsupported=cell.unsupported)
+            for cell in plan.cells
+        ),
+        hosts=tuple(HostRecord(name=name, roles=roles_of(plan, name), facts=facts_of(hosts[name])) for name in used),
+        versions={"benchkit": __version__, "python": platform.python_version(), **_versions(hosts), **_built(plan)},
+        thresholds=plan.experiment.scenario.thresholds.model_dump(),
+        notices=plan.notices,
+        started_at=now,
+    )
+
+
+def facts_of(host: Host) -> dict[str, Any]:
+    """What the host is, with the cap of its link where its inventory knows one."""
+    cap = host.spec.link_bps
+    return host.facts.model_dump(mode="json") | ({} if cap is None else {"link_bps": cap})
+
+
+def _versions(hosts: Hosts) -> dict[str, str]:
+    return {
+        f"{host.name}.{program}": fact.version
+        for host in hosts
+        for program, fact in sorted(host.facts.programs.items())
+        if fact.version is not None
+    }
+
+
+def _built(plan: RunPlan) -> dict[str, str]:
+    """The versions of load tools that benchkit builds, in the place of those that hosts may have."""
+    programs = [(each.host, get_tool(each.tool)) for cell in plan.cells for each in cell.generators]
+    return {f"{host}.{tool.binary}": tool.program.version for host, tool in programs if tool.program is not None}
+
+
+def roles_of(plan: RunPlan, host: str) -> tuple[str, ...]:
+    """The roles that a host has in a run."""
+    return tuple(role for role, names in plan.roles.items() if host in names)

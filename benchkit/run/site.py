@@ -1,0 +1,163 @@
+"""The hosts of a run: held, cleared of what others left, tuned, the services deployed; and so again after a lost link."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from benchkit.analysis.ground import facts_differing
+from benchkit.errors import HostError
+from benchkit.hosts.connect import RECONNECT_S, Hosts
+from benchkit.hosts.facts import SYSCTLS
+from benchkit.hosts.files import Placed
+from benchkit.hosts.host import Host
+from benchkit.pipeline import Watcher
+from benchkit.planning.plan import PlannedCell, RunPlan
+from benchkit.planning.tuning import nofile_on
+from benchkit.run.book import Book
+from benchkit.run.manifest import facts_of, roles_of
+from benchkit.stack import deploy
+from benchkit.stack.backend import File
+from benchkit.tune import tune, tuned
+
+MOST_RECONNECTS = 10
+"""A host that has been lost so often in one run is given up."""
+
+
+class Site:
+    """The hosts of a run, ready for its trials."""
+
+    def __init__(
+        self, plan: RunPlan, hosts: Hosts, book: Book, watcher: Watcher, *, reconnect_s: float = RECONNECT_S
+    ) -> None:
+        """Take hosts that are held for the run; one that is lost is tried for `reconnect_s` seconds."""
+        self.plan = plan
+        self.hosts = hosts
+        self.gone: dict[str, str] = {}
+        """Hosts that were given up, and why."""
+        self._book = book
+        self._watcher = watcher
+        self._reconnect_s = reconnect_s
+        self._reconnects: dict[str, int] = {}
+
+    @contextmanager
+    def ready(self) -> Iterator[None]:
+        """Clear, tune and deploy; at the end everything is put back, verified. Raises HostError."""
+        self.hosts.each(self._clear)
+        with tuned(self.plan, self.hosts, self._book.journal) as became:
+            if self.plan.tuning:
+                self._look("tuned", became)
+            self._watcher.stage("building and deploying")
+            self._place_programs()
+            self._deploy()
+            yield
+        if self.plan.tuning:
+            self._look("restored")
+
+    def recover(self) -> float:
+        """Connect anew to the hosts that are lost, and make them ready again; how long that took, seconds.
+
+        A host that cannot be had back is given up.
+        """
+        began = time.monotonic()
+        for name in self.hosts.lost():
+            self._watcher.stage(f"{name}: lost; connecting again")
+            try:
+                self._reconnect(name)
+            except HostError as error:
+                self._book.journal.append("host-lost", host=name, why=str(error))
+                self._watcher.stage(f"{error}\n{name} is given up; what is left of the run goes on without it")
+                self.gone[name] = str(error)
+                self.hosts.give_up(name)
+            else:
+                self._book.journal.append("host-reconnected", host=name, after_s=time.monotonic() - began)
+        return time.monotonic() - began
+
+    def missing_for(self, cell: PlannedCell) -> str | None:
+        """Why a cell cannot be carried out any more, if so: a host that it needs was given up."""
+        for name in (*(service.host for service in cell.services), *(each.host for each in cell.generators)):
+            if name in self.gone:
+                return self.gone[name]
+        return None
+
+    def _clear(self, host: Host) -> None:
+        """Read what was put back behind an earlier run, and put back what nobody did. Raises HostError where that fails."""
+        state = host.changes.state()
+        undone = [each for each in host.changes.restore() if each.how != "kept"] if _abandoned(host) else []
+        self._book.found(host.name, state.reports, undone)
+        for report in state.reports:
+            self._watcher.stage(f"{host.name} was put back behind an earlier run: {report}")
+            host.changes.forget(report)
+        for each in undone:
+            self._watcher.stage(f"{host.name}: an earlier run had left {each.text}: {each.how}")
+        failures = [failure for each in undone for failure in each.failures]
+        if failures:
+            raise HostError(
+                "an earlier run has left what cannot be put back",
+                where=host.name,
+                why="; ".join(failures),
+                hint="`benchkit hosts restore` tries again; the record is kept until it succeeds",
+            )
+
+    def _reconnect(self, name: str) -> None:
+        self._reconnects[name] = self._reconnects.get(name, 0) + 1
+        if self._reconnects[name] > MOST_RECONNECTS:
+            raise HostError(f"lost {self._reconnects[name]} times", where=name)
+        before = facts_of(self.hosts[name])
+        host = self.hosts.reconnect(name, self._reconnect_s)
+        changes = facts_differing(f"host {name}", before, facts_of(host))
+        if changes:
+            raise HostError("came back as another", where=name, why="; ".join(each.text for each in changes))
+        self._clear(host)
+        for planned in self.plan.tuning:
+            if planned.host == name:
+                tune(planned, self.plan, self.hosts, self._book.journal)
+        self._place_programs(name)
+        self._deploy(name)
+
+    def _look(self, stage: str, became: Mapping[str, Mapping[str, str]] | None = None) -> None:
+        """Write down the kernel settings that the tuning may have changed, and what became of each of its own."""
+        for host in self.hosts:
+            mine = [planned for planned in self.plan.tuning if planned.host == host.name]
+            found = host.changes.read(sorted({*SYSCTLS, *(s.key for planned in mine for s in planned.settings)}))
+            facts: dict[str, Any] = {"sysctls": {key: s.value for key, s in found.items()}}
+            if became is not None:
+                facts |= {"tuning": became.get(host.name, {}), "nofile": nofile_on(host.name, self.plan.tuning)}
+            self._book.facts(host.name, roles_of(self.plan, host.name), stage, facts)
+
+    def _place_programs(self, only: str | None = None) -> None:
+        for host, placed in place_programs(self.plan, self.hosts, only).items():
+            self._journal("programs-placed", host, placed)
+
+    def _deploy(self, only: str | None = None) -> None:
+        for cell in self.plan.cells:
+            for host, services in deploy.by_host(cell.services).items() if cell.unsupported is None else ():
+                if only in (None, host):
+                    self._journal("deployed", host, deploy.deploy(self.hosts[host], services), cell_id=cell.cell_id)
+
+    def _journal(self, event: str, host: str, placed: Placed, **more: str) -> None:
+        sent = {"changed": placed.changed, "sent_bytes": placed.sent_bytes}
+        self._book.journal.append(event, **more, host=host, **sent)
+
+
+def place_programs(plan: RunPlan, hosts: Hosts, only: str | None = None) -> dict[str, Placed]:
+    """Build what generators need, and have it stand on their hosts, or on `only` that one; what that took, by host.
+
+    Raises HostError, or BenchkitError where a program does not build.
+    """
+    wanted: dict[str, list[File]] = {}
+    for cell in plan.cells:
+        for generator in cell.generators if cell.unsupported is None else ():
+            mine = wanted.setdefault(generator.host, [])
+            mine += [program for program in generator.programs if program not in mine]
+    return {
+        host: deploy.place(hosts[host], programs)
+        for host, programs in wanted.items()
+        if programs and only in (None, host)
+    }
+
+
+def _abandoned(host: Host) -> bool:
+    return any(record.state == "abandoned" for record in host.changes.records())
