@@ -1,0 +1,78 @@
+"""Studies run on the session's lab, at their smallest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import benchkit
+from benchkit.execute import execute
+from benchkit.hosts.connect import connect_all
+from benchkit.hosts.inventory import Inventory
+from benchkit.models.trial import TrialRecord
+from benchkit.planning.make import make_plan
+from benchkit.results.store import Store
+from benchkit.run.book import Outcome
+from benchkit.scenario.read import read_experiment
+from benchkit.scenario.schedule import Slot
+
+
+class Unwatched:
+    """Nobody is told how the run goes."""
+
+    def stage(self, text: str) -> None:
+        """A stage of the run begins."""
+
+    def trial_started(self, slot: Slot) -> None:
+        """A trial begins."""
+
+    def trial_ended(self, slot: Slot, rps: float | None, verdict: str | None = None) -> None:
+        """A trial ended with this rate."""
+
+    def trial_failed(self, slot: Slot, why: str) -> None:
+        """A trial could not be carried out."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A run that ended, as its store has it."""
+
+    store: Store
+    outcome: Outcome
+
+    def table(self, name: str) -> pd.DataFrame:
+        """A table of the run."""
+        return benchkit.load(name, store=self.store.path, run_id=self.outcome.run.run_id)
+
+    @cached_property
+    def trials(self) -> pd.DataFrame:
+        """Its trials, by cell."""
+        return self.table("trials").set_index("cell_id").sort_index()
+
+    @cached_property
+    def records(self) -> Mapping[str, TrialRecord]:
+        """What was kept of its trials, by cell."""
+        return {record.cell_id: record for record in self.outcome.run.records()}
+
+
+RunStudy = Callable[..., Ran]
+
+
+@pytest.fixture(scope="module")
+def run_study(tmp_path_factory: pytest.TempPathFactory) -> RunStudy:
+    """Run a scenario on the hosts of an inventory: `run_study(inventory, name, "blocks=1", …)`; all of it has to end."""
+
+    def run(inventory: Inventory, name: str | Path, *settings: str, scale: str = "smoke") -> Ran:
+        store = Store(tmp_path_factory.mktemp("store"))
+        experiment = read_experiment(str(name), "lab" if scale == "lab" else "smoke", settings)
+        with connect_all(inventory) as hosts:
+            outcome = execute(make_plan(experiment, hosts), hosts, store, Unwatched())
+        assert (outcome.status, outcome.failures) == ("done", {})
+        return Ran(store, outcome)
+
+    return run
