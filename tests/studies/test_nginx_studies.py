@@ -1,0 +1,150 @@
+"""The studies with nginx in them, run for real at their smallest: what was sent, counted, tuned and put back."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+
+import pandas as pd
+import pytest
+
+from benchkit.analysis.compare import compare
+from benchkit.hosts.connect import connect_all
+from benchkit.hosts.inventory import Inventory
+from benchkit.lab.lab import Lab
+from benchkit.scenario.read import read_experiment
+from benchkit.scenario.tuning import profiles_of
+from tests.studies.conftest import Ran, RunStudy
+
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.skipif(
+        any(
+            shutil.which(program, path="/usr/sbin:/usr/bin:/usr/local/bin") is None
+            for program in ("nginx", "wrk", "ab")
+        ),
+        reason="nginx, wrk or ab is not installed",
+    ),
+]
+
+QUICK = ("blocks=1", "load.warmup_s=0")
+
+
+def settings_of(inventory: Inventory, host: str, name: str) -> Mapping[str, str | None]:
+    """The kernel settings of a host that the tuning of a scenario is about."""
+    experiment = read_experiment(name, "smoke")
+    keys = [key for used in profiles_of(experiment.scenario, experiment.document) for key in used.profile.sysctl]
+    with connect_all(inventory) as hosts:
+        return {key: found.value for key, found in hosts[host].changes.read(keys).items()}
+
+
+@pytest.fixture(scope="module")
+def nginx_vs_go(lab: Lab, run_study: RunStudy) -> Ran:
+    before = settings_of(lab.inventory(), "sut", "nginx-vs-go")
+    ran = run_study(lab.inventory(), "nginx-vs-go", *QUICK)
+    assert settings_of(lab.inventory(), "sut", "nginx-vs-go") == before
+    return ran
+
+
+def test_all_four_topologies_send_the_same_header_and_body_bytes(nginx_vs_go: Ran) -> None:
+    trials = nginx_vs_go.trials
+    assert len({cell.partition(",")[0] for cell in trials.index}) == 4
+    assert set(trials["probe_status"]) == {200}
+    assert set(trials["probe_header_bytes"]) == {141}
+    assert set(trials["probe_body_bytes"]) == {12}
+    assert len(set(trials["probe_body_sha256"])) == 1
+    assert (trials["requests"] > 100).all()
+    assert trials["verdict"].isin(["valid", "suspect", "invalid"]).all()
+    # Bytes on the wire say the same of every request as the probe did of one.
+    assert (trials["bytes_total"] / trials["requests"]).to_numpy() == pytest.approx(153, rel=0.02)
+
+
+def test_levels_that_one_cpu_cannot_tell_apart_are_run_once(nginx_vs_go: Ran) -> None:
+    (sut,) = (host for host in nginx_vs_go.outcome.run.manifest().hosts if "sut" in host.roles)
+    same = [cell for cell in nginx_vs_go.outcome.run.manifest().cells if cell.unsupported]
+    assert len(same) == (4 if len(sut.facts["cpus"]) == 1 else 0)
+    assert all("on these hosts the same as" in str(cell.unsupported) for cell in same)
+
+
+def test_what_was_tuned_is_in_the_hosts_table(nginx_vs_go: Ran) -> None:
+    hosts = nginx_vs_go.table("hosts")
+    facts = hosts[hosts["role"] == "sut"].set_index(["at", "fact"])["value"]
+    assert facts["tuned", "sysctls.net.ipv4.tcp_tw_reuse"] == "1"
+    assert facts["restored", "sysctls.net.ipv4.tcp_tw_reuse"] == facts["start", "sysctls.net.ipv4.tcp_tw_reuse"]
+    assert facts["tuned", "sysctls.net.ipv4.ip_local_port_range"] in ("1025 65535", "1025\t65535")
+    assert facts["tuned", "tuning.net.ipv4.tcp_tw_reuse"] in ("applied", "already")
+    assert facts["tuned", "tuning.net.ipv4.tcp_tw_recycle"] == "absent"
+    assert facts["tuned", "tuning.fs.file-max"] != "applied" or facts["tuned", "sysctls.fs.file-max"] == "9999999"
+    said = " ".join(nginx_vs_go.outcome.run.manifest().notices)
+    assert "no such setting: net.ipv4.tcp_tw_recycle = 1" in said
+
+
+def test_nginx_counts_what_the_tool_counts(nginx_vs_go: Ran) -> None:
+    telemetry = nginx_vs_go.table("telemetry")
+    front = telemetry[(telemetry["service"] == "front") & (telemetry["metric"] == "requests_total")]
+    asked_of = dict(zip(nginx_vs_go.trials["trial_id"], nginx_vs_go.trials["requests"], strict=True))
+    assert front["trial_id"].nunique() == 3
+    for trial_id, rows in front.groupby("trial_id"):
+        asked = asked_of[str(trial_id)]
+        served = rows["value"].max() - rows["value"].min()
+        assert 0 < served <= asked * 1.1 + 50
+    record = next(record for cell, record in nginx_vs_go.records.items() if "nginx-http" in cell)
+    assert {service.name: service.parallelism for service in record.services}["front"] == len(record.services[0].cpus)
+
+
+@pytest.fixture(scope="module")
+def static_files(lab: Lab, run_study: RunStudy) -> Ran:
+    return run_study(lab.inventory(), "static-files", *QUICK)
+
+
+def test_static_cells_send_what_their_levels_say(static_files: Ran) -> None:
+    trials = static_files.trials.reset_index()
+    assert len(trials) == 9
+    assert (trials[["errors_connect", "errors_read", "non_2xx"]].fillna(0) == 0).all(axis=None)
+    plain = trials[trials["factor_stack"] != "go-listing"]
+    assert (plain["probe_body_bytes"] == plain["factor_body"]).all()
+    fair = plain[plain["factor_body"] == 535]
+    assert len(fair) == 6
+    assert len(set(fair["probe_body_sha256"])) == 1
+    listing = trials[trials["factor_stack"] == "go-listing"].iloc[0]
+    assert listing["probe_body_sha256"] not in set(plain["probe_body_sha256"])
+
+
+def test_unequal_cells_are_declared_with_their_reason(static_files: Ran) -> None:
+    found = compare(static_files.outcome.run.run_id, store=static_files.store.path)
+    said = {ratio.cell_id: ratio.remarks for ratio in found.ratios}
+    assert len(said) == 5  # those that have an nginx of the same levels beside them
+    for remarks in said.values():
+        assert remarks
+        assert all("as the scenario means it" in remark for remark in remarks)
+
+
+@pytest.fixture(scope="module")
+def reuseport(lab: Lab, run_study: RunStudy) -> Ran:
+    return run_study(lab.inventory(), "reuseport", *QUICK)
+
+
+def test_workers_share_a_listening_socket_or_have_one_each(reuseport: Ran) -> None:
+    telemetry = reuseport.table("telemetry")
+    limits = telemetry[(telemetry["metric"] == "accept_queue_limit") & (telemetry["service"] == "server")]
+    by_trial: dict[str, pd.DataFrame] = {str(trial): rows for trial, rows in limits.groupby("trial_id")}
+    assert len(reuseport.records) == 6
+    for cell, record in reuseport.records.items():
+        on_port = by_trial[record.trial_id]
+        on_port = on_port[on_port["instance"].str.contains("8080")]
+        assert on_port["instance"].nunique() == (6 if record.levels["reuseport"] else 1), cell
+        assert set(on_port["value"]) == {record.levels["backlog"]}, cell
+        assert {service.parallelism for service in record.services} == {6}
+
+
+def test_the_kernels_counters_of_full_queues_are_kept(reuseport: Ran) -> None:
+    telemetry = reuseport.table("telemetry")
+    kept = set(telemetry[telemetry["role"] == "sut"]["metric"])
+    assert {"listen_overflows_total", "listen_drops_total", "req_queue_full_cookies_total", "accept_queue"} <= kept
+
+
+def test_answers_of_varying_length_are_no_errors(reuseport: Ran) -> None:
+    trials = reuseport.trials
+    assert set(trials["probe_status"]) == {200}
+    assert (trials[["errors_connect", "errors_read", "errors_write", "non_2xx"]].fillna(0) == 0).all(axis=None)
+    assert (trials["requests"] > 100).all()
