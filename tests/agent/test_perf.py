@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchkit.hosts.link import Link, RefusedError
+
+pytestmark = pytest.mark.system
+
+NOBODYS_PID = (1 << 22) + 7
+"""Beyond the largest that a kernel gives (proc(5), pid_max)."""
+
+
+@pytest.fixture
+def left_behind() -> Iterator[Path]:
+    """A map as V8 leaves it for perf."""
+    path = Path(f"/tmp/perf-{NOBODYS_PID}.map")  # noqa: S108 - where perf looks for it
+    path.write_text("7f00 10 LazyCompile:~work\n")
+    yield path
+    path.unlink(missing_ok=True)
+
+
+def test_a_file_is_packed_beside_itself_and_the_same_gives_the_same(agent: Link, workdir: Path) -> None:
+    text = b"nginx  907  1670.529439:   10101010 cpu-clock:\n" * 10_000
+    contents = []
+    for name in ("one.txt", "other.txt"):
+        (workdir / name).write_bytes(text)
+        packed = agent.request("pack", {"path": name}).fields
+        assert packed["path"] == str(workdir / f"{name}.gz")
+        contents.append(Path(packed["path"]).read_bytes())
+        assert packed["size"] == len(contents[-1]) < len(text) / 100
+    assert contents[0] == contents[1]
+    assert gzip.decompress(contents[0]) == text
+
+
+def test_what_is_not_in_the_work_directory_is_not_packed(agent: Link) -> None:
+    with pytest.raises(RefusedError):
+        agent.request("pack", {"path": "/etc/hostname"})
+
+
+def test_maps_for_perf_are_removed_by_pid(agent: Link, left_behind: Path) -> None:
+    dropped = agent.request("drop_maps", {"pids": [NOBODYS_PID, NOBODYS_PID + 1]}).fields["dropped"]
+    assert dropped == [str(left_behind)]
+    assert not left_behind.exists()
+    assert agent.request("drop_maps", {"pids": [NOBODYS_PID]}).fields["dropped"] == []
+
+
+def test_what_is_no_map_of_ours_stays(agent: Link, left_behind: Path) -> None:
+    target = left_behind.with_suffix(".kept")
+    left_behind.rename(target)
+    left_behind.symlink_to(target)
+    try:
+        with pytest.raises(RefusedError, match="not a file of ours"):
+            agent.request("drop_maps", {"pids": [NOBODYS_PID]})
+        assert target.exists()
+    finally:
+        target.unlink()
