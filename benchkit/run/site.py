@@ -135,9 +135,11 @@ class Site:
         for cell in self.plan.cells:
             for host, services in deploy.by_host(cell.services).items() if cell.unsupported is None else ():
                 if only in (None, host):
-                    self._journal("deployed", host, deploy.deploy(self.hosts[host], services), cell_id=cell.cell_id)
+                    placed = deploy.deploy(self.hosts[host], services)
+                    configs = {path: text for service in services for path, text in deploy.configs(service)}
+                    self._journal("deployed", host, placed, cell_id=cell.cell_id, configs=configs)
 
-    def _journal(self, event: str, host: str, placed: Placed, **more: str) -> None:
+    def _journal(self, event: str, host: str, placed: Placed, **more: str | Mapping[str, str]) -> None:
         sent = {"changed": placed.changed, "sent_bytes": placed.sent_bytes}
         self._book.journal.append(event, **more, host=host, **sent)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -49,6 +49,12 @@ def deploy(host: Host, services: Iterable[Service]) -> Placed:
             if why is not None:
                 raise HostError(f"{service.name} ({service.backend}) does not pass its check", where=host.name, why=why)
     return placed
+
+
+def configs(service: Service) -> Iterator[tuple[str, str]]:
+    """The configurations that a service runs with, as they were rendered: path on the host, and text."""
+    for check in service.checks:
+        yield str(check.config), _content(service, check).decode(errors="replace")
 
 
 def judge(host: Host, service: Service, check: Check) -> str | None:

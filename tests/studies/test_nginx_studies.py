@@ -148,3 +148,14 @@ def test_answers_of_varying_length_are_no_errors(reuseport: Ran) -> None:
     assert set(trials["probe_status"]) == {200}
     assert (trials[["errors_connect", "errors_read", "errors_write", "non_2xx"]].fillna(0) == 0).all(axis=None)
     assert (trials["requests"] > 100).all()
+
+
+def test_the_configurations_that_were_run_are_in_the_journal(reuseport: Ran) -> None:
+    deployed = [event for event in reuseport.outcome.run.history() if event["event"] == "deployed"]
+    assert len(deployed) == 6
+    for event in deployed:
+        configs = event["configs"]
+        assert isinstance(configs, dict)
+        ((path, text),) = configs.items()
+        assert path.endswith("/nginx.conf")
+        assert (" reuseport;" in text) is ("reuseport=true" in str(event["cell_id"]))
