@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 from benchkit.errors import BenchkitError, InputError
@@ -61,6 +62,26 @@ def go_environment(go: str, target: Mapping[str, str]) -> dict[str, str]:
         "GOWORK": "off",
         **target,
     }
+
+
+@cache
+def why_no_release(release: str) -> str | None:
+    """Why Go `release` (`1.22.10`) cannot be had for this machine, in the go command's own words; None where it can.
+
+    Only its name is looked up, where modules come from; what was looked up once is known without the network. Raises
+    InputError where there is no Go at all.
+    """
+    go = find_go()
+    environment = go_environment(go, {"GOTOOLCHAIN": "local"})
+    folder = Path(go).parent
+    if f" go{release} " in f"{_version(go)} ":
+        return None
+    host = json.loads(
+        run_go([go, "env", "-json", "GOHOSTOS", "GOHOSTARCH"], cwd=folder, environment=environment).stdout
+    )
+    toolchain = f"golang.org/toolchain@v0.0.1-go{release}.{host['GOHOSTOS']}-{host['GOHOSTARCH']}"
+    done = run_go([go, "list", "-m", toolchain], cwd=folder, environment=environment)
+    return None if done.returncode == 0 else " ".join(done.stderr.split())
 
 
 def run_go(argv: Sequence[str], *, cwd: Path, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
