@@ -28,6 +28,7 @@ def make_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) -> 
     a host does not answer.
     """
     check_experiment(experiment)
+    check_releases(experiment)
     roles = _roles(experiment, hosts.inventory)
     tuning, required = plan_tuning(experiment, roles, hosts)
     grounds = {host.name: ground_of(host, tuning) for host in hosts}
