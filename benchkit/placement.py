@@ -87,15 +87,18 @@ def place_on(ground: Ground, folder: PurePosixPath, role: str, cpus: Cpus) -> Pl
 
 
 def with_quota(place: Place, role: str, cpus: float | None, ground: Ground) -> Place:
-    """The place with the role's share of its CPUs. Raises UnsupportedError where its host cannot hold to one."""
-    if cpus is None:
-        return place
-    if not ground.facts.cpu_groups:
-        raise UnsupportedError(
-            f"role {role}: quota {cpus:g}: {place.host} lets {place.user} make no control group with the CPU controller",
-            hint="it takes root there, or a control group handed to the user",
-        )
-    return replace(place, quota=Quota(role, cpus))
+    """The place with the role's share of its CPUs, where its host can hold to one; see `quota_not_applied`."""
+    return place if cpus is None or not ground.facts.cpu_groups else replace(place, quota=Quota(role, cpus))
+
+
+def quota_not_applied(role: str, cpus: float | None, ground: Ground) -> str | None:
+    """Why a host will not hold the services of a role to its quota, for people; None where it will, or there is none."""
+    if cpus is None or ground.facts.cpu_groups:
+        return None
+    return (
+        f"{ground.spec.name}: not applied, {ground.facts.user} may make no control group with the CPU controller there: "
+        f"quota {cpus:g} of role {role}"
+    )
 
 
 def program(ground: Ground, name: str) -> Program:

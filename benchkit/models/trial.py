@@ -28,6 +28,10 @@ class ServiceRecord(Frozen):
     argv: tuple[str, ...]
     cpu_s: float | None = Field(default=None, description="CPU time of its process tree over the measured window")
     cpus: tuple[int, ...] = Field(default=(), description="CPUs that it may run on (affinity); empty: not recorded")
+    quota: float | None = Field(
+        default=None,
+        description="CPUs' worth of time that the services of its role on the host get together; None: no quota",
+    )
     parallelism: int | None = Field(
         default=None, description="CPUs that its options let it use at once (GOMAXPROCS, workers); None: no limit"
     )

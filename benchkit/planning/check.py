@@ -17,9 +17,14 @@ def check_experiment(experiment: Experiment) -> None:
     """Check everything that needs no host. Raises InputError naming file, line and field."""
     check_tools(experiment.scenario, experiment.document)
     hosts = load_hosts(experiment.scenario)
+    serving: set[str] = set()
     for cell in experiment.cells:
-        typed_services(cell, experiment.scenario)
+        serving.update(service.options.role for service in typed_services(cell, experiment.scenario))
         typed_load(cell, hosts)
+    for name, role in experiment.scenario.roles.items():
+        if role.quota is not None and name not in serving:
+            said = f"a quota holds servers back, and no service has the role {name!r}"
+            raise InputError(experiment.document.fault(("roles", name, "quota"), said))
     check_profile(experiment, hosts)
     check_tuning(experiment.scenario, experiment.document)
     if LOAD_ROLE not in experiment.scenario.roles:

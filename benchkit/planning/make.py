@@ -17,7 +17,7 @@ from benchkit.planning.order import control_cells, ordered
 from benchkit.planning.plan import LOAD_ROLE, PlannedCell, RunPlan
 from benchkit.planning.profiling import profile_cells, profile_notices, profile_order
 from benchkit.planning.releases import check_releases
-from benchkit.planning.tuning import ground_of, plan_tuning
+from benchkit.planning.tuning import ground_of, plan_tuning, quotas_not_applied
 from benchkit.scenario.read import Experiment
 
 
@@ -61,6 +61,7 @@ def make_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) -> 
             *hosts.inventory.limits,
             *(notice for host in hosts for notice in host.notices),
             *(sentence for planned in tuning for sentence in planned.sentences()),
+            *quotas_not_applied(experiment.scenario, roles, grounds),
         ),
         obstacles=tuple({str(error): error for error in obstacles}.values()),
         tuning=tuning,

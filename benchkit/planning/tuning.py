@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from benchkit.errors import InputError
 from benchkit.hosts import tuning as host_tuning
 from benchkit.hosts.connect import Hosts
 from benchkit.hosts.host import Host
 from benchkit.hosts.tuning import TuningPlan
-from benchkit.placement import Ground
+from benchkit.placement import Ground, quota_not_applied
+from benchkit.scenario.model import Scenario
 from benchkit.scenario.read import Experiment
 from benchkit.scenario.sysctls import advice, is_made_up
 from benchkit.scenario.tuning import UsedProfile, profiles_of
@@ -39,6 +40,17 @@ def ground_of(host: Host, plans: Iterable[TuningPlan]) -> Ground:
     mine = [planned for planned in plans if planned.host == host.name]
     tuned = {key: value for planned in mine for key, value in planned.values.items()}
     return Ground(host.spec, host.facts, tuned, nofile_on(host.name, mine))
+
+
+def quotas_not_applied(
+    scenario: Scenario, roles: Mapping[str, tuple[str, ...]], grounds: Mapping[str, Ground]
+) -> Iterator[str]:
+    """What the hosts do not hold of the quotas of the scenario's roles, for people."""
+    for name, role in scenario.roles.items():
+        for host in roles[name]:
+            said = quota_not_applied(name, role.quota, grounds[host])
+            if said is not None:
+                yield said
 
 
 def nofile_on(host: str, plans: Iterable[TuningPlan]) -> int | None:

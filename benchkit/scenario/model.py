@@ -39,8 +39,8 @@ class Role(Frozen):
     )
     quota: Annotated[float, Field(ge=0.1, le=4096)] | None = Field(
         default=None,
-        description="CPUs' worth of time that the services of the role on a host get together, by a control group; for "
-        "servers that a generator could not fill otherwise",
+        description="CPUs' worth of time that the services of the role on a host get together, by a control group where "
+        "there can be one; for servers that a generator could not fill otherwise",
     )
 
 

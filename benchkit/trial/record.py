@@ -38,6 +38,7 @@ def record_of(trial: Trial) -> TrialRecord:
                 cpu_s=trial.cpu_s.get(each.service.name),
                 cpus=each.service.process.cpus,
                 parallelism=each.service.parallelism,
+                quota=each.service.process.quota.cpus if each.service.process.quota else None,
                 pids_before=trial.processes_before.get(each.service.name, ()),
                 pids_after=trial.processes_after.get(each.service.name, ()),
             )

@@ -9,7 +9,16 @@ import pytest
 from benchkit.errors import InputError, UnsupportedError
 from benchkit.hosts.inventory import HostSpec
 from benchkit.models.facts import HostFacts, Interface, ProgramFact
-from benchkit.placement import Ground, local_ports, place_on, too_many, version_numbers
+from benchkit.placement import (
+    Ground,
+    local_ports,
+    place_on,
+    quota_not_applied,
+    too_many,
+    version_numbers,
+    with_quota,
+)
+from benchkit.stack.backend import Quota
 
 
 def ground(
@@ -104,3 +113,15 @@ def test_versions_compare_by_their_numbers() -> None:
     assert version_numbers("1.22.1") == (1, 22, 1)
     assert version_numbers("4.1.0-3+b2") == (4, 1, 0)
     assert version_numbers(None) == version_numbers("unknown") == ()
+
+
+def test_a_quota_is_held_where_control_groups_can_be_made_and_said_where_not() -> None:
+    able, unable = ground(cpu_groups=True), ground(cpu_groups=False)
+    place = place_on(able, PurePosixPath("/f"), "sut", "all")
+    assert with_quota(place, "sut", 0.4, able).quota == Quota("sut", 0.4)
+    assert with_quota(place, "sut", None, able).quota is None
+    assert quota_not_applied("sut", 0.4, able) is None
+    assert with_quota(place, "sut", 0.4, unable).quota is None
+    assert quota_not_applied("sut", 0.4, unable) == (
+        "box: not applied, bench may make no control group with the CPU controller there: quota 0.4 of role sut"
+    )

@@ -31,11 +31,17 @@ class Unwatched:
     def trial_started(self, slot: Slot) -> None:
         """A trial begins."""
 
-    def trial_ended(self, slot: Slot, rps: float | None, verdict: str | None = None) -> None:
+    def trial_ended(self, slot: Slot, rps: float | None, verdict: str) -> None:
         """A trial ended with this rate."""
 
     def trial_failed(self, slot: Slot, why: str) -> None:
         """A trial could not be carried out."""
+
+    def trial_again(self, slot: Slot, why: str) -> None:
+        """A trial could not be carried out, and is tried again."""
+
+    def taken_up(self, over: int) -> None:
+        """So many trials of the run were over before it was taken up again."""
 
 
 @dataclass(frozen=True)

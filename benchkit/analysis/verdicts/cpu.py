@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from benchkit.analysis.verdicts.evidence import Evidence
@@ -55,11 +55,8 @@ def quota_of(evidence: Evidence, host: str) -> float | None:
 
 def stack_quota(evidence: Evidence, host: str) -> float | None:
     """The same for the services there, to which the scenario may give less (`quota` of a role)."""
-    watch, roles = evidence.watch(host), evidence.scenario.get("roles")
-    if watch is None or not isinstance(roles, Mapping):
-        return quota_of(evidence, host)
-    asked = [role.get("quota") for name, role in roles.items() if name in watch.roles and isinstance(role, Mapping)]
-    return min([float(quota) for quota in (watch.cpu_quota, *asked) if quota is not None], default=None)
+    own = [service.quota for service in evidence.record.services if service.host == host]
+    return min([quota for quota in (quota_of(evidence, host), *own) if quota is not None], default=None)
 
 
 def cores_busy(evidence: Evidence, host: str, cpus: Collection[int], metrics: Sequence[str] = BUSY) -> float | None:
