@@ -20,6 +20,8 @@ from benchkit.report.view import RunView, numbers
 
 TITLE = "The Go scheduler's share of the CPU against load"
 MOST_LINES = 12
+GO_RUNTIME = "runtime."
+"""What functions begin with that only Go programs have; nginx and Node have no such scheduler."""
 SUBTITLE = "line: mean of the profiles, else median \N{MIDDLE DOT} point: one profile or trial"
 
 _PANEL_IN, _BELOW_IN, _ABOVE_IN, _LEFT_IN, _GAP_IN = 2.1, 0.5, 0.2, 0.78, 0.3
@@ -128,8 +130,9 @@ def _panels(run: RunView) -> list[_Panel]:
 
 def _drawn(run: RunView, factor: str) -> list[_Drawn]:
     """A line for each Go service that was profiled, named by it where a line of cells has several."""
+    in_go = run.profiles[run.profiles["function"].str.startswith(GO_RUNTIME)]
     shares = headlines_of(run.trials, run.profile_shares)
-    shares = shares[shares["share"] > 0]  # nginx and Node have no such scheduler
+    shares = shares.merge(in_go[["trial_id", "service"]].drop_duplicates())
     found = []
     for line in lines_of(run, factor):
         cells = [cell_id for _, cell_id in line.cells]
