@@ -14,6 +14,7 @@ from benchkit.agent.basics import Answer, RefusedError, write_all
 from benchkit.agent.facts import Facts
 from benchkit.agent.files import Files
 from benchkit.agent.frames import PROTOCOL, FrameError, FrameReader, Json, pack
+from benchkit.agent.goenv import GoEnv
 from benchkit.agent.groups import Groups
 from benchkit.agent.guarded import Guarded
 from benchkit.agent.hold import holder
@@ -95,6 +96,7 @@ class Agent:
             "sysctl_read": sysctls.read,
             "sysctl_write": sysctls.write,
             "group": groups.make,
+            "go_settings": GoEnv(records, processes).write,
             "telemetry_start": telemetry.start,
             "telemetry_add": telemetry.add,
             "telemetry_mark": telemetry.mark,

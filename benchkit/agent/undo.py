@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Callable, Dict, List
 
-from benchkit.agent import groups
+from benchkit.agent import goenv, groups
 from benchkit.agent.frames import Json
 from benchkit.agent.proc import end_processes, end_session, is_running
 from benchkit.agent.records import DAMAGED, Records
@@ -28,8 +28,9 @@ class Undo:
             "process": lambda record: end_session(record["pid"], record["start"]),
             "folder": self._remove_folder,
             "group": groups.remove,
+            "go-settings": goenv.restore,
         }
-        self._outlive_a_boot = frozenset({"folder"})
+        self._outlive_a_boot = frozenset({"folder", "go-settings"})
 
     def mine(self) -> List[Json]:
         """Undo all that this agent changed, but for its processes, which it ends itself."""

@@ -160,6 +160,10 @@ class Changes:
         """
         self._link.request("group", {"name": name, "cpus": cpus})
 
+    def go_settings(self, go: str, values: Mapping[str, str]) -> None:
+        """Have the login's own go command keep these settings (`go env -w`); they go as what `write` sets. Raises HostError."""
+        self._link.request("go_settings", {"go": go, "values": dict(values)}, time_s=TIME_S)
+
     def records(self) -> tuple[Record, ...]:
         """What is to be undone on the host, by whomever. Raises HostError."""
         return self.state().records
@@ -200,7 +204,7 @@ class Changes:
         )
 
 
-def _text(record: Mapping[str, Any]) -> str:
+def _text(record: Mapping[str, Any]) -> str:  # noqa: PLR0911 - one for each kind
     match record["kind"]:
         case "sysctl":
             return ", ".join(f"{key} (was {value})" for key, value in record["former"].items())
@@ -212,6 +216,9 @@ def _text(record: Mapping[str, Any]) -> str:
             return f"folder {record['path']}"
         case "group":
             return f"control group {record['path']}"
+        case "go-settings":
+            was = (f"{name} (was {value})" if value is not None else name for name, value in record["was"].items())
+            return f"in {record['file']}: {', '.join(was)}"
         case "damaged":
             return "a record that cannot be read"
         case kind:

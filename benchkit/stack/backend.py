@@ -164,6 +164,23 @@ class Preparation:
     env: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Guidance:
+    """Something that people need to use a service, and what it is: a line to run, a file."""
+
+    what: str
+    value: str
+
+
+@dataclass(frozen=True)
+class GoSettings:
+    """What `go env -w` is given on the machines of those who use a service."""
+
+    go: str
+    """The go command of the host."""
+    values: Mapping[str, str]
+
+
 READY_TIMEOUT_S = 10.0
 """A server that takes longer to open its socket has a reason to."""
 
@@ -217,6 +234,10 @@ class Service:
     ready_timeout_s: float = READY_TIMEOUT_S
     outage: bool = False
     """Stopped between warm-up and measured window."""
+    client: bool = False
+    """It uses the others, and is no part of what is kept up without load."""
+    guidance: tuple[Guidance, ...] = ()
+    go_settings: GoSettings | None = None
 
 
 @dataclass(frozen=True)

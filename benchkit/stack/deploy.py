@@ -80,15 +80,16 @@ def place(host: Host, files: Iterable[File]) -> Placed:
     return host.files.place([_placed(file) for file in files])
 
 
-def start(host: Host, service: Service, logs: PurePosixPath) -> Running:
+def start(host: Host, service: Service, logs: PurePosixPath, *, stays: bool = False) -> Running:
     """Start a service and wait until it accepts connections; its output goes to a file in `logs`.
 
-    Raises HostError, with its last words, where it does not come up; what was started is stopped again.
+    One that stays is to outlive this connection: its output has no ceiling, for the agent that watches over that will be
+    gone. Raises HostError, with its last words, where it does not come up; what was started is stopped again.
     """
     process, log = service.process, logs / f"{service.name}.log"
     for folder in service.scratch:
         host.files.remove(folder)
-        host.files.mkdir(folder)
+        host.files.scratch(folder)
     for path in _socket_files(service):
         host.files.remove(path)  # of one that was killed: a socket's file stays, and keeps the next from being made
     if process.quota is not None:
@@ -101,7 +102,7 @@ def start(host: Host, service: Service, logs: PurePosixPath) -> Running:
             cpus=process.cpus,
             nofile=process.nofile,
             group=process.quota.role if process.quota else None,
-            stdout=ToFile(log, LOG_BYTES),
+            stdout=ToFile(log, None if stays else LOG_BYTES),
             stderr="stdout",
         )
     )

@@ -70,9 +70,12 @@ def stop_services(trial: Trial) -> None:
 
 
 def clear_away(trial: Trial) -> None:
-    """Remove the trial's folder from the hosts."""
+    """Remove the trial's folder from the hosts, and what its services wrote."""
     for host in _hosts(trial):
         host.files.remove(trial.folder)
+    for service in trial.cell.services:
+        for folder in service.scratch:
+            trial.hosts[service.host].files.remove(folder)
 
 
 def _hosts(trial: Trial) -> list[Host]:

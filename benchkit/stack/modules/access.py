@@ -7,12 +7,13 @@ import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from benchkit.models.base import Frozen
 from benchkit.scenario.names import Name
 from benchkit.stack.backend import Kept
 from benchkit.stack.endpoint import Endpoint
-from benchkit.stack.kept import kept
+from benchkit.stack.kept import kept, kept_path
 from benchkit.stack.modules.paths import PathPattern, expression_of
 
 PASSWORD_BYTES = 18
@@ -39,9 +40,21 @@ class Netrc(Kept):
 
     def read(self) -> bytes:
         """A line for the go command, which looks for host and port, and one for those that look for the host."""
+        return kept(_netrc(self.site, self.user), self._lines)
+
+    def _lines(self) -> bytes:
         password = password_of(self.site, self.user).text
         machines = (self.site.authority, str(self.site.address))
         return "".join(f"machine {each} login {self.user} password {password}\n" for each in machines).encode()
+
+
+def netrc_file(site: Endpoint, user: str) -> Path:
+    """Where the controller keeps the lines for a user's .netrc, to be handed out."""
+    return kept_path(_netrc(site, user))
+
+
+def _netrc(site: Endpoint, user: str) -> str:
+    return f"netrc {user} at {site.host} {site.authority}"
 
 
 @dataclass(frozen=True)
@@ -52,7 +65,9 @@ class Passwords(Kept):
     users: tuple[str, ...]
 
     def read(self) -> bytes:
-        """A line for each user."""
+        """A line for each user; what each is handed is kept beside it."""
+        for user in self.users:
+            Netrc(self.site, user).read()
         return "".join(f"{user}:{password_of(self.site, user).hashed}\n" for user in self.users).encode()
 
 

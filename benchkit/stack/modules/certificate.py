@@ -5,11 +5,12 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Literal
 
 from benchkit.stack.backend import Kept
 from benchkit.stack.endpoint import Endpoint
-from benchkit.stack.kept import kept
+from benchkit.stack.kept import kept, kept_path
 
 VALID = timedelta(days=3650)
 AHEAD = timedelta(days=1)
@@ -25,9 +26,18 @@ class Certificate(Kept):
 
     def read(self) -> bytes:
         """The certificate, or its private key."""
-        both = kept(f"certificate {self.site.host} {self.site.authority}", lambda: _new_pair(str(self.site.address)))
+        both = kept(f"key of {_name(self.site)}", lambda: _new_pair(str(self.site.address)))
         key, end, certificate = both.partition(b"-----END PRIVATE KEY-----\n")
-        return certificate if self.half == "certificate" else key + end
+        return kept(_name(self.site), lambda: certificate) if self.half == "certificate" else key + end
+
+
+def certificate_file(site: Endpoint) -> Path:
+    """Where the controller keeps the certificate, to be handed out."""
+    return kept_path(_name(site))
+
+
+def _name(site: Endpoint) -> str:
+    return f"certificate {site.host} {site.authority}"
 
 
 def _new_pair(address: str) -> bytes:

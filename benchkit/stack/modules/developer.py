@@ -15,7 +15,17 @@ from pydantic import Field, StringConstraints, model_validator
 
 from benchkit.models.base import Frozen
 from benchkit.scenario.names import Name
-from benchkit.stack.backend import Backend, File, GoSource, Process, Request, Service, ServiceOptions
+from benchkit.stack.backend import (
+    Backend,
+    File,
+    GoSettings,
+    GoSource,
+    Guidance,
+    Process,
+    Request,
+    Service,
+    ServiceOptions,
+)
 from benchkit.stack.endpoint import Endpoint
 from benchkit.stack.modules.access import Netrc
 from benchkit.stack.modules.certificate import Certificate
@@ -130,12 +140,12 @@ def render(request: Request) -> Service:
     folder = place.folder
     binary, config, scratch = folder / "developer", folder / "developer.json", folder / "scratch"
     files, env = _credentials(options, request)
-    base = go_environment(place, scratch, scratch)
+    base, found = go_environment(place, scratch, scratch), settings(options, request.peers)
     document = {
         "go": place.program("go").path,
         "scratch": str(scratch),
         "build_cache": str(folder.parent.parent / "go-build"),
-        "settings": settings(options, request.peers),
+        "settings": found,
         "environment": {name: base[name] for name in ("PATH", "GOTOOLCHAIN")} | env,
         "pull": options.cold if options.cache == "cold" else options.warm,
         "proof": proof(options.proof),
@@ -161,6 +171,9 @@ def render(request: Request) -> Service:
         endpoint=request.endpoint,
         parallelism=len(cpus),
         ready_timeout_s=PROVING_S,
+        client=True,
+        guidance=(Guidance("every developer runs once", settings_line(found)),),
+        go_settings=GoSettings(place.program("go").path, found),
     )
 
 

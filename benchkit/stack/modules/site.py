@@ -15,10 +15,20 @@ from pydantic import Field, model_validator
 from benchkit.errors import FieldError, UnsupportedError
 from benchkit.resources import shipped
 from benchkit.scenario.names import Name
-from benchkit.stack.backend import Admin, Backend, File, Preparation, Process, Request, Service, ServiceOptions
+from benchkit.stack.backend import (
+    Admin,
+    Backend,
+    File,
+    Guidance,
+    Preparation,
+    Process,
+    Request,
+    Service,
+    ServiceOptions,
+)
 from benchkit.stack.endpoint import Endpoint, Protocol
-from benchkit.stack.modules.access import Passwords, Right, rights_map
-from benchkit.stack.modules.certificate import Certificate
+from benchkit.stack.modules.access import Passwords, Right, netrc_file, rights_map
+from benchkit.stack.modules.certificate import Certificate, certificate_file
 from benchkit.stack.modules.paths import PathPattern
 from benchkit.stack.modules.proxy import CACHE, DOWNLOADS
 from benchkit.stack.nginx import ADMIN_SOCKET
@@ -107,7 +117,17 @@ def render(request: Request) -> Service:
         endpoint=site,
         admin=Admin("nginx", admin, "/"),
         parallelism=workers,
+        guidance=_guidance(site, options),
         preparations=(Preparation((*argv, "-t", "-q"), CHECK_S),),
+    )
+
+
+def _guidance(site: Endpoint, options: SiteOptions) -> tuple[Guidance, ...]:
+    if not options.users:
+        return ()
+    return (
+        Guidance("certificate to trust (SSL_CERT_FILE, or the system's store)", str(certificate_file(site))),
+        *(Guidance(f"lines for the ~/.netrc of {user}", str(netrc_file(site, user))) for user in options.users),
     )
 
 

@@ -138,6 +138,7 @@ def server_config(
         "DisableForwarding yes",
         "PermitTTY no",
         "PermitUserRC no",
+        "SetEnv SHLVL=1",  # a shell within a shell, bash thinks, and reads no start-up file, which may print or take long
         "PrintMotd no",
         "PrintLastLog no",
         "MaxStartups 1000",
