@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import PurePosixPath
 
+from benchkit.errors import UnsupportedError
 from benchkit.load.registry import get_tool
 from benchkit.load.share import shares, warm_up
 from benchkit.models.load import Load
 from benchkit.resources import BACKENDS
 from benchkit.stack.backend import File, GoSource, Place
+from benchkit.units import counted
 
 REDUCER = BACKENDS / "reduce"
 EXECUTABLE = 0o755
@@ -52,14 +55,28 @@ def generators(load: Load, url: str, places: Sequence[Place]) -> tuple[Generator
     """The generators of a load on these hosts: `processes` of it on each, the load divided among all.
 
     A place's folder is where programs that benchkit builds stand on its host. The load must be without objections.
+    Raises UnsupportedError where each is to have CPUs of its own and a host has too few.
     """
     count = load.processes * len(places)
-    hosts = [place for place in places for _ in range(load.processes)]
+    hosts = [each for place in places for each in (_apart if load.pin else _shared)(place, load.processes)]
     parts = shares(load, count)
     return tuple(
         _generator(number, count, part, url, place)
         for number, (part, place) in enumerate(zip(parts, hosts, strict=True), 1)
     )
+
+
+def _shared(place: Place, processes: int) -> list[Place]:
+    return [place] * processes
+
+
+def _apart(place: Place, processes: int) -> list[Place]:
+    """The place for each process, its CPUs divided among them: neighbours together, the first get one more."""
+    have = len(place.cpus)
+    if have < processes:
+        raise UnsupportedError(f"pin: {place.host} has {counted(have, 'CPU')} for {processes} processes")
+    ends = [(number * have + processes - 1) // processes for number in range(processes + 1)]
+    return [replace(place, cpus=place.cpus[first:end]) for first, end in pairwise(ends)]
 
 
 def warming_up(generator: Generator, url: str) -> Generator:

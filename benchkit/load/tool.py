@@ -14,7 +14,7 @@ from benchkit.models.load_result import LoadResult
 if TYPE_CHECKING:
     from benchkit.load.histograms import Measurement  # its numpy is slow to import, and no parser needs it
 
-ALWAYS: Final = frozenset({"tool", "connections", "processes", "warmup_s", "path", "histogram"})
+ALWAYS: Final = frozenset({"tool", "connections", "processes", "pin", "warmup_s", "path", "histogram"})
 """Fields of `Load` that every tool honours, or that benchkit honours for it."""
 
 

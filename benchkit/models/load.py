@@ -24,6 +24,9 @@ class Load(Frozen):
     connections: PositiveInt
     threads: PositiveInt = 1
     processes: PositiveInt = Field(default=1, description="generators a load host runs side by side")
+    pin: bool = Field(
+        default=False, description="each process on CPUs of its own, those of the role divided among them"
+    )
     duration_s: PositiveFloat | None = None
     requests: PositiveInt | None = Field(default=None, description="stop after this many instead of after a time")
     warmup_s: float = Field(default=0, ge=0, description="the same load before the measured window, thrown away")

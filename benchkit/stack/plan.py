@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from benchkit.document import Document
@@ -45,6 +45,7 @@ def typed_services(cell: Cell, scenario: Scenario) -> tuple[TypedService, ...]:
         for check in (_role_faults, _tie_faults, _port_faults)
         for place, message in check(services, scenario)
     ]
+    faults += [cell.services.fault(place, message) for place, message in _entry_faults(services, cell)]
     if faults:
         raise InputError("\n".join(faults))
     return tuple(services)
@@ -63,12 +64,26 @@ def render_services(services: tuple[TypedService, ...], place: Callable[[TypedSe
         )
         for service in services
     }
+    _require_ports_apart(services, endpoints)
     return tuple(
         _rendered(
             service, Request(service.name, service.options, places[service.name], endpoints[service.name], endpoints)
         )
         for service in services
     )
+
+
+def _require_ports_apart(services: tuple[TypedService, ...], endpoints: Mapping[str, Endpoint]) -> None:
+    """Roles may share a host. Raises InputError naming file, line and field of a port that two services open there."""
+    seen: dict[tuple[str, int], str] = {}
+    for service in services:
+        host, port = endpoints[service.name].host, endpoints[service.name].port
+        if port is None:
+            continue
+        if (host, port) in seen:
+            said = f"port {port} of {host} is already that of service {seen[host, port]!r}: their roles share the host"
+            raise InputError(service.document.fault(("listen",), said))
+        seen[host, port] = service.name
 
 
 def _rendered(service: TypedService, request: Request) -> Service:
@@ -99,6 +114,13 @@ def _role_faults(services: list[TypedService], scenario: Scenario) -> Iterator[F
         if service.options.role not in scenario.roles:
             allowed = suggestion(service.options.role, scenario.roles)
             yield (service.name, "role"), f"no role {service.options.role!r}; {allowed}"
+
+
+def _entry_faults(services: list[TypedService], cell: Cell) -> Iterator[Fault]:
+    for service in services:
+        protocol = protocol_of(service.backend, service.options)
+        if service.name == cell.entry and protocol == "fastcgi":
+            yield (service.name, "backend"), f"the load goes to this service, and no load tool speaks {protocol}"
 
 
 def _tie_faults(services: list[TypedService], _: Scenario) -> Iterator[Fault]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any
 
+import pytest
+
+from benchkit.errors import UnsupportedError
 from benchkit.load.generator import REDUCER, generators, warming_up
 from benchkit.load.vegeta import PROGRAM
 from benchkit.models.load import Load
@@ -45,6 +49,17 @@ def test_every_host_runs_as_many_processes() -> None:
     assert [each.name for each in made] == ["wrk.a.1", "wrk.a.2", "wrk.b.3", "wrk.b.4"]
     assert str(made[2]) == "wrk, generator 3 of 4,"
     assert str(generators(_load("wrk"), URL, [_place("a")])[0]) == "wrk"
+
+
+@pytest.mark.parametrize(("processes", "cpus"), [(1, [(2, 3, 5)]), (2, [(2, 3), (5,)]), (3, [(2,), (3,), (5,)])])
+def test_pinned_processes_have_cpus_of_their_own(processes: int, cpus: list[tuple[int, ...]]) -> None:
+    place = replace(_place("a"), cpus=(2, 3, 5))
+    assert [each.cpus for each in generators(_load("wrk", processes=processes, pin=True), URL, [place])] == cpus
+
+
+def test_more_pinned_processes_than_cpus_are_too_many() -> None:
+    with pytest.raises(UnsupportedError, match="pin: a has 2 CPUs for 3 processes"):
+        generators(_load("wrk", processes=3, pin=True), URL, [_place("a")])
 
 
 def test_wrk_needs_nothing_built() -> None:

@@ -178,6 +178,17 @@ def test_a_host_that_cannot_carry_a_service_says_why(tmp_path: Path) -> None:
         render_services(typed(tmp_path), lambda s: Place(**{**vars(place(s)), "programs": {}}))
 
 
+def test_roles_that_share_a_host_share_its_ports(tmp_path: Path) -> None:
+    services = typed(
+        tmp_path,
+        ("question: Which?", "question: Which?\nroles: {sut: {}, front: {}, load: {}}"),
+        ('"127.0.0.1:9000"', '"127.0.0.1:8080"'),
+        ("listen: 8080, upstream", "role: front, listen: 8080, upstream"),
+    )
+    with pytest.raises(InputError, match=r"front.listen: port 8080 of sut is already that of service 'app'"):
+        render_services(services, place)
+
+
 def test_loopback_of_another_host_is_out_of_reach(tmp_path: Path) -> None:
     services = typed(tmp_path)
     with pytest.raises(
