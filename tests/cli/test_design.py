@@ -1,0 +1,137 @@
+"""Design, claims, comparison and gate from the command line, on real runs on the real lab."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import benchkit
+from benchkit.results.store import Store
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Said
+
+pytestmark = pytest.mark.lab
+
+Cli = Callable[..., "Said"]
+Inventory = Callable[..., Path]
+
+SCENARIO = """\
+name: work
+title: A handler with work and one without
+question: What does the work cost?
+factors: {stack: [bare, busy]}
+stacks:
+  bare: {entry: app, services: {app: {backend: nethttp, role: sut, listen: 8080}}}
+  busy: {entry: app, services: {app: {backend: nethttp, role: sut, listen: 8080, work: "loop:300000"}}}
+baseline: {stack: bare}
+control: [{stack: bare}]
+load: {tool: ab, connections: 4, requests: 600}
+# What is looked at here is the same on a busy machine.
+telemetry: "off"
+thresholds: {server_cpu: 0, generator_cpu: 1, cold: 1, spread: 100}
+blocks: 9
+until: {precision: 0.99}
+claims:
+  - text: Work costs most of the rate.
+    ratio: {of: {stack: busy}, to: {stack: bare}}
+    at_most: 0.9
+    published: 0.5
+  - text: Work needs a large host.
+    ratio: {of: {stack: busy}, to: {stack: bare}}
+    at_least: 1
+    needs: {sut: {cpus: 1000}}
+"""
+
+
+@pytest.fixture(scope="module")
+def scenario(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The scenario as a file."""
+    path = tmp_path_factory.mktemp("design") / "work.yaml"
+    path.write_text(SCENARIO)
+    return path
+
+
+def test_a_run_that_knows_enough_ends_and_is_judged(
+    cli: Cli, inventory: Inventory, tmp_path: Path, scenario: Path
+) -> None:
+    hosts, store = inventory(), tmp_path / "store"
+    planned = cli("plan", scenario, "-i", hosts, "--json").document()
+    kinds = {slot["cell_id"]: slot["kind"] for slot in planned["order"]}
+    assert kinds == {"stack=bare": "measure", "stack=busy": "measure", "stack=bare~control": "control"}
+    assert planned["foresight"]["noise_from"] == []
+
+    said = cli("run", scenario, "-i", hosts, "--json")
+    assert said.code == 0, said.err
+    summary = said.document()
+    first = summary["run_id"]
+    trials = benchkit.load("trials", store=store, run_id=first)
+    run = Store(store).run(first)
+    blocks = run.manifest().blocks
+    assert 7 <= blocks < 9
+    assert "every interval reaches at most 99.0%" in run.manifest().notices[-1]
+    assert trials.groupby("cell_id").size().to_dict() == dict.fromkeys(kinds, blocks)
+    assert set(trials.loc[trials["kind"] == "control", "cell_id"]) == {"stack=bare~control"}
+    decisions = [line for line in run.history() if line["event"] == "block-ended"]
+    assert [line["stop"] for line in decisions] == [False] * (blocks - 1) + [True]
+    assert [claim["state"] for claim in summary["claims"]] == ["holds", "not testable here"]
+    assert "needs 1000 CPUs on" in summary["claims"][1]["reason"]
+
+    again = cli("plan", scenario, "-i", hosts, "--json").document()
+    assert again["foresight"]["noise_from"] == [first]
+    (ratio, *_) = again["foresight"]["ratios"]
+    assert ratio["own"]
+    assert ratio["resolution"]["detectable"] > 1
+
+    one_block = ("--set", "blocks=1", "--set", "until=null", "--set", "control=[]")
+    second = cli("run", scenario, "-i", hosts, *one_block, "--json").document()["run_id"]
+    _compare(cli, first, second)
+    _gate(cli, first, second)
+
+
+def _compare(cli: Cli, first: str, second: str) -> None:
+    """Ratios within a run with the run's own noise, and between two runs what they stood on before any ratio."""
+    found = cli("compare", first, "--json").document()
+    by_cell: dict[str, Any] = {ratio["cell_id"]: ratio for ratio in found["ratios"]}
+    assert by_cell["stack=busy"]["outcome"] == "lower"
+    assert by_cell["stack=busy"]["high"] < 0.9
+    assert by_cell["stack=bare~control"]["control"]
+    lines = cli("compare", first, second).out.splitlines()
+    notice, ratios = (next(i for i, line in enumerate(lines) if line.startswith(start)) for start in ("! ", "RPS"))
+    assert notice < ratios
+    assert not any("drifted" in line for line in lines)
+
+
+def _gate(cli: Cli, first: str, second: str) -> None:
+    outcomes = {
+        "passed": ("compare", first, "--threshold", "rps=99%"),
+        "regressed": ("compare", first, "--gate"),
+        "inconclusive": ("compare", first, second, "--gate"),
+    }
+    for code, (verdict, command) in zip((0, 3, 4), outcomes.items(), strict=True):
+        said = cli(*command)
+        assert (said.code, f"Gate: {verdict}" in said.out) == (code, True), said.out
+    assert cli("compare", first, "--gate", "--json").document()["gate"]["verdict"] == "regressed"
+    assert 'failures="1"' in cli("compare", first, "--gate", "--format", "junit").out
+
+
+def test_a_cell_beside_itself_is_mirrored_in_abba(
+    cli: Cli, inventory: Inventory, tmp_path: Path, scenario: Path
+) -> None:
+    changes = ["design=abba", "cells=[{stack: bare}]", "blocks=1", "until=null", "claims=[]"]
+    settings = [part for change in changes for part in ("--set", change)]
+    said = cli("run", scenario, "-i", inventory(), "--json", *settings)
+    assert said.code == 0, said.err
+    trials = benchkit.load("trials", store=tmp_path / "store").sort_values("position")
+    order = trials["cell_id"].tolist()
+    assert sorted(order) == ["stack=bare"] * 2 + ["stack=bare~control"] * 2
+    assert order == order[::-1]
+    services = {
+        json.dumps([service.argv for service in record.services])
+        for record in Store(tmp_path / "store").run("latest").records()
+    }
+    assert len(services) == 1, "both names are the very same services"
