@@ -65,6 +65,7 @@ def resume(
             book = Book(outcome, tables, journal, Judge(run.manifest()))
             course = take_up(resumption, store, book, tables)
             outcome.count(progress_of(run.history()))
+            watcher.taken_up(outcome.trials + len(outcome.failures))
             site = Site(plan, hosts, book, watcher, reconnect_s=reconnect_s)
             _carry_out(course, site, book, watcher)
     return outcome

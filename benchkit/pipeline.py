@@ -88,3 +88,9 @@ class Watcher(Protocol):
 
     def trial_failed(self, slot: Slot, why: str) -> None:
         """A trial could not be carried out."""
+
+    def trial_again(self, slot: Slot, why: str) -> None:
+        """A trial could not be carried out, and is tried again."""
+
+    def taken_up(self, over: int) -> None:
+        """So many trials of the run were over before it was taken up again."""

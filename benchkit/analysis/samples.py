@@ -17,9 +17,12 @@ import pandas as pd
 
 from benchkit.errors import InputError
 from benchkit.models.base import Frozen
+from benchkit.results.rows import SPLIT
 from benchkit.scenario.designs import CONTROL
 
 Reals = npt.NDArray[np.float64]
+
+CUT = "its block was cut by a pause and run again"
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,9 @@ def take_samples(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusi
     np.divide(sums, there, out=logs, where=whole)
 
     left_out: defaultdict[str, list[LeftOut]] = defaultdict(list)
+    cut = trials[trials["kind"] == SPLIT]
+    for trial_id, cell_id, block in zip(cut["trial_id"], cut["cell_id"], cut["block"], strict=True):
+        left_out[str(cell_id)].append(LeftOut(trial_id=trial_id, cell_id=cell_id, block=int(block), reason=CUT))
     for row in np.flatnonzero(~usable | ~whole[cell_of, block_of]):
         cell_id, block = str(cells[cell_of[row]]), int(blocks[block_of[row]])
         reason = out.get(str(ids[row])) or _reason(metric, float(values[row]))

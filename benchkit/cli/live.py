@@ -39,6 +39,12 @@ class Silent:
     def trial_failed(self, slot: Slot, why: str) -> None:
         """A trial could not be carried out."""
 
+    def trial_again(self, slot: Slot, why: str) -> None:
+        """A trial could not be carried out, and is tried again."""
+
+    def taken_up(self, over: int) -> None:
+        """So many trials of the run were over before it was taken up again."""
+
 
 class Plain(Silent):
     """One line for every finished trial, on stderr."""
@@ -47,7 +53,12 @@ class Plain(Silent):
         """Count against the trials of the plan."""
         self._plan = plan
         self._done = 0
+        self._over = 0
         self._began = time.monotonic()
+
+    def taken_up(self, over: int) -> None:
+        """Count on from those."""
+        self._over = over
 
     def trial_started(self, slot: Slot) -> None:  # noqa: ARG002 - every display is told which
         """Count time from the first trial on: building and deploying come once."""
@@ -66,13 +77,17 @@ class Plain(Silent):
         """Print block, cell and the reason."""
         self._line(slot, f"failed: {why}")
 
+    def trial_again(self, slot: Slot, why: str) -> None:
+        """Print block, cell and the reason, without counting it."""
+        self.stage(f"block {slot.block}  {slot.cell_id}  is tried again: {why}")
+
     def _line(self, slot: Slot, outcome: str) -> None:
         self._done += 1
-        total = len(self._plan.slots)
+        total, over = len(self._plan.slots), self._over + self._done
         elapsed = time.monotonic() - self._began
-        left = elapsed / self._done * (total - self._done)
+        left = max(0.0, elapsed / self._done * (total - over))
         print(
-            f"[{self._done}/{total}] block {slot.block}  {slot.cell_id}  {outcome}"
+            f"[{over}/{total}] block {slot.block}  {slot.cell_id}  {outcome}"
             f"  ({units.seconds(elapsed)} gone, about {units.seconds(left)} left)",
             file=sys.stderr,
             flush=True,
@@ -126,6 +141,15 @@ class Live(Silent):
         if self._progress is not None:
             self._progress.console.print(f"block {slot.block}  {slot.cell_id}  failed: {why}", markup=False)
         self._update(advance=1)
+
+    def trial_again(self, slot: Slot, why: str) -> None:
+        """Print the reason above the progress line."""
+        if self._progress is not None:
+            self._progress.console.print(f"block {slot.block}  {slot.cell_id}  is tried again: {why}", markup=False)
+
+    def taken_up(self, over: int) -> None:
+        """Count on from those."""
+        self._update(advance=over)
 
     def _update(self, text: str | None = None, advance: float = 0) -> None:
         if self._progress is None or self._task is None:

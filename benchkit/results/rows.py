@@ -13,6 +13,9 @@ from benchkit.models.run import CellRecord
 from benchkit.models.trial import TrialRecord
 from benchkit.scenario.cells import level_text
 
+SPLIT = "split"
+"""The kind, in the table, of a trial whose block was cut by a pause and run again: kept, and in no figure or ratio."""
+
 Row = dict[str, Any]
 Columns = dict[str, Any]
 """A table's columns as arrays or lists of one length: what has too many rows to make each of them a mapping."""
@@ -38,8 +41,7 @@ def trial_row(record: TrialRecord, result: LoadResult, *, split: bool = False) -
         "trial_id": record.trial_id,
         "block": record.block,
         "position": record.position,
-        "kind": record.kind,
-        "split": split,
+        "kind": SPLIT if split else record.kind,
         "started_at": record.started_at,
         "duration_s": measured,
         "tool": result.tool,

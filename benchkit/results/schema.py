@@ -28,7 +28,6 @@ TABLES: Mapping[str, Mapping[str, pa.DataType]] = {
         "block": _COUNT,
         "position": _COUNT,
         "kind": _TEXT,
-        "split": _FLAG,
         "started_at": _TIME,
         "duration_s": _REAL,
         "tool": _TEXT,

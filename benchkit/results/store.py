@@ -9,12 +9,10 @@ A file or a trial's folder appears whole or not at all: it is written under anot
 
 from __future__ import annotations
 
+import contextlib
 import os
-import secrets
 import shutil
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -23,10 +21,11 @@ from pydantic import BaseModel, ValidationError
 from benchkit.errors import InputError
 from benchkit.models.run import SCHEMA_VERSION, Manifest, RunStatus
 from benchkit.models.trial import TrialRecord
-from benchkit.results.durable import exchange, locked, make_folders, sync_folder, write_synced, write_whole
+from benchkit.results.durable import locked, make_folders, sync_folder, write_synced, write_whole
 from benchkit.results.journal import Journal, read_journal
 from benchkit.results.packing import compressed, uncompressed
 from benchkit.results.progress import ENDED
+from benchkit.results.scratch import Scratch
 
 ENVIRONMENT = "BENCHKIT_STORE"
 DEFAULT = Path("results")
@@ -40,8 +39,7 @@ _PACKED = ".gz"
 _MANIFEST, _JOURNAL, _RECORD = "manifest.json", "journal.jsonl", "trial.json"
 _LOCK = ".lock"
 _PARTIAL = ".partial"
-_SCRATCH, _PLACE = "tmp", "place"
-_FRESH_S = 3600.0
+_SCRATCH = "tmp"
 
 
 def store_path(option: Path | None = None) -> Path:
@@ -126,7 +124,7 @@ class RunFolder:
             raise
         sync_folder(final.parent)
 
-    @contextmanager
+    @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Be the only process that writes to the run. Raises InputError where another one does."""
         with locked(self.path / _LOCK) as is_ours:
@@ -241,43 +239,14 @@ class Store:
         """The folder of a run's rows of a table."""
         return self.table(table) / f"scenario={scenario}" / f"run_id={run_id}"
 
-    def exchange(self, folder: Path, fill: Callable[[Path], None]) -> None:
-        """Put a folder that `fill` fills in the place of `folder`, on disk and at one stroke.
-
-        Where the file system cannot do that, `folder` is missing for a moment; after a crash in it, `tidy` ends the job.
-        """
-        make_folders(folder.parent)
-        scratch = self.path / _SCRATCH / f"{secrets.token_hex(4)}"
-        make_folders(scratch)
-        with locked(scratch / _LOCK):
-            (scratch / _PLACE).write_text(str(folder.relative_to(self.path)))
-            new, old = scratch / "new", scratch / "old"
-            new.mkdir()
-            fill(new)
-            sync_folder(new)
-            sync_folder(scratch)
-            if not folder.exists():
-                new.rename(folder)
-            elif not exchange(new, folder):
-                folder.rename(old)
-                new.rename(folder)
-            sync_folder(folder.parent)
-            shutil.rmtree(scratch)
+    @property
+    def scratch(self) -> Scratch:
+        """Where folders are made that are to be put in the place of others."""
+        return Scratch(self.path, self.path / _SCRATCH)
 
     def tidy(self) -> None:
-        """Clear away what processes that are gone have left of exchanging folders, and end what they had begun."""
-        for scratch in (self.path / _SCRATCH).glob("*"):
-            if not (scratch / _PLACE).is_file() and time.time() - scratch.stat().st_mtime < _FRESH_S:
-                continue  # just being made
-            with locked(scratch / _LOCK) as is_left_behind:
-                if not is_left_behind:
-                    continue
-                if (scratch / "old").is_dir():  # between the two renames
-                    folder = self.path / (scratch / _PLACE).read_text()
-                    if not folder.exists():
-                        (scratch / "new").rename(folder)
-                        sync_folder(folder.parent)
-                shutil.rmtree(scratch)
+        """Clear away what processes that are gone have left half done."""
+        self.scratch.tidy()
 
 
 def refuse_newer(version: int, where: str) -> None:

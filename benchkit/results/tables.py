@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from benchkit.errors import InputError
 from benchkit.results.durable import make_folders, sync_file, sync_folder
-from benchkit.results.rows import Columns, Row
+from benchkit.results.rows import SPLIT, Columns, Row
 from benchkit.results.schema import TABLES, VERSION_KEY, arrow_schema
 from benchkit.results.store import Store, refuse_newer, store_path
 
@@ -61,9 +61,8 @@ class RunTables:
         """Mark trials whose block was cut by a pause, in the rows that there are of them."""
         rows = self.rows("trials")
         cut = pc.is_in(rows["trial_id"], value_set=pa.array(trial_ids, pa.string()))
-        place = rows.schema.get_field_index("split")
-        marked = pc.or_(pc.fill_null(rows["split"], fill_value=False), cut)
-        self._exchange("trials", rows.set_column(place, rows.schema.field(place), marked))
+        place = rows.schema.get_field_index("kind")
+        self._exchange("trials", rows.set_column(place, "kind", pc.if_else(cut, SPLIT, rows["kind"])))
 
     def apart(self, table: str, parts: Mapping[str, Sequence[Row]]) -> None:
         """Put rows in the place of all that the table has of the run, a file each name, so that each can be replaced."""
@@ -84,7 +83,7 @@ class RunTables:
 
     def _exchange(self, table: str, rows: pa.Table) -> None:
         folder = self._store.table_folder(table, *self._key)
-        self._store.exchange(folder, lambda new: _write(new / f"{table}.parquet", rows))
+        self._store.scratch.replace(folder, lambda new: _write(new / f"{table}.parquet", rows))
 
 
 def _arrow(table: str, rows: Sequence[Row] | Columns | pa.Table) -> pa.Table:

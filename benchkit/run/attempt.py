@@ -54,7 +54,7 @@ def attempt_trial(slot: Slot, site: Site, book: Book, watcher: Watcher) -> Attem
             lost = bool(site.hosts.lost())
             again = lost and attempt < MOST_TRIES
             book.failure(trial_id, slot.cell_id, error, again=again)
-            watcher.trial_failed(slot, f"{error}{' (it is tried again)' if again else ''}")
+            (watcher.trial_again if again else watcher.trial_failed)(slot, str(error))
             pause_s = site.recover() if lost else 0.0
             if not again:
                 return Attempted("failed")

@@ -18,7 +18,7 @@ import pytest
 import benchkit
 from benchkit.errors import InputError
 from benchkit.models.run import CellRecord
-from benchkit.results import store as stores
+from benchkit.results import scratch as scratches
 from benchkit.results.durable import exchange, write_whole
 from benchkit.results.journal import Journal, read_journal
 from benchkit.results.rows import factor_rows
@@ -125,6 +125,11 @@ def test_folders_are_exchanged_at_one_stroke(tmp_path: Path) -> None:
         exchange(tmp_path / "a", tmp_path / "none")
 
 
+def left(store: Path) -> list[str]:
+    """What is left of exchanging folders."""
+    return [path.name for path in (store / "tmp").iterdir() if path.name != ".lock"]
+
+
 REPLACE = """
 import sys
 from pathlib import Path
@@ -166,7 +171,7 @@ def test_readers_see_all_rows_once_while_they_are_exchanged_and_killed(tmp_path:
         assert len(benchkit.load("notes", store=tmp_path, run_id="r1")) == 3
     assert len(seen) > 5, "it was rewritten meanwhile"
     store.tidy()
-    assert list((tmp_path / "tmp").iterdir()) == []
+    assert left(tmp_path) == []
 
 
 def test_what_a_crash_left_between_two_renames_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +179,7 @@ def test_what_a_crash_left_between_two_renames_is_ended(tmp_path: Path, monkeypa
     store = Store(tmp_path)
     tables = RunTables(store, "small", "r1")
     tables.replace("notes", [{"trial_id": "old"}])
-    monkeypatch.setattr(stores, "exchange", lambda *_: False)
+    monkeypatch.setattr(scratches, "exchange", lambda *_: False)
     tables.replace("notes", [{"trial_id": "new"}])
     assert benchkit.load("notes", store=tmp_path)["trial_id"].tolist() == ["new"]
     rename = Path.rename
@@ -191,7 +196,7 @@ def test_what_a_crash_left_between_two_renames_is_ended(tmp_path: Path, monkeypa
     assert benchkit.load("notes", store=tmp_path).empty
     store.tidy()
     assert benchkit.load("notes", store=tmp_path)["trial_id"].tolist() == ["newest"]
-    assert list((tmp_path / "tmp").iterdir()) == []
+    assert left(tmp_path) == []
 
 
 WRITE = """
@@ -228,7 +233,7 @@ def test_a_store_that_two_processes_write_stays_sound(tmp_path: Path) -> None:
     frame = benchkit.load("trials", store=tmp_path)
     assert frame.groupby("run_id").size().to_dict() == {f"r{name}{number}": 2 for name in "ab" for number in range(4)}
     assert len(Store(tmp_path).runs()) == 8
-    assert list((tmp_path / "tmp").iterdir()) == []
+    assert left(tmp_path) == []
 
 
 def test_a_run_is_written_to_by_one_process_at_a_time(tmp_path: Path) -> None:
