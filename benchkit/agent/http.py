@@ -49,11 +49,6 @@ class HttpResponse:
         else:
             self.complete = self._take(None)
 
-    @property
-    def closes(self) -> bool:
-        """Whether the server says that the connection ends with this response."""
-        return (self._header("connection") or "").lower() == "close"
-
     def report(self) -> Json:
         """Everything but the body."""
         return {

@@ -11,6 +11,7 @@ import pytest
 
 from benchkit.agent.watch.base import UnseenError, number_after
 from benchkit.agent.watch.counters import Asked, nginx, node
+from benchkit.agent.watch.page import body_of
 from benchkit.agent.watch.quota import cpu_quota, groups
 from benchkit.agent.watch.rhythm import Rhythm
 
@@ -46,6 +47,35 @@ def test_a_figure_that_a_worker_does_not_have_is_left_out() -> None:
 def test_a_page_of_another_kind_is_none() -> None:
     with pytest.raises(UnseenError, match="not the page of stub_status"):
         nginx(b"<html>404</html>", Asked(1, 1))
+
+
+@pytest.mark.parametrize(
+    ("head", "rest"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 5", b"abcde"),
+        (b"HTTP/1.1 200 OK\r\nX: y\r\ncontent-length:5", b"abcde"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked", b"3\r\nabc\r\n2;x=y\r\nde\r\n0\r\n\r\n"),
+    ],
+)
+def test_a_page_is_there_when_all_of_it_is(head: bytes, rest: bytes) -> None:
+    assert body_of(head, rest) == b"abcde"
+    for end in range(len(rest)):
+        assert body_of(head, rest[:end]) is None
+    for end in range(len(b"HTTP/1.1 ")):
+        assert body_of(head[:end], b"") is None
+
+
+@pytest.mark.parametrize(
+    ("head", "rest", "why"),
+    [
+        (b"HTTP/1.1 404 Not Found\r\nContent-Length: 0", b"", "answers 404"),
+        (b"SSH-2.0-OpenSSH_9.2 Debian", b"", "answers Debian"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked", b"zz\r\n", "broken chunk"),
+    ],
+)
+def test_what_is_no_page_is_refused(head: bytes, rest: bytes, why: str) -> None:
+    with pytest.raises(UnseenError, match=why):
+        body_of(head, rest)
 
 
 V1 = """\

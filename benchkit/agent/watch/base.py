@@ -26,6 +26,9 @@ class Collector:
         """Look at the source now. Raises UnseenError or OSError where it gives nothing any more."""
         raise NotImplementedError
 
+    def hurry(self) -> None:
+        """Somebody asked for the next look: nothing is to be held back for what it costs."""
+
     def close(self) -> None:
         """Let go of what was opened."""
 
@@ -80,6 +83,10 @@ class Pace:
         self._share = share
         self._next = 0.0
         self._began = 0.0
+
+    def hurry(self) -> None:
+        """It may be done at once."""
+        self._next = 0.0
 
     def begin(self) -> bool:
         """Whether it may be done now; if so, `end` says that it is done."""

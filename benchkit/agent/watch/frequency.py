@@ -28,6 +28,10 @@ class Frequency(Collector):
         self._pace.end()
         return found
 
+    def hurry(self) -> None:
+        """Hold nothing back at the next look."""
+        self._pace.hurry()
+
     def _look(self) -> Values:
         try:
             rates = self._psutil.cpu_freq(percpu=True) or []

@@ -44,14 +44,14 @@ class Sampler(threading.Thread):
         track = self._recorder.track(self._rhythm.interval_ns)
         for asked in self._rhythm.beats():
             at_ns = time.monotonic_ns()
-            track.write(at_ns, self._look(), asked=asked)
+            track.write(at_ns, self._look(asked=asked), asked=asked)
         track.close()
         for shared in self._shared:
             shared.close()
         for _, collector in self._collectors:
             collector.close()
 
-    def _look(self) -> Sample:
+    def _look(self, *, asked: bool) -> Sample:
         """Look at everything once; what gives nothing is noted, and the others go on."""
         for shared in self._shared:
             try:
@@ -60,6 +60,8 @@ class Sampler(threading.Thread):
                 self._note(None, error)
         sample = []
         for group, collector in list(self._collectors):
+            if asked:
+                collector.hurry()
             try:
                 sample.append((group, collector.sample()))
             except (UnseenError, OSError) as error:

@@ -10,7 +10,7 @@ import os
 from typing import Dict, List, Tuple
 
 from benchkit.agent.child import Child
-from benchkit.agent.watch.base import Collector, UnseenError, Values, number_after, read_once
+from benchkit.agent.watch.base import Collector, Pace, UnseenError, Values, number_after, read_once
 from benchkit.agent.watch.families import Families
 from benchkit.agent.watch.tree import Tree
 
@@ -48,7 +48,12 @@ class ThreadTimes(Collector):
 
 
 class Switches(Collector):
-    """Context switches of all threads of a tree; those that ended are counted in as far as they were seen."""
+    """Context switches of all threads of a tree; those that ended are counted in as far as they were seen.
+
+    Each thread has a file of its own, and a long one: of all that is watched this is the dearest.
+    """
+
+    SHARE = 0.0001
 
     def __init__(self, tree: Tree, families: Families) -> None:
         self._tree = tree
@@ -57,32 +62,45 @@ class Switches(Collector):
         self._threads: List[Tuple[int, str]] = []
         self._before: Dict[Tuple[int, str], Tuple[int, int]] = {}
         self._voluntary = self._involuntary = 0
+        self._pace = Pace(self.SHARE)
 
     def sample(self) -> Values:
-        """Voluntary and involuntary ones; call it after the tree was looked at."""
+        """Voluntary and involuntary ones, where it is time; call it after the tree was looked at."""
+        if not self._pace.begin():
+            return {}
         if self._changes != self._families.changes:
             self._changes = self._families.changes
             self._threads = [(pid, tid) for pid, _ in self._tree.ids() for tid in thread_ids(pid)]
-        if len(self._threads) > MOST:
+        many = len(self._threads) > MOST
+        for pid, tid in () if many else self._threads:
+            self._add(pid, tid)
+        self._pace.end()
+        if many:
             return {}
-        for key in self._threads:
-            try:
-                content = read_once(f"/proc/{key[0]}/task/{key[1]}/status")
-            except OSError:  # it has ended; what is known of it stays in the sum
-                self._before.pop(key, None)
-                continue
-            now = (
-                number_after(content, b"voluntary_ctxt_switches:") or 0,
-                number_after(content, b"nonvoluntary_ctxt_switches:") or 0,
-            )
-            before = self._before.get(key, (0, 0))
-            self._before[key] = now
-            self._voluntary += now[0] - before[0]
-            self._involuntary += now[1] - before[1]
         return {
             ("voluntary_switches_total", None): self._voluntary,
             ("involuntary_switches_total", None): self._involuntary,
         }
+
+    def hurry(self) -> None:
+        """Hold nothing back at the next look."""
+        self._pace.hurry()
+
+    def _add(self, pid: int, tid: str) -> None:
+        """Add what a thread has made since it was looked at before. What is known of one that ended stays in the sum."""
+        try:
+            content = read_once(f"/proc/{pid}/task/{tid}/status")
+        except OSError:
+            self._before.pop((pid, tid), None)
+            return
+        now = (
+            number_after(content, b"voluntary_ctxt_switches:") or 0,
+            number_after(content, b"nonvoluntary_ctxt_switches:") or 0,
+        )
+        before = self._before.get((pid, tid), (0, 0))
+        self._before[pid, tid] = now
+        self._voluntary += now[0] - before[0]
+        self._involuntary += now[1] - before[1]
 
 
 def thread_ids(pid: int) -> List[str]:
