@@ -15,19 +15,21 @@ if TYPE_CHECKING:
     from benchkit.hosts.host import Host
     from benchkit.hosts.install import Ground, Privilege
 
+HOW = {"undone": "put back", "rebooted": "a reboot of the host had undone it"}
+
 app = typer.Typer(help="The hosts: facts, what they lack, what was left on them.", no_args_is_help=True)
 
 
 @app.command()
 def check(inventory: InventoryFile = None, json: Json = False) -> None:
-    """Show facts and limits of every host, tools found, and records that an abandoned run left."""
+    """Show facts and limits of every host, tools found, who holds it, and what abandoned runs left or had put back."""
     from benchkit.cli.console import print_json, print_table
     from benchkit.cli.hosts_of import inventory_of
     from benchkit.hosts.connect import connect_all
     from benchkit.units import size
 
     with connect_all(inventory_of(inventory)) as hosts:
-        found = [(host.spec, host.facts, host.changes.records(), host.notices) for host in hosts]
+        found = [(host.spec, host.facts, host.changes.state(), host.notices) for host in hosts]
         limits = hosts.inventory.limits
     if json:
         document = [
@@ -35,10 +37,12 @@ def check(inventory: InventoryFile = None, json: Json = False) -> None:
                 "host": spec.name,
                 "roles": spec.roles,
                 "facts": facts.model_dump(mode="json"),
-                "records": [record.text for record in records if record.state != "mine"],
+                "records": [record.text for record in state.records if record.state != "mine"],
+                "put_back": [str(report) for report in state.reports],
+                "holder": None if state.holder is None else str(state.holder),
                 "notices": notices,
             }
-            for spec, facts, records, notices in found
+            for spec, facts, state, notices in found
         ]
         print_json({"hosts": document, "limits": limits})
         return
@@ -60,17 +64,21 @@ def check(inventory: InventoryFile = None, json: Json = False) -> None:
             for spec, facts, _, _ in found
         ),
     )
-    for spec, facts, records, notices in found:
+    for spec, facts, state, notices in found:
         programs = (f"{name} {fact.version or ''}".strip() for name, fact in sorted(facts.programs.items()))
         print(
             f"\n{spec.name}: {facts.distribution or facts.os}; {', '.join(programs) or 'no program that benchkit uses'}"
         )
         for notice in notices:
             print(f"- {notice}")
-        for record in records:
+        if state.holder is not None:
+            print(f"- in use: {state.holder}")
+        for record in state.records:
             if record.state != "mine":
                 held = "left by an abandoned run" if record.state == "abandoned" else "held by another run"
                 print(f"- {held}: {record.text}")
+        for report in state.reports:
+            print(f"- put back: {report}")
     if limits:
         print("\nWhat these hosts cannot do:")
         for limit in limits:
@@ -78,22 +86,40 @@ def check(inventory: InventoryFile = None, json: Json = False) -> None:
 
 
 @app.command()
-def restore(inventory: InventoryFile = None, json: Json = False) -> None:
-    """Put back what an abandoned run changed, verified by reading back."""
+def restore(
+    inventory: InventoryFile = None,
+    take_over: Annotated[
+        bool, typer.Option("--take-over", help="End what holds a host first: a kept stack, or a run that is dead.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Put back what an abandoned run changed, verified by reading back; say what its guardian put back already."""
     from benchkit.cli.console import print_json
     from benchkit.cli.hosts_of import inventory_of
     from benchkit.hosts.connect import connect_all
 
     with connect_all(inventory_of(inventory)) as hosts:
+        ended = {host.name: host.changes.release() for host in hosts} if take_over else {}
         undone = [(host.name, each) for host in hosts for each in host.changes.restore()]
+        reports = [(host.name, report) for host in hosts for report in host.changes.state().reports]
+        for name, report in reports:
+            hosts[name].changes.forget(report)
     if json:
-        print_json([{"host": host, "what": each.text, "failures": each.failures} for host, each in undone])
+        done = [{"host": host, "what": each.text, "how": each.how, "failures": each.failures} for host, each in undone]
+        told = [{"host": host, "report": str(report)} for host, report in reports]
+        print_json(
+            {"undone": done, "put_back_before": told, "ended": {host: str(each) for host, each in ended.items()}}
+        )
     else:
+        for name, holder in ended.items():
+            print(f"{name}: ended {holder}" if holder else f"{name}: nobody held it")
+        for host, report in reports:
+            print(f"{host}: was put back already: {report}")
         for host, each in undone:
-            print(f"{host}: {each.text}: {'; '.join(each.failures) or 'put back'}")
-        if not undone:
+            print(f"{host}: {each.text}: {'; '.join(each.failures) or HOW[each.how]}")
+        if not (undone or reports):
             print("nothing to put back")
-    if any(each.failures for _, each in undone):
+    if any(each.failures for _, each in undone if each.how != "kept"):
         raise HostError("not everything could be put back", hint="the records are kept; try again")
 
 
