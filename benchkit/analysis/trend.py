@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
+from benchkit.analysis.data import Data, read_data
 from benchkit.analysis.family import ALPHA
 from benchkit.analysis.inference import MIN_BLOCKS, t_p_values, t_quantile, t_statistics
-from benchkit.analysis.samples import Exclusion, Reals, Samples, take_samples
+from benchkit.analysis.samples import Reals, Samples, take_samples
 from benchkit.errors import InputError
 from benchkit.models.base import Frozen
 from benchkit.models.run import CellRecord
+from benchkit.results.store import Store, store_path
 from benchkit.scenario.cells import level_text
 from benchkit.scenario.designs import controlled
 
@@ -57,25 +60,33 @@ class Trend(Frozen):
     points: tuple[TrendPoint, ...] = ()
     reason: str | None = None
 
+    def frame(self) -> pd.DataFrame:
+        """The points as a table, a row each, with the levels of the other factors as columns `factor_<name>`."""
+        factors = {f"factor_{name}": level for name, level in self.levels.items()}
+        rows = [{**factors, f"factor_{self.factor}": point.level, **point.model_dump()} for point in self.points]
+        columns = [*factors, f"factor_{self.factor}", *TrendPoint.model_fields]
+        return pd.DataFrame(rows, columns=columns).drop(columns="level")
 
-def trends(
-    trials: pd.DataFrame,
-    cells: Sequence[CellRecord],
-    metric: str,
-    factor: str,
-    *,
-    exclusions: Iterable[Exclusion] = (),
-    level: float = ALPHA,
-) -> tuple[Trend, ...]:
+
+def trends(run: str, factor: str, metric: str = "rps", *, store: str | Path | None = None) -> tuple[Trend, ...]:
+    """The trends of a stored run, one for every combination of the other factors: `benchkit.trends("latest", "connections")`.
+
+    `run` is an id, its beginning, or `latest`. Trials that verdicts void are left out. Raises InputError.
+    """
+    where = Store(store_path(Path(store) if store is not None else None))
+    return trends_of(read_data(where, where.run(run)), metric, factor)
+
+
+def trends_of(data: Data, metric: str, factor: str) -> tuple[Trend, ...]:
     """A trend for every combination of the other factors.
 
     Levels and metric are taken as logarithms, so that a straight line is a power law. Each block gives a line of its own
     and is the sample, as for ratios: what a block has more or less of at all levels alike leaves the slope as it is.
     Raises InputError for a factor whose levels are not two positive numbers at least.
     """
-    samples = take_samples(trials, metric, exclusions)
+    samples = take_samples(data.trials, metric, data.exclusions)
     groups: dict[tuple[tuple[str, str], ...], list[tuple[float, str]]] = {}
-    for cell in cells:
+    for cell in data.manifest.cells:
         if cell.unsupported is not None or controlled(cell.cell_id) is not None:
             continue
         others = tuple((name, level_text(value)) for name, value in cell.levels.items() if name != factor)
@@ -83,7 +94,12 @@ def trends(
     wide = {others: sorted(found) for others, found in groups.items() if len(found) > 1}
     if not wide:
         raise InputError(f"no trend over {factor!r}", why="no two cells differ in it alone")
-    return tuple(_trend(samples, factor, dict(others), found, level) for others, found in wide.items())
+    if data.side.design == "sequential":
+        blocks, why = len(samples.blocks), "the design is sequential: no block holds the levels together"
+        return tuple(
+            Trend(metric=metric, factor=factor, levels=dict(others), blocks=blocks, reason=why) for others in wide
+        )
+    return tuple(_trend(samples, factor, dict(others), found, data.level) for others, found in wide.items())
 
 
 def _number(cell: CellRecord, factor: str) -> float:

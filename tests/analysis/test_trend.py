@@ -1,18 +1,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+import benchkit
+from benchkit.analysis.data import Data
 from benchkit.analysis.samples import Exclusion
-from benchkit.analysis.trend import trends
+from benchkit.analysis.trend import trends_of
 from benchkit.errors import InputError
 from benchkit.models.run import Manifest
+from benchkit.results.store import RunFolder
 
 MakeTrials = Callable[..., pd.DataFrame]
 MakeManifest = Callable[..., Manifest]
+StoreRun = Callable[..., RunFolder]
 LEVELS = (100, 200, 400, 1600)
 GRID = [{"stack": stack, "connections": n} for stack in ("go", "gnet") for n in LEVELS]
 
@@ -32,7 +37,7 @@ def rates(blocks: int = 10, *, power: float = -0.5, bend: float = 0.0, spread: f
 def test_the_slope_of_a_power_law_is_found_with_its_interval(
     make_trials: MakeTrials, make_manifest: MakeManifest
 ) -> None:
-    go, gnet = trends(make_trials(rates()), make_manifest(GRID).cells, "rps", "connections")
+    go, gnet = trends_of(Data(make_manifest(GRID), make_trials(rates())), "rps", "connections")
     assert (go.levels, gnet.levels) == ({"stack": "go"}, {"stack": "gnet"})
     assert go.per_doubling == pytest.approx(2**-0.5, rel=0.02)
     assert go.low is not None
@@ -49,9 +54,9 @@ def test_the_slope_of_a_power_law_is_found_with_its_interval(
 
 
 def test_a_bend_is_noticed(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
-    cells = make_manifest(GRID).cells
-    straight, _ = trends(make_trials(rates()), cells, "rps", "connections")
-    bent, _ = trends(make_trials(rates(bend=-0.1)), cells, "rps", "connections")
+    manifest = make_manifest(GRID)
+    straight, _ = trends_of(Data(manifest, make_trials(rates())), "rps", "connections")
+    bent, _ = trends_of(Data(manifest, make_trials(rates(bend=-0.1))), "rps", "connections")
     assert straight.p_curved is not None
     assert bent.p_curved is not None
     assert bent.p_curved < 1e-3 < straight.p_curved
@@ -61,12 +66,12 @@ def test_the_interval_of_the_slope_and_the_band_cover_as_they_say(
     make_trials: MakeTrials, make_manifest: MakeManifest
 ) -> None:
     generator = np.random.default_rng(9)
-    cells = make_manifest([{"connections": n} for n in LEVELS]).cells
+    manifest = make_manifest([{"connections": n} for n in LEVELS])
     runs, slope, whole = 400, 0, 0
     for _ in range(runs):
         block = 0.2 * generator.standard_normal(6)
         made = {f"connections={n}": n**-0.5 * np.exp(block + 0.05 * generator.standard_normal(6)) for n in LEVELS}
-        (trend,) = trends(make_trials(made), cells, "rps", "connections")
+        (trend,) = trends_of(Data(manifest, make_trials(made)), "rps", "connections")
         assert trend.low is not None
         assert trend.high is not None
         slope += trend.low <= 2**-0.5 <= trend.high
@@ -77,29 +82,48 @@ def test_the_interval_of_the_slope_and_the_band_cover_as_they_say(
 
 
 def test_two_levels_have_a_slope_and_no_bend(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
-    cells = make_manifest([{"connections": 8}, {"connections": 16}]).cells
-    (trend,) = trends(
-        make_trials({"connections=8": [10, 11, 12], "connections=16": [20, 22, 24]}), cells, "rps", "connections"
-    )
+    manifest = make_manifest([{"connections": 8}, {"connections": 16}])
+    trials = make_trials({"connections=8": [10, 11, 12], "connections=16": [20, 22, 24]})
+    (trend,) = trends_of(Data(manifest, trials), "rps", "connections")
     assert trend.per_doubling == pytest.approx(2)
     assert trend.p_curved is None
 
 
 def test_trials_that_do_not_count_are_in_no_line(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
-    cells = make_manifest(GRID).cells
+    manifest = make_manifest(GRID)
     out = [Exclusion(f"r1.stack=go,connections=100.b{block}", "invalid") for block in (1, 2)]
-    go, gnet = trends(make_trials(rates()), cells, "rps", "connections", exclusions=out)
+    go, gnet = trends_of(Data(manifest, make_trials(rates()), tuple(out)), "rps", "connections")
     assert (go.blocks, gnet.blocks) == (8, 10)
-    few, _ = trends(make_trials(rates(2)), cells, "rps", "connections")
+    few, _ = trends_of(Data(manifest, make_trials(rates(2))), "rps", "connections")
     assert few.points == ()
     assert few.reason == "2 blocks have every level; a line needs 3"
 
 
 def test_a_factor_of_words_has_no_trend(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
-    cells = make_manifest(GRID).cells
+    manifest = make_manifest(GRID)
     with pytest.raises(InputError, match="no trend over 'stack': its level is go, no positive number"):
-        trends(make_trials(rates()), cells, "rps", "stack")
+        trends_of(Data(manifest, make_trials(rates())), "rps", "stack")
     with pytest.raises(InputError, match="its level is nothing"):
-        trends(make_trials(rates()), cells, "rps", "rate")
+        trends_of(Data(manifest, make_trials(rates())), "rps", "rate")
     with pytest.raises(InputError, match="no two cells differ in it alone"):
-        trends(make_trials(rates()), cells[:1], "rps", "connections")
+        trends_of(Data(make_manifest(GRID[:1]), make_trials(rates())), "rps", "connections")
+
+
+def test_a_sequential_design_has_no_line(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+    manifest = make_manifest(GRID, scenario={"design": "sequential"})
+    go, _ = trends_of(Data(manifest, make_trials(rates())), "rps", "connections")
+    assert go.points == ()
+    assert (go.reason or "").startswith("the design is sequential")
+
+
+def test_users_have_the_trends_of_a_stored_run_as_tables(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    stored(make_manifest(GRID), make_trials(rates()))
+    go, gnet = benchkit.trends("latest", "connections", store=tmp_path)
+    assert (go.levels, gnet.levels) == ({"stack": "go"}, {"stack": "gnet"})
+    frame = go.frame()
+    assert list(frame.columns[:3]) == ["factor_stack", "factor_connections", "value"]
+    assert frame["factor_connections"].tolist() == [100, 200, 400, 1600]
+    assert (frame["band_low"] < frame["line"]).all()
+    assert set(frame["factor_stack"]) == {"go"}
