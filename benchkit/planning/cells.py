@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
-from benchkit.errors import HostError, UnsupportedError
+from benchkit.errors import HostError, InputError, UnsupportedError
 from benchkit.load.generator import generators
 from benchkit.load.plan import typed_load
 from benchkit.placement import Ground, place_on, too_many, with_quota
@@ -15,7 +15,8 @@ from benchkit.planning.plan import LOAD_ROLE, PlannedCell
 from benchkit.scenario.cells import Cell
 from benchkit.scenario.model import Cpus
 from benchkit.scenario.read import Experiment
-from benchkit.stack.backend import Place
+from benchkit.stack.backend import Place, Service
+from benchkit.stack.endpoint import is_loopback
 from benchkit.stack.plan import TypedService, render_services, typed_services
 
 
@@ -54,6 +55,7 @@ def plan_cell(
     try:
         services = render_services(typed, place)
         entry = next(service for service in services if service.name == cell.entry)
+        _require_reach(cell, entry, roles[LOAD_ROLE], grounds[entry.host])
         target = f"http://{entry.endpoint.authority}{load.path}"
         cpus = experiment.scenario.roles[LOAD_ROLE].cpus
         crew = generators(load, target, [_load_place(grounds[name], cpus) for name in roles[LOAD_ROLE]])
@@ -62,6 +64,24 @@ def plan_cell(
     except UnsupportedError as error:
         return PlannedCell(cell, (), load, (), "", str(error))
     return replace(planned, unsupported=reason)
+
+
+def _require_reach(cell: Cell, entry: Service, load_hosts: Sequence[str], ground: Ground) -> None:
+    """Raise InputError naming file, line and field where the load cannot come to the service that it goes to.
+
+    Hosts that are reached at loopback addresses are one machine, and so are theirs.
+    """
+    endpoint, others = entry.endpoint, [name for name in load_hosts if name != entry.host]
+    apart = endpoint.is_loopback and not is_loopback(ground.address)
+    if endpoint.path is not None or (apart and others):
+        where = f"{endpoint.authority} of {entry.host}"
+        why = f"where {others[0]} cannot reach it" if others else "which no load tool connects to"
+        raise InputError(
+            cell.services.fault(
+                (entry.name, "listen"), f"the load goes to this service, which listens on {where}, {why}"
+            ),
+            hint="give it a plain port, to listen on its host's address",
+        )
 
 
 def _load_place(ground: Ground, cpus: Cpus) -> Place:

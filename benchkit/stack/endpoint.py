@@ -73,4 +73,9 @@ class Endpoint:
     @property
     def is_loopback(self) -> bool:
         """Whether only its own host reaches it."""
-        return self.address is None or ipaddress.ip_address(self.address).is_loopback
+        return self.address is None or is_loopback(self.address)
+
+
+def is_loopback(address: str) -> bool:
+    """Whether an IP address is one of a machine's own."""
+    return ipaddress.ip_address(address).is_loopback

@@ -13,7 +13,7 @@ from benchkit.scenario.model import CpuCount
 from benchkit.scenario.names import Name
 from benchkit.stack.backend import Admin, Backend, Check, File, Place, Process, Request, Service, ServiceOptions
 from benchkit.stack.content import hello
-from benchkit.stack.endpoint import Endpoint
+from benchkit.stack.endpoint import Endpoint, is_loopback
 from benchkit.stack.nginx_config import check_template, render_config
 from benchkit.stack.nginx_version import Flavour, flavour
 
@@ -132,7 +132,8 @@ def _upstream(request: Request, options: NginxOptions) -> Endpoint | None:
     if options.upstream is None:
         return None
     upstream, host = request.peers[options.upstream], request.place.host
-    if upstream.is_loopback and upstream.host != host:
+    one_machine = upstream.path is None and is_loopback(request.place.address)  # hosts that are reached at loopback
+    if upstream.is_loopback and upstream.host != host and not one_machine:
         raise FieldError(
             "upstream",
             f"{options.upstream} listens on {upstream.authority} of {upstream.host}, where {host} cannot reach it",

@@ -128,6 +128,16 @@ def test_a_template_that_nginx_refuses_is_shown_before_anything_is_deployed(lab:
     assert set(after) - set(before) <= {"judged"}
 
 
+@pytest.mark.parametrize("listen", ["unix", '"127.0.0.1:8080"'])
+def test_an_entry_that_the_load_cannot_reach_names_its_place(lab: Lab, tmp_path: Path, listen: str) -> None:
+    text = SCENARIO.replace("listen: 8080", f"listen: {listen}").replace("[nginx, nginx-other]", "[nginx]")
+    with connect_all(lab.inventory()) as hosts, pytest.raises(InputError) as caught:
+        make_plan(read_experiment(written(tmp_path, text)), hosts)
+    assert "small.yaml:10: " in str(caught.value)
+    assert "page.listen: the load goes to this service, which listens on" in str(caught.value)
+    assert "load cannot reach it" in str(caught.value)
+
+
 ROLES = """\
 name: apart
 title: nginx on a host of its own
