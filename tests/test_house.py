@@ -29,7 +29,7 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"trial"}),
     frozenset({"pipeline", "tune", "course", "lab"}),
     frozenset({"run"}),
-    frozenset({"execute", "explore"}),
+    frozenset({"execute", "explore", "service"}),
     frozenset({"cli"}),
 )
 """From the ground up. A part of the package imports from itself and from the floors below; on the ground floor, from all."""

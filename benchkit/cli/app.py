@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from benchkit import __version__
-from benchkit.cli import hosts, lab, profile, results
+from benchkit.cli import hosts, lab, profile, results, service
 from benchkit.cli.compare import compare
 from benchkit.cli.export import export
 from benchkit.cli.notebook import notebook
@@ -41,6 +41,7 @@ app.add_typer(lab.app, name="lab")
 lab.app.command("prepare")(prepare)
 app.add_typer(hosts.app, name="hosts")
 app.add_typer(profile.app, name="profile")
+app.add_typer(service.app, name="service")
 results.app.command("export")(export)
 app.add_typer(results.app, name="results")
 

@@ -130,6 +130,7 @@ def _cell_faults(scenario: Scenario, document: Document) -> Iterator[str]:
         *(("cells", i, cell) for i, cell in enumerate(scenario.cells or ())),
         *(("exclude", i, cell) for i, cell in enumerate(scenario.exclude)),
         *([("baseline", None, scenario.baseline)] if scenario.baseline is not None else []),
+        *([("service", None, scenario.service)] if scenario.service is not None else []),
     ]
     for field, index, cell in named:
         where: Location = (field,) if index is None else (field, index)

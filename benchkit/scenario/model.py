@@ -91,6 +91,10 @@ class Scenario(Frozen):
     )
     tuning: tuple[TuningUse, ...] = ()
     baseline: Levels | None = Field(default=None, description="the cell that ratios are taken to; the first if absent")
+    service: Levels | None = Field(
+        default=None,
+        description="the cell whose stack `service up` keeps up, by as many levels as tell it; the baseline if absent",
+    )
     differs: tuple[Difference, ...] = Field(
         default=(), description="in what the answers of cells may differ; else all must be alike for a fair ratio"
     )

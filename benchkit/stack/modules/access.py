@@ -13,7 +13,7 @@ from benchkit.models.base import Frozen
 from benchkit.scenario.names import Name
 from benchkit.stack.backend import Kept
 from benchkit.stack.endpoint import Endpoint
-from benchkit.stack.kept import kept, kept_path
+from benchkit.stack.kept import handed_out, kept, kept_path
 from benchkit.stack.modules.paths import PathPattern, expression_of
 
 PASSWORD_BYTES = 18
@@ -40,12 +40,10 @@ class Netrc(Kept):
 
     def read(self) -> bytes:
         """A line for the go command, which looks for host and port, and one for those that look for the host."""
-        return kept(_netrc(self.site, self.user), self._lines)
-
-    def _lines(self) -> bytes:
         password = password_of(self.site, self.user).text
         machines = (self.site.authority, str(self.site.address))
-        return "".join(f"machine {each} login {self.user} password {password}\n" for each in machines).encode()
+        lines = "".join(f"machine {each} login {self.user} password {password}\n" for each in machines)
+        return handed_out(_netrc(self.site, self.user), lines.encode())
 
 
 def netrc_file(site: Endpoint, user: str) -> Path:

@@ -10,7 +10,7 @@ from typing import Literal
 
 from benchkit.stack.backend import Kept
 from benchkit.stack.endpoint import Endpoint
-from benchkit.stack.kept import kept, kept_path
+from benchkit.stack.kept import handed_out, kept, kept_path
 
 VALID = timedelta(days=3650)
 AHEAD = timedelta(days=1)
@@ -28,7 +28,7 @@ class Certificate(Kept):
         """The certificate, or its private key."""
         both = kept(f"key of {_name(self.site)}", lambda: _new_pair(str(self.site.address)))
         key, end, certificate = both.partition(b"-----END PRIVATE KEY-----\n")
-        return kept(_name(self.site), lambda: certificate) if self.half == "certificate" else key + end
+        return handed_out(_name(self.site), certificate) if self.half == "certificate" else key + end
 
 
 def certificate_file(site: Endpoint) -> Path:
