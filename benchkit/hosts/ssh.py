@@ -6,6 +6,7 @@ hosts); what it leaves to chance, the trust in a host's key, is settled here, fo
 
 from __future__ import annotations
 
+import itertools
 import logging
 import shlex
 import socket
@@ -20,13 +21,13 @@ from paramiko.hostkeys import HostKeyEntry, HostKeys, InvalidHostKey
 
 from benchkit.errors import HostError, InputError, LostError
 from benchkit.hosts.inventory import HostSpec, parse_jump, require_files
+from benchkit.hosts.known_hosts import is_plain, known_name, read_lines, revoked_keys
 
 CONNECT_S = 10
 """Time for each of: TCP, banner, key exchange, authentication, opening a channel."""
 SILENCE_S = 15.0
 """After so long without a byte, a `SshStream` says so; the keep-alive keeps middle boxes from forgetting us."""
 STDERR_BYTES = 65536
-USUAL_PORT = 22
 GLOBAL_KNOWN_HOSTS = Path("/etc/ssh/ssh_known_hosts")
 
 logging.getLogger("paramiko").addHandler(logging.NullHandler())  # failures are raised here, not logged
@@ -139,7 +140,7 @@ class SshConnection:
     def _secure(self, connection: fabric.Connection, spec: HostSpec) -> None:
         """Replace Fabric's trust in every key by the keys that are known, and its silent options by ours."""
         files = _known_hosts_files(connection, spec)
-        revoked = _trust(files, connection.client.get_host_keys())
+        revoked = _trust(files, connection.client.get_host_keys(), known_name(connection.host, connection.port))
         connection.client.set_missing_host_key_policy(RefuseUnknown(revoked))
         connection.forward_agent = False
         options = connection.connect_kwargs
@@ -213,28 +214,31 @@ def _known_hosts_files(connection: fabric.Connection, spec: HostSpec) -> list[Pa
     return [*([spec.known_hosts] if spec.known_hosts else []), *users, GLOBAL_KNOWN_HOSTS]
 
 
-def _trust(files: list[Path], known: HostKeys) -> frozenset[str]:
-    """Fill `known` from the files, the earlier ones winning; the keys that they revoke. Lines without sense are skipped."""
-    lines = [line.split() for file in reversed(files) for line in _lines(file)]  # a later `add` replaces
-    revoked = frozenset(fields[3] for fields in lines if fields[:1] == ["@revoked"] and len(fields) > 3)  # noqa: PLR2004 - marker, names, type, key
-    for fields in lines:
-        if not fields or fields[0].startswith(("#", "@")):
-            continue
-        try:
-            entry = HostKeyEntry.from_line(" ".join(fields))
-        except (InvalidHostKey, paramiko.SSHException):
-            continue
-        if entry is not None and entry.key.get_base64() not in revoked:
-            for name in entry.hostnames or ():
-                known.add(name, entry.key.get_name(), entry.key)
+def _trust(files: list[Path], known: HostKeys, name: str) -> frozenset[str]:
+    """Fill `known` with the keys of a host, those of an earlier file winning; all keys that the files revoke.
+
+    Names may be hashed; lines without sense are skipped.
+    """
+    lines = {file: read_lines(file) for file in files}
+    revoked = revoked_keys(itertools.chain.from_iterable(lines.values()))
+    for file in files:
+        here = HostKeys()
+        for entry in filter(None, map(_entry, lines[file])):
+            if entry.key.get_base64() not in revoked:
+                for names in entry.hostnames or ():
+                    here.add(names, entry.key.get_name(), entry.key)
+        settled = set(known.lookup(name) or ())
+        for kind, key in (here.lookup(name) or {}).items():
+            if kind not in settled:
+                known.add(name, kind, key)
     return revoked
 
 
-def _lines(file: Path) -> list[str]:
+def _entry(fields: list[str]) -> HostKeyEntry | None:
     try:
-        return file.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:  # absent, as most of them are
-        return []
+        return HostKeyEntry.from_line(" ".join(fields)) if is_plain(fields) else None
+    except (InvalidHostKey, paramiko.SSHException):
+        return None
 
 
 def _explained(error: Exception, where: str, connection: Any, files: list[Path]) -> HostError:  # noqa: ANN401 - Fabric has no types
@@ -245,7 +249,7 @@ def _explained(error: Exception, where: str, connection: Any, files: list[Path])
     if isinstance(error, paramiko.BadHostKeyException):
         what = f"the host key of {target} has changed"
         why = f"known is {error.expected_key.fingerprint}, the host shows {error.key.fingerprint}"
-        remove = shlex.join(["ssh-keygen", "-R", _known_name(connection.host, connection.port), "-f", str(files[0])])
+        remove = shlex.join(["ssh-keygen", "-R", known_name(connection.host, connection.port), "-f", str(files[0])])
         hint = f"find out why: somebody may stand in between. If the host is a new one: {remove}"
         return HostError(what, where=where, why=why, hint=hint)
     by_hand = shlex.join(["ssh", "-p", str(connection.port), f"{connection.user}@{connection.host}"])
@@ -289,8 +293,3 @@ def _unknown_key(error: UnknownHostKeyError, where: str, files: list[Path]) -> H
         hint=f"check the fingerprint on the host (ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub), then accept it with\n"
         f"    echo {shlex.quote(line)} >> {shlex.quote(str(files[0]))}",
     )
-
-
-def _known_name(host: str, port: int) -> str:
-    """A host as known_hosts files name it (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT)."""
-    return host if port == USUAL_PORT else f"[{host}]:{port}"

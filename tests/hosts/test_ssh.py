@@ -123,6 +123,17 @@ def test_the_inventorys_known_hosts_win_over_the_users_and_bad_lines_do_not_matt
     assert "has changed" in refused(odd_server.spec.model_copy(update={"known_hosts": None}))
 
 
+def test_the_inventorys_known_hosts_win_over_a_hashed_name_of_the_users(
+    odd_server: OddServer, home: Home, key: Path
+) -> None:
+    ssh = home()
+    other = " ".join(key.with_suffix(".pub").read_text().split()[:2])
+    (ssh / "known_hosts").write_text(f"[{odd_server.spec.address}]:{odd_server.spec.port} {other}\n")
+    subprocess.run(["ssh-keygen", "-q", "-H", "-f", str(ssh / "known_hosts")], check=True, capture_output=True)
+    connect(odd_server.spec).close()
+    assert "has changed" in refused(odd_server.spec.model_copy(update={"known_hosts": None}))
+
+
 def test_hashed_names_are_known_names(odd_server: OddServer, home: Home, tmp_path: Path) -> None:
     home()
     known = tmp_path / "known_hosts"
