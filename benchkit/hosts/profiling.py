@@ -26,6 +26,9 @@ SCRIPT_S = 120.0
 OK = 200
 DATA, TEXT, LOG, COMPLAINTS = "perf.data", "perf.txt", "record.txt", "script.txt"
 
+PARANOID = "perf_event_paranoid"
+"""The kernel's setting for what perf may see without rights of its own (perf-security.rst); perf names it when refused."""
+
 ENVIRONMENT: Mapping[str, str] = {"PERF_CONFIG": "/dev/null", "DEBUGINFOD_URLS": "", "LC_ALL": "C", "PERF_PAGER": "cat"}
 """No user's settings, nothing fetched from anywhere, numbers with points."""
 
@@ -137,15 +140,15 @@ class Recording:
         self.host.processes.stop([self.process])
 
     def _why(self) -> str:
-        """What perf said, in a sentence, with the setting that decides about it."""
+        """What perf said, in a sentence; where the kernel lets it not, the setting that decides about that."""
         said = [self.host.files.read(self.folder / name).decode(errors="replace").strip() for name in (LOG, COMPLAINTS)]
-        first = next((" ".join(each.split("\n\n")[0].split()) for each in said if each), "it said nothing")
-        if "perf_event_paranoid" in said[0] and (level := self._paranoid()) is not None:
-            return f"kernel.perf_event_paranoid is {level}, and {self.host.facts.user} has no right beyond it: {first}"
-        return first
+        if PARANOID in said[0] and (level := self._paranoid()) is not None:
+            user = self.host.facts.user
+            return f"the kernel does not let {user} look at these processes (kernel.{PARANOID} is {level})"
+        return next((" ".join(each.splitlines()[0].split()) for each in said if each), "it said nothing")
 
     def _paranoid(self) -> str | None:
-        setting = self.host.changes.read(["kernel.perf_event_paranoid"])
+        setting = self.host.changes.read([f"kernel.{PARANOID}"])
         found = next(iter(setting.values()), None)
         return None if found is None else found.value
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from benchkit.errors import HostError
+from benchkit.errors import HostError, LostError
 from benchkit.hosts.profiling import ask, drop_maps, members, record
 from benchkit.models.profile import Profiler
 from benchkit.models.trial import ProfileRecord
@@ -44,8 +44,11 @@ def collect_profiles(trial: Trial) -> None:
             if isinstance(taking.under_way, HostError):
                 raise taking.under_way
             taken = taking.under_way.finish()
+        except LostError:
+            raise
         except HostError as error:
-            records.append(found.model_copy(update={"why_not": str(error)}))
+            why_not = f"{error.what} ({error.why})" if error.why else error.what
+            records.append(found.model_copy(update={"why_not": why_not}))
             continue
         name = f"{service.name}.{service.host}.{_SUFFIX[taking.profiler]}"
         trial.files[name] = taken.content
@@ -89,5 +92,7 @@ def _begun(trial: Trial, wanted: ProfilePass, running: Running, ends_s: float) -
             ),
             mapped,
         )
+    except LostError:
+        raise
     except HostError as error:
         return Taking(running, profiler, error, mapped)

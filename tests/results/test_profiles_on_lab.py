@@ -1,0 +1,317 @@
+"""Profiles taken on the lab: within the window, of every service, next to trials that are not profiled; or why not."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import benchkit
+from benchkit.analysis.profiling import profiler_costs
+from benchkit.analysis.samples import take_samples
+from benchkit.cli.app import app as command_line
+from benchkit.execute import execute
+from benchkit.hosts.connect import Hosts, connect_all
+from benchkit.hosts.files import PlacedFile
+from benchkit.judge import reparse
+from benchkit.lab.lab import Lab
+from benchkit.models.facts import ProgramFact
+from benchkit.models.trial import ProfileRecord, TrialRecord
+from benchkit.observe.read import read_profile
+from benchkit.planning.make import make_plan
+from benchkit.planning.plan import RunPlan
+from benchkit.report.page import page
+from benchkit.report.read import read_run
+from benchkit.results.profiles import NO_PROFILE
+from benchkit.results.store import Store
+from benchkit.run.book import Outcome
+from benchkit.scenario.read import read_experiment
+from benchkit.scenario.schedule import Slot
+from benchkit.stack.backend import Service
+
+pytestmark = pytest.mark.lab
+
+SCENARIO = """\
+name: profiled
+title: nginx in front of Go, profiled
+question: Where does the time go?
+factors: {connections: [16]}
+stacks:
+  nginx-go:
+    entry: front
+    services:
+      app: {backend: nethttp, role: sut, listen: "127.0.0.1:9000"}
+      front: {backend: nginx, role: sut, listen: 8080, upstream: app}
+load: {tool: wrk, connections: $connections, duration_s: 1}
+blocks: 1
+profile: {blocks: 1, duration_s: 2}
+"""
+CELL = "connections=16"
+WITHOUT_RIGHTS = '#!/bin/sh\nexec setpriv --bounding-set -all --inh-caps -all perf "$@"\n'
+
+
+class Unwatched:
+    """Nobody is told how the run goes."""
+
+    def stage(self, text: str) -> None:
+        """A stage of the run begins."""
+
+    def trial_started(self, slot: Slot) -> None:
+        """A trial begins."""
+
+    def trial_ended(self, slot: Slot, rps: float | None, verdict: str) -> None:
+        """A trial ended with this rate and verdict."""
+
+    def trial_failed(self, slot: Slot, why: str) -> None:
+        """A trial could not be carried out."""
+
+    def trial_again(self, slot: Slot, why: str) -> None:
+        """A trial is carried out once more."""
+
+    def taken_up(self, over: int) -> None:
+        """A run is taken up again."""
+
+
+Ran = tuple[Store, Outcome]
+
+
+@pytest.fixture(scope="module")
+def carried_out(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Ran]:
+    """Run the scenario, with hosts and plan first made what a test wants of them."""
+    if shutil.which("perf") is None:
+        pytest.skip("not installed: perf")
+    path = tmp_path_factory.mktemp("scenario") / "profiled.yaml"
+    path.write_text(SCENARIO)
+
+    def run(prepare: Callable[[Hosts], None] | None = None, change: Callable[[RunPlan], RunPlan] | None = None) -> Ran:
+        store = Store(tmp_path_factory.mktemp("store"))
+        with connect_all(lab.inventory()) as hosts:
+            if prepare is not None:
+                prepare(hosts)
+            plan = make_plan(read_experiment(str(path)), hosts)
+            return store, execute(plan if change is None else change(plan), hosts, store, Unwatched())
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def ran(carried_out: Callable[..., Ran]) -> Ran:
+    """The scenario as it is."""
+    store, outcome = carried_out()
+    assert (outcome.status, outcome.failures) == ("done", {})
+    return store, outcome
+
+
+@pytest.fixture(scope="module")
+def profiled(ran: Ran) -> TrialRecord:
+    """Its one trial that was profiled."""
+    (record,) = [record for record in ran[1].run.records() if record.kind == "profile"]
+    return record
+
+
+def table(store: Store, name: str) -> pd.DataFrame:
+    return benchkit.load(name, store=store.path)
+
+
+def test_the_pass_follows_the_measured_blocks_as_pairs(ran: Ran) -> None:
+    trials = table(ran[0], "trials").sort_values(["block", "position"])
+    assert list(trials["block"]) == [1, 2, 2]
+    assert list(trials["kind"])[:1] == ["measure"]
+    assert sorted(trials["kind"])[:2] == ["control", "measure"]
+    assert (trials["cell_id"] == CELL).all()
+    assert (trials["duration_s"].round() == [1, 2, 2]).all()
+    assert take_samples(trials, "rps").blocks == (1,)
+    over_all, of_cell = profiler_costs(trials)
+    rates = trials.set_index("kind")["rps"]
+    assert over_all.ratio == pytest.approx(rates["profile"] / rates["control"])
+    assert (over_all.pairs, of_cell.cell_id, of_cell.low) == (1, CELL, None)
+
+
+def test_only_the_trials_that_are_there_for_it_are_profiled(ran: Ran, profiled: TrialRecord) -> None:
+    for record in ran[1].run.records():
+        assert bool(record.profiles) == (record.kind == "profile")
+    assert [(each.service, each.profiler, each.file) for each in profiled.profiles] == [
+        ("app", "pprof", "app.sut.pb.gz"),
+        ("front", "perf", "front.sut.perf.txt.gz"),
+    ]
+    assert {each.why_not for each in profiled.profiles} == {None}
+
+
+def test_profiles_lie_within_the_window(ran: Ran, profiled: TrialRecord) -> None:
+    app, front = profiled.profiles
+    assert app.started_s is not None
+    assert app.started_s > 0
+    duration_s = read_profile(content(ran, profiled, app)).duration_s
+    assert duration_s is not None
+    assert duration_s >= 1
+    assert app.started_s + duration_s < profiled.window_s
+    text = gzip.decompress(content(ran, profiled, front)).decode()
+    times = [
+        float(found[1]) for found in re.finditer(r"^\S.*?\s([0-9]+\.[0-9]+):\s+[0-9]+ cpu-clock:", text, re.MULTILINE)
+    ]
+    (watched,) = [each for each in profiled.watched if each.host == "sut"]
+    began, ended = (ns / 1e9 for ns in watched.window_ns)
+    assert times
+    assert began - watched.clock_uncertainty_s <= min(times) < max(times) <= ended + watched.clock_uncertainty_s
+
+
+def test_every_service_has_shares_that_are_one_with_little_left_over(ran: Ran, profiled: TrialRecord) -> None:
+    shares = table(ran[0], "profile_share")
+    assert set(shares["trial_id"]) == {profiled.trial_id}
+    for service, rows in shares.groupby("service"):
+        assert rows["share"].sum() == pytest.approx(1), service
+        assert rows.set_index("category")["share"]["other"] < 0.1, service
+        assert rows.set_index("category")["share"]["read/write"] > 0.2, service
+    functions = table(ran[0], "profile")
+    names = {service: set(rows["function"]) for service, rows in functions.groupby("service")}
+    assert "net/http.(*conn).serve" in names["app"]
+    assert {"ngx_process_events_and_timers", "do_syscall_64"} <= names["front"], "stacks reach into the kernel and back"
+    assert set(functions["host"]) == {"sut"}
+
+
+def test_raw_files_alone_give_the_same_rows_again(ran: Ran) -> None:
+    store, outcome = ran
+    before = {name: table(store, name) for name in ("profile", "profile_share", "notes")}
+    assert reparse(store, outcome.run) == 3
+    for name, rows in before.items():
+        keys = list(rows.columns)
+        again = table(store, name)
+        assert rows.sort_values(keys).to_dict("list") == again.sort_values(keys).to_dict("list"), name
+
+
+def test_the_table_of_a_profile_is_pprofs_own(ran: Ran, profiled: TrialRecord, tmp_path: Path) -> None:
+    file = tmp_path / "app.pb.gz"
+    file.write_bytes(content(ran, profiled, profiled.profiles[0]))
+    ours = json.loads(shown(["profile", "top", str(file), "--json"]))["rows"]
+    theirs = subprocess.run(["go", "tool", "pprof", "-top", file], capture_output=True, text=True, check=True).stdout
+    rows = [line.split(maxsplit=5) for line in theirs.partition("flat%")[2].splitlines()[1:]]
+    assert [f"{each['flat_share'] * 100:.2f}%" for each in ours] == [pad(row[1]) for row in rows]
+    assert [f"{each['cum_share'] * 100:.2f}%" for each in ours] == [pad(row[4]) for row in rows]
+    assert [each["function"] for each in ours] == [re.sub(r" \((partial-)?inline\)$", "", row[5]) for row in rows]
+
+
+def test_commands_read_the_profiles_of_a_cell(ran: Ran, tmp_path: Path) -> None:
+    store, outcome = ran
+    at = ["--store", str(store.path)]
+    run = [outcome.run.run_id, "--cell", CELL, "--service", "front", *at]
+    shares = json.loads(shown(["profile", "shares", *run, "--json"]))
+    stored = table(store, "profile_share").query("service == 'front'").set_index("category")["share"].to_dict()
+    assert shares["categories"] == pytest.approx(stored)
+    page_file = tmp_path / "flame.html"
+    shown(["profile", "flame", *run, "--base-cell", "connections=16", "-o", str(page_file)])
+    assert "ngx_process_events_and_timers" in page_file.read_text()
+    cells = json.loads(shown(["profile", "cells", "latest", *at, "--json"]))
+    scheduling = {each["service"]: each["scheduling"] for each in cells["services"]}
+    assert set(scheduling) == {"app", "front"}
+    assert scheduling["front"] == 0, "nginx has no such scheduler"
+    measured = table(store, "trials").query("kind == 'measure'").iloc[0]
+    counts = table(store, "telemetry").query("metric == 'goroutines' and trial_id == @measured.trial_id and t_s >= 0")
+    for each in cells["services"]:
+        rows = counts[(counts["service"] == each["service"]) & (counts["t_s"] <= measured["duration_s"])]
+        assert each["goroutines"] == (None if rows.empty else rows["value"].median())
+    assert [cost["metric"] for cost in cells["profiler_cost"]] == [*["rps"] * 2, *["server_cpu_s_per_request"] * 2]
+    assert "scheduler" in shown(["profile", "cells", "latest", *at])
+    refused = CliRunner().invoke(command_line, ["profile", "top", "latest", "--cell", CELL, *at])
+    assert "several services" in str(refused.exception)
+
+
+def test_the_report_shows_them(ran: Ran) -> None:
+    view = read_run(ran[0], ran[1].run)
+    written = page((view, []))
+    assert "The scheduler&#39;s share of the CPU samples" in written
+    assert "RPS of profiled trials over those beside them" in written
+
+
+def test_perf_leaves_nothing_behind(ran: Ran) -> None:  # noqa: ARG001 - it is what might have left something
+    assert not (Path.home() / ".debug").exists()
+
+
+@pytest.fixture(scope="module")
+def blind(carried_out: Callable[..., Ran]) -> tuple[Ran, Ran]:
+    """Profile trials on a host without perf and with an admin page that nobody serves; and with a perf without rights."""
+
+    def without_perf(hosts: Hosts) -> None:
+        facts = hosts["sut"].facts
+        kept = {name: fact for name, fact in facts.programs.items() if name != "perf"}
+        hosts["sut"].facts = facts.model_copy(update={"programs": kept})
+
+    def without_rights(hosts: Hosts) -> None:
+        facts = hosts["sut"].facts
+        wrapper = PurePosixPath(facts.workdir) / "bin" / "perf"
+        hosts["sut"].files.place([PlacedFile(wrapper, WITHOUT_RIGHTS.encode(), 0o755)])
+        programs = {**facts.programs, "perf": ProgramFact(path=str(wrapper), version=None)}
+        hosts["sut"].facts = facts.model_copy(update={"programs": programs})
+
+    def mute(plan: RunPlan) -> RunPlan:
+        cells = tuple(replace(cell, services=tuple(map(elsewhere, cell.services))) for cell in plan.profiled)
+        return only_profiled(replace(plan, profiled=cells))
+
+    return carried_out(without_perf, mute), carried_out(without_rights, only_profiled)
+
+
+def elsewhere(service: Service) -> Service:
+    """The service, its admin page looked for where it is not."""
+    if service.admin is None or service.admin.kind != "expvar":
+        return service
+    endpoint = replace(service.admin.endpoint, path=service.folder / "nobody.sock")
+    return replace(service, admin=replace(service.admin, endpoint=endpoint))
+
+
+def only_profiled(plan: RunPlan) -> RunPlan:
+    return replace(plan, slots=tuple(slot for slot in plan.slots if slot.kind == "profile"))
+
+
+def test_a_host_that_cannot_be_profiled_is_said_and_the_run_goes_on(blind: tuple[Ran, Ran]) -> None:
+    (store, outcome), _ = blind
+    assert outcome.failures == {}
+    assert (outcome.status, outcome.trials) == ("done", 1)
+    assert any("sut has no perf" in notice for notice in outcome.run.manifest().notices)
+    notes = failures(store)
+    assert len(notes) == 2
+    assert any(note.startswith("app on sut: ") and "No such file" in note for note in notes), notes
+    assert any(note.startswith("front on sut: ") and "there is no perf" in note for note in notes)
+    assert table(store, "profile").empty
+    written = page((read_run(store, outcome.run), []))
+    assert "Not profiled:" in written
+    said = json.loads(shown(["profile", "cells", "latest", "--store", str(store.path), "--json"]))
+    assert said["not_profiled"] == notes
+
+
+def test_a_perf_that_the_kernel_refuses_names_the_setting(blind: tuple[Ran, Ran]) -> None:
+    _, (store, outcome) = blind
+    assert (outcome.status, outcome.trials, outcome.failures) == ("done", 1, {})
+    (note,) = failures(store)
+    assert re.search(
+        r"front on sut: .*does not let root look at these processes \(kernel\.perf_event_paranoid is -?\d\)", note
+    )
+    assert set(table(store, "profile_share")["service"]) == {"app"}
+
+
+def failures(store: Store) -> list[str]:
+    notes = table(store, "notes")
+    return [str(message) for message in notes["message"][notes["code"] == NO_PROFILE]]
+
+
+def content(ran: Ran, record: TrialRecord, profile: ProfileRecord) -> bytes:
+    assert profile.file is not None
+    return ran[1].run.raw_file(record.trial_id, profile.file)
+
+
+def shown(arguments: list[str]) -> str:
+    done = CliRunner().invoke(command_line, arguments, catch_exceptions=False)
+    assert done.exit_code == 0
+    return done.stdout
+
+
+def pad(percent: str) -> str:
+    """`8%` and `10.5%` as pprof shortens them, with two decimals."""
+    return f"{float(percent.rstrip('%')):.2f}%"
