@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,7 +24,10 @@ from benchkit.results.tables import RunTables, load
 from benchkit.scenario.thresholds import thresholds_of
 
 GROUND = ("start", "tuned")
-"""The stages of a run whose facts are those under which its trials ran, later ones over earlier ones."""
+"""The stages of a run whose facts are those under which all of its trials ran, later ones over earlier ones."""
+
+BLOCK = re.compile(r"block ([0-9]+)")
+"""The stages whose facts are those under which the trials of one block ran."""
 
 
 class Judge:
@@ -35,6 +39,7 @@ class Judge:
         self._thresholds = thresholds_of(manifest)
         self._asked = asked_metrics(manifest.scenario)
         self._facts: dict[str, Facts] = {host.name: host.facts for host in manifest.hosts}
+        self._in_block: dict[int, dict[str, Facts]] = {}
         self._exclusions: list[Exclusion] = []
 
     @property
@@ -44,10 +49,11 @@ class Judge:
 
     def learn(self, host: str, stage: str, facts: Mapping[str, Any]) -> None:
         """Take in what a host was found to be at a stage of the run."""
-        if stage in GROUND:
-            known = self._facts.get(host, {})
-            sysctls = {**(known.get("sysctls") or {}), **(facts.get("sysctls") or {})}
-            self._facts[host] = {**known, **facts, "sysctls": sysctls}
+        block = BLOCK.fullmatch(stage)
+        if block is not None:
+            self._in_block.setdefault(int(block[1]), {})[host] = facts
+        elif stage in GROUND:
+            self._facts[host] = _over(self._facts.get(host, {}), facts)
 
     def judge(self, record: TrialRecord, tables: TrialTables) -> Judgement:
         """What a trial shows by itself, from its record and its rows."""
@@ -56,12 +62,17 @@ class Judge:
             record=record,
             row=row,
             watched=Watched(_columns(tables.get("telemetry"))),
-            facts=self._facts,
+            facts=self._ground(record.block),
             notes={str(note["code"]): str(note["message"]) for note in rows_of(tables, "notes")},
             asked=self._asked,
             scenario=self._manifest.scenario,
         )
         return judge_trial(evidence, self._thresholds)
+
+    def _ground(self, block: int) -> Mapping[str, Facts]:
+        """The facts of all hosts as they were in a block."""
+        looked = self._in_block.get(block, {})
+        return {host: _over(facts, looked.get(host, {})) for host, facts in self._facts.items()}
 
     def judged(self, record: TrialRecord, tables: TrialTables) -> TrialTables:
         """The rows of a trial with its verdict, the reasons for it, and what could not be checked."""
@@ -120,6 +131,12 @@ def _with_verdicts(trials: pa.Table, verdicts: pa.Table) -> pa.Table:
     ]
     place = trials.schema.get_field_index("verdict")
     return trials.set_column(place, trials.schema.field(place), pa.array(judged, pa.string()))
+
+
+def _over(facts: Facts, later: Facts) -> Facts:
+    """Facts with those found later laid over them; kernel settings one by one."""
+    sysctls = {**(facts.get("sysctls") or {}), **(later.get("sysctls") or {})}
+    return {**facts, **later, "sysctls": sysctls}
 
 
 def rows_of(tables: TrialTables, table: str) -> list[Row]:

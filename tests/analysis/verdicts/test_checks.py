@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import pytest
 
 from benchkit.analysis.verdicts.check import ALL, CPU, LATENCIES, LOAD, RATES
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.analysis.verdicts.judge import judge_trial
 from benchkit.analysis.verdicts.registry import CHECKS
-from benchkit.models.load_result import LoadResult
+from benchkit.models.load_result import Errors, LoadResult
 from benchkit.models.trial import ProbeRecord
 from benchkit.scenario.thresholds import Thresholds
 from tests.analysis.verdicts.made import (
@@ -223,9 +225,25 @@ class TestErrors:
         assert found.severity == "invalid"
         assert "100 failed connects: 100 %" in found.seen
 
+    SILENT: ClassVar = dict.fromkeys(("errors_connect", "errors_read", "errors_write", "errors_timeout", "non_2xx"))
+
     def test_a_tool_that_counts_nothing(self) -> None:
-        silent = dict.fromkeys(("errors_connect", "errors_read", "errors_write", "errors_timeout", "non_2xx"))
-        assert unchecked("errors", trial(row=silent))
+        assert unchecked("errors", trial(row=self.SILENT))
+
+    def test_a_tool_that_tells_no_kinds(self) -> None:
+        """Failures of ab that are only answers of another length are none."""
+        siege = generator(result=LoadResult(tool="siege", failed=200))
+        found = look("errors", trial(row=self.SILENT, generators=(siege,)))
+        assert found is not None
+        assert found.severity == "invalid"
+        varying = generator(result=LoadResult(tool="ab", failed=200, failed_length=200))
+        assert look("errors", trial(row=self.SILENT, generators=(varying,))) is None
+
+    def test_failures_of_no_kind(self) -> None:
+        hey = generator(result=LoadResult(tool="hey", errors=Errors(other=1)))
+        found = look("errors", trial(generators=(hey,)))
+        assert found is not None
+        assert found.seen.startswith("1 other failures")
 
 
 class TestUnequalResponses:
@@ -236,14 +254,20 @@ class TestUnequalResponses:
         assert (found is not None) == raised
         assert found is None or (found.severity, found.metrics) == ("invalid", ALL)
 
+    def test_answers_may_be_half_there_when_time_is_up(self) -> None:
+        """64 connections, of which each had got half of an answer."""
+        open_at_end = {"requests": 290, "bytes_total": (290 + 32) * 153.0}
+        assert look("unequal-responses", trial(row=open_at_end)) is None
+        assert look("unequal-responses", trial(row=open_at_end, load=load(connections=8))) is not None
+
     def test_a_scenario_may_say_that_lengths_differ(self) -> None:
         scenario = {"differs": [{"what": ["body_bytes", "body"], "why": "the page counts its own requests"}]}
         assert look("unequal-responses", trial(row={"bytes_total": 100_000 * 170}, scenario=scenario)) is None
 
     def test_megabytes_as_printed_are_no_finer(self) -> None:
-        few = {"requests": 1000, "bytes_total": 0.02 * (1 << 20)}
-        probe = ProbeRecord(status=200, header_bytes=120, headers=(), body_bytes=20, body_sha256="0")
-        assert look("unequal-responses", trial(row=few, probe=probe)) is None
+        few = {"requests": 1000, "bytes_total": 0.14 * (1 << 20)}
+        assert look("unequal-responses", trial(row=few)) is not None
+        assert look("unequal-responses", trial(row=few, load=load(histogram=False))) is None
 
 
 class TestMissingConnections:
@@ -273,6 +297,13 @@ class TestLittlesLaw:
         if found is not None:
             assert (found.severity, found.metrics) == ("invalid", LOAD)
             assert ("hung" in found.means) == (factor < 1)
+
+    @pytest.mark.parametrize(("step", "raised"), [(1e-5, True), (1e-3, False)])
+    def test_a_mean_is_known_to_the_step_of_the_tool(self, step: float, *, raised: bool) -> None:
+        """Ab's whole milliseconds: 1 ms may be anything around it."""
+        assert (
+            look("littles-law", trial(row={"latency_mean_s": 0.001, "latency_resolution_s": step})) is not None
+        ) == raised
 
     def test_a_corrected_mean_is_not_that_of_the_requests(self) -> None:
         assert unchecked("littles-law", trial(row={"latency_corrected": True}))

@@ -19,8 +19,12 @@ NO_REQUESTS = ("errors_connect",)
 
 
 def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
-    """Socket errors, timeouts and error statuses among all that was tried."""
+    """Socket errors, timeouts and error statuses among all that was tried.
+
+    Answers that only differ in length are no errors, whatever ab calls them.
+    """
     known = {column: number for column in KINDS if (number := evidence.number(column)) is not None}
+    known |= _of_the_tool(evidence, kinds=bool(known))
     requests = evidence.number("requests")
     if not known or requests is None:
         return Unchecked(why="the tool counts no failures")
@@ -29,7 +33,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
         return ()
     tried = max(requests + sum(known.get(column, 0.0) for column in NO_REQUESTS), failed)
     share = failed / tried
-    said = ", ".join(f"{units.count(number)} {KINDS[column]}" for column, number in known.items() if number)
+    said = ", ".join(f"{units.count(number)} {KINDS.get(kind, kind)}" for kind, number in known.items() if number)
     return [
         Reason(
             severity="invalid" if share > thresholds.errors else "suspect",
@@ -43,3 +47,13 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
 
 
 CHECK = Check("errors", "requests failed", of_trial=of_trial)
+
+
+def _of_the_tool(evidence: Evidence, *, kinds: bool) -> dict[str, float]:
+    """Failures that no column has: other ones, and all of a tool that does not tell kinds (siege)."""
+    results = [generator.result for generator in evidence.record.generators if generator.result is not None]
+    other = [result.errors.other for result in results if result.errors.other is not None]
+    if kinds:
+        return {"other failures": float(sum(other))} if other else {}
+    failed = [result.failed - (result.failed_length or 0) for result in results if result.failed is not None]
+    return {"failed requests": float(sum(failed))} if failed else {}

@@ -15,7 +15,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
     """Rate times mean latency against the connections, where the latency covers the whole cycle of a closed loop.
 
     The mean is that of the raw histogram: wrk 4's printed one has its own correction in it, of which only the histogram
-    frees it. Where connecting is outside of the latency, short connections spend an unknown part of their cycle there.
+    frees it. A mean is known to the step in which the tool tells times. Where connecting is outside of the latency, short connections spend an unknown part of their cycle there.
     """
     if not evidence.closed_loop:
         return ()
@@ -28,7 +28,8 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
     if rps is None or mean is None:
         return Unchecked(why="the tool states no rate, or no mean above its resolution")
     product, connections = rps * mean, record.load.connections
-    if abs(product / connections - 1) <= thresholds.littles_law:
+    inexact = rps * (evidence.number("latency_resolution_s") or 0.0) / connections
+    if abs(product / connections - 1) <= thresholds.littles_law + inexact:
         return ()
     return [
         Reason(

@@ -1,0 +1,313 @@
+"""Every fault of the suite: the check that has to notice it, and how it is made, for real, on a lab."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from benchkit.hosts.changes import Changes
+from benchkit.planning.plan import RunPlan
+from benchkit.results.store import RunFolder
+from benchkit.scenario.schedule import Slot
+from tests.faults.outsiders import (
+    Later,
+    busy_loop,
+    command_of,
+    cpus_of,
+    kill_nginx_worker,
+    quota,
+    set_quota,
+    stop_for,
+)
+from tests.faults.stage import Judged, Meanwhile, Stage
+
+MID_WINDOW_S = 0.6
+"""After a trial began: its services are up after a tenth of a second, and its window is a second and more."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One way of making one check raise its alarm."""
+
+    check: str
+    made: str
+    """How it is injected: for the table."""
+    scenario: Mapping[str, Any] = field(default_factory=dict)
+    """What is laid over the base scenario."""
+    lab: str = "plain"
+    around: Callable[[Stage], AbstractContextManager[None]] = field(default=lambda _: nullcontext(), repr=False)
+    """In force during the runs."""
+    each: Callable[[Stage], Meanwhile] = field(default=lambda _: Meanwhile(), repr=False)
+    """What happens before each trial, and in its window."""
+    amend: Callable[[RunPlan], RunPlan] = field(default=lambda plan: plan, repr=False)
+    doctor: Callable[[RunFolder], None] | None = field(default=None, repr=False)
+    struck: Callable[[Judged], bool] = field(default=lambda _: True, repr=False)
+    """Which trials have the fault."""
+    repeated: Callable[[int], Mapping[str, Any]] = field(default=lambda trials: {"blocks": trials}, repr=False)
+    """What makes a run have so many trials with the fault."""
+    at_once: int | None = None
+    """Trials that a run has with the fault, where the check looks at all of them together; None: all in one run."""
+
+    @property
+    def name(self) -> str:
+        """For test ids and tables."""
+        return f"{self.check}: {self.made}"
+
+
+def go(*faults: str, **options: object) -> dict[str, Any]:
+    """The Go server with these faults and options."""
+    return {"app": {"backend": "nethttp", "listen": 8080, "inject_fault": list(faults), **options}}
+
+
+def one(services: Mapping[str, Any], entry: str = "app") -> dict[str, Any]:
+    """A scenario of one stack."""
+    return {"stacks": {"go": {"entry": entry, "services": services}}}
+
+
+def nginx(body_size: int = 12) -> dict[str, Any]:
+    """A scenario of nginx alone, which serves a file of so many bytes."""
+    return one({"app": {"backend": "nginx", "listen": 8080, "file_bytes": body_size}})
+
+
+@contextmanager
+def sysctls(stage: Stage, host: str, values: Mapping[str, str]) -> Iterator[None]:
+    """Kernel settings of a host for a while."""
+    changes: Changes = stage.hosts[host].changes
+    former = {key: each.value for key, each in changes.read(list(values)).items()}
+    written = changes.write(dict(values))
+    assert {each.outcome for each in written.values()} <= {"applied", "already"}, written
+    try:
+        yield
+    finally:
+        changes.write({key: value for key, value in former.items() if value is not None})
+
+
+def few_files(plan: RunPlan) -> RunPlan:
+    """Generators that may have half of the files open that their connections take."""
+    cells = [
+        replace(cell, generators=tuple(replace(each, nofile=128) for each in cell.generators)) for cell in plan.cells
+    ]
+    return replace(plan, cells=tuple(cells))
+
+
+def twice_as_fast(run: RunFolder) -> None:
+    """The output of h2load with twice the rate that it stated."""
+    for record in run.records():
+        (generator,) = record.generators
+        path = run.raw(record.trial_id) / generator.files["stdout"]
+        text = path.read_text()
+        doctored = re.sub(r"([0-9.]+) req/s", lambda found: f"{2 * float(found[1])} req/s", text)
+        assert doctored != text
+        path.write_text(doctored)
+
+
+def another_value(stage: Stage) -> Meanwhile:
+    """Somebody changes a setting before every other block, and back."""
+
+    def change(slot: Slot) -> None:
+        written = stage.hosts["sut"].changes.write({"net.core.somaxconn": "4096" if slot.block % 2 else "1024"})
+        assert {each.outcome for each in written.values()} <= {"applied", "already"}, written
+
+    return Meanwhile(change)
+
+
+def other_ports(stage: Stage) -> Meanwhile:
+    """As few ports for each trial, and others than for the one before: those are in TIME_WAIT for a minute."""
+
+    def change(slot: Slot) -> None:
+        first = 20_000 + 200 * (slot.block % 200)
+        ports = {"net.ipv4.ip_local_port_range": f"{first} {first + 199}"}
+        assert {each.outcome for each in stage.hosts["load"].changes.write(ports).values()} <= {"applied", "already"}
+
+    return Meanwhile(change)
+
+
+def growing_noise(stage: Stage) -> Meanwhile:
+    """A server that gets another part of its core in each trial."""
+    parts = (1.0, 0.75, 0.9, 0.6, 0.8)
+    return Meanwhile(lambda slot: set_quota(stage.lab, "sut", parts[slot.block % len(parts)]))
+
+
+@contextmanager
+def without_quota(stage: Stage) -> Iterator[None]:
+    """Quotas set meanwhile are taken off."""
+    try:
+        yield
+    finally:
+        set_quota(stage.lab, "sut", None)
+
+
+FAULTS = (
+    Fault("generator-saturated", "one wrk thread against nginx from memory", nginx()),
+    Fault(
+        "generator-saturated",
+        "a busy loop on the load host's core",
+        around=lambda stage: busy_loop(cpus_of(stage.lab, "load")[0]),
+    ),
+    Fault("shared-cpus", "a lab with all cores shared", lab="shared"),
+    Fault("link-saturated", "a link capped below what the server sends", one(go(body_size=1000)), lab="capped"),
+    Fault("server-idle", "5 ms of delay in the handler", one(go("delay:5ms"))),
+    Fault("server-idle", "a lock held for 0.2 ms in the handler", one(go("lock:200us"))),
+    Fault(
+        "plateau",
+        "four servers behind a capped link",
+        {
+            "load": {"duration_s": 2},
+            "factors": {"stack": ["go", "fasthttp", "gnet", "nginx"]},
+            "stacks": {
+                **{
+                    name: {"entry": "app", "services": {"app": {"backend": name, "listen": 8080, "body_size": 1000}}}
+                    for name in ("fasthttp", "gnet")
+                },
+                "go": one(go(body_size=1000))["stacks"]["go"],
+                "nginx": nginx(1000)["stacks"]["go"],
+            },
+        },
+        lab="capped",
+        repeated=lambda trials: {"blocks": trials // 4},
+        at_once=4,
+    ),
+    Fault("errors", "1 % of requests fail", one(go("fail:0.01"))),
+    Fault(
+        "errors",
+        "a worker of nginx killed in mid-trial",
+        nginx(),
+        each=lambda stage: Later(MID_WINDOW_S, lambda: kill_nginx_worker(stage.lab)),
+    ),
+    Fault(
+        "unequal-responses",
+        "one server with another body",
+        {
+            "factors": {"stack": ["go", "other"]},
+            "stacks": {"other": one(go("body:other"))["stacks"]["go"]},
+            "baseline": {"stack": "go"},
+        },
+        struck=lambda trial: trial.cell_id == "stack=other",
+    ),
+    Fault(
+        "unequal-responses",
+        "one server with another header",
+        {
+            "factors": {"stack": ["go", "other"]},
+            "stacks": {"other": one(go("header:X-Extra=1"))["stacks"]["go"]},
+            "baseline": {"stack": "go"},
+        },
+        struck=lambda trial: trial.cell_id == "stack=other",
+    ),
+    Fault(
+        "missing-connections",
+        "a load tool with 128 open files for 256 connections",
+        {"load": {"connections": 256}},
+        amend=few_files,
+    ),
+    Fault("littles-law", "requests that hang", one(go("hang:0.005"))),
+    Fault("littles-law", "a doctored output: twice the rate", {"load": {"tool": "h2load"}}, doctor=twice_as_fast),
+    Fault(
+        "accept-overflow",
+        "a backlog of 8 and short connections",
+        {"load": {"keepalive": False, "connections": 256}},
+        around=lambda stage: sysctls(stage, "sut", {"net.core.somaxconn": "8"}),
+    ),
+    Fault(
+        "ports-exhausted",
+        "200 local ports and short connections",
+        {"load": {"keepalive": False}},
+        each=other_ports,
+        around=lambda stage: sysctls(stage, "load", {"net.ipv4.ip_local_port_range": "20000 20199"}),
+    ),
+    Fault(
+        "throttled",
+        "a CPU quota of a fifth of a core on the server's host",
+        around=lambda stage: quota(stage.lab, "sut", 0.2),
+    ),
+    Fault(
+        "noisy-host", "a busy loop on the server's core", around=lambda stage: busy_loop(cpus_of(stage.lab, "sut")[0])
+    ),
+    Fault(
+        "cold",
+        "a server that is slow in its first two seconds",
+        {**one(go("slow-start:2s")), "load": {"duration_s": 2}},
+    ),
+    Fault(
+        "too-few-samples",
+        "p99.9 asked of 200 requests",
+        {
+            "factors": {"connections": [8, 16]},
+            "load": {"tool": "h2load", "duration_s": None, "requests": 200, "connections": "$connections"},
+            "claims": [
+                {
+                    "text": "None.",
+                    "ratio": {"of": {"connections": 16}, "to": {"connections": 8}},
+                    "metric": "latency_p999_s",
+                    "at_most": 1.0,
+                }
+            ],
+        },
+    ),
+    Fault(
+        "service-restarted",
+        "a worker of nginx killed in mid-trial",
+        nginx(),
+        each=lambda stage: Later(MID_WINDOW_S, lambda: kill_nginx_worker(stage.lab)),
+    ),
+    Fault(
+        "stalled",
+        "the agent of the server's host stopped for half a second",
+        {"load": {"duration_s": 2}},
+        each=lambda stage: Later(
+            MID_WINDOW_S, lambda: stop_for(stage.lab, "sut", 0.5, lambda each: "agent" in command_of(each))
+        ),
+    ),
+    Fault(
+        "tool-limit",
+        "siege against answers of less than 10 ms",
+        {"load": {"tool": "siege", "duration_s": 2, "connections": 8}},
+    ),
+    Fault(
+        "drifted-host",
+        "a kernel setting changed between blocks",
+        each=another_value,
+        struck=lambda trial: trial.block % 2 == 0,
+        repeated=lambda trials: {"blocks": 2 * trials},
+    ),
+    Fault("unstable", "noise of growing size", each=growing_noise, around=without_quota, at_once=5),
+    Fault(
+        "observed",
+        "a profiled trial",
+        {"load": {"duration_s": 2}},
+        struck=lambda trial: trial.kind == "profile",
+        repeated=lambda trials: {"blocks": 1, "profile": {"blocks": trials}},
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Healthy:
+    """Trials with nothing wrong with them, as people run them."""
+
+    name: str
+    scenario: Mapping[str, Any]
+
+
+USUAL = {"load": {"duration_s": 2, "warmup_s": 1}}
+
+HEALTHY = (
+    Healthy("Go alone", USUAL),
+    Healthy(
+        "nginx before Go",
+        {
+            **USUAL,
+            **one(
+                {
+                    "app": {"backend": "nethttp", "listen": "127.0.0.1:9000"},
+                    "front": {"backend": "nginx", "listen": 8080, "upstream": "app"},
+                },
+                entry="front",
+            ),
+        },
+    ),
+    Healthy("Go at a set rate", {"load": {**USUAL["load"], "tool": "vegeta", "rate": 2000, "connections": 8}}),
+)

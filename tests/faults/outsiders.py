@@ -1,0 +1,179 @@
+"""What happens to a lab's hosts from outside: others on their cores, quotas, signals; and how quiet it was."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psutil
+
+from benchkit.lab.lab import Lab
+from benchkit.scenario.schedule import Slot
+from tests.faults.stage import Meanwhile
+
+LOOP = "import os, sys\nos.sched_setaffinity(0, {int(sys.argv[1])})\nprint(flush=True)\nwhile True: pass\n"
+PERIOD_US = 100_000
+
+
+@contextmanager
+def busy_loop(cpu: int) -> Iterator[None]:
+    """A process of somebody else's that wants all of a core."""
+    process = subprocess.Popen([sys.executable, "-c", LOOP, str(cpu)], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield
+    finally:
+        process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def cpus_of(lab: Lab, host: str) -> tuple[int, ...]:
+    """The cores of a host."""
+    return next(each.cpus for each in lab.hosts if each.name == host)
+
+
+def groups_of(lab: Lab, host: str) -> list[Path]:
+    """The control groups that all of a host's processes are in."""
+    return [folder / host for folder in lab.state.cgroups if (folder / host).is_dir()]
+
+
+def set_quota(lab: Lab, host: str, cpus: float | None) -> None:
+    """Put a CPU quota on a host, or take it off."""
+    for group in groups_of(lab, host):
+        if (group / "cpu.cfs_quota_us").exists():
+            (group / "cpu.cfs_quota_us").write_text(str(-1 if cpus is None else round(cpus * PERIOD_US)))
+        elif (group / "cpu.max").exists():
+            (group / "cpu.max").write_text(f"{'max' if cpus is None else round(cpus * PERIOD_US)} {PERIOD_US}")
+
+
+@contextmanager
+def quota(lab: Lab, host: str, cpus: float) -> Iterator[None]:
+    """A CPU quota on a host for a while."""
+    set_quota(lab, host, cpus)
+    try:
+        yield
+    finally:
+        set_quota(lab, host, None)
+
+
+def processes_of(lab: Lab, host: str) -> list[psutil.Process]:
+    """All processes of a host, by its control groups."""
+    pids = {
+        int(pid)
+        for group in groups_of(lab, host)
+        for file in group.rglob("cgroup.procs")
+        for pid in file.read_text().split()
+    }
+    found = []
+    for pid in pids:
+        with suppress(psutil.NoSuchProcess):
+            found.append(psutil.Process(pid))
+    return found
+
+
+def command_of(process: psutil.Process) -> str:
+    """Its command line; empty where it has just ended."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
+
+
+def kill_nginx_worker(lab: Lab) -> None:
+    """Somebody, or a lack of memory, kills a worker of nginx; its master starts another."""
+    workers = [each for each in processes_of(lab, "sut") if "nginx: worker" in command_of(each)]
+    assert workers, "no worker to kill"
+    os.kill(workers[0].pid, signal.SIGKILL)
+
+
+def stop_for(lab: Lab, host: str, seconds: float, is_one: Callable[[psutil.Process], bool]) -> None:
+    """Processes of a host stand still for a while."""
+    stopped = [each for each in processes_of(lab, host) if is_one(each)]
+    assert stopped, "nothing to stop"
+    for each in stopped:
+        each.suspend()
+    time.sleep(seconds)
+    for each in stopped:
+        each.resume()
+
+
+class Later(Meanwhile):
+    """Something that is done once in each trial, some time after it began."""
+
+    def __init__(self, after_s: float, do: Callable[[], None]) -> None:
+        self._after_s = after_s
+        self._do = do
+        self._timer: threading.Timer | None = None
+        self._failure: Exception | None = None
+
+    def begin(self, _: Slot) -> None:
+        """Set the timer."""
+        self._timer = threading.Timer(self._after_s, self._act)
+        self._timer.start()
+
+    def end(self, _: Slot) -> None:
+        """Wait for it to be done. Raises what went wrong."""
+        if self._timer is not None:
+            self._timer.join()
+        if self._failure is not None:
+            raise self._failure
+
+    def _act(self) -> None:
+        try:
+            self._do()
+        except (AssertionError, OSError, psutil.Error) as error:
+            self._failure = error
+
+
+class Quiet(Meanwhile):
+    """How much CPU time went to neither the lab nor this process during each trial, which disturbs a healthy one.
+
+    By other counters than those that the checks read: the control groups of the lab's hosts.
+    """
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+        self._cpus = {cpu for host in lab.hosts for cpu in host.cpus}
+        self._looked = self._look()
+        self.foreign: dict[int, float] = {}
+        """Cores' worth of time, by block; nothing where the lab has no control groups to know it by."""
+
+    def begin(self, _: Slot) -> None:
+        """A trial begins."""
+        self._looked = self._look()
+
+    def end(self, slot: Slot) -> None:
+        """A trial ended."""
+        before, after = self._looked, self._look()
+        if before is not None and after is not None:
+            self.foreign[slot.block] = (after[0] - before[0]) / (after[1] - before[1])
+
+    def _look(self) -> tuple[float, float] | None:
+        """(seconds that others worked on the lab's cores, now)."""
+        used = [_usage_s(self._lab, host.name) for host in self._lab.hosts]
+        if any(each is None for each in used):
+            return None
+        times = psutil.cpu_times(percpu=True)
+        worked = sum(times[cpu].user + times[cpu].nice + times[cpu].system for cpu in self._cpus)
+        own = psutil.Process().cpu_times()
+        return worked - sum(each or 0.0 for each in used) - own.user - own.system, time.monotonic()
+
+
+def _usage_s(lab: Lab, host: str) -> float | None:
+    """CPU time of a host's control group so far."""
+    for group in groups_of(lab, host):
+        if (group / "cpuacct.usage").exists():
+            return int((group / "cpuacct.usage").read_text()) / 1e9
+        if (group / "cpu.stat").exists() and "usage_usec" in (text := (group / "cpu.stat").read_text()):
+            return int(text.split("usage_usec")[1].split()[0]) / 1e6
+    return None

@@ -1,0 +1,56 @@
+"""What the suite counts: faults noticed, and alarms on healthy trials, with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from scipy import stats
+
+from benchkit.analysis.verdicts.registry import CHECKS
+from tests.faults.faults import Fault
+from tests.faults.stage import Judged
+
+
+@dataclass
+class Scores:
+    """What came of all trials of a session."""
+
+    faults: list[tuple[Fault, int, int]] = field(default_factory=list)
+    """(fault, detected, injected)"""
+    undisturbed: list[Judged] = field(default_factory=list)
+    disturbed: int = 0
+
+    def add(self, fault: Fault, trials: Sequence[Judged]) -> None:
+        """Count trials that had a fault."""
+        self.faults.append((fault, sum(fault.check in trial.raised for trial in trials), len(trials)))
+
+    def healthy(self, trials: Sequence[Judged], disturbed: Sequence[Judged]) -> None:
+        """Count trials that had none, and those that others disturbed."""
+        self.undisturbed += trials
+        self.disturbed += len(disturbed)
+
+    def markdown(self) -> str:
+        """The table of the README."""
+        return "\n".join(["", *self._lines(), ""])
+
+    def _lines(self) -> Iterator[str]:
+        yield "| check | fault | detected / injected | raised / healthy |"
+        yield "|---|---|---|---|"
+        for fault, detected, trials in sorted(self.faults, key=lambda each: list(CHECKS).index(each[0].check)):
+            yield f"| `{fault.check}` | {fault.made} | {share(detected, trials)} | {self._raised(fault.check)} |"
+        alarmed = sum(bool(trial.raised) for trial in self.undisturbed)
+        yield f"| any check | | | {share(alarmed, len(self.undisturbed))} |"
+        if self.disturbed:
+            yield f"\n{self.disturbed} healthy trials were set aside: others worked on the lab's cores meanwhile."
+
+    def _raised(self, check: str) -> str:
+        return share(sum(check in trial.raised for trial in self.undisturbed), len(self.undisturbed))
+
+
+def share(hits: int, trials: int) -> str:
+    """`60 / 60 (94 to 100 %)`: with the exact 95 % interval (Clopper and Pearson, Biometrika 26, 1934)."""
+    if not trials:
+        return "none made"
+    interval = stats.binomtest(hits, trials).proportion_ci(0.95, method="exact")
+    return f"{hits} / {trials} ({100 * interval.low:.0f} to {100 * interval.high:.0f} %)"

@@ -1,0 +1,153 @@
+"""Where faults are injected: labs, real runs on them, and what the checks said of their trials."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchkit.document import parse_document
+from benchkit.execute import execute
+from benchkit.hosts.connect import Hosts, connect_all
+from benchkit.judge import reparse
+from benchkit.lab.lab import Lab
+from benchkit.planning.make import make_plan
+from benchkit.planning.plan import RunPlan
+from benchkit.results.store import RunFolder, Store
+from benchkit.results.tables import load
+from benchkit.scenario.read import read_experiment
+from benchkit.scenario.schedule import Slot
+
+BASE: Mapping[str, Any] = {
+    "name": "faults",
+    "title": "A server with a fault",
+    "question": "Do the checks notice it?",
+    "stacks": {"go": {"entry": "app", "services": {"app": {"backend": "nethttp", "listen": 8080}}}},
+    "load": {"tool": "wrk", "connections": 64, "threads": 1, "duration_s": 1},
+    "telemetry": {"interval_s": 0.1},
+    "blocks": 1,
+}
+"""The smallest experiment: Go's net/http on a core of its own, and windows of a second."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A trial, and the checks that raised something against it, or could not be made."""
+
+    trial_id: str
+    cell_id: str
+    block: int
+    kind: str
+    raised: Mapping[str, str]
+    """Text by check."""
+    unchecked: Mapping[str, str]
+
+
+class Meanwhile:
+    """What happens around each trial of a run; nothing, unless it is given or made otherwise."""
+
+    def __init__(self, before: Callable[[Slot], None] = lambda _: None) -> None:
+        self._before = before
+
+    def begin(self, slot: Slot) -> None:
+        """A trial begins."""
+        self._before(slot)
+
+    def end(self, slot: Slot) -> None:
+        """A trial ended."""
+
+
+class Told:
+    """A watcher of a run that has something happen meanwhile."""
+
+    def __init__(self, meanwhile: Meanwhile) -> None:
+        self._meanwhile = meanwhile
+
+    def stage(self, text: str) -> None:
+        """A stage of the run begins."""
+
+    def taken_up(self, over: int) -> None:
+        """No run of this suite is."""
+
+    def trial_started(self, slot: Slot) -> None:
+        """A trial begins."""
+        self._meanwhile.begin(slot)
+
+    def trial_ended(self, slot: Slot, rps: float | None, verdict: str) -> None:  # noqa: ARG002 - the protocol's
+        """A trial ended."""
+        self._meanwhile.end(slot)
+
+    def trial_failed(self, slot: Slot, why: str) -> None:
+        """A trial failed: whatever was injected, the trials of this suite have to end."""
+        raise AssertionError(f"{slot}: {why}")
+
+    def trial_again(self, slot: Slot, why: str) -> None:
+        """A trial failed, and would be tried again."""
+        raise AssertionError(f"{slot}: {why}")
+
+
+@dataclass
+class Stage:
+    """A lab with its hosts connected, and a store for what is run on it."""
+
+    lab: Lab
+    hosts: Hosts
+    folder: Path
+
+    @property
+    def store(self) -> Store:
+        """Where its runs are."""
+        return Store(self.folder / "store")
+
+    def run(
+        self,
+        scenario: Mapping[str, Any],
+        *,
+        amend: Callable[[RunPlan], RunPlan] = lambda plan: plan,
+        meanwhile: Meanwhile | None = None,
+        doctor: Callable[[RunFolder], None] | None = None,
+    ) -> list[Judged]:
+        """Run a scenario laid over the base, and say what the checks said; in the order of its trials.
+
+        `amend` changes its plan, `meanwhile` is told of each trial, `doctor` may change its raw files, from which
+        everything is then made again.
+        """
+        path = self.folder / "faults.yaml"
+        path.write_text(json.dumps(BASE))
+        document = parse_document(path.read_text(), "faults").overlaid(parse_document(json.dumps(scenario), "fault"))
+        path.write_text(json.dumps(document.data))
+        plan = amend(make_plan(read_experiment(str(path)), self.hosts))
+        assert [cell.unsupported for cell in plan.cells] == [None] * len(plan.cells)
+        outcome = execute(plan, self.hosts, self.store, Told(meanwhile or Meanwhile()))
+        assert outcome.status == "done", outcome.failures
+        if doctor is not None:
+            doctor(outcome.run)
+            reparse(self.store, outcome.run)
+        return list(self._judged(outcome.run))
+
+    def _judged(self, run: RunFolder) -> Iterator[Judged]:
+        tables = {
+            name: load(name, store=self.store.path, run_id=run.run_id) for name in ("trials", "verdicts", "unchecked")
+        }
+        said: dict[str, dict[str, dict[str, str]]] = {"verdicts": {}, "unchecked": {}}
+        for table, column in (("verdicts", "text"), ("unchecked", "why")):
+            for trial_id, check, text in zip(
+                *(tables[table][name] for name in ("trial_id", "check", column)), strict=True
+            ):
+                said[table].setdefault(trial_id, {})[check] = text
+        trials = tables["trials"].sort_values(["block", "position"])
+        columns = (trials[name] for name in ("trial_id", "cell_id", "block", "kind"))
+        for trial_id, cell_id, block, kind in zip(*columns, strict=True):
+            raised, unchecked = (said[table].get(trial_id, {}) for table in ("verdicts", "unchecked"))
+            yield Judged(trial_id, cell_id, int(block), kind, raised, unchecked)
+
+
+@contextmanager
+def staged(lab: Lab, folder: Path) -> Iterator[Stage]:
+    """A lab with its hosts connected."""
+    with ExitStack() as stack:
+        hosts = stack.enter_context(connect_all(lab.inventory()))
+        yield Stage(lab, hosts, folder)

@@ -1,0 +1,91 @@
+"""Every fault is noticed, and healthy trials are left alone: proved on real trials, and counted for the README."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from benchkit.lab.lab import Lab, down, up
+from benchkit.lab.spec import LabHost, LabSpec
+from tests.faults.faults import FAULTS, HEALTHY, Fault, Healthy
+from tests.faults.outsiders import Quiet
+from tests.faults.scores import Scores
+from tests.faults.stage import Judged, Stage, staged
+
+pytestmark = pytest.mark.lab
+
+TRIALS = int(os.environ.get("BENCHKIT_FAULT_TRIALS", "3"))
+"""With each fault, and without any; `make faults` asks for more."""
+CAP_BPS = 20e6
+"""Below what any of our servers sends on a core."""
+DISTURBED_CORES = 0.03
+"""A trial during which others took so much of the lab's cores was not a healthy one."""
+Stages = Callable[[str], Stage]
+
+
+@pytest.fixture(scope="module")
+def stages(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stages]:
+    """Labs by name, each made when it is first asked for."""
+    shapes = {
+        "capped": LabSpec(hosts=tuple(LabHost(name=n, roles=(n,), link_bps=CAP_BPS) for n in ("sut", "load"))),
+        "shared": LabSpec(shared=True),
+    }
+    made: dict[str, Stage] = {}
+    with ExitStack() as stack:
+
+        def stage(name: str) -> Stage:
+            if name not in made:
+                own = lab
+                if name in shapes:
+                    own = up(shapes[name].model_copy(update={"name": f"pytest-{os.getpid()}-{name}"}))
+                    stack.callback(down, own.name)
+                made[name] = stack.enter_context(staged(own, tmp_path_factory.mktemp(name)))
+            return made[name]
+
+        yield stage
+
+
+@pytest.fixture(scope="module")
+def scores() -> Iterator[Scores]:
+    """What came of all trials, printed at the end."""
+    counted = Scores()
+    yield counted
+    print(counted.markdown())  # noqa: T201 - what `make faults` is for
+
+
+def injected(fault: Fault, stage: Stage, trials: int) -> Iterator[Judged]:
+    """So many trials with the fault, or a few more."""
+    at_once = fault.at_once or trials
+    for _ in range(math.ceil(trials / at_once)):
+        scenario = {**fault.scenario, **fault.repeated(at_once)}
+        judged = stage.run(scenario, amend=fault.amend, meanwhile=fault.each(stage), doctor=fault.doctor)
+        yield from (trial for trial in judged if fault.struck(trial))
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_a_fault_is_noticed(fault: Fault, stages: Stages, scores: Scores) -> None:
+    stage = stages(fault.lab)
+    with fault.around(stage):
+        trials = list(injected(fault, stage, TRIALS))
+    assert len(trials) >= TRIALS
+    scores.add(fault, trials)
+    missed = [trial for trial in trials if fault.check not in trial.raised]
+    assert len(missed) <= max(1, 0.05 * len(trials)), missed
+
+
+@pytest.mark.parametrize("healthy", HEALTHY, ids=lambda healthy: healthy.name)
+def test_healthy_trials_are_left_alone(healthy: Healthy, stages: Stages, scores: Scores) -> None:
+    """Trials during which others worked on the lab's cores are set aside: by other counters than the checks read."""
+    stage = stages("plain")
+    wanted = math.ceil(TRIALS / len(HEALTHY))
+    quiet = Quiet(stage.lab)
+    judged = stage.run({**healthy.scenario, "blocks": wanted}, meanwhile=quiet)
+    disturbed = [trial for trial in judged if quiet.foreign.get(trial.block, 0.0) > DISTURBED_CORES]
+    left = [trial for trial in judged if trial not in disturbed]
+    scores.healthy(left, disturbed)
+    alarmed = [trial for trial in left if trial.raised]
+    assert len(alarmed) <= max(1, 0.05 * len(left)), alarmed
