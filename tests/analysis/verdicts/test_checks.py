@@ -11,7 +11,6 @@ from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.analysis.verdicts.judge import judge_trial
 from benchkit.analysis.verdicts.registry import CHECKS
 from benchkit.models.load_result import Errors, LoadResult
-from benchkit.models.trial import ProbeRecord
 from benchkit.scenario.thresholds import Thresholds
 from tests.analysis.verdicts.made import (
     WINDOW_S,
