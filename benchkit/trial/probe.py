@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from benchkit.errors import HostError
+from benchkit.models.load import Load
 from benchkit.models.trial import ProbeRecord
 from benchkit.stack import deploy
 from benchkit.trial.state import Trial
@@ -22,7 +21,7 @@ def probe_response(trial: Trial) -> None:
         deploy.socket_of(endpoint),
         load.path,
         method=load.method,
-        headers=_with_host(load.headers, endpoint.authority),
+        headers=_as_the_load_asks(load, endpoint.authority),
         body=(load.body or "").encode(),
         timeout_s=HTTP_TIMEOUT_S,
     )
@@ -37,7 +36,12 @@ def probe_response(trial: Trial) -> None:
     )
 
 
-def _with_host(headers: Mapping[str, str], authority: str) -> list[tuple[str, str]]:
-    """The headers of the load; the target's own Host where they have none (RFC 9112, 3.2: exactly one)."""
-    named = any(name.lower() == "host" for name in headers)
-    return [*([] if named else [("Host", authority)]), *headers.items()]
+def _as_the_load_asks(load: Load, authority: str) -> list[tuple[str, str]]:
+    """The headers of the load, with the target's own Host where they have none (RFC 9112, 3.2: exactly one).
+
+    Servers tell in their answer that a connection is closed after it, which makes it longer or shorter.
+    """
+    names = {name.lower() for name in load.headers}
+    host = [] if "host" in names else [("Host", authority)]
+    close = [] if load.keepalive or "connection" in names else [("Connection", "close")]
+    return [*host, *close, *load.headers.items()]
