@@ -18,8 +18,9 @@ class Watching(Frozen):
 
 
 def _off_is_none(value: object) -> object:
-    """`off` as YAML 1.2 reads it, a word, and as YAML 1.1 does, false."""
-    return None if value == OFF or value is False else value
+    """`off`, a word in YAML 1.2 and false in YAML 1.1, which many people write and some editors still go by."""
+    off = isinstance(value, str) and value.lower() == OFF
+    return None if off or value is False else value
 
 
 Telemetry = Annotated[Watching | None, BeforeValidator(_off_is_none)]

@@ -84,8 +84,8 @@ class Recorder:
 class Track:
     """Holds each sample back until the next is there; for one thread.
 
-    One that was asked for takes the place of one that came less than half an interval before: over a moment, counters in
-    hundredths of a second give no rates.
+    One that was asked for takes the place of one that came less than a quarter of an interval before: over a moment,
+    counters in hundredths of a second give no rates.
     """
 
     def __init__(self, recorder: Recorder, interval_ns: int) -> None:
@@ -95,7 +95,7 @@ class Track:
 
     def write(self, at_ns: int, sample: Sample, *, asked: bool) -> None:
         """Take a sample; `asked`: it was asked for, beside the rhythm."""
-        if self._held is not None and not (asked and at_ns - self._held[0] < self._interval_ns / 2):
+        if self._held is not None and not (asked and at_ns - self._held[0] < self._interval_ns / 4):
             self._recorder.write(*self._held)
         self._held = at_ns, sample
 

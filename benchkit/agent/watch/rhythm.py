@@ -23,7 +23,8 @@ class Rhythm:
     def beats(self) -> Iterator[bool]:
         """Yield at each beat, with whether it was asked for, until there will be none; for one thread each.
 
-        After a beat that was asked for the next comes an interval later.
+        After a beat that was asked for the next comes half an interval later: a window of whole intervals, which is
+        asked for at both ends, then has none close to its end.
         """
         me = threading.get_ident()
         next_ns = time.monotonic_ns()
@@ -41,9 +42,8 @@ class Rhythm:
                     self._changed.notify_all()
                     return
                 asked = self._asked
-            began_ns = time.monotonic_ns()
             if asked != done:
-                next_ns = began_ns
+                next_ns = time.monotonic_ns() - self.interval_ns // 2
             yield asked != done
             with self._changed:
                 done = self._done[me] = asked
