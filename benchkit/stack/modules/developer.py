@@ -7,6 +7,7 @@ proves that the service works, and fails with the module and the step where it d
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
@@ -129,7 +130,7 @@ def settings(options: DeveloperOptions, peers: Mapping[str, Endpoint]) -> dict[s
 
 def settings_line(found: Mapping[str, str]) -> str:
     """The line that a developer pastes."""
-    return f"go env -w {' '.join(f'{name}={value}' for name, value in found.items())}"
+    return shlex.join(["go", "env", "-w", *(f"{name}={value}" for name, value in found.items())])
 
 
 def render(request: Request) -> Service:

@@ -76,16 +76,14 @@ def stream(name: str, repository: Repository) -> bytes:
     """What `git fast-import` makes the repository from; `name` seeds its source text."""
     made = _Stream()
     base = repository.module
-    package = name.replace("-", "_").replace(".", "_")
+    package = _package(name)
     files = dict(_sources(name, package, repository.size_bytes))
     if base is not None:
         files["go.mod"] = f"module {base}\n\ngo 1.20\n"
     for folder in repository.submodules if base is not None else ():
         files |= {
             f"{folder}/go.mod": f"module {base}/{folder}\n\ngo 1.20\n",
-            f"{folder}/{folder}.go": f"package {folder}\n\n// Name is the module's.\nconst Name = {folder!r}\n".replace(
-                "'", '"'
-            ),
+            f"{folder}/{folder}.go": f'package {_package(folder)}\n\n// Name is the folder\'s.\nconst Name = "{folder}"\n',
         }
     mark = None
     for minor in range(repository.versions):
@@ -105,6 +103,11 @@ def stream(name: str, repository: Repository) -> bytes:
     return b"".join(made.parts)
 
 
+def _package(name: str) -> str:
+    """A name that Go takes for a package; import paths end differently where that is not the same."""
+    return name.replace("-", "_").replace(".", "_")
+
+
 def _version(package: str, version: str) -> str:
     return f'package {package}\n\n// Version says which version this is.\nconst Version = "{version}"\n'
 
@@ -113,9 +116,9 @@ def _sources(name: str, package: str, size_bytes: int) -> Iterator[tuple[str, st
     """Files of Go constants that compress as badly as hashes do, so that sizes mean something."""
     words = random.Random(name)  # noqa: S311 - filling, no secret
     for number in range(-(-size_bytes // FILE_BYTES)):
-        lines = [f"package {package}", "", "const ("]
+        lines = [f"package {package}", ""]
         size = 0
         while size < min(FILE_BYTES, size_bytes - number * FILE_BYTES):
-            lines.append(f'\tword{number}x{size} = "{words.randbytes(24).hex()}"')
+            lines.append(f'const word{number}x{size} = "{words.randbytes(24).hex()}"')
             size += len(lines[-1]) + 1
-        yield f"words{number}.go", "\n".join([*lines, ")", ""])
+        yield f"words{number}.go", "\n".join([*lines, ""])
