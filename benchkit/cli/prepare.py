@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from benchkit.hosts.install import Ground, Privilege
 
-PROGRAMS = ("sshd", "ip", "tc", "nginx", "wrk", "ab", "hey", "siege", "h2load")
-"""What a lab is made of, and the load tools that the shipped scenarios and the tests drive."""
+PROGRAMS = ("sshd", "ip", "tc", "nginx", "wrk", "ab", "hey", "siege", "h2load", "git", "ssh")
+"""What a lab is made of, and the programs that the shipped scenarios and the tests drive."""
 
 
 def prepare(

@@ -46,7 +46,7 @@ def test_with_another_manager_than_apt_it_prints_the_line_and_what_no_package_ha
     assert ended.returncode == 2
     assert "benchkit installs with apt only, not with dnf" in ended.stderr
     (line,) = (line for line in ended.stderr.splitlines() if line.startswith("dnf install --assumeyes "))
-    assert line.endswith(" siege")
+    assert line.endswith(" siege git openssh-clients")
     assert "install by hand: wrk (https://github.com/wg/wrk), hey (https://github.com/rakyll/hey)" in ended.stderr
 
 
@@ -58,7 +58,7 @@ def test_with_nobody_to_ask_it_prints_one_line_and_installs_nothing(tools: Path)
     ended = prepare(str(tools))
     assert ended.returncode == 2
     (line,) = (line for line in ended.stderr.splitlines() if "apt-get install" in line)
-    assert line.endswith(" wrk apache2-utils hey nghttp2-client siege")
+    assert line.endswith(" wrk apache2-utils hey nghttp2-client siege git openssh-client")
     assert ("nobody to ask" in ended.stderr) is (os.geteuid() == 0)
 
 
