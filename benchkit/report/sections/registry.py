@@ -15,11 +15,13 @@ from benchkit.report.sections import (
     results,
     trials,
     unsupported,
+    verdicts,
 )
 from benchkit.report.sections.section import Section
 
 SECTIONS: tuple[Section, ...] = (
     results.SECTION,
+    verdicts.SECTION,
     claims.SECTION,
     ratios.SECTION,
     agreement.SECTION,

@@ -64,6 +64,7 @@ def _result(cell: CellSummary, summary: Summary, run: RunView) -> dict[str, Any]
 
 def _extremes(summary: Summary, run: RunView) -> list[dict[str, Any]]:
     ranked = sorted(
-        (cell for cell in summary.cells if cell.median_rps is not None), key=lambda cell: cell.median_rps or 0
+        (cell for cell in summary.cells if cell.median_rps is not None and cell.believed),
+        key=lambda cell: cell.median_rps or 0,
     )
     return [_result(cell, summary, run) for cell in (ranked[-1], ranked[0])] if ranked else []

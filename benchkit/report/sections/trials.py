@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from benchkit import units
+from benchkit.analysis.verdicts.overview import checks_by_trial, marked
 from benchkit.report.cells import cell_views
 from benchkit.report.latency import PERCENTILES, caveat
 from benchkit.report.sections.section import Material, Section
@@ -71,6 +72,7 @@ def trial_table(run: RunView) -> Table:
         (Column("Position", "number"), _counts(trials["position"])),
         (Column("Cell", "name"), _cells(run, trials["cell_id"])),
         *((Column(title), _texts(trials[name])) for title, name in _varying(trials)),
+        *([(Column("Verdict", "prose"), _verdicts(run, trials))] if trials["verdict"].notna().any() else []),
     ]
     latency = f"Latency ({caveat(trials)})"
     for measure in _MEASURES:
@@ -92,10 +94,18 @@ def trial_table(run: RunView) -> Table:
 
 
 def _varying(trials: pd.DataFrame) -> list[tuple[str, str]]:
-    """Columns in words that say something: they differ between trials, or judge them."""
+    """Columns in words that say something: they differ between trials."""
     words = [("Kind", "kind"), ("Tool", "tool"), ("Corrected", "latency_corrected"), ("Covers", "latency_covers")]
-    shown = [(title, name) for title, name in words if len(trials[name].drop_duplicates()) > 1]
-    return [*shown, ("Verdict", "verdict")] if trials["verdict"].notna().any() else shown
+    return [(title, name) for title, name in words if len(trials[name].drop_duplicates()) > 1]
+
+
+def _verdicts(run: RunView, trials: pd.DataFrame) -> list[Entry]:
+    """The verdict on each trial, with the checks that it is for."""
+    checks = checks_by_trial(run.verdicts)
+    return [
+        Entry(ABSENT if pd.isna(verdict) else marked(verdict, checks.get(str(trial_id), ())))
+        for verdict, trial_id in zip(trials["verdict"], trials["trial_id"], strict=True)
+    ]
 
 
 def _cells(run: RunView, column: pd.Series) -> list[Entry]:

@@ -1,0 +1,120 @@
+"""The verdicts of a run for people: how many trials of each cell they doubt, and each reason once for all of its trials."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import pandas as pd
+
+from benchkit import units
+from benchkit.analysis.verdicts.check import Severity, Verdict
+from benchkit.analysis.verdicts.registry import CHECKS
+from benchkit.models.base import Frozen
+
+WORST_FIRST: tuple[Verdict, ...] = ("invalid", "suspect", "valid")
+
+
+class Doubted(Frozen):
+    """A reason that some trials of a cell have against them."""
+
+    severity: Severity
+    check: str
+    cell_id: str
+    trial_ids: tuple[str, ...]
+    blocks: tuple[int, ...]
+    metrics: tuple[str, ...]
+    """Those that it voids, or makes doubtful, in any of these trials."""
+    text: str
+    """That of the first of them."""
+
+
+class Unmade(Frozen):
+    """A check that could not be made of some trials, and what it lacked."""
+
+    check: str
+    why: str
+    trials: int
+
+
+class Counts(Frozen):
+    """How many trials are worth what; `unjudged`: those that nobody judged."""
+
+    valid: int = 0
+    suspect: int = 0
+    invalid: int = 0
+    unjudged: int = 0
+
+    @property
+    def judged(self) -> int:
+        """Trials that have a verdict."""
+        return self.valid + self.suspect + self.invalid
+
+    @property
+    def text(self) -> str:
+        """A clause: `8 of 10 trials are valid, 1 is suspect and 1 invalid`."""
+        if not self.judged:
+            return "no trial was judged"
+        parts = [f"{self.valid} of {units.counted(self.judged, 'trial')} {'is' if self.valid == 1 else 'are'} valid"]
+        parts += [
+            f"{number} {name}" for name, number in (("suspect", self.suspect), ("invalid", self.invalid)) if number
+        ]
+        return ", ".join(parts)
+
+
+def counts(trials: pd.DataFrame) -> Counts:
+    """The verdicts of these trials, rows of `trials`."""
+    found = trials["verdict"].value_counts(dropna=False)
+    known = {name: int(found.get(name, 0)) for name in WORST_FIRST}
+    return Counts(**known, unjudged=len(trials) - sum(known.values()))
+
+
+def doubts(trials: pd.DataFrame, verdicts: pd.DataFrame) -> list[Doubted]:
+    """Every reason once for each cell, the gravest first, then in the order of the checks and of the cells."""
+    places = trials[["trial_id", "cell_id", "block", "position"]]
+    known = verdicts[["trial_id", "check", "severity", "metrics", "text"]].merge(places, on="trial_id")
+    found = [
+        Doubted(
+            severity=severity,
+            check=str(check),
+            cell_id=str(cell_id),
+            trial_ids=tuple(rows["trial_id"]),
+            blocks=tuple(int(block) for block in rows["block"]),
+            metrics=tuple(dict.fromkeys(str(metric) for metrics in rows["metrics"] for metric in metrics)),
+            text=str(rows["text"].iloc[0]),
+        )
+        for (severity, check, cell_id), rows in known.sort_values(["block", "position"]).groupby(
+            ["severity", "check", "cell_id"], sort=False
+        )
+    ]
+    cells = list(dict.fromkeys(trials["cell_id"]))
+    return sorted(
+        found, key=lambda each: (WORST_FIRST.index(each.severity), _place(each.check), cells.index(each.cell_id))
+    )
+
+
+def unmade(unchecked: pd.DataFrame) -> list[Unmade]:
+    """Checks that could not be made, each reason once, in the order of the checks."""
+    found = [
+        Unmade(check=str(check), why=str(why), trials=len(rows))
+        for (check, why), rows in unchecked.groupby(["check", "why"], sort=False)
+    ]
+    return sorted(found, key=lambda each: _place(each.check))
+
+
+def checks_by_trial(verdicts: pd.DataFrame) -> Mapping[str, tuple[str, ...]]:
+    """The checks that have something against each trial, in their order."""
+    found: dict[str, set[str]] = {}
+    for trial_id, check in zip(verdicts["trial_id"], verdicts["check"], strict=True):
+        found.setdefault(str(trial_id), set()).add(str(check))
+    return {trial_id: tuple(sorted(checks, key=_place)) for trial_id, checks in found.items()}
+
+
+def marked(verdict: object, checks: Iterable[str] = ()) -> str:
+    """A verdict with the checks that it is for: `invalid (link-saturated)`."""
+    named = ", ".join(checks)
+    return f"{verdict} ({named})" if named else str(verdict)
+
+
+def _place(check: str) -> int:
+    """Where a check stands in its order; one of another version last."""
+    return list(CHECKS).index(check) if check in CHECKS else len(CHECKS)

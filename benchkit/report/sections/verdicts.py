@@ -1,0 +1,118 @@
+"""Whether the trials can be believed: cell by block, each reason, and what could not be checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from benchkit import units
+from benchkit.analysis.verdicts.overview import Doubted, counts, doubts, unmade
+from benchkit.analysis.verdicts.registry import CHECKS
+from benchkit.models.metrics import metric_named
+from benchkit.report.cells import cell_views
+from benchkit.report.sections.section import Material, Section
+from benchkit.report.tables import Column, Entry, Table
+from benchkit.report.text import clean
+from benchkit.report.view import RunView
+from benchkit.units import ABSENT
+
+MARKS = {"valid": ("\N{CHECK MARK}", 0.0), "suspect": ("suspect", 1.0), "invalid": ("invalid", 2.0)}
+"""What stands for a verdict where there are many, and what it sorts by."""
+SHOWN_BLOCKS = 40
+"""More of them than a page can hold side by side are left to the table of trials."""
+SHOWN_NAMED = 12
+
+
+def build(material: Material) -> Mapping[str, Any] | None:
+    """The count, the matrix, the reasons and what nobody could see; nothing for a run that was never judged."""
+    run = material.run
+    found = counts(run.measured)
+    if not found.judged:
+        return None
+    labels = {view.cell_id: view.label for view in cell_views(run.manifest)}
+    reasons, lacking = doubts(run.trials, run.verdicts), unmade(run.table("unchecked"))
+    return {
+        "summary": f"{found.text[:1].upper()}{found.text[1:]}.",
+        "matrix": _matrix(run, labels) if found.valid != found.judged else None,
+        "reasons": _reasons(reasons, labels) if reasons else None,
+        "unmade": _table_of_unmade(run) if lacking else None,
+        "checks": len(CHECKS),
+    }
+
+
+SECTION = Section("verdicts", "Can the numbers be believed?", "verdicts.html.j2", build)
+
+
+def _matrix(run: RunView, labels: Mapping[str, str]) -> Table | None:
+    """Cells by blocks; the worst verdict where a block has a cell more than once."""
+    measured = run.measured
+    blocks = sorted(int(block) for block in measured["block"].unique())
+    if len(blocks) > SHOWN_BLOCKS:
+        return None
+    worst: dict[tuple[str, int], Entry] = {}
+    for cell_id, block, verdict in zip(measured["cell_id"], measured["block"], measured["verdict"], strict=True):
+        text, value = MARKS.get(verdict, (ABSENT, -1.0))
+        key = str(cell_id), int(block)
+        if key not in worst or value > (worst[key].value or 0.0):
+            worst[key] = Entry(text, value)
+    cells = [cell_id for cell_id in labels if any((cell_id, block) in worst for block in blocks)]
+    return Table(
+        name="verdicts",
+        caption="The verdict on every trial, cell by block",
+        columns=(Column("Cell", "name"), *(Column(f"Block {block}") for block in blocks)),
+        rows=tuple(
+            (Entry(labels[cell_id], float(i)), *(worst.get((cell_id, block), Entry(ABSENT)) for block in blocks))
+            for i, cell_id in enumerate(cells)
+        ),
+    )
+
+
+def _reasons(found: list[Doubted], labels: Mapping[str, str]) -> Table:
+    return Table(
+        name="reasons",
+        caption="Why trials are doubted",
+        columns=(
+            Column("Verdict", "name"),
+            Column("Check"),
+            Column("Cell"),
+            Column("Trials", "number"),
+            Column("Blocks"),
+            Column("What was seen, what it means, what to do", "prose"),
+            Column("Void or doubtful", "prose"),
+        ),
+        rows=tuple(
+            (
+                Entry(each.severity, MARKS[each.severity][1]),
+                Entry(each.check),
+                Entry(labels.get(each.cell_id, each.cell_id)),
+                Entry(units.count(len(each.trial_ids)), float(len(each.trial_ids))),
+                Entry(_listed([str(block) for block in dict.fromkeys(each.blocks)])),
+                Entry(clean(each.text)),
+                Entry(", ".join(metric_named(metric).title for metric in each.metrics)),
+            )
+            for each in found
+        ),
+    )
+
+
+def _table_of_unmade(run: RunView) -> Table:
+    trials = len(run.trials)
+    return Table(
+        name="unchecked",
+        caption="What could not be checked",
+        columns=(Column("Check", "name"), Column("Trials", "number"), Column("What it lacked", "prose")),
+        rows=tuple(
+            (
+                Entry(each.check),
+                Entry(f"{units.count(each.trials)} of {units.count(trials)}", float(each.trials)),
+                Entry(clean(each.why)),
+            )
+            for each in unmade(run.table("unchecked"))
+        ),
+    )
+
+
+def _listed(names: list[str]) -> str:
+    """Names, and how many more where they are too many."""
+    more = f" and {len(names) - SHOWN_NAMED} more" if len(names) > SHOWN_NAMED else ""
+    return ", ".join(names[:SHOWN_NAMED]) + more

@@ -1,0 +1,144 @@
+"""Where a report shows numbers it shows what they are worth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pandas as pd
+import pyarrow as pa
+
+from benchkit.report.page import page
+from benchkit.report.sections import trials, verdicts
+from benchkit.report.sections.section import Material
+from benchkit.report.summary import sentence, summarise
+from benchkit.results.schema import arrow_schema, empty_frame
+
+if TYPE_CHECKING:
+    from benchkit.report.view import RunView
+
+MakeRun = Callable[..., "RunView"]
+Reason = tuple[str, str, str, tuple[str, ...]]
+"""Trial, check, severity, metrics."""
+
+
+def judged(run: RunView, *reasons: Reason, unchecked: Mapping[str, str] | None = None) -> RunView:
+    """The run with these reasons against its trials, and checks that could not be made of its first trial."""
+    worst: dict[str, str] = {}
+    for trial_id, _, severity, _ in reasons:
+        worst[trial_id] = severity if worst.get(trial_id) != "invalid" else "invalid"
+    rows = [
+        {
+            "trial_id": trial_id,
+            "check": check,
+            "severity": severity,
+            "metrics": list(metrics),
+            "seen": "so much",
+            "threshold": "less",
+            "text": f"So much <b>{check}</b>. It means. Do this.",
+            "scope": "trial",
+        }
+        for trial_id, check, severity, metrics in reasons
+    ]
+    lacking = [
+        {"trial_id": str(run.trials["trial_id"].iloc[0]), "check": check, "why": why, "scope": "trial"}
+        for check, why in (unchecked or {}).items()
+    ]
+    tables = {
+        "verdicts": pa.Table.from_pylist(rows, schema=arrow_schema("verdicts")).to_pandas(),
+        "unchecked": pa.Table.from_pylist(lacking, schema=arrow_schema("unchecked")).to_pandas(),
+    }
+
+    def table(name: str) -> pd.DataFrame:
+        frame: pd.DataFrame = tables[name] if name in tables else empty_frame(name)
+        return frame
+
+    verdict = [worst.get(trial_id, "valid") for trial_id in run.trials["trial_id"]]
+    return replace(run, trials=run.trials.assign(verdict=verdict), table=table)
+
+
+def ids(run: RunView, cell_id: str) -> list[str]:
+    """The trials of a cell, by block."""
+    return [str(each) for each in run.of_cell(cell_id)["trial_id"]]
+
+
+def test_a_run_that_nobody_judged_has_no_such_section(run: RunView) -> None:
+    assert verdicts.build(Material(run, ())) is None
+    assert "Can the numbers be believed?" not in page((run, ()))
+
+
+def test_a_valid_run_is_said_in_a_sentence(run: RunView) -> None:
+    shown = verdicts.build(Material(judged(run), ()))
+    assert shown is not None
+    assert shown["summary"] == "10 of 10 trials are valid."
+    assert (shown["matrix"], shown["reasons"], shown["unmade"]) == (None, None, None)
+
+
+def test_doubts_stand_cell_by_block_and_reason_by_reason(run: RunView) -> None:
+    go = ids(run, "stack=go")
+    doubted = judged(
+        run,
+        (go[0], "link-saturated", "invalid", ("rps", "latency_p99_s")),
+        (go[1], "link-saturated", "invalid", ("rps",)),
+        (go[1], "shared-cpus", "suspect", ("rps",)),
+        (go[2], "shared-cpus", "suspect", ("rps",)),
+        unchecked={"cold": "the server tells no count"},
+    )
+    shown = verdicts.build(Material(doubted, ()))
+    assert shown is not None
+    assert shown["summary"] == "7 of 10 trials are valid, 1 suspect, 2 invalid."
+    assert [[entry.text for entry in row] for row in shown["matrix"].rows] == [
+        ["go", "invalid", "invalid", "suspect", "\N{CHECK MARK}", "\N{CHECK MARK}"],
+        ["nginx-go", *["\N{CHECK MARK}"] * 5],
+    ]
+    assert [[entry.text for entry in row] for row in shown["reasons"].rows] == [
+        [
+            *("invalid", "link-saturated", "go", "2", "1, 2"),
+            *("So much <b>link-saturated</b>. It means. Do this.", "RPS, p99 latency"),
+        ],
+        ["suspect", "shared-cpus", "go", "2", "2, 3", "So much <b>shared-cpus</b>. It means. Do this.", "RPS"],
+    ]
+    assert [[entry.text for entry in row] for row in shown["unmade"].rows] == [
+        ["cold", "1 of 10", "the server tells no count"]
+    ]
+    html = page((doubted, ()))
+    assert "Can the numbers be believed?" in html
+    assert "So much &lt;b&gt;link-saturated" in html
+
+
+def test_void_trials_are_out_of_medians_and_ratios_and_are_said(run: RunView) -> None:
+    nginx = ids(run, "stack=nginx-go")
+    doubted = judged(run, (nginx[0], "errors", "invalid", ("rps",)), (nginx[1], "cold", "suspect", ("rps",)))
+    summary = summarise(doubted)
+    left = summary.cells[1]
+    assert left.rps == tuple(run.of_cell("stack=nginx-go")["rps"].iloc[1:])
+    assert "1 trial left out (invalid: errors)" in sentence(left, summary.baseline, 5)[1]
+
+
+def test_a_cell_whose_trials_are_all_void_is_shown_and_not_ranked(run: RunView) -> None:
+    everything = [(trial, "link-saturated", "invalid", ("rps",)) for trial in ids(run, "stack=nginx-go")]
+    summary = summarise(judged(run, *everything))
+    cell = summary.cells[1]
+    figure, detail = sentence(cell, summary.baseline, 5)
+    assert figure != "no result"
+    assert "none of them counts (invalid: link-saturated)" in detail
+    assert cell.ratio is None
+    assert not cell.believed
+
+
+def test_cpu_per_request_stays_where_only_the_rate_is_void(make_run: MakeRun) -> None:
+    run = make_run()
+    run = replace(run, trials=run.trials.assign(server_cpu_s_per_request=1e-5))
+    doubted = judged(run, *[(trial, "generator-saturated", "invalid", ("rps",)) for trial in ids(run, "stack=go")])
+    assert not any(each.covers("server_cpu_s_per_request") for each in doubted.data.exclusions)
+    assert sum(each.covers("rps") for each in doubted.data.exclusions) == 5
+
+
+def test_every_trial_has_its_verdict_with_the_checks(run: RunView) -> None:
+    go = ids(run, "stack=go")
+    table = trials.trial_table(
+        judged(run, (go[0], "errors", "suspect", ("rps",)), (go[0], "cold", "invalid", ("rps",)))
+    )
+    place = [column.title for column in table.columns].index("Verdict")
+    assert sorted({row[place].text for row in table.rows}) == ["invalid (errors, cold)", "valid"]
