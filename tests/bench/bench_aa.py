@@ -1,0 +1,71 @@
+"""Runs of a cell against itself: how often real noise on the lab passes for a difference."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from scipy import stats
+
+from benchkit.analysis.ratio import Ratio
+from benchkit.hosts.connect import connect_all
+from benchkit.lab.lab import Lab
+from benchkit.scenario.read import read_experiment
+from tests.bench.real_runs import STACKS, interval, ratio_of, run_once, table
+
+pytestmark = pytest.mark.lab
+
+RUNS = int(os.environ.get("BENCHKIT_AA_RUNS", "20"))
+MOST_SIGNIFICANT = 3
+"""Of 20 at a level of 0.05; more comes by chance in 1.6 % (binomial)."""
+
+SCENARIO = f"""\
+name: aa
+title: A cell beside itself
+{STACKS}
+factors: {{work: ["loop:50000"]}}
+control: [{{work: "loop:50000"}}]
+blocks: 8
+"""
+
+
+def test_a_cell_seldom_differs_from_itself(lab: Lab, tmp_path: Path) -> None:
+    """Each comparison is a run of its own with a seed of its own; none is left out and none repeated."""
+    scenario, store = tmp_path / "aa.yaml", tmp_path / "store"
+    scenario.write_text(SCENARIO)
+    judged, all_trials = [], []
+    with connect_all(lab.inventory()) as hosts:
+        for seed in range(1, RUNS + 1):
+            run_id = run_once(store, read_experiment(str(scenario)), hosts, seed=seed)
+            judged.append(ratio_of(store, run_id))
+            all_trials.append(ratio_of(store, run_id, ()))
+    heads = ("run", "blocks", "ratio", "95 % interval", "p", "difference")
+    print("\n" + table(heads, (_row(seed, ratio) for seed, ratio in enumerate(judged, start=1))))
+    print(
+        "\n" + _sentence("as judged", judged) + "\n" + _sentence("with all trials, whatever their verdict", all_trials)
+    )
+    assert _significant(judged) <= MOST_SIGNIFICANT
+    assert _significant(all_trials) <= MOST_SIGNIFICANT
+    assert not any(ratio.outcome == "undecided" for ratio in all_trials)
+
+
+def _significant(ratios: Sequence[Ratio]) -> int:
+    return sum(ratio.outcome in {"higher", "lower"} for ratio in ratios)
+
+
+def _sentence(which: str, ratios: Sequence[Ratio]) -> str:
+    found = _significant(ratios)
+    undecided = sum(ratio.outcome == "undecided" for ratio in ratios)
+    by_chance = float(stats.binom.sf(found - 1, len(ratios), 0.05))
+    return (
+        f"{found} of {len(ratios)} comparisons of a cell with itself are significant at 5 % {which}, {undecided} undecided; "
+        f"as many or more come by chance in {by_chance:.1%} of such series."
+    )
+
+
+def _row(seed: int, ratio: Ratio) -> tuple[str, ...]:
+    point = "" if ratio.ratio is None else f"{ratio.ratio:.3f}"
+    p = "" if ratio.p_holm is None else f"{ratio.p_holm:.3f}"
+    return str(seed), str(ratio.blocks), point, interval(ratio), p, ratio.outcome
