@@ -113,11 +113,14 @@ def missing(wanted: Iterable[str], found: Collection[str]) -> tuple[str, ...]:
 
 
 def packages_for(programs: Iterable[str], manager: Manager) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The packages that bring `programs`, and those of the programs that no package of this manager has."""
+    """The packages that bring `programs`, and those of the programs that no package of this manager has.
+
+    Names that benchkit does not know are an inventory's own (`programs`): no package has those.
+    """
     packages: dict[str, None] = {}
     without: list[str] = []
     for program in programs:
-        package = PROGRAMS[program].packages.get(manager)
+        package = PROGRAMS[program].packages.get(manager) if program in PROGRAMS else None
         if package is None:
             without.append(program)
         else:

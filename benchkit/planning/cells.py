@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 from benchkit.errors import HostError, InputError, UnsupportedError
+from benchkit.hosts.packages import PROGRAMS
 from benchkit.load.generator import generators
 from benchkit.load.plan import typed_load
 from benchkit.placement import Ground, place_on, too_many, with_quota
@@ -22,10 +23,10 @@ from benchkit.stack.plan import TypedService, render_services, typed_services
 
 def missing_program(host: str, program: str, experiment: Experiment) -> HostError:
     """The obstacle of a host that lacks a program, with what to do about it."""
-    name = experiment.scenario.name
-    return HostError(
-        f"{program} is missing", where=host, hint=f"`benchkit hosts prepare {name}` installs it where it may"
-    )
+    hint = f"`benchkit hosts prepare {experiment.scenario.name}` installs it where it may"
+    if program not in PROGRAMS:  # no package's name, but one that the scenario expects of the inventory
+        hint = f"name the executable in the inventory: hosts.{host}.programs: {{{program}: /path/to/it}}"
+    return HostError(f"{program} is missing", where=host, hint=hint)
 
 
 def plan_cell(

@@ -41,6 +41,10 @@ def test_every_manager_brings_something_and_every_program_has_a_home(manager: Ma
     assert all(PROGRAMS[program].home.startswith("https://") for program in unpackaged)
 
 
+def test_names_of_an_inventorys_own_come_with_no_package() -> None:
+    assert packages_for(("nginx-mainline", "nginx"), "apt") == (("nginx",), ("nginx-mainline",))
+
+
 def test_missing_keeps_the_order_of_the_table() -> None:
     assert missing(("wrk", "sshd", "nginx"), {"nginx"}) == ("sshd", "wrk")
     assert missing(EVERY, set(EVERY)) == ()

@@ -106,7 +106,8 @@ def test_a_program_that_cannot_run_there_is_blamed_on_the_inventory(lab: Lab, op
 def test_a_program_that_is_not_there_stops_the_run_and_is_named(lab: Lab, tmp_path: Path) -> None:
     with connect_all(with_programs(lab.inventory(), **{"nginx-other": "/opt/none/nginx"})) as hosts:
         plan = make_plan(read_experiment(written(tmp_path, SCENARIO)), hosts)
-    assert any("nginx-other is missing" in str(obstacle) for obstacle in plan.obstacles)
+    assert ["nginx-other is missing" in str(obstacle) for obstacle in plan.obstacles] == [True]
+    assert "name the executable in the inventory: hosts.sut.programs" in str(plan.obstacles[0].hint)
     assert any("/opt/none/nginx is no program that can be run there" in notice for notice in plan.notices)
 
 
