@@ -144,13 +144,9 @@ def test_who_asks_for_a_beat_gets_one_that_began_after_that() -> None:
     rhythm = Rhythm(60)
     times: list[float] = []
 
-    def follow() -> None:
-        times.extend(time.monotonic() for _ in rhythm.beats())
-
-    thread = threading.Thread(target=follow)
+    beats = rhythm.beats()
+    thread = threading.Thread(target=lambda: times.extend(time.monotonic() for _ in beats))
     thread.start()
-    while not times:
-        time.sleep(0.001)
     for _ in range(20):
         asked = time.monotonic()
         assert rhythm.beat_now(5)
@@ -158,5 +154,5 @@ def test_who_asks_for_a_beat_gets_one_that_began_after_that() -> None:
     rhythm.end()
     thread.join(5)
     assert not thread.is_alive()
-    assert len(times) == 21
+    assert 20 <= len(times) <= 21, "the first may have been asked for already"
     assert rhythm.beat_now(0), "nobody follows any more"

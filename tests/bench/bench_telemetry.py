@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 import pandas as pd
+import psutil
 import pytest
 
+from benchkit.agent.watch.cores import Cores
+from benchkit.agent.watch.disks import Disks
+from benchkit.agent.watch.interfaces import Interfaces
+from benchkit.agent.watch.memory import Memory
+from benchkit.agent.watch.tree import look_at
 from benchkit.analysis.samples import take_samples
 from benchkit.analysis.within import Pair, block_ratios
 from benchkit.hosts.connect import Hosts, connect_all
@@ -37,6 +43,7 @@ pytestmark = pytest.mark.lab
 
 SOCKETS = 15_000
 PAIRS = 20
+LOOKS = 500
 MIB = 1 << 20
 
 THREE = """\
@@ -162,3 +169,34 @@ def test_a_load_does_not_feel_it(hosts: Hosts) -> None:
     overhead = pd.DataFrame(rows).groupby("cell_id")["overhead_s"].median()
     print(f"overhead of a trial: {overhead['watched']:.3f} s watched, {overhead['unwatched']:.3f} s not")
     assert ratio.low <= 1 <= ratio.high
+
+
+def cost_us(look: Callable[[], object]) -> float:
+    """CPU time of one of many looks."""
+    look()
+    began = time.process_time()
+    for _ in range(LOOKS):
+        look()
+    return (time.process_time() - began) / LOOKS * 1e6
+
+
+def test_reading_the_kernel_at_once_takes_less_than_psutil() -> None:
+    """Why what has to be there at every look is read directly."""
+    process = psutil.Process()
+
+    def of_process() -> object:
+        with process.oneshot():
+            return process.cpu_times(), process.memory_info(), process.num_threads()
+
+    pairs: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
+        "cores": (Cores().sample, lambda: (psutil.cpu_times(percpu=True), psutil.cpu_stats())),
+        "interfaces": (Interfaces().sample, lambda: psutil.net_io_counters(pernic=True, nowrap=False)),
+        "memory": (Memory().sample, psutil.virtual_memory),
+        "disks": (Disks().sample, lambda: psutil.disk_io_counters(perdisk=True, nowrap=False)),
+        "a process": (lambda: look_at(process.pid), of_process),
+    }
+    print()
+    for name, (ours, theirs) in pairs.items():
+        here, there = cost_us(ours), cost_us(theirs)
+        print(f"{name}: {here:.0f} µs, psutil {there:.0f} µs")
+        assert here < there

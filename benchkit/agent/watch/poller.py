@@ -21,7 +21,8 @@ class Poller(threading.Thread):
         super().__init__(name=f"poller {group.service}", daemon=True)
         self._page = Page(admin)
         self._read = KINDS[admin["kind"]]
-        self._rhythm = rhythm
+        self._beats = rhythm.beats()
+        self._interval_ns = rhythm.interval_ns
         self._recorder = recorder
         self._group = group
         self._failures = 0
@@ -29,8 +30,8 @@ class Poller(threading.Thread):
 
     def run(self) -> None:
         """Ask in the rhythm until that ends."""
-        track = self._recorder.track(self._rhythm.interval_ns)
-        for asked in self._rhythm.beats():
+        track = self._recorder.track(self._interval_ns)
+        for asked in self._beats:
             try:
                 content = self._page.get()
                 at_ns = time.monotonic_ns()  # a busy server takes its time before it looks at its counters

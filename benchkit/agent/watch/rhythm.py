@@ -18,18 +18,37 @@ class Rhythm:
         self._changed = threading.Condition()
         self._asked = 0
         self._done: Dict[int, int] = {}
+        self._followers = 0
         self._is_over = False
 
     def beats(self) -> Iterator[bool]:
-        """Yield at each beat, with whether it was asked for, until there will be none; for one thread each.
+        """Each beat, with whether it was asked for, until there will be none; for one follower each.
 
+        Who has called this is waited for by `beat_now`, also before the first beat was taken.
         After a beat that was asked for the next comes half an interval later: a window of whole intervals, which is
         asked for at both ends, then has none close to its end.
         """
-        me = threading.get_ident()
-        next_ns = time.monotonic_ns()
         with self._changed:
-            done = self._done[me] = self._asked
+            self._followers += 1
+            self._done[self._followers] = self._asked
+            return self._follow(self._followers, self._asked)
+
+    def beat_now(self, timeout_s: float) -> bool:
+        """Have everybody beat once more, now; whether all had done so in time."""
+        with self._changed:
+            self._asked += 1
+            mine = self._asked
+            self._changed.notify_all()
+            return self._changed.wait_for(lambda: all(done >= mine for done in self._done.values()), timeout_s)
+
+    def end(self) -> None:
+        """Have the beats end."""
+        with self._changed:
+            self._is_over = True
+            self._changed.notify_all()
+
+    def _follow(self, me: int, done: int) -> Iterator[bool]:
+        next_ns = time.monotonic_ns()
         while True:
             with self._changed:
                 while not self._is_over and self._asked == done:
@@ -50,17 +69,3 @@ class Rhythm:
                 self._changed.notify_all()
             late_ns = max(0, time.monotonic_ns() - next_ns)
             next_ns += (late_ns // self.interval_ns + 1) * self.interval_ns
-
-    def beat_now(self, timeout_s: float) -> bool:
-        """Have everybody beat once more, now; whether all had done so in time."""
-        with self._changed:
-            self._asked += 1
-            mine = self._asked
-            self._changed.notify_all()
-            return self._changed.wait_for(lambda: all(done >= mine for done in self._done.values()), timeout_s)
-
-    def end(self) -> None:
-        """Have the beats end."""
-        with self._changed:
-            self._is_over = True
-            self._changed.notify_all()

@@ -19,7 +19,8 @@ class Sampler(threading.Thread):
 
     def __init__(self, rhythm: Rhythm, recorder: Recorder, families: Families, listeners: Listeners) -> None:
         super().__init__(name="sampler", daemon=True)
-        self._rhythm = rhythm
+        self._beats = rhythm.beats()
+        self._interval_ns = rhythm.interval_ns
         self._recorder = recorder
         self._shared = (families, listeners)
         self._collectors: List[Tuple[Group, Collector]] = []
@@ -41,8 +42,8 @@ class Sampler(threading.Thread):
 
     def run(self) -> None:
         """Look, in the rhythm, until that ends."""
-        track = self._recorder.track(self._rhythm.interval_ns)
-        for asked in self._rhythm.beats():
+        track = self._recorder.track(self._interval_ns)
+        for asked in self._beats:
             at_ns = time.monotonic_ns()
             track.write(at_ns, self._look(asked=asked), asked=asked)
         track.close()
