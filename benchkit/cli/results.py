@@ -55,11 +55,12 @@ def list_runs(store: StoreFolder = None, json: Json = False) -> None:
 
 @app.command()
 def trials(run: RunId, store: StoreFolder = None, json: Json = False) -> None:
-    """Show every trial of a run."""
+    """Show every trial of a run, and whether it can be believed."""
+    from benchkit.analysis.verdicts.overview import doubts, told, unmade
     from benchkit.cli.console import print_json, print_table
     from benchkit.results.store import Store, store_path
     from benchkit.results.tables import load
-    from benchkit.units import count, rate, seconds
+    from benchkit.units import ABSENT, count, counted, rate, seconds
 
     path = store_path(store)
     found = Store(path).run(run)
@@ -68,11 +69,13 @@ def trials(run: RunId, store: StoreFolder = None, json: Json = False) -> None:
     notes: dict[str, list[dict[str, str]]] = {row["trial_id"]: [] for row in rows}
     for note in load("notes", store=path, run_id=found.run_id).to_dict("records"):
         notes[note["trial_id"]].append({"code": note["code"], "message": note["message"]})
+    verdicts, unchecked = (load(table, store=path, run_id=found.run_id) for table in ("verdicts", "unchecked"))
     if json:
-        print_json([{**row, "notes": notes[row["trial_id"]]} for row in rows])
+        said = told(verdicts, unchecked)
+        print_json([{**row, "notes": notes[row["trial_id"]], **said(row["trial_id"])} for row in rows])
         return
     print_table(
-        ("block", "cell", "rps", "p50", "p99", "max", "requests", "overhead"),
+        ("block", "cell", "rps", "p50", "p99", "max", "requests", "verdict"),
         (
             (
                 str(row["block"]),
@@ -82,14 +85,20 @@ def trials(run: RunId, store: StoreFolder = None, json: Json = False) -> None:
                 seconds(row["latency_p99_s"]),
                 seconds(row["latency_max_s"]),
                 count(row["requests"]),
-                seconds(row["overhead_s"]),
+                row["verdict"] or ABSENT,
             )
             for row in rows
         ),
-        right=(0, 2, 3, 4, 5, 6, 7),
+        right=(0, 2, 3, 4, 5, 6),
     )
-    said = {(row["tool"], note["code"]): note["message"] for row in rows for note in notes[row["trial_id"]]}
-    for (tool, _), message in said.items():
+    for doubt in doubts(frame, verdicts):
+        blocks = ", ".join(str(block) for block in dict.fromkeys(doubt.blocks))
+        where = f"{doubt.cell_id}, block{'s' * (len(set(doubt.blocks)) > 1)} {blocks}"
+        print(f"- {doubt.severity}, {doubt.check} ({where}): {doubt.text}")
+    for lacking in unmade(unchecked):
+        print(f"- not checked, {lacking.check} ({counted(lacking.trials, 'trial')}): {lacking.why}")
+    noted = {(row["tool"], note["code"]): note["message"] for row in rows for note in notes[row["trial_id"]]}
+    for (tool, _), message in noted.items():
         print(f"- {tool}: {message}")
     if frame["tool"].nunique() > 1:
         print(f"\n`benchkit results agreement {found.run_id}` tells how far the tools disagree.")
@@ -137,6 +146,21 @@ def reparse(run: RunId, store: StoreFolder = None, json: Json = False) -> None:
         print_json({"run_id": found.run_id, "trials": number})
     else:
         say(f"{found.run_id}: {number} trials read again")
+
+
+@app.command()
+def compact(store: StoreFolder = None, json: Json = False) -> None:
+    """Copy the small tables of all runs into one file each, for reading many runs at once; nothing is taken away."""
+    from benchkit.cli.console import print_json, say
+    from benchkit.results.compact import compact as copy_together
+    from benchkit.results.store import Store, store_path
+    from benchkit.units import counted
+
+    done = copy_together(Store(store_path(store)))
+    if json:
+        print_json({"runs": done})
+    else:
+        say(f"{counted(done['trials'], 'run')} in one file for each of {counted(len(done), 'table')}")
 
 
 @app.command("rm")

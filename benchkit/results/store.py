@@ -239,6 +239,23 @@ class Store:
         """The folder of a run's rows of a table."""
         return self.table(table) / f"scenario={scenario}" / f"run_id={run_id}"
 
+    def parts(self, table: str, *, run_id: str = "", scenario: str = "") -> list[tuple[str, str, tuple[Path, ...]]]:
+        """The files of a table by run: (scenario, run_id, files), in the order of their paths; runs without any left out.
+
+        All of them, or those of the run or the scenario that is named.
+        """
+        found = []
+        for of in sorted(_folders(self.table(table), f"scenario={scenario}", whole=bool(scenario))):
+            for run in sorted(_folders(of, f"run_id={run_id}", whole=bool(run_id))):
+                if files := tuple(sorted(run.glob("*.parquet"))):
+                    key = of.name.removeprefix("scenario="), run.name.removeprefix("run_id=")
+                    found.append((*key, files))
+        return found
+
+    def compact_file(self, table: str) -> Path:
+        """The file with a copy of what all runs have of a table."""
+        return self.path / "compact" / f"{table}.parquet"
+
     @property
     def scratch(self) -> Scratch:
         """Where folders are made that are to be put in the place of others."""
@@ -247,6 +264,15 @@ class Store:
     def tidy(self) -> None:
         """Clear away what processes that are gone have left half done."""
         self.scratch.tidy()
+
+
+def _folders(path: Path, prefix: str, *, whole: bool) -> list[Path]:
+    """The folders in `path` whose names begin so; `whole`: the one that is called so."""
+    if whole:
+        return [path / prefix] if (path / prefix).is_dir() else []
+    if not path.is_dir():
+        return []
+    return [Path(entry.path) for entry in os.scandir(path) if entry.name.startswith(prefix) and entry.is_dir()]
 
 
 def refuse_newer(version: int, where: str) -> None:

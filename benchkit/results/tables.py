@@ -12,6 +12,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from benchkit.errors import InputError
+from benchkit.results.compact import read_compact, written
 from benchkit.results.durable import make_folders, sync_file, sync_folder
 from benchkit.results.rows import SPLIT, Columns, Row
 from benchkit.results.schema import TABLES, VERSION_KEY, arrow_schema
@@ -118,22 +119,28 @@ def load(
 
 
 def _read_once(store: Store, table: str, run_id: str | None, scenario: str | None) -> pa.Table:
-    folder = store.table(table)
     schema = arrow_schema(table)
     for field in PARTITIONS.schema:
         schema = schema.append(field)
-    if not folder.is_dir():
-        return schema.empty_table()
-    dataset = ds.dataset(folder, schema=schema, partitioning=PARTITIONS, format="parquet", exclude_invalid_files=False)
-    wanted = None
-    for key, value in (("run_id", run_id), ("scenario", scenario)):
-        if value is not None:
-            condition = ds.field(key) == value
-            wanted = condition if wanted is None else wanted & condition
-    for fragment in dataset.get_fragments(filter=wanted):
-        metadata = fragment.metadata.metadata or {}
-        refuse_newer(int(metadata.get(VERSION_KEY, b"0")), fragment.path)
-    return dataset.to_table(filter=wanted)
+    parts = store.parts(table, run_id=run_id or "", scenario=scenario or "")
+    copied: pa.Table | None = None
+    fresh: frozenset[tuple[str, str]] = frozenset()
+    if run_id is None:  # one run is read from its own files: no other's are opened
+        copied, fresh = read_compact(store, table, {(of, run): written(files) for of, run, files in parts})
+    own = [str(file) for of, run, files in parts for file in files if (of, run) not in fresh]
+    rows = [schema.empty_table()]
+    if copied is not None:
+        rows.append(copied.cast(schema))
+    if own:
+        dataset = ds.dataset(
+            own, schema=schema, partitioning=PARTITIONS, partition_base_dir=str(store.table(table)), format="parquet"
+        )
+        for fragment in dataset.get_fragments():
+            metadata = fragment.metadata.metadata or {}
+            refuse_newer(int(metadata.get(VERSION_KEY, b"0")), fragment.path)
+        rows.append(dataset.to_table())
+    read = pa.concat_tables(rows)
+    return read.sort_by([("scenario", "ascending"), ("run_id", "ascending")]) if copied is not None and own else read
 
 
 def _read(store: Store, table: str, run_id: str | None, scenario: str | None) -> pa.Table:

@@ -1,0 +1,72 @@
+"""Reading all trials of a compacted store of 1,000 runs; and one run's telemetry out of them."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from benchkit.results.compact import compact
+from benchkit.results.store import Store
+from benchkit.results.tables import RunTables, load
+
+RUNS, TRIALS = 1000, 20
+CELLS = ("go", "nginx")
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """1,000 runs of two cells in ten blocks, with telemetry."""
+    made = Store(tmp_path_factory.mktemp("store"))
+    for number in range(RUNS):
+        run_id = f"r{number:04}"
+        tables = RunTables(made, f"scenario{number % 5}", run_id)
+        ids = [f"{run_id}.t{i}" for i in range(TRIALS)]
+        tables.add(
+            "trials",
+            "trials",
+            [
+                {"cell_id": CELLS[i % 2], "trial_id": trial, "block": i // 2 + 1, "kind": "measure", "rps": 100.0 + i}
+                for i, trial in enumerate(ids)
+            ],
+        )
+        tables.add("factors", "factors", [{"cell_id": cell, "factor": "stack", "level": cell} for cell in CELLS])
+        samples = [{"trial_id": t, "metric": "load1", "t_s": float(s), "value": 1.0} for t in ids for s in range(6)]
+        tables.add("telemetry", "telemetry", samples)
+    return made
+
+
+def median_s(read: Callable[[], pd.DataFrame], times: int = 7) -> float:
+    """The median time of a read, and once before for what is imported."""
+    read()
+    spent = []
+    for _ in range(times):
+        began = time.perf_counter()
+        read()
+        spent.append(time.perf_counter() - began)
+    return statistics.median(spent)
+
+
+def test_all_trials_of_a_compacted_store_take_at_most_half_a_second(store: Store) -> None:
+    folder = store.table("trials")
+    plain = median_s(lambda: pd.read_parquet(folder), times=3)
+    before = median_s(lambda: load("trials", store=store.path), times=3)
+    compact(store)
+    after = median_s(lambda: load("trials", store=store.path))
+    print(f"\n{RUNS} runs: pandas {plain:.2f} s, benchkit.load {before:.2f} s, compacted {after:.2f} s")
+    assert len(load("trials", store=store.path)) == RUNS * TRIALS
+    assert after <= 0.5
+
+
+def test_one_runs_telemetry_takes_no_longer_for_the_others(store: Store, tmp_path: Path) -> None:
+    alone = Store(tmp_path)
+    rows = RunTables(store, "scenario2", "r0502").rows("telemetry")
+    RunTables(alone, "scenario2", "r0502").replace("telemetry", rows)
+    among = median_s(lambda: load("telemetry", store=store.path, run_id="r0502"))
+    by_itself = median_s(lambda: load("telemetry", store=alone.path, run_id="r0502"))
+    print(f"\ntelemetry of one run: {among * 1e3:.0f} ms among {RUNS}, {by_itself * 1e3:.0f} ms by itself")
+    assert among <= 0.2
