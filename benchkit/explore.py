@@ -7,41 +7,22 @@ Each function reads the store anew: what a run has written meanwhile is there. `
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
-from matplotlib.figure import Figure
 
 from benchkit.analysis.claims import judge_claims
 from benchkit.analysis.data import read_data
 from benchkit.errors import InputError
 from benchkit.report.figures.registry import FIGURES, get_figure
+from benchkit.report.picture import Picture, picture
 from benchkit.report.read import read_run
-from benchkit.report.rendering import render
 from benchkit.report.view import RunView
 from benchkit.results.store import Store, store_path
 
 LATEST = "latest"
 RUN = "BENCHKIT_RUN"
 """The environment's word for the run that a notebook shows unless its reader names another."""
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A figure as notebooks show it: the report's own SVG, described for those who cannot see it."""
-
-    title: str
-    alt: str
-    caption: str
-    svg: bytes = field(repr=False)
-    png: bytes = field(repr=False)
-    figure: Figure = field(repr=False)
-    """Matplotlib's, for changing what it shows."""
-
-    def _repr_mimebundle_(self, **_: object) -> Mapping[str, object]:
-        return {"image/svg+xml": self.svg.decode(), "text/plain": f"{self.title}. {self.alt}"}
 
 
 def runs(*, store: str | Path | None = None) -> pd.DataFrame:
@@ -95,15 +76,7 @@ def figure(name: str, run: str = LATEST, *, store: str | Path | None = None) -> 
     if not wanted.available(view):
         there = [each.name for each in FIGURES.values() if each.available(view)]
         raise InputError(f"run {view.manifest.run_id} has no data for {name!r}", hint=f"it has: {', '.join(there)}")
-    drawing = render(wanted, view)
-    return Picture(
-        title=wanted.title,
-        alt=wanted.alt(view),
-        caption=wanted.caption(view),
-        svg=drawing.svg,
-        png=drawing.png,
-        figure=wanted.draw(view),
-    )
+    return picture(wanted, view)
 
 
 def claims(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFrame:

@@ -30,6 +30,7 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"pipeline", "tune", "course", "lab"}),
     frozenset({"run"}),
     frozenset({"execute", "explore", "service"}),
+    frozenset({"pilot"}),
     frozenset({"cli"}),
 )
 """From the ground up. A part of the package imports from itself and from the floors below; on the ground floor, from all."""
