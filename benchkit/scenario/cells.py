@@ -81,9 +81,7 @@ def _combinations(scenario: Scenario, document: Document) -> Iterator[dict[str, 
 
 
 def _check_factors(scenario: Scenario, document: Document) -> None:
-    faults = [
-        fault for check in (_stack_faults, _cell_faults, _difference_faults) for fault in check(scenario, document)
-    ]
+    faults = [*_stack_faults(scenario, document), *_cell_faults(scenario, document)]
     used = {STACK}
     for part in ("stacks", "load", "tools"):
         for place, name in _references(document.at(part)):
@@ -142,14 +140,6 @@ def _cell_faults(scenario: Scenario, document: Document) -> Iterator[str]:
                 yield document.fault((*where, name), f"found {level_text(level)}; levels of {name}: {allowed}")
         if field == "cells" and (missing := [name for name in scenario.factors if name not in cell]):
             yield document.fault(where, f"a cell needs a level of every factor; missing: {', '.join(missing)}")
-
-
-def _difference_faults(scenario: Scenario, document: Document) -> Iterator[str]:
-    for i, difference in enumerate(scenario.differs):
-        for name in difference.cells:
-            if name not in scenario.factors:
-                allowed = suggestion(name, scenario.factors)
-                yield document.fault(("differs", i, "cells", name), f"no factor {name!r}; {allowed}")
 
 
 def _references(document: Document) -> Iterator[tuple[Location, str]]:

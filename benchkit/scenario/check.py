@@ -11,6 +11,7 @@ from benchkit.scenario.cells import Cell, cell_id, level_text
 from benchkit.scenario.claims import Claim
 from benchkit.scenario.designs import CELLS_OF_ABBA
 from benchkit.scenario.model import Scenario
+from benchkit.scenario.names import Level
 from benchkit.scenario.profiling import unknown_services
 
 Factors = Mapping[str, Sequence[object]]
@@ -23,6 +24,11 @@ def check_scenario(scenario: Scenario, document: Document, cells: Sequence[Cell]
         *_design_faults(scenario, document, cells),
         *_until_faults(scenario, document),
         *_profile_faults(scenario, document),
+        *(
+            fault
+            for i, difference in enumerate(scenario.differs)
+            for fault in _level_faults(difference.cells, ("differs", i, "cells"), document, factors)
+        ),
         *(
             fault
             for i, claim in enumerate(scenario.claims)
@@ -81,15 +87,7 @@ def _profile_faults(scenario: Scenario, document: Document) -> Iterator[str]:
 
 def _claim_faults(i: int, claim: Claim, scenario: Scenario, document: Document, factors: Factors) -> Iterator[str]:
     for side, levels in (("of", claim.ratio.of), ("to", claim.ratio.to)):
-        for factor, level in levels.items():
-            where = ("claims", i, "ratio", side, factor)
-            if factor not in factors:
-                yield document.fault(where, f"no factor {factor!r}; {suggestion(factor, factors)}")
-                continue
-            known = [level_text(other) for other in factors[factor] if isinstance(other, bool | int | float | str)]
-            if level_text(level) not in known:
-                allowed = suggestion(level_text(level), dict.fromkeys(known))
-                yield document.fault(where, f"no level {level_text(level)!r} at any scale; {allowed}")
+        yield from _level_faults(levels, ("claims", i, "ratio", side), document, factors)
     for role in claim.needs:
         if role not in scenario.roles:
             allowed = suggestion(role, scenario.roles)
@@ -97,3 +95,17 @@ def _claim_faults(i: int, claim: Claim, scenario: Scenario, document: Document, 
     if claim.metric not in METRICS:
         allowed = suggestion(claim.metric, METRICS)
         yield document.fault(("claims", i, "metric"), f"no metric {claim.metric!r}; {allowed}")
+
+
+def _level_faults(
+    levels: Mapping[str, Level], place: tuple[str | int, ...], document: Document, factors: Factors
+) -> Iterator[str]:
+    """Factors that there are not, and levels that no scale has."""
+    for factor, level in levels.items():
+        if factor not in factors:
+            yield document.fault((*place, factor), f"no factor {factor!r}; {suggestion(factor, factors)}")
+            continue
+        known = [level_text(other) for other in factors[factor] if isinstance(other, bool | int | float | str)]
+        if level_text(level) not in known:
+            allowed = suggestion(level_text(level), dict.fromkeys(known))
+            yield document.fault((*place, factor), f"no level {level_text(level)!r} at any scale; {allowed}")

@@ -113,13 +113,26 @@ def test_a_cell_that_answers_otherwise_in_another_run_is_told(
     assert "13 bytes of body against 12" in found[NGINX][0]
 
 
-def test_a_declared_difference_names_factors_that_there_are(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        ("{stak: go}", "small.yaml:9: differs.0.cells.stak: no factor 'stak'"),
+        ("{connections: 3}", "small.yaml:9: differs.0.cells.connections: no level '3' at any scale; "),
+        ("{connections: 2}", None),
+    ],
+)
+def test_a_declared_difference_names_levels_that_a_scale_has(tmp_path: Path, cells: str, said: str | None) -> None:
     path = tmp_path / "small.yaml"
     path.write_text(
         "name: small\ntitle: Small\nquestion: Which?\nfactors: {connections: [1]}\n"
         "stacks: {go: {entry: app, services: {app: {backend: nethttp, listen: 8080}}}}\n"
         "load: {tool: wrk, connections: $connections, duration_s: 1}\nblocks: 2\n"
-        "differs:\n  - {what: [body], why: so, cells: {stak: go}}\n"
+        f"differs:\n  - {{what: [body], why: so, cells: {cells}}}\n"
+        "scales: {lab: {}, paper: {factors: {connections: [2]}}}\n"
     )
-    with pytest.raises(InputError, match=r"small.yaml:9: differs.0.cells.stak: no factor 'stak'"):
+    if said is None:
+        assert read_experiment(str(path)).scenario.differs
+        return
+    with pytest.raises(InputError) as caught:
         read_experiment(str(path))
+    assert said in str(caught.value)
