@@ -63,7 +63,7 @@ def judge(host: Host, service: Service, check: Check) -> str | None:
     Nothing is deployed for it: the file stands in a folder of its own while it is read, and is gone afterwards. Raises
     HostError.
     """
-    folder = host.workdir / "judged" / secrets.token_hex(8)
+    folder = host.workdir / "judged" / secrets.token_hex(4)
     there, here = str(service.folder), str(folder)
     text = _content(service, check).replace(there.encode(), here.encode())
     config = PurePosixPath(str(check.config).replace(there, here))

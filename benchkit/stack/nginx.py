@@ -13,7 +13,7 @@ from benchkit.scenario.model import CpuCount
 from benchkit.scenario.names import Name
 from benchkit.stack.backend import Admin, Backend, Check, File, Place, Process, Request, Service, ServiceOptions
 from benchkit.stack.content import hello
-from benchkit.stack.endpoint import Endpoint, is_loopback
+from benchkit.stack.endpoint import Endpoint, Protocol, is_loopback
 from benchkit.stack.nginx_config import check_template, render_config
 from benchkit.stack.nginx_version import Flavour, flavour
 
@@ -23,6 +23,12 @@ BinaryName = Annotated[str, StringConstraints(strict=True, pattern=r"^[A-Za-z0-9
 
 ADMIN_SOCKET = "_status.sock"
 """In the service's folder; no service's own socket is called so, because names begin with a letter."""
+
+LONGEST_SOCKET_PATH = 107
+"""unix(7): sun_path has 108 bytes, the last of them 0."""
+
+SPOKEN: tuple[Protocol, ...] = ("http", "fastcgi")
+"""What it can pass requests on in: there is a template for each."""
 
 PURPOSES = ("upstream", "file_bytes", "status", "template")
 
@@ -93,7 +99,7 @@ def render(request: Request) -> Service:
         listen=request.endpoint.authority,
         reuseport=nginx.reuseport if options.reuseport else None,
         upstream=upstream.authority if upstream else None,
-        admin=admin.authority,
+        admin=admin.authority if len(str(admin.path)) <= LONGEST_SOCKET_PATH else None,
     )
     files = [File(config, text.encode())]
     if options.file_bytes is not None:
@@ -139,6 +145,9 @@ def _upstream(request: Request, options: NginxOptions) -> Endpoint | None:
             f"{options.upstream} listens on {upstream.authority} of {upstream.host}, where {host} cannot reach it",
             hint="give it a plain port, to listen on its host's address",
         )
+    if upstream.protocol not in SPOKEN:
+        said = f"{options.upstream} speaks {upstream.protocol}; nginx is set up here for {' and '.join(SPOKEN)}"
+        raise FieldError("upstream", said)
     return upstream
 
 

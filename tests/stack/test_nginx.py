@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from benchkit.document import parse_document
-from benchkit.errors import InputError, UnsupportedError
+from benchkit.errors import FieldError, InputError, UnsupportedError
 from benchkit.stack.backend import Place, Program, Request, Service
 from benchkit.stack.deploy import explained
 from benchkit.stack.endpoint import Endpoint, Protocol
@@ -71,6 +71,12 @@ def test_fastcgi_has_the_stock_parameters_and_a_pool() -> None:
     assert "fastcgi_keep_conn off;" in config_of(rendered("upstream: app\nupstream_keepalive: 0", protocol="fastcgi"))
 
 
+def test_an_upstream_of_another_protocol_is_refused_by_its_field() -> None:
+    with pytest.raises(FieldError, match="app speaks ssh; nginx is set up here for http and fastcgi") as caught:
+        rendered("upstream: app", protocol="ssh")
+    assert caught.value.field == "upstream"
+
+
 def test_a_file_is_placed_with_the_body_of_the_other_servers() -> None:
     service = rendered("file_bytes: 1600")
     page = service.files[1]
@@ -88,6 +94,13 @@ def test_the_status_page_is_what_is_measured_and_another_is_for_the_watcher() ->
     assert service.admin.kind == "nginx"
     assert service.admin.endpoint.path == PurePosixPath("/w/front/_status.sock")
     assert "listen unix:/w/front/_status.sock;" in config_of(service)
+
+
+def test_a_folder_too_deep_for_a_socket_is_not_watched(tmp_path: Path) -> None:
+    deep = PurePosixPath(tmp_path) / ("d" * 90)
+    service = rendered("status: true", place=replace(PLACE, folder=deep))
+    assert service.admin is None
+    assert "unix:" not in config_of(service)
 
 
 def test_workers_are_what_it_can_keep_busy_and_can_be_pinned() -> None:
