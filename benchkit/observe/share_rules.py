@@ -167,6 +167,7 @@ _SERVER_RULES = (
     Rule("handler", _NOT_THEIRS, called_by=re.compile(r"github\.com/panjf2000/gnet/v2\.\(\*(?:eventloop|conn)\)\.")),
     Rule("handler", _NOT_THEIRS, called_by=re.compile(r"github\.com/cloudwego/netpoll\.\(\*connection\)\.on")),
     Rule("handler", _NOT_THEIRS, called_by=re.compile(r"github\.com/cloudwego/hertz/pkg/app\.")),
+    Rule("http", re.compile(r"benchkit/backends/kit/http1\.")),  # what our event loops read requests with
     Rule("handler", re.compile(r"main\.(?!main(?:\.|$)|init)|benchkit/backends/")),
     Rule("handler", re.compile(rf"{_JAVASCRIPT} (?:/|file:|[A-Z]:\\)")),
     Rule("fastcgi", re.compile(r"net/http/f?cgi\.|ngx_http_fastcgi_")),

@@ -1,13 +1,14 @@
 """Record the profiles that the tests read: `python tests/observe/record_profiles.py [NAME…]`, as root on Linux.
 
-Each case builds one of the programs in tests/fixtures/profiles/programs, puts it under load on loopback for some
-seconds with wrk, and writes its profile (`NAME.pb.gz` from Go's own profiler, `NAME.perf.txt.gz` from `perf script`)
+Each case builds one of the programs in tests/fixtures/profiles/programs, or (`shipped-…`) one of benchkit's own backends,
+puts it under load on loopback for some seconds with wrk, and writes its profile (`NAME.pb.gz` from Go's own profiler, `NAME.perf.txt.gz` from `perf script`)
 with how it was made (`NAME.made.json`) into tests/fixtures/profiles. Needs go, g++, perf, wrk, nginx and node; the Go
 command fetches the releases of Go that it is asked for.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import os
@@ -16,12 +17,14 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "profiles"
+BACKENDS = Path(__file__).parents[2] / "benchkit" / "backends"
 PROGRAMS = FIXTURES / "programs"
 GO = "1.26.8"
 SECONDS = 8.0
@@ -47,21 +50,22 @@ class Bench:
         ).stdout
 
     @contextmanager
-    def running(self, argv: Sequence[str | Path]) -> Iterator[int]:
-        """A program that ends by itself; gives its pid."""
+    def running(self, argv: Sequence[str | Path], *, forever: bool = False) -> Iterator[int]:
+        """A program that ends by itself, or goes on for ever until it is ended; gives its pid."""
         self.note(argv)
         with subprocess.Popen(argv, cwd=self.folder, stdout=subprocess.DEVNULL) as process:
             time.sleep(SETTLE_S)
             try:
                 yield process.pid
             finally:
-                if "nginx" in str(argv[0]):
-                    process.terminate()  # it alone does not end by itself
+                if forever:
+                    process.terminate()
                 process.wait(30)
 
     def note(self, argv: Sequence[str | Path], go: str | None = None) -> None:
         """Keep the command for the record."""
-        words = " ".join(map(str, argv)).replace(str(self.folder), "TMP").replace(str(PROGRAMS), "PROGRAMS")
+        words = " ".join(map(str, argv)).replace(str(self.folder), "TMP")
+        words = words.replace(str(PROGRAMS), "PROGRAMS").replace(str(BACKENDS), "BACKENDS")
         self.commands.append(f"GOTOOLCHAIN=go{go} {words}" if go else words)
 
     def build(self, program: str, go: str = GO) -> Path:
@@ -86,7 +90,7 @@ def _free_addresses(count: int) -> Iterator[str]:
     yield from names
 
 
-ADDRESS, HTTP_UPSTREAM, FASTCGI_UPSTREAM = _free_addresses(3)
+ADDRESS, ADMIN, HTTP_UPSTREAM, FASTCGI_UPSTREAM = _free_addresses(4)
 
 
 def go_profile(program: str, *, go: str = GO, path: str = "/", connections: int = 64) -> Callable[[Bench], bytes]:
@@ -106,10 +110,64 @@ def fastcgi_profile(bench: Bench) -> bytes:
     binary, out = bench.build("fcgi"), bench.folder / "cpu.pb.gz"
     with (
         bench.running([binary, "-listen", FASTCGI_UPSTREAM, "-seconds", f"{SECONDS:g}", "-o", out]),
-        bench.running(_nginx(bench)),
+        bench.running(_nginx(bench), forever=True),
     ):
         bench.run(bench.load("/fastcgi", 64, SECONDS - 2))
     return out.read_bytes()
+
+
+def shipped_profile(backend: str, *options: str, connections: int = 64) -> Callable[[Bench], bytes]:
+    """The CPU profile of one of benchkit's Go backends under load, as its admin page gives it."""
+
+    def make(bench: Bench) -> bytes:
+        binary = bench.folder / f"shipped-{backend}"
+        bench.run(["go", "build", "-trimpath", "-o", binary, "."], cwd=BACKENDS / backend)
+        folder = bench.folder / "content"
+        folder.mkdir()
+        listen = FASTCGI_UPSTREAM if backend == "fcgi" else ADDRESS
+        argv: list[str | Path] = [
+            binary,
+            "-listen",
+            listen,
+            "-admin",
+            ADMIN,
+            *(str(folder) if o == "FOLDER" else o for o in options),
+        ]
+        with ExitStack() as stack:
+            stack.enter_context(bench.running(argv, forever=True))
+            if backend == "fcgi":
+                stack.enter_context(bench.running(_nginx(bench), forever=True))
+            _wait_for(ADDRESS)
+            wrk = _background(bench, bench.load("/fastcgi" if backend == "fcgi" else "/", connections, SECONDS - 1))
+            time.sleep(SETTLE_S)
+            page = f"http://{ADMIN}/debug/pprof/profile?seconds=6"
+            bench.note(["curl", "-o", "cpu.pb.gz", page])
+            with urllib.request.urlopen(page) as answer:
+                content: bytes = answer.read()
+            wrk.wait(30)
+        return content
+
+    return make
+
+
+def shipped_node(bench: Bench, stack: ExitStack) -> int:
+    """The worker of benchkit's Node backend under perf, its code compiled before."""
+    argv: list[str | Path] = [
+        "node",
+        "--perf-basic-prof",
+        BACKENDS / "node" / "main.js",
+        "-listen",
+        ADDRESS,
+        "-admin",
+        ADMIN,
+    ]
+    primary = stack.enter_context(bench.running([*argv, "-workers", "1"], forever=True))
+    _wait_for(ADDRESS)
+    worker = int(Path(f"/proc/{primary}/task/{primary}/children").read_text().split()[0])
+    for pid in (primary, worker):
+        stack.callback(Path(f"/tmp/perf-{pid}.map").unlink)  # noqa: S108 - where V8 writes them
+    bench.run(bench.load("/", 64, 3))
+    return worker
 
 
 def mixed_profile(kind: str) -> Callable[[Bench], bytes]:
@@ -128,12 +186,12 @@ def perf_profile(server: Callable[[Bench, ExitStack], int], path: str, *load: st
     def make(bench: Bench) -> bytes:
         with ExitStack() as stack:
             pid = server(bench, stack)
-            wrk = subprocess.Popen(argv := bench.load(path, 64, PERF_S + 1, *load), stdout=subprocess.DEVNULL)
-            bench.note(argv)
+            wrk = _background(bench, bench.load(path, 64, PERF_S + 1, *load))
             time.sleep(SETTLE_S)
             bench.run(_perf_record(OFTEN if server is nginx else SELDOM, pid, PERF_S, "-g"))
             wrk.wait(30)
-        return gzip.compress(bench.run(["perf", "script", "-i", "perf.data", "--no-inline"]).encode(), 9, mtime=0)
+            text = bench.run(["perf", "script", "-i", "perf.data", "--no-inline"])  # while the maps for it are there
+        return gzip.compress(text.encode(), 9, mtime=0)
 
     return make
 
@@ -169,8 +227,23 @@ def nginx(bench: Bench, stack: ExitStack) -> int:
     """The worker of an nginx with both its upstreams."""
     for program, address in (("nethttp", HTTP_UPSTREAM), ("fcgi", FASTCGI_UPSTREAM)):
         stack.enter_context(bench.running([bench.build(program), "-listen", address, "-seconds", f"{SECONDS + 4:g}"]))
-    master = stack.enter_context(bench.running(_nginx(bench)))
+    master = stack.enter_context(bench.running(_nginx(bench), forever=True))
     return int(Path(f"/proc/{master}/task/{master}/children").read_text().split()[0])
+
+
+def _wait_for(address: str) -> None:
+    """Wait until somebody listens at an address."""
+    host, _, port = address.partition(":")
+    for _ in range(200):
+        with contextlib.suppress(OSError), socket.create_connection((host, int(port)), 1):
+            return
+        time.sleep(0.05)
+    raise SystemExit(f"nobody listens on {address}")
+
+
+def _background(bench: Bench, argv: Sequence[str]) -> subprocess.Popen[bytes]:
+    bench.note(argv)
+    return subprocess.Popen(argv, stdout=subprocess.DEVNULL)
 
 
 def _nginx(bench: Bench) -> list[str | Path]:
@@ -206,6 +279,14 @@ CASES: dict[str, Callable[[Bench], bytes]] = {
     "netpoll.pb.gz": go_profile("netpoll"),
     "hertz.pb.gz": go_profile("hertz"),
     "fcgi.pb.gz": fastcgi_profile,
+    **{
+        f"shipped-{backend}.pb.gz": shipped_profile(backend)
+        for backend in ("nethttp", "fasthttp", "gnet", "netpoll", "hertz", "gostring", "fcgi")
+    },
+    "shipped-gnet-2000.pb.gz": shipped_profile("gnet", connections=2000),
+    "shipped-fileserver.pb.gz": shipped_profile("fileserver", "-root", "FOLDER"),
+    "shipped-fileserver-listing.pb.gz": shipped_profile("fileserver", "-root", "FOLDER", "-listing", "20"),
+    "shipped-node.perf.txt.gz": perf_profile(shipped_node, "/"),
     **{f"mixed-{kind}.pb.gz": mixed_profile(kind) for kind in ("cpu", "heap", "allocs", "mutex", "block", "goroutine")},
     "nethttp.perf.txt.gz": perf_profile(nethttp, "/"),
     "node.perf.txt.gz": perf_profile(node, "/"),
