@@ -28,6 +28,7 @@ from benchkit.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from benchkit.analysis.verdicts.overview import Counts
     from benchkit.hosts.inventory import Inventory
     from benchkit.lab.lab import Lab
     from benchkit.results.store import RunFolder, Store
@@ -188,15 +189,20 @@ def _tell(outcome: Outcome, store: Store, *, quiet: bool, json: bool, report: Pa
     from benchkit.analysis.claims import judge_claims
     from benchkit.analysis.data import read_data
     from benchkit.analysis.samples import counting
+    from benchkit.analysis.verdicts.overview import counts
     from benchkit.cli.compare import show_claims
     from benchkit.cli.console import print_json, print_table
-    from benchkit.results.tables import load
 
-    trials = load("trials", store=store.path, run_id=outcome.run.run_id)
-    trials = trials[counting(trials)]
-    rates = {str(cell): [float(each) for each in rows.dropna()] for cell, rows in trials.groupby("cell_id")["rps"]}
-    cells = _summary(outcome, trials["cell_id"].value_counts().to_dict(), rates)
-    claims = judge_claims(read_data(store, outcome.run))
+    data = read_data(store, outcome.run)
+    trials = data.trials[counting(data.trials)]
+    void = {each.trial_id for each in data.exclusions if each.covers("rps")}
+    rates = {}
+    for cell, rows in trials.dropna(subset=["rps"]).groupby("cell_id"):
+        believed = rows[~rows["trial_id"].isin(void)]
+        rates[str(cell)] = [float(each) for each in (rows if believed.empty else believed)["rps"]]
+    verdicts = {str(cell): counts(rows) for cell, rows in trials.groupby("cell_id")}
+    cells = _summary(outcome, verdicts, rates)
+    claims = judge_claims(data)
     if json:
         print_json(
             {
@@ -206,7 +212,7 @@ def _tell(outcome: Outcome, store: Store, *, quiet: bool, json: bool, report: Pa
                 "trials": outcome.trials,
                 "failures": outcome.failures,
                 "retries": outcome.retries,
-                "cells": cells,
+                "cells": [{**cell, "verdicts": cell["verdicts"].model_dump()} for cell in cells],
                 "claims": [claim.model_dump(mode="json") for claim in claims],
                 "report": report,
             }
@@ -216,7 +222,12 @@ def _tell(outcome: Outcome, store: Store, *, quiet: bool, json: bool, report: Pa
         print_table(
             ("cell", "trials", "RPS (median)", ""),
             (
-                (cell["cell_id"], str(cell["trials"]), units.rate(cell["rps_median"]), cell["unsupported"] or "")
+                (
+                    cell["cell_id"],
+                    str(cell["trials"]),
+                    units.rate(cell["rps_median"]),
+                    cell["unsupported"] or cell["verdicts"].doubts,
+                )
                 for cell in cells
             ),
             right=(1, 2),
@@ -227,14 +238,17 @@ def _tell(outcome: Outcome, store: Store, *, quiet: bool, json: bool, report: Pa
         print(report if quiet else f"report  {report.resolve()}")
 
 
-def _summary(outcome: Outcome, trials: dict[Any, int], rates: dict[str, list[float]]) -> list[dict[str, Any]]:
-    """A line for each cell; the median over the trials whose rate is known, None where there is none."""
+def _summary(outcome: Outcome, verdicts: dict[str, Counts], rates: dict[str, list[float]]) -> list[dict[str, Any]]:
+    """A line for each cell; the median over the trials whose rate counts, over all where none does, None without any."""
     from statistics import median
+
+    from benchkit.analysis.verdicts.overview import Counts
 
     return [
         {
             "cell_id": cell.cell_id,
-            "trials": int(trials.get(cell.cell_id, 0)),
+            "trials": verdicts.get(cell.cell_id, Counts()).trials,
+            "verdicts": verdicts.get(cell.cell_id, Counts()),
             "rps_median": median(rates[cell.cell_id]) if rates.get(cell.cell_id) else None,
             "unsupported": cell.unsupported,
         }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import pandas as pd
 
@@ -10,6 +11,10 @@ from benchkit import units
 from benchkit.analysis.verdicts.check import Severity, Verdict
 from benchkit.analysis.verdicts.registry import CHECKS
 from benchkit.models.base import Frozen
+
+REASON = ("check", "severity", "metrics", "seen", "threshold", "text")
+UNCHECKED = ("check", "why")
+"""The columns that are shown of a reason, and of a check that could not be made."""
 
 WORST_FIRST: tuple[Verdict, ...] = ("invalid", "suspect", "valid")
 
@@ -50,15 +55,23 @@ class Counts(Frozen):
         return self.valid + self.suspect + self.invalid
 
     @property
+    def trials(self) -> int:
+        """All of them."""
+        return self.judged + self.unjudged
+
+    @property
+    def doubts(self) -> str:
+        """How many are doubted: `1 suspect, 2 invalid`; empty for none."""
+        said = (("suspect", self.suspect), ("invalid", self.invalid))
+        return ", ".join(f"{number} {name}" for name, number in said if number)
+
+    @property
     def text(self) -> str:
-        """A clause: `8 of 10 trials are valid, 1 is suspect and 1 invalid`."""
+        """A clause: `8 of 10 trials are valid, 1 suspect, 1 invalid`."""
         if not self.judged:
             return "no trial was judged"
-        parts = [f"{self.valid} of {units.counted(self.judged, 'trial')} {'is' if self.valid == 1 else 'are'} valid"]
-        parts += [
-            f"{number} {name}" for name, number in (("suspect", self.suspect), ("invalid", self.invalid)) if number
-        ]
-        return ", ".join(parts)
+        valid = f"{self.valid} of {units.counted(self.judged, 'trial')} {'is' if self.valid == 1 else 'are'} valid"
+        return ", ".join(filter(None, (valid, self.doubts)))
 
 
 def counts(trials: pd.DataFrame) -> Counts:
@@ -107,6 +120,16 @@ def checks_by_trial(verdicts: pd.DataFrame) -> Mapping[str, tuple[str, ...]]:
     for trial_id, check in zip(verdicts["trial_id"], verdicts["check"], strict=True):
         found.setdefault(str(trial_id), set()).add(str(check))
     return {trial_id: tuple(sorted(checks, key=_place)) for trial_id, checks in found.items()}
+
+
+def told(verdicts: pd.DataFrame, unchecked: pd.DataFrame) -> Callable[[str], dict[str, list[dict[str, Any]]]]:
+    """What checks have to say of each trial, as data: its reasons, and what could not be checked."""
+    found: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    for name, table, columns in (("reasons", verdicts, REASON), ("unchecked", unchecked, UNCHECKED)):
+        for row in table.to_dict("records"):
+            said = {column: list(row[column]) if column == "metrics" else row[column] for column in columns}
+            found.setdefault(str(row["trial_id"]), {"reasons": [], "unchecked": []})[name].append(said)
+    return lambda trial_id: found.get(trial_id, {"reasons": [], "unchecked": []})
 
 
 def marked(verdict: object, checks: Iterable[str] = ()) -> str:
