@@ -12,13 +12,14 @@ SHELL := /bin/sh
 .NOTPARALLEL: # nothing here may run beside a benchmark
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo test check bench format lock clean system
+.PHONY: help demo test check bench faults format lock clean system
 
 help:
 	@echo 'make demo    a lab on this machine, a real comparison, its report'
 	@echo 'make test    all tests, on a lab of their own'
 	@echo 'make check   lint, types and the pure tests, in under a minute'
 	@echo 'make bench   the figures that the README states, measured'
+	@echo 'make faults  every fault injected in 60 trials (TRIALS=…) and 60 healthy ones, and what the checks noticed'
 	@echo 'make format  put the sources in order'
 	@echo 'make lock    resolve the dependencies anew (ARGS=--upgrade: to their newest versions)'
 	@echo 'make clean   remove what the others made, but no results'
@@ -39,6 +40,9 @@ check: .venv/installed
 
 bench: system
 	.venv/bin/python -m pytest -o python_files='bench_*.py' --capture=no $(ARGS) tests/bench
+
+faults: system
+	BENCHKIT_FAULT_TRIALS=$(or $(TRIALS),60) .venv/bin/python -m pytest --capture=no $(ARGS) tests/faults
 
 format: .venv/installed
 	.venv/bin/ruff format
