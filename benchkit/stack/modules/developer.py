@@ -145,7 +145,6 @@ def render(request: Request) -> Service:
     document = {
         "go": place.program("go").path,
         "scratch": str(scratch),
-        "build_cache": str(folder.parent.parent / "go-build"),
         "settings": found,
         "environment": {name: base[name] for name in ("PATH", "GOTOOLCHAIN")} | env,
         "pull": options.cold if options.cache == "cold" else options.warm,

@@ -19,8 +19,6 @@ type Config struct {
 	Go string `json:"go"`
 	// Scratch is a folder of the developer's own, made at the start and full of clean module caches.
 	Scratch string `json:"scratch"`
-	// BuildCache is a folder that outlives the developer: what was compiled once need not be again.
-	BuildCache string `json:"build_cache"`
 	// Settings are those that `go env -w` is given, as every developer of the company runs it.
 	Settings map[string]string `json:"settings"`
 	// Environment is what else the go command finds around it: credentials, keys, certificates.
@@ -57,8 +55,8 @@ func readConfig(file string) (*Config, error) {
 }
 
 func (c *Config) check() error {
-	if !filepath.IsAbs(c.Go) || !filepath.IsAbs(c.Scratch) || !filepath.IsAbs(c.BuildCache) {
-		return errors.New("go, scratch and build_cache: expected absolute paths")
+	if !filepath.IsAbs(c.Go) || !filepath.IsAbs(c.Scratch) {
+		return errors.New("go and scratch: expected absolute paths")
 	}
 	if name, version, found := strings.Cut(c.Pull, "@"); !found || name == "" || version == "" {
 		return fmt.Errorf("pull: expected a module and its version, not %q", c.Pull)

@@ -52,21 +52,16 @@ func settled(t *testing.T, change func(*Config)) (*Developer, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cache, err := exec.Command(goCommand, "env", "GOCACHE").Output() // what is compiled for the tests serves here, too
-	if err != nil {
-		t.Fatal(err)
-	}
 	root := t.TempDir()
 	published(t, root, "a.example/x", "v1.0.0", "v1.1.0")
 	for _, name := range []string{"fresh-1", "fresh-2", "fresh-3"} {
 		published(t, root, "a.example/"+name, "v1.0.0")
 	}
 	config := &Config{
-		Go:         goCommand,
-		Scratch:    filepath.Join(t.TempDir(), "scratch"),
-		BuildCache: strings.TrimSpace(string(cache)),
-		Settings:   map[string]string{"GOPROXY": "file://" + root, "GOSUMDB": "off", "GOTOOLCHAIN": "local"},
-		Pull:       "a.example/x@v1.1.0",
+		Go:       goCommand,
+		Scratch:  filepath.Join(t.TempDir(), "scratch"),
+		Settings: map[string]string{"GOPROXY": "file://" + root, "GOSUMDB": "off", "GOTOOLCHAIN": "local"},
+		Pull:     "a.example/x@v1.1.0",
 		Proof: Proof{
 			Get:      []string{"a.example/x@v1.1.0"},
 			Versions: map[string]string{"a.example/x": `^v1\.1\.0$`},

@@ -20,8 +20,9 @@ const killGrace = time.Second
 
 // Developer is somebody's machine: a go command set up as the company says.
 type Developer struct {
-	config *Config
-	pulls  atomic.Int64
+	config     *Config
+	buildCache string
+	pulls      atomic.Int64
 	// removing is what is being removed while nobody waits for it.
 	removing sync.WaitGroup
 }
@@ -32,16 +33,18 @@ func settle(ctx context.Context, config *Config) (*Developer, error) {
 		return nil, err
 	}
 	telemetry := filepath.Join(config.Scratch, "home", ".config", "go", "telemetry")
-	for _, folder := range []string{telemetry, config.BuildCache} {
-		if err := os.MkdirAll(folder, 0o700); err != nil {
-			return nil, err
-		}
+	if err := os.MkdirAll(telemetry, 0o700); err != nil {
+		return nil, err
 	}
 	// Or every pull would count what it does in files of a home that is gone soon (https://go.dev/doc/telemetry).
 	if err := os.WriteFile(filepath.Join(telemetry, "mode"), []byte("off"), 0o600); err != nil {
 		return nil, err
 	}
-	developer := &Developer{config: config}
+	cache, err := buildCache(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	developer := &Developer{config: config, buildCache: cache}
 	var settings []string
 	for name, value := range config.Settings {
 		settings = append(settings, name+"="+value)
@@ -53,6 +56,17 @@ func settle(ctx context.Context, config *Config) (*Developer, error) {
 		return nil, fmt.Errorf("go env -w: %w: %s", err, said)
 	}
 	return developer, nil
+}
+
+// buildCache is where the login's own go command keeps what it has compiled, as on any developer's machine: the standard
+// library need not be compiled for each proof. Modules are never taken from there.
+func buildCache(ctx context.Context, config *Config) (string, error) {
+	own, err := exec.CommandContext(ctx, config.Go, "env", "GOCACHE").Output()
+	if cache := strings.TrimSpace(string(own)); err == nil && filepath.IsAbs(cache) {
+		return cache, nil
+	}
+	cache := filepath.Join(config.Scratch, "build") // it has none: no home, or switched off
+	return cache, os.MkdirAll(cache, 0o700)
 }
 
 // remove takes a folder away that is not needed any more.
@@ -75,7 +89,7 @@ func (d *Developer) run(ctx context.Context, folder string, arguments ...string)
 		"GOENV="+filepath.Join(d.config.Scratch, "goenv"),
 		"GOPATH="+filepath.Join(folder, "gopath"),
 		"GOMODCACHE=", "GOPROXY=", "GONOSUMDB=", "GONOPROXY=", "GOPRIVATE=", "GOINSECURE=",
-		"GOCACHE="+d.config.BuildCache,
+		"GOCACHE="+d.buildCache,
 		"GOFLAGS=-modcacherw",
 		"GOWORK=off",
 		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0",
