@@ -132,9 +132,19 @@ def _benchmark(manifest: Manifest, cell_id: str) -> str:
     return f"Benchmark{name}/{path}{'-1' if re.search(r'-[0-9]+$', path) else ''}"
 
 
-def merged_by_cell(trials: pd.DataFrame, latency: pd.DataFrame, series: str, cells: Sequence[str]) -> dict[str, str]:
-    """The `.hgrm` of each of these cells, all of its measured trials in one histogram; cells without one are left out."""
-    rows = latency[latency["series"] == series]
+def merged_by_cell(
+    trials: pd.DataFrame,
+    latency: pd.DataFrame,
+    series: str,
+    cells: Sequence[str],
+    exclusions: Iterable[Exclusion] = (),
+) -> dict[str, str]:
+    """The `.hgrm` of each of these cells, its measured trials in one histogram; cells without one are left out.
+
+    Trials whose latencies do not count are in none: those of which the median does not.
+    """
+    out = [excluded.trial_id for excluded in exclusions if excluded.covers("latency_p50_s")]
+    rows = latency[(latency["series"] == series) & ~latency["trial_id"].isin(out)]
     found: dict[str, str] = {}
     for cell_id in cells:
         ids = trials.loc[(trials["cell_id"] == cell_id) & counting(trials), "trial_id"]

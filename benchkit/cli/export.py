@@ -27,10 +27,16 @@ def export(
     series: Annotated[
         str, typer.Option(help="Of hgrm: raw, or corrected for coordinated omission by the tool.")
     ] = "raw",
+    void: Annotated[
+        bool, typer.Option("--void", help="Of benchstat and hgrm: with figures that verdicts void, too.")
+    ] = False,
     store: StoreFolder = None,
     json: Json = False,
 ) -> None:
-    """Write the trials of a run for other tools: CSV, benchstat's text, or HdrHistogram's .hgrm of each cell."""
+    """Write the trials of a run for other tools: CSV, benchstat's text, or HdrHistogram's .hgrm of each cell.
+
+    CSV has every trial with its verdict; the others, which have no place for one, leave out figures that verdicts void.
+    """
     from benchkit.cli.console import print_json
     from benchkit.errors import InputError
 
@@ -39,7 +45,7 @@ def export(
             raise InputError(f"no {what} {given!r}", why=f"there are: {', '.join(allowed)}")
     if json and out is None:
         raise InputError("--json names the files written", hint="add -o PATH")
-    texts = _texts(run, form, cell, series, store)
+    texts = _texts(run, form, cell, series, store, void=void)
     if out is None:
         if len(texts) != 1:
             raise InputError(f"{len(texts)} cells have latencies", hint="name one with --cell, or a folder with -o")
@@ -52,27 +58,32 @@ def export(
         print(*written, sep="\n")
 
 
-def _texts(run: str, form: str, cell: str | None, series: str, store: Path | None) -> Mapping[str, str]:
+def _texts(run: str, form: str, cell: str | None, series: str, store: Path | None, *, void: bool) -> Mapping[str, str]:
     """What is exported, by the name of its file. Raises InputError where there is nothing."""
+    from benchkit.analysis.data import read_data
     from benchkit.analysis.export import benchstat, csv, merged_by_cell
     from benchkit.errors import InputError, suggestion
     from benchkit.results.store import Store, store_path
     from benchkit.results.tables import load
 
-    path = store_path(store)
-    found = Store(path).run(run)
-    trials = load("trials", store=path, run_id=found.run_id).sort_values("trial_id")
+    where = Store(store_path(store))
+    found = where.run(run)
+    data = read_data(where, found, () if void else None)
+    trials = data.trials.sort_values("trial_id")
     if form == "csv":
         return {f"{found.run_id}.csv": csv(trials)}
     if form == "benchstat":
-        return {f"{found.run_id}.txt": benchstat(found.manifest(), trials)}
-    cells = [record.cell_id for record in found.manifest().cells]
+        return {f"{found.run_id}.txt": benchstat(data.manifest, trials, data.exclusions)}
+    cells = [record.cell_id for record in data.manifest.cells]
     if cell is not None and cell not in cells:
         raise InputError(f"no cell {cell!r}", why=suggestion(cell, cells))
-    latency = load("latency", store=path, run_id=found.run_id)
-    texts = merged_by_cell(trials, latency, series, [cell] if cell is not None else cells)
+    latency = load("latency", store=where.path, run_id=found.run_id)
+    texts = merged_by_cell(trials, latency, series, [cell] if cell is not None else cells, data.exclusions)
     if not texts:
-        raise InputError(f"no {series} histogram in {found.run_id}", hint="only tools that give every request have one")
+        hint = "only tools that give every request have one"
+        if data.exclusions:
+            hint += ", and verdicts void some trials here: --void"
+        raise InputError(f"no {series} histogram in {found.run_id}", hint=hint)
     return {f"{_file_name(name)}.{series}.hgrm": text for name, text in texts.items()}
 
 

@@ -265,3 +265,39 @@ def test_claims_stand_under_the_ratios_of_their_run(store: Path) -> None:
     assert [claim["state"] for claim in document["claims"]] == ["refuted", "not testable here"]
     between = CliRunner().invoke(app, ["compare", "r1", "r2", "--store", str(store), "--json"]).stdout
     assert json.loads(between)["claims"] == []
+
+
+def test_what_verdicts_void_is_in_no_ratio_and_no_export(store: Path) -> None:
+    reasons = [
+        {
+            "trial_id": f"r1.b{block}.p2",
+            "check": "generator-saturated",
+            "severity": "invalid",
+            "metrics": ["rps", "latency_p50_s"],
+            "seen": "0.99",
+            "threshold": "0.9",
+            "text": "the generator was the limit",
+        }
+        for block in (1, 2)
+    ]
+    RunTables(Store(store), "small", "r1").replace("verdicts", reasons)
+    code, out = run(store, "compare", "r1", "--json")
+    assert code == 0
+    nginx = next(ratio for ratio in json.loads(out)["ratios"] if ratio["cell_id"] == "stack=nginx")
+    assert nginx["blocks"] == 6
+    assert {left["reason"] for left in nginx["left_out"]} == {"invalid: generator-saturated"}
+    benchmarks = [
+        sum(
+            "nginx" in line and "req/s" in line
+            for line in run(store, "export", "r1", "--format", "benchstat", *more)[1].splitlines()
+        )
+        for more in ((), ("--void",))
+    ]
+    assert benchmarks == [6, 8]
+    counts = [
+        re.search(
+            r"Total count += +(\d+)", run(store, "export", "r1", "--format", "hgrm", "--cell", "stack=nginx", *more)[1]
+        )
+        for more in ((), ("--void",))
+    ]
+    assert [match and match[1] for match in counts] == ["60", "80"]
