@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 import pandas as pd
@@ -32,7 +32,7 @@ from benchkit.planning.plan import RunPlan
 from benchkit.results.reparse import read_generators, read_trial
 from benchkit.results.rows import trial_row
 from benchkit.run.site import place_programs
-from benchkit.scenario.read import read_experiment
+from benchkit.scenario.read import Experiment, read_experiment
 from benchkit.scenario.watching import Watching
 from benchkit.stack import deploy
 from benchkit.stack.deploy import Running
@@ -44,7 +44,8 @@ pytestmark = pytest.mark.lab
 SOCKETS = 15_000
 PAIRS = 20
 LOOKS = 500
-MIB = 1 << 20
+MB = 1e6
+RSS_MB = 30
 
 THREE = """\
 name: watched
@@ -70,25 +71,22 @@ time.sleep(3600)
 """
 
 
-@pytest.fixture(scope="module")
-def hosts(lab: Lab) -> Iterator[Hosts]:
-    with connect_all(lab.inventory()) as connected:
-        yield connected
-
-
-def deployed(plan: RunPlan, hosts: Hosts) -> None:
-    place_programs(plan, hosts)
-    for cell in plan.cells:
-        for host, services in deploy.by_host(cell.services).items():
-            deploy.deploy(hosts[host], services)
+@contextmanager
+def deployed(lab: Lab, experiment: Experiment) -> Iterator[tuple[RunPlan, Hosts]]:
+    """A plan, deployed; by agents of its own, so that those given have not had their memory filled with programs."""
+    with connect_all(lab.inventory()) as hosts:
+        plan = make_plan(experiment, hosts)
+        place_programs(plan, hosts)
+        for cell in plan.cells:
+            for host, services in deploy.by_host(cell.services).items():
+                deploy.deploy(hosts[host], services)
+    with connect_all(lab.inventory()) as hosts:
+        yield plan, hosts
 
 
 @contextmanager
-def three_services(hosts: Hosts, folder: Path) -> Iterator[list[Running]]:
+def three_services(plan: RunPlan, hosts: Hosts) -> Iterator[list[Running]]:
     """A Go server with many connections held open, another one, and nginx."""
-    (folder / "watched.yaml").write_text(THREE)
-    plan = make_plan(read_experiment(str(folder / "watched.yaml"), "lab"), hosts)
-    deployed(plan, hosts)
     sut, load, logs = hosts["sut"], hosts["load"], PurePosixPath("watched")
     running = [deploy.start(sut, service, logs) for service in plan.cells[0].services]
     address = str(running[0].service.endpoint.address)
@@ -108,8 +106,21 @@ def three_services(hosts: Hosts, folder: Path) -> Iterator[list[Running]]:
         deploy.stop(sut, running)
 
 
-def taken(host: Host, running: list[Running], interval_s: float, seconds: float) -> tuple[float, float, float]:
-    """Watch for a while: CPU of the agent (share of a core), its memory, and the CPU of the services beside it."""
+@dataclass(frozen=True)
+class Taken:
+    """What watching took: shares of a core, and bytes."""
+
+    agent: float
+    services: float
+    """All together, where nothing is asked of them but their counters."""
+    rss: float
+    """Of the whole agent."""
+    grown: float
+    """Of that, since the watch began."""
+
+
+def taken(host: Host, running: list[Running], interval_s: float, seconds: float) -> Taken:
+    """Watch for a while."""
     path = PurePosixPath("watched") / f"{interval_s}-{time.monotonic_ns()}.jsonl"
     host.telemetry.start(path, interval_s, [watched_service(each) for each in running])
     time.sleep(seconds)
@@ -118,8 +129,9 @@ def taken(host: Host, running: list[Running], interval_s: float, seconds: float)
     assert ended is not None
     assert ended.unseen == ()
     found = read_telemetry(host.files.read(path))
+    rss = found[AGENT_SERVICE, "rss_bytes", None].numbers
     services = sum(share(found, each.service.name) for each in running)
-    return share(found, AGENT_SERVICE), found[AGENT_SERVICE, "rss_bytes", None].numbers[-1], services
+    return Taken(share(found, AGENT_SERVICE), services, rss[-1], rss[-1] - rss[0])
 
 
 def share(found: dict[Key, Series], service: str) -> float:
@@ -128,36 +140,38 @@ def share(found: dict[Key, Series], service: str) -> float:
     return (series.numbers[-1] - series.numbers[1]) / (series.t_ns[-1] - series.t_ns[1]) * 1e9
 
 
-def test_watching_three_services_and_many_sockets(hosts: Hosts, tmp_path: Path) -> None:
-    """CPU of the whole agent while it watches, and all the memory that it has: nothing is taken off for its being there."""
-    with three_services(hosts, tmp_path) as running:
+def test_watching_three_services_and_many_sockets(lab: Lab, tmp_path: Path) -> None:
+    """CPU and memory of the whole agent while it watches: nothing is taken off for its being there."""
+    (tmp_path / "watched.yaml").write_text(THREE)
+    experiment = read_experiment(str(tmp_path / "watched.yaml"), "lab")
+    with deployed(lab, experiment) as (plan, hosts), three_services(plan, hosts) as running:
         print(f"\n3 services, {SOCKETS} connections held open by one of them")
         for interval_s, seconds, limit in ((1.0, 20.0, 0.002), (0.1, 10.0, 0.02)):
-            cpu, rss, services = taken(hosts["sut"], running, interval_s, seconds)
+            took = taken(hosts["sut"], running, interval_s, seconds)
             print(
-                f"every {interval_s:g} s: {cpu:.3%} of a core (limit {limit:.1%}), {rss / MIB:.1f} MiB (limit 30); "
-                f"the services, for telling their counters: {services:.3%}"
+                f"every {interval_s:g} s: {took.agent:.3%} of a core (limit {limit:.1%}), {took.rss / MB:.1f} MB "
+                f"(limit {RSS_MB}), {took.grown / MB:.1f} of them since the watch began; "
+                f"the services, for telling their counters: {took.services:.3%}"
             )
-            assert cpu <= limit
-            assert rss <= 30 * MIB
+            assert took.agent <= limit
+            assert took.rss <= RSS_MB * MB
 
 
-def test_a_load_does_not_feel_it(hosts: Hosts) -> None:
+def test_a_load_does_not_feel_it(lab: Lab) -> None:
     """Pairs of trials, one watched every second and one not, in random order: the interval of the ratio holds 1."""
     experiment = read_experiment("quickstart", "smoke", ["blocks=1", "load.duration_s=2", "factors.stack=[go]"])
-    plan = make_plan(experiment, hosts)
-    deployed(plan, hosts)
     rng, rows = random.Random(1), []  # noqa: S311 - an order, no secret
-    for pair in range(PAIRS):
-        order = ["watched", "unwatched"]
-        rng.shuffle(order)
-        for position, cell_id in enumerate(order):
-            slot = replace(plan.slots[0], block=pair, position=position)
-            trial = trial_of(plan, slot, "bench", hosts)
-            trial.watching = Watching() if cell_id == "watched" else None
-            record = run_trial(trial)
-            reading = read_trial(record, read_generators(record, trial.files.__getitem__))
-            rows.append({**trial_row(record, reading.result), "cell_id": cell_id})
+    with deployed(lab, experiment) as (plan, hosts):
+        for pair in range(PAIRS):
+            order = ["watched", "unwatched"]
+            rng.shuffle(order)
+            for position, cell_id in enumerate(order):
+                slot = replace(plan.slots[0], block=pair, position=position)
+                trial = trial_of(plan, slot, "bench", hosts)
+                trial.watching = Watching() if cell_id == "watched" else None
+                record = run_trial(trial)
+                reading = read_trial(record, read_generators(record, trial.files.__getitem__))
+                rows.append({**trial_row(record, reading.result), "cell_id": cell_id})
     (ratio,) = block_ratios(take_samples(pd.DataFrame(rows), "rps"), [Pair("watched", "unwatched")])
     assert ratio.ratio is not None
     assert ratio.low is not None
