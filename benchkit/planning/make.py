@@ -16,7 +16,7 @@ from benchkit.planning.configs import check_configs
 from benchkit.planning.order import control_cells, ordered
 from benchkit.planning.plan import LOAD_ROLE, PlannedCell, RunPlan
 from benchkit.planning.profiling import profile_cells, profile_notices, profile_order
-from benchkit.planning.releases import check_releases
+from benchkit.planning.releases import check_node_releases, check_releases
 from benchkit.planning.tuning import ground_of, plan_tuning, quotas_not_applied
 from benchkit.scenario.read import Experiment
 
