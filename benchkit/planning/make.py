@@ -46,6 +46,7 @@ def make_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) -> 
         except HostError as error:
             obstacles.append(error)
     check_configs(cells, hosts)
+    check_node_releases(cells)
     cells += control_cells(experiment, cells)
     seed = experiment.scenario.seed if seed is None else seed
     slots, said = ordered(experiment, cells, seed)
