@@ -66,6 +66,7 @@ class Judge:
             notes={str(note["code"]): str(note["message"]) for note in rows_of(tables, "notes")},
             asked=self._asked,
             scenario=self._manifest.scenario,
+            controller=self._manifest.controller,
         )
         return judge_trial(evidence, self._thresholds)
 

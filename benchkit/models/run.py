@@ -33,6 +33,13 @@ class HostRecord(Frozen):
     facts: Mapping[str, Any]
 
 
+class ControllerRecord(Frozen):
+    """The process that carries a run out, and where it runs."""
+
+    machine: str | None = Field(default=None, description="boot id of its machine; None: not known")
+    cpus: tuple[int, ...] = Field(default=(), description="CPUs that it may run on during trials; empty: not known")
+
+
 class Manifest(Frozen):
     """`manifest.json` of a run: what was asked, by whom, on what."""
 
@@ -47,6 +54,7 @@ class Manifest(Frozen):
     cells: tuple[CellRecord, ...]
     hosts: tuple[HostRecord, ...]
     versions: Mapping[str, str] = Field(description="of benchkit, Python, tools, backends and nginx, by name")
+    controller: ControllerRecord | None = None
     thresholds: Mapping[str, float] = Field(default_factory=dict, description="of the checks that judge its trials")
     notices: tuple[str, ...] = Field(default=(), description="what the plan said: not isolated, not applied, …")
     started_at: datetime

@@ -10,8 +10,9 @@ from typing import Any
 from benchkit import __version__
 from benchkit.hosts.connect import Hosts
 from benchkit.hosts.host import Host
+from benchkit.lab.controller import controller
 from benchkit.load.registry import get_tool
-from benchkit.models.run import CellRecord, HostRecord, Manifest
+from benchkit.models.run import CellRecord, ControllerRecord, HostRecord, Manifest
 from benchkit.planning.plan import RunPlan
 
 
@@ -33,6 +34,7 @@ def manifest_of(plan: RunPlan, hosts: Hosts) -> Manifest:
         ),
         hosts=tuple(HostRecord(name=name, roles=roles_of(plan, name), facts=facts_of(hosts[name])) for name in used),
         versions={"benchkit": __version__, "python": platform.python_version(), **_versions(hosts), **_built(plan)},
+        controller=controller_of(plan, hosts),
         thresholds=plan.experiment.scenario.thresholds.model_dump(),
         notices=plan.notices,
         started_at=now,
@@ -43,6 +45,15 @@ def facts_of(host: Host) -> dict[str, Any]:
     """What the host is, with the cap of its link where its inventory knows one."""
     cap = host.spec.link_bps
     return host.facts.model_dump(mode="json") | ({} if cap is None else {"link_bps": cap})
+
+
+def controller_of(plan: RunPlan, hosts: Hosts) -> ControllerRecord:
+    """Where this process runs while the plan is carried out: off the CPUs of servers, where it is on a machine of theirs."""
+    servers: dict[str, set[int]] = {}
+    for cell in plan.cells:
+        for service in cell.services:
+            servers.setdefault(str(hosts[service.host].facts.boot_id), set()).update(service.process.cpus)
+    return controller(servers)
 
 
 def _versions(hosts: Hosts) -> dict[str, str]:

@@ -13,11 +13,12 @@ from benchkit.hosts.connect import RECONNECT_S, Hosts
 from benchkit.hosts.facts import SYSCTLS
 from benchkit.hosts.files import Placed
 from benchkit.hosts.host import Host
+from benchkit.lab.controller import confined
 from benchkit.pipeline import Watcher
 from benchkit.planning.plan import PlannedCell, RunPlan
 from benchkit.planning.tuning import nofile_on
 from benchkit.run.book import Book
-from benchkit.run.manifest import facts_of, roles_of
+from benchkit.run.manifest import controller_of, facts_of, roles_of
 from benchkit.stack import deploy
 from benchkit.stack.backend import File
 from benchkit.tune import tune, tuned
@@ -44,7 +45,10 @@ class Site:
 
     @contextmanager
     def ready(self) -> Iterator[None]:
-        """Clear, tune and deploy; at the end everything is put back, verified. Raises HostError."""
+        """Clear, tune and deploy, and leave servers their CPUs; at the end everything is put back, verified.
+
+        Raises HostError.
+        """
         self.hosts.each(self._clear)
         with tuned(self.plan, self.hosts, self._book.journal) as became:
             if self.plan.tuning:
@@ -52,7 +56,8 @@ class Site:
             self._watcher.stage("building and deploying")
             self._place_programs()
             self._deploy()
-            yield
+            with confined(controller_of(self.plan, self.hosts)):
+                yield
         if self.plan.tuning:
             self._look("restored")
 

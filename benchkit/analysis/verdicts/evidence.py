@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from benchkit.analysis.verdicts.watched import Watched
-from benchkit.models.run import Manifest
+from benchkit.models.run import ControllerRecord, Manifest
 from benchkit.models.trial import TrialRecord, WatchRecord
 from benchkit.scenario.model import STACK
 
@@ -34,6 +34,8 @@ class Evidence:
     """The metrics that the scenario asks about."""
     scenario: Mapping[str, Any] = field(default_factory=dict)
     """As it was run."""
+    controller: ControllerRecord | None = None
+    """The process that carried it out; None: not known."""
 
     @property
     def closed_loop(self) -> bool:

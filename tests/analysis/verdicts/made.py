@@ -12,6 +12,7 @@ from benchkit.analysis.verdicts.registry import CHECKS
 from benchkit.analysis.verdicts.watched import Watched
 from benchkit.models.load import Load
 from benchkit.models.load_result import LoadResult
+from benchkit.models.run import ControllerRecord
 from benchkit.models.trial import GeneratorRecord, ProbeRecord, ServiceRecord, TrialRecord, WatchRecord
 from benchkit.scenario.thresholds import Thresholds
 
@@ -173,6 +174,7 @@ def trial(
     notes: Mapping[str, str] | None = None,
     asked: frozenset[str] = frozenset({"rps"}),
     scenario: Mapping[str, object] | None = None,
+    controller: ControllerRecord | None = None,
     without: tuple[str, ...] = (),
     **record: object,
 ) -> Evidence:
@@ -205,6 +207,7 @@ def trial(
         notes=notes or {},
         asked=asked,
         scenario=scenario or {},
+        controller=controller,
     )
 
 

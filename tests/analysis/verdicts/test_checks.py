@@ -11,6 +11,7 @@ from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.analysis.verdicts.judge import judge_trial
 from benchkit.analysis.verdicts.registry import CHECKS
 from benchkit.models.load_result import Errors, LoadResult
+from benchkit.models.run import ControllerRecord
 from benchkit.scenario.thresholds import Thresholds
 from tests.analysis.verdicts.made import (
     WINDOW_S,
@@ -127,6 +128,16 @@ class TestSharedCpus:
         found = look("shared-cpus", trial(generators=(generator(cpus=cpus),)))
         assert (found is not None) == raised
         assert found is None or (found.severity, found.metrics) == ("suspect", ALL)
+
+    @pytest.mark.parametrize(
+        ("machine", "cpus", "raised"),
+        [("one machine", (1,), False), ("one machine", (0, 1), True), ("mine", (0,), False)],
+    )
+    def test_with_the_controller(self, machine: str, cpus: tuple[int, ...], *, raised: bool) -> None:
+        beside = ControllerRecord(machine=machine, cpus=cpus)
+        found = look("shared-cpus", trial(controller=beside))
+        assert (found is not None) == raised
+        assert found is None or found.seen == "the server and benchkit itself may run on the same CPU: 0"
 
     def test_the_same_number_on_another_machine_is_another_cpu(self) -> None:
         elsewhere = {"load": {"boot_id": "another"}}

@@ -11,31 +11,35 @@ from benchkit.scenario.thresholds import Thresholds
 
 
 def of_trial(evidence: Evidence, _thresholds: Thresholds) -> Found:
-    """The affinity masks of servers against those of generators on the same machine."""
-    servers, loads = dict(_servers(evidence)), dict(_generators(evidence))
-    if not all((*servers.values(), *loads.values())):
+    """The affinity masks of servers against those of generators, and of the controller, on the same machine.
+
+    Generator and controller may share: the controller waits while there is load, and what it takes is in the use of the
+    load host's cores (`generator-saturated`).
+    """
+    servers, others = dict(_servers(evidence)), {**dict(_generators(evidence)), **dict(_controller(evidence))}
+    if not all((*servers.values(), *others.values())):
         return Unchecked(why="the CPUs of its processes are not recorded")
-    shared: set[int] = set()
+    shared: dict[str, set[int]] = {}
     for (machine, _), cpus in servers.items():
-        for (other, _), theirs in loads.items():
-            if machine == other:
-                shared |= cpus & theirs
+        for (other, name), theirs in others.items():
+            if machine == other and cpus & theirs:
+                shared.setdefault(name, set()).update(cpus & theirs)
     if not shared:
         return ()
-    named = ", ".join(map(str, sorted(shared)))
+    named = ", ".join(map(str, sorted({cpu for cpus in shared.values() for cpu in cpus})))
     return [
         Reason(
             severity="suspect",
             metrics=ALL,
-            seen=f"server and load tool may both run on CPU {named}",
+            seen=f"the server and {' and '.join(shared)} may run on the same CPU: {named}",
             threshold="no CPU of both",
-            means="Each can take time from the other, so that the rate is that of the two together.",
+            means="Each can take time from the other, so that the rate is that of them together.",
             advice="Use a machine for each, or give the roles CPUs of their own.",
         )
     ]
 
 
-CHECK = Check("shared-cpus", "server and load tool may run on one CPU", of_trial=of_trial)
+CHECK = Check("shared-cpus", "server, load tool or controller may run on one CPU", of_trial=of_trial)
 
 Owner = tuple[str, str]
 """A machine, and the process on it."""
@@ -47,5 +51,13 @@ def _servers(evidence: Evidence) -> Iterator[tuple[Owner, frozenset[int]]]:
 
 
 def _generators(evidence: Evidence) -> Iterator[tuple[Owner, frozenset[int]]]:
-    for generator in evidence.record.generators:
-        yield (machine_of(evidence, generator.host), str(generator.number)), frozenset(generator.cpus)
+    for host in evidence.load_hosts:
+        masks = [frozenset(each.cpus) for each in evidence.record.generators if each.host == host]
+        known = all(masks)
+        yield (machine_of(evidence, host), "the load tool"), frozenset[int]().union(*masks) if known else frozenset()
+
+
+def _controller(evidence: Evidence) -> Iterator[tuple[Owner, frozenset[int]]]:
+    controller = evidence.controller
+    if controller is not None and controller.machine is not None:
+        yield (controller.machine, "benchkit itself"), frozenset(controller.cpus)
