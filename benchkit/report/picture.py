@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
 from dataclasses import dataclass, field
 
+from markupsafe import escape
 from matplotlib.figure import Figure
 
 from benchkit.report.figures.figure import ReportFigure
@@ -24,8 +25,13 @@ class Picture:
     figure: Figure = field(repr=False)
     """Matplotlib's, for changing what it shows."""
 
-    def _repr_mimebundle_(self, **_: object) -> Mapping[str, object]:
-        return {"image/svg+xml": self.svg.decode(), "text/plain": f"{self.title}. {self.alt}"}
+    def _repr_html_(self) -> str:
+        """What Jupyter shows: the drawing with its caption, described for those who cannot see it."""
+        source = base64.b64encode(self.svg).decode()
+        return (
+            f'<figure><img alt="{escape(self.alt)}" src="data:image/svg+xml;base64,{source}">'
+            f"<figcaption>{escape(self.caption)}</figcaption></figure>"
+        )
 
 
 def picture(figure: ReportFigure, run: RunView) -> Picture:
