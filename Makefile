@@ -12,12 +12,13 @@ SHELL := /bin/sh
 .NOTPARALLEL: # nothing here may run beside a benchmark
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo test check bench faults format lock clean system
+.PHONY: help demo test check figures bench faults format lock clean system
 
 help:
 	@echo 'make demo    a lab on this machine, a real comparison, its report'
 	@echo 'make test    all tests, on a lab of their own'
 	@echo 'make check   lint, types and the pure tests, in under a minute'
+	@echo 'make figures the notebooks as pages, on the runs that ship with them, in build/figures'
 	@echo 'make bench   the figures that the README states, measured'
 	@echo 'make faults  every fault injected in 60 trials (TRIALS=…) and 60 healthy ones, and what the checks noticed'
 	@echo 'make format  put the sources in order'
@@ -37,6 +38,11 @@ check: .venv/installed
 	.venv/bin/ruff check
 	.venv/bin/mypy
 	.venv/bin/python -m pytest -m 'not lab and not system' $(ARGS)
+
+# The same pages every time; BENCHKIT_STORE=… takes another store.
+figures: .venv/installed
+	BENCHKIT_STORE="$${BENCHKIT_STORE:-notebooks/recorded}" PATH="$(CURDIR)/.venv/bin:$$PATH" .venv/bin/python -m nbconvert \
+	  --execute --to html --output-dir build/figures notebooks/*.ipynb
 
 bench: system
 	.venv/bin/python -m pytest -o python_files='bench_*.py' --capture=no $(ARGS) tests/bench

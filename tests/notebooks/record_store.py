@@ -1,0 +1,36 @@
+"""Take runs of a store, without their raw files, into the small store that ships with the notebooks.
+
+    python tests/notebooks/record_store.py results notebooks/recorded RUN…
+
+The runs are real ones of a lab; `notebooks/recorded/README.md` names the commands that made them.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+from benchkit.results.schema import TABLES
+from benchkit.results.store import Store
+
+
+def record(source: Store, target: Store, names: list[str]) -> None:
+    """Copy manifest, journal and tables of these runs."""
+    for name in names:
+        run = source.run(name)
+        folder = target.path / run.path.relative_to(source.path)
+        folder.mkdir(parents=True)
+        for file in run.path.iterdir():
+            if file.is_file():
+                shutil.copyfile(file, folder / file.name)
+        for table in TABLES:
+            for _, _, files in source.parts(table, run_id=run.run_id):
+                for file in files:
+                    copy = target.path / file.relative_to(source.path)
+                    copy.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copyfile(file, copy)
+
+
+if __name__ == "__main__":
+    record(Store(Path(sys.argv[1])), Store(Path(sys.argv[2])), sys.argv[3:])
