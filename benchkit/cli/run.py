@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -28,7 +28,6 @@ from benchkit.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from benchkit.analysis.verdicts.overview import Counts
     from benchkit.hosts.inventory import Inventory
     from benchkit.lab.lab import Lab
     from benchkit.results.store import RunFolder, Store
@@ -55,6 +54,7 @@ def run(
     """Run a scenario on its hosts and store what comes of it, or go on with a run that was cut off."""
     from benchkit.cli.console import scale_named
     from benchkit.cli.hosts_of import inventory_of
+    from benchkit.cli.summary import tell
     from benchkit.errors import InputError
     from benchkit.planning.check import check_experiment
     from benchkit.results.store import Store, store_path
@@ -81,7 +81,7 @@ def run(
     patience = Patience(lease, reconnect)
     hosts = inventory_of(inventory)
     outcome = carry_out(experiment, hosts, where, seed=seed, quiet=quiet, again=again, patience=patience)
-    _tell(outcome, where, quiet=quiet, json=json)
+    tell(outcome, where, quiet=quiet, json=json)
     if outcome.failures:
         raise typer.Exit(1)
 
@@ -110,6 +110,7 @@ def demo(
 ) -> None:
     """Bring up a lab, compare Go alone with Go behind nginx, write the report; takes down the lab that it brought up."""
     from benchkit.cli.console import scale_named
+    from benchkit.cli.summary import tell
     from benchkit.results.store import Store, store_path
     from benchkit.scenario.read import read_experiment
 
@@ -118,7 +119,7 @@ def demo(
     with _some_lab() as lab:
         outcome = carry_out(experiment, lab.inventory(), where, seed=None, quiet=quiet)
     report = write(outcome, where)
-    _tell(outcome, where, quiet=quiet, json=json, report=report)
+    tell(outcome, where, quiet=quiet, json=json, report=report)
     if outcome.failures:
         raise typer.Exit(1)
 
@@ -182,75 +183,3 @@ def write(outcome: Outcome, store: Store) -> Path:
     from benchkit.report.write import write_report
 
     return write_report(read_run(store, outcome.run), outcome.run.report)
-
-
-def _tell(outcome: Outcome, store: Store, *, quiet: bool, json: bool, report: Path | None = None) -> None:
-    from benchkit import units
-    from benchkit.analysis.claims import judge_claims
-    from benchkit.analysis.data import read_data
-    from benchkit.analysis.samples import counting
-    from benchkit.analysis.verdicts.overview import counts
-    from benchkit.cli.compare import show_claims
-    from benchkit.cli.console import print_json, print_table
-
-    data = read_data(store, outcome.run)
-    trials = data.trials[counting(data.trials)]
-    void = {each.trial_id for each in data.exclusions if each.covers("rps")}
-    rates = {}
-    for cell, rows in trials.dropna(subset=["rps"]).groupby("cell_id"):
-        believed = rows[~rows["trial_id"].isin(void)]
-        rates[str(cell)] = [float(each) for each in (rows if believed.empty else believed)["rps"]]
-    verdicts = {str(cell): counts(rows) for cell, rows in trials.groupby("cell_id")}
-    cells = _summary(outcome, verdicts, rates)
-    claims = judge_claims(data)
-    if json:
-        print_json(
-            {
-                "run_id": outcome.run.run_id,
-                "status": outcome.status,
-                "store": store.path,
-                "trials": outcome.trials,
-                "failures": outcome.failures,
-                "retries": outcome.retries,
-                "cells": [{**cell, "verdicts": cell["verdicts"].model_dump()} for cell in cells],
-                "claims": [claim.model_dump(mode="json") for claim in claims],
-                "report": report,
-            }
-        )
-        return
-    if not quiet:
-        print_table(
-            ("cell", "trials", "RPS (median)", ""),
-            (
-                (
-                    cell["cell_id"],
-                    str(cell["trials"]),
-                    units.rate(cell["rps_median"]),
-                    cell["unsupported"] or cell["verdicts"].doubts,
-                )
-                for cell in cells
-            ),
-            right=(1, 2),
-        )
-        show_claims(claims)
-        print(f"\nrun     {outcome.run.run_id}")
-    if report is not None:
-        print(report if quiet else f"report  {report.resolve()}")
-
-
-def _summary(outcome: Outcome, verdicts: dict[str, Counts], rates: dict[str, list[float]]) -> list[dict[str, Any]]:
-    """A line for each cell; the median over the trials whose rate counts, over all where none does, None without any."""
-    from statistics import median
-
-    from benchkit.analysis.verdicts.overview import Counts
-
-    return [
-        {
-            "cell_id": cell.cell_id,
-            "trials": verdicts.get(cell.cell_id, Counts()).trials,
-            "verdicts": verdicts.get(cell.cell_id, Counts()),
-            "rps_median": median(rates[cell.cell_id]) if rates.get(cell.cell_id) else None,
-            "unsupported": cell.unsupported,
-        }
-        for cell in outcome.run.manifest().cells
-    ]
