@@ -11,8 +11,11 @@ import pandas as pd
 from benchkit.analysis.family import ALPHA
 from benchkit.analysis.inference import t_quantile
 from benchkit.analysis.samples import Exclusion
+from benchkit.analysis.verdicts.checks import observed
+from benchkit.analysis.verdicts.exclusions import exclusions
 from benchkit.models.base import Frozen
 from benchkit.models.metrics import metric_named
+from benchkit.models.run import Manifest
 from benchkit.scenario.designs import controlled
 from benchkit.units import counted
 
@@ -29,7 +32,7 @@ class ProfilerCost(Frozen):
     metric: str
     cell_id: str | None
     pairs: int
-    ratio: float
+    ratio: float | None = None
     low: float | None = None
     high: float | None = None
     confidence: float = 1 - ALPHA
@@ -40,25 +43,35 @@ class ProfilerCost(Frozen):
         """For people: the figure with its interval, or why it has none."""
         title, pairs = metric_named(self.metric).title, counted(self.pairs, "pair")
         of = "" if self.cell_id is None else f" of {self.cell_id}"
-        said = f"{title}{of} of profiled trials over those beside them: {self.ratio:.3f}"
+        said = f"{title}{of} of profiled trials over those beside them"
+        if self.ratio is None:
+            return f"{said} is not known: {self.reason}."
         if self.low is None or self.high is None:
-            return f"{said} over {pairs}, without an interval: {self.reason}."
-        return f"{said}, {self.confidence:.0%} interval {self.low:.3f} to {self.high:.3f}, over {pairs}."
+            return f"{said}: {self.ratio:.3f} over {pairs}, without an interval: {self.reason}."
+        return (
+            f"{said}: {self.ratio:.3f}, {self.confidence:.0%} interval {self.low:.3f} to {self.high:.3f}, over {pairs}."
+        )
 
 
 def profiler_costs(
-    trials: pd.DataFrame, metric: str = "rps", exclusions: Iterable[Exclusion] = ()
+    trials: pd.DataFrame, metric: str = "rps", void: Iterable[Exclusion] = ()
 ) -> tuple[ProfilerCost, ...]:
     """The cost over all cells, then that of each, from the pairs of the profile pass; nothing where there was none.
 
-    `trials` has rows of one run as `benchkit.load("trials")` gives them. A pair is both trials of a cell in a block. A
+    `trials` has rows of one run as `benchkit.load("trials")` gives them, `void` those that do not count. A pair is both trials of a cell in a block. A
     cell's interval is Student's t about the mean of its log-ratios, with the variance within cells pooled over all cells
     (one-way layout; Montgomery, Design and Analysis of Experiments, 3.5): a pass has few blocks, and its cells are under
     the same noise. That over all cells takes every pair as a sample, so that cells which differ widen it.
     """
-    pairs = _log_ratios(trials, metric, {each.trial_id for each in exclusions if each.covers(metric)})
-    if pairs.empty:
+    rows = trials[in_profile_pass(trials)]
+    if rows.empty:
         return ()
+    out = {each.trial_id: each.reason for each in void if each.covers(metric)}
+    pairs = _log_ratios(rows, metric, set(out))
+    if pairs.empty:
+        reasons = dict.fromkeys(out[trial_id] for trial_id in rows["trial_id"] if trial_id in out)
+        why = f"no pair counts ({'; '.join(reasons) or f'there is no {metric} of both'})"
+        return (ProfilerCost(metric=metric, cell_id=None, pairs=0, reason=why),)
     groups = {str(cell_id): found.to_numpy(dtype=float) for cell_id, found in pairs.groupby("cell_id")["log"]}
     everything = np.concatenate(list(groups.values()))
     over_all = _cost(metric, None, everything, _spread([everything]))
@@ -72,9 +85,14 @@ def in_profile_pass(trials: pd.DataFrame) -> pd.Series[bool]:
     return (trials["kind"] == "profile") | ((trials["kind"] == "control") & own)
 
 
-def _log_ratios(trials: pd.DataFrame, metric: str, excluded: set[str]) -> pd.DataFrame:
-    """A row for each pair: its cell, and the logarithm of profiled over not."""
-    rows = trials[in_profile_pass(trials) & ~trials["trial_id"].isin(excluded)]
+def void_in_pass(trials: pd.DataFrame, verdicts: pd.DataFrame, manifest: Manifest) -> tuple[Exclusion, ...]:
+    """The trials of the pass that verdicts void, for other reasons than that they were there to be profiled."""
+    return exclusions(trials, verdicts[verdicts["check"] != observed.CHECK.code], manifest)
+
+
+def _log_ratios(rows: pd.DataFrame, metric: str, excluded: set[str]) -> pd.DataFrame:
+    """A row for each pair: its cell, and the logarithm of profiled over not; `rows` are those of the pass."""
+    rows = rows[~rows["trial_id"].isin(excluded)]
     values = pd.to_numeric(rows[metric]).astype("float64")
     rows = rows[values > 0].assign(log=np.log(values[values > 0]))
     wide = rows.pivot_table(index=["cell_id", "block"], columns="kind", values="log", sort=False)

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 
 import pandas as pd
 
+from benchkit.analysis.data import Data
 from benchkit.models.base import Frozen
 from benchkit.models.categories import CATEGORIES, SCHEDULING, STUDIED
-from benchkit.models.run import Manifest
 
 GOROUTINES = "goroutines"
 
@@ -18,7 +18,7 @@ class ServiceProfile(Frozen):
 
     Shares are means over profiles, each from 0 to 1; `scheduling` is the scheduler's with netpoll under it, `range` the
     smallest and the largest of it. `cumulative` holds the figures by which study 4 told it. Goroutines, rate and CPU are
-    medians over the cell's measured trials, which were not profiled; absent where nothing says them.
+    medians over the cell's measured trials that count, which were not profiled; absent where nothing says them.
     """
 
     cell_id: str
@@ -34,21 +34,22 @@ class ServiceProfile(Frozen):
 
 
 def service_profiles(
-    manifest: Manifest, trials: pd.DataFrame, shares: pd.DataFrame, functions: pd.DataFrame, telemetry: pd.DataFrame
+    data: Data, shares: pd.DataFrame, functions: pd.DataFrame, telemetry: pd.DataFrame
 ) -> tuple[ServiceProfile, ...]:
     """The services of a run that were profiled, by cell in the order of the plan.
 
-    The frames are the tables `trials`, `profile_share`, `profile` and `telemetry` of one run.
+    The frames are the tables `profile_share`, `profile` and `telemetry` of the run.
     """
     if shares.empty:
         return ()
+    trials = data.trials
     measured = trials[trials["kind"] == "measure"]
     counted = goroutines_of(measured, telemetry)
     cell_of = dict(zip(trials["trial_id"], trials["cell_id"], strict=True))
     shares = shares.assign(cell_id=shares["trial_id"].map(cell_of))
     functions = functions.assign(cell_id=functions["trial_id"].map(cell_of))
     found: list[ServiceProfile] = []
-    for cell in manifest.cells:
+    for cell in data.manifest.cells:
         of_cell = measured[measured["cell_id"] == cell.cell_id]
         mine = shares[shares["cell_id"] == cell.cell_id]
         for service, rows in mine.groupby("service", sort=False):
@@ -68,8 +69,8 @@ def service_profiles(
                     goroutines=_median(
                         counted["count"][(counted["cell_id"] == cell.cell_id) & (counted["service"] == service)]
                     ),
-                    rps=_median(of_cell["rps"]),
-                    server_cpu_s_per_request=_median(of_cell["server_cpu_s_per_request"]),
+                    rps=_believed(of_cell, "rps", data),
+                    server_cpu_s_per_request=_believed(of_cell, "server_cpu_s_per_request", data),
                 )
             )
     return tuple(found)
@@ -99,6 +100,13 @@ def headlines_of(trials: pd.DataFrame, shares: pd.DataFrame) -> pd.DataFrame:
     rows = shares[shares["category"].isin(list(SCHEDULING))]
     summed = rows.groupby(["trial_id", "service"], sort=False)["share"].sum().reset_index()
     return summed.merge(trials[["trial_id", "cell_id", "block"]], on="trial_id")
+
+
+def _believed(trials: pd.DataFrame, metric: str, data: Data) -> float | None:
+    """The median over the trials whose figure counts; over all where none does."""
+    void = {each.trial_id for each in data.exclusions if each.covers(metric)}
+    believed = trials[~trials["trial_id"].isin(void)]
+    return _median((trials if believed[metric].isna().all() else believed)[metric])
 
 
 def _median(column: pd.Series) -> float | None:

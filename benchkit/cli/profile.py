@@ -156,7 +156,8 @@ def show_cells(run: RunId, store: StoreFolder = None, json: Json = False) -> Non
     And what profiling cost, with its interval.
     """
     from benchkit import units
-    from benchkit.analysis.profiling import METRICS, profiler_costs
+    from benchkit.analysis.data import read_data
+    from benchkit.analysis.profiling import METRICS, profiler_costs, void_in_pass
     from benchkit.analysis.scheduling import service_profiles
     from benchkit.cli.console import print_json, print_table, say
     from benchkit.results.profiles import NO_PROFILE
@@ -165,10 +166,12 @@ def show_cells(run: RunId, store: StoreFolder = None, json: Json = False) -> Non
 
     where = Store(store_path(store))
     folder = where.run(run)
-    names = ("trials", "profile_share", "profile", "telemetry", "notes")
-    trials, shares, functions, telemetry, notes = (load(n, store=where.path, run_id=folder.run_id) for n in names)
-    found = service_profiles(folder.manifest(), trials, shares, functions, telemetry)
-    costs = [cost for metric in METRICS for cost in profiler_costs(trials, metric)]
+    names = ("profile_share", "profile", "telemetry", "notes", "verdicts")
+    shares, functions, telemetry, notes, verdicts = (load(n, store=where.path, run_id=folder.run_id) for n in names)
+    data = read_data(where, folder)
+    found = service_profiles(data, shares, functions, telemetry)
+    void = void_in_pass(data.trials, verdicts, data.manifest)
+    costs = [cost for metric in METRICS for cost in profiler_costs(data.trials, metric, void)]
     failures = list(dict.fromkeys(map(str, notes["message"][notes["code"] == NO_PROFILE])))
     if json:
         print_json(

@@ -10,4 +10,4 @@ def profiled(run: RunView) -> tuple[ServiceProfile, ...]:
     """The services of a run that were profiled; none where the run has no profiles."""
     if run.profile_shares.empty:
         return ()
-    return service_profiles(run.manifest, run.trials, run.profile_shares, run.profiles, run.telemetry)
+    return service_profiles(run.data, run.profile_shares, run.profiles, run.telemetry)

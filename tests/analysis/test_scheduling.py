@@ -5,6 +5,8 @@ from collections.abc import Callable
 import pandas as pd
 import pytest
 
+from benchkit.analysis.data import Data
+from benchkit.analysis.samples import Exclusion
 from benchkit.analysis.scheduling import service_profiles
 from benchkit.models.categories import CATEGORIES
 from benchkit.models.run import Manifest
@@ -75,7 +77,7 @@ def test_shares_are_means_over_profiles_and_the_rest_is_of_measured_trials(
             for t, value in ((-1.0, 1.0), (0.0, count - 5), (1.0, count), (2.0, count + 5), (3.0, 1.0))
         ]
     )
-    (found,) = service_profiles(manifest, trials, shares, functions, telemetry)
+    (found,) = service_profiles(Data(manifest, trials), shares, functions, telemetry)
     assert (found.cell_id, found.service, found.profiles) == ("server=a", "app", 2)
     assert found.scheduling == pytest.approx(0.35)
     assert found.range == pytest.approx((0.3, 0.4))
@@ -96,7 +98,7 @@ def test_services_stand_apart_and_what_nobody_knows_is_absent(trials: pd.DataFra
             *shares_of("r1.server=a.b1.profile", "app", scheduler=0.25),
         ]
     )
-    found = service_profiles(manifest, trials, shares, empty_frame("profile"), empty_frame("telemetry"))
+    found = service_profiles(Data(manifest, trials), shares, empty_frame("profile"), empty_frame("telemetry"))
     assert {(each.cell_id, each.service): each.scheduling for each in found} == {
         ("server=a", "app"): 0.25,
         ("server=b", "front"): 0.0,
@@ -109,4 +111,15 @@ def test_services_stand_apart_and_what_nobody_knows_is_absent(trials: pd.DataFra
 
 def test_a_run_without_profiles_has_none(trials: pd.DataFrame, manifest: Manifest) -> None:
     nothing = [empty_frame(name) for name in ("profile_share", "profile", "telemetry")]
-    assert service_profiles(manifest, trials, *nothing) == ()
+    assert service_profiles(Data(manifest, trials), *nothing) == ()
+
+
+def test_figures_of_trials_that_do_not_count_are_left_out_unless_none_does(
+    trials: pd.DataFrame, manifest: Manifest
+) -> None:
+    shares = pd.DataFrame(shares_of("r1.server=a.b1.profile", "app", scheduler=0.5))
+    nothing = [empty_frame(name) for name in ("profile", "telemetry")]
+    out = [Exclusion(f"r1.server=a.b{block}", "noisy", frozenset({"rps"})) for block in (1, 2, 3)]
+    for void, rps in ((out[:1], 25), (out[:2], 20), (out, 20)):
+        (found,) = service_profiles(Data(manifest, trials, tuple(void)), shares, *nothing)
+        assert (found.rps, found.server_cpu_s_per_request) == (rps, 1e-5)

@@ -262,7 +262,7 @@ def _nginx(bench: Bench) -> list[str | Path]:
 
 def _perf_record(hertz: int, pid: int, seconds: float, *options: str) -> list[str]:
     sampling = ["-e", "cpu-clock", "-F", str(hertz), *options, "-p", str(pid)]
-    return ["perf", "record", *sampling, "-o", "perf.data", "sleep", f"{seconds:g}"]
+    return ["perf", "record", *sampling, "--no-buildid-cache", "-o", "perf.data", "sleep", f"{seconds:g}"]
 
 
 CASES: dict[str, Callable[[Bench], bytes]] = {

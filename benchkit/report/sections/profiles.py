@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from benchkit import units
-from benchkit.analysis.profiling import METRICS, ProfilerCost, profiler_costs
+from benchkit.analysis.profiling import METRICS, ProfilerCost, profiler_costs, void_in_pass
 from benchkit.analysis.scheduling import ServiceProfile
 from benchkit.models.categories import CATEGORIES, STUDIED
 from benchkit.models.metrics import metric_named
@@ -22,7 +22,8 @@ from benchkit.results.profiles import NO_PROFILE
 def build(material: Material) -> Mapping[str, Any] | None:
     """The tables; nothing where nothing was to be profiled."""
     run = material.run
-    found, costs = profiled(run), [cost for metric in METRICS for cost in profiler_costs(run.trials, metric)]
+    found, void = profiled(run), void_in_pass(run.trials, run.verdicts, run.manifest)
+    costs = [cost for metric in METRICS for cost in profiler_costs(run.trials, metric, void)]
     failures = list(dict.fromkeys(map(str, run.notes["message"][run.notes["code"] == NO_PROFILE])))
     if not (found or costs or failures):
         return None
