@@ -43,6 +43,11 @@ class Course:
             if self.early is None or not _measured(slot):
                 yield slot
 
+    @property
+    def is_over(self) -> bool:
+        """Whether no trial is to come any more."""
+        return all(self.early is not None and _measured(slot) for slot in self._coming)
+
     def already(self, slot: Slot, row: Row | None, took_s: float, exclusions: Iterable[Exclusion] = ()) -> None:
         """Take in what came of a trial before the run was taken up again: it does not come again."""
         self._coming.remove(slot)

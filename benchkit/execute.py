@@ -10,8 +10,7 @@ from benchkit.hosts.connect import RECONNECT_S, Hosts
 from benchkit.judge import Judge
 from benchkit.pipeline import Watcher
 from benchkit.planning.plan import RunPlan
-from benchkit.results.progress import progress_of
-from benchkit.results.rows import factor_rows
+from benchkit.results.progress import Progress, progress_of
 from benchkit.results.store import RunFolder, Store
 from benchkit.results.tables import RunTables
 from benchkit.run.attempt import attempt_trial
@@ -40,13 +39,10 @@ def execute(
     tables = RunTables(store, plan.experiment.scenario.name, manifest.run_id)
     with outcome.run.locked(), outcome.run.journal() as journal, closing(outcome, store, tables, journal):
         book = Book(outcome, tables, journal, Judge(manifest))
-        order = order_of(plan.slots)
-        journal.append("run-started", run_id=manifest.run_id, seed=plan.seed, trials=len(plan.slots), order=order)
-        tables.add("factors", "factors", factor_rows(manifest.cells))
-        for host in manifest.hosts:
-            book.facts(host.name, host.roles, "start", host.facts)
+        book.begin(manifest, plan.slots, order_of(plan.slots), Progress())
         site = Site(plan, hosts, book, watcher, reconnect_s=reconnect_s)
         _carry_out(Course(plan.slots, rule_of(manifest)), site, book, watcher)
+        outcome.status = "failed" if outcome.failures else "done"
     return outcome
 
 
@@ -66,8 +62,10 @@ def resume(
             course = take_up(resumption, store, book, tables)
             outcome.count(progress_of(run.history()))
             watcher.taken_up(outcome.trials + len(outcome.failures))
-            site = Site(plan, hosts, book, watcher, reconnect_s=reconnect_s)
-            _carry_out(course, site, book, watcher)
+            if not course.is_over:  # else it was killed when only its last words were missing
+                site = Site(plan, hosts, book, watcher, reconnect_s=reconnect_s)
+                _carry_out(course, site, book, watcher)
+            outcome.status = "failed" if outcome.failures else "done"
     return outcome
 
 
@@ -86,7 +84,6 @@ def _carry_out(course: Course, site: Site, book: Book, watcher: Watcher) -> None
             book.decision(course.ended(slot, came.row, time.monotonic() - began, book.exclusions))
         if course.early is not None:
             _end_early(outcome.run, course.early, watcher)
-    outcome.status = "failed" if outcome.failures else "done"
 
 
 def _end_early(run: RunFolder, decision: StopDecision, watcher: Watcher) -> None:

@@ -39,6 +39,10 @@ class Progress:
     """The latest round of each block that was begun anew."""
     order: str | None = None
     """What the plan's order was, as a hash."""
+    closed: str | None = None
+    """How it ended; None while it has not, or was killed."""
+    known: set[str] = field(default_factory=set)
+    """Hosts whose facts at the start are written down."""
 
     @property
     def unsettled(self) -> set[str]:
@@ -51,6 +55,12 @@ class Progress:
         match event["event"]:
             case "run-started":
                 self.order = event.get("order")
+            case "run-ended":
+                self.closed = event["status"]
+            case "run-resumed":
+                self.closed = None
+            case "host-facts" if event["stage"] == "start":
+                self.known.add(event["host"])
             case "trial-started":
                 place = Place(event["block"], event.get("round", 1), event["position"], event["cell_id"])
                 self.places[str(trial)] = place

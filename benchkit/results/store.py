@@ -92,8 +92,9 @@ class RunFolder:
         return Journal(self.path / _JOURNAL)
 
     def history(self) -> Iterator[dict[str, object]]:
-        """What the journal says, line by line."""
-        return read_journal(self.path / _JOURNAL)
+        """What the journal says, line by line; nothing where the run ended before its first step did."""
+        path = self.path / _JOURNAL
+        return read_journal(path) if path.exists() else iter(())
 
     def write_manifest(self, manifest: Manifest) -> None:
         """Replace the manifest."""

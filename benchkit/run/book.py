@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,13 +14,13 @@ from benchkit.hosts.changes import Report, Undone
 from benchkit.hosts.connect import Hosts
 from benchkit.judge import Judge, judge_stored, rows_of
 from benchkit.load.tool import Reading
-from benchkit.models.run import RunStatus
+from benchkit.models.run import Manifest, RunStatus
 from benchkit.models.trial import TrialRecord
 from benchkit.planning.plan import RunPlan
 from benchkit.results.journal import Journal
 from benchkit.results.progress import ENDED, FAILED, SKIPPED, SPLIT, STARTED, Progress
 from benchkit.results.reparse import RawFile, trial_tables
-from benchkit.results.rows import Row, host_rows
+from benchkit.results.rows import Row, factor_rows, host_rows
 from benchkit.results.store import RunFolder, Store
 from benchkit.results.tables import RunTables
 from benchkit.run.manifest import roles_of
@@ -58,6 +58,17 @@ class Book:
         self.journal = journal
         self.judge = judge
         self._looked: set[tuple[int, int]] = set()
+
+    def begin(self, manifest: Manifest, slots: Sequence[Slot], order: str, past: Progress) -> None:
+        """Write down what a run begins with, as far as that is not written down yet."""
+        if past.order is None:
+            self.journal.append(
+                "run-started", run_id=manifest.run_id, seed=manifest.seed, trials=len(slots), order=order
+            )
+        self.tables.add("factors", "factors", factor_rows(manifest.cells))
+        for host in manifest.hosts:
+            if host.name not in past.known:
+                self.facts(host.name, host.roles, "start", host.facts)
 
     def facts(self, host: str, roles: tuple[str, ...], stage: str, facts: Mapping[str, Any]) -> None:
         """Write down what a host is at this stage of the run."""

@@ -60,7 +60,7 @@ def check_resumption(plan: RunPlan, hosts: Hosts, run: RunFolder, *, accept_chan
             hint="start a new run; this one keeps what it has",
         )
     left = [slot for slot in plan.slots if not _is_over(run.run_id, slot, progress)]
-    if not left or before.status == "done":
+    if progress.closed == "done" or (not left and progress.closed is not None):
         raise InputError(
             "nothing of it is left to do", where=run.run_id, hint="`benchkit report` shows what came of it"
         )
@@ -81,6 +81,7 @@ def take_up(resumption: Resumption, store: Store, book: Book, tables: RunTables)
     The run must be locked.
     """
     run, plan = resumption.run, resumption.plan
+    book.begin(run.manifest(), plan.slots, order_of(plan.slots), progress_of(run.history()))
     book.journal.append("run-resumed", changes=[change.text for change in resumption.changes])
     _settle(run, book)
     progress = progress_of(run.history())
