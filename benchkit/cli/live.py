@@ -71,7 +71,7 @@ class Plain(Silent):
 
     def trial_ended(self, slot: Slot, rps: float | None, verdict: str) -> None:
         """Print block, cell and rate, and how long it will still take."""
-        self._line(slot, _shown(rps, verdict))
+        self._line(slot, _shown(slot, rps, verdict))
 
     def trial_failed(self, slot: Slot, why: str) -> None:
         """Print block, cell and the reason."""
@@ -79,7 +79,7 @@ class Plain(Silent):
 
     def trial_again(self, slot: Slot, why: str) -> None:
         """Print block, cell and the reason, without counting it."""
-        self.stage(f"block {slot.block}  {slot.cell_id}  is tried again: {why}")
+        self.stage(f"block {slot.block}  {slot.title}  is tried again: {why}")
 
     def _line(self, slot: Slot, outcome: str) -> None:
         self._done += 1
@@ -87,7 +87,7 @@ class Plain(Silent):
         elapsed = time.monotonic() - self._began
         left = max(0.0, elapsed / self._done * (total - over))
         print(
-            f"[{over}/{total}] block {slot.block}  {slot.cell_id}  {outcome}"
+            f"[{over}/{total}] block {slot.block}  {slot.title}  {outcome}"
             f"  ({units.seconds(elapsed)} gone, about {units.seconds(left)} left)",
             file=sys.stderr,
             flush=True,
@@ -100,6 +100,7 @@ class Live(Silent):
     def __init__(self, plan: RunPlan) -> None:
         """Count against the trials of the plan."""
         self._plan = plan
+        self._blocks = max((slot.block for slot in plan.slots), default=0)
         self._last = ""
         self._progress: Progress | None = None
         self._task: TaskID | None = None
@@ -129,23 +130,23 @@ class Live(Silent):
 
     def trial_started(self, slot: Slot) -> None:
         """Show block and cell."""
-        self._update(f"block {slot.block}/{self._plan.blocks}  {slot.cell_id}")
+        self._update(f"block {slot.block}/{self._blocks}  {slot.title}")
 
     def trial_ended(self, slot: Slot, rps: float | None, verdict: str) -> None:
         """Show the rate beside what comes next."""
-        self._last = f"  last: {slot.cell_id} {_shown(rps, verdict)}"
+        self._last = f"  last: {slot.title} {_shown(slot, rps, verdict)}"
         self._update(advance=1)
 
     def trial_failed(self, slot: Slot, why: str) -> None:
         """Print the failure above the progress line, where it stays."""
         if self._progress is not None:
-            self._progress.console.print(f"block {slot.block}  {slot.cell_id}  failed: {why}", markup=False)
+            self._progress.console.print(f"block {slot.block}  {slot.title}  failed: {why}", markup=False)
         self._update(advance=1)
 
     def trial_again(self, slot: Slot, why: str) -> None:
         """Print the reason above the progress line."""
         if self._progress is not None:
-            self._progress.console.print(f"block {slot.block}  {slot.cell_id}  is tried again: {why}", markup=False)
+            self._progress.console.print(f"block {slot.block}  {slot.title}  is tried again: {why}", markup=False)
 
     def taken_up(self, over: int) -> None:
         """Count on from those."""
@@ -160,9 +161,10 @@ class Live(Silent):
             self._progress.update(self._task, description=text + self._last, advance=advance)
 
 
-def _shown(rps: float | None, verdict: str) -> str:
-    """A rate, and what doubts it."""
-    return units.requests_per_s(rps) + ("" if verdict == "valid" else f" ({verdict})")
+def _shown(slot: Slot, rps: float | None, verdict: str) -> str:
+    """A rate, and what doubts it; of one that is there for its profile nobody takes a rate."""
+    doubted = verdict != "valid" and slot.kind != "profile"
+    return units.requests_per_s(rps) + (f" ({verdict})" if doubted else "")
 
 
 def display(plan: RunPlan, *, quiet: bool) -> Silent:

@@ -192,7 +192,7 @@ def _show_order(plan: RunPlan) -> None:
     for block in dict.fromkeys(slot.block for slot in plan.slots):
         slots = [slot for slot in plan.slots if slot.block == block]
         in_pass = ", for profiles" if any(slot.kind == "profile" for slot in slots) else ""
-        named = (f"{slot.cell_id} (profiled)" if slot.kind == "profile" else slot.cell_id for slot in slots)
+        named = (slot.title for slot in slots)
         print(f"  block {block}{in_pass}: " + " → ".join(named))
 
 

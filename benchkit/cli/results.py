@@ -79,7 +79,7 @@ def trials(run: RunId, store: StoreFolder = None, json: Json = False) -> None:
         (
             (
                 str(row["block"]),
-                str(row["cell_id"]),
+                str(row["cell_id"]) + (" (profiled)" if row["kind"] == "profile" else ""),
                 rate(row["rps"]),
                 seconds(row["latency_p50_s"]),
                 seconds(row["latency_p99_s"]),

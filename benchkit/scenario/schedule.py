@@ -18,6 +18,11 @@ class Slot:
     cell_id: str
     kind: TrialKind = "measure"
     """`control`: run to be compared with itself (a cell's second name, or what a profiled trial stands beside)."""
+
+    @property
+    def title(self) -> str:
+        """The cell, and whether it will be profiled: what people are shown."""
+        return f"{self.cell_id} (profiled)" if self.kind == "profile" else self.cell_id
     round: int = 1
     """Of the block: one that was cut by a pause is run again whole, as its next round."""
 
