@@ -61,8 +61,8 @@ def stack_quota(evidence: Evidence, host: str) -> float | None:
 
 def cores_busy(evidence: Evidence, host: str, cpus: Collection[int], metrics: Sequence[str] = BUSY) -> float | None:
     """CPU seconds a second that these cores of a host spent so; None where not all of them were watched."""
-    rates = evidence.watched.rates(metrics, host, evidence.record.window_s)
     names = [str(cpu) for cpu in cpus]
+    rates = evidence.watched.rates(metrics, host, evidence.record.window_s, names)
     if not names or any(name not in rates for name in names):
         return None
     return sum(rates[name] for name in names)

@@ -71,7 +71,7 @@ class Evidence:
     def number(self, column: str) -> float | None:
         """A figure of its row."""
         value = self.row.get(column)
-        return None if value is None or pd.isna(value) else float(value)
+        return None if value is None or value != value else float(value)  # noqa: PLR0124 - NaN differs from itself
 
 
 @dataclass(frozen=True, eq=False)

@@ -41,13 +41,6 @@ class Judgement(Frozen):
         """The reasons that void what they name."""
         return tuple(each for each in self.raised if each.reason.severity == "invalid")
 
-    def with_found(self, check: str, found: Found) -> Judgement:
-        """The same with what one more check came to."""
-        if isinstance(found, Unchecked):
-            return self.model_copy(update={"unchecked": {**self.unchecked, check: found.why}})
-        raised = tuple(Raised(check=check, reason=reason) for reason in found)
-        return self.model_copy(update={"raised": (*self.raised, *raised)})
-
     def verdict_rows(self, trial_id: str, scope: Scope) -> list[Row]:
         """Its rows in `verdicts`."""
         return [
@@ -77,19 +70,29 @@ def verdict_of(severities: Iterable[str]) -> Verdict:
     return "invalid" if "invalid" in found else "suspect" if found else "valid"
 
 
+def judgement(found: Mapping[str, Found]) -> Judgement:
+    """What checks came to, by their code, as one."""
+    return Judgement(
+        raised=tuple(
+            Raised(check=code, reason=reason)
+            for code, reasons in found.items()
+            if not isinstance(reasons, Unchecked)
+            for reason in reasons
+        ),
+        unchecked={code: reasons.why for code, reasons in found.items() if isinstance(reasons, Unchecked)},
+    )
+
+
 def judge_trial(evidence: Evidence, thresholds: Thresholds) -> Judgement:
     """What a trial shows by itself."""
-    judgement = Judgement()
-    for code, check in CHECKS.items():
-        judgement = judgement.with_found(code, check.of_trial(evidence, thresholds))
-    return judgement
+    return judgement({code: check.of_trial(evidence, thresholds) for code, check in CHECKS.items()})
 
 
 def judge_run(evidence: RunEvidence) -> dict[str, Judgement]:
     """What only the trials of a run beside each other show, by trial_id, by the thresholds it was run under."""
     thresholds = thresholds_of(evidence.manifest)
-    judgements = {str(trial_id): Judgement() for trial_id in evidence.trials["trial_id"]}
+    found: dict[str, dict[str, Found]] = {str(trial_id): {} for trial_id in evidence.trials["trial_id"]}
     for code, check in CHECKS.items():
-        for trial_id, found in check.of_run(evidence, thresholds).items():
-            judgements[trial_id] = judgements[trial_id].with_found(code, found)
-    return judgements
+        for trial_id, came_to in check.of_run(evidence, thresholds).items():
+            found[trial_id][code] = came_to
+    return {trial_id: judgement(of_trial) for trial_id, of_trial in found.items()}

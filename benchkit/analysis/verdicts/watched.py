@@ -1,17 +1,16 @@
-"""The telemetry of one trial, as checks ask for it: series of samples, and what they say of the measured window."""
+"""The telemetry of one trial, as checks ask for it: series of samples, and what they say of the measured window.
+
+A trial has a few samples of each of many series, of which its checks read some: series are made when they are asked for,
+of plain lists, which for so few samples are faster than arrays.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
-
-import numpy as np
-import numpy.typing as npt
-
-Reals = npt.NDArray[np.float64]
 
 LEAST_COVERED = 0.5
 """Of the window: a rate known for less of it is not the window's."""
@@ -21,16 +20,20 @@ NEAR_S, NEAR = 0.05, 0.1
 seconds and as a part of it, are taken as those at its ends."""
 
 
-@dataclass(frozen=True, eq=False)
+AT_EVERY_LOOK = ("load1", "context_switches_total", "cpu_idle_s_total")
+"""What every host tells, and is asked at every look."""
+
+
+@dataclass(frozen=True)
 class Series:
     """The samples of one metric: of a host, or of a service there, and of one instance where it has several."""
 
     host: str
     service: str | None
     instance: str | None
-    t_s: Reals
+    t_s: Sequence[float]
     """Ascending; 0 is the start of the measured window."""
-    values: Reals
+    values: Sequence[float]
 
     def rate(self, window_s: float) -> float | None:
         """How fast a counter grew, per second, over the part of the window that samples cover, between them linearly.
@@ -38,17 +41,16 @@ class Series:
         None where that is less than half of it.
         """
         t_s = self.snapped(window_s)
-        low, high = max(0.0, float(t_s[0])), min(window_s, float(t_s[-1]))
+        low, high = max(0.0, t_s[0]), min(window_s, t_s[-1])
         if high - low < LEAST_COVERED * window_s or high <= low:
             return None
-        first, last = np.interp([low, high], t_s, self.values)
-        return float(last - first) / (high - low)
+        return (_at(high, t_s, self.values) - _at(low, t_s, self.values)) / (high - low)
 
-    def snapped(self, window_s: float) -> Reals:
+    def snapped(self, window_s: float) -> Sequence[float]:
         """The instants of the samples; the last one before the window and the first one after it, if near, at its ends."""
         near = NEAR_S + NEAR * window_s
-        t_s = self.t_s.copy()
-        before, after = int(np.searchsorted(t_s, 0.0, side="right")) - 1, int(np.searchsorted(t_s, window_s))
+        t_s = list(self.t_s)
+        before, after = bisect_right(t_s, 0.0) - 1, bisect_left(t_s, window_s)
         if before >= 0 and t_s[before] >= -near:
             t_s[before] = 0.0
         if after < len(t_s) and t_s[after] <= window_s + near:
@@ -57,19 +59,17 @@ class Series:
 
     def grown(self, start_s: float, end_s: float) -> float:
         """How much a counter grew from the last sample before this time to the first one after it: none is missed."""
-        first = max(int(np.searchsorted(self.t_s, start_s, side="right")) - 1, 0)
-        last = min(int(np.searchsorted(self.t_s, end_s)), len(self.t_s) - 1)
-        return float(self.values[max(last, first)] - self.values[first])
+        first = max(bisect_right(self.t_s, start_s) - 1, 0)
+        last = min(bisect_left(self.t_s, end_s), len(self.t_s) - 1)
+        return self.values[max(last, first)] - self.values[first]
 
-    def within(self, window_s: float) -> Reals:
+    def within(self, window_s: float) -> Sequence[float]:
         """The values sampled in the window, its ends included."""
-        t_s = self.snapped(window_s)
-        found: Reals = self.values[(t_s >= 0) & (t_s <= window_s)]
-        return found
+        return [value for t, value in zip(self.snapped(window_s), self.values, strict=True) if 0 <= t <= window_s]
 
     def highest(self, window_s: float) -> float:
         """The highest value sampled in the window; 0 where there is none."""
-        return float(max(self.within(window_s), default=0.0))
+        return max(self.within(window_s), default=0.0)
 
 
 class Watched:
@@ -77,52 +77,67 @@ class Watched:
 
     def __init__(self, columns: Mapping[str, Sequence[Any]] | None = None) -> None:
         """Take the rows of the `telemetry` table that a trial has, by column; None: nothing was watched."""
-        self._series: dict[str, list[Series]] = {}
-        if columns is not None:
-            self._group(columns)
+        self._columns = columns
+        self._rows: dict[str, list[int]] = {}
+        self._made: dict[str, list[Series]] = {}
+        for row, metric in enumerate(columns["metric"] if columns is not None else ()):
+            self._rows.setdefault(metric, []).append(row)
 
     def series(self, metric: str, host: str | None = None, service: str | None = None) -> list[Series]:
         """The series of a metric; all of them, or those of a host, or of a service."""
+        if metric not in self._made:
+            self._made[metric] = self._make(metric)
         return [
             each
-            for each in self._series.get(metric, ())
+            for each in self._made[metric]
             if (host is None or each.host == host) and (service is None or each.service == service)
         ]
 
-    def rates(self, metrics: Iterable[str], host: str, window_s: float) -> dict[str, float]:
+    def rates(
+        self, metrics: Collection[str], host: str, window_s: float, instances: Collection[str]
+    ) -> dict[str, float]:
         """How fast these counters grew together over the window, by instance; instances that lack one are left out."""
         found: dict[str, list[float]] = {}
-        wanted = list(metrics)
-        for metric in wanted:
+        for metric in metrics:
             for each in self.series(metric, host):
-                rate = each.rate(window_s)
+                rate = each.rate(window_s) if each.instance in instances else None
                 if each.instance is not None and rate is not None:
                     found.setdefault(each.instance, []).append(rate)
-        return {instance: math.fsum(rates) for instance, rates in found.items() if len(rates) == len(wanted)}
+        return {instance: math.fsum(rates) for instance, rates in found.items() if len(rates) == len(metrics)}
 
-    @cached_property
-    def hosts(self) -> frozenset[str]:
-        """The hosts that were watched."""
-        return frozenset(each.host for series in self._series.values() for each in series)
+    @property
+    def metrics(self) -> Collection[str]:
+        """What was watched at all."""
+        return self._rows.keys()
 
-    def instants(self, host: str) -> Reals:
-        """When the host was sampled: the instants of its most frequent series of its own."""
-        own = (each.t_s for each in self._all() if each.host == host and each.service is None)
-        return max(own, key=len, default=np.empty(0))
+    def instants(self, host: str) -> Sequence[float]:
+        """When the host was sampled; none where it was not watched."""
+        for metric in AT_EVERY_LOOK:
+            for each in self.series(metric, host):
+                return each.t_s
+        return ()
 
-    def _all(self) -> Iterator[Series]:
-        for series in self._series.values():
-            yield from series
+    def _make(self, metric: str) -> list[Series]:
+        if self._columns is None or metric not in self._rows:
+            return []
+        names = [self._columns[name] for name in ("host", "service", "instance")]
+        t_s, values = self._columns["t_s"], self._columns["value"]
+        samples: dict[tuple[str, str | None, str | None], list[tuple[float, float]]] = {}
+        for row in self._rows[metric]:
+            value = values[row]
+            if value is not None and not math.isnan(value):
+                host, service, instance = (column[row] for column in names)
+                samples.setdefault((host, service, instance), []).append((float(t_s[row]), float(value)))
+        return [
+            Series(*key, *(list(each) for each in zip(*sorted(pairs, key=lambda pair: pair[0]), strict=True)))
+            for key, pairs in samples.items()
+        ]
 
-    def _group(self, columns: Mapping[str, Sequence[Any]]) -> None:
-        rows: dict[tuple[str, str, str | None, str | None], list[int]] = {}
-        names = zip(*(columns[name] for name in ("metric", "host", "service", "instance")), strict=True)
-        for i, (metric, host, service, instance) in enumerate(names):
-            rows.setdefault((metric, host, service, instance), []).append(i)
-        t_s, values = (np.asarray(columns[name], dtype=np.float64) for name in ("t_s", "value"))
-        for (metric, host, service, instance), taken in rows.items():
-            order = np.asarray(taken)[np.argsort(t_s[taken], kind="stable")]
-            known = order[~np.isnan(values[order])]
-            if len(known):
-                series = Series(host, service, instance, t_s[known], values[known])
-                self._series.setdefault(metric, []).append(series)
+
+def _at(when: float, t_s: Sequence[float], values: Sequence[float]) -> float:
+    """The value at an instant within the samples, linearly between two of them."""
+    after = bisect_left(t_s, when)
+    if t_s[after] == when:
+        return values[after]
+    low, high = t_s[after - 1], t_s[after]
+    return values[after - 1] + (values[after] - values[after - 1]) * (when - low) / (high - low)

@@ -491,7 +491,7 @@ class TestStalled:
 
     def stalled(self, interval_s: float, *instants: float) -> bool:
         watched = (watch("sut", interval_s=interval_s), watch("load"))
-        without = tuple({key[0] for key in trial().watched._series} - {"load1"})
+        without = tuple(set(trial().watched.metrics) - {"load1"})
         found = look("stalled", trial(self.sampled(*instants), watched=watched, without=without))
         assert found is None or (found.severity, found.metrics) == ("invalid", ALL)
         return found is not None

@@ -12,7 +12,7 @@ import pytest
 from benchkit.analysis.verdicts.check import ALL, RATES, Reason, Unchecked
 from benchkit.analysis.verdicts.evidence import RunEvidence
 from benchkit.analysis.verdicts.exclusions import exclusions
-from benchkit.analysis.verdicts.judge import Judgement, judge_run
+from benchkit.analysis.verdicts.judge import judge_run, judgement
 from benchkit.analysis.verdicts.registry import CHECKS
 from benchkit.models.run import Manifest
 from benchkit.results.schema import arrow_schema
@@ -180,9 +180,7 @@ def test_a_run_is_judged_by_the_thresholds_it_was_run_under(
 class TestExclusions:
     def verdicts(self, *reasons: tuple[str, str, Reason]) -> pd.DataFrame:
         rows = [
-            row
-            for trial, check, reason in reasons
-            for row in Judgement().with_found(check, [reason]).verdict_rows(trial, "trial")
+            row for trial, check, reason in reasons for row in judgement({check: [reason]}).verdict_rows(trial, "trial")
         ]
         frame: pd.DataFrame = pa.Table.from_pylist(rows, schema=arrow_schema("verdicts")).to_pandas()
         return frame

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from benchkit import units
 from benchkit.analysis.verdicts.check import ALL, Check, Found, Reason, Unchecked
 from benchkit.analysis.verdicts.evidence import Evidence
-from benchkit.analysis.verdicts.watched import Reals
 from benchkit.scenario.thresholds import Thresholds
+
+Reals = npt.NDArray[np.float64]
 
 LEAST_SAMPLES = 4
 """Three thirds have four ends."""
@@ -56,5 +58,5 @@ def _counts(evidence: Evidence) -> tuple[Reals, Reals] | None:
     if not series:
         return None
     window_s = evidence.record.window_s
-    t_s = series[0].snapped(window_s)
+    t_s = np.asarray(series[0].snapped(window_s))
     return t_s, np.sum([np.interp(t_s, each.snapped(window_s), each.values) for each in series], axis=0)

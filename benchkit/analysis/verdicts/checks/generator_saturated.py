@@ -51,7 +51,7 @@ def _host_uses(evidence: Evidence, host: str) -> Iterator[tuple[float, str]]:
     cpus = {cpu for generator in own for cpu in generator.cpus}
     busy = cores_busy(evidence, host, cpus)
     if busy is not None:
-        yield busy / len(cpus), f"the cores of the load tool on {host} were busy for {{}} of the time"
+        yield min(busy / len(cpus), 1.0), f"the cores of the load tool on {host} were busy for {{}} of the time"
     quota = quota_of(evidence, host)
     if quota is not None:
         yield sum(map(generator_cores, own)) / quota, f"the load tool took {{}} of the CPU quota of {host}"

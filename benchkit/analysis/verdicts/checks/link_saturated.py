@@ -79,7 +79,8 @@ def _use(evidence: Evidence, link: _Link, direction: str) -> float | None:
     """Bits a second over the link."""
     metrics = [f"net_{direction}_bytes_total", f"net_{direction}_packets_total"]
     bytes_per_s, packets_per_s = (
-        evidence.watched.rates([metric], link.host, evidence.record.window_s).get(link.interface) for metric in metrics
+        evidence.watched.rates([metric], link.host, evidence.record.window_s, [link.interface]).get(link.interface)
+        for metric in metrics
     )
     if bytes_per_s is None:
         return None

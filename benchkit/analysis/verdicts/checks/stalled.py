@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
+from itertools import pairwise
 
 from benchkit import units
 from benchkit.analysis.verdicts.check import ALL, Check, Found, Reason, Unchecked
 from benchkit.analysis.verdicts.evidence import Evidence
-from benchkit.analysis.verdicts.watched import Reals
 from benchkit.models.trial import WatchRecord
 from benchkit.scenario.thresholds import Thresholds
 
@@ -29,13 +29,11 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
 CHECK = Check("stalled", "a host stopped for a while", of_trial=of_trial)
 
 
-def _longest(t_s: Reals, window_s: float) -> tuple[float, float]:
+def _longest(t_s: Sequence[float], window_s: float) -> tuple[float, float]:
     """(start, length) of the longest time between two samples that reaches into the window; the ends count as samples."""
-    edges = np.concatenate([[min(0.0, *t_s[:1])], t_s, [max(window_s, *t_s[-1:])]])
-    gaps = np.diff(edges)
-    gaps[(edges[1:] <= 0) | (edges[:-1] >= window_s)] = 0.0
-    i = int(np.argmax(gaps))
-    return float(edges[i]), float(gaps[i])
+    edges = [min(0.0, *t_s[:1]), *t_s, max(window_s, *t_s[-1:])]
+    gaps = [(low, high - low) for low, high in pairwise(edges) if high > 0 and low < window_s]
+    return max(gaps, key=lambda gap: gap[1])
 
 
 def _reason(watch: WatchRecord, start_s: float, gap_s: float, thresholds: Thresholds) -> Reason:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from benchkit import units
 from benchkit.analysis.verdicts.check import ALL, LOAD, Check, Found, Reason, Unchecked
-from benchkit.analysis.verdicts.cpu import BUSY
+from benchkit.analysis.verdicts.cpu import BUSY, cores_busy
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.scenario.thresholds import Thresholds
 
@@ -18,7 +18,7 @@ NOMINAL = re.compile(r"@ ([0-9.]+) ?GHz")
 def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
     """Time that a hypervisor or a control group withheld, and clocks below their nominal rate, host by host."""
     found = [reason for host in evidence.hosts for reason in _of_host(evidence, host, thresholds)]
-    if found or evidence.watched.hosts >= set(evidence.hosts):
+    if found or all(evidence.watched.instants(host) for host in evidence.hosts):
         return found
     return Unchecked(why="not all hosts were watched")
 
@@ -80,9 +80,8 @@ def _cpus(evidence: Evidence, host: str) -> set[int]:
 
 def _stolen(evidence: Evidence, host: str, cpus: set[int]) -> float | None:
     """The share of the time in which its cores had work that went to others of the machine."""
-    rates = evidence.watched.rates(["cpu_steal_s_total"], host, evidence.record.window_s)
-    known = [rates[str(cpu)] for cpu in cpus if str(cpu) in rates]
-    return sum(known) / len(known) if known and len(known) == len(cpus) else None
+    stolen = cores_busy(evidence, host, cpus, ["cpu_steal_s_total"])
+    return None if stolen is None else stolen / len(cpus)
 
 
 def _withheld(evidence: Evidence, host: str) -> float:
@@ -96,7 +95,9 @@ def _slow(evidence: Evidence, host: str, cpus: set[int]) -> tuple[float, float] 
     """(clock rate of its busy cores, nominal rate) in Hz; None where one of them is not known."""
     nominal = NOMINAL.search(str(evidence.facts.get(host, {}).get("cpu_model") or ""))
     window_s = evidence.record.window_s
-    busy = evidence.watched.rates(BUSY, host, window_s)
+    if nominal is None:
+        return None
+    busy = evidence.watched.rates(BUSY, host, window_s, [str(cpu) for cpu in cpus])
     seen = [
         float(value)
         for each in evidence.watched.series("cpu_frequency_hz", host)
@@ -104,4 +105,4 @@ def _slow(evidence: Evidence, host: str, cpus: set[int]) -> tuple[float, float] 
         if busy.get(each.instance, 0.0) > 0.5  # noqa: PLR2004 - an idle core may well clock down
         for value in each.values
     ]
-    return (sum(seen) / len(seen), float(nominal[1]) * 1e9) if nominal and seen else None
+    return (sum(seen) / len(seen), float(nominal[1]) * 1e9) if seen else None
