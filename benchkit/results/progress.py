@@ -51,7 +51,6 @@ class Progress:
 
     def take(self, event: Mapping[str, Any]) -> None:
         """Take in a line of the journal."""
-        trial = event.get("trial_id")
         match event["event"]:
             case "run-started":
                 self.order = event.get("order")
@@ -61,21 +60,25 @@ class Progress:
                 self.closed = None
             case "host-facts" if event["stage"] == "start":
                 self.known.add(event["host"])
-            case "trial-started":
-                place = Place(event["block"], event.get("round", 1), event["position"], event["cell_id"])
-                self.places[str(trial)] = place
-                self.skipped.pop(str(trial), None)
-            case "trial-ended":
-                self.ended[str(trial)] = float(event.get("wall_s", 0.0))
-            case "trial-failed" if event.get("again"):
-                self.retried.setdefault(str(trial), []).append(str(event["why"]))
-            case "trial-failed":
-                self.failed[str(trial)] = str(event["why"])
-            case "trial-skipped":
-                self.skipped[str(trial)] = str(event["why"])
             case "block-split":
                 self.split.update(event["trials"])
                 self.rounds[event["block"]] = event["round"]
+            case kind if kind.startswith("trial-"):
+                self._take_trial(kind, str(event["trial_id"]), event)
+
+    def _take_trial(self, kind: str, trial: str, event: Mapping[str, Any]) -> None:
+        if kind == STARTED:
+            place = Place(event["block"], event.get("round", 1), event["position"], event["cell_id"])
+            self.places[trial] = place
+            self.skipped.pop(trial, None)
+        elif kind == ENDED:
+            self.ended[trial] = float(event.get("wall_s", 0.0))
+        elif kind == SKIPPED:
+            self.skipped[trial] = str(event["why"])
+        elif event.get("again"):
+            self.retried.setdefault(trial, []).append(str(event["why"]))
+        else:
+            self.failed[trial] = str(event["why"])
 
 
 def progress_of(history: Iterable[Mapping[str, Any]]) -> Progress:
