@@ -101,6 +101,7 @@ class Agent:
             "telemetry_add": telemetry.add,
             "telemetry_mark": telemetry.mark,
             "telemetry_count": telemetry.count,
+            "telemetry_now": telemetry.now,
             "telemetry_stop": telemetry.stop,
             "records": self.list_records,
             "restore": self.restore,

@@ -60,6 +60,11 @@ class Telemetry:
         self._current().count(at_ns)
         return {}
 
+    def now(self) -> Json:
+        """What was seen last of each service; nothing where nothing is watched."""
+        session = self._session
+        return {"services": {} if session is None else session.now()}
+
     def stop(self) -> Json:
         """End the watch, if there is one; see `Session.stop`."""
         with self._lock:

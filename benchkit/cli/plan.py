@@ -87,7 +87,7 @@ def _foreseen(made: RunPlan, hosts: Hosts, store: Path, *, pilot: bool, quiet: b
     from benchkit.pilot import pilot_plan, run_pilot
 
     piloted = pilot_plan(made.experiment, planned, hosts)
-    with display(piloted, quiet=quiet) as watcher:
+    with display(piloted, hosts, quiet=quiet) as watcher:
         return foresee(planned, [run_pilot(piloted, hosts, watcher)], ["the pilot"])
 
 

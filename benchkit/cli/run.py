@@ -167,10 +167,10 @@ def carry_out(
         with signals_interrupt(), connect_all(inventory, lease_s=lease_s) as hosts:
             plan = make_plan(experiment, hosts, seed)
             if again is None:
-                with display(plan, quiet=quiet) as watcher:
+                with display(plan, hosts, quiet=quiet) as watcher:
                     return execute(plan, hosts, store, watcher, reconnect_s=reconnect_s)
             checked = check_resumption(plan, hosts, again.run, accept_changes=again.accept_changes)
-            with display(plan, quiet=quiet) as watcher:
+            with display(plan, hosts, quiet=quiet) as watcher:
                 return resume(checked, hosts, store, watcher, reconnect_s=reconnect_s)
     except KeyboardInterrupt as stopped:
         say("interrupted: services are stopped and hosts put back" + "".join(f"; {word}" for word in stopped.args))

@@ -87,6 +87,14 @@ class Telemetry:
         """Count the established connections of all services watched at these instants of the host's monotonic clock."""
         self._link.request("telemetry_count", {"at_ns": list(at_ns)})
 
+    def now(self) -> dict[str, dict[str, tuple[int, float]]]:
+        """What was seen last of each service that is watched: metric → (ns on the host's monotonic clock, value)."""
+        seen = self._link.request("telemetry_now", {}).fields["services"]
+        return {
+            service: {metric: (at_ns, value) for metric, (at_ns, value) in metrics.items()}
+            for service, metrics in seen.items()
+        }
+
     def stop(self) -> Watch | None:
         """End the watch; None where there is none. Raises HostError."""
         found = self._link.request("telemetry_stop", {}, time_s=LOOK_S).fields["stopped"]

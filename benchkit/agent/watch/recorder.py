@@ -29,6 +29,9 @@ class Group(NamedTuple):
 
 Sample = List[Tuple[Group, Values]]
 
+NOW = frozenset({"cpu_s_total", "requests_total"})
+"""What somebody who looks on while it happens is told, of each service."""
+
 
 class Recorder:
     """Writes samples; safe for many threads."""
@@ -42,6 +45,7 @@ class Recorder:
         self._lock = threading.Lock()
         self._groups = 0
         self._series: Dict[int, Tuple[Key, ...]] = {}
+        self._now: Dict[str, Dict[str, Tuple[int, float]]] = {}
         self._line({"format": FORMAT, **about})
 
     def group(self, service: Optional[str]) -> Group:
@@ -73,6 +77,20 @@ class Recorder:
             self._line(about)
             self._file.close()
 
+    def see(self, at_ns: int, sample: Sample) -> None:
+        """Keep what is new, for those who look on; instances are added up."""
+        for group, values in sample:
+            found: Dict[str, float] = {}
+            for (metric, _), value in values.items():
+                if group.service is not None and metric in NOW:
+                    found[metric] = found.get(metric, 0.0) + value
+            for metric, value in found.items():
+                self._now.setdefault(group.service or "", {})[metric] = at_ns, value
+
+    def now(self) -> Json:
+        """What was seen last of each service: metric → (when, on the host's monotonic clock; value)."""
+        return {service: dict(seen) for service, seen in list(self._now.items())}
+
     def track(self, interval_ns: int) -> Track:
         """For one who samples at an interval."""
         return Track(self, interval_ns)
@@ -95,6 +113,7 @@ class Track:
 
     def write(self, at_ns: int, sample: Sample, *, asked: bool) -> None:
         """Take a sample; `asked`: it was asked for, beside the rhythm."""
+        self._recorder.see(at_ns, sample)
         if self._held is not None and not (asked and at_ns - self._held[0] < self._interval_ns / 4):
             self._recorder.write(*self._held)
         self._held = at_ns, sample

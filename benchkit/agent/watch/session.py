@@ -70,6 +70,10 @@ class Session:
         self._counting.append(Connections(at_ns, list(self._listening), self._recorder))
         self._counting[-1].start()
 
+    def now(self) -> Json:
+        """What was seen last, without another look; see `Recorder.now`."""
+        return self._recorder.now()
+
     def stop(self) -> Json:
         """End the watch; what could not be seen, for people, and the CPU quota of the host."""
         for rhythm in (self._looking, self._asking):
