@@ -111,6 +111,7 @@ def reparse(store: Store, run: RunFolder, judge: Judge | None = None) -> int:
 
     A `judge` that is given knows the trials then, as if it had been there.
     """
+    store.tidy()
     judge = judge or Judge(run.manifest())
     for event in run.history():
         match event:

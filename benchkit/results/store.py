@@ -226,6 +226,7 @@ class Store:
 
         Raises InputError where another process works on it.
         """
+        self.tidy()
         with run.locked():
             for table in (self.path / "tables").glob("*"):
                 for folder in table.glob(f"scenario=*/run_id={run.run_id}"):
