@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from benchkit.document import Document
-from benchkit.errors import InputError
+from benchkit.errors import InputError, UnsupportedError
 from benchkit.resources import BACKENDS
 from benchkit.scenario.model import CpuCount
 from benchkit.stack.backend import Admin, Backend, File, GoSource, Place, Process, Request, Service, ServiceOptions
@@ -22,7 +22,13 @@ EXECUTABLE = 0o755
 ADMIN_SOCKET = "_admin.sock"
 """In the service's folder; no service's own socket is called so, because names begin with a letter."""
 
+LONGEST_SOCKET = 107
+"""Bytes of a unix socket's path (unix(7): 108 with its end)."""
+
 VARS = "/debug/vars"
+
+_WORK = re.compile(r"none|loop:(?:0|100000000|[1-9][0-9]{0,7})")
+_RELEASE = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+")
 
 _SHARE = re.compile(r"0?\.[0-9]*[1-9][0-9]*|1(?:\.0*)?")
 _TIME = re.compile(r"(?=.*[1-9])(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|ms|s|m|h))+")
@@ -63,13 +69,29 @@ Faults = Annotated[tuple[Annotated[str, AfterValidator(_fault)], ...], BeforeVal
 BodySize = Annotated[int, Field(strict=True, ge=0, le=1 << 30)]
 
 
+def _work(given: str) -> str:
+    if not _WORK.fullmatch(given):
+        raise ValueError(f"found {given!r}; allowed: none, or loop:N with N up to 100000000")
+    return given
+
+
+def release(given: str) -> str:
+    """A release of three numbers, as written. Raises ValueError for any other text."""
+    if not _RELEASE.fullmatch(given):
+        raise ValueError(f"found {given!r}; allowed: a release in full, three numbers as 1.24.0")
+    return given
+
+
+Release = Annotated[str, AfterValidator(release)]
+
+
 class ServerOptions(ServiceOptions):
     """What every server of ours takes, whatever it is written in."""
 
     body_size: BodySize | None = Field(
         default=None, description="bytes of body; absent: the 12 bytes of `Hello World\\n`"
     )
-    work: Annotated[str, StringConstraints(pattern=r"^(none|loop:(0|100000000|[1-9][0-9]{0,7}))$")] = Field(
+    work: Annotated[str, AfterValidator(_work)] = Field(
         default="none", description="none, or loop:N to add the numbers below N (at most 10^8) for each request"
     )
     inject_fault: Faults = Field(
@@ -81,7 +103,7 @@ class GoServerOptions(ServerOptions):
     """What every Go server of ours takes."""
 
     gomaxprocs: CpuCount = Field(default="all", description="threads that run Go code; all: one for each of its CPUs")
-    go_version: Annotated[str, StringConstraints(pattern=r"^1\.[0-9]+\.[0-9]+$")] | None = Field(
+    go_version: Release | None = Field(
         default=None, description="Go release to build with, in full as 1.24.0; absent: the one its module pins"
     )
 
@@ -98,8 +120,17 @@ def server_arguments(request: Request, options: ServerOptions) -> list[str]:
 
 
 def admin_endpoint(place: Place) -> Endpoint:
-    """The socket of a service's admin listener, out of reach of every other host."""
-    return Endpoint(place.host, "http", path=place.folder / ADMIN_SOCKET)
+    """The socket of a service's admin listener, out of reach of every other host.
+
+    Raises UnsupportedError where the host's work directory leaves no room for its path.
+    """
+    path = place.folder / ADMIN_SOCKET
+    if (length := len(bytes(path))) > LONGEST_SOCKET:
+        raise UnsupportedError(
+            f"{path} on {place.host} has {length} bytes, and the path of a unix socket at most {LONGEST_SOCKET}",
+            hint="give the host a shorter workdir in the inventory",
+        )
+    return Endpoint(place.host, "http", path=path)
 
 
 def no_arguments(_: Request) -> Sequence[str]:

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
 from benchkit.errors import FieldError, UnsupportedError
 from benchkit.resources import BACKENDS
 from benchkit.stack.backend import Admin, Backend, File, Place, Process, Request, Service, ServiceOptions
 from benchkit.stack.gobuild import release_numbers
-from benchkit.stack.goserver import EXECUTABLE, VARS, ServerOptions, admin_endpoint, server_arguments
+from benchkit.stack.goserver import EXECUTABLE, VARS, Release, ServerOptions, admin_endpoint, server_arguments
 from benchkit.stack.node_release import MACHINES, NodeProgram
 from benchkit.units import counted
 
@@ -25,7 +25,7 @@ OLDEST = (18,)
 class NodeOptions(ServerOptions):
     """A server on Node's cluster module."""
 
-    node_version: Annotated[str, StringConstraints(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$")] | None = Field(
+    node_version: Release | None = Field(
         default=None, description="Node release to bring, in full as 22.20.0; absent: the host's own node"
     )
     workers: Literal["all", "all-but-one"] | Annotated[int, Field(strict=True, gt=0, le=4096)] = Field(

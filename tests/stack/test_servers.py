@@ -157,6 +157,12 @@ def test_what_a_host_cannot_carry(tmp_path: Path) -> None:
         rendered(tmp_path, "backend: node, listen: 8080", replace(PLACE, programs=old))
 
 
+def test_a_work_directory_that_leaves_no_room_for_sockets(tmp_path: Path) -> None:
+    deep = replace(PLACE, folder=PurePosixPath("/" + "deep/" * 20))
+    with pytest.raises(UnsupportedError, match=r"_admin\.sock on sut has 112 bytes, .* at most 107"):
+        rendered(tmp_path, "backend: gnet, listen: 8080", deep)
+
+
 def test_a_node_that_the_host_cannot_execute(tmp_path: Path) -> None:
     named = "named by hosts.yaml:4: hosts.sut.programs.node"
     foreign = {"node": Program("/opt/node-x86/bin/node", (), None, named)}
@@ -173,6 +179,7 @@ def test_a_node_that_the_host_cannot_execute(tmp_path: Path) -> None:
         ("backend: fcgi, listen: 9001", "one.yaml:8: stacks.it.services.app.backend: the load goes to this service, and no load tool speaks fastcgi"),
         ("backend: gnet, listen: 1, work: 'loop:-1'", "one.yaml:8: stacks.it.services.app.work: found 'loop:-1'"),
         ("backend: node, listen: 1, work: heavy", "one.yaml:8: stacks.it.services.app.work: found 'heavy'"),
+        ("backend: nethttp, listen: 1, go_version: '1.24'", "services.app.go_version: found '1.24'; allowed: a release in full"),
         ("backend: node, listen: 1, workers: 0", "services.app.workers: found 0"),
         ("backend: node, listen: 1, pin: some", "services.app.pin: found 'some'; allowed: 'none', 'workers' or 'all'"),
         ("backend: node, listen: 1, gomaxprocs: 1", "services.app.gomaxprocs: no such field"),
