@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import pandas as pd
 
 from benchkit import units
-from benchkit.analysis.fairness import COLUMNS, Unlike, answers_by_cell, differences, judged, unlike
+from benchkit.analysis.fairness import COLUMNS, TRAITS, Unlike, differences, judged, unlike
 from benchkit.analysis.pairs import baseline_pairs, scenario_baseline, texts
 from benchkit.analysis.verdicts.check import ALL, Check, Found, FoundInRun, Reason, Unchecked
 from benchkit.analysis.verdicts.evidence import Evidence, RunEvidence
@@ -56,38 +56,50 @@ def of_run(evidence: RunEvidence, _thresholds: Thresholds) -> FoundInRun:
     cells = evidence.manifest.cells
     pairs, _ = baseline_pairs(cells, scenario_baseline(evidence.manifest.scenario, cells))
     baselines = {pair.cell_id: pair.baseline for pair in pairs}
-    columns = [column for column in COLUMNS.values() if column in evidence.trials]
-    usual = _usual(evidence.trials, columns)
+    answered = _answered(evidence.trials)
+    usual = {cell_id: max(answers, key=lambda answer: len(answers[answer])) for cell_id, answers in answered.items()}
     found: dict[str, Found] = {}
-    for (cell_id, *_), alike in evidence.trials.groupby(["cell_id", *columns], dropna=False):
-        reference = usual.get(baselines.get(str(cell_id), str(cell_id)))
-        if alike[columns].isna().to_numpy().all() or reference is None:
-            found |= {str(trial): Unchecked(why="its answers were not probed") for trial in alike["trial_id"]}
-            continue
-        reasons = list(_reasons(alike, str(cell_id), reference, evidence))
-        found |= {str(trial): reasons for trial in alike["trial_id"] if reasons}
+    for cell_id, answers in answered.items():
+        baseline = baselines.get(cell_id, cell_id)
+        for answer, trials in answers.items():
+            reference = usual.get(baseline)
+            if None in answer or reference is None or None in reference:
+                found |= dict.fromkeys(trials, Unchecked(why="its answers were not probed"))
+            elif answer != reference:
+                found |= dict.fromkeys(trials, _reasons(cell_id, answer, baseline, reference, evidence))
     return found
 
 
 CHECK = Check("unequal-responses", "the cells did not send the same thing", of_trial=of_trial, of_run=of_run)
 
-
-def _usual(trials: pd.DataFrame, columns: list[str]) -> dict[str, pd.DataFrame]:
-    """For each cell a trial that answered as most of its trials did."""
-    most: dict[str, pd.DataFrame] = {}
-    for cell_id, of_cell in trials.dropna(subset=columns).groupby("cell_id"):
-        sizes = of_cell.groupby(columns)["trial_id"].transform("size")
-        most[str(cell_id)] = of_cell.loc[[sizes.idxmax()]]
-    return most
+Answer = tuple[str | None, ...]
+"""What a probe was answered, a value for each of `TRAITS`; None: not known."""
 
 
-def _reasons(alike: pd.DataFrame, cell_id: str, reference: pd.DataFrame, evidence: RunEvidence) -> Iterator[Reason]:
-    """What trials of a cell that answered alike have against them."""
-    baseline = str(reference["cell_id"].iloc[0])
-    found = unlike(cell_id, baseline, answers_by_cell(alike.iloc[:1]), answers_by_cell(reference))
-    undeclared = [each for each in judged(found, evidence.manifest) if each.meant is None]
-    if undeclared:
-        yield Reason(
+def _answered(trials: pd.DataFrame) -> dict[str, dict[Answer, list[str]]]:
+    """The trials of each cell by what they answered."""
+    found: dict[str, dict[Answer, list[str]]] = {}
+    columns = [trials[COLUMNS[trait]] for trait in TRAITS]
+    for cell_id, trial_id, *answer in zip(trials["cell_id"], trials["trial_id"], *columns, strict=True):
+        known = tuple(
+            None if pd.isna(each) else str(each) if isinstance(each, str) else str(int(each)) for each in answer
+        )
+        found.setdefault(str(cell_id), {}).setdefault(known, []).append(str(trial_id))
+    return found
+
+
+def _reasons(cell_id: str, answer: Answer, baseline: str, reference: Answer, evidence: RunEvidence) -> list[Reason]:
+    """What trials that answered otherwise than their baseline have against them."""
+    one, other = (
+        {trait: frozenset({value}) for trait, value in zip(TRAITS, each, strict=True) if value is not None}
+        for each in (answer, reference)
+    )
+    found = judged(unlike(cell_id, baseline, {cell_id: one}, {baseline: other}), evidence.manifest)
+    undeclared = [each for each in found if each.meant is None]
+    if not undeclared:
+        return []
+    return [
+        Reason(
             severity="invalid",
             metrics=ALL,
             seen=f"{_said(undeclared)}, in {baseline} as it mostly answers",
@@ -95,6 +107,7 @@ def _reasons(alike: pd.DataFrame, cell_id: str, reference: pd.DataFrame, evidenc
             means=MEANS,
             advice=ADVICE,
         )
+    ]
 
 
 def _said(found: list[Unlike]) -> str:
