@@ -1,0 +1,109 @@
+"""How long it takes to judge trials: each by itself, and those of a run of 500 cells and 10 blocks beside each other."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchkit.analysis.compare import compare
+from benchkit.analysis.verdicts.judge import judge_trial
+from benchkit.judge import judge_stored
+from benchkit.models.run import CellRecord, HostRecord, Manifest
+from benchkit.results.rows import factor_rows, host_rows
+from benchkit.results.schema import TABLES
+from benchkit.results.store import Store
+from benchkit.results.tables import RunTables, load
+from benchkit.scenario.cells import cell_id
+from benchkit.scenario.thresholds import Thresholds
+from tests.analysis.verdicts.made import trial
+
+CELLS, BLOCKS, REPEATS = 500, 10, 5
+INVALID = 0.1
+"""The share of trials with a reason against them."""
+LOAD = {"rps": 1.0, "server_cpu_s_per_request": 1e-5, "connections": 64, "requests": 100_000}
+ANSWER = {"probe_status": 200, "probe_header_bytes": 141, "probe_body_bytes": 12, "probe_body_sha256": "0"}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """A run of 500 cells in 10 blocks, each trial judged by itself."""
+    made = Store(tmp_path)
+    levels: list[dict[str, str | int | float | bool]] = [
+        {"stack": f"s{i % 5}", "connections": 8 * (1 + i // 5)} for i in range(CELLS)
+    ]
+    cells = tuple(CellRecord(cell_id=cell_id(each), levels=each) for each in levels)
+    manifest = Manifest(
+        run_id="r1",
+        scenario={"name": "large", "title": "Large", "baseline": {"stack": "s0"}},
+        scale="lab",
+        seed=1,
+        blocks=BLOCKS,
+        cells=cells,
+        hosts=(HostRecord(name="sut", roles=("sut",), facts={"cpus": [0, 1]}),),
+        versions={"benchkit": "0"},
+        started_at=datetime(2026, 1, 1, tzinfo=UTC),
+        status="done",
+    )
+    made.create(manifest)
+    generator = np.random.default_rng(1)
+    noise = generator.lognormal(0, 0.05, (BLOCKS, CELLS))
+    rows = [
+        {
+            **dict.fromkeys(TABLES["trials"]),
+            **LOAD,
+            **ANSWER,
+            "cell_id": cell.cell_id,
+            "trial_id": f"r1.b{block}.p{position}",
+            "block": block,
+            "position": position,
+            "kind": "measure",
+            "started_at": manifest.started_at,
+            "verdict": "valid",
+            "rps": 50_000 * float(noise[block - 1, position - 1]),
+        }
+        for block in range(1, BLOCKS + 1)
+        for position, cell in enumerate(cells, start=1)
+    ]
+    reason = {"check": "noisy-host", "severity": "invalid", "metrics": ["rps"], "scope": "trial"}
+    said = {"seen": "so much", "threshold": "less", "text": "So much."}
+    struck = generator.choice([str(row["trial_id"]) for row in rows], round(INVALID * len(rows)), replace=False)
+    tables = RunTables(made, "large", "r1")
+    tables.replace("trials", rows)
+    tables.replace("factors", factor_rows(cells))
+    tables.replace("verdicts", [{"trial_id": str(trial_id), **reason, **said} for trial_id in struck])
+    looks = [host_rows("sut", ["sut"], f"block {block}", {"kernel": "6.1"}) for block in range(1, BLOCKS + 1)]
+    tables.replace("hosts", *looks)
+    return made
+
+
+def test_judging_and_comparing_a_run_of_500_cells_takes_at_most_3_seconds(store: Store) -> None:
+    run = store.run("r1")
+    times = []
+    for _ in range(REPEATS):
+        started = time.perf_counter()
+        judge_stored(store, run)
+        found = compare("r1", store=store.path)
+        times.append(time.perf_counter() - started)
+    assert len(found.ratios) == CELLS - CELLS // 5
+    assert load("trials", store=store.path)["verdict"].value_counts()["invalid"] == round(INVALID * CELLS * BLOCKS)
+    print(
+        f"\n{CELLS} cells, {BLOCKS} blocks, judged beside each other and compared: "
+        f"median {statistics.median(times):.2f} s, at most {max(times):.2f} s of {REPEATS}"
+    )
+    assert statistics.median(times) <= 3.0
+
+
+def test_judging_a_trial_by_itself_takes_a_millisecond() -> None:
+    times = []
+    for _ in range(200):
+        evidence = trial()
+        started = time.perf_counter()
+        judge_trial(evidence, Thresholds())
+        times.append(time.perf_counter() - started)
+    print(f"\na trial by itself: median {1e3 * statistics.median(times):.2f} ms of {len(times)}")
+    assert statistics.median(times) <= 0.005
