@@ -160,7 +160,7 @@ def show_cells(run: RunId, store: StoreFolder = None, json: Json = False) -> Non
     from benchkit.analysis.profiling import METRICS, profiler_costs, void_in_pass
     from benchkit.analysis.scheduling import service_profiles
     from benchkit.cli.console import print_json, print_table, say
-    from benchkit.results.profiles import NO_PROFILE
+    from benchkit.results.profiles import PROFILE_NOTES
     from benchkit.results.store import Store, store_path
     from benchkit.results.tables import load
 
@@ -172,14 +172,14 @@ def show_cells(run: RunId, store: StoreFolder = None, json: Json = False) -> Non
     found = service_profiles(data, shares, functions, telemetry)
     void = void_in_pass(data.trials, verdicts, data.manifest)
     costs = [cost for metric in METRICS for cost in profiler_costs(data.trials, metric, void)]
-    failures = list(dict.fromkeys(map(str, notes["message"][notes["code"] == NO_PROFILE])))
+    notices = list(dict.fromkeys(map(str, notes["message"][notes["code"].isin(PROFILE_NOTES)])))
     if json:
         print_json(
             {
                 "run_id": folder.run_id,
                 "services": [each.model_dump(mode="json") for each in found],
                 "profiler_cost": [cost.model_dump(mode="json") for cost in costs],
-                "not_profiled": failures,
+                "notices": notices,
             }
         )
         return
@@ -214,8 +214,8 @@ def show_cells(run: RunId, store: StoreFolder = None, json: Json = False) -> Non
     for cost in costs:
         if cost.cell_id is None:
             print(cost.sentence)
-    for failure in failures:
-        say(f"not profiled: {failure}")
+    for notice in notices:
+        say(notice)
 
 
 def _base(

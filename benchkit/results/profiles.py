@@ -9,8 +9,9 @@ from benchkit.errors import ParseError
 from benchkit.models.profile import Profile
 from benchkit.models.trial import ProfileRecord, TrialRecord
 
-NO_PROFILE = "no-profile"
-"""The code of the note that says why a service has no profile."""
+NO_PROFILE, NO_KERNEL = "no-profile", "profile-without-kernel"
+PROFILE_NOTES = (NO_PROFILE, NO_KERNEL)
+"""The codes of notes on profiles: why a service has none, and that one does not see the kernel."""
 
 
 def profile_tables(record: TrialRecord, raw: Callable[[str], bytes]) -> dict[str, list[dict[str, Any]]]:
@@ -22,10 +23,14 @@ def profile_tables(record: TrialRecord, raw: Callable[[str], bytes]) -> dict[str
     rows: dict[str, list[dict[str, Any]]] = {"profile": [], "profile_share": [], "notes": []}
     for each in record.profiles:
         profile, why_not = _profile(each, raw)
+        where = f"{each.service} on {each.host}"
         if profile is None:
-            message = f"{each.service} on {each.host}: {why_not}"
+            message = f"{where} is not profiled: {why_not}"
             rows["notes"].append({"trial_id": record.trial_id, "code": NO_PROFILE, "message": message})
             continue
+        if each.profiler == "perf" and not profile.has_kernel:
+            message = f"{where}: perf may not see the kernel there, so that shares are of the time outside of it alone"
+            rows["notes"].append({"trial_id": record.trial_id, "code": NO_KERNEL, "message": message})
         rows["profile"] += _functions(record.trial_id, each, profile)
         rows["profile_share"] += _shares(record.trial_id, each, profile)
     return rows

@@ -182,7 +182,7 @@ def test_the_section_has_shares_costs_and_what_measured_trials_say(profiled: Run
         "RPS of profiled trials over those beside them: 0.900, 95% interval 0.900 to 0.900, over 8 pairs."
     )
     assert len(content["by_cell"].rows) == 2 * 5
-    assert content["failures"] == []
+    assert content["notices"] == []
 
 
 def test_what_could_not_be_profiled_stands_there_and_not_among_the_notes_on_tools(profiled: RunView) -> None:
@@ -191,7 +191,7 @@ def test_what_could_not_be_profiled_stands_there_and_not_among_the_notes_on_tool
     blind = replace(profiled, notes=notes, table=empty_frame)
     content = SECTION.build(Material(blind, ()))
     assert content is not None
-    assert (content["failures"], content["overhead"]) == (["front on sut: there is no <perf>"], None)
+    assert (content["notices"], content["overhead"]) == (["front on sut: there is no <perf>"], None)
     written = page((blind, []))
     assert "front on sut: there is no &lt;perf&gt;" in written
     assert "Notes on the tools" not in written

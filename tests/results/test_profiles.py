@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 from collections import defaultdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 from benchkit.models.categories import CATEGORIES
 from benchkit.models.load import Load
 from benchkit.models.trial import GeneratorRecord, ProbeRecord, ProfileRecord, TrialRecord
-from benchkit.results.profiles import NO_PROFILE, profile_tables
+from benchkit.results.profiles import NO_KERNEL, NO_PROFILE, profile_tables
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "profiles"
 FILES = {
@@ -81,10 +82,16 @@ def test_the_kernel_counts_as_the_system_call_that_it_works_for() -> None:
     [
         (
             APP.model_copy(update={"file": None, "why_not": "sut: pprof answers 404"}),
-            "app on sut: sut: pprof answers 404",
+            "app on sut is not profiled: sut: pprof answers 404",
         ),
-        (APP.model_copy(update={"file": "cut.sut.pb.gz"}), "app on sut: cut.sut.pb.gz: a part of a gzip file"),
-        (FRONT.model_copy(update={"file": "idle.sut.perf.txt.gz"}), "front on sut: idle.sut.perf.txt.gz: empty"),
+        (
+            APP.model_copy(update={"file": "cut.sut.pb.gz"}),
+            "app on sut is not profiled: cut.sut.pb.gz: a part of a gzip file",
+        ),
+        (
+            FRONT.model_copy(update={"file": "idle.sut.perf.txt.gz"}),
+            "front on sut is not profiled: idle.sut.perf.txt.gz: empty",
+        ),
     ],
 )
 def test_what_cannot_be_had_is_a_note_and_no_row(profile: ProfileRecord, said: str) -> None:
@@ -93,3 +100,13 @@ def test_what_cannot_be_had_is_a_note_and_no_row(profile: ProfileRecord, said: s
     assert (note["trial_id"], note["code"]) == ("r1.b001.p001", NO_PROFILE)
     assert note["message"].startswith(said)
     assert {row["service"] for row in rows["profile_share"]} == {"app"}
+
+
+def test_a_perf_that_may_not_see_the_kernel_is_said() -> None:
+    text = gzip.decompress(FILES["front.sut.perf.txt.gz"]).decode()
+    user = "\n".join(line for line in text.splitlines() if not line.strip().startswith("ffff")) + "\n\n"
+    rows = profile_tables(record(FRONT), lambda _: user.encode())
+    (note,) = rows["notes"]
+    assert note["code"] == NO_KERNEL
+    assert note["message"].startswith("front on sut: perf may not see the kernel there")
+    assert sum(row["share"] for row in rows["profile_share"]) == pytest.approx(1)

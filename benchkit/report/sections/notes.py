@@ -9,13 +9,13 @@ from benchkit import units
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.tables import Column, Entry, Table
 from benchkit.report.text import clean
-from benchkit.results.profiles import NO_PROFILE
+from benchkit.results.profiles import PROFILE_NOTES
 
 
 def build(material: Material) -> Mapping[str, Any] | None:
     """A row for each kind of note and tool; nothing where no tool had any."""
     run = material.run
-    seen = run.notes[run.notes["code"] != NO_PROFILE]  # the section of profiles has these
+    seen = run.notes[~run.notes["code"].isin(PROFILE_NOTES)]  # the section of profiles has these
     if seen.empty:
         return None
     trials_of = {str(tool): len(trials) for tool, trials in run.trials.groupby("tool", sort=False)}

@@ -16,7 +16,7 @@ from benchkit.report.sections.section import Material, Section
 from benchkit.report.tables import Column, Entry, Table
 from benchkit.report.text import clean
 from benchkit.report.view import RunView
-from benchkit.results.profiles import NO_PROFILE
+from benchkit.results.profiles import PROFILE_NOTES
 
 
 def build(material: Material) -> Mapping[str, Any] | None:
@@ -24,11 +24,11 @@ def build(material: Material) -> Mapping[str, Any] | None:
     run = material.run
     found, void = profiled(run), void_in_pass(run.trials, run.verdicts, run.manifest)
     costs = [cost for metric in METRICS for cost in profiler_costs(run.trials, metric, void)]
-    failures = list(dict.fromkeys(map(str, run.notes["message"][run.notes["code"] == NO_PROFILE])))
-    if not (found or costs or failures):
+    notices = list(dict.fromkeys(map(str, run.notes["message"][run.notes["code"].isin(PROFILE_NOTES)])))
+    if not (found or costs or notices):
         return None
     return {
-        "failures": [clean(failure) for failure in failures],
+        "notices": [clean(failure) for failure in notices],
         "overhead": _overhead(found, run) if found else None,
         "shares": _shares(found, run) if found else None,
         "costs": [clean(cost.sentence) for cost in costs if cost.cell_id is None],
