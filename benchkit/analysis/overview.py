@@ -9,7 +9,9 @@ from benchkit.scenario.claims import claims_of
 from benchkit.scenario.designs import until_of
 
 BESIDE = ("latency_p99_s", "server_cpu_s_per_request")
-"""Metrics that are shown where trials have them, asked for or not."""
+"""Metrics that are shown where trials have them, asked for or not, of runs that a person can look through."""
+
+_MANY_CELLS = 100
 
 
 def overview(data: Data) -> tuple[Comparison, ...]:
@@ -19,6 +21,7 @@ def overview(data: Data) -> tuple[Comparison, ...]:
     """
     until = until_of(data.manifest.scenario)
     claimed = (claim.metric for claim in claims_of(data.manifest.scenario))
-    metrics = dict.fromkeys((*METRICS, *(until.metrics if until else ()), *claimed, *BESIDE))
+    beside = BESIDE if len(data.manifest.cells) <= _MANY_CELLS else ()
+    metrics = dict.fromkeys((*METRICS, *(until.metrics if until else ()), *claimed, *beside))
     found = (compare_cells(data, [metric]) for metric in metrics if data.trials[metric].notna().any())
     return tuple(one for one in found if any(ratio.ratio is not None for ratio in one.ratios))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -14,7 +15,7 @@ from matplotlib.figure import Figure
 
 from benchkit.analysis.compare import compare_cells
 from benchkit.models.run import CellRecord
-from benchkit.report.figures.forest import FIGURE
+from benchkit.report.figures.forest import FIGURE, MOST
 from benchkit.report.sections import claims, ratios
 from benchkit.report.sections.section import Material
 from benchkit.report.tables import Table
@@ -147,6 +148,18 @@ def test_an_interval_without_bounds_does_not_dwarf_the_others(make_run: MakeRun)
     low, high = axes.get_xlim()
     assert high / low < 1e4
     assert low < 0.5
+
+
+def test_of_many_ratios_the_figure_has_those_farthest_from_one(make_run: MakeRun) -> None:
+    run = make_run({"stack": ["go", "nginx"], "connections": list(range(1, 51))}, blocks=3)
+    (axes,) = FIGURE.draw(run).axes
+    marks = [line for line in axes.get_lines() if line.get_marker() not in {"None", ""}]
+    assert len(marks) == MOST
+    drawn_ratios = sorted(abs(math.log(float(np.asarray(mark.get_xdata())[0]))) for mark in marks)
+    every = sorted(abs(math.log(ratio.ratio or 1)) for ratio in run.comparisons[0].ratios)
+    assert drawn_ratios == pytest.approx(every[-MOST:])
+    assert FIGURE.caption(run).endswith("The 60 ratios farthest from one are drawn; the table has all 99.")
+    assert len(built(ratios.build, run)["metrics"][0]["table"].rows) == 99
 
 
 def test_too_few_blocks_for_an_interval_draw_nothing(make_run: MakeRun) -> None:

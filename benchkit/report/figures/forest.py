@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -26,8 +27,8 @@ TITLE = "Ratios to the baseline, with their intervals"
 
 _ROW_IN, _SMALLEST_ROW_IN, _TALL_IN, _AXIS_IN = 0.34, 0.13, 9.0, 0.5
 _MOST_LABEL_IN, _WRITTEN_IN = 2.6, 1.5
-_WRITTEN = 60
-"""Up to so many rows the ratios are written beside the intervals."""
+MOST = 60
+"""Of more ratios those are drawn that are farthest from one; the table has all."""
 _NAMED = 6
 _DECADE = 4.0
 """Ratios that span more than this get the ticks of decades: 0.5, 1, 2, 5."""
@@ -67,10 +68,12 @@ def caption(run: RunView) -> str:
     """What marks, lines and bands are."""
     claims = any(row.expected for row in _rows(run))
     level = next(row.ratio.confidence for row in _rows(run) if row.ratio)
+    more = len(_ratios(run))
     return (
         f"A mark is the ratio over blocks, its line the interval of {level:.0%}; marks are filled where a difference is "
         "shown or a claim decided, hollow where not. Controls are cells over themselves."
         + (" Of claims the band is what is expected, the diamond what was published." if claims else "")
+        + (f" The {MOST} ratios farthest from one are drawn; the table has all {more}." if more > MOST else "")
     )
 
 
@@ -80,7 +83,6 @@ def draw(run: RunView) -> Figure:
     rows = _rows(run)
     row_in = max(_SMALLEST_ROW_IN, min(_ROW_IN, _TALL_IN / len(rows)))
     size = 9.0 if row_in >= _ROW_IN / 2 else 6.0
-    written = len(rows) <= _WRITTEN
     frame = framed(
         height_in=row_in * (len(rows) + 0.2) + _AXIS_IN,
         title=TITLE,
@@ -90,8 +92,7 @@ def draw(run: RunView) -> Figure:
     texts = [drawable(row.text) for row in rows]
     widest = max(width_in(text, size) for text, row in zip(texts, rows, strict=True) if row.ratio)
     labels_in = min(_MOST_LABEL_IN, widest) + 2 * EDGE_IN
-    right_in = _WRITTEN_IN if written else 2 * EDGE_IN
-    axes = frame.axes(labels_in, 0, WIDTH_IN - labels_in - right_in - EDGE_IN, row_in * (len(rows) + 0.2))
+    axes = frame.axes(labels_in, 0, WIDTH_IN - labels_in - _WRITTEN_IN - EDGE_IN, row_in * (len(rows) + 0.2))
     _scale(axes, rows)
     axes.axvline(1, color=MUTED.light, linewidth=1, zorder=1)
     for y, (row, text) in enumerate(zip(rows, texts, strict=True)):
@@ -101,8 +102,7 @@ def draw(run: RunView) -> Figure:
         _write(axes, y, _cut(text, labels_in - 2 * EDGE_IN, size), size, left=True)
         _draw_claim(axes, y, row, size)
         _draw_ratio(axes, y, row, size)
-        if written:
-            _write(axes, y, bracketed(row.ratio), size, left=False)
+        _write(axes, y, bracketed(row.ratio), size, left=False)
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_yticks([])
     axes.set_xlabel("ratio, logarithmic")
@@ -115,14 +115,21 @@ FIGURE = ReportFigure(
 )
 
 
+def _ratios(run: RunView) -> list[Ratio]:
+    """Those of RPS."""
+    return [ratio for one in run.comparisons if one.metrics == ("rps",) for ratio in one.ratios]
+
+
 def _rows(run: RunView) -> list[_Row]:
     """The ratios of RPS, then those of claims, each claim under its sentence."""
     named, hues = labels(run), {view.cell_id: view.hue for view in cell_views(run.manifest)}
+    found = _ratios(run)
+    nearest = sorted(found, key=lambda ratio: -abs(math.log(ratio.ratio or 1)))[MOST - 1 : MOST]
+    least = abs(math.log(nearest[0].ratio or 1)) if nearest else 0.0
     rows = [
         _Row(named[ratio.cell_id], ratio, ratio.outcome in {"higher", "lower"}, hues.get(ratio.cell_id))
-        for comparison in run.comparisons
-        if comparison.metrics == ("rps",)
-        for ratio in comparison.ratios
+        for ratio in found
+        if abs(math.log(ratio.ratio or 1)) >= least
     ]
     for claim in run.claims:
         if claim.ratios:
