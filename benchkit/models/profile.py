@@ -100,5 +100,8 @@ class Profile:
 
     @cached_property
     def has_kernel(self) -> bool:
-        """Whether the kernel is seen in it; pprof sees its time under the function that called it."""
-        return any(frame.kernel for frame in self.frames)
+        """Whether the kernel is seen in it; pprof sees its time under the function that called it.
+
+        A stack walked wrongly ends at any address; the kernel's own functions are in a module that perf names.
+        """
+        return any(frame.kernel and frame.module is not None for frame in self.frames)

@@ -28,8 +28,7 @@ def profile_tables(record: TrialRecord, raw: Callable[[str], bytes]) -> dict[str
             message = f"{where} is not profiled: {why_not}"
             rows["notes"].append({"trial_id": record.trial_id, "code": NO_PROFILE, "message": message})
             continue
-        # A stack walked wrongly ends at any address; the kernel's own functions are in a module that perf names.
-        if each.profiler == "perf" and not any(frame.kernel and frame.module for frame in profile.frames):
+        if each.profiler == "perf" and not profile.has_kernel:
             message = f"{where}: perf may not see the kernel there, so that shares are of the time outside of it alone"
             rows["notes"].append({"trial_id": record.trial_id, "code": NO_KERNEL, "message": message})
         rows["profile"] += _functions(record.trial_id, each, profile)
