@@ -64,13 +64,16 @@ def cell_of(plan: RunPlan, wanted: str | None = None) -> PlannedCell:
 
 
 def up(plan: RunPlan, cell: PlannedCell, hosts: Hosts, say: Say, *, apply: bool = False) -> None:
-    """Deploy and start the services of a cell, have their clients prove them, and leave them up.
+    """Deploy and start the services of a cell, have their clients prove them, and leave them up; fine if they are already.
 
     With `apply` the clients' machines keep the settings of their go command. Raises HostError where a host is held,
     lacks something, or a service does not come up or prove itself: then nothing stays, and everything is put back.
     """
     for obstacle in plan.obstacles:
         raise obstacle
+    if _is_up_already(plan, cell, hosts):
+        say(f"{name_of(plan.experiment)} is up already")
+        return
     hosts.hold(name_of(plan.experiment))
     _require_machines_of_their_own(hosts)
     _tune(plan, hosts)
@@ -86,6 +89,21 @@ def up(plan: RunPlan, cell: PlannedCell, hosts: Hosts, say: Say, *, apply: bool 
             hosts[service.host].changes.go_settings(service.go_settings.go, service.go_settings.values)
     for name in _staying(plan, cell, apply=apply):
         hosts[name].changes.keep()
+
+
+def _is_up_already(plan: RunPlan, cell: PlannedCell, hosts: Hosts) -> bool:
+    """Whether all of it stands. Raises HostError where a part does: what is held for it would be taken down for this one."""
+    standing = status(plan.experiment, cell, hosts)
+    if all(each.kept and each.listens for each in standing):
+        return True
+    if held := sorted({each.service.host for each in standing if each.kept}):
+        name = plan.experiment.scenario.name
+        raise HostError(
+            f"{name_of(plan.experiment)} is up already, and not as it should be",
+            where=", ".join(held),
+            hint=f"take it down first: benchkit service down {name}",
+        )
+    return False
 
 
 def _tune(plan: RunPlan, hosts: Hosts) -> None:

@@ -170,6 +170,7 @@ def render(request: Request) -> Service:
         ),
         endpoint=request.endpoint,
         parallelism=len(cpus),
+        scratch=(scratch,),
         ready_timeout_s=PROVING_S,
         client=True,
         guidance=(Guidance("every developer runs once", settings_line(found)),),

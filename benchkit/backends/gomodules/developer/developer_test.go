@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/pem"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -143,6 +144,39 @@ func TestEveryPullIsOneOfAnotherModuleWhereItIsNumbered(t *testing.T) {
 	}
 	if !strings.Contains(last, "a.example/fresh-4@v1.0.0 failed") {
 		t.Errorf("%s", last)
+	}
+}
+
+func TestWhatAProxySaysAtLengthIsAskedFor(t *testing.T) {
+	long := strings.Repeat("one of many lines\n", 20) + `{"Error": "git ls-remote: exit status 128:\n\tHost key verification failed."}`
+	var asked []string
+	proxy := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		login, password, _ := r.BasicAuth()
+		asked = append(asked, login+":"+password)
+		http.Error(w, long, http.StatusNotFound)
+	}))
+	defer proxy.Close()
+	folder := t.TempDir()
+	certificate, netrc := filepath.Join(folder, "certificate.pem"), filepath.Join(folder, "netrc")
+	put(t, certificate, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: proxy.Certificate().Raw})))
+	put(t, netrc, "machine "+strings.TrimPrefix(proxy.URL, "https://")+" login alice password secret\n")
+	developer, err := settled(t, func(config *Config) {
+		config.Settings["GOPROXY"] = proxy.URL
+		config.Environment = map[string]string{"NETRC": netrc, "SSL_CERT_FILE": certificate}
+		config.Pull = "a.example/x@v1.0.0"
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = developer.pull(t.Context())
+	expected := "a.example/x@v1.0.0 failed at git over SSH: the git server's host key is not the one that was pinned"
+	if err == nil || err.Error() != expected {
+		t.Errorf("%v", err)
+	}
+	for _, each := range asked {
+		if each != "alice:secret" {
+			t.Errorf("asked as %s", each)
+		}
 	}
 }
 

@@ -138,7 +138,8 @@ func (d *Developer) get(ctx context.Context, folder string, modules ...string) e
 	if !errors.As(err, &exit) {
 		return err
 	}
-	return &getError{strings.TrimSpace(printed), explain(strings.Join(modules, ", "), printed)}
+	all := strings.TrimSpace(printed + d.detail(ctx, printed))
+	return &getError{all, explain(strings.Join(modules, ", "), all)}
 }
 
 // getError is why a `go get` failed: all that was printed, and what that comes to.

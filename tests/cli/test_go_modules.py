@@ -1,0 +1,245 @@
+"""In-house Go modules on a lab of four hosts: real git, sshd, nginx, go command and module proxies."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import benchkit
+from benchkit.errors import HostError
+from benchkit.hosts.connect import Hosts, connect_all
+from benchkit.hosts.files import PlacedFile
+from benchkit.hosts.inventory import Inventory
+from benchkit.hosts.processes import Completed, Start, ToFile
+from benchkit.lab.lab import down, up
+from benchkit.lab.spec import LabHost, LabSpec
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Said
+
+pytestmark = pytest.mark.lab
+
+Cli = Callable[..., "Said"]
+
+ROLES = {"dev": ("dev", "load"), "proxy": ("proxy",), "vcs": ("vcs",), "upstream": ("upstream",)}
+PROXIED = "stacks.proxied.services"
+OTHER_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIP1hWkOdXIH5I5cZaSPzwXqBj0HzkP6sVqOI2tCS5h1s"
+
+
+@pytest.fixture(scope="module")
+def four() -> Iterator[Inventory]:
+    """A lab of a developer, a proxy, a git server and an upstream proxy."""
+    hosts = tuple(LabHost(name=name, roles=roles) for name, roles in ROLES.items())
+    lab = up(LabSpec(name=f"pytest-{os.getpid()}-modules", hosts=hosts))
+    try:
+        yield lab.inventory()
+    finally:
+        down(lab.name)
+
+
+@pytest.fixture
+def environment(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """With secrets of the session's own, as they are a controller's."""
+    return environment | {"XDG_STATE_HOME": str(tmp_path_factory.getbasetemp() / "state")}
+
+
+@pytest.fixture
+def hosts_file(four: Inventory, tmp_path: Path) -> Path:
+    """The lab as an inventory file."""
+    hosts = {spec.name: spec.model_dump(mode="json", exclude={"name"}, exclude_none=True) for spec in four.hosts}
+    path = tmp_path / "four.yaml"
+    path.write_text(json.dumps({"hosts": hosts}))
+    return path
+
+
+def remains(inventory: Inventory) -> list[dict[str, Any]]:
+    """What a service could leave on its hosts."""
+    with connect_all(inventory) as hosts:
+        return [
+            {
+                "processes": sorted(
+                    line
+                    for line in host.processes.run(["ps", "-eo", "args="]).stdout.decode().splitlines()
+                    if not re.search(r"ps -eo|python|sshd: |/sshd_config|benchkit-", line)
+                ),
+                "ports": host.processes.run(["ss", "-Hlnt"]).stdout.decode().split(),
+                "records": [record.text for record in host.changes.records() if record.state != "mine"],
+                "holder": host.changes.state().holder,
+                "caches": host.processes.run(["find", ".", "-name", "cache", "-o", "-name", "scratch"]).stdout,
+                "logs": host.processes.run(["find", ".", "-name", "*.log"]).stdout,
+            }
+            for host in hosts
+        ]
+
+
+@pytest.fixture
+def nothing_left(four: Inventory) -> Iterator[None]:
+    """The test leaves no process, port, record, cache or log on any host."""
+    before = remains(four)
+    yield
+    assert remains(four) == before
+
+
+@dataclass
+class Developer:
+    """Somebody at a keyboard of the host `dev`, with the settings that the service's people were told."""
+
+    hosts: Hosts
+    guidance: Mapping[str, str]
+    pulls: int = 0
+    folders: list[PurePosixPath] = field(default_factory=list)
+
+    def start(self, user: str | None, module: str) -> Start:
+        """A `go get` with a clean module cache."""
+        dev = self.hosts["dev"]
+        self.pulls += 1
+        folder = dev.files.scratch(f"people/{self.pulls}")
+        self.folders.append(folder)
+        files = [PlacedFile(folder / "go.mod", b"module example.com/x\n\ngo 1.20\n")]
+        certificate = self.guidance["certificate to trust (SSL_CERT_FILE, or the system's store)"]
+        files.append(PlacedFile(folder / "certificate.pem", Path(certificate).read_bytes()))
+        if user is not None:
+            lines = Path(self.guidance[f"lines for the ~/.netrc of {user}"]).read_bytes()
+            files.append(PlacedFile(folder / "netrc", lines, 0o600))
+        dev.files.place(files)
+        go = dev.facts.programs["go"].path
+        home = {"HOME": str(folder), "GOENV": f"{folder}/env", "GOFLAGS": "-modcacherw", "GOTOOLCHAIN": "local"}
+        env = home | {"NETRC": f"{folder}/netrc", "SSL_CERT_FILE": f"{folder}/certificate.pem"}
+        line = self.guidance["every developer runs once"].split()
+        assert line[:3] == ["go", "env", "-w"]
+        assert dev.processes.run([go, *line[1:]], env=env, cwd=folder).ok
+        return Start([go, "get", module], env=env, cwd=folder)
+
+    def pull(self, user: str | None, module: str) -> Completed:
+        """What came of one."""
+        start = self.start(user, module)
+        return self.hosts["dev"].processes.run(start.argv, env=start.env, cwd=start.cwd, timeout_s=60)
+
+    def go_away(self) -> None:
+        """Leave nothing."""
+        for folder in self.folders:
+            self.hosts["dev"].files.remove(folder)
+
+
+def guidance_of(said: Said) -> dict[str, str]:
+    assert said.code == 0, said.err
+    return {each["what"]: each["value"] for each in said.document()["guidance"]}
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_the_scenario_proves_itself_and_measures_every_way(cli: Cli, hosts_file: Path, tmp_path: Path) -> None:
+    said = cli("run", "go-module-proxy", "-i", hosts_file, "--scale", "smoke", "--json")
+    assert said.code == 0, said.err
+    summary = said.document()
+    assert (summary["status"], summary["failures"]) == ("done", {})
+    frame = benchkit.load("trials", store=tmp_path / "store")
+    assert len(frame) == len(summary["cells"]) >= 3
+    assert (frame["requests"] > 0).all()
+    assert (frame[["errors_connect", "errors_read", "errors_write", "non_2xx"]] == 0).all().all()
+    raw = next((tmp_path / "store" / "runs").iterdir()) / "raw"
+    trials = [json.loads((folder / "trial.json").read_text()) for folder in raw.iterdir()]
+    # Checksums are the same directly and through the proxy, in every trial.
+    assert {(trial["probe"]["status"], trial["probe"]["body_sha256"]) for trial in trials} == {
+        (200, trials[0]["probe"]["body_sha256"])
+    }
+    logs = [(folder / "developer.dev.log").read_text() for folder in raw.iterdir()]
+    for log in logs:
+        assert "mycompany.com/go/module1 v1.99.0\n" in log
+        assert re.search(r"mycompany.com/go/module2 v1\.0\.1-0\.[0-9]{14}-[0-9a-f]{12}\n", log)
+        assert "mycompany.com/go/module2/v2 v2.0.0\n" in log
+        assert "mycompany.com/go/module2/sub v0.1.0\n" in log
+        assert "github.com/beorn7/perks v1.0.1\n" in log
+        assert "built and run in " in log
+    text = "".join(path.read_text(errors="replace") for path in raw.glob("*/*.log"))
+    assert not re.search(r"PRIVATE KEY|\$2b\$|password", text)
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_a_service_that_stays_up_serves_everybody_by_right(cli: Cli, hosts_file: Path, four: Inventory) -> None:
+    command = ("go-module-proxy", "-i", hosts_file, "--json")
+    assert cli("service", "status", *command).code == 1
+    guidance = guidance_of(cli("service", "up", *command))
+    try:
+        status = cli("service", "status", *command)
+        assert (status.code, status.document()["up"]) == (0, True)
+        again = cli("service", "up", *command)
+        assert guidance_of(again) == guidance
+        assert again.err == "service go-module-proxy is up already\n"
+        with connect_all(four) as hosts, pytest.raises(HostError, match="in use: service go-module-proxy of "):
+            hosts.hold("another")
+        with connect_all(four) as hosts:
+            developer = Developer(hosts, guidance)
+            module1, module2 = (f"mycompany.com/go/{name}" for name in ("module1@v1.50.0", "module2@v1.0.0"))
+            public = "github.com/beorn7/perks@v1.0.1"
+            table = {
+                "alice": {module1: True, module2: True, public: True},
+                "bob": {module1: True, module2: False, public: True},
+                None: {module1: False, public: False},
+            }
+            got = {user: {m: developer.pull(user, m).ok for m in modules} for user, modules in table.items()}
+            assert got == table
+            assert developer.pull("alice", "mycompany.com/go/new-8@v1.1.0").ok
+            no_right = developer.pull("bob", "mycompany.com/go/new-7@v1.1.0").stderr.decode()
+            assert "404 Not Found" in no_right
+            assert "no such module, or no right to it" in no_right
+            assert "401 Unauthorized" in developer.pull(None, module1).stderr.decode()
+            missing = developer.pull("alice", "mycompany.com/go/nothing@v1.0.0").stderr.decode()
+            assert "no repository is called nothing" in missing
+            log = hosts["proxy"].files.read("services/go-module-proxy/proxy.log").decode()
+            assert "/mycompany.com/go/new-8/@v/v1.1.0.info" in log
+            assert "/new-7/" not in log  # what there is no right to never comes so far
+
+            starts = [developer.start("alice", "mycompany.com/go/module1@v1.99.0") for _ in range(50)]
+            logs = [PurePosixPath(f"people/{number}.txt") for number in range(50)]
+            dev = hosts["dev"].processes
+            began = dev.start_all(
+                Start(start.argv, env=start.env, cwd=start.cwd, stdout=ToFile(log), stderr="stdout")
+                for start, log in zip(starts, logs, strict=True)
+            )
+            ended = [process.wait(90) for process in began]
+            said = "".join(hosts["dev"].files.read(log).decode() for log in logs)
+            assert [end.exit_code for end in ended if end is not None] == [0] * 50, said
+            hosts["dev"].files.remove("people")
+            developer.go_away()
+    finally:
+        gone = cli("service", "down", *command)
+    assert sorted(gone.document()["hosts"]) == ["proxy", "upstream", "vcs"]
+    assert cli("service", "down", *command).document()["hosts"] == []
+
+
+@pytest.mark.usefixtures("nothing_left")
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        pytest.param(
+            [f"{PROXIED}.proxy.host_key={OTHER_KEY}"],
+            r"mycompany\.com/go/module1@v1\.99\.0 failed at git over SSH: the git server's host key is not the one that was pinned",
+            id="a host key that changed",
+        ),
+        pytest.param(
+            [f"{PROXIED}.upstream.inject_fault=half", f"{PROXIED}.proxy.backend=goproxyio"],
+            r"github\.com/beorn7/perks@v1\.0\.1 failed at upstream proxy: it sent something broken: zip: not a valid zip file",
+            id="half a zip, through the guard",
+        ),
+        pytest.param(
+            [f'{PROXIED}.upstream.inject_fault="500"', f"{PROXIED}.proxy.backend=goproxy", f"{PROXIED}.proxy.upstream=upstream"],
+            r"github\.com/beorn7/perks@v1\.0\.1 failed at .*",
+            id="an upstream that fails, through the library",
+        ),
+    ],
+)  # fmt: skip
+def test_a_service_that_does_not_work_says_where_and_leaves_nothing(
+    cli: Cli, hosts_file: Path, settings: list[str], expected: str
+) -> None:
+    options = [word for setting in settings for word in ("--set", setting)]
+    said = cli("service", "up", "go-module-proxy", "-i", hosts_file, *options)
+    assert said.code == 1
+    assert re.search(expected, said.err), said.err
+    assert "dev: developer (go-developer) did not come up" in said.err
