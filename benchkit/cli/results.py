@@ -141,7 +141,8 @@ def reparse(run: RunId, store: StoreFolder = None, json: Json = False) -> None:
 
     where = Store(store_path(store))
     found = where.run(run)
-    number = rebuild(where, found)
+    with found.locked():
+        number = rebuild(where, found)
     if json:
         print_json({"run_id": found.run_id, "trials": number})
     else:
