@@ -24,6 +24,7 @@ from benchkit.trial.serve import (
     require_free_ports,
     start_services,
     stop_services,
+    weigh_folders,
 )
 from benchkit.trial.state import Step, Trial
 from benchkit.trial.watch import collect_telemetry, unwatch_hosts, watch_hosts
@@ -42,6 +43,7 @@ STEPS: tuple[Step, ...] = (
     collect_telemetry,
     collect_profiles,
     collect_logs,
+    weigh_folders,
 )
 """What a trial does, in this order."""
 

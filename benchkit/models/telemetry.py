@@ -89,6 +89,7 @@ SERVICE_METRICS: tuple[Metric, ...] = (
     Metric(
         name="nginx_connections", unit="1", instance="state", text="active, reading, writing, waiting (stub_status)"
     ),
+    Metric(name="folder_bytes", unit="B", instance="folder", text="disk space of its own folder after the window"),
     Metric(name="event_loop_lag_s", unit="s", instance="process", text="Node: 99th percentile of the loop's delay"),
 )
 """Of a service (a process tree); load generators are services named by `generator_service`."""

@@ -39,6 +39,9 @@ class ServiceRecord(Frozen):
         default=(), description="the processes of its tree just before the measured window; empty: not looked at"
     )
     pids_after: tuple[ProcessId, ...] = Field(default=(), description="the same just after it")
+    folder_bytes: Mapping[str, int] = Field(
+        default_factory=dict, description="what its own folders, such as a cache, take on the disk after the window"
+    )
 
 
 class GeneratorRecord(Frozen):

@@ -36,6 +36,7 @@ def telemetry_tables(record: TrialRecord, raw: Callable[[str], bytes]) -> dict[s
             found.take(watch, read_telemetry(raw(watch.file)))
         except ParseError as error:
             unseen.append(str(error))
+        found.weigh(watch, record)
         for what in unseen:
             message = f"{watch.host}: {what}"
             notes.append({"trial_id": record.trial_id, "code": NOT_WATCHED, "message": message})
@@ -66,6 +67,18 @@ class _Rows:
             values = np.asarray(series.numbers, dtype=np.float64)
             begun_before = metric.grows and service is None  # with the host's boot
             self._values.append(values - values[0] if begun_before else values)
+
+    def weigh(self, watch: WatchRecord, record: TrialRecord) -> None:
+        """Take what the services' folders on one host weigh, at the end of the window."""
+        metric = METRICS["folder_bytes"]
+        for service in record.services:
+            if service.host == watch.host:
+                for folder, size in service.folder_bytes.items():
+                    known = watch.host, self._role(watch, service.name), service.name, folder, metric.name, metric.unit
+                    for column, text in zip(TEXTS, known, strict=True):
+                        self._texts[column].append(text)
+                    self._t_s.append(np.asarray([(watch.window_ns[1] - watch.window_ns[0]) / 1e9]))
+                    self._values.append(np.asarray([float(size)]))
 
     def columns(self) -> Columns:
         """All that was taken."""

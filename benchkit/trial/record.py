@@ -41,6 +41,7 @@ def record_of(trial: Trial) -> TrialRecord:
                 quota=each.service.process.quota.cpus if each.service.process.quota else None,
                 pids_before=trial.processes_before.get(each.service.name, ()),
                 pids_after=trial.processes_after.get(each.service.name, ()),
+                folder_bytes=trial.folder_bytes.get(each.service.name, {}),
             )
             for each in trial.running
         ),

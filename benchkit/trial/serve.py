@@ -7,6 +7,8 @@ from benchkit.hosts.host import Host
 from benchkit.stack import deploy
 from benchkit.trial.state import Trial
 
+KIB = 1024
+
 
 def require_free_ports(trial: Trial) -> None:
     """Nobody may listen where the services will; after the trial, nobody may listen there any more."""
@@ -47,6 +49,19 @@ def require_alive(trial: Trial) -> None:
                     where=host.name,
                     why=deploy.last_words(host, each.log),
                 )
+
+
+def weigh_folders(trial: Trial) -> None:
+    """Note how much the services have put into their own folders: a cache, above all."""
+    for host, services in trial.by_host():
+        for service in (each.service for each in services):
+            for folder in service.scratch:
+                done = host.processes.run(["du", "-sk", str(folder)])
+                if not done.stdout:  # else it may have failed over a file that went while it looked
+                    why = done.stderr.decode(errors="replace").strip()
+                    raise HostError(f"cannot tell the size of {folder}", where=host.name, why=why)
+                size = int(done.stdout.split()[0]) * KIB
+                trial.folder_bytes.setdefault(service.name, {})[folder.name] = size
 
 
 def collect_logs(trial: Trial) -> None:

@@ -65,6 +65,8 @@ class Trial:
     """The processes of each service just before the load; none where nothing is watched."""
     processes_after: Mapping[str, tuple[ProcessId, ...]] = field(default_factory=dict)
     watches: tuple[WatchRecord, ...] = ()
+    folder_bytes: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Disk space of the services' own folders, by service and the folder's name."""
     files: dict[str, bytes] = field(default_factory=dict)
     """What is stored of it: name → content."""
 
