@@ -1,0 +1,35 @@
+"""A controller killed at every point at which something is half done, and taken up again after each."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from tests.chaos.crash import POINTS
+from tests.chaos.kit import SCENARIO, Bench, judge
+
+pytestmark = pytest.mark.lab
+
+LAST = ("restored", "tables-half-joined", "finished")
+"""Points that a run only gets to when all its trials are over."""
+BETWEEN = [point for point in POINTS if point not in ("held", "created", *LAST)]
+
+
+def test_a_run_killed_at_every_point_comes_to_what_it_should(bench: Bench) -> None:
+    assert bench.run(str(SCENARIO), crash="held").code == -signal.SIGKILL
+    assert not (bench.store / "runs").exists()
+    assert bench.run(str(SCENARIO), crash="created").code == -signal.SIGKILL
+    over: set[str] = set()
+    for point in (*BETWEEN, *LAST):
+        killed = bench.run("--resume", "latest", crash=point)
+        assert killed.code == -signal.SIGKILL, f"{point}: {killed.err}"
+        assert over <= bench.progress().ended.keys(), point
+        over = set(bench.progress().ended)
+    done = bench.run("--resume", "latest", "--json")
+    assert done.code == 0, done.err
+    assert '"status": "done"' in done.out
+    judge(bench, over)
+    again = bench.run("--resume", "latest")
+    assert again.code == 2
+    assert "nothing of it is left to do" in again.err
