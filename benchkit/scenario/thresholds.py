@@ -23,7 +23,8 @@ class Thresholds(Frozen):
     generator_cpu: Share = Field(
         default=0.90,
         description="of the CPU that a load tool, or its host, may use. A queue at 90 % use is ten times as long as the "
-        "work in it (M/M/1: Kleinrock, Queueing Systems, 1975, ch. 3): from there on times are the generator's",
+        "work in it (M/M/1: Kleinrock, Queueing Systems, 1975, ch. 3): from there on times are the generator's. 1: never, "
+        "where the load tool only asks and its host does the work that is measured",
     )
     link: Share = Field(
         default=0.90,

@@ -84,6 +84,10 @@ class TestGeneratorSaturated:
         assert (found is not None) == raised
         assert found is None or (found.severity, found.metrics) == ("invalid", LOAD)
 
+    def test_not_where_the_load_tool_only_asks(self) -> None:
+        full = trial(generators=(generator(cpu_s=WINDOW_S),))
+        assert look("generator-saturated", full, generator_cpu=1) is None
+
     def test_never_voids_the_servers_cpu_per_request(self) -> None:
         found = look("generator-saturated", trial(generators=(generator(cpu_s=WINDOW_S),)))
         assert found is not None

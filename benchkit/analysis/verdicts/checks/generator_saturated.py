@@ -24,7 +24,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
     used = [use for generator in generators for use in _uses(evidence, generator)]
     hosts = [use for host in evidence.load_hosts for use in _host_uses(evidence, host)]
     share, what = max([*used, *hosts])
-    if share >= thresholds.generator_cpu:
+    if share >= thresholds.generator_cpu < 1:
         return [_reason(what, share, thresholds)]
     return () if hosts else Unchecked(why="the load hosts were not watched")
 
