@@ -126,7 +126,7 @@ def flame(
 
     profile, index, name = profile_of(file, value, cell=cell, service=service, store=store)
     before = _base(file, base, base_cell, cell=cell, service=service, store=store)
-    out = out or Path(f"{Path(name).name if cell is None else cell}.html")
+    out = out or Path(f"{Path(name).name if cell is None else cell.replace('/', '_')}.html")
     if out.suffix == ".html":
         from benchkit.report.flame.page import flame_page
 

@@ -173,7 +173,7 @@ def record(
         raise HostError("there is no perf", where=host.name, hint="`benchkit hosts prepare` installs it where it may")
     host.files.mkdir(folder)
     argv = (
-        *("timeout", "--signal=INT", f"{after_s + seconds:.3f}"),  # from now on, however long perf takes to begin
+        *("timeout", "-s", "INT", f"{after_s + seconds:.3f}"),  # from now on, however long perf takes to begin
         *(program.path, "record", "-e", "cpu-clock", "-F", str(frequency_hz), "--call-graph", call_graph),
         *(("-D", str(round(after_s * 1000))) if after_s else ()),
         *("-k", "CLOCK_MONOTONIC", "-p", ",".join(map(str, members(host, service)))),

@@ -1,7 +1,8 @@
-"""How long a Go profile of 20 KB takes: in this process, and as a whole command beside `go tool pprof -top`."""
+"""What profiles cost: to be read, in this process and as a whole command beside `go tool pprof -top`; and to be taken."""
 
 from __future__ import annotations
 
+import json
 import os
 import statistics
 import subprocess
@@ -10,6 +11,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+from typer.testing import CliRunner
+
+from benchkit.cli.app import app
+from benchkit.lab.lab import Lab
 from benchkit.observe.read import read_profile
 from benchkit.observe.shares import shares
 from benchkit.observe.top import top
@@ -57,3 +63,44 @@ def test_profile_top_takes_at_most_twice_what_pprof_takes() -> None:
         f"median ratio {ratio:.2f} of {PAIRS} pairs"
     )
     assert ratio <= 2.0
+
+
+COST = """\
+name: profiler-cost
+title: profiled and not
+question: What does a profiler take?
+factors: {stack: [pprof, perf]}
+stacks:
+  pprof:
+    entry: server
+    services: {server: {backend: nethttp, role: sut, listen: 8080}}
+  perf:
+    entry: server
+    services:
+      app: {backend: nethttp, role: sut, listen: "127.0.0.1:9000"}
+      server: {backend: nginx, role: sut, listen: 8080, upstream: app}
+load: {tool: wrk, connections: 64, duration_s: 1}
+blocks: 1
+profile: {blocks: 10, duration_s: 4, services: [server]}
+"""
+
+
+@pytest.mark.lab
+def test_taking_a_profile_costs_a_server_less_than_a_tenth_of_its_rate(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario = tmp_path / "profiler-cost.yaml"
+    scenario.write_text(COST)
+    monkeypatch.setenv("BENCHKIT_LAB", lab.name)
+    at = ["--store", str(tmp_path / "store"), "--json"]
+    run = CliRunner().invoke(app, ["run", str(scenario), "-q", *at], catch_exceptions=False)
+    assert run.exit_code == 0
+    found = json.loads(CliRunner().invoke(app, ["profile", "cells", "latest", *at], catch_exceptions=False).stdout)
+    costs = [cost for cost in found["profiler_cost"] if cost["metric"] == "rps" and cost["cell_id"] is not None]
+    for cost in costs:
+        print(
+            f"\n{cost['cell_id']}: RPS of profiled trials over those beside them {cost['ratio']:.3f}, "
+            f"95 % interval {cost['low']:.3f} to {cost['high']:.3f}, over {cost['pairs']} pairs"
+        )
+    assert len(costs) == 2, found["profiler_cost"]
+    assert all(cost["low"] > 0.9 for cost in costs)
