@@ -24,17 +24,26 @@ from tests.faults.outsiders import (
 )
 from tests.faults.stage import Judged, Meanwhile, Stage
 
-MID_WINDOW_S = 0.6
-"""After a trial began: its services are up after a tenth of a second, and its window is a second and more."""
+EARLY_S, MID_WINDOW_S = 0.4, 0.6
+"""After a trial began: its services are up after a tenth of a second, and its window is a second."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """A check that has to raise its alarm, and of which trials."""
+
+    check: str
+    made: str
+    """How its fault is injected: for the table."""
+    struck: Callable[[Judged], bool] = field(default=lambda _: True, repr=False)
+    """Which trials have the fault."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One way of making one check raise its alarm."""
+    """One way of making trials worthless, and the checks that have to notice it."""
 
-    check: str
-    made: str
-    """How it is injected: for the table."""
+    proofs: tuple[Proof, ...]
     scenario: Mapping[str, Any] = field(default_factory=dict)
     """What is laid over the base scenario."""
     lab: str = "plain"
@@ -44,17 +53,20 @@ class Fault:
     """What happens before each trial, and in its window."""
     amend: Callable[[RunPlan], RunPlan] = field(default=lambda plan: plan, repr=False)
     doctor: Callable[[RunFolder], None] | None = field(default=None, repr=False)
-    struck: Callable[[Judged], bool] = field(default=lambda _: True, repr=False)
-    """Which trials have the fault."""
     repeated: Callable[[int], Mapping[str, Any]] = field(default=lambda trials: {"blocks": trials}, repr=False)
-    """What makes a run have so many trials with the fault."""
+    """What makes a run have so many trials with each fault."""
     at_once: int | None = None
     """Trials that a run has with the fault, where the check looks at all of them together; None: all in one run."""
 
     @property
     def name(self) -> str:
-        """For test ids and tables."""
-        return f"{self.check}: {self.made}"
+        """For test ids."""
+        return "; ".join(f"{proof.check}: {proof.made}" for proof in self.proofs)
+
+
+def shows(check: str, made: str) -> tuple[Proof, ...]:
+    """One check notices it, in every trial."""
+    return (Proof(check, made),)
 
 
 def go(*faults: str, **options: object) -> dict[str, Any]:
@@ -127,7 +139,7 @@ def other_ports(stage: Stage) -> Meanwhile:
 
 def growing_noise(stage: Stage) -> Meanwhile:
     """A server that gets another part of its core in each trial."""
-    parts = (1.0, 0.75, 0.9, 0.6, 0.8)
+    parts = (1.0, 0.6, 0.3, 0.15, 0.8)
     return Meanwhile(lambda slot: set_quota(stage.lab, "sut", parts[slot.block % len(parts)]))
 
 
@@ -141,19 +153,19 @@ def without_quota(stage: Stage) -> Iterator[None]:
 
 
 FAULTS = (
-    Fault("generator-saturated", "one wrk thread against nginx from memory", nginx()),
+    Fault(shows("generator-saturated", "one wrk thread against nginx from memory"), nginx()),
     Fault(
-        "generator-saturated",
-        "a busy loop on the load host's core",
+        shows("generator-saturated", "a busy loop on the load host's core"),
         around=lambda stage: busy_loop(cpus_of(stage.lab, "load")[0]),
     ),
-    Fault("shared-cpus", "a lab with all cores shared", lab="shared"),
-    Fault("link-saturated", "a link capped below what the server sends", one(go(body_size=1000)), lab="capped"),
-    Fault("server-idle", "5 ms of delay in the handler", one(go("delay:5ms"))),
-    Fault("server-idle", "a lock held for 0.2 ms in the handler", one(go("lock:200us"))),
+    Fault(shows("shared-cpus", "a lab with all cores shared"), lab="shared"),
+    Fault(shows("server-idle", "5 ms of delay in the handler"), one(go("delay:5ms"))),
+    Fault(shows("server-idle", "a lock held for 0.2 ms in the handler"), one(go("lock:200us"))),
     Fault(
-        "plateau",
-        "four servers behind a capped link",
+        (
+            Proof("link-saturated", "a link capped below what the servers send"),
+            Proof("plateau", "four servers behind a capped link"),
+        ),
         {
             "load": {"duration_s": 2},
             "factors": {"stack": ["go", "fasthttp", "gnet", "nginx"]},
@@ -170,70 +182,55 @@ FAULTS = (
         repeated=lambda trials: {"blocks": trials // 4},
         at_once=4,
     ),
-    Fault("errors", "1 % of requests fail", one(go("fail:0.01"))),
+    Fault(shows("errors", "1 % of requests fail"), one(go("fail:0.01"))),
     Fault(
-        "errors",
-        "a worker of nginx killed in mid-trial",
-        nginx(),
-        each=lambda stage: Later(MID_WINDOW_S, lambda: kill_nginx_worker(stage.lab)),
-    ),
-    Fault(
-        "unequal-responses",
-        "one server with another body",
+        (
+            Proof("unequal-responses", "one server with another body", lambda trial: trial.cell_id == "stack=body"),
+            Proof("unequal-responses", "one server with another header", lambda trial: trial.cell_id == "stack=header"),
+        ),
         {
-            "factors": {"stack": ["go", "other"]},
-            "stacks": {"other": one(go("body:other"))["stacks"]["go"]},
+            "factors": {"stack": ["go", "body", "header"]},
+            "stacks": {
+                "body": one(go("body:other"))["stacks"]["go"],
+                "header": one(go("header:X-Extra=1"))["stacks"]["go"],
+            },
             "baseline": {"stack": "go"},
         },
-        struck=lambda trial: trial.cell_id == "stack=other",
     ),
     Fault(
-        "unequal-responses",
-        "one server with another header",
-        {
-            "factors": {"stack": ["go", "other"]},
-            "stacks": {"other": one(go("header:X-Extra=1"))["stacks"]["go"]},
-            "baseline": {"stack": "go"},
-        },
-        struck=lambda trial: trial.cell_id == "stack=other",
-    ),
-    Fault(
-        "missing-connections",
-        "a load tool with 128 open files for 256 connections",
+        shows("missing-connections", "a load tool with 128 open files for 256 connections"),
         {"load": {"connections": 256}},
         amend=few_files,
     ),
-    Fault("littles-law", "requests that hang", one(go("hang:0.005"))),
-    Fault("littles-law", "a doctored output: twice the rate", {"load": {"tool": "h2load"}}, doctor=twice_as_fast),
+    Fault(shows("littles-law", "requests that hang"), one(go("hang:0.005"))),
     Fault(
-        "accept-overflow",
-        "a backlog of 8 and short connections",
+        shows("littles-law", "a doctored output: twice the rate"), {"load": {"tool": "h2load"}}, doctor=twice_as_fast
+    ),
+    Fault(
+        shows("accept-overflow", "a backlog of 8 and short connections"),
         {"load": {"keepalive": False, "connections": 256}},
         around=lambda stage: sysctls(stage, "sut", {"net.core.somaxconn": "8"}),
     ),
     Fault(
-        "ports-exhausted",
-        "200 local ports and short connections",
+        shows("ports-exhausted", "200 local ports and short connections"),
         {"load": {"keepalive": False}},
         each=other_ports,
         around=lambda stage: sysctls(stage, "load", {"net.ipv4.ip_local_port_range": "20000 20199"}),
     ),
     Fault(
-        "throttled",
-        "a CPU quota of a fifth of a core on the server's host",
+        shows("throttled", "a CPU quota of a fifth of a core on the server's host"),
         around=lambda stage: quota(stage.lab, "sut", 0.2),
     ),
     Fault(
-        "noisy-host", "a busy loop on the server's core", around=lambda stage: busy_loop(cpus_of(stage.lab, "sut")[0])
+        shows("noisy-host", "a busy loop on the server's core"),
+        around=lambda stage: busy_loop(cpus_of(stage.lab, "sut")[0]),
     ),
     Fault(
-        "cold",
-        "a server that is slow in its first two seconds",
-        {**one(go("slow-start:2s")), "load": {"duration_s": 2}},
+        shows("cold", "a server that is slow in its first two seconds"),
+        one(go("slow-start:2s")),
     ),
     Fault(
-        "too-few-samples",
-        "p99.9 asked of 200 requests",
+        shows("too-few-samples", "p99.9 asked of 200 requests"),
         {
             "factors": {"connections": [8, 16]},
             "load": {"tool": "h2load", "duration_s": None, "requests": 200, "connections": "$connections"},
@@ -248,39 +245,29 @@ FAULTS = (
         },
     ),
     Fault(
-        "service-restarted",
-        "a worker of nginx killed in mid-trial",
+        (
+            Proof("errors", "a worker of nginx killed in mid-trial"),
+            Proof("service-restarted", "a worker of nginx killed in mid-trial"),
+        ),
         nginx(),
         each=lambda stage: Later(MID_WINDOW_S, lambda: kill_nginx_worker(stage.lab)),
     ),
     Fault(
-        "stalled",
-        "the agent of the server's host stopped for half a second",
-        {"load": {"duration_s": 2}},
+        shows("stalled", "the agent of the server's host stopped for half a second"),
         each=lambda stage: Later(
-            MID_WINDOW_S, lambda: stop_for(stage.lab, "sut", 0.5, lambda each: "agent" in command_of(each))
+            EARLY_S, lambda: stop_for(stage.lab, "sut", 0.5, lambda each: "agent" in command_of(each))
         ),
     ),
     Fault(
-        "tool-limit",
-        "siege against answers of less than 10 ms",
+        shows("tool-limit", "siege against answers of less than 10 ms"),
         {"load": {"tool": "siege", "duration_s": 2, "connections": 8}},
     ),
     Fault(
-        "drifted-host",
-        "a kernel setting changed between blocks",
+        (Proof("drifted-host", "a kernel setting changed between blocks", lambda trial: trial.block % 2 == 0),),
         each=another_value,
-        struck=lambda trial: trial.block % 2 == 0,
         repeated=lambda trials: {"blocks": 2 * trials},
     ),
-    Fault("unstable", "noise of growing size", each=growing_noise, around=without_quota, at_once=5),
-    Fault(
-        "observed",
-        "a profiled trial",
-        {"load": {"duration_s": 2}},
-        struck=lambda trial: trial.kind == "profile",
-        repeated=lambda trials: {"blocks": 1, "profile": {"blocks": trials}},
-    ),
+    Fault(shows("unstable", "noise of growing size"), each=growing_noise, around=without_quota, at_once=5),
 )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from scipy import stats
 
 from benchkit.analysis.verdicts.registry import CHECKS
-from tests.faults.faults import Fault
+from tests.faults.faults import Proof
 from tests.faults.stage import Judged
 
 
@@ -16,14 +16,14 @@ from tests.faults.stage import Judged
 class Scores:
     """What came of all trials of a session."""
 
-    faults: list[tuple[Fault, int, int]] = field(default_factory=list)
-    """(fault, detected, injected)"""
+    faults: list[tuple[Proof, int, int]] = field(default_factory=list)
+    """(what was to be noticed, detected, injected)"""
     undisturbed: list[Judged] = field(default_factory=list)
     disturbed: int = 0
 
-    def add(self, fault: Fault, trials: Sequence[Judged]) -> None:
+    def add(self, proof: Proof, trials: Sequence[Judged]) -> None:
         """Count trials that had a fault."""
-        self.faults.append((fault, sum(fault.check in trial.raised for trial in trials), len(trials)))
+        self.faults.append((proof, sum(proof.check in trial.raised for trial in trials), len(trials)))
 
     def healthy(self, trials: Sequence[Judged], disturbed: Sequence[Judged]) -> None:
         """Count trials that had none, and those that others disturbed."""
@@ -37,8 +37,8 @@ class Scores:
     def _lines(self) -> Iterator[str]:
         yield "| check | fault | detected / injected | raised / healthy |"
         yield "|---|---|---|---|"
-        for fault, detected, trials in sorted(self.faults, key=lambda each: list(CHECKS).index(each[0].check)):
-            yield f"| `{fault.check}` | {fault.made} | {share(detected, trials)} | {self._raised(fault.check)} |"
+        for proof, detected, trials in sorted(self.faults, key=lambda each: list(CHECKS).index(each[0].check)):
+            yield f"| `{proof.check}` | {proof.made} | {share(detected, trials)} | {self._raised(proof.check)} |"
         alarmed = sum(bool(trial.raised) for trial in self.undisturbed)
         yield f"| any check | | | {share(alarmed, len(self.undisturbed))} |"
         if self.disturbed:
