@@ -22,9 +22,15 @@ from benchkit.trial.state import trial_id_of
 
 
 def execute(
-    plan: RunPlan, hosts: Hosts, store: Store, watcher: Watcher, *, reconnect_s: float = RECONNECT_S
+    plan: RunPlan,
+    hosts: Hosts,
+    store: Store,
+    watcher: Watcher,
+    *,
+    run_id: str | None = None,
+    reconnect_s: float = RECONNECT_S,
 ) -> Outcome:
-    """Carry out a plan and store what comes of it.
+    """Carry out a plan and store what comes of it, under `run_id` where the hosts are held for one.
 
     A failed trial is recorded and the run goes on; so is a host that is lost: it is tried for `reconnect_s` seconds,
     then the run goes on without it. Raises HostError where a host is held by another run or lacks something, or a stack
@@ -33,7 +39,7 @@ def execute(
     """
     for obstacle in plan.obstacles:
         raise obstacle
-    manifest = manifest_of(plan, hosts)
+    manifest = manifest_of(plan, hosts, run_id)
     hosts.hold(manifest.run_id)
     outcome = Outcome(store.create(manifest))
     tables = RunTables(store, plan.experiment.scenario.name, manifest.run_id)

@@ -57,15 +57,15 @@ class Guarded:
         """
         about = {"run": run, "host": host, "who": who, "since": time.time()}
         found: Optional[Json] = None
-        ended = False
+        ended = waited = False
         for _ in poll_until(time.monotonic() + WAIT_S, 0.01, 0.2):
             if self._ask({"op": "hold", "about": about})["held"]:
-                return {"held": True, "shared_with": None}
-            found = hold.holder()
+                return {"shared_with": None, "waited": waited}
+            found, waited = hold.holder(), True
             if found is None or found["state"] == "silent" or ended:
                 continue
             if found.get("run") == run and found.get("host") != host:
-                return {"held": False, "shared_with": found.get("host")}
+                return {"shared_with": found.get("host"), "waited": False}
             if found.get("run") != run:
                 break
             ended = True
@@ -102,7 +102,7 @@ class Guarded:
             self.release()
         if not self._ask({"op": "hold", "about": about})["held"]:
             raise RefusedError("held", "this host is in use", story(hold.holder()))
-        return {"held": True, "shared_with": None}
+        return {"shared_with": None, "waited": True}
 
     def _ask(self, message: Json) -> Json:
         try:

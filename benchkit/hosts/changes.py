@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from benchkit.errors import HostError
 from benchkit.hosts.link import Link
 
 TIME_S = 60.0
@@ -104,6 +105,26 @@ class Holder:
 
 
 @dataclass(frozen=True)
+class Held:
+    """How a host came to be held."""
+
+    shared_with: str | None
+    """The host of the same run that is the same machine, and holds it; None: it is held by this connection."""
+    waited: bool
+    """Whether something was put back first: what was asked of the host before is not true any more."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What an earlier run has left on a host."""
+
+    reports: tuple[Report, ...] = ()
+    """What was put back behind it."""
+    undone: tuple[Undone, ...] = ()
+    """What was put back now, for nobody had."""
+
+
+@dataclass(frozen=True)
 class State:
     """What benchkit finds of itself on a host."""
 
@@ -115,9 +136,10 @@ class State:
 class Changes:
     """The changes made to one host; safe for many threads."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, host: str) -> None:
         """Speak to the host's agent over its link."""
         self._link = link
+        self._host = host
 
     def read(self, keys: Iterable[str]) -> Mapping[str, Sysctl]:
         """Sysctls as they are."""
@@ -172,15 +194,34 @@ class Changes:
         """Take away a report that was read. Raises HostError."""
         self._link.request("forget_report", {"name": report.name})
 
-    def hold(self, run: str, host: str, who: str, *, take_over: bool = False) -> str | None:
-        """Hold the host for a run until the end of this connection; None, or the host of this run that is the same machine.
+    def hold(self, run: str, host: str, who: str, *, take_over: bool = False) -> Held:
+        """Hold the host for a run until the end of this connection.
 
         A host that another run holds is refused; with `take_over` only while that run's lease has not lapsed. What is
         being put back is waited for. Raises RefusedError (`held`) naming who holds it.
         """
         args = {"run": run, "host": host, "who": who, "take_over": take_over}
-        fields = self._link.request("hold", args, time_s=HOLD_S).fields
-        return None if fields["held"] else str(fields["shared_with"])
+        return Held(**self._link.request("hold", args, time_s=HOLD_S).fields)
+
+    def clear(self) -> Found:
+        """Put back what abandoned runs have left, and read what was put back behind them.
+
+        Raises HostError where something cannot be put back.
+        """
+        state = self.state()
+        undone: tuple[Undone, ...] = ()
+        if any(record.state == "abandoned" for record in state.records):
+            undone = tuple(each for each in self.restore() if each.how != "kept")
+        if failures := [failure for each in undone for failure in each.failures]:
+            raise HostError(
+                "an earlier run has left what cannot be put back",
+                where=self._host,
+                why="; ".join(failures),
+                hint="`benchkit hosts restore` tries again; the record is kept until it succeeds",
+            )
+        for report in state.reports:
+            self.forget(report)
+        return Found(state.reports, undone)
 
     def keep(self, lease_s: float | None = None) -> None:
         """Have what was started and changed stay after this connection, for so long or (None) until `release`."""

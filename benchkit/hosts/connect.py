@@ -14,6 +14,7 @@ from typing import Self, TypeVar
 from benchkit.agent.frames import PROTOCOL
 from benchkit.errors import BenchkitError, HostError, LostError
 from benchkit.hosts import bootstrap
+from benchkit.hosts.changes import Found
 from benchkit.hosts.host import Host
 from benchkit.hosts.inventory import HostSpec, Inventory
 from benchkit.hosts.link import Link
@@ -78,6 +79,8 @@ class Hosts:
         self._hosts = {host.name: host for host in hosts}
         self._lease_s = lease_s
         self._run: str | None = None
+        self.found: dict[str, Found] = {}
+        """What an earlier run had left on each host when it was held."""
 
     def __getitem__(self, name: str) -> Host:
         return self._hosts[name]
@@ -104,9 +107,15 @@ class Hosts:
         return [result for result in results if not isinstance(result, BenchkitError)]
 
     def hold(self, run: str) -> None:
-        """Hold all hosts for a run, until they are closed. Raises HostError naming who holds one of them, since when."""
-        self._run = run
-        self.each(lambda host: host.changes.hold(run, host.name, _who()))
+        """Hold all hosts for a run until they are closed, and clear them of what earlier ones have left; see `found`.
+
+        To be done before a run is planned, for hosts may not be themselves until then. Doing it again is fine. Raises
+        HostError naming who holds a host, since when, or what cannot be put back.
+        """
+        if self._run != run:
+            self._run = run
+            found = self.each(lambda host: host.claim(run, _who()))
+            self.found = dict(zip(self._hosts, found, strict=True))
 
     def lost(self) -> tuple[str, ...]:
         """The hosts that do not answer."""
@@ -135,7 +144,7 @@ class Hosts:
             pause_s = min(2 * pause_s, PAUSES_S[1])
         self._hosts[name] = host
         if self._run is not None:
-            host.changes.hold(self._run, name, _who())
+            self.found[name] = host.claim(self._run, _who())
         return host
 
     def give_up(self, name: str) -> None:

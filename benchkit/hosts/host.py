@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from benchkit.errors import HostError
 from benchkit.hosts import clock as clocks
-from benchkit.hosts.changes import Changes
+from benchkit.hosts.changes import Changes, Found
 from benchkit.hosts.clock import Clock
 from benchkit.hosts.facts import facts_of, questions
 from benchkit.hosts.files import Files
@@ -52,11 +52,19 @@ class Host:
         self.processes = Processes(link, spec.name, self.compare_clocks)
         self.sockets = Sockets(link, spec.name)
         self.telemetry = Telemetry(link)
-        self.changes = Changes(link)
-        self.notices: tuple[str, ...] = ()
+        self.changes = Changes(link, spec.name)
+        self.notices: tuple[str, ...]
         """What this host lacks that makes benchkit see less; for people."""
         self.facts = self._gather()
         self.workdir = PurePosixPath(self.facts.workdir)
+
+    def claim(self, run: str, who: str) -> Found:
+        """Hold the host for a run, and clear it of what earlier ones have left. Raises HostError."""
+        held = self.changes.hold(run, self.name, who)
+        found = self.changes.clear()
+        if held.waited or found != Found():  # it was not itself when its facts were asked
+            self.facts = self._gather()
+        return found
 
     def compare_clocks(self) -> Clock:
         """The host's clocks beside the controller's, compared anew."""
@@ -108,6 +116,7 @@ class Host:
         return self._link.request("clock", {}).fields
 
     def _gather(self) -> HostFacts:
+        self.notices = ()
         named = self.spec.programs
         asked = questions(sudo=self.spec.sudo, named=named)
         answer = dict(self._link.request("facts", asked, time_s=FACTS_S).fields["facts"])

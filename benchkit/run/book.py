@@ -10,7 +10,7 @@ from typing import Any
 from benchkit.analysis.adaptive import StopDecision
 from benchkit.analysis.samples import Exclusion
 from benchkit.errors import BenchkitError
-from benchkit.hosts.changes import Report, Undone
+from benchkit.hosts.changes import Found
 from benchkit.hosts.connect import Hosts
 from benchkit.judge import Judge, judge_stored, rows_of
 from benchkit.load.tool import Reading
@@ -83,11 +83,11 @@ class Book:
                 self.facts(host.name, roles_of(plan, host.name), f"block {slot.block}", host.ground())
             self._looked.add((slot.block, slot.round))
 
-    def found(self, host: str, reports: Iterable[Report], undone: Iterable[Undone]) -> None:
+    def found(self, host: str, found: Found) -> None:
         """Write down what an earlier run has left on a host: put back behind it, or put back now."""
-        for report in reports:
+        for report in found.reports:
             self.journal.append("put-back", host=host, by="guardian", at_s=report.at.timestamp(), text=str(report))
-        for each in undone:
+        for each in found.undone:
             self.journal.append("put-back", host=host, by="run", text=each.text, how=each.how)
 
     def started(self, trial_id: str, slot: Slot, attempt: int) -> None:

@@ -16,12 +16,16 @@ from benchkit.models.run import CellRecord, ControllerRecord, HostRecord, Manife
 from benchkit.planning.plan import RunPlan
 
 
-def manifest_of(plan: RunPlan, hosts: Hosts) -> Manifest:
+def new_run_id() -> str:
+    """The name of a run that begins now."""
+    return f"r{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+
+
+def manifest_of(plan: RunPlan, hosts: Hosts, run_id: str | None = None) -> Manifest:
     """The manifest that a run of the plan begins with."""
-    now = datetime.now(UTC)
     used = sorted({name for names in plan.roles.values() for name in names})
     return Manifest(
-        run_id=f"r{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}",
+        run_id=run_id or new_run_id(),
         scenario=plan.experiment.document.data,
         source=plan.experiment.document.origin(()).source,
         scale=plan.experiment.scale,
@@ -37,7 +41,7 @@ def manifest_of(plan: RunPlan, hosts: Hosts) -> Manifest:
         controller=controller_of(plan, hosts),
         thresholds=plan.experiment.scenario.thresholds.model_dump(),
         notices=plan.notices,
-        started_at=now,
+        started_at=datetime.now(UTC),
     )
 
 

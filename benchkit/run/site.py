@@ -1,4 +1,4 @@
-"""The hosts of a run: held, cleared of what others left, tuned, the services deployed; and so again after a lost link."""
+"""The hosts of a run: tuned, the services deployed; and so again after a lost link."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 from benchkit.analysis.ground import facts_differing
 from benchkit.errors import HostError
+from benchkit.hosts.changes import Found
 from benchkit.hosts.connect import RECONNECT_S, Hosts
 from benchkit.hosts.facts import SYSCTLS
 from benchkit.hosts.files import Placed
-from benchkit.hosts.host import Host
 from benchkit.lab.controller import confined
 from benchkit.pipeline import Watcher
 from benchkit.planning.plan import PlannedCell, RunPlan
@@ -49,7 +49,8 @@ class Site:
 
         Raises HostError.
         """
-        self.hosts.each(self._clear)
+        for host in self.hosts:
+            self._tell(host.name)
         with tuned(self.plan, self.hosts, self._book.journal) as became:
             if self.plan.tuning:
                 self._look("tuned", became)
@@ -87,24 +88,14 @@ class Site:
                 return self.gone[name]
         return None
 
-    def _clear(self, host: Host) -> None:
-        """Read what was put back behind an earlier run, and put back what nobody did. Raises HostError where that fails."""
-        state = host.changes.state()
-        undone = [each for each in host.changes.restore() if each.how != "kept"] if _abandoned(host) else []
-        self._book.found(host.name, state.reports, undone)
-        for report in state.reports:
-            self._watcher.stage(f"{host.name} was put back behind an earlier run: {report}")
-            host.changes.forget(report)
-        for each in undone:
-            self._watcher.stage(f"{host.name}: an earlier run had left {each.text}: {each.how}")
-        failures = [failure for each in undone for failure in each.failures]
-        if failures:
-            raise HostError(
-                "an earlier run has left what cannot be put back",
-                where=host.name,
-                why="; ".join(failures),
-                hint="`benchkit hosts restore` tries again; the record is kept until it succeeds",
-            )
+    def _tell(self, name: str) -> None:
+        """Say and write down what an earlier run had left on a host."""
+        found = self.hosts.found.get(name, Found())
+        self._book.found(name, found)
+        for report in found.reports:
+            self._watcher.stage(f"{name} was put back behind an earlier run: {report}")
+        for each in found.undone:
+            self._watcher.stage(f"{name}: an earlier run had left {each.text}: {each.how}")
 
     def _reconnect(self, name: str) -> None:
         self._reconnects[name] = self._reconnects.get(name, 0) + 1
@@ -115,7 +106,7 @@ class Site:
         changes = facts_differing(f"host {name}", before, facts_of(host))
         if changes:
             raise HostError("came back as another", where=name, why="; ".join(each.text for each in changes))
-        self._clear(host)
+        self._tell(name)
         for planned in self.plan.tuning:
             if planned.host == name:
                 tune(planned, self.plan, self.hosts, self._book.journal)
@@ -164,7 +155,3 @@ def place_programs(plan: RunPlan, hosts: Hosts, only: str | None = None) -> dict
         for host, programs in wanted.items()
         if programs and only in (None, host)
     }
-
-
-def _abandoned(host: Host) -> bool:
-    return any(record.state == "abandoned" for record in host.changes.records())

@@ -56,7 +56,7 @@ def fin(inside: list[str]) -> str:
 
 def busy(agent: Link) -> list[int]:
     """Have the agent change a setting, make a folder and start a family; the pids of it."""
-    changes = Changes(agent)
+    changes = Changes(agent, "here")
     assert changes.write({FIN: "31"})[FIN].outcome == "applied"
     agent.request("scratch", {"path": "trials/t1"})
     agent.request("start", {"command": {"argv": [sys.executable, "-c", FAMILY]}, "stdout": {"path": "trials/t1/out"}})
@@ -77,7 +77,7 @@ def pids(agent: Link) -> tuple[int, int]:
 def reports(launch: Launch, inside: list[str]) -> tuple[Report, ...]:
     """What the next contact reads; and that nothing is left to be undone."""
     agent = launch(prefix=inside)
-    state = Changes(agent).state()
+    state = Changes(agent, "here").state()
     assert state.records == ()
     assert list(Path(agent.hello().fields["workdir"], "trials").glob("*")) == []
     return state.reports
@@ -128,29 +128,29 @@ def test_a_hang_up_without_a_word_is_written_down_a_goodbye_is_not(
     launch: Launch, inside: list[str], gone: Gone
 ) -> None:
     polite, rude = launch(prefix=inside), launch(prefix=inside)
-    Changes(polite).write({FIN: "31"})
+    Changes(polite, "here").write({FIN: "31"})
     assert polite.close(10) == []
     assert gone(pids(polite)[1])
-    Changes(rude).write({FIN: "32"})
+    Changes(rude, "here").write({FIN: "32"})
     rude._stream.end_input()
     assert gone(pids(rude)[1])
     (report,) = reports(launch, inside)
     assert report.reason == "the controller hung up without a word"
     assert report.undone == (f"{FIN} (was 60)",)
-    reader = Changes(launch(prefix=inside))
+    reader = Changes(launch(prefix=inside), "here")
     reader.forget(report)
     assert reader.state().reports == ()
 
 
 def test_what_cannot_be_put_back_is_said_until_it_can(launch: Launch, inside: list[str], gone: Gone) -> None:
     agent = launch(prefix=inside)
-    Changes(agent).write({FIN: "31"})
+    Changes(agent, "here").write({FIN: "31"})
     (record,) = Path(agent.hello().fields["workdir"], "records").glob("[0-9]*")
     good = record.read_text()
     record.write_text(good.replace('": "60"', '": "sixty"'))
     os.kill(pids(agent)[0], signal.SIGKILL)
     assert gone(pids(agent)[1]), "it tries again, twice"
-    next_one = Changes(launch(prefix=inside))
+    next_one = Changes(launch(prefix=inside), "here")
     state = next_one.state()
     assert [(each.kind, each.state) for each in state.records] == [("sysctl", "abandoned")]
     assert "should be 'sixty'" in state.reports[0].failures[0]
@@ -168,14 +168,14 @@ def test_folders_outlive_a_reboot_and_go_then(launch: Launch, inside: list[str])
     (record,) = Path(agent.hello().fields["workdir"], "records").glob("[0-9]*")
     boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     record.write_text(record.read_text().replace(boot_id, "another"))
-    (undone,) = Changes(launch(prefix=inside)).restore()
+    (undone,) = Changes(launch(prefix=inside), "here").restore()
     assert undone.text.startswith("folder ")
     assert undone.failures == ()
     assert list(Path(agent.hello().fields["workdir"], "trials").glob("*")) == []
 
 
 def hold(agent: Link, run: str, host: str = "sut", *, take_over: bool = False) -> str | None:
-    return Changes(agent).hold(run, host, "me@laptop", take_over=take_over)
+    return Changes(agent, "here").hold(run, host, "me@laptop", take_over=take_over).shared_with
 
 
 def test_a_host_in_use_is_refused_with_who_and_since_when(
@@ -192,8 +192,8 @@ def test_a_host_in_use_is_refused_with_who_and_since_when(
     with pytest.raises(RefusedError, match="in use: r1"):
         hold(second, "r2", take_over=True)
     with pytest.raises(RefusedError, match="in use: r1"):
-        Changes(second).release()
-    holder = Changes(second).state().holder
+        Changes(second, "here").release()
+    holder = Changes(second, "here").state().holder
     assert holder is not None
     assert (holder.run, holder.state, holder.pid) == ("r1", "running", pids(first)[1])
     assert hold(second, "r1", "load") == "sut", "hosts of a run that are one machine share it"
@@ -227,13 +227,13 @@ def test_a_holder_that_is_stuck_can_be_ended(launch: Launch, inside: list[str], 
     hold(first, "r1")
     for pid in pids(first):
         os.kill(pid, signal.SIGSTOP)
-    state = Changes(second).state()
+    state = Changes(second, "here").state()
     assert state.holder is not None
     assert state.holder.state == "silent"
-    assert Changes(second).release() is not None
+    assert Changes(second, "here").release() is not None
     assert all(gone(pid) for pid in [*pids(first), *family])
     assert fin(inside) == "60"
-    assert Changes(second).state().records == ()
+    assert Changes(second, "here").state().records == ()
     assert hold(second, "r2") is None
 
 
@@ -243,20 +243,20 @@ def test_what_is_kept_stays_without_a_controller_until_it_is_released(
     first = launch(prefix=inside, lease_s=1)
     family = busy(first)
     hold(first, "service s")
-    Changes(first).keep()
+    Changes(first, "here").keep()
     assert first.close(10) == []
     assert gone(pids(first)[0])
     time.sleep(1.2)  # its lease would be over
     second = launch(prefix=inside)
-    holder = Changes(second).state().holder
+    holder = Changes(second, "here").state().holder
     assert holder is not None
     assert (holder.state, holder.run) == ("kept", "service s")
-    assert {each.state for each in Changes(second).records()} == {"other"}
+    assert {each.state for each in Changes(second, "here").records()} == {"other"}
     assert all(Path(f"/proc/{pid}").exists() for pid in family)
     assert fin(inside) == "31"
     with pytest.raises(RefusedError, match="until it is told to go"):
         hold(second, "r2")
-    assert Changes(second).release() is not None
+    assert Changes(second, "here").release() is not None
     assert all(gone(pid) for pid in family)
     assert fin(inside) == "60"
     assert hold(second, "r2") is None
@@ -265,7 +265,7 @@ def test_what_is_kept_stays_without_a_controller_until_it_is_released(
 def test_what_is_kept_for_a_while_goes_after_it(launch: Launch, inside: list[str], gone: Gone) -> None:
     agent = launch(prefix=inside)
     family = busy(agent)
-    Changes(agent).keep(0.5)
+    Changes(agent, "here").keep(0.5)
     assert agent.close(10) == []
     assert all(gone(pid) for pid in [*pids(agent), *family])
     assert fin(inside) == "60"
@@ -290,7 +290,7 @@ def test_who_lies_at_the_name_is_not_believed(launch: Launch, inside: list[str],
     with subprocess.Popen([*inside, sys.executable, "-c", program], stdout=subprocess.PIPE) as impostor:
         assert impostor.stdout is not None
         impostor.stdout.readline()
-        holder = Changes(launch(prefix=inside)).state().holder
+        holder = Changes(launch(prefix=inside), "here").state().holder
         impostor.kill()
     assert holder is not None
     assert (holder.pid, holder.state, holder.run) == (impostor.pid, "silent", None)
