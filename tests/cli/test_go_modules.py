@@ -165,6 +165,9 @@ def test_the_scenario_proves_itself_and_measures_every_way(cli: Cli, hosts_file:
 def test_a_service_that_stays_up_serves_everybody_by_right(cli: Cli, hosts_file: Path, four: Inventory) -> None:
     command = ("go-module-proxy", "-i", hosts_file, "--json")
     assert cli("service", "status", *command).code == 1
+    unknown = cli("service", "up", *command, "--cell", "stack=nothing")
+    assert unknown.code == 2
+    assert "no cell 'stack=nothing'" in unknown.err
     guidance = guidance_of(cli("service", "up", *command))
     try:
         status = cli("service", "status", *command)
