@@ -41,8 +41,10 @@ def test_a_cell_seldom_differs_from_itself(lab: Lab, tmp_path: Path) -> None:
             run_id = run_once(store, read_experiment(str(scenario)), hosts, seed=seed)
             judged.append(ratio_of(store, run_id))
             all_trials.append(ratio_of(store, run_id, ()))
-    heads = ("run", "blocks", "ratio", "95 % interval", "p", "difference")
-    print("\n" + table(heads, (_row(seed, ratio) for seed, ratio in enumerate(judged, start=1))))
+    each = ("blocks", "ratio", "95 % interval", "p", "difference")
+    heads = ("run", *each, *(f"{head}, all trials" for head in each))
+    pairs = enumerate(zip(judged, all_trials, strict=True), start=1)
+    print("\n" + table(heads, ((str(seed), *_columns(one), *_columns(other)) for seed, (one, other) in pairs)))
     print(
         "\n" + _sentence("as judged", judged) + "\n" + _sentence("with all trials, whatever their verdict", all_trials)
     )
@@ -65,7 +67,7 @@ def _sentence(which: str, ratios: Sequence[Ratio]) -> str:
     )
 
 
-def _row(seed: int, ratio: Ratio) -> tuple[str, ...]:
+def _columns(ratio: Ratio) -> tuple[str, ...]:
     point = "" if ratio.ratio is None else f"{ratio.ratio:.3f}"
     p = "" if ratio.p_holm is None else f"{ratio.p_holm:.3f}"
-    return str(seed), str(ratio.blocks), point, interval(ratio), p, ratio.outcome
+    return str(ratio.blocks), point, interval(ratio), p, ratio.outcome

@@ -41,8 +41,8 @@ def ratio_of(store: Path, run_id: str, exclusions: Sequence[Exclusion] | None = 
 
 
 def interval(ratio: Ratio) -> str:
-    """The interval of a ratio, or why there is none."""
-    return ratio.reason or "none" if ratio.low is None else f"{ratio.low:.3f} to {ratio.high:.3f}"
+    """The interval of a ratio, or how many trials do not count where there is none."""
+    return f"{len(ratio.left_out)} left out" if ratio.low is None else f"{ratio.low:.3f} to {ratio.high:.3f}"
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
