@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import matplotlib.style
 from matplotlib.artist import Artist
+from matplotlib.collections import Collection
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont
 from matplotlib.ft2font import FT2Font
@@ -109,7 +110,7 @@ def hover(artist: Artist, *texts: str) -> None:
     They travel as the artist's links, which matplotlib writes around each mark, and `benchkit.report.svg` unpacks them.
     """
     links = [HOVER + quote(clean(text)) for text in texts]
-    artist.set(urls=links) if len(links) > 1 else artist.set(url=links[0])
+    artist.set(urls=links) if isinstance(artist, Collection) else artist.set(url=links[0])
 
 
 def width_in(text: str, size: float, weight: str = "normal") -> float:

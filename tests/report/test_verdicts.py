@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 import pyarrow as pa
+from matplotlib.text import Text
 
+from benchkit.report.figures import rps
+from benchkit.report.figures.registry import FIGURES
 from benchkit.report.page import page
+from benchkit.report.rendering import render
 from benchkit.report.sections import trials, verdicts
 from benchkit.report.sections.section import Material
 from benchkit.report.summary import sentence, summarise
@@ -125,6 +129,21 @@ def test_a_cell_whose_trials_are_all_void_is_shown_and_not_ranked(run: RunView) 
     assert "none of them counts (invalid: link-saturated)" in detail
     assert cell.ratio is None
     assert not cell.believed
+
+
+def test_the_figure_of_rates_shows_void_trials_hollow_and_says_why(run: RunView) -> None:
+    go, nginx = ids(run, "stack=go"), ids(run, "stack=nginx-go")
+    reasons = [(trial, "link-saturated", "invalid", ("rps",)) for trial in [go[0], *nginx]]
+    svg = render(FIGURES["rps"], judged(run, *reasons)).svg.decode()
+    assert svg.count("(invalid: link-saturated)") == 6
+    doubted, plain = (
+        " ".join(text.get_text() for text in rps.draw(each).findobj(Text) if isinstance(text, Text))
+        for each in (judged(run, *reasons), judged(run))
+    )
+    assert "hollow: it does not count" in doubted
+    assert ", void" in doubted
+    assert "hollow" not in plain
+    assert "void" not in plain
 
 
 def test_cpu_per_request_stays_where_only_the_rate_is_void(make_run: MakeRun) -> None:

@@ -50,10 +50,9 @@ def available(run: RunView) -> bool:
 
 def alt(run: RunView) -> str:
     """The medians in words; of many cells the highest and the lowest."""
-    ranked = sorted(
-        ((cell.median_rps, cell.cell.label) for cell in summarise(run).cells if cell.median_rps is not None),
-        reverse=True,
-    )
+    known = [cell for cell in summarise(run).cells if cell.median_rps is not None]
+    counting = [cell for cell in known if cell.believed] or known
+    ranked = sorted(((cell.median_rps, cell.cell.label) for cell in counting), reverse=True)
     shown = ranked if len(ranked) <= _NAMED else [ranked[0], ranked[-1]]
     figures = "; ".join(f"{label} {units.rate(rps)}" for rps, label in shown)
     which = "" if shown is ranked else f" of {len(ranked)} cells, the highest and the lowest"
@@ -80,7 +79,10 @@ def draw(run: RunView) -> Figure:
     frame = framed(
         height_in=height_in + _AXIS_IN,
         title=TITLE,
-        subtitle=["bar: median of the trials \N{MIDDLE DOT} point: one trial"],
+        subtitle=[
+            "bar: median of the trials \N{MIDDLE DOT} point: one trial"
+            + (" \N{MIDDLE DOT} hollow: it does not count" if _void(run) else "")
+        ],
         foot=provenance(run),
     )
     labels_in = min(_MOST_LABEL_IN, max(width_in(drawable(row.text), size, row.weight) for row in rows)) + 2 * EDGE_IN
@@ -90,7 +92,7 @@ def draw(run: RunView) -> Figure:
     for row in rows:
         if row.cell is not None and (len(rows) <= _WRITTEN or row.cell.median_rps is None):
             _write_result(axes, row.y, row.cell, size)
-    _dress(axes, rows, max(rps for row in rows if row.cell for rps in row.cell.rps) or 1.0, size)
+    _dress(axes, rows, float(numbers(run.measured["rps"]).max()) or 1.0, size)
     return frame.figure
 
 
@@ -126,40 +128,46 @@ def _draw_medians(axes: Axes, rows: Sequence[_Row]) -> None:
 
 
 def _draw_trials(axes: Axes, run: RunView, rows: Sequence[_Row], size: float) -> None:
-    """Each trial as a point, over the height of its bar; one collection for each marker."""
+    """Each trial as a point, over the height of its bar; one collection for each marker, and one for those that are void."""
+    void = _void(run)
     for hue in sorted({row.cell.cell.hue for row in rows if row.cell}):
-        places: list[tuple[float, float]] = []
-        texts: list[str] = []
+        points: dict[bool, list[tuple[float, float, str]]] = {False: [], True: []}
         for row in rows:
             if row.cell is None or row.cell.cell.hue != hue:
                 continue
             trials = run.of_cell(row.cell.cell.cell_id).dropna(subset=["rps"])
-            places += zip(numbers(trials["rps"]), _spread(row.y, len(trials)), strict=True)
-            texts += [
-                f"{row.cell.cell.label}, block {block}: {units.requests_per_s(rps)}"
-                for block, rps in zip(trials["block"], numbers(trials["rps"]), strict=True)
-            ]
-        if not places:
-            continue
-        across, down = zip(*places, strict=True)
-        points = axes.scatter(
-            across,
-            down,
-            s=2 * size,
-            marker=marker(hue),
-            color=colour(hue),
-            edgecolors=SURFACE.light,
-            linewidths=0.06 * size,
-            zorder=3,
-            clip_on=False,  # nothing reaches outside; a clip for each mark would triple the file
-        )
-        hover(points, *texts)
+            places = zip(numbers(trials["rps"]), _spread(row.y, len(trials)), strict=True)
+            for (rps, y), trial_id, block in zip(places, trials["trial_id"], trials["block"], strict=True):
+                why = void.get(str(trial_id))
+                said = f"{row.cell.cell.label}, block {block}: {units.requests_per_s(rps)}"
+                points[why is not None].append((rps, y, said if why is None else f"{said} ({why})"))
+        for hollow, drawn in points.items():
+            if drawn:
+                across, down, texts = zip(*drawn, strict=True)
+                marks = axes.scatter(
+                    across,
+                    down,
+                    s=2 * size,
+                    marker=marker(hue),
+                    color=SURFACE.light if hollow else colour(hue),
+                    edgecolors=colour(hue) if hollow else SURFACE.light,
+                    linewidths=(0.12 if hollow else 0.06) * size,
+                    zorder=3,
+                    clip_on=False,  # nothing reaches outside; a clip for each mark would triple the file
+                )
+                hover(marks, *texts)
+
+
+def _void(run: RunView) -> dict[str, str]:
+    """Why the rates of trials do not count, by trial."""
+    return {each.trial_id: each.reason for each in run.data.exclusions if each.covers("rps")}
 
 
 def _write_result(axes: Axes, y: float, cell: CellSummary, size: float) -> None:
-    """The median beside what is drawn of the cell, or why nothing is."""
+    """The median beside what is drawn of the cell, or why nothing is; that of a cell whose trials are all void is marked."""
     if cell.median_rps is not None:
-        place, text, tone = max(cell.rps), units.rate(cell.median_rps), INK
+        text = units.rate(cell.median_rps) if cell.believed else f"{units.rate(cell.median_rps)}, void"
+        place, tone = max(cell.rps), INK if cell.believed else MUTED
     else:
         why = "not supported on these hosts" if cell.cell.unsupported is not None else "no trial ended with a rate"
         place, text, tone = 0.0, why, MUTED
