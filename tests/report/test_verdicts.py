@@ -137,7 +137,7 @@ def test_the_figure_of_rates_shows_void_trials_hollow_and_says_why(run: RunView)
     svg = render(FIGURES["rps"], judged(run, *reasons)).svg.decode()
     assert svg.count("(invalid: link-saturated)") == 6
     doubted, plain = (
-        " ".join(text.get_text() for text in rps.draw(each).findobj(Text) if isinstance(text, Text))
+        " ".join(text.get_text() for text in rps.draw(each).findobj(Text))
         for each in (judged(run, *reasons), judged(run))
     )
     assert "hollow: it does not count" in doubted
