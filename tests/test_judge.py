@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ from benchkit.judge import Judge, judge_stored, rows_of
 from benchkit.models.run import HostRecord, Manifest
 from benchkit.results.reparse import TrialTables
 from benchkit.results.store import RunFolder, Store
-from benchkit.results.tables import RunTables, load
+from benchkit.results.tables import RunTables
+from benchkit.results.tables import load as load_table
 from tests.analysis.conftest import manifest_of, store_run, trials_of
-from tests.analysis.verdicts.made import FACTS, WINDOW_S, Samples, columns, generator, healthy, trial
+from tests.analysis.verdicts.made import FACTS, WINDOW_S, Samples, columns, generator, healthy, load, trial
 
 ALIKE: dict[str, Any] = {
     "probe_status": 200,
@@ -28,11 +30,11 @@ def manifest(**fields: Any) -> Manifest:  # noqa: ANN401 - fields of Manifest
     return manifest_of([{"stack": "a"}], **fields).model_copy(update={"hosts": hosts})
 
 
-def tables(samples: Samples | None = None) -> TrialTables:
+def tables(samples: Samples | None = None, row: Mapping[str, object] | None = None) -> TrialTables:
     """The rows of a healthy trial, as a run makes them."""
     evidence = trial()
     return {
-        "trials": [{**evidence.row, "trial_id": evidence.record.trial_id, "verdict": None}],
+        "trials": [{**evidence.row, "trial_id": evidence.record.trial_id, "verdict": None, **(row or {})}],
         "notes": [],
         "telemetry": columns({**healthy(), **(samples or {})}),
     }
@@ -66,7 +68,9 @@ def test_facts_are_those_of_the_trials_own_block() -> None:
     judge.learn("load", "block 1", {"sysctls": {}})
     judge.learn("load", "block 2", {"sysctls": {"net.ipv4.ip_local_port_range": "10001 10070"}})
     judge.learn("load", "restored", {"sysctls": {"net.ipv4.ip_local_port_range": "10001 10002"}})
-    raised = {block: judge.judge(trial(block=block).record, tables()).raised for block in (1, 2)}
+    short = load(keepalive=False)
+    covered = {"latency_covers": "connect+request"}
+    raised = {b: judge.judge(trial(block=b, load=short).record, tables(row=covered)).raised for b in (1, 2)}
     assert raised[1] == ()
     assert [each.check for each in raised[2]] == ["ports-exhausted"]
 
@@ -83,14 +87,14 @@ def stored(path: Path) -> tuple[Store, RunFolder]:
 
 
 def verdicts(store: Store) -> dict[str, str]:
-    frame: pd.DataFrame = load("trials", store=store.path)
+    frame: pd.DataFrame = load_table("trials", store=store.path)
     return dict(zip(frame["trial_id"], frame["verdict"], strict=True))
 
 
 def test_a_stored_run_is_judged_beside_each_other_and_keeps_what_trials_showed_by_themselves(tmp_path: Path) -> None:
     store, run = stored(tmp_path)
     judge_stored(store, run)
-    found = load("verdicts", store=store.path)
+    found = load_table("verdicts", store=store.path)
     assert sorted(zip(found["trial_id"], found["check"], found["scope"], strict=True)) == [
         ("r1.stack=a.b1", "errors", "trial"),
         *((f"r1.stack=b.b{block}", "unequal-responses", "run") for block in (1, 2, 3)),
@@ -106,13 +110,13 @@ def test_a_stored_run_is_judged_beside_each_other_and_keeps_what_trials_showed_b
 def test_judging_it_again_changes_nothing(tmp_path: Path) -> None:
     store, run = stored(tmp_path)
     judge_stored(store, run)
-    before = {name: load(name, store=store.path) for name in ("trials", "verdicts", "unchecked")}
+    before = {name: load_table(name, store=store.path) for name in ("trials", "verdicts", "unchecked")}
     judge_stored(store, run)
     for name, frame in before.items():
-        pd.testing.assert_frame_equal(load(name, store=store.path), frame)
+        pd.testing.assert_frame_equal(load_table(name, store=store.path), frame)
 
 
 def test_trials_that_nobody_judged_have_no_verdict(tmp_path: Path) -> None:
     run = store_run(tmp_path, manifest_of([{"stack": "a"}]), trials_of({"stack=a": [1000, 1001, 1002]}, **ALIKE))
     judge_stored(Store(tmp_path), run)
-    assert load("trials", store=tmp_path)["verdict"].isna().all()
+    assert load_table("trials", store=tmp_path)["verdict"].isna().all()

@@ -63,7 +63,7 @@ def test_without_telemetry_most_checks_say_that_they_could_not_be_made() -> None
     assert judgement.verdict == "valid"
     assert set(judgement.unchecked) >= {
         *("accept-overflow", "cold", "generator-saturated", "link-saturated", "missing-connections", "noisy-host"),
-        *("ports-exhausted", "server-idle", "service-restarted", "shared-cpus", "stalled", "throttled"),
+        *("server-idle", "service-restarted", "shared-cpus", "stalled", "throttled"),
     }
 
 
@@ -370,16 +370,21 @@ class TestAcceptOverflow:
 class TestPortsExhausted:
     @pytest.mark.parametrize(("waiting", "raised"), [(834, False), (836, True)])
     def test_time_wait_and_connections_against_the_range(self, waiting: int, *, raised: bool) -> None:
-        found = look("ports-exhausted", trial({("tcp_sockets", "load", None, "time_wait"): {1.0: waiting}}))
+        sockets: dict[Key, dict[float, float]] = {("tcp_sockets", "load", None, "time_wait"): {1.0: waiting}}
+        found = look("ports-exhausted", trial(sockets, load=load(keepalive=False)))
         assert (found is not None) == raised
         assert found is None or (found.severity, found.metrics) == ("invalid", LOAD)
 
-    def test_a_range_as_the_kernel_prints_it(self) -> None:
-        narrow = {"load": {"sysctls": {"net.ipv4.ip_local_port_range": "10001\t10070"}}}
-        assert look("ports-exhausted", trial(facts=narrow)) is not None
+    NARROW: ClassVar = {"load": {"sysctls": {"net.ipv4.ip_local_port_range": "10001\t10070"}}}
+
+    def test_kept_connections_that_were_all_opened_need_no_more(self) -> None:
+        """What waits is of the trials before."""
+        assert look("ports-exhausted", trial(facts=self.NARROW)) is None
+        assert look("ports-exhausted", trial(facts=self.NARROW, row={"errors_connect": 3})) is not None
 
     def test_an_unknown_range(self) -> None:
-        assert unchecked("ports-exhausted", trial(facts={"load": {"sysctls": {}}}))
+        short = load(keepalive=False)
+        assert unchecked("ports-exhausted", trial(facts={"load": {"sysctls": {}}}, load=short))
 
 
 class TestThrottled:

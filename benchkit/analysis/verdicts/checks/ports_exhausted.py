@@ -15,15 +15,18 @@ TAKEN = ("time_wait", "in_use")
 def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
     """The sockets of each load host against the ports that it has for connections to one address.
 
-    A tool that finds none is told EADDRNOTAVAIL, which it counts as a failed connect where it counts anything.
+    A tool that finds none is told EADDRNOTAVAIL, which it counts as a failed connect where it counts anything. Connections
+    that are kept and were opened without a failure needed no more ports: what is in TIME_WAIT then is of trials before.
     """
+    failed = evidence.number("errors_connect")
+    if evidence.record.load.keepalive and not failed:
+        return ()
     looked = [(use, host) for host in evidence.load_hosts if (use := _use(evidence, host)) is not None]
     if not looked:
         return Unchecked(why="the sockets or the port range of the load hosts are not known")
     (taken, ports), host = max(looked, key=lambda each: each[0][0] / each[0][1])
     if taken < thresholds.ports * ports:
         return ()
-    failed = evidence.number("errors_connect")
     refused = f", and {units.count(failed)} connects failed" if failed else ""
     return [
         Reason(
