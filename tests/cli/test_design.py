@@ -93,6 +93,18 @@ def test_a_run_that_knows_enough_ends_and_is_judged(
     _gate(cli, first, second)
 
 
+def test_a_pilot_tells_the_noise_and_leaves_no_run(
+    cli: Cli, inventory: Inventory, tmp_path: Path, scenario: Path
+) -> None:
+    said = cli("plan", scenario, "-i", inventory(), "--pilot", "--json")
+    assert said.code == 0, said.err
+    found = said.document()["foresight"]
+    assert found["noise_from"] == ["the pilot"]
+    assert found["ratios"][0]["resolution"]["noise_df"] == 4
+    assert found["ratios"][0]["resolution"]["detectable"] > 1
+    assert not (tmp_path / "store").exists()
+
+
 def _compare(cli: Cli, first: str, second: str) -> None:
     """Ratios within a run with the run's own noise, and between two runs what they stood on before any ratio."""
     found = cli("compare", first, "--json").document()
