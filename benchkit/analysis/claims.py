@@ -50,7 +50,9 @@ def judge_claim(claim: Claim, data: Data) -> ClaimResult:
     unsupported = {cell.cell_id: cell.unsupported for cell in data.manifest.cells if cell.unsupported}
     missing = [cell_id for pair in pairs for cell_id in (pair.cell_id, pair.baseline) if cell_id in unsupported]
     pairs = [pair for pair in pairs if not {pair.cell_id, pair.baseline} & unsupported.keys()]
-    if not pairs:  # some levels of many may be beyond these hosts, or the same as others there: then it is about the rest
+    if (
+        not pairs
+    ):  # some levels of many may be beyond these hosts, or the same as others there: then it is about the rest
         return result.model_copy(update={"reason": f"{missing[0]} was not carried: {unsupported[missing[0]]}"})
     samples = take_samples(data.trials, claim.metric, data.exclusions)
     ratios = remarked(block_ratios(samples, pairs, data.level), data.trials, data.manifest)

@@ -34,9 +34,7 @@ def read_telemetry(content: bytes) -> dict[Key, Series]:
     for line in _lines(content):
         match line:
             case {"group": int(number), "service": service, "series": list(keys)}:
-                groups[number] = [
-                    found.setdefault((service, metric, instance), Series()) for metric, instance in keys
-                ]
+                groups[number] = [found.setdefault((service, metric, instance), Series()) for metric, instance in keys]
             case {"t_ns": int(t_ns), "values": dict(values)}:
                 for number, row in values.items():
                     for series, value in zip(groups[int(number)], row, strict=True):

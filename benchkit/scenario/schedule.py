@@ -23,6 +23,7 @@ class Slot:
     def title(self) -> str:
         """The cell, and whether it will be profiled: what people are shown."""
         return f"{self.cell_id} (profiled)" if self.kind == "profile" else self.cell_id
+
     round: int = 1
     """Of the block: one that was cut by a pause is run again whole, as its next round."""
 

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from tests.browser import Browser
 
 BENCHKIT = str(Path(sys.executable).with_name("benchkit"))
-FACTORS = {"stack": ["go", "nginx", "node", "fasthttp", "gnet"], "connections": [16 * n for n in range(1, 101)]}
+FACTORS: dict[str, list[str | int | bool]] = {
+    "stack": ["go", "nginx", "node", "fasthttp", "gnet"],
+    "connections": [16 * n for n in range(1, 101)],
+}
 BLOCKS = 10
 SORT = "document.querySelector('#table-trials thead tr:last-child > :nth-child({column}) button')"
 

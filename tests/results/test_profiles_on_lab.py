@@ -19,6 +19,7 @@ import benchkit
 from benchkit.analysis.profiling import profiler_costs
 from benchkit.analysis.samples import take_samples
 from benchkit.cli.app import app as command_line
+from benchkit.cli.live import Silent
 from benchkit.execute import execute
 from benchkit.hosts.connect import Hosts, connect_all
 from benchkit.hosts.files import PlacedFile
@@ -35,7 +36,6 @@ from benchkit.results.profiles import NO_PROFILE
 from benchkit.results.store import Store
 from benchkit.run.book import Outcome
 from benchkit.scenario.read import read_experiment
-from benchkit.scenario.schedule import Slot
 from benchkit.stack.backend import Service
 
 pytestmark = pytest.mark.lab
@@ -60,28 +60,6 @@ CACHE = Path.home() / ".debug"
 WITHOUT_RIGHTS = '#!/bin/sh\nexec setpriv --bounding-set -all --inh-caps -all perf "$@"\n'
 
 
-class Unwatched:
-    """Nobody is told how the run goes."""
-
-    def stage(self, text: str) -> None:
-        """A stage of the run begins."""
-
-    def trial_started(self, slot: Slot) -> None:
-        """A trial begins."""
-
-    def trial_ended(self, slot: Slot, rps: float | None, verdict: str) -> None:
-        """A trial ended with this rate and verdict."""
-
-    def trial_failed(self, slot: Slot, why: str) -> None:
-        """A trial could not be carried out."""
-
-    def trial_again(self, slot: Slot, why: str) -> None:
-        """A trial is carried out once more."""
-
-    def taken_up(self, over: int) -> None:
-        """A run is taken up again."""
-
-
 Ran = tuple[Store, Outcome]
 
 
@@ -99,7 +77,7 @@ def carried_out(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Callable[
             if prepare is not None:
                 prepare(hosts)
             plan = make_plan(read_experiment(str(path)), hosts)
-            return store, execute(plan if change is None else change(plan), hosts, store, Unwatched())
+            return store, execute(plan if change is None else change(plan), hosts, store, Silent())
 
     return run
 

@@ -12,6 +12,7 @@ import pytest
 
 import benchkit
 from benchkit.analysis.agreement import METRICS, agreements, sentence
+from benchkit.cli.live import Silent
 from benchkit.execute import execute
 from benchkit.hosts.connect import connect_all
 from benchkit.judge import reparse
@@ -24,25 +25,8 @@ from benchkit.results.schema import TABLES
 from benchkit.results.store import Store
 from benchkit.run.book import Outcome
 from benchkit.scenario.read import read_experiment
-from benchkit.scenario.schedule import Slot
 
 pytestmark = pytest.mark.lab
-
-
-class Unwatched:
-    """Nobody is told how the run goes."""
-
-    def stage(self, text: str) -> None:
-        """A stage of the run begins."""
-
-    def trial_started(self, slot: Slot) -> None:
-        """A trial begins."""
-
-    def trial_ended(self, slot: Slot, rps: float | None, verdict: str) -> None:
-        """A trial ended with this rate and verdict."""
-
-    def trial_failed(self, slot: Slot, why: str) -> None:
-        """A trial could not be carried out."""
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +37,7 @@ def ran(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, Outc
     store = Store(tmp_path_factory.mktemp("store"))
     with connect_all(lab.inventory()) as hosts:
         outcome = execute(
-            make_plan(read_experiment("tool-agreement", "smoke", ["blocks=1"]), hosts), hosts, store, Unwatched()
+            make_plan(read_experiment("tool-agreement", "smoke", ["blocks=1"]), hosts), hosts, store, Silent()
         )
     assert (outcome.status, outcome.failures) == ("done", {})
     return store, outcome

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 import benchkit
+from benchkit.cli.live import Silent
 from benchkit.execute import execute
 from benchkit.hosts.connect import Hosts, connect_all
 from benchkit.lab.lab import Lab
@@ -14,7 +15,6 @@ from benchkit.models.trial import TrialRecord
 from benchkit.planning.make import make_plan
 from benchkit.results.store import Store
 from benchkit.scenario.read import read_experiment
-from benchkit.scenario.schedule import Slot
 
 pytestmark = pytest.mark.lab
 
@@ -22,26 +22,10 @@ CONNECTIONS = 16
 WARM_UP_S = 1.0
 
 
-class Quiet:
-    """Nobody is told how the run goes."""
-
-    def stage(self, text: str) -> None:
-        """A stage of the run begins."""
-
-    def trial_started(self, slot: Slot) -> None:
-        """A trial begins."""
-
-    def trial_ended(self, slot: Slot, rps: float | None, verdict: str) -> None:
-        """A trial ended with this rate and verdict."""
-
-    def trial_failed(self, slot: Slot, why: str) -> None:
-        """A trial could not be carried out."""
-
-
 def run(hosts: Hosts, store: Store, *settings: str) -> dict[str, TrialRecord]:
     """Run one block of the shipped scenario; its trials by stack."""
     plan = make_plan(read_experiment("quickstart", "smoke", ["blocks=1", *settings]), hosts)
-    outcome = execute(plan, hosts, store, Quiet())
+    outcome = execute(plan, hosts, store, Silent())
     assert (outcome.status, outcome.failures) == ("done", {})
     return {str(record.levels["stack"]): record for record in outcome.run.records()}
 

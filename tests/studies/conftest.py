@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import benchkit
+from benchkit.cli.live import Silent
 from benchkit.execute import execute
 from benchkit.hosts.connect import connect_all
 from benchkit.hosts.inventory import Inventory
@@ -19,29 +20,6 @@ from benchkit.planning.make import make_plan
 from benchkit.results.store import Store
 from benchkit.run.book import Outcome
 from benchkit.scenario.read import read_experiment
-from benchkit.scenario.schedule import Slot
-
-
-class Unwatched:
-    """Nobody is told how the run goes."""
-
-    def stage(self, text: str) -> None:
-        """A stage of the run begins."""
-
-    def trial_started(self, slot: Slot) -> None:
-        """A trial begins."""
-
-    def trial_ended(self, slot: Slot, rps: float | None, verdict: str) -> None:
-        """A trial ended with this rate."""
-
-    def trial_failed(self, slot: Slot, why: str) -> None:
-        """A trial could not be carried out."""
-
-    def trial_again(self, slot: Slot, why: str) -> None:
-        """A trial could not be carried out, and is tried again."""
-
-    def taken_up(self, over: int) -> None:
-        """So many trials of the run were over before it was taken up again."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +55,7 @@ def run_study(tmp_path_factory: pytest.TempPathFactory) -> RunStudy:
         store = Store(tmp_path_factory.mktemp("store"))
         experiment = read_experiment(str(name), "lab" if scale == "lab" else "smoke", settings)
         with connect_all(inventory) as hosts:
-            outcome = execute(make_plan(experiment, hosts), hosts, store, Unwatched())
+            outcome = execute(make_plan(experiment, hosts), hosts, store, Silent())
         assert (outcome.status, outcome.failures) == ("done", {})
         return Ran(store, outcome)
 
