@@ -21,7 +21,7 @@ def tell(outcome: Outcome, store: Store, *, quiet: bool, json: bool, report: Pat
     from benchkit.cli.console import print_json
 
     data = read_data(store, outcome.run)
-    cells, claims, compared = _cells(data), judge_claims(data), compare_cells(data, METRICS)
+    cells, claims, compared = _cells(data, failed_blocks(outcome)), judge_claims(data), compare_cells(data, METRICS)
     if json:
         print_json(
             {
@@ -61,7 +61,7 @@ def _show(cells: list[dict[str, Any]], compared: Comparison) -> None:
         shown = (
             ("", "") if ratio is None else (_bracketed(ratio.ratio, ratio.low, ratio.high), outcome(ratio, brief=True))
         )
-        doubts = cell["unsupported"] or cell["verdicts"].doubts
+        doubts = cell["unsupported"] or "; ".join(filter(None, (_failed(cell["failed"]), cell["verdicts"].doubts)))
         rows.append((cell["cell_id"], str(cell["trials"]), units.rate(cell["rps_median"]), *shown, doubts))
     print_table(("cell", "trials", "RPS (median)", "ratio [95 %]", "difference", ""), rows, right=(1, 2, 3))
     for notice in compared.notices:
@@ -74,7 +74,27 @@ def _bracketed(ratio: float | None, low: float | None, high: float | None) -> st
     return f"{ratio:.3f}" if low is None or high is None else f"{ratio:.3f} [{low:.3f}, {high:.3f}]"
 
 
-def _cells(data: Data) -> list[dict[str, Any]]:
+def _failed(blocks: list[int]) -> str:
+    """`2 failed (blocks 1, 4)`: a cell that fails in a different block each time is a failing cell."""
+    if not blocks:
+        return ""
+    where = f"block{'s' if len(set(blocks)) > 1 else ''} {', '.join(map(str, sorted(set(blocks))))}"
+    return f"{len(blocks)} failed ({where})"
+
+
+def failed_blocks(outcome: Outcome) -> dict[str, list[int]]:
+    """The blocks in which trials of a cell failed or were left out, by cell."""
+    from benchkit.results.progress import progress_of
+
+    progress = progress_of(outcome.run.history())
+    found: dict[str, list[int]] = {}
+    for trial_id in outcome.failures:
+        place = progress.places[trial_id]
+        found.setdefault(place.cell_id, []).append(place.block)
+    return found
+
+
+def _cells(data: Data, failed: dict[str, list[int]]) -> list[dict[str, Any]]:
     """A line for each cell; the median over the trials whose rate counts, over all where none does, None without any."""
     from statistics import median
 
@@ -92,6 +112,7 @@ def _cells(data: Data) -> list[dict[str, Any]]:
         {
             "cell_id": cell.cell_id,
             "trials": verdicts.get(cell.cell_id, Counts()).trials,
+            "failed": sorted(failed.get(cell.cell_id, [])),
             "verdicts": verdicts.get(cell.cell_id, Counts()),
             "rps_median": median(rates[cell.cell_id]) if rates.get(cell.cell_id) else None,
             "unsupported": cell.unsupported,

@@ -67,9 +67,10 @@ class Progress:
                 self._take_trial(kind, str(event["trial_id"]), event)
 
     def _take_trial(self, kind: str, trial: str, event: Mapping[str, Any]) -> None:
-        if kind == STARTED:
+        if kind in (STARTED, SKIPPED):
             place = Place(event["block"], event.get("round", 1), event["position"], event["cell_id"])
             self.places[trial] = place
+        if kind == STARTED:
             self.skipped.pop(trial, None)
         elif kind == ENDED:
             self.ended[trial] = float(event.get("wall_s", 0.0))

@@ -41,7 +41,7 @@ def attempt_trial(slot: Slot, site: Site, book: Book, watcher: Watcher) -> Attem
     trial_id = trial_id_of(run.run_id, slot)
     for attempt in range(1, MOST_TRIES + 1):
         if (why := site.missing_for(cell)) is not None:
-            book.skipped(trial_id, slot.cell_id, why)
+            book.skipped(trial_id, slot, why)
             watcher.trial_failed(slot, why)
             return Attempted("skipped")
         book.started(trial_id, slot, attempt)

@@ -92,8 +92,7 @@ class Book:
 
     def started(self, trial_id: str, slot: Slot, attempt: int) -> None:
         """Write down that a trial begins."""
-        place = {"block": slot.block, "round": slot.round, "position": slot.position}
-        self.journal.append(STARTED, trial_id=trial_id, cell_id=slot.cell_id, **place, attempt=attempt)
+        self.journal.append(STARTED, trial_id=trial_id, **_place(slot), attempt=attempt)
 
     def failure(self, trial_id: str, cell_id: str, error: BenchkitError, *, again: bool = False) -> None:
         """Write down why a trial could not be carried out, and whether it is tried again."""
@@ -103,9 +102,9 @@ class Book:
         else:
             self.outcome.failures[trial_id] = str(error)
 
-    def skipped(self, trial_id: str, cell_id: str, why: str) -> None:
+    def skipped(self, trial_id: str, slot: Slot, why: str) -> None:
         """Write down why a trial is left out for now."""
-        self.journal.append(SKIPPED, trial_id=trial_id, cell_id=cell_id, why=why)
+        self.journal.append(SKIPPED, trial_id=trial_id, **_place(slot), why=why)
         self.outcome.failures[trial_id] = why
 
     def split(self, block: int, round_: int, trials: Iterable[str]) -> None:
@@ -137,6 +136,10 @@ class Book:
                 mode="json", include={"stop", "reason", "blocks", "precision", "blocks_expected"}
             )
             self.journal.append("block-ended", **said)
+
+
+def _place(slot: Slot) -> dict[str, Any]:
+    return {"cell_id": slot.cell_id, "block": slot.block, "round": slot.round, "position": slot.position}
 
 
 @contextmanager

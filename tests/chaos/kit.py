@@ -192,6 +192,17 @@ def wait_for(path: Path, text: str, times: int = 1, within_s: float = 60) -> Non
         time.sleep(0.02)
 
 
+def difference(before: dict[str, str], now: dict[str, str]) -> str:
+    """The lines that differ."""
+    lines = []
+    for host, text in now.items():
+        was, is_ = set(before[host].splitlines()), set(text.splitlines())
+        lines += [f"{host}: - {line}" for line in sorted(was - is_)] + [
+            f"{host}: + {line}" for line in sorted(is_ - was)
+        ]
+    return "\n".join(lines)
+
+
 def tables(store: Path) -> dict[str, pd.DataFrame]:
     """All tables, their rows in an order that does not depend on files."""
     found = {}

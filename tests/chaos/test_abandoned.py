@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from benchkit.lab.lab import Lab
-from tests.chaos.kit import IMPATIENT, SCENARIO, Bench, plug, wait_for
+from tests.chaos.kit import IMPATIENT, SCENARIO, Bench, difference, plug, wait_for
 
 pytestmark = pytest.mark.lab
 
@@ -32,17 +32,6 @@ def as_before(bench: Bench, before: dict[str, str], within_s: float) -> None:
     while (now := bench.look()) != before:
         assert time.monotonic() < deadline, difference(before, now)
         time.sleep(0.2)
-
-
-def difference(before: dict[str, str], now: dict[str, str]) -> str:
-    """The lines that differ."""
-    lines = []
-    for host, text in now.items():
-        was, is_ = set(before[host].splitlines()), set(text.splitlines())
-        lines += [f"{host}: - {line}" for line in sorted(was - is_)] + [
-            f"{host}: + {line}" for line in sorted(is_ - was)
-        ]
-    return "\n".join(lines)
 
 
 def put_back(bench: Bench) -> list[str]:
