@@ -6,14 +6,16 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from benchkit.analysis.verdicts.evidence import Evidence
+from benchkit.analysis.verdicts.watched import Growth
 from benchkit.models.telemetry import AGENT_SERVICE, generator_service, reducer_service
 from benchkit.models.trial import GeneratorRecord, ServiceRecord
 
-WORK = ("cpu_user_s_total", "cpu_system_s_total")
-"""What processes do on a core."""
+AWAY = ("cpu_idle_s_total", "cpu_iowait_s_total", "cpu_steal_s_total")
+"""Time in which a core did nothing for its machine. Kernels measure it (NO_HZ), where most of them only sample at
+their ticks what a core is busy with (Documentation/admin-guide/cpu-load.rst of Linux): what is left of the time is exact."""
 INTERRUPTS = ("cpu_irq_s_total", "cpu_softirq_s_total")
 """What the kernel does there for devices and networks, in nobody's name or in that of whoever runs just then."""
-BUSY = (*WORK, *INTERRUPTS)
+STOLEN = ("cpu_steal_s_total",)
 
 
 @dataclass(frozen=True)
@@ -59,13 +61,28 @@ def stack_quota(evidence: Evidence, host: str) -> float | None:
     return min([quota for quota in (quota_of(evidence, host), *own) if quota is not None], default=None)
 
 
-def cores_busy(evidence: Evidence, host: str, cpus: Collection[int], metrics: Sequence[str] = BUSY) -> float | None:
+def cores_busy(evidence: Evidence, host: str, cpus: Collection[int]) -> float | None:
+    """CPU seconds a second that these cores of a host were busy; None where not all of them were watched."""
+    grown = [[_growth(evidence, host, cpu, metric) for metric in AWAY] for cpu in cpus]
+    busy = 0.0
+    for away in grown:
+        known = [each for each in away if each is not None]
+        if len(known) < len(AWAY):
+            return None
+        busy += max(known[0].elapsed_s - sum(each.by for each in known), 0.0) / known[0].covered_s
+    return busy if grown else None
+
+
+def cores_spent(evidence: Evidence, host: str, cpus: Collection[int], metrics: Collection[str]) -> float | None:
     """CPU seconds a second that these cores of a host spent so; None where not all of them were watched."""
-    names = [str(cpu) for cpu in cpus]
-    rates = evidence.watched.rates(metrics, host, evidence.record.window_s, names)
-    if not names or any(name not in rates for name in names):
-        return None
-    return sum(rates[name] for name in names)
+    grown = [_growth(evidence, host, cpu, metric) for cpu in cpus for metric in metrics]
+    known = [each.by / each.covered_s for each in grown if each is not None]
+    return sum(known) if known and len(known) == len(grown) else None
+
+
+def _growth(evidence: Evidence, host: str, cpu: int, metric: str) -> Growth | None:
+    series = evidence.watched.instance(metric, host, str(cpu))
+    return None if series is None else series.growth(evidence.record.window_s)
 
 
 def taken(evidence: Evidence) -> Iterator[Taken] | None:

@@ -25,6 +25,17 @@ AT_EVERY_LOOK = ("load1", "context_switches_total", "cpu_idle_s_total")
 
 
 @dataclass(frozen=True)
+class Growth:
+    """How much a counter grew between two samples around a part of the window."""
+
+    by: float
+    elapsed_s: float
+    """From one sample to the other, by the clock."""
+    covered_s: float
+    """Of the window: less, where the samples lie outside of it."""
+
+
+@dataclass(frozen=True)
 class Series:
     """The samples of one metric: of a host, or of a service there, and of one instance where it has several."""
 
@@ -36,7 +47,12 @@ class Series:
     values: Sequence[float]
 
     def rate(self, window_s: float) -> float | None:
-        """How fast a counter grew, per second, over the part of the window that samples cover, between them linearly.
+        """How fast a counter grew, per second of the window; None where samples cover less than half of it."""
+        grown = self.growth(window_s)
+        return None if grown is None else grown.by / grown.covered_s
+
+    def growth(self, window_s: float) -> Growth | None:
+        """How much a counter grew over the part of the window that samples cover, between them linearly.
 
         None where that is less than half of it.
         """
@@ -44,7 +60,8 @@ class Series:
         low, high = max(0.0, t_s[0]), min(window_s, t_s[-1])
         if high - low < LEAST_COVERED * window_s or high <= low:
             return None
-        return (_at(high, t_s, self.values) - _at(low, t_s, self.values)) / (high - low)
+        by, elapsed_s = (_at(high, t_s, each) - _at(low, t_s, each) for each in (self.values, self.t_s))
+        return Growth(by, elapsed_s, high - low)
 
     def snapped(self, window_s: float) -> Sequence[float]:
         """The instants of the samples; the last one before the window and the first one after it, if near, at its ends."""
@@ -93,17 +110,9 @@ class Watched:
             if (host is None or each.host == host) and (service is None or each.service == service)
         ]
 
-    def rates(
-        self, metrics: Collection[str], host: str, window_s: float, instances: Collection[str]
-    ) -> dict[str, float]:
-        """How fast these counters grew together over the window, by instance; instances that lack one are left out."""
-        found: dict[str, list[float]] = {}
-        for metric in metrics:
-            for each in self.series(metric, host):
-                rate = each.rate(window_s) if each.instance in instances else None
-                if each.instance is not None and rate is not None:
-                    found.setdefault(each.instance, []).append(rate)
-        return {instance: math.fsum(rates) for instance, rates in found.items() if len(rates) == len(metrics)}
+    def instance(self, metric: str, host: str, instance: str) -> Series | None:
+        """The series of one instance of a metric of the host itself; None where it was not watched."""
+        return next((each for each in self.series(metric, host) if each.instance == instance), None)
 
     @property
     def metrics(self) -> Collection[str]:

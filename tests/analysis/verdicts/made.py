@@ -53,10 +53,13 @@ def cores(
     host: str, core: int, user: float = 0.0, softirq: float = 0.0, steal: float = 0.0
 ) -> dict[Key, dict[float, float]]:
     """The counters of a core that worked for these shares of the window, and did nothing before and after."""
-    shares = {"user": user, "system": 0.0, "irq": 0.0, "softirq": softirq, "steal": steal}
+    looks = (-0.01, WINDOW_S + 0.05)
+    spent = {"user": user, "system": 0.0, "irq": 0.0, "iowait": 0.0, "softirq": softirq, "steal": steal}
+    seconds = {kind: share * WINDOW_S for kind, share in spent.items()}
+    seconds["idle"] = looks[1] - looks[0] - sum(seconds.values())
     return {
-        (f"cpu_{kind}_s_total", host, None, str(core)): {-0.01: 0.0, WINDOW_S + 0.05: share * WINDOW_S}
-        for kind, share in shares.items()
+        (f"cpu_{kind}_s_total", host, None, str(core)): dict(zip(looks, (0.0, grown), strict=True))
+        for kind, grown in seconds.items()
     }
 
 

@@ -120,7 +120,7 @@ class TestGeneratorSaturated:
         assert (look("generator-saturated", trial(watched=watched)) is not None) == raised
 
     def test_an_unwatched_host_is_said_unless_the_process_is_enough(self) -> None:
-        without = tuple(f"cpu_{kind}_s_total" for kind in ("user", "system", "irq", "softirq"))
+        without = tuple(f"cpu_{kind}_s_total" for kind in ("idle", "iowait", "steal"))
         assert unchecked("generator-saturated", trial(without=without)) == "the load hosts were not watched"
         full = generator(cpu_s=0.95 * WINDOW_S)
         assert look("generator-saturated", trial(without=without, generators=(full,))) is not None

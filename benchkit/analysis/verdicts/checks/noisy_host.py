@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchkit.analysis.verdicts.check import ALL, Check, Found, Reason, Unchecked
-from benchkit.analysis.verdicts.cpu import WORK, Taken, cores_busy, machine_of, taken
+from benchkit.analysis.verdicts.cpu import INTERRUPTS, Taken, cores_busy, cores_spent, machine_of, taken
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.scenario.thresholds import Thresholds
 
@@ -13,8 +13,9 @@ from benchkit.scenario.thresholds import Thresholds
 def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
     """What the cores of the trial worked, less what its own processes took there.
 
-    The cores' counters see what a process list in a namespace of its own cannot. Interrupts are left out on both sides:
-    they are mostly the trial's own packets.
+    The cores' counters see what a process list in a namespace of its own cannot. Interrupts are left out: they are mostly
+    the trial's own packets. A kernel that counts them to whoever runs just then (without CONFIG_IRQ_TIME_ACCOUNTING) has
+    them in the processes' time: there others are noticed from where they take more than the interrupts do.
     """
     processes = taken(evidence)
     if processes is None:
@@ -64,7 +65,7 @@ def _foreign(evidence: Evidence, group: Sequence[Taken]) -> float | None:
     """Cores' worth of time on the CPUs of these processes that none of them took."""
     cpus = {cpu for each in group for cpu in each.cpus}
     for host in dict.fromkeys(each.host for each in group):  # each sees all cores of the machine
-        worked = cores_busy(evidence, host, cpus, WORK)
-        if worked is not None:
-            return worked - sum(each.cores for each in group)
+        busy, interrupts = cores_busy(evidence, host, cpus), cores_spent(evidence, host, cpus, INTERRUPTS)
+        if busy is not None and interrupts is not None:
+            return busy - interrupts - sum(each.cores for each in group)
     return None

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from benchkit import units
 from benchkit.analysis.verdicts.check import RATES, Check, Found, Reason, Unchecked
-from benchkit.analysis.verdicts.cpu import INTERRUPTS, capacity, cores_busy, service_cores, stack_quota
+from benchkit.analysis.verdicts.cpu import INTERRUPTS, capacity, cores_spent, service_cores, stack_quota
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.models.trial import ServiceRecord
 from benchkit.scenario.thresholds import Thresholds
@@ -55,7 +55,7 @@ def _host_use(evidence: Evidence, host: str) -> tuple[float, str]:
     cpus = {cpu for service in services for cpu in service.cpus}
     most = capacity(len(cpus), _parallelism(services), stack_quota(evidence, host))
     own = sum(service_cores(evidence, service) or 0.0 for service in services)
-    interrupts = cores_busy(evidence, host, cpus, INTERRUPTS) or 0.0
+    interrupts = cores_spent(evidence, host, cpus, INTERRUPTS) or 0.0
     return min((own + interrupts) / most, 1.0), "the stack" if len(services) > 1 else f"service {services[0].name}"
 
 

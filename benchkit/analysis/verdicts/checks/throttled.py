@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from benchkit import units
 from benchkit.analysis.verdicts.check import ALL, LOAD, Check, Found, Reason, Unchecked
-from benchkit.analysis.verdicts.cpu import BUSY, cores_busy
+from benchkit.analysis.verdicts.cpu import STOLEN, cores_busy, cores_spent
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.scenario.thresholds import Thresholds
 
@@ -80,7 +80,7 @@ def _cpus(evidence: Evidence, host: str) -> set[int]:
 
 def _stolen(evidence: Evidence, host: str, cpus: set[int]) -> float | None:
     """The share of the time in which its cores had work that went to others of the machine."""
-    stolen = cores_busy(evidence, host, cpus, ["cpu_steal_s_total"])
+    stolen = cores_spent(evidence, host, cpus, STOLEN)
     return None if stolen is None else stolen / len(cpus)
 
 
@@ -94,15 +94,13 @@ def _withheld(evidence: Evidence, host: str) -> float:
 def _slow(evidence: Evidence, host: str, cpus: set[int]) -> tuple[float, float] | None:
     """(clock rate of its busy cores, nominal rate) in Hz; None where one of them is not known."""
     nominal = NOMINAL.search(str(evidence.facts.get(host, {}).get("cpu_model") or ""))
-    window_s = evidence.record.window_s
     if nominal is None:
         return None
-    busy = evidence.watched.rates(BUSY, host, window_s, [str(cpu) for cpu in cpus])
+    busy = {cpu for cpu in cpus if (cores_busy(evidence, host, [cpu]) or 0.0) > 0.5}  # noqa: PLR2004 - an idle core may well clock down
     seen = [
         float(value)
         for each in evidence.watched.series("cpu_frequency_hz", host)
-        if each.instance is not None and each.instance.isdigit() and int(each.instance) in cpus
-        if busy.get(each.instance, 0.0) > 0.5  # noqa: PLR2004 - an idle core may well clock down
+        if each.instance in {str(cpu) for cpu in busy}
         for value in each.values
     ]
     return (sum(seen) / len(seen), float(nominal[1]) * 1e9) if seen else None
