@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from benchkit.errors import HostError, InputError, suggestion
+from benchkit.errors import HostError, InputError, LostError, suggestion
 from benchkit.hosts import tuning
 from benchkit.hosts.connect import Hosts
 from benchkit.hosts.host import Host
@@ -21,6 +21,10 @@ from benchkit.stack.backend import Service
 
 Say = Callable[[str], None]
 """Is told each stage."""
+
+
+LISTENING_S = 0.5
+"""Who is up takes connections at once."""
 
 
 @dataclass(frozen=True)
@@ -130,10 +134,18 @@ def status(experiment: Experiment, cell: PlannedCell, hosts: Hosts) -> tuple[Sta
     for service in cell.services:
         if service.client:
             continue
-        port = service.endpoint.port
-        listens = port is not None and bool(hosts[service.host].sockets.owners([port])[port])
-        found.append(Standing(service, held[service.host], listens))
+        found.append(Standing(service, held[service.host], _listens(service, hosts[service.host])))
     return tuple(found)
+
+
+def _listens(service: Service, host: Host) -> bool:
+    try:
+        host.sockets.wait_open(deploy.socket_of(service.endpoint), LISTENING_S)
+    except LostError:
+        raise
+    except HostError:
+        return False
+    return True
 
 
 def down(experiment: Experiment, hosts: Hosts) -> tuple[str, ...]:

@@ -34,6 +34,11 @@ def builds(files: Iterable[tuple[str, File]]) -> tuple[Build, ...]:
             if host not in hosts:
                 hosts.append(host)
     return tuple(
-        Build(source.module.name, f"{source.goos}/{source.goarch}", source.go_version, tuple(hosts))
+        Build(_name(source), f"{source.goos}/{source.goarch}", source.go_version, tuple(hosts))
         for source, hosts in wanted.items()
     )
+
+
+def _name(source: GoSource) -> str:
+    """The folder that the program comes from: a module's, or that of one of several programs in it."""
+    return source.package.removeprefix("./") if source.package.startswith("./") else source.module.name
