@@ -39,24 +39,30 @@ class Scratch:
         name = secrets.token_hex(4)
         made, scratch = self._path / f".{name}", self._path / name
         made.mkdir()
-        with locked(made / _LOCK):
-            (made / _PLACE).write_text(str(folder.relative_to(self._root)))
-            made.rename(scratch)  # from here on it is known to be locked while it is in use
-            new, old = scratch / "new", scratch / "old"
-            try:
-                new.mkdir()
-                fill(new)
-                sync_folder(new)
-                sync_folder(scratch)
-                if not folder.exists():
-                    new.rename(folder)
-                elif not exchange(new, folder):
-                    folder.rename(old)
-                    new.rename(folder)
-                sync_folder(folder.parent)
-            finally:
-                if folder.exists() or not old.exists():  # else it came between the two renames: the new one is needed
-                    _remove(scratch)
+        try:
+            with locked(made / _LOCK):
+                (made / _PLACE).write_text(str(folder.relative_to(self._root)))
+                made.rename(scratch)  # from here on it is known to be locked while it is in use
+                self._replace(folder, fill, scratch)
+        finally:
+            shutil.rmtree(made, ignore_errors=True)  # where the disk was full before it had its name
+
+    def _replace(self, folder: Path, fill: Callable[[Path], None], scratch: Path) -> None:
+        new, old = scratch / "new", scratch / "old"
+        try:
+            new.mkdir()
+            fill(new)
+            sync_folder(new)
+            sync_folder(scratch)
+            if not folder.exists():
+                new.rename(folder)
+            elif not exchange(new, folder):
+                folder.rename(old)
+                new.rename(folder)
+            sync_folder(folder.parent)
+        finally:
+            if folder.exists() or not old.exists():  # else it came between the two renames: the new one is needed
+                _remove(scratch)
 
     def tidy(self) -> None:
         """Clear away what processes that are gone have left, and end what they had begun."""

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.lab
 
 BAD_AB = """#!/bin/sh
 # ab, but for its second, third and fourth trial.
-[ "$1" = -V ] && exec /usr/bin/ab -V
+[ "$1" = -V ] && exec /run/bad/real -V
 count=$(($(cat /run/bad/count 2>/dev/null) + 1))
 echo $count > /run/bad/count
 case $count in
@@ -28,7 +28,7 @@ case $count in
 3) trap '' TERM; sh -c 'trap "" TERM; while :; do sleep 7777; done' & while :; do sleep 7777; done ;;
 4) exec yes flood ;;
 esac
-exec /usr/bin/ab "$@"
+exec /run/bad/real "$@"
 """
 
 
@@ -47,15 +47,16 @@ def with_fields(bench: Bench, host: str, **fields: object) -> Bench:
 
 
 def test_a_load_tool_that_crashes_hangs_and_floods_fails_its_trials_alone(bench: Bench, lab: Lab) -> None:
-    on_host(lab, "load", f"mkdir -p /run/bad && cat > /run/bad/ab << 'END'\n{BAD_AB}END\nchmod 755 /run/bad/ab")
-    hasty = {"benchkit.load.crew:GRACE_S": 1.0, "benchkit.load.crew:SLOWEST_RPS": 1000.0}
-    tried = with_fields(replace(bench, constants=hasty), "load", programs={"ab": "/run/bad/ab"})
+    bad = f"mkdir -p /run/bad && cp /usr/bin/ab /run/bad/real && cat > /run/bad/ab << 'END'\n{BAD_AB}END\n"
+    on_host(lab, "load", f"{bad}chmod 755 /run/bad/ab && mount --bind /run/bad/ab /usr/bin/ab")
+    hasty: dict[str, object] = {"benchkit.load.crew:GRACE_S": 1.0, "benchkit.load.crew:SLOWEST_RPS": 1000.0}
+    tried = replace(bench, constants=hasty)
     try:
         assert tried.run(str(SCENARIO), "--set", "blocks=1", "--set", "factors.connections=[1]").code == 0
         before = tried.look()
         said = replace(tried, store=bench.store / "second").run(str(SCENARIO), "--json")
     finally:
-        on_host(lab, "load", "rm -rf /run/bad")
+        on_host(lab, "load", "umount /usr/bin/ab && rm -rf /run/bad")
     assert said.code == 1, said.err
     summary = json.loads(said.out)
     assert (summary["status"], summary["trials"], summary["retries"]) == ("failed", 3, {})
