@@ -1,0 +1,82 @@
+"""Who comes second: on a host in use, on a run that is under way, with a scenario that has changed."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.kit import SCENARIO, Bench, judge, wait_for
+
+pytestmark = pytest.mark.lab
+
+
+def test_a_host_in_use_is_refused_and_so_is_a_run_under_way(new_bench: Callable[[], Bench]) -> None:
+    first, second = new_bench(), new_bench()
+    running = first.start(str(SCENARIO), "--set", "load.requests=1000000")
+    wait_for(running.journal(), "trial-started")
+    name = first.folder().name
+    refused = second.run(str(SCENARIO))
+    assert refused.code == 1
+    assert f"this host is in use: {name} of " in refused.err
+    assert "the host is put back and free in " in refused.err
+    assert not second.runs()
+    checked = first.cli("hosts", "check", "-i", str(first.inventory), "--json")
+    assert all(host["holder"].startswith(f"{name} of ") for host in json.loads(checked.out)["hosts"])
+    for command in (["results", "reparse", "latest"], ["results", "rm", "latest", "--yes"]):
+        said = first.cli(*command)
+        assert (said.code, said.err) == (
+            2,
+            f"benchkit: {name}: another benchkit works on this run\n  → wait for its end\n",
+        )
+    untouched = first.cli("hosts", "restore", "-i", str(first.inventory), "--take-over")
+    assert untouched.code == 1
+    assert "this host is in use" in untouched.err
+    running.kill()
+    running.wait()
+    (listed,) = json.loads(first.cli("results", "list", "--json").out)
+    assert listed["status"] == "stopped"
+    assert second.run(str(SCENARIO), "--set", "blocks=1").code == 0, "a killed one is waited for"
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> Path:
+    path = tmp_path / "chaos.yaml"
+    path.write_text(SCENARIO.read_text())
+    return path
+
+
+def test_a_changed_scenario_is_refused_with_the_difference_unless_told_otherwise(bench: Bench, scenario: Path) -> None:
+    killed = bench.run(str(scenario), crash="rows-written")
+    assert killed.code == -signal.SIGKILL
+    over = set(bench.progress().ended)
+    scenario.write_text(scenario.read_text().replace("requests: 1000", "requests: 900"))
+    refused = bench.run(str(scenario), "--resume", "latest")
+    assert refused.code == 2
+    assert "scenario: load.requests was 1000, is 900" in refused.err
+    assert "--accept-changes" in refused.err
+    scenario.write_text(scenario.read_text().replace("blocks: 3", "blocks: 4"))
+    other = bench.run(str(scenario), "--resume", "latest", "--accept-changes")
+    assert other.code == 2
+    assert "another order of trials" in other.err
+    assert "own" in bench.run("--resume", "latest", "--seed", "3").err
+    scenario.write_text(scenario.read_text().replace("blocks: 4", "blocks: 3"))
+    done = bench.run(str(scenario), "--resume", "latest", "--accept-changes")
+    assert done.code == 0, done.err
+    judge(bench, over)
+    manifest = json.loads((bench.folder() / "manifest.json").read_text())
+    assert any("although scenario: load.requests was 1000, is 900" in notice for notice in manifest["notices"])
+
+
+def test_a_host_that_has_changed_is_refused_with_the_difference(bench: Bench) -> None:
+    killed = bench.run(str(SCENARIO), crash="rows-written")
+    assert killed.code == -signal.SIGKILL
+    manifest = bench.folder() / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"kernel": "', '"kernel": "5'))
+    refused = bench.run("--resume", "latest")
+    assert refused.code == 2
+    assert "host sut: kernel was 5" in refused.err
+    assert bench.run("--resume", "latest", "--accept-changes").code == 0
