@@ -79,6 +79,14 @@ def one(services: Mapping[str, Any], entry: str = "app") -> dict[str, Any]:
     return {"stacks": {"go": {"entry": entry, "services": services}}}
 
 
+def fronted(**options: object) -> dict[str, Any]:
+    """The same behind nginx."""
+    return {
+        **go(**{"listen": "127.0.0.1:9000", **options}),
+        "front": {"backend": "nginx", "listen": 8080, "upstream": "app"},
+    }
+
+
 def nginx(body_size: int = 12) -> dict[str, Any]:
     """A scenario of nginx alone, which serves a file of so many bytes."""
     return one({"app": {"backend": "nginx", "listen": 8080, "file_bytes": body_size}})
@@ -164,23 +172,20 @@ FAULTS = (
     Fault(
         (
             Proof("link-saturated", "a link capped below what the servers send"),
-            Proof("plateau", "four servers behind a capped link"),
+            Proof("plateau", "three servers behind a capped link"),
         ),
         {
             "load": {"duration_s": 2},
-            "factors": {"stack": ["go", "fasthttp", "gnet", "nginx"]},
+            "factors": {"stack": ["go", "fasthttp", "front"]},
             "stacks": {
-                **{
-                    name: {"entry": "app", "services": {"app": {"backend": name, "listen": 8080, "body_size": 1000}}}
-                    for name in ("fasthttp", "gnet")
-                },
-                "go": one(go(body_size=1000))["stacks"]["go"],
-                "nginx": nginx(1000)["stacks"]["go"],
+                "go": {"entry": "app", "services": go(body_size=1000)},
+                "fasthttp": {"entry": "app", "services": go(backend="fasthttp", body_size=1000)},
+                "front": {"entry": "front", "services": fronted(body_size=1000)},
             },
         },
         lab="capped",
-        repeated=lambda trials: {"blocks": trials // 4},
-        at_once=4,
+        repeated=lambda trials: {"blocks": trials // 3},
+        at_once=3,
     ),
     Fault(shows("errors", "1 % of requests fail"), one(go("fail:0.01"))),
     Fault(
@@ -191,8 +196,8 @@ FAULTS = (
         {
             "factors": {"stack": ["go", "body", "header"]},
             "stacks": {
-                "body": one(go("body:other"))["stacks"]["go"],
-                "header": one(go("header:X-Extra=1"))["stacks"]["go"],
+                "body": {"entry": "app", "services": go("body:other")},
+                "header": {"entry": "app", "services": go("header:X-Extra=1")},
             },
             "baseline": {"stack": "go"},
         },
@@ -287,13 +292,7 @@ HEALTHY = (
         "nginx before Go",
         {
             **USUAL,
-            **one(
-                {
-                    "app": {"backend": "nethttp", "listen": "127.0.0.1:9000"},
-                    "front": {"backend": "nginx", "listen": 8080, "upstream": "app"},
-                },
-                entry="front",
-            ),
+            **one(fronted(), entry="front"),
         },
     ),
     Healthy("Go at a set rate", {"load": {**USUAL["load"], "tool": "vegeta", "rate": 2000, "connections": 8}}),
