@@ -65,7 +65,7 @@ class Agent:
         scratch = Scratch(workdir, records, files)
         self._undo = Undo(workdir, records, sysctls)
         self.psutil = psutil = Psutil(workdir, files)
-        perf = Perf(workdir)
+        perf = Perf(workdir, records)
         self.facts = facts = Facts(workdir, processes, sysctls, psutil)
         telemetry = Telemetry(workdir, processes, psutil)
         self.ops: Dict[str, Callable[..., Answer]] = {
@@ -89,6 +89,7 @@ class Agent:
             "ps": processes.ps,
             "cpu": processes.cpu,
             "pack": perf.pack,
+            "expect_maps": perf.expect_maps,
             "drop_maps": perf.drop_maps,
             "probe_port": sockets.probe_port,
             "http_probe": sockets.http_probe,

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Callable, Dict, List
 
-from benchkit.agent import goenv, groups
+from benchkit.agent import goenv, groups, perf
 from benchkit.agent.frames import Json
 from benchkit.agent.proc import end_processes, end_session, is_running
 from benchkit.agent.records import DAMAGED, Records
@@ -29,8 +29,9 @@ class Undo:
             "folder": self._remove_folder,
             "group": groups.remove,
             "go-settings": goenv.restore,
+            perf.MAPS: perf.undo,
         }
-        self._outlive_a_boot = frozenset({"folder", "go-settings"})
+        self._outlive_a_boot = frozenset({"folder", "go-settings", perf.MAPS})
 
     def mine(self) -> List[Json]:
         """Undo all that this agent changed, but for its processes, which it ends itself."""

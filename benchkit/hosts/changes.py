@@ -260,6 +260,8 @@ def _text(record: Mapping[str, Any]) -> str:  # noqa: PLR0911 - one for each kin
         case "go-settings":
             was = (f"{name} (was {value})" if value is not None else name for name, value in record["was"].items())
             return f"in {record['file']}: {', '.join(was)}"
+        case "perf-maps":
+            return f"maps for perf of the processes {', '.join(map(str, record['pids']))}"
         case "damaged":
             return "a record that cannot be read"
         case kind:

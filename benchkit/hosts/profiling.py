@@ -193,6 +193,11 @@ def members(host: Host, service: Process) -> tuple[int, ...]:
     return pids
 
 
+def expect_maps(host: Host, pids: tuple[int, ...]) -> None:
+    """Have the host know that these processes leave files for perf outside of the work directory. Raises HostError."""
+    host.request("expect_maps", {"pids": list(pids)})
+
+
 def drop_maps(host: Host, pids: tuple[int, ...]) -> None:
     """Remove what processes that have ended left for perf. Raises HostError."""
     host.request("drop_maps", {"pids": list(pids)})

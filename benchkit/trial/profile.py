@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from benchkit.errors import HostError, LostError
-from benchkit.hosts.profiling import ask, drop_maps, members, record
+from benchkit.hosts.profiling import ask, drop_maps, expect_maps, members, record
 from benchkit.models.profile import Profiler
 from benchkit.models.trial import ProfileRecord
 from benchkit.scenario.profiling import ProfilePass
@@ -73,6 +73,7 @@ def _begun(trial: Trial, wanted: ProfilePass, running: Running, ends_s: float) -
     try:
         if writes_map(service):
             mapped = members(host, running.process)
+            expect_maps(host, mapped)
         seconds = ends_s - TAIL_S[profiler] - time.monotonic()
         if service.admin is not None and profiler == "pprof":
             whole = max(1, int(seconds - wanted.settle_s))  # it takes no parts of seconds

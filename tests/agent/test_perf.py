@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -46,6 +46,25 @@ def test_maps_for_perf_are_removed_by_pid(agent: Link, left_behind: Path) -> Non
     assert dropped == [str(left_behind)]
     assert not left_behind.exists()
     assert agent.request("drop_maps", {"pids": [NOBODYS_PID]}).fields["dropped"] == []
+
+
+def test_maps_that_were_expected_go_with_the_agent(
+    launch: Callable[..., Link], left_behind: Path, gone: Callable[[int], bool]
+) -> None:
+    link = launch()
+    link.request("expect_maps", {"pids": [NOBODYS_PID]})
+    assert [record["kind"] for record in link.request("records", {}).fields["records"]] == ["perf-maps"]
+    pid = link.hello().fields["pid"]
+    assert link.close(10) == []
+    assert gone(pid)
+    assert not left_behind.exists()
+
+
+def test_a_map_that_was_removed_is_expected_no_more(agent: Link, left_behind: Path) -> None:
+    agent.request("expect_maps", {"pids": [NOBODYS_PID]})
+    agent.request("drop_maps", {"pids": [NOBODYS_PID]})
+    assert not left_behind.exists()
+    assert agent.request("records", {}).fields["records"] == []
 
 
 def test_what_is_no_map_of_ours_stays(agent: Link, left_behind: Path) -> None:
