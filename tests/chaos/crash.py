@@ -90,11 +90,12 @@ def serve(main: Callable[[], NoReturn]) -> None:
     """Fork for each line."""
     for line in sys.stdin:
         order = json.loads(line)
-        pid = os.fork()
-        if pid == 0:
+        if isinstance(order, int):
+            say(os.waitpid(order, 0)[1])
+        elif pid := os.fork():
+            say(pid)
+        else:
             carry_out(order, main)
-        say(pid)
-        say(os.waitpid(pid, 0)[1])
 
 
 def say(number: int) -> None:

@@ -46,13 +46,15 @@ class Zygote:
     """A process that has imported everything, and forks command lines; see `crash.py`."""
 
     def __init__(self) -> None:
+        self._count = 0
         self._process = subprocess.Popen(
             [sys.executable, str(HERE / "crash.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
     def start(self, bench: Bench, arguments: list[str], crash: str | None) -> Running:
         """Start a command line."""
-        out, err = bench.store.with_name("out"), bench.store.with_name("err")
+        self._count += 1
+        out, err = (bench.store.parent / f"{bench.store.name}-{self._count}.{name}" for name in ("out", "err"))
         order = {
             "arguments": arguments,
             "environment": bench.environment,
@@ -61,15 +63,18 @@ class Zygote:
             "constants": bench.constants,
             "point": crash,
         }
+        known = frozenset(bench.runs())
+        return Running(self, bench, self._ask(order), out, err, known)
+
+    def status(self, pid: int) -> int:
+        """Wait for the end of a command line; its status."""
+        return self._ask(pid)
+
+    def _ask(self, order: object) -> int:
         assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(order) + "\n")
         self._process.stdin.flush()
-        known = frozenset(bench.runs())
-        return Running(self, bench, self.hear(), out, err, known)
-
-    def hear(self) -> int:
-        """The next number that it says."""
-        assert self._process.stdout is not None
         return int(self._process.stdout.readline())
 
     def close(self) -> None:
@@ -104,7 +109,7 @@ class Running:
 
     def wait(self) -> Said:
         """Wait for its end."""
-        code = os.waitstatus_to_exitcode(self.zygote.hear())
+        code = os.waitstatus_to_exitcode(self.zygote.status(self.pid))
         said = Said(code, self.out.read_text(), self.err.read_text())
         assert "Traceback" not in said.err, said.err
         return said
