@@ -34,7 +34,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
     """Bytes and packets of every link whose rate is known, in either direction."""
     links = [link for host in evidence.hosts for link in _links(evidence, host)]
     if not links:
-        return Unchecked(why="the rate of no link is known, or no host was watched")
+        return Unchecked(why="nobody says how fast the hosts' links are (inventory: link_bps)")
     uses = [(_use(evidence, link, direction), link, direction) for link in links for direction in DIRECTIONS]
     known = [(use, link, direction) for use, link, direction in uses if use is not None]
     if not known:
