@@ -69,9 +69,11 @@ def profiler_costs(
     out = {each.trial_id: each.reason for each in void if each.covers(metric)}
     pairs = _log_ratios(rows, metric, set(out))
     if pairs.empty:
-        reasons = dict.fromkeys(out[trial_id] for trial_id in rows["trial_id"] if trial_id in out)
-        why = f"no pair counts ({'; '.join(reasons) or f'there is no {metric} of both'})"
-        return (ProfilerCost(metric=metric, cell_id=None, pairs=0, reason=why),)
+        lost = int(rows["trial_id"].isin(list(out)).sum())
+        why = (
+            f"verdicts void {lost} of its {len(rows)} trials" if lost else f"there is no {metric} of both trials of any"
+        )
+        return (ProfilerCost(metric=metric, cell_id=None, pairs=0, reason=f"no pair counts: {why}"),)
     groups = {str(cell_id): found.to_numpy(dtype=float) for cell_id, found in pairs.groupby("cell_id")["log"]}
     everything = np.concatenate(list(groups.values()))
     over_all = _cost(metric, None, everything, _spread([everything]))

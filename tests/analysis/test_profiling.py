@@ -101,9 +101,9 @@ def test_where_no_pair_counts_the_reason_is_said(make_pass: Callable[[Pairs], pd
     void = [Exclusion(trial_id, "invalid: noisy-host") for trial_id in trials["trial_id"]]
     (cost,) = profiler_costs(trials, void=void)
     assert (cost.cell_id, cost.pairs, cost.ratio) == (None, 0, None)
-    assert cost.sentence.endswith("is not known: no pair counts (invalid: noisy-host).")
+    assert cost.sentence.endswith("is not known: no pair counts: verdicts void 2 of its 2 trials.")
     (cost,) = profiler_costs(trials, "latency_p50_s")
-    assert "there is no latency_p50_s of both" in cost.sentence
+    assert "there is no latency_p50_s of both trials of any" in cost.sentence
 
 
 def test_being_profiled_is_no_reason_to_leave_a_pair_out(
