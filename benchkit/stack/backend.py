@@ -234,6 +234,8 @@ class Service:
     ready_timeout_s: float = READY_TIMEOUT_S
     outage: bool = False
     """Stopped between warm-up and measured window."""
+    forks: bool = False
+    """It starts processes for what it is asked: only the first one of its tree has to stay the same."""
     client: bool = False
     """It uses the others, and is no part of what is kept up without load."""
     guidance: tuple[Guidance, ...] = ()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from benchkit.load.crew import Drove
-from benchkit.models.trial import ServiceRecord, TrialRecord
+from benchkit.models.trial import ProcessId, ServiceRecord, TrialRecord
+from benchkit.stack.deploy import Running
 from benchkit.trial.state import Trial
 
 
@@ -39,8 +40,8 @@ def record_of(trial: Trial) -> TrialRecord:
                 cpus=each.service.process.cpus,
                 parallelism=each.service.parallelism,
                 quota=each.service.process.quota.cpus if each.service.process.quota else None,
-                pids_before=trial.processes_before.get(each.service.name, ()),
-                pids_after=trial.processes_after.get(each.service.name, ()),
+                pids_before=_lasting(each, trial.processes_before),
+                pids_after=_lasting(each, trial.processes_after),
                 folder_bytes=trial.folder_bytes.get(each.service.name, {}),
             )
             for each in trial.running
@@ -52,6 +53,12 @@ def record_of(trial: Trial) -> TrialRecord:
         watched=trial.watches,
         profiles=trial.profiles,
     )
+
+
+def _lasting(running: Running, processes: Mapping[str, tuple[ProcessId, ...]]) -> tuple[ProcessId, ...]:
+    """The processes of a service that are to be the same after the window: all, or the first of one that forks."""
+    found = processes.get(running.service.name, ())
+    return tuple(each for each in found if each[0] == running.process.pid) if running.service.forks else found
 
 
 def _uncertainty_s(drove: Sequence[Drove]) -> float:

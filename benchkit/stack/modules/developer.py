@@ -169,6 +169,7 @@ def render(request: Request) -> Service:
             {"GOMAXPROCS": str(len(cpus))},
         ),
         endpoint=request.endpoint,
+        forks=True,
         parallelism=len(cpus),
         scratch=(scratch,),
         ready_timeout_s=PROVING_S,

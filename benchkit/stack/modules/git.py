@@ -82,6 +82,7 @@ def render(request: Request) -> Service:
         checks=(),
         process=Process(argv, cpus, place.take_files(options.nofile)),
         endpoint=request.endpoint,
+        forks=True,
         preparations=(
             Preparation(("/bin/sh", str(maker)), MAKING_S),
             Preparation((*argv[:1], "-t", *argv[3:]), MAKING_S),

@@ -95,6 +95,7 @@ def render(request: Request, program: str, package: str) -> Service:
             {**env, "GOMAXPROCS": str(len(cpus))},
         ),
         endpoint=request.endpoint,
+        forks=True,
         scratch=(cache, scratch),
         parallelism=len(cpus),
     )
