@@ -26,7 +26,7 @@ class BenchkitError(Exception):
     def __str__(self) -> str:
         """One message: `where: what: why`, and the advice on a line of its own."""
         head = ": ".join(part for part in (self.where, self.what, self.why) if part)
-        return f"{head}\n  → {self.hint}" if self.hint else head
+        return harmless(f"{head}\n  → {self.hint}" if self.hint else head)
 
 
 class InputError(BenchkitError):
@@ -58,6 +58,13 @@ class LostError(HostError):
 
 class UnsupportedError(BenchkitError):
     """A cell that these hosts cannot carry; it is left out and the reason reported."""
+
+
+def harmless(text: str) -> str:
+    """Text as a terminal may be shown it: what is no letter, sign or line is escaped, whoever wrote it."""
+    return "".join(
+        each if each.isprintable() or each == "\n" else each.encode("unicode_escape").decode() for each in text
+    )
 
 
 def suggestion(wanted: str, allowed: Iterable[str]) -> str:

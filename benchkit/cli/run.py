@@ -73,7 +73,7 @@ def run(
         else:
             experiment = read_experiment(scenario, scale_named(scale), asked)
     elif scenario is None:
-        raise InputError("no scenario was named", hint="`benchkit run quickstart`, or the path of a .yaml file")
+        raise typer.BadParameter("name a scenario, or a run to --resume", param_hint="SCENARIO")
     else:
         experiment = read_experiment(scenario, scale_named(scale), asked)
     check_experiment(experiment)

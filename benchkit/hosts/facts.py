@@ -111,8 +111,12 @@ def questions(*, sudo: bool, named: Mapping[str, str] = MappingProxyType({})) ->
 
 
 def facts_of(answer: Mapping[str, Any], clock: Clock, named: Mapping[str, str] = MappingProxyType({})) -> HostFacts:
-    """An agent's answer as facts, with the programs that the inventory names; pure."""
-    found = dict(answer)
+    """An agent's answer as facts, with the programs that the inventory names; pure.
+
+    What a host says of itself is shown to people, so that its text comes without control characters. Raises KeyError,
+    TypeError or ValueError for an answer that makes no sense.
+    """
+    found = _plain(answer)
     tools = found.pop("tools")
     managers = [name for name, binary in PACKAGE_MANAGERS.items() if binary in tools]
     return HostFacts(
@@ -142,6 +146,17 @@ def version_in(text: str | None, pattern: str | None) -> str | None:
     """The version in what a program printed; None where it states none."""
     match = re.search(pattern, text) if text and pattern else None
     return match[1] if match else None
+
+
+def _plain(said: Any) -> Any:  # noqa: ANN401 - any JSON value
+    match said:
+        case str():
+            return "".join(each if each.isprintable() or each in "\t\n" else "\ufffd" for each in said)
+        case Mapping():
+            return {_plain(name): _plain(value) for name, value in said.items()}
+        case list():
+            return [_plain(value) for value in said]
+    return said
 
 
 def _one_blank(value: str | None) -> str | None:

@@ -129,7 +129,10 @@ class Host:
             for name, path in named.items()
             if name not in answer["tools"]
         )
-        return facts_of(answer, self._clock, named)
+        try:
+            return facts_of(answer, self._clock, named)
+        except (KeyError, TypeError, ValueError) as error:
+            raise HostError("what this host says of itself makes no sense", where=self.name, why=repr(error)) from error
 
     def _bring_psutil(self, answer: dict[str, Any]) -> str | None:
         """Send psutil, and note it in the answer; why that did not work, if so."""

@@ -19,8 +19,6 @@ PATIENCE_S = 15.0
 """What an answer may take on its way, beyond the time that the operation itself was given."""
 SIGN_S = 15.0
 """An agent that was sent nothing for so long is asked for a sign of life, which renews its lease."""
-SILENCES = 2
-"""After so many silences of the stream in a row, a sign having been asked for in the first, the host is taken for gone."""
 LAST_WORDS_S = 1.0
 """What an agent says before it ends may still be on its way when the link breaks."""
 
@@ -129,16 +127,25 @@ class Link:
             self._fail("the agent ended")
 
     def _receive(self, receive: Callable[[int], bytes], size: int) -> bytes:
-        """What comes next, however long that takes as long as there are signs of life."""
-        for silences in itertools.count(1):
+        """What comes next, however long that takes as long as there are signs of life.
+
+        A host that has been silent for the time of `receive` is asked for one, and then has that time again.
+        """
+        asked = False
+        while True:
             if time.monotonic() > self._sent_at + SIGN_S and not self._closing:
-                self._send({"id": next(self._numbers), "op": "clock", "args": {}})
+                self._ask_for_sign()
+                asked = True
             try:
                 return receive(size)
             except TimeoutError:
-                if silences == SILENCES:
+                if asked or self._closing:
                     raise
-        raise AssertionError
+                self._ask_for_sign()
+                asked = True
+
+    def _ask_for_sign(self) -> None:
+        self._send({"id": next(self._numbers), "op": "clock", "args": {}})
 
     def _send(self, header: Mapping[str, Any], body: bytes = b"") -> None:
         with self._sending:

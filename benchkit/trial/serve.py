@@ -85,12 +85,18 @@ def stop_services(trial: Trial) -> None:
 
 
 def clear_away(trial: Trial) -> None:
-    """Remove the trial's folder from the hosts, and what its services wrote."""
-    for host in _hosts(trial):
-        host.files.remove(trial.folder)
+    """Remove the trial's folder from its hosts, and what its services wrote; from each, whatever becomes of the others."""
+    wanted = [(host, trial.folder) for host in _hosts(trial)]
     for service in trial.cell.services:
-        for folder in service.scratch:
-            trial.hosts[service.host].files.remove(folder)
+        wanted += [(trial.hosts[service.host], folder) for folder in service.scratch]
+    failures = []
+    for host, folder in wanted:
+        try:
+            host.files.remove(folder)
+        except HostError as error:
+            failures.append(error)
+    for failure in failures:
+        raise failure
 
 
 def _hosts(trial: Trial) -> list[Host]:

@@ -35,9 +35,12 @@ class PipeStream:
         self._stdin.flush()
 
     def receive(self, size: int) -> bytes:
-        if not select.select([self._stdout], [], [], self._silence_s)[0]:
-            raise TimeoutError
-        return os.read(self._stdout.fileno(), size)
+        try:
+            if not select.select([self._stdout], [], [], self._silence_s)[0]:
+                raise TimeoutError
+            return os.read(self._stdout.fileno(), size)
+        except ValueError:  # it was closed meanwhile
+            return b""
 
     def end_input(self) -> None:
         self._stdin.close()

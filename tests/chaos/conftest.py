@@ -26,7 +26,7 @@ def zygote() -> Iterator[Zygote]:
 
 
 @pytest.fixture
-def new_bench(lab: Lab, tmp_path: Path, zygote: Zygote) -> Callable[[], Bench]:
+def new_bench(lab: Lab, tmp_path: Path, zygote: Zygote) -> Iterator[Callable[[], Bench]]:
     """Make a store of its own for each run."""
     made: list[Bench] = []
 
@@ -36,7 +36,8 @@ def new_bench(lab: Lab, tmp_path: Path, zygote: Zygote) -> Callable[[], Bench]:
         made.append(Bench(lab, folder / "store", write_inventory(lab, folder / "inventory.yaml"), zygote))
         return made[-1]
 
-    return make
+    yield make
+    zygote.end_all()
 
 
 @pytest.fixture

@@ -47,6 +47,7 @@ class Zygote:
 
     def __init__(self) -> None:
         self._count = 0
+        self._running: set[int] = set()
         self._process = subprocess.Popen(
             [sys.executable, str(HERE / "crash.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -64,11 +65,20 @@ class Zygote:
             "point": crash,
         }
         known = frozenset(bench.runs())
-        return Running(self, bench, self._ask(order), out, err, known)
+        pid = self._ask(order)
+        self._running.add(pid)
+        return Running(self, bench, pid, out, err, known)
 
     def status(self, pid: int) -> int:
         """Wait for the end of a command line; its status."""
+        self._running.discard(pid)
         return self._ask(pid)
+
+    def end_all(self) -> None:
+        """End what a test that failed has left running."""
+        for pid in tuple(self._running):
+            os.kill(pid, signal.SIGKILL)
+            self.status(pid)
 
     def _ask(self, order: object) -> int:
         assert self._process.stdin is not None
@@ -125,11 +135,13 @@ class Bench:
     zygote: Zygote
     constants: dict[str, object] = field(default_factory=dict)
     """Times of benchkit's own, `module:NAME`, set to others than the usual."""
+    secrets: dict[str, str] = field(default_factory=dict)
+    """What is in the environment beside."""
 
     @property
     def environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("BENCHKIT_")}
-        return kept | {"BENCHKIT_STORE": str(self.store), "BENCHKIT_LAB": "none", "COLUMNS": "200"}
+        return kept | {"BENCHKIT_STORE": str(self.store), "BENCHKIT_LAB": "none", "COLUMNS": "200"} | self.secrets
 
     def start(self, *arguments: str, crash: str | None = None) -> Running:
         """Start `benchkit run`, which ends itself at the point `crash`."""

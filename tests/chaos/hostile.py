@@ -1,0 +1,147 @@
+"""Hostile text in every field that others write: scenarios, inventories, what hosts say of themselves.
+
+A case is a document with one of its values, or names, replaced. Whatever comes of it, it must be an error of benchkit's
+own or a plan; never a traceback, never a file, never something executed.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from benchkit.document import parse_document, read_document
+
+Path_ = tuple[str | int, ...]
+
+TEXTS = (
+    "$(touch {canary})",
+    "`touch {canary}`",
+    "; touch {canary};",
+    "| touch {canary}",
+    "x && touch {canary} #",
+    "\ntouch {canary}\n",
+    "'; touch {canary}; '",
+    '"; touch {canary}; "',
+    '\\"; touch {canary} #',
+    "{{ cycler.__init__.__globals__.os.system('touch {canary}') }}",
+    "{% set x = self._TemplateReference__context %}{{ x }}",
+    "{{ ''.__class__.__mro__[1].__subclasses__() }}",
+    "{{ 10 ** 10 ** 8 }}",
+    "${IFS}touch${IFS}{canary}",
+    "../../../../../../../..{canary}",
+    "..",
+    "a/../../../b",
+    "{canary}",
+    "/etc/passwd",
+    "~root/.ssh/authorized_keys",
+    "-oProxyCommand=touch {canary}",
+    "--help",
+    "-rf /",
+    "\x00",
+    "a\x00b",
+    "\x1b[2J\x1b]0;owned\x07",
+    "x\r\nHost: evil\r\n\r\nGET /",
+    "\u202egnp.exe",
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "</title></style><script>alert(1)</script>",
+    "%s%n%x{0.__class__}",
+    "!!python/object/apply:os.system ['touch {canary}']",
+    "; include /etc/passwd;",
+    "8080; } http { server { listen 81; } }",
+    "A" * 5000,
+    "",
+    " ",
+    "\t",
+    "💥",
+    "1e999",
+    "nan",
+    "-1",
+    "999999999999999999999",
+    "null",
+)
+
+
+def texts(canary: Path) -> list[str]:
+    """The texts, with the file that is there when one of them was executed."""
+    return [text.replace("{canary}", str(canary)) for text in TEXTS]
+
+
+def places(value: Any, here: Path_ = ()) -> Iterator[Path_]:  # noqa: ANN401 - any document
+    """Where there are values in a document, and names."""
+    yield here
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from places(inner, (*here, key))
+    elif isinstance(value, list):
+        for i, inner in enumerate(value):
+            yield from places(inner, (*here, i))
+
+
+def replaced(document: Any, place: Path_, text: str) -> Any:  # noqa: ANN401
+    """The document with another value there."""
+    made = copy.deepcopy(document)
+    at = made
+    for part in place[:-1]:
+        at = at[part]
+    at[place[-1]] = text
+    return made
+
+
+def renamed(document: Any, place: Path_, text: str) -> Any:  # noqa: ANN401
+    """The document with another name there."""
+    made = copy.deepcopy(document)
+    at = made
+    for part in place[:-1]:
+        at = at[part]
+    at[text] = at.pop(place[-1])
+    return made
+
+
+def cases(document: Any, hostile: list[str]) -> list[tuple[str, Path_, str]]:  # noqa: ANN401
+    """All cases of a document: what is done, where, and with which text."""
+    found: list[tuple[str, Path_, str]] = []
+    for place in places(document):
+        if place:
+            found += [("value", place, text) for text in hostile]
+            if isinstance(place[-1], str):
+                found += [("name", place, text) for text in hostile]
+    return found
+
+
+def drawn(document: Any, hostile: list[str], count: int | None, seed: int) -> Iterator[Any]:  # noqa: ANN401
+    """So many of the cases of a document, or all of them."""
+    everything = cases(document, hostile)
+    if count is not None and count < len(everything):
+        everything = random.Random(seed).sample(everything, count)  # noqa: S311 - cases, no secret
+    for kind, place, text in everything:
+        yield (replaced if kind == "value" else renamed)(document, place, text)
+
+
+def written(document: Any) -> str:  # noqa: ANN401
+    """A document as text; JSON is YAML."""
+    return json.dumps(document, ensure_ascii=True)
+
+
+def scenarios() -> dict[str, Any]:
+    """The shipped scenarios, as data."""
+    folder = Path(__file__).parents[2] / "scenarios"
+    return {path.stem: read_document(path).data for path in sorted(folder.glob("*.yaml"))}
+
+
+INVENTORY = """
+hosts:
+  server: {address: 192.0.2.10, user: bench, port: 2222, roles: [sut], jump: gate, sudo: true, workdir: ~/work,
+    service_address: 192.0.2.11, link_bps: 1.0e9, programs: {nginx: /opt/nginx/sbin/nginx}}
+  gate: {address: gate.example, roles: [], known_hosts: /etc/hostname, identity: /etc/hostname}
+  client: {address: "2001:db8::1", jump: "me@gate.example:22", roles: [load]}
+"""
+
+
+def inventory() -> Any:  # noqa: ANN401
+    """An inventory that uses every field, as data."""
+    return parse_document(INVENTORY, "inventory").data

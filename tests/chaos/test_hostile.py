@@ -1,0 +1,104 @@
+"""Hostile text in scenarios, inventories and facts: some cases here, all of them in `make chaos`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from benchkit.errors import BenchkitError
+from benchkit.hosts.connect import connect_all
+from benchkit.hosts.facts import facts_of, questions
+from benchkit.hosts.host import Host
+from benchkit.hosts.inventory import load_inventory
+from benchkit.lab.lab import Lab
+from benchkit.planning.check import check_experiment
+from benchkit.planning.make import make_plan
+from benchkit.scenario.read import read_experiment
+from tests.chaos.hostile import drawn, inventory, scenarios, texts, written
+
+EVERYTHING = bool(os.environ.get("BENCHKIT_CHAOS"))
+"""All cases, instead of some."""
+
+
+@pytest.fixture
+def canary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A file that is there at the end if any of the texts was executed; nothing may be written beside it either."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    path = tmp_path / "canary"
+    yield path
+    assert not path.exists()
+    assert list(folder.iterdir()) == []
+    assert {each.name for each in tmp_path.iterdir()} <= {"here", "document.yaml"}
+
+
+def is_taken(attempt: Callable[[], object]) -> bool:
+    """Whether it succeeds; it may fail with an error of benchkit's own, which a terminal can be shown."""
+    try:
+        attempt()
+    except BenchkitError as error:
+        shown = str(error)
+        if not all(each.isprintable() or each == "\n" for each in shown):
+            pytest.fail(f"what no terminal should be shown: {shown!r}")
+        return False
+    return True
+
+
+def tell(what: str, made: int, taken: int) -> None:
+    sys.stdout.write(f"{made} hostile {what}: {taken} taken for what they say, {made - taken} refused\n")
+
+
+def test_scenarios(canary: Path, tmp_path: Path) -> None:
+    path = tmp_path / "document.yaml"
+    taken = []
+    for document in scenarios().values():
+        for case in drawn(document, texts(canary), None if EVERYTHING else 25, seed=1):
+            path.write_text(written(case))
+            taken.append(is_taken(lambda: check_experiment(read_experiment(str(path)))))
+    tell("scenarios", len(taken), sum(taken))
+    assert 0 < sum(taken) < len(taken)
+
+
+def test_inventories(canary: Path, tmp_path: Path) -> None:
+    path = tmp_path / "document.yaml"
+    taken = []
+    for case in drawn(inventory(), texts(canary), None if EVERYTHING else 200, seed=2):
+        path.write_text(written(case))
+        taken.append(is_taken(lambda: load_inventory(path)))
+    tell("inventories", len(taken), sum(taken))
+    assert 0 < sum(taken) < len(taken)
+
+
+@pytest.mark.lab
+def test_what_hosts_say_of_themselves(canary: Path, lab: Lab) -> None:
+    """A run is planned on what a host says; a plan may come of it, or an error, and nothing on the host."""
+    experiment = read_experiment("quickstart")
+    taken = []
+    with connect_all(lab.inventory()) as hosts:
+        sut = hosts["sut"]
+        honest, before = sut.facts, written_on(sut)
+        answer = sut.request("facts", questions(sudo=False))["facts"]
+        for case in drawn(answer, texts(canary), None if EVERYTHING else 150, seed=3):
+            try:
+                sut.facts = facts_of(case, sut.clock)
+            except (KeyError, TypeError, ValueError):  # of which Host makes an error
+                taken.append(False)
+                continue
+            taken.append(is_taken(lambda: make_plan(experiment, hosts)))
+        sut.facts = honest
+        assert written_on(sut) == before
+        for host in hosts:
+            assert not host.processes.run(["ls", str(canary)]).ok
+    tell("hosts", len(taken), sum(taken))
+    assert 0 < sum(taken) < len(taken)
+
+
+def written_on(host: Host) -> bytes:
+    """The files of a host that are its own, but for those of benchkit's folder."""
+    places = ["/run", "/tmp", "/var/tmp", "/dev/shm"]  # noqa: S108
+    return host.processes.run(["find", *places, "-not", "-path", "/run/benchkit/*"]).stdout
