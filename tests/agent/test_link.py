@@ -85,8 +85,9 @@ def process_pids(waiting_agent: Link, process: int) -> list[int]:
 
 def test_an_answer_that_does_not_come_is_waited_for_once(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = launch()
+    pid = agent.hello().fields["pid"]
     monkeypatch.setattr(links, "PATIENCE_S", 0.3)
-    os.kill(agent.hello().fields["pid"], signal.SIGSTOP)
+    os.kill(pid, signal.SIGSTOP)
     began = time.monotonic()
     with pytest.raises(LostError, match="here: no answer from the agent: waited"):
         agent.request("facts", {"tools": {}, "sysctls": []})
@@ -95,7 +96,7 @@ def test_an_answer_that_does_not_come_is_waited_for_once(launch: Launch, monkeyp
     with pytest.raises(LostError, match="here: no answer from the agent"):
         agent.request("clock", {})
     assert time.monotonic() - began < 5
-    os.kill(agent.hello().fields["pid"], signal.SIGCONT)
+    os.kill(pid, signal.SIGCONT)
 
 
 def test_a_host_that_falls_silent_is_given_up(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
