@@ -102,6 +102,19 @@ func TestAProofHolds(t *testing.T) {
 	}
 }
 
+func TestSettingsOfWhoeverStartedItDoNotCount(t *testing.T) {
+	t.Setenv("GOPROXY", "off")
+	t.Setenv("GOSUMDB", "sum.example")
+	t.Setenv("GOFLAGS", "-mod=vendor")
+	developer, err := settled(t, func(*Config) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := developer.pull(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAProofThatDoesNotHoldSaysWhat(t *testing.T) {
 	for _, test := range []struct {
 		name     string

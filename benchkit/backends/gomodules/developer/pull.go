@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -84,11 +85,10 @@ func (d *Developer) remove(folder string) {
 func (d *Developer) run(ctx context.Context, folder string, arguments ...string) (string, error) {
 	command := exec.CommandContext(ctx, d.config.Go, arguments...)
 	command.Dir = folder
-	command.Env = append(os.Environ(),
+	command.Env = append(inherited(),
 		"HOME="+filepath.Join(d.config.Scratch, "home"), "XDG_CONFIG_HOME=",
 		"GOENV="+filepath.Join(d.config.Scratch, "goenv"),
 		"GOPATH="+filepath.Join(folder, "gopath"),
-		"GOMODCACHE=", "GOPROXY=", "GONOSUMDB=", "GONOPROXY=", "GOPRIVATE=", "GOINSECURE=",
 		"GOCACHE="+d.buildCache,
 		"GOFLAGS=-modcacherw",
 		"GOWORK=off",
@@ -103,6 +103,14 @@ func (d *Developer) run(ctx context.Context, folder string, arguments ...string)
 	command.WaitDelay = killGrace
 	err := command.Run()
 	return printed.String(), err
+}
+
+// inherited is the environment of this process without settings of the go command, which would count more than those that
+// `go env -w` made. How many threads run Go code is none of them.
+func inherited() []string {
+	return slices.DeleteFunc(os.Environ(), func(entry string) bool {
+		return strings.HasPrefix(entry, "GO") && !strings.HasPrefix(entry, "GOMAXPROCS=")
+	})
 }
 
 // module makes a folder with a new main module in it.
