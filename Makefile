@@ -12,7 +12,7 @@ SHELL := /bin/sh
 .NOTPARALLEL: # nothing here may run beside a benchmark
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo test check figures bench faults format lock clean system
+.PHONY: help demo test check figures bench faults chaos format lock clean system
 
 help:
 	@echo 'make demo    a lab on this machine, a real comparison, its report'
@@ -21,6 +21,7 @@ help:
 	@echo 'make figures the notebooks as pages, on the runs that ship with them, in build/figures'
 	@echo 'make bench   the figures that the README states, measured'
 	@echo 'make faults  every fault injected in 60 trials (TRIALS=…) and 60 healthy ones, and what the checks noticed'
+	@echo 'make chaos   runs killed and cut off at random moments, hostile input, and what became of it'
 	@echo 'make format  put the sources in order'
 	@echo 'make lock    resolve the dependencies anew (ARGS=--upgrade: to their newest versions)'
 	@echo 'make clean   remove what the others made, but no results'
@@ -49,6 +50,9 @@ bench: system
 
 faults: system
 	BENCHKIT_FAULT_TRIALS=$(or $(TRIALS),60) .venv/bin/python -m pytest --capture=no $(ARGS) tests/faults
+
+chaos: system
+	BENCHKIT_CHAOS=1 .venv/bin/python -m pytest -o python_files='chaos_*.py test_hostile.py' --capture=no $(ARGS) tests/chaos
 
 format: .venv/installed
 	.venv/bin/ruff format

@@ -1,0 +1,148 @@
+"""`make chaos`: runs killed and cut off at random moments, and the counts of what became of them."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from benchkit.lab.lab import Lab
+from benchkit.results.progress import Progress
+from tests.chaos.kit import IMPATIENT, SCENARIO, Bench, difference, judge, plug
+
+pytestmark = pytest.mark.lab
+
+KILLS, ABANDONED, CUTS = 50, 20, 20
+LEASE_S, AND_A_LITTLE_S = 10.0, 5.0
+NewBench = Callable[[], Bench]
+
+
+@pytest.fixture
+def chance() -> random.Random:
+    """Another every time; the seed is printed, so that a moment can be had again."""
+    seed = random.SystemRandom().randrange(1 << 32)
+    sys.stdout.write(f"\nseed {seed}\n")
+    return random.Random(seed)  # noqa: S311 - moments, no secret
+
+
+def undisturbed_s(bench: Bench) -> float:
+    """How long a run takes that nobody disturbs; after it the hosts keep what the next ones need."""
+    for _ in range(2):
+        began = time.monotonic()
+        said = bench.run(str(SCENARIO))
+        assert said.code == 0, said.err
+    return time.monotonic() - began
+
+
+def progress(bench: Bench) -> Progress:
+    """How far the run is; nowhere where there is none."""
+    return bench.progress() if bench.runs() and (bench.folder() / "journal.jsonl").exists() else Progress()
+
+
+def test_killed_and_taken_up_again(new_bench: NewBench, chance: random.Random) -> None:
+    whole_s = undisturbed_s(new_bench())
+    counts: Counter[str] = Counter()
+    for _ in range(KILLS):
+        bench = new_bench()
+        running = bench.start(str(SCENARIO))
+        time.sleep(chance.uniform(0, whole_s))
+        running.kill()
+        running.wait()
+        before = progress(bench)
+        over = set(before.ended)
+        if not bench.runs():
+            again = bench.run(str(SCENARIO))
+            counts["killed before there was a run"] += 1
+        elif before.closed is not None:
+            counts["killed when all was over"] += 1
+            continue
+        else:
+            again = bench.run("--resume", "latest")
+            counts["taken up again"] += 1
+        assert again.code == 0, again.err
+        judge(bench, over)  # raises where one is lost, or repeated but for split blocks
+        after = bench.progress()
+        counts["trials that had ended"] += len(over)
+        counts["of those lost"] += len(over - after.ended.keys())
+        counts["of those in blocks that were cut, and so run again"] += len(over & after.split)
+    tell(f"kill -9 at {KILLS} random moments of a run of {whole_s:.1f} s", counts)
+
+
+def test_killed_and_abandoned(new_bench: NewBench, chance: random.Random) -> None:
+    whole_s = undisturbed_s(new_bench())
+    before = new_bench().look()
+    counts: Counter[str] = Counter()
+    longest_s = 0.0
+    for _ in range(ABANDONED):
+        running = new_bench().start(str(SCENARIO), "--lease", str(LEASE_S))
+        time.sleep(chance.uniform(0.3, whole_s))
+        running.kill()
+        killed = time.monotonic()
+        running.wait()
+        while (
+            left := difference(before, running.bench.look())
+        ) and time.monotonic() < killed + LEASE_S + AND_A_LITTLE_S:
+            time.sleep(0.1)
+        longest_s = max(longest_s, time.monotonic() - killed)
+        counts["hosts as they were"] += not left
+        counts["hosts with something left"] += bool(left)
+        assert left == ""
+    counts["longest, in tenths of a second"] = round(longest_s * 10)
+    tell(f"kill -9 at {ABANDONED} random moments, and nobody comes back (lease {LEASE_S:g} s)", counts)
+
+
+def test_links_cut(new_bench: NewBench, lab: Lab, chance: random.Random) -> None:
+    """Half of the cuts last seconds, half stay; whichever host is cut off, the account of the run adds up."""
+    whole_s = undisturbed_s(new_bench())
+    before = new_bench().look()
+    counts: Counter[str] = Counter()
+    for number in range(CUTS):
+        bench = replace(new_bench(), constants=IMPATIENT)
+        host, stays = chance.choice(lab.hosts).name, number % 2 == 0
+        running = bench.start(str(SCENARIO), "--lease", "4", "--reconnect", "6", "--json")
+        time.sleep(chance.uniform(0.3, whole_s))
+        plug(lab, host, plugged=False)
+        try:
+            if stays:
+                said = running.wait()
+            else:
+                time.sleep(chance.uniform(0.5, 4))
+        finally:
+            plug(lab, host, plugged=True)
+        said = said if stays else running.wait()
+        account(bench, said.code, said.out, counts)
+        deadline = time.monotonic() + 15
+        while (left := difference(before, bench.look())) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert left == ""
+    tell(f"links cut at {CUTS} random moments", counts)
+
+
+def account(bench: Bench, code: int, out: str, counts: Counter[str]) -> None:
+    """What the run says must be what its journal says, and each trial must be in one place of it."""
+    known = progress(bench)
+    if not out:
+        counts["ended with a message, before its trials"] += 1
+        assert code == 1
+        assert not known.ended
+        return
+    summary = json.loads(out)
+    settled = known.ended.keys() - known.split
+    failed = (known.failed.keys() | known.skipped.keys()) - known.split
+    assert summary["trials"] == len(settled)
+    assert summary["failures"].keys() == failed
+    assert not settled & failed
+    assert len(settled) + len(failed) == 6
+    assert code == (1 if failed else 0)
+    counts["ended whole" if not failed else "ended with the right account of what failed"] += 1
+    counts["trials tried again"] += len(summary["retries"])
+
+
+def tell(what: str, counts: Counter[str]) -> None:
+    sys.stdout.write(f"{what}:\n" + "".join(f"  {number:5} {name}\n" for name, number in counts.items()))
