@@ -27,10 +27,10 @@ def tuned(plan: RunPlan, hosts: Hosts, journal: Journal) -> Iterator[Mapping[str
         yield became
     finally:
         failures = []
-        for host in dict.fromkeys(planned.host for planned in plan.tuning if planned.values):
+        tuned_hosts = [planned.host for planned in plan.tuning if planned.values and planned.host in hosts]
+        for host in dict.fromkeys(hosts.kernel_of(name).name for name in tuned_hosts):
             try:
-                if host in hosts:
-                    _restore(host, hosts, journal)
+                _restore(host, hosts, journal)
             except HostError as error:
                 failures.append(error)
         for failure in failures:
@@ -41,7 +41,7 @@ def tune(planned: TuningPlan, plan: RunPlan, hosts: Hosts, journal: Journal) -> 
     """Apply one part of the plan's tuning; what became of each of its settings. Raises HostError as `tuned` does."""
     became: dict[str, str] = {setting.key: setting.fate for setting in planned.settings}
     if planned.values:
-        done = apply(hosts[planned.host].changes, planned)
+        done = apply(hosts.kernel_of(planned.host).changes, planned)
         outcomes = {key: written.outcome for key, written in done.written.items()}
         became.update(outcomes)
         journal.append("tuned", host=planned.host, outcomes=outcomes, short=list(done.sentences))

@@ -117,6 +117,14 @@ class Hosts:
             found = self.each(lambda host: host.claim(run, _who()))
             self.found = dict(zip(self._hosts, found, strict=True))
 
+    def kernel_of(self, name: str) -> Host:
+        """The host through which the kernel of a host is changed: itself, or the one that is the same machine.
+
+        What was changed last has to be put back first, so that all changes of a kernel are one agent's.
+        """
+        host = self[name]
+        return host if host.shared_with is None else self._hosts.get(host.shared_with, host)
+
     def lost(self) -> tuple[str, ...]:
         """The hosts that do not answer."""
         return tuple(

@@ -53,6 +53,8 @@ class Host:
         self.sockets = Sockets(link, spec.name)
         self.telemetry = Telemetry(link)
         self.changes = Changes(link, spec.name)
+        self.shared_with: str | None = None
+        """The host of the same run that is the same machine under another name, and answers for its kernel."""
         self.notices: tuple[str, ...]
         """What this host lacks that makes benchkit see less; for people."""
         self.facts = self._gather()
@@ -61,6 +63,7 @@ class Host:
     def claim(self, run: str, who: str) -> Found:
         """Hold the host for a run, and clear it of what earlier ones have left. Raises HostError."""
         held = self.changes.hold(run, self.name, who)
+        self.shared_with = held.shared_with
         found = self.changes.clear()
         if held.waited or found != Found():  # it was not itself when its facts were asked
             self.facts = self._gather()
