@@ -127,7 +127,12 @@ def test_figures_without_their_data_are_not_available(run: RunView) -> None:
     columns = ["latency_p50_s", "latency_p90_s", "latency_p99_s", "latency_p999_s", "latency_p9999_s"]
     silent = replace(run, trials=run.trials.assign(rps=None, **dict.fromkeys(columns)))
     empty = replace(run, trials=run.trials.iloc[:0])
-    assert [name for name, figure in FIGURES.items() if figure.available(run)] == ["rps", "ratios", "latency", "throughput"]
+    assert [name for name, figure in FIGURES.items() if figure.available(run)] == [
+        "rps",
+        "ratios",
+        "latency",
+        "throughput",
+    ]
     assert not any(figure.available(silent) for figure in FIGURES.values())
     assert not any(figure.available(empty) for figure in FIGURES.values())
 
