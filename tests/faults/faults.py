@@ -161,7 +161,7 @@ def without_quota(stage: Stage) -> Iterator[None]:
 
 
 FAULTS = (
-    Fault(shows("generator-saturated", "one wrk thread against nginx from memory"), nginx()),
+    Fault(shows("generator-saturated", "hey on one core against nginx"), {**nginx(), "load": {"tool": "hey"}}),
     Fault(
         shows("generator-saturated", "a busy loop on the load host's core"),
         around=lambda stage: busy_loop(cpus_of(stage.lab, "load")[0]),
