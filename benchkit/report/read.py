@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from benchkit.report.view import RunView
+from benchkit.results.progress import progress_of
 from benchkit.results.store import RunFolder, Store
 from benchkit.results.tables import load
 
@@ -17,4 +18,5 @@ def read_run(store: Store, run: RunFolder) -> RunView:
         hosts=load("hosts", store=store.path, run_id=run.run_id),
         notes=load("notes", store=store.path, run_id=run.run_id),
         table=partial(load, store=store.path, run_id=run.run_id),
+        progress=progress_of(run.history()),
     )

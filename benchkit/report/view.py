@@ -15,6 +15,7 @@ from benchkit.analysis.data import Data
 from benchkit.analysis.overview import overview
 from benchkit.analysis.verdicts.exclusions import exclusions
 from benchkit.models.run import Manifest
+from benchkit.results.progress import Progress
 from benchkit.results.schema import empty_frame
 
 
@@ -33,6 +34,8 @@ class RunView:
     hosts: pd.DataFrame
     notes: pd.DataFrame = field(default_factory=lambda: empty_frame("notes"))
     table: Callable[[str], pd.DataFrame] = field(default=empty_frame, repr=False)
+    progress: Progress = field(default_factory=Progress)
+    """What its journal says of trials that failed or were repeated."""
 
     @cached_property
     def verdicts(self) -> pd.DataFrame:

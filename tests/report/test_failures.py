@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from benchkit.report.sections.failures import build
+from benchkit.report.sections.section import Material
+from benchkit.report.view import RunView
+from benchkit.results.progress import Progress, progress_of
+
+MakeRun = Callable[..., RunView]
+
+
+def trial(event: str, name: str, block: int, cell: str, **fields: object) -> dict[str, object]:
+    place = {"trial_id": name, "cell_id": cell, "block": block, "round": 1, "position": 1}
+    return {"event": f"trial-{event}", **place, "wall_s": 1.0, **fields}
+
+
+def rows(run: RunView, progress: Progress) -> list[list[str]]:
+    built = build(Material(replace(run, progress=progress), ()))
+    return [] if built is None else [[entry.text for entry in row] for row in built["table"].rows]
+
+
+def test_a_cell_that_fails_in_another_block_each_time_stands_out(make_run: MakeRun) -> None:
+    run = make_run()
+    first, second = (cell.cell_id for cell in run.manifest.cells)
+    events: list[dict[str, object]] = []
+    for block in (1, 2, 3):
+        events += [trial("started", f"a{block}", block, first), trial("ended", f"a{block}", block, first)]
+        events += [
+            trial("started", f"b{block}", block, second),
+            trial("failed", f"b{block}", block, second, why="crash"),
+        ]
+    events += [
+        trial("started", "a4", 4, first),
+        trial("failed", "a4", 4, first, why="lost", again=True),
+        trial("ended", "a4", 4, first),
+        trial("skipped", "b4", 4, second, why="gone"),
+        {"event": "block-split", "block": 1, "round": 2, "trials": ["a1"]},
+    ]
+    found = rows(run, progress_of(events))
+    assert [row[1:] for row in found if row[0] == found[-1][0]] == [
+        ["1", "failed", "crash"],
+        ["2", "failed", "crash"],
+        ["3", "failed", "crash"],
+        ["4", "left out", "gone"],
+    ]
+    assert [row[1:3] for row in found if row[0] != found[-1][0]] == [["1", "split"], ["4", "tried again"]]
+
+
+def test_where_all_went_well_there_is_no_such_section(make_run: MakeRun) -> None:
+    run = make_run()
+    cell = run.manifest.cells[0].cell_id
+    assert rows(run, Progress()) == []
+    assert rows(run, progress_of([trial("started", "a", 1, cell), trial("ended", "a", 1, cell)])) == []
