@@ -104,11 +104,18 @@ def drawable(text: str) -> str:
     return "".join(char if ord(char) in _glyphs() else REPLACEMENT for char in clean(text))
 
 
+MOST_HOVERS = 400
+"""A collection with more marks than this shows none of their texts: nobody could point at one of them, they would be
+most of the file, and the table has them all."""
+
+
 def hover(artist: Artist, *texts: str) -> None:
     """Texts that viewers show over an artist; a collection takes one for each of its marks, in their order.
 
     They travel as the artist's links, which matplotlib writes around each mark, and `benchkit.report.svg` unpacks them.
     """
+    if len(texts) > MOST_HOVERS:
+        return
     links = [HOVER + quote(clean(text)) for text in texts]
     artist.set(urls=links) if isinstance(artist, Collection) else artist.set(url=links[0])
 

@@ -32,10 +32,10 @@ class Entry:
 
     @property
     def exact(self) -> str | None:
-        """The value where the text does not say it exactly."""
+        """The value where the text does not say it exactly; seven digits, more than any of these is known to."""
         if self.value is None or (self.value.is_integer() and self.text.replace(",", "") == f"{self.value:.0f}"):
             return None
-        return f"{self.value:.9g}"
+        return f"{self.value:.7g}"
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,7 @@ class Tree(HTMLParser):
         assert self.open == [self.root]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.imply(tag)
         node = Node(tag, {name: value or "" for name, value in attrs})
         self.open[-1].children.append(node)
         if tag not in VOID:
@@ -65,7 +66,15 @@ class Tree(HTMLParser):
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.open[-1].children.append(Node(tag, {name: value or "" for name, value in attrs}))
 
+    def imply(self, tag: str) -> None:
+        """Close what HTML closes by itself before this tag: cells before a cell, rows before a row or a body's end."""
+        ends = {"td": {"td", "th"}, "th": {"td", "th"}, "tr": {"td", "th", "tr"}, "tbody": {"td", "th", "tr"}}
+        while self.open[-1].tag in ends.get(tag, set()):
+            self.open.pop()
+
     def handle_endtag(self, tag: str) -> None:
+        if tag == "tbody":
+            self.imply(tag)
         assert self.open.pop().tag == tag
 
     def handle_data(self, data: str) -> None:
@@ -213,7 +222,7 @@ def test_every_trial_is_in_the_table(whole: Node, run: RunView) -> None:
         "Received": "11.1 MB/s",
         "Window": "5.01 s",
         "Overhead": units.seconds(first["overhead_s"]),
-        "Started (UTC)": "2026-03-01 10:23:17",
+        "Started (UTC, 2026-03-01)": "10:23:17",
         "Trial": "synthetic-b1-p1",
     }
 
@@ -222,7 +231,7 @@ def test_numbers_carry_what_they_are_exactly(whole: Node, run: RunView) -> None:
     (found,) = whole.all("table", id="table-trials")
     places = found.all("tbody")[0].all("tr")[0].all("td")
     rps = next(place for place in places if "," in place.text)
-    assert float(rps.attributes["data-v"]) == pytest.approx(run.trials["rps"].iloc[0], rel=1e-8)
+    assert float(rps.attributes["data-v"]) == pytest.approx(run.trials["rps"].iloc[0], rel=1e-6)
     assert "data-v" not in places[0].attributes  # block 1 is said exactly
 
 

@@ -122,9 +122,9 @@ def _draw_medians(axes: Axes, rows: Sequence[_Row]) -> None:
         facecolors=mpl.colors.to_rgba_array(tones, 0.28),
     )
     ends = LineCollection([[(rps, y - half), (rps, y + half)] for y, _, rps in drawn], colors=tones, linewidths=2)
-    for marks in (bars, ends):
-        hover(marks, *(f"{cell.cell.label}: median {units.requests_per_s(rps)}" for _, cell, rps in drawn))
-        axes.add_collection(marks)
+    hover(bars, *(f"{cell.cell.label}: median {units.requests_per_s(rps)}" for _, cell, rps in drawn))
+    axes.add_collection(bars)
+    axes.add_collection(ends)
 
 
 def _draw_trials(axes: Axes, run: RunView, rows: Sequence[_Row], size: float) -> None:

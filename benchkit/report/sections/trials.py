@@ -82,8 +82,8 @@ def trial_table(run: RunView) -> Table:
             column = Column(measure.title, "number", group, measure.unit)
             columns.append((column, [number(value, measure.text) for value in values]))
     columns += [
-        (Column("Started (UTC)"), [Entry(_clock(moment)) for moment in trials["started_at"]]),
-        (Column("Trial"), _texts(trials["trial_id"])),
+        _started(trials["started_at"]),
+        (Column("Trial"), _names(run, trials["trial_id"])),
     ]
     return Table(
         name="trials",
@@ -123,5 +123,15 @@ def _texts(column: pd.Series) -> list[Entry]:
     return [Entry(ABSENT if pd.isna(value) else str(value)) for value in column]
 
 
-def _clock(moment: pd.Timestamp) -> str:
-    return moment.tz_convert("UTC").strftime("%Y-%m-%d %H:%M:%S")
+def _names(run: RunView, column: pd.Series) -> list[Entry]:
+    """Trials by what tells them apart within the run, whose id all of their names begin with."""
+    return [Entry(str(trial_id).removeprefix(f"{run.manifest.run_id}.")) for trial_id in column]
+
+
+def _started(column: pd.Series) -> tuple[Column, list[Entry]]:
+    """When trials began; the date stands above where it is the same for all."""
+    moments = column.dt.tz_convert("UTC")
+    dates = moments.dt.strftime("%Y-%m-%d").unique()
+    same_day = len(dates) == 1
+    texts = moments.dt.strftime("%H:%M:%S" if same_day else "%Y-%m-%d %H:%M:%S")
+    return Column(f"Started (UTC, {dates[0]})" if same_day else "Started (UTC)"), [Entry(str(text)) for text in texts]
