@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -138,12 +140,14 @@ class Later(Meanwhile):
 class Quiet(Meanwhile):
     """How much CPU time went to neither the lab nor this process during each trial, which disturbs a healthy one.
 
-    By other counters than those that the checks read: the control groups of the lab's hosts.
+    By other counters than those that the checks read: the control groups of the lab's hosts. They have the interrupts in
+    them that came while the hosts' processes ran, unless the kernel counts those apart.
     """
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
         self._cpus = {cpu for host in lab.hosts for cpu in host.cpus}
+        self._apart = irq_time_is_apart()
         self._looked = self._look()
         self.foreign: dict[int, float] = {}
         """Cores' worth of time, by block; nothing where the lab has no control groups to know it by."""
@@ -156,17 +160,30 @@ class Quiet(Meanwhile):
         """A trial ended."""
         before, after = self._looked, self._look()
         if before is not None and after is not None:
-            self.foreign[slot.block] = (after[0] - before[0]) / (after[1] - before[1])
+            elapsed_s = after[1] - before[1]
+            self.foreign[slot.block] = len(self._cpus) - (after[0] - before[0]) / elapsed_s
 
     def _look(self) -> tuple[float, float] | None:
-        """(seconds that others worked on the lab's cores, now)."""
+        """(seconds of the lab's cores that are accounted for: idle, the lab's, and this process's; now)."""
         used = [_usage_s(self._lab, host.name) for host in self._lab.hosts]
         if any(each is None for each in used):
             return None
         times = psutil.cpu_times(percpu=True)
-        worked = sum(times[cpu].user + times[cpu].nice + times[cpu].system for cpu in self._cpus)
+        known = sum(times[cpu].idle + times[cpu].iowait + times[cpu].steal for cpu in self._cpus)
+        if self._apart:
+            known += sum(times[cpu].irq + times[cpu].softirq for cpu in self._cpus)
         own = psutil.Process().cpu_times()
-        return worked - sum(each or 0.0 for each in used) - own.user - own.system, time.monotonic()
+        return known + sum(each or 0.0 for each in used) + own.user + own.system, time.monotonic()
+
+
+def irq_time_is_apart() -> bool:
+    """Whether the kernel counts interrupts apart from the processes that they interrupt, as far as its configuration tells."""
+    for path in (Path("/proc/config.gz"), Path("/boot", f"config-{platform.release()}")):
+        with suppress(OSError):
+            content = path.read_bytes()
+            text = gzip.decompress(content) if path.suffix == ".gz" else content
+            return b"CONFIG_IRQ_TIME_ACCOUNTING=y" in text
+    return False
 
 
 def _usage_s(lab: Lab, host: str) -> float | None:

@@ -423,6 +423,19 @@ class TestNoisyHost:
     def test_interrupts_are_the_trials_own(self) -> None:
         assert look("noisy-host", trial(cores("sut", 0, user=0.9, softirq=0.1))) is None
 
+    @pytest.mark.parametrize(("foreign", "raised"), [(0.03, False), (0.07, True)])
+    def test_where_the_kernel_counts_interrupts_to_processes(self, foreign: float, *, raised: bool) -> None:
+        """A full core with 30 % of interrupts, which the server's time has in it."""
+        full = cores("sut", 0, user=0.7, softirq=0.3)
+        assert (look("noisy-host", trial({**full, **self.took(1 - foreign)})) is not None) == raised
+
+    def test_interrupts_may_come_while_a_core_idles(self) -> None:
+        half = cores("sut", 0, user=0.4, softirq=0.3)
+        assert look("noisy-host", trial({**half, **self.took(0.45)})) is None
+
+    def took(self, share: float) -> dict[Key, dict[float, float]]:
+        return {("cpu_s_total", "sut", "app", None): {-0.01: 0.0, 2.05: share * WINDOW_S}}
+
     def test_benchkits_own_agent_is_known(self) -> None:
         seen = cores("sut", 0, user=0.96)
         agent: dict[Key, dict[float, float]] = {("cpu_s_total", "sut", "agent", None): {-0.01: 0.0, 2.05: 0.12}}

@@ -3,19 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from benchkit.analysis.verdicts.check import ALL, Check, Found, Reason, Unchecked
 from benchkit.analysis.verdicts.cpu import INTERRUPTS, Taken, cores_busy, cores_spent, machine_of, taken
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.scenario.thresholds import Thresholds
 
+COUNTED_IN = 0.03
+"""Cores' worth of time by which the trial's processes took more than their cores worked outside of interrupts: more than
+any error of reading both. Their kernel then counts interrupts to whoever runs just then, as most are built
+(CONFIG_IRQ_TIME_ACCOUNTING is off)."""
+NO_IDLE = 0.02
+"""Of a core: one that idles less has its interrupts while somebody runs."""
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What the cores of some processes did, in cores' worth of time."""
+
+    group: Sequence[Taken]
+    machine: str
+    cores: int
+    busy: float
+    interrupts: float
+
+    @property
+    def own(self) -> float:
+        """What the trial's processes took."""
+        return sum(each.cores for each in self.group)
+
+    def foreign(self, *, counted_in: bool) -> float:
+        """What others took, at least; `counted_in`: whether the kernel counts interrupts to processes.
+
+        It then has those in the processes' time that came while they ran: all of them where cores do not idle. Where they
+        do, interrupts may all have come meanwhile.
+        """
+        full = self.busy > self.cores * (1 - NO_IDLE)
+        return self.busy - self.own - (0.0 if counted_in and full else self.interrupts)
+
 
 def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
     """What the cores of the trial worked, less what its own processes took there.
 
-    The cores' counters see what a process list in a namespace of its own cannot. Interrupts are left out: they are mostly
-    the trial's own packets. A kernel that counts them to whoever runs just then (without CONFIG_IRQ_TIME_ACCOUNTING) has
-    them in the processes' time: there others are noticed from where they take more than the interrupts do.
+    The cores' counters see what a process list in a namespace of its own cannot. Interrupts are mostly the trial's own
+    packets, and nobody's noise.
     """
     processes = taken(evidence)
     if processes is None:
@@ -23,10 +55,13 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
     known = list(processes)
     if any(not each.cpus for each in known):
         return Unchecked(why="the CPUs of its own processes are not recorded")
-    looked = [(cores, group) for group in _groups(evidence, known) if (cores := _foreign(evidence, group)) is not None]
+    looked = [look for group in _groups(evidence, known) if (look := _look(evidence, group)) is not None]
     if not looked:
         return Unchecked(why="the cores of its hosts were not watched")
-    cores, group = max(looked, key=lambda each: each[0])
+    counted_in = {look.machine for look in looked if look.foreign(counted_in=False) < -COUNTED_IN}
+    cores, group = max(
+        ((look.foreign(counted_in=look.machine in counted_in), look.group) for look in looked), key=lambda each: each[0]
+    )
     if cores <= thresholds.foreign_cores:
         return ()
     named = ", ".join(map(str, sorted({cpu for each in group for cpu in each.cpus})))
@@ -61,11 +96,11 @@ def _groups(evidence: Evidence, processes: Sequence[Taken]) -> list[list[Taken]]
     return [members for _, _, members in groups]
 
 
-def _foreign(evidence: Evidence, group: Sequence[Taken]) -> float | None:
-    """Cores' worth of time on the CPUs of these processes that none of them took."""
+def _look(evidence: Evidence, group: Sequence[Taken]) -> _Look | None:
+    """What the CPUs of these processes did; None where nobody watched them."""
     cpus = {cpu for each in group for cpu in each.cpus}
     for host in dict.fromkeys(each.host for each in group):  # each sees all cores of the machine
         busy, interrupts = cores_busy(evidence, host, cpus), cores_spent(evidence, host, cpus, INTERRUPTS)
         if busy is not None and interrupts is not None:
-            return busy - interrupts - sum(each.cores for each in group)
+            return _Look(group, machine_of(evidence, host), len(cpus), busy, interrupts)
     return None
