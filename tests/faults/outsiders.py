@@ -13,7 +13,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Self
 
+import numpy as np
 import psutil
 
 from benchkit.lab.lab import Lab
@@ -137,34 +139,47 @@ class Later(Meanwhile):
             self._failure = error
 
 
-class Quiet(Meanwhile):
-    """How much CPU time went to neither the lab nor this process during each trial, which disturbs a healthy one.
+class Quiet:
+    """How much CPU time went to neither the lab nor this process, ten times a second: what disturbs a healthy trial.
 
     By other counters than those that the checks read: the control groups of the lab's hosts. They have the interrupts in
     them that came while the hosts' processes ran, unless the kernel counts those apart.
     """
 
+    INTERVAL_S = 0.1
+
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
         self._cpus = {cpu for host in lab.hosts for cpu in host.cpus}
         self._apart = irq_time_is_apart()
-        self._looked = self._look()
-        self.foreign: dict[int, float] = {}
-        """Cores' worth of time, by block; nothing where the lab has no control groups to know it by."""
+        self._looks: list[tuple[float, float]] = []
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
 
-    def begin(self, _: Slot) -> None:
-        """A trial begins."""
-        self._looked = self._look()
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
 
-    def end(self, slot: Slot) -> None:
-        """A trial ended."""
-        before, after = self._looked, self._look()
-        if before is not None and after is not None:
-            elapsed_s = after[1] - before[1]
-            self.foreign[slot.block] = len(self._cpus) - (after[0] - before[0]) / elapsed_s
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
 
-    def _look(self) -> tuple[float, float] | None:
-        """(seconds of the lab's cores that are accounted for: idle, the lab's, and this process's; now)."""
+    def foreign_cores(self, window_s: tuple[float, float]) -> float:
+        """Cores' worth of time in this time, by `time.monotonic()`; 0 where the lab has no control groups to know it by."""
+        if not self._looks:
+            return 0.0
+        when, known = zip(*self._looks, strict=True)
+        first, last = np.interp(window_s, when, known)
+        return len(self._cpus) - float(last - first) / (window_s[1] - window_s[0])
+
+    def _watch(self) -> None:
+        while not self._ended.wait(self.INTERVAL_S):
+            look = self._look()
+            if look is not None:
+                self._looks.append((time.monotonic(), look))
+
+    def _look(self) -> float | None:
+        """Seconds of the lab's cores that are accounted for: idle, the lab's, and this process's."""
         used = [_usage_s(self._lab, host.name) for host in self._lab.hosts]
         if any(each is None for each in used):
             return None
@@ -173,7 +188,7 @@ class Quiet(Meanwhile):
         if self._apart:
             known += sum(times[cpu].irq + times[cpu].softirq for cpu in self._cpus)
         own = psutil.Process().cpu_times()
-        return known + sum(each or 0.0 for each in used) + own.user + own.system, time.monotonic()
+        return known + sum(each or 0.0 for each in used) + own.user + own.system
 
 
 def irq_time_is_apart() -> bool:

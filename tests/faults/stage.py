@@ -44,6 +44,8 @@ class Judged:
     raised: Mapping[str, str]
     """Text by check."""
     unchecked: Mapping[str, str]
+    window_s: tuple[float, float]
+    """Start and end of its window by `time.monotonic()`: a lab's hosts have the clock of their machine."""
 
 
 class Meanwhile:
@@ -139,10 +141,12 @@ class Stage:
             ):
                 said[table].setdefault(trial_id, {})[check] = text
         trials = tables["trials"].sort_values(["block", "position"])
+        windows = {each.trial_id: each.watched[0].window_ns for each in run.records()}
         columns = (trials[name] for name in ("trial_id", "cell_id", "block", "kind"))
         for trial_id, cell_id, block, kind in zip(*columns, strict=True):
             raised, unchecked = (said[table].get(trial_id, {}) for table in ("verdicts", "unchecked"))
-            yield Judged(trial_id, cell_id, int(block), kind, raised, unchecked)
+            start_ns, end_ns = windows[trial_id]
+            yield Judged(trial_id, cell_id, int(block), kind, raised, unchecked, (start_ns / 1e9, end_ns / 1e9))
 
 
 @contextmanager

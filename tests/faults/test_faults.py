@@ -22,7 +22,7 @@ TRIALS = int(os.environ.get("BENCHKIT_FAULT_TRIALS", "3"))
 """With each fault, and without any; `make faults` asks for more."""
 CAP_BPS = 20e6
 """Below what any of our servers sends on a core."""
-DISTURBED_CORES = 0.03
+DISTURBED_CORES = 0.08
 """A trial during which others took so much of the lab's cores was not a healthy one."""
 Stages = Callable[[str], Stage]
 
@@ -86,9 +86,9 @@ def test_healthy_trials_are_left_alone(healthy: Healthy, stages: Stages, scores:
     """Trials during which others worked on the lab's cores are set aside: by other counters than the checks read."""
     stage = stages("plain")
     wanted = math.ceil(TRIALS / len(HEALTHY))
-    quiet = Quiet(stage.lab)
-    judged = stage.run({**healthy.scenario, "blocks": wanted}, meanwhile=quiet)
-    disturbed = [trial for trial in judged if quiet.foreign.get(trial.block, 0.0) > DISTURBED_CORES]
+    with Quiet(stage.lab) as quiet:
+        judged = stage.run({**healthy.scenario, "blocks": wanted})
+    disturbed = [trial for trial in judged if quiet.foreign_cores(trial.window_s) > DISTURBED_CORES]
     left = [trial for trial in judged if trial not in disturbed]
     scores.healthy(left, disturbed)
     alarmed = [trial for trial in left if trial.raised]
