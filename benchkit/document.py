@@ -7,7 +7,8 @@ after others were laid over it, so that a wrong value is blamed on the line that
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_origin
@@ -94,12 +95,18 @@ class Document:
     def validated(self, model: type[Model]) -> Model:
         """The document as a model. Raises InputError naming file, line and field of every fault."""
         try:
-            return model.model_validate(self.data)
+            made = model.model_validate(self.data)
         except ValidationError as error:
             faults = [
                 self.fault(_document_location(detail, self.data), _sentence(detail, model)) for detail in error.errors()
             ]
             raise InputError("\n".join(faults)) from None
+        endless = [
+            self.fault(place, f"found {value}; allowed: finite numbers") for place, value in _endless(made.model_dump())
+        ]
+        if endless:
+            raise InputError("\n".join(endless))
+        return made
 
     def fault(self, location: Location, message: str) -> str:
         """One line on one fault: `file:line: field: what is wrong`."""
@@ -180,6 +187,18 @@ def _document_location(detail: ErrorDetails, data: Any) -> Location:  # noqa: AN
             data = data[part]
             place.append(part)
     return tuple(place)
+
+
+def _endless(value: object, here: Location = ()) -> Iterator[tuple[Location, float]]:
+    """The numbers in plain data that are infinite or none, with their places; a text as `1e999` is one of them, too."""
+    if isinstance(value, float) and not math.isfinite(value):
+        yield here, value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _endless(inner, (*here, key))
+    elif isinstance(value, list | tuple):
+        for place, inner in enumerate(value):
+            yield from _endless(inner, (*here, place))
 
 
 def _sentence(detail: ErrorDetails, model: type[BaseModel]) -> str:  # noqa: PLR0911 - one for each kind of fault

@@ -89,3 +89,12 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     (tmp_path / "large.yaml").write_bytes(b"#" * (MAX_BYTES + 1))
     with pytest.raises(InputError, match="larger than"):
         read_document(tmp_path / "large.yaml")
+
+
+@pytest.mark.parametrize("text", ["1e999", ".inf", "-.inf", ".nan", '"1e999"', '"nan"'])
+def test_numbers_are_finite(text: str) -> None:
+    class Window(Frozen):
+        seconds: float
+
+    with pytest.raises(InputError, match="w:1: seconds: found (-?inf|nan); allowed: finite numbers"):
+        parse_document(f"seconds: {text}", "w").validated(Window)

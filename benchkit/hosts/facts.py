@@ -113,8 +113,8 @@ def questions(*, sudo: bool, named: Mapping[str, str] = MappingProxyType({})) ->
 def facts_of(answer: Mapping[str, Any], clock: Clock, named: Mapping[str, str] = MappingProxyType({})) -> HostFacts:
     """An agent's answer as facts, with the programs that the inventory names; pure.
 
-    What a host says of itself is shown to people, so that its text comes without control characters. Raises KeyError,
-    TypeError or ValueError for an answer that makes no sense.
+    What a host says of itself is shown to people, so that its text comes without control characters. Raises
+    AttributeError, KeyError, TypeError or ValueError for an answer that makes no sense.
     """
     found = _plain(answer)
     tools = found.pop("tools")

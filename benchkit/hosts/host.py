@@ -134,7 +134,7 @@ class Host:
         )
         try:
             return facts_of(answer, self._clock, named)
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise HostError("what this host says of itself makes no sense", where=self.name, why=repr(error)) from error
 
     def _bring_psutil(self, answer: dict[str, Any]) -> str | None:

@@ -86,7 +86,7 @@ def test_what_hosts_say_of_themselves(canary: Path, lab: Lab) -> None:
         for case in drawn(answer, texts(canary), 2000 if LONG else 150, seed=3):
             try:
                 sut.facts = facts_of(case, sut.clock)
-            except (KeyError, TypeError, ValueError):  # of which Host makes an error
+            except (AttributeError, KeyError, TypeError, ValueError):  # of which Host makes an error
                 taken.append(False)
                 continue
             taken.append(is_taken(lambda: make_plan(experiment, hosts)))
