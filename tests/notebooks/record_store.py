@@ -7,12 +7,15 @@ The runs are real ones of a lab; `notebooks/recorded/README.md` names the comman
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from pathlib import Path
 
 from benchkit.results.schema import TABLES
 from benchkit.results.store import Store
+
+SHIPPED = re.compile(rb'"/[^"]*/scenarios/(?=[a-z-]+\.yaml")')
 
 
 def record(source: Store, target: Store, names: list[str]) -> None:
@@ -23,7 +26,8 @@ def record(source: Store, target: Store, names: list[str]) -> None:
         folder.mkdir(parents=True)
         for file in run.path.iterdir():
             if file.is_file():
-                shutil.copyfile(file, folder / file.name)
+                # Where the scenario's file stood is of use on that machine alone.
+                (folder / file.name).write_bytes(SHIPPED.sub(rb'"scenarios/', file.read_bytes()))
         for table in TABLES:
             for _, _, files in source.parts(table, run_id=run.run_id):
                 for file in files:
