@@ -96,5 +96,5 @@ def test_numbers_are_finite(text: str) -> None:
     class Window(Frozen):
         seconds: float
 
-    with pytest.raises(InputError, match="w:1: seconds: found (-?inf|nan); allowed: finite numbers"):
+    with pytest.raises(InputError, match=r"w:1: seconds: found (-?inf|nan); allowed: finite numbers"):
         parse_document(f"seconds: {text}", "w").validated(Window)
