@@ -41,7 +41,17 @@ def test_no_secret_gets_anywhere(bench: Bench, lab: Lab) -> None:
     key = (lab.folder.path / "identity").read_text().splitlines()
     planted = [TOKEN, key[2], key[3]]
     secretive = replace(bench, secrets={"AWS_SECRET_ACCESS_KEY": TOKEN, "SSH_AUTH_SOCK": f"/none/{TOKEN}"})
-    running = secretive.start(str(SCENARIO), "--set", "load.requests=100000", "--set", "blocks=1")
+    running = secretive.start(
+        str(SCENARIO),
+        "--set",
+        "load.requests=30000",
+        "--set",
+        "factors.connections=[4]",
+        "--set",
+        "baseline=null",
+        "--set",
+        "blocks=1",
+    )
     wait_for(running.journal(), "trial-started")
     words = " ".join(f"-e '{word}'" for word in planted)
     for host in lab.hosts:
