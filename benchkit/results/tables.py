@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from benchkit.errors import InputError
@@ -21,7 +20,7 @@ from benchkit.results.store import Store, refuse_newer, store_path
 if TYPE_CHECKING:
     import pandas as pd
 
-PARTITIONS = ds.partitioning(pa.schema([("scenario", pa.string()), ("run_id", pa.string())]), flavor="hive")
+PARTITION_KEYS = ("scenario", "run_id")
 TRIES = 5
 
 
@@ -119,28 +118,45 @@ def load(
 
 
 def _read_once(store: Store, table: str, run_id: str | None, scenario: str | None) -> pa.Table:
-    schema = arrow_schema(table)
-    for field in PARTITIONS.schema:
-        schema = schema.append(field)
+    keyed = _with_keys(arrow_schema(table))
     parts = store.parts(table, run_id=run_id or "", scenario=scenario or "")
     copied: pa.Table | None = None
     fresh: frozenset[tuple[str, str]] = frozenset()
     if run_id is None:  # one run is read from its own files: no other's are opened
         copied, fresh = read_compact(store, table, {(of, run): written(files) for of, run, files in parts})
-    own = [str(file) for of, run, files in parts for file in files if (of, run) not in fresh]
-    rows = [schema.empty_table()]
-    if copied is not None:
-        rows.append(copied.cast(schema))
-    if own:
-        dataset = ds.dataset(
-            own, schema=schema, partitioning=PARTITIONS, partition_base_dir=str(store.table(table)), format="parquet"
-        )
-        for fragment in dataset.get_fragments():
-            metadata = fragment.metadata.metadata or {}
-            refuse_newer(int(metadata.get(VERSION_KEY, b"0")), fragment.path)
-        rows.append(dataset.to_table())
+    rows = [keyed.empty_table()] if copied is None else [copied.cast(keyed)]
+    for of, run, files in parts:
+        if (of, run) not in fresh:
+            rows += [_read_file(file, keyed, {"scenario": of, "run_id": run}) for file in files]
     read = pa.concat_tables(rows)
-    return read.sort_by([("scenario", "ascending"), ("run_id", "ascending")]) if copied is not None and own else read
+    in_order = copied is None or len(rows) == 1
+    return read if in_order else read.sort_by([("scenario", "ascending"), ("run_id", "ascending")])
+
+
+def _with_keys(schema: pa.Schema) -> pa.Schema:
+    for name in PARTITION_KEYS:
+        schema = schema.append(pa.field(name, pa.string()))
+    return schema
+
+
+def _read_file(path: Path, schema: pa.Schema, keys: Mapping[str, str]) -> pa.Table:
+    """One file as rows of the table, opened once: another may be put in its place meanwhile.
+
+    Columns that an older version had not are null. Raises InputError for a file of a newer version.
+    """
+    with path.open("rb") as opened:
+        file = pq.ParquetFile(opened)
+        refuse_newer(int((file.metadata.metadata or {}).get(VERSION_KEY, b"0")), str(path))
+        content = file.read()
+    columns = []
+    for field in schema:
+        if field.name in keys:
+            columns.append(pa.array([keys[field.name]] * content.num_rows, field.type))
+        elif field.name in content.schema.names:
+            columns.append(content[field.name].cast(field.type))
+        else:
+            columns.append(pa.nulls(content.num_rows, field.type))
+    return pa.table(columns, schema=schema)
 
 
 def _read(store: Store, table: str, run_id: str | None, scenario: str | None) -> pa.Table:

@@ -12,7 +12,7 @@ from benchkit.errors import BenchkitError
 from benchkit.report.view import RunView
 from benchkit.report.write import write_report
 
-NAMES = ("latency", "rps", "throughput")
+NAMES = ("latency", "ratios", "rps", "throughput")
 FILES = [*(f"figures/{name}.{kind}" for name in NAMES for kind in ("png", "svg")), "report.html"]
 
 DRAW = """

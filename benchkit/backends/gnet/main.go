@@ -59,6 +59,7 @@ func serve(app *kit.App) error {
 	server.buffers.New = func() any { return new([]byte) }
 	err := gnet.Run(server, address,
 		gnet.WithNumEventLoop(runtime.GOMAXPROCS(0)),
+		gnet.WithReuseAddr(true), // as Go's own net has it: connections of the server before may be in TIME_WAIT
 		gnet.WithLogger(silence{}),
 	)
 	if err != nil {

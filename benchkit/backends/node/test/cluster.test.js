@@ -35,8 +35,10 @@ describe('a cluster', { concurrency: 4 }, () => {
     await new Promise((resolve) => { setTimeout(resolve, 200); });
     const free = await lag();
     const began = performance.now();
-    await get(server.address);
-    const took = (performance.now() - began) / 1e3;
+    for (let i = 0; i < 3; i += 1) {
+      await get(server.address); // so that more than one look in a hundred was late
+    }
+    const took = (performance.now() - began) / 3e3;
     await new Promise((resolve) => { setTimeout(resolve, 50); }); // the look after it has to come
     const blocked = await lag();
     assert.ok(blocked > took / 2, `blocked for ${took} s, and late by ${blocked} s`);
