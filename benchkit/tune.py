@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from benchkit.errors import HostError
+from benchkit.errors import HostError, LostError
 from benchkit.hosts.connect import Hosts
 from benchkit.hosts.tuning import TuningPlan, apply
 from benchkit.planning.plan import RunPlan
@@ -18,7 +18,8 @@ def tuned(plan: RunPlan, hosts: Hosts, journal: Journal) -> Iterator[Mapping[str
 
     Yields what became of each setting of each host: applied, already so, or why not. It is journaled, too. Raises
     HostError where a host does not take what its plan promised and the scenario requires, or where a setting cannot be
-    put back. What a host that was given up has to put back, its guardian puts back.
+    put back. What a host that was given up, or is lost by then, has to put back, its guardian
+    puts back.
     """
     became: dict[str, dict[str, str]] = {}
     try:
@@ -31,6 +32,9 @@ def tuned(plan: RunPlan, hosts: Hosts, journal: Journal) -> Iterator[Mapping[str
         for host in dict.fromkeys(hosts.kernel_of(name).name for name in tuned_hosts):
             try:
                 _restore(host, hosts, journal)
+            except LostError as error:
+                journal.append("host-lost", host=host, why=str(error))
+                hosts.give_up(host)
             except HostError as error:
                 failures.append(error)
         for failure in failures:

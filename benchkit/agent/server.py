@@ -139,8 +139,10 @@ class Agent:
         undone = self._undo.mine()
         ended = [_process(name) for name in ran]
         done = [*ended, *(each for each in undone if not each["failures"])]
-        with contextlib.suppress(RefusedError):  # the guardian was killed, so that there is nobody to tell
+        try:
             self._guard.done(goodbye=self._goodbye, reason=GOODBYE if self._goodbye else reason, undone=done)
+        except RefusedError:  # the guardian was killed: nobody comes after this agent
+            undone += self._undo.everything_of_mine()
         return failures + [failure for each in undone for failure in each["failures"]]
 
     def clock(self) -> Json:

@@ -34,16 +34,19 @@ class Undo:
         self._outlive_a_boot = frozenset({"folder", "go-settings", perf.MAPS})
 
     def mine(self) -> List[Json]:
-        """Undo all that this agent changed, but for its processes, which it ends itself."""
+        """Undo what this agent changed, but for its processes, which it ends itself, and its folders.
+
+        Folders are removed when the agent is gone: a request that is being carried out could write into one anew.
+        """
         with self._records.undoing():
             return [
                 self._undo(path, record)
                 for path, record in self._records.all()
-                if self._records.is_mine(record) and record["kind"] != "process"
+                if self._records.is_mine(record) and record["kind"] not in ("process", "folder")
             ]
 
     def everything_of_mine(self) -> List[Json]:
-        """The same, and the records of processes with it: for who guards an agent that is gone."""
+        """Undo all that the agent changed: for who guards an agent that is gone."""
         with self._records.undoing():
             return [self._undo(path, record) for path, record in self._records.all() if self._records.is_mine(record)]
 

@@ -24,6 +24,9 @@ RECONNECT_S = 120.0
 PAUSES_S = (1.0, 8.0)
 """Between two tries, the first and the longest; each is twice that before it."""
 
+SIGNS_A_LEASE = 4
+"""How often a host that is asked nothing is asked for a sign of life, which renews its lease."""
+
 Given = TypeVar("Given")
 Result = TypeVar("Result")
 
@@ -44,7 +47,9 @@ def connect(
         undo.callback(connection.close)
         connection.open()
         stream = connection.run(bootstrap.command(agent, spec.workdir, lease_s))
-        link = Link(spec.name, stream, bootstrap.start(stream, spec.name, agent))
+        receive = bootstrap.start(stream, spec.name, agent)
+        stream.say_silence_after(lease_s / SIGNS_A_LEASE)
+        link = Link(spec.name, stream, receive, lease_s / SIGNS_A_LEASE)
         undo.callback(link.close, 1.0)
         spoken = link.hello().fields["protocol"]
         if spoken != PROTOCOL:

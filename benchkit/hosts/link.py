@@ -18,7 +18,9 @@ from benchkit.hosts.stream import Stream
 PATIENCE_S = 15.0
 """What an answer may take on its way, beyond the time that the operation itself was given."""
 SIGN_S = 15.0
-"""An agent that was sent nothing for so long is asked for a sign of life, which renews its lease."""
+"""An agent that was sent nothing for so long, at most, is asked for a sign of life, which renews its lease."""
+SILENCE_S = 15.0
+"""A host that gives no sign of life for so long after it was asked for one is taken for gone."""
 LAST_WORDS_S = 1.0
 """What an agent says before it ends may still be on its way when the link breaks."""
 
@@ -43,9 +45,13 @@ class RefusedError(HostError):
 class Link:
     """One agent's requests and answers; safe for many threads."""
 
-    def __init__(self, host: str, stream: Stream, receive: Callable[[int], bytes]) -> None:
-        """`receive` reads what `stream` brings, from the agent's first frame on."""
+    def __init__(self, host: str, stream: Stream, receive: Callable[[int], bytes], sign_s: float | None = None) -> None:
+        """`receive` reads what `stream` brings, from the agent's first frame on; it raises TimeoutError now and then.
+
+        `sign_s` is after how long a sign of life is asked for, where that is sooner than usual.
+        """
         self._host = host
+        self._sign_s = sign_s
         self._stream = stream
         self._numbers = itertools.count(1)
         self._waiting: dict[int, Future[Reply]] = {0: Future()}
@@ -127,22 +133,18 @@ class Link:
             self._fail("the agent ended")
 
     def _receive(self, receive: Callable[[int], bytes], size: int) -> bytes:
-        """What comes next, however long that takes as long as there are signs of life.
-
-        A host that has been silent for the time of `receive` is asked for one, and then has that time again.
-        """
-        asked = False
+        """What comes next, however long that takes as long as there are signs of life."""
+        asked_at: float | None = None
+        sign_s = SIGN_S if self._sign_s is None else min(SIGN_S, self._sign_s)
         while True:
-            if time.monotonic() > self._sent_at + SIGN_S and not self._closing:
+            if time.monotonic() > self._sent_at + sign_s and not self._closing:
+                asked_at = asked_at or time.monotonic()
                 self._ask_for_sign()
-                asked = True
             try:
                 return receive(size)
             except TimeoutError:
-                if asked or self._closing:
+                if self._closing or (asked_at is not None and time.monotonic() > asked_at + SILENCE_S):
                     raise
-                self._ask_for_sign()
-                asked = True
 
     def _ask_for_sign(self) -> None:
         self._send({"id": next(self._numbers), "op": "clock", "args": {}})

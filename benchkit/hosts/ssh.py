@@ -170,6 +170,10 @@ class SshStream:
         finally:
             self._drain()
 
+    def say_silence_after(self, seconds: float) -> None:
+        """Have `receive` say so already after so long without a byte."""
+        self._channel.settimeout(min(SILENCE_S, seconds))
+
     def end_input(self) -> None:
         """Close stdin."""
         self._channel.shutdown_write()

@@ -59,6 +59,10 @@ class Site:
             self._deploy()
             with confined(controller_of(self.plan, self.hosts)):
                 yield
+        for name in self.hosts.lost():
+            self._watcher.stage(f"{name}: lost before it was seen to be put back; its guardian does that")
+            self._book.journal.append("host-lost", host=name, why="at the end of the run")
+            self.hosts.give_up(name)
         if self.plan.tuning:
             self._look("restored")
 

@@ -101,6 +101,7 @@ def test_an_answer_that_does_not_come_is_waited_for_once(launch: Launch, monkeyp
 
 def test_a_host_that_falls_silent_is_given_up(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(links, "SIGN_S", 0.1)
+    monkeypatch.setattr(links, "SILENCE_S", 1.0)
     agent = launch(silence_s=0.2)
     process = agent.request("start", {"command": {"argv": ["sleep", "60"]}}).fields["id"]
     assert agent.request("wait", {"id": process, "timeout_s": 1}, time_s=1).fields["ended"] is None, (

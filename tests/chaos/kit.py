@@ -186,7 +186,8 @@ class Bench:
 IMPATIENT: dict[str, object] = {
     "benchkit.hosts.link:PATIENCE_S": 2.0,
     "benchkit.hosts.link:SIGN_S": 1.0,
-    "benchkit.hosts.ssh:SILENCE_S": 6.0,
+    "benchkit.hosts.link:SILENCE_S": 5.0,
+    "benchkit.hosts.ssh:SILENCE_S": 1.0,
     "benchkit.hosts.ssh:CONNECT_S": 5,
     "benchkit.hosts.connect:PAUSES_S": (0.1, 0.5),
 }
