@@ -29,10 +29,12 @@ help:
 demo: system
 	.venv/bin/benchkit demo $(ARGS)
 
+# What disturbs hosts on purpose wants the machine for itself: `make faults`, `make chaos`.
+APART = faults chaos
 # Its browser opens reports as their readers do.
 test: also = chromium
 test: system
-	.venv/bin/python -m pytest $(ARGS)
+	.venv/bin/python -m pytest $(APART:%=--ignore=tests/%) $(ARGS)
 
 check: .venv/installed
 	.venv/bin/ruff format --check
@@ -52,7 +54,7 @@ faults: system
 	BENCHKIT_FAULT_TRIALS=$(or $(TRIALS),60) .venv/bin/python -m pytest --capture=no $(ARGS) tests/faults
 
 chaos: system
-	BENCHKIT_CHAOS=1 .venv/bin/python -m pytest -o python_files='chaos_*.py test_hostile.py' --capture=no $(ARGS) tests/chaos
+	BENCHKIT_CHAOS=1 .venv/bin/python -m pytest -o python_files='chaos_*.py test_*.py' --capture=no $(ARGS) tests/chaos
 
 format: .venv/installed
 	.venv/bin/ruff format
