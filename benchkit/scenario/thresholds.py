@@ -74,7 +74,8 @@ class Thresholds(Frozen):
         default=0.05, description="cores' worth of CPU time on the trial's CPUs that none of its processes took"
     )
     cold: Share = Field(
-        default=0.10, description="by which the server's rate in the first third may differ from that in the last"
+        default=0.10,
+        description="by which the server's rate in the first third of the window may be below that in the last",
     )
     samples_beyond: Positive = Field(
         default=10,

@@ -232,7 +232,7 @@ FAULTS = (
     ),
     Fault(
         shows("cold", "a server that is slow in its first two seconds"),
-        one(go("slow-start:2s")),
+        {**one(go("slow-start:2s")), "load": {"duration_s": 3}},
     ),
     Fault(
         shows("too-few-samples", "p99.9 asked of 200 requests"),
@@ -284,7 +284,7 @@ class Healthy:
     scenario: Mapping[str, Any]
 
 
-USUAL = {"load": {"duration_s": 2, "warmup_s": 1}}
+USUAL = {"load": {"duration_s": 3, "warmup_s": 1}}
 
 HEALTHY = (
     Healthy("Go alone", USUAL),

@@ -16,7 +16,7 @@ from benchkit.models.run import ControllerRecord
 from benchkit.models.trial import GeneratorRecord, ProbeRecord, ServiceRecord, TrialRecord, WatchRecord
 from benchkit.scenario.thresholds import Thresholds
 
-WINDOW_S = 2.0
+WINDOW_S = 3.0
 FACTS = {
     "sut": {"cpus": [0], "boot_id": "one machine", "sysctls": {}, "cpu_model": "Example CPU @ 2.50GHz"},
     "load": {
@@ -65,7 +65,7 @@ def cores(
 
 def steadily(host: str) -> dict[Key, dict[float, float]]:
     """A host sampled every half second, and at the ends of the window."""
-    return {("load1", host, None, None): dict.fromkeys((-0.5, -0.01, 0.5, 1.0, 1.5, 2.05), 1.0)}
+    return {("load1", host, None, None): dict.fromkeys((-0.5, -0.01, 0.5, 1.0, 1.5, 2.0, 2.5, 3.05), 1.0)}
 
 
 def healthy() -> dict[Key, dict[float, float]]:
@@ -74,15 +74,15 @@ def healthy() -> dict[Key, dict[float, float]]:
         **{key: value for host in ("sut", "load") for core in (0, 1) for key, value in _both(host, core).items()},
         **steadily("sut"),
         **steadily("load"),
-        ("cpu_s_total", "sut", "app", None): {-0.01: 0.0, 2.05: 0.9 * WINDOW_S},
-        ("requests_total", "sut", "app", "1"): {-0.01: 0, 0.5: 25_000, 1.0: 50_000, 1.5: 75_000, 2.05: 100_000},
+        ("cpu_s_total", "sut", "app", None): {-0.01: 0.0, 3.05: 0.9 * WINDOW_S},
+        ("requests_total", "sut", "app", "1"): {-0.01: 0, 1.0: 50_000, 2.0: 100_000, 3.05: 150_000},
         ("connections_established", "sut", "app", "8080"): {0.5: 64, 1.0: 64, 1.5: 64},
         ("accept_queue", "sut", "app", "0.0.0.0:8080"): {0.5: 0, 1.0: 3},
         ("accept_queue_limit", "sut", "app", "0.0.0.0:8080"): {0.5: 511, 1.0: 511},
-        **{(metric, "sut", None, None): {-0.01: 7.0, 2.05: 7.0} for metric in DROPS},
+        **{(metric, "sut", None, None): {-0.01: 7.0, 3.05: 7.0} for metric in DROPS},
         ("tcp_sockets", "load", None, "time_wait"): {-0.01: 5, 1.0: 6},
         ("tcp_sockets", "load", None, "in_use"): {-0.01: 1, 1.0: 65},
-        ("cgroup_throttled_s_total", "sut", None, None): {-0.01: 0.0, 2.05: 0.0},
+        ("cgroup_throttled_s_total", "sut", None, None): {-0.01: 0.0, 3.05: 0.0},
         ("cpu_frequency_hz", "sut", None, "0"): {-0.4: 2.6e9},
     }
 

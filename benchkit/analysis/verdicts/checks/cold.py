@@ -12,6 +12,9 @@ from benchkit.scenario.thresholds import Thresholds
 
 Reals = npt.NDArray[np.float64]
 
+LEAST_THIRD_S = 1.0
+"""Rates are those of seconds: over less of a time they differ by more than 10 % from one third to the next on a server that
+has long settled."""
 LEAST_SAMPLES = 4
 """Three thirds have four ends."""
 LEAST_SPAN = 0.6
@@ -19,7 +22,10 @@ LEAST_SPAN = 0.6
 
 
 def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
-    """The entry server's own count of requests: its rate in the first third against that in the last."""
+    """The entry server's own count of requests: its rate in the first third against that in the last.
+
+    One that gets slower is not cold.
+    """
     window_s = evidence.record.window_s
     counts = _counts(evidence)
     if counts is None:
@@ -27,11 +33,13 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
     t_s, served = counts
     inside = (t_s >= 0) & (t_s <= window_s)
     t_s, served = t_s[inside], served[inside]
+    if window_s < 3 * LEAST_THIRD_S:
+        return Unchecked(why=f"the window is shorter than {3 * LEAST_THIRD_S:g} s: its thirds have no rate of seconds")
     if len(t_s) < LEAST_SAMPLES or t_s[-1] - t_s[0] < LEAST_SPAN * window_s:
         return Unchecked(why="the server's count was read too seldom for so short a window")
     ends = np.linspace(t_s[0], t_s[-1], 4)
     first, _, last = np.diff(np.interp(ends, t_s, served)) / np.diff(ends)
-    if last <= 0 or abs(first / last - 1) <= thresholds.cold:
+    if first >= (1 - thresholds.cold) * last:
         return ()
     return [
         Reason(
@@ -39,8 +47,8 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
             metrics=ALL,
             seen=f"the server answered {units.requests_per_s(first)} in the first third and {units.requests_per_s(last)} "
             "in the last",
-            threshold=f"beyond {units.share(thresholds.cold)}",
-            means="It had not settled: the rate is that of a change, and depends on when one looks.",
+            threshold=f"more than {units.share(thresholds.cold)} below",
+            means="It was still getting faster: the rate is that of a change, and depends on when one looks.",
             advice="Warm up longer (load: warmup_s) or measure longer.",
         )
     ]
