@@ -42,7 +42,7 @@ def put_back(bench: Bench) -> list[str]:
 
 def test_a_killed_controller_leaves_hosts_as_they_were(warm: Bench) -> None:
     before = warm.look()
-    killed = warm.run(str(SCENARIO), crash="under-load")
+    killed = warm.run(str(SCENARIO), "--set", "load.requests=100000", crash="under-load")
     assert killed.code == -signal.SIGKILL
     as_before(warm, before, AND_A_LITTLE_S)
     told = put_back(warm)
