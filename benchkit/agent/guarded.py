@@ -62,7 +62,7 @@ class Guarded:
             if self._ask({"op": "hold", "about": about})["held"]:
                 return {"shared_with": None, "waited": waited}
             found, waited = hold.holder(), True
-            if found is None or found["state"] == "silent" or ended:
+            if found is None or found["state"] in ("silent", "ending") or ended:
                 continue
             if found.get("run") == run and found.get("host") != host:
                 return {"shared_with": found.get("host"), "waited": False}

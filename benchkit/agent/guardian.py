@@ -30,7 +30,15 @@ from benchkit.agent import hold
 from benchkit.agent.basics import RefusedError, poll_until
 from benchkit.agent.frames import Json
 from benchkit.agent.guarded import MESSAGE_BYTES, Guarded
-from benchkit.agent.proc import all_processes, become_subreaper, below, end_processes, proc_stat, signal_exactly
+from benchkit.agent.proc import (
+    all_processes,
+    become_subreaper,
+    below,
+    end_processes,
+    is_running,
+    proc_stat,
+    signal_exactly,
+)
 from benchkit.agent.records import Records
 from benchkit.agent.sysctls import Sysctls
 from benchkit.agent.undo import Undo
@@ -138,7 +146,7 @@ class Guardian:
                 if not self._kept:
                     return self._agent_reason or "its agent was killed"
             if self._listener is not None and self._listener.fileno() in ready:
-                hold.tell(self._listener, self._story("kept" if self._agent is None else "running"))
+                hold.tell(self._listener, self._story(self._state()))
 
     def _note_end(self, *_: object) -> None:
         self._asked_to_end = True
@@ -171,6 +179,15 @@ class Guardian:
                 return False
             self._poll.register(self._listener.fileno(), select.POLLIN)
         return True
+
+    def _state(self) -> str:
+        """How the agent is: "running", "ending" or, where it went and its stack stays, "kept".
+
+        One that was killed closes what it had open only once its last thread is gone; until then nothing else tells.
+        """
+        if self._agent is None:
+            return "kept"
+        return "running" if is_running(self._agent.pid, self._agent.start) else "ending"
 
     def _story(self, state: str) -> Json:
         heard_s = time.monotonic() - self._heard

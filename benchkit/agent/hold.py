@@ -59,7 +59,8 @@ def tell(listener: socket.socket, about: Json) -> None:
 def holder() -> Optional[Json]:
     """Who holds this host: `pid`, `uid`, and in its own words `run`, `host`, `who`, `since`, `lease_s`, `heard_s`, `state`.
 
-    None where nobody does. `state` is "silent" where it does not answer: it is stopped, or busy putting things back.
+    None where nobody does. `state` is "running", "ending" where its agent has died just now, "kept" for a stack that stays
+    up without one, "silent" where it does not answer: it is stopped, or busy putting things back.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as asking:
         asking.settimeout(ANSWER_S)

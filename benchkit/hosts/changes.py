@@ -88,8 +88,9 @@ class Holder:
     """Who holds a host."""
 
     pid: int
-    state: Literal["running", "kept", "silent"]
-    """"kept": a stack that stays up without a controller; "silent": it does not answer."""
+    state: Literal["running", "ending", "kept", "silent"]
+    """"ending": what it did is about to be put back; "kept": a stack that stays up without a controller; "silent": it does
+    not answer."""
     run: str | None = None
     who: str | None = None
     since: datetime | None = None
