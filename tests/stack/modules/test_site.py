@@ -171,6 +171,8 @@ SPELLINGS = (
     "/mycompany.com/go/module1/@v/list%0d%0aX-Y:%20z",
     "/mycompany.com/go/module1/@v/list%00",
     "/mycompany.com/go/module2;/@v/list",
+    "/MyCompany.com/go/module2/@v/list",
+    "/mycompany.com/go/Module2/@v/list",
     "/mycompany.com/go/@v/list",
     "/mycompany.com/@v/v1.0.0.info",
     "/mycompany.com/@latest",
