@@ -91,6 +91,17 @@ def locked(path: Path) -> Iterator[bool]:
         os.close(handle)
 
 
+@contextlib.contextmanager
+def shared(path: Path) -> Iterator[None]:
+    """Keep everybody from holding a lock file alone while the block runs; waits for who does."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(handle)
+
+
 def _sync(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:

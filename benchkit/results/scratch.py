@@ -1,7 +1,7 @@
 """Folders put in the place of others at one stroke, on disk; and what crashes leave of that, cleared away.
 
-A scratch folder is `.NAME` while it is being made, `NAME` while it is in use (locked by whoever uses it), and
-`NAME.gone` when it may be removed by anybody.
+A scratch folder is `NAME` while it is in use, locked by whoever uses it, and `NAME.gone` when it may be removed by
+anybody. None that is not locked is in use: whoever makes one keeps `tidy` away until it is.
 """
 
 from __future__ import annotations
@@ -9,14 +9,10 @@ from __future__ import annotations
 import contextlib
 import secrets
 import shutil
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchkit.results.durable import exchange, locked, make_folders, sync_folder
-
-FRESH_S = 3600.0
-"""A scratch folder that has been in the making for so long belongs to nobody any more."""
+from benchkit.results.durable import exchange, locked, make_folders, shared, sync_folder, write_synced
 
 _LOCK, _PLACE, _GONE = ".lock", "place", ".gone"
 
@@ -36,16 +32,22 @@ class Scratch:
         """
         make_folders(folder.parent)
         make_folders(self._path)
-        name = secrets.token_hex(4)
-        made, scratch = self._path / f".{name}", self._path / name
-        made.mkdir()
-        try:
-            with locked(made / _LOCK):
-                (made / _PLACE).write_text(str(folder.relative_to(self._root)))
-                made.rename(scratch)  # from here on it is known to be locked while it is in use
-                self._replace(folder, fill, scratch)
-        finally:
-            shutil.rmtree(made, ignore_errors=True)  # where the disk was full before it had its name
+        with self._scratch() as scratch:
+            self._replace(folder, fill, scratch)
+
+    @contextlib.contextmanager
+    def _scratch(self) -> Iterator[Path]:
+        """A new scratch folder, locked."""
+        scratch = self._path / secrets.token_hex(4)
+        with contextlib.ExitStack() as held:
+            with shared(self._path / _LOCK):
+                scratch.mkdir()
+                try:
+                    held.enter_context(locked(scratch / _LOCK))
+                except OSError:  # a full disk, above all
+                    scratch.rmdir()
+                    raise
+            yield scratch
 
     def _replace(self, folder: Path, fill: Callable[[Path], None], scratch: Path) -> None:
         new, old = scratch / "new", scratch / "old"
@@ -57,6 +59,8 @@ class Scratch:
             if not folder.exists():
                 new.rename(folder)
             elif not exchange(new, folder):
+                write_synced(scratch / _PLACE, str(folder.relative_to(self._root)).encode())
+                sync_folder(scratch)
                 folder.rename(old)
                 new.rename(folder)
             sync_folder(folder.parent)
@@ -76,9 +80,7 @@ class Scratch:
     def _tidy(self, scratch: Path) -> None:
         if scratch.name.endswith(_GONE):
             shutil.rmtree(scratch, ignore_errors=True)
-        elif scratch.is_dir() and not (
-            scratch.name.startswith(".") and time.time() - scratch.stat().st_mtime < FRESH_S
-        ):
+        elif scratch.is_dir():
             with locked(scratch / _LOCK) as is_left_behind:
                 if not is_left_behind:
                     return
