@@ -1,9 +1,9 @@
-"""What came out, cell by cell, in figures that need no statistics: medians and ranges over trials."""
+"""What came out, cell by cell: medians and ranges over trials, and the ratio to the partner that comparisons take."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import NamedTuple
@@ -11,7 +11,9 @@ from typing import NamedTuple
 import pandas as pd
 
 from benchkit import units
-from benchkit.report.cells import CellView, baseline, cell_views
+from benchkit.analysis.ratio import Ratio
+from benchkit.report.cells import CellView, cell_views
+from benchkit.report.text import clean
 from benchkit.report.view import RunView, numbers
 
 ERRORS = ("errors_connect", "errors_read", "errors_write", "errors_timeout")
@@ -22,8 +24,8 @@ class CellSummary:
     """The measured trials of one cell; the trial is the sample.
 
     `rps` are the rates of the trials that count; where verdicts void all of them, those of all, and `believed` is false.
-    `ratio` is the median over that of the cell that ratios are taken to; `None` without such a figure, for a cell that is
-    not believed, and for that cell itself.
+    `ratio` is that of the comparison: to the cell's own partner, over the blocks that have both; `None` where it has no
+    partner, or no block has both.
     """
 
     cell: CellView
@@ -31,7 +33,7 @@ class CellSummary:
     rps: tuple[float, ...]
     void: tuple[str, ...]
     """Why trials do not count, a reason each."""
-    ratio: float | None
+    ratio: Ratio | None
     errors: int | None
     non_2xx: int | None
 
@@ -48,25 +50,26 @@ class CellSummary:
 
 @dataclass(frozen=True)
 class Summary:
-    """All cells of a run, and the cell that ratios are taken to."""
+    """All cells of a run, and what they are called."""
 
     cells: tuple[CellSummary, ...]
-    baseline: CellView
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Their names, by their ids."""
+        return {cell.cell.cell_id: cell.cell.label for cell in self.cells}
 
 
 def summarise(run: RunView) -> Summary:
     """The summary of a run, its cells in the order of the plan."""
     views = cell_views(run.manifest)
-    base = next(view for view in views if view.cell_id == baseline(run.manifest))
-    measured = run.measured
+    measured, void = run.measured, run.void("rps")
     trials: dict[str, list[_Figures]] = {view.cell_id: [] for view in views}
     columns = numbers(measured["rps"]), errors(measured), numbers(measured["non_2xx"])
-    void = {each.trial_id: each.reason for each in run.data.exclusions if each.covers("rps")}
     for cell_id, trial_id, rps, failed, other in zip(measured["cell_id"], measured["trial_id"], *columns, strict=True):
         trials[cell_id].append(_Figures(_known(rps), _known(failed), _known(other), void.get(str(trial_id))))
-    counting = _rates([trial for trial in trials[base.cell_id] if trial.void is None])
-    against = median(counting) if counting else None
-    return Summary(tuple(_cell(view, trials[view.cell_id], base, against) for view in views), base)
+    ratios = _ratios(run)
+    return Summary(tuple(_cell(view, trials[view.cell_id], ratios.get(view.cell_id)) for view in views))
 
 
 def errors(trials: pd.DataFrame) -> pd.Series[float]:
@@ -75,18 +78,20 @@ def errors(trials: pd.DataFrame) -> pd.Series[float]:
     return kinds.sum(axis="columns", min_count=1)
 
 
-def sentence(cell: CellSummary, base: CellView, blocks: int) -> tuple[str, str]:
-    """What came out for a cell, as the figure that leads and what is to be said of it."""
+def sentence(cell: CellSummary, labels: Mapping[str, str], blocks: int) -> tuple[str, str]:
+    """What came out for a cell, as the figure that leads and what is to be said of it; `labels` name the cells."""
     if cell.cell.unsupported is not None:
         return "not measured", f"these hosts cannot carry it: {cell.cell.unsupported}"
     if cell.median_rps is None:
         return "no result", "no trial of it ended with a rate"
     said = [f"median of {units.counted(len(cell.rps), 'trial')}" + _range(cell.rps), *_void(cell)]
     if cell.ratio is not None:
-        said.insert(0, f"{units.ratio(cell.ratio)} \N{MULTIPLICATION SIGN} {base.label}")
+        said.insert(0, _over(cell.ratio, labels[cell.ratio.baseline]))
     if cell.trials < blocks:
         said.append(f"{cell.trials} of {blocks} trials ended")
     said += _failures(cell)
+    if cell.ratio is not None:
+        said += map(clean, cell.ratio.remarks)
     return units.requests_per_s(cell.median_rps), "; ".join(said)
 
 
@@ -100,18 +105,36 @@ class _Figures(NamedTuple):
     """Why its rate does not count; None: it does."""
 
 
-def _cell(view: CellView, trials: Sequence[_Figures], base: CellView, against: float | None) -> CellSummary:
-    counting = _rates([trial for trial in trials if trial.void is None])
-    is_base = view.cell_id == base.cell_id
+def _ratios(run: RunView) -> dict[str, Ratio]:
+    """The ratio of the rate of each cell that has one; controls are no cells of their own."""
+    return {
+        ratio.cell_id: ratio
+        for comparison in run.comparisons
+        if comparison.metrics == ("rps",)
+        for ratio in comparison.ratios
+        if ratio.ratio is not None and not ratio.control
+    }
+
+
+def _cell(view: CellView, trials: Sequence[_Figures], ratio: Ratio | None) -> CellSummary:
     return CellSummary(
         cell=view,
         trials=len(trials),
-        rps=counting or _rates(trials),
+        rps=_rates([trial for trial in trials if trial.void is None]) or _rates(trials),
         void=tuple(trial.void for trial in trials if trial.void is not None),
-        ratio=median(counting) / against if counting and against and not is_base else None,
+        ratio=ratio,
         errors=_total(trial.errors for trial in trials),
         non_2xx=_total(trial.non_2xx for trial in trials),
     )
+
+
+def _over(ratio: Ratio, partner: str) -> str:
+    """The ratio with its interval, over the cell that it is taken to."""
+    interval = ""
+    if ratio.low is not None and ratio.high is not None:
+        interval = f" [{units.ratio(ratio.low)}, {units.ratio(ratio.high)}]"
+    said = f"{units.ratio(ratio.ratio or 0.0)}{interval} \N{MULTIPLICATION SIGN} {partner}"
+    return said if interval else f"{said} (no interval)"
 
 
 def _known(figure: float) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -86,6 +86,21 @@ class RunView:
     def of_cell(self, cell_id: str) -> pd.DataFrame:
         """The measured trials of a cell, in the order of their blocks."""
         return self._by_cell.get(cell_id, self.measured.iloc[:0])
+
+    def void(self, metric: str) -> Mapping[str, str]:
+        """Why figures of trials do not count in a metric, by trial: what is drawn of them is marked, and in no median."""
+        if metric not in self._void:
+            self._void[metric] = {each.trial_id: each.reason for each in self.data.exclusions if each.covers(metric)}
+        return self._void[metric]
+
+    def counting(self, cell_id: str, metric: str) -> pd.Series[float]:
+        """The figures of a cell's measured trials that count."""
+        trials = self.of_cell(cell_id)
+        return numbers(trials[metric][~trials["trial_id"].isin(self.void(metric))]).dropna()
+
+    @cached_property
+    def _void(self) -> dict[str, dict[str, str]]:
+        return {}
 
     @cached_property
     def _by_cell(self) -> dict[str, pd.DataFrame]:

@@ -292,7 +292,11 @@ def test_results_say_what_was_compared_and_where_the_intervals_are(whole: Node) 
     )
     assert [[p.text for p in result.all("p")] for result in results.all("li")] == [
         ["go", "71,856 requests/s", "median of 5 trials, 69,215 to 73,489"],
-        ["nginx-go", "39,542 requests/s", "0.550 \N{MULTIPLICATION SIGN} go; median of 5 trials, 39,366 to 40,182"],
+        [
+            "nginx-go",
+            "39,542 requests/s",
+            "0.554 [0.537, 0.571] \N{MULTIPLICATION SIGN} go; median of 5 trials, 39,366 to 40,182",
+        ],
     ]
     assert "Which of the differences are more than chance stands under Ratios" in results.text
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from benchkit import units
 from benchkit.report.summary import CellSummary, errors, sentence, summarise
 from benchkit.report.view import RunView, known
 
@@ -15,7 +16,7 @@ MakeRun = Callable[..., RunView]
 
 def said(run: RunView) -> list[tuple[str, str]]:
     summary = summarise(run)
-    return [sentence(cell, summary.baseline, run.manifest.blocks) for cell in summary.cells]
+    return [sentence(cell, summary.labels, run.manifest.blocks) for cell in summary.cells]
 
 
 def with_columns(run: RunView, **columns: Any) -> RunView:  # noqa: ANN401 - values of columns
@@ -26,15 +27,46 @@ def test_a_cell_is_the_median_of_its_trials_and_their_range(run: RunView) -> Non
     go, nginx = summarise(run).cells
     rates = {cell: known(run.of_cell(cell)["rps"]) for cell in ("stack=go", "stack=nginx-go")}
     assert go.median_rps == median(rates["stack=go"])
-    assert nginx.ratio == pytest.approx(median(rates["stack=nginx-go"]) / median(rates["stack=go"]))
+    assert nginx.ratio == run.comparisons[0].ratios[0]
     assert go.ratio is None
 
 
 def test_the_sentence_states_ratio_sample_and_range(run: RunView) -> None:
     assert said(run) == [
         ("71,856 requests/s", "median of 5 trials, 69,215 to 73,489"),
-        ("39,542 requests/s", "0.550 \N{MULTIPLICATION SIGN} go; median of 5 trials, 39,366 to 40,182"),
+        (
+            "39,542 requests/s",
+            "0.554 [0.537, 0.571] \N{MULTIPLICATION SIGN} go; median of 5 trials, 39,366 to 40,182",
+        ),
     ]
+
+
+def test_a_ratio_is_that_of_the_comparison_to_the_cells_own_partner(make_run: MakeRun) -> None:
+    run = make_run({"stack": ["go", "nginx"], "cores": [1, 8]}, blocks=4, scenario={"baseline": {"stack": "go"}})
+    ratios = [cell.ratio for cell in summarise(run).cells]
+    assert [ratio and ratio.baseline for ratio in ratios] == [None, None, "stack=go,cores=1", "stack=go,cores=8"]
+    details = [detail for _, detail in said(run)]
+    for cell, ratio, detail in zip(summarise(run).cells, ratios, details, strict=True):
+        if ratio is None:
+            assert "\N{MULTIPLICATION SIGN}" not in detail
+        else:
+            own = cell.cell.label.replace("nginx", "go")
+            found = [units.ratio(each or 0) for each in (ratio.ratio, ratio.low, ratio.high)]
+            assert detail.startswith(f"{found[0]} [{found[1]}, {found[2]}] \N{MULTIPLICATION SIGN} {own}; median of")
+
+
+def test_what_is_to_be_known_of_a_ratio_stands_beside_it(make_run: MakeRun) -> None:
+    differs = [{"what": ["body_bytes"], "cells": {"stack": "nginx-go"}, "why": "the <page> is another one"}]
+    run = make_run(scenario={"differs": differs})
+    run = with_columns(run, probe_body_bytes=[12 if "nginx" in cell else 1600 for cell in run.trials["cell_id"]])
+    (remark,) = run.comparisons[0].ratios[0].remarks
+    assert said(run)[1][1].endswith(f"; {remark}")
+
+
+def test_few_blocks_give_a_ratio_without_an_interval(make_run: MakeRun) -> None:
+    assert said(make_run(blocks=2))[1][1].startswith(
+        "0.562 \N{MULTIPLICATION SIGN} go (no interval); median of 2 trials"
+    )
 
 
 def test_one_trial_has_no_range(make_run: MakeRun) -> None:

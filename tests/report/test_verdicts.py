@@ -117,14 +117,14 @@ def test_void_trials_are_out_of_medians_and_ratios_and_are_said(run: RunView) ->
     summary = summarise(doubted)
     left = summary.cells[1]
     assert left.rps == tuple(run.of_cell("stack=nginx-go")["rps"].iloc[1:])
-    assert "1 trial left out (invalid: errors)" in sentence(left, summary.baseline, 5)[1]
+    assert "1 trial left out (invalid: errors)" in sentence(left, summary.labels, 5)[1]
 
 
 def test_a_cell_whose_trials_are_all_void_is_shown_and_not_ranked(run: RunView) -> None:
     everything = [(trial, "link-saturated", "invalid", ("rps",)) for trial in ids(run, "stack=nginx-go")]
     summary = summarise(judged(run, *everything))
     cell = summary.cells[1]
-    figure, detail = sentence(cell, summary.baseline, 5)
+    figure, detail = sentence(cell, summary.labels, 5)
     assert figure != "no result"
     assert "none of them counts (invalid: link-saturated)" in detail
     assert cell.ratio is None

@@ -24,7 +24,7 @@ def build(material: Material) -> Mapping[str, Any]:
     return {
         "design": _design(run, summary),
         "results": [_result(cell, summary, run) for cell in summary.cells],
-        "baseline": summary.baseline.label if len(summary.cells) > 1 else None,
+        "confidence": next((f"{cell.ratio.confidence:.0%}" for cell in summary.cells if cell.ratio is not None), None),
         "folded": len(summary.cells) > _LISTED,
         "extremes": _extremes(summary, run) if len(summary.cells) > _LISTED else [],
     }
@@ -58,7 +58,7 @@ def _load(trials: pd.DataFrame) -> str:
 
 
 def _result(cell: CellSummary, summary: Summary, run: RunView) -> dict[str, Any]:
-    figure, detail = sentence(cell, summary.baseline, run.manifest.blocks)
+    figure, detail = sentence(cell, summary.labels, run.manifest.blocks)
     return {"label": cell.cell.label, "tone": cell.cell.hue % len(SERIES), "figure": figure, "detail": detail}
 
 
