@@ -24,6 +24,11 @@ class ClaimResult(Frozen):
     ratios: tuple[Ratio, ...] = ()
 
     @property
+    def remarks(self) -> tuple[str, ...]:
+        """What is to be known beside it: each remark on its ratios once."""
+        return tuple(dict.fromkeys(remark for ratio in self.ratios for remark in ratio.remarks))
+
+    @property
     def sentence(self) -> str:
         """What became of it, with the figures: `holds: 0.91 [0.88, 0.94]: at least 0.9, published 0.95`."""
         published = "" if self.published is None else f", published {self.published:g}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from benchkit.analysis.caveats import cautioned
 from benchkit.analysis.claimed import ClaimResult, State
 from benchkit.analysis.data import Data
 from benchkit.analysis.fairness import remarked
@@ -56,6 +57,7 @@ def judge_claim(claim: Claim, data: Data) -> ClaimResult:
         return result.model_copy(update={"reason": f"{missing[0]} was not carried: {unsupported[missing[0]]}"})
     samples = take_samples(data.trials, claim.metric, data.exclusions)
     ratios = remarked(block_ratios(samples, pairs, data.level), data.trials, data.manifest)
+    ratios = cautioned(ratios, {data.manifest.run_id: data.grounds})
     state, reason = _judged(claim, ratios, data.level)
     if data.side.design == "sequential":
         state, reason = "undecided", "the design is sequential: drift between the cells is in the ratio"
@@ -102,11 +104,12 @@ def _missing(need: Need, host: HostRecord, most_cpus: int | None) -> Iterator[st
     memory = host.facts.get("memory_bytes")
     if need.memory_bytes is not None and (memory is None or float(memory) < need.memory_bytes):
         yield f"needs {need.memory_bytes:g} bytes of memory on {host.name}, which has {memory or 'unknown'}"
-    if need.link_bps is not None:
-        link = _link(host)
-        if link is None or link < need.link_bps:
-            known = "whose rate is not known" if link is None else f"which has {link:g}"
-            yield f"needs a link of {need.link_bps:g} bit/s on {host.name}, {known}"
+    link = _link(host)
+    known = "whose rate is not known" if link is None else f"which has {link:g}"
+    if need.link_bps is not None and (link is None or link < need.link_bps):
+        yield f"needs a link of {need.link_bps:g} bit/s on {host.name}, {known}"
+    if need.link_at_most_bps is not None and (link is None or link > need.link_at_most_bps):
+        yield f"needs a link of at most {need.link_at_most_bps:g} bit/s on {host.name}, {known}"
 
 
 def _role_cpus(manifest: Manifest, role: str) -> int | None:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from benchkit.analysis import gate
 from benchkit.analysis.between import run_ratios, sequential_ratios
+from benchkit.analysis.caveats import cautioned
 from benchkit.analysis.claims import judge_claims
 from benchkit.analysis.comparison import Comparison
 from benchkit.analysis.data import Data, read_data
@@ -69,7 +70,7 @@ def compare(
         made = compare_runs(data[0], data[1], wanted, baseline, facts=(facts[0], facts[1]))
     if thresholds is None:
         return made
-    return made.model_copy(update={"gate": gate.judge(made.ratios, thresholds)})
+    return made.model_copy(update={"gate": gate.judge(made.ratios, thresholds, min(side.level for side in data))})
 
 
 def compare_cells(data: Data, metrics: Sequence[str], baseline: str | None = None) -> Comparison:
@@ -82,6 +83,7 @@ def compare_cells(data: Data, metrics: Sequence[str], baseline: str | None = Non
     for metric in metrics:
         ratios += take(take_samples(data.trials, metric, data.exclusions), pairs, data.level)
     ratios = remarked(with_outcomes(ratios, data.level), data.trials, data.manifest)
+    ratios = cautioned(ratios, {data.manifest.run_id: data.grounds})
     notices = [
         *_of_run(data),
         *([SEQUENTIAL] if data.side.design == "sequential" else []),
@@ -120,6 +122,7 @@ def compare_runs(
         samples = [take_samples(data.trials, metric, data.exclusions) for data in runs]
         ratios += run_ratios(samples[0], samples[1], compared, reference, level)
     ratios = remarked_between(with_outcomes(ratios, level), before.trials, after.trials, after.manifest)
+    ratios = cautioned(ratios, {data.manifest.run_id: data.grounds for data in runs})
     changes = drift(*facts)
     asked = asked_otherwise(before.manifest, after.manifest)
     notices = [

@@ -54,6 +54,9 @@ class Comparison(Frozen):
         return tuple(ratio for ratio in self.ratios if ratio.control)
 
     def frame(self) -> pd.DataFrame:
-        """The ratios as a table, a row each."""
-        columns = [name for name in Ratio.model_fields if name not in {"left_out", "remarks"}]
-        return pd.DataFrame([ratio.model_dump(include=set(columns)) for ratio in self.ratios], columns=columns)
+        """The ratios as a table, a row each; what is to be known beside one is a text."""
+        columns = [name for name in Ratio.model_fields if name != "left_out"]
+        rows = [
+            {**ratio.model_dump(include=set(columns)), "remarks": "; ".join(ratio.remarks)} for ratio in self.ratios
+        ]
+        return pd.DataFrame(rows, columns=columns)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import pandas as pd
 
 from benchkit.analysis import adaptive
+from benchkit.analysis.caveats import Caveat, Grounds, caveats_of, grounds
 from benchkit.analysis.comparison import Side
 from benchkit.analysis.family import ALPHA
 from benchkit.analysis.samples import Exclusion
@@ -20,11 +22,17 @@ from benchkit.scenario.designs import design_of, until_of
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """A run as comparisons see it: its manifest, its trials, and those of them that do not count."""
+    """A run as comparisons see it: its manifest, its trials, those of them that do not count, and doubts about others."""
 
     manifest: Manifest
     trials: pd.DataFrame
     exclusions: tuple[Exclusion, ...] = ()
+    caveats: tuple[Caveat, ...] = ()
+
+    @cached_property
+    def grounds(self) -> Grounds:
+        """What its ratios rest on."""
+        return grounds(self.trials, self.caveats)
 
     @property
     def side(self) -> Side:
@@ -47,8 +55,14 @@ class Data:
 
 def read_data(store: Store, run: RunFolder, without: Iterable[Exclusion] | None = None) -> Data:
     """A stored run; `without` are the trials that do not count, None: those that its verdicts void."""
-    manifest, trials = run.manifest(), load("trials", store=store.path, run_id=run.run_id)
+    trials, verdicts = (load(table, store=store.path, run_id=run.run_id) for table in ("trials", "verdicts"))
+    return data_of(run.manifest(), trials, verdicts, without)
+
+
+def data_of(
+    manifest: Manifest, trials: pd.DataFrame, verdicts: pd.DataFrame, without: Iterable[Exclusion] | None = None
+) -> Data:
+    """The same of tables that are at hand: rows of one run."""
     if without is None:
-        verdicts = load("verdicts", store=store.path, run_id=run.run_id)
         without = exclusions(trials, verdicts, manifest)
-    return Data(manifest, trials, tuple(without))
+    return Data(manifest, trials, tuple(without), caveats_of(verdicts))

@@ -55,6 +55,13 @@ class GateLine(Frozen):
     verdict: Verdict
     p_holm: float | None = None
     text: str
+    remarks: tuple[str, ...] = ()
+    """What is to be known beside the ratio: unequal answers, suspect trials."""
+
+    @property
+    def said(self) -> str:
+        """The text with its remarks."""
+        return "; ".join((self.text, *self.remarks))
 
 
 class GateResult(Frozen):
@@ -167,4 +174,5 @@ def _line(ratio: Ratio, limit: float, p: float | None, alpha: float) -> GateLine
         verdict=verdict,
         p_holm=p,
         text=text,
+        remarks=ratio.remarks,
     )

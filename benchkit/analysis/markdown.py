@@ -79,7 +79,8 @@ def _claims(claims: Sequence[ClaimResult]) -> Iterator[str]:
     yield _row(["---", "---:", "---", "---"])
     for claim in claims:
         published = "" if claim.published is None else f"{claim.published:g}"
-        yield _row([text(claim.text), published, text(claim.reason), f"**{claim.state}**"])
+        measured = "; ".join((claim.reason, *claim.remarks))
+        yield _row([text(claim.text), published, text(measured), f"**{claim.state}**"])
 
 
 def _cells(ratio: Ratio) -> list[str]:

@@ -108,7 +108,7 @@ def _show(found: Comparison) -> None:
     if found.gate is not None:
         print(f"\nGate: {found.gate.verdict}")
         for line in found.gate.lines:
-            print(f"- {line.verdict}: {line.cell_id}, {line.metric}: {line.text}")
+            print(f"- {line.verdict}: {line.cell_id}, {line.metric}: {line.said}")
 
 
 def show_claims(claims: Sequence[ClaimResult]) -> None:
@@ -117,7 +117,7 @@ def show_claims(claims: Sequence[ClaimResult]) -> None:
         print("\nClaims:")
     for claim in claims:
         print(f"- {' '.join(claim.text.split())}\n  {claim.sentence}")
-        for remark in dict.fromkeys(remark for ratio in claim.ratios for remark in ratio.remarks):
+        for remark in claim.remarks:
             print(f"  ! {remark}")
 
 

@@ -11,9 +11,8 @@ import pandas as pd
 from benchkit.analysis.claimed import ClaimResult
 from benchkit.analysis.claims import judge_claims
 from benchkit.analysis.comparison import Comparison
-from benchkit.analysis.data import Data
+from benchkit.analysis.data import Data, data_of
 from benchkit.analysis.overview import overview
-from benchkit.analysis.verdicts.exclusions import exclusions
 from benchkit.models.run import Manifest
 from benchkit.results.progress import Progress
 from benchkit.results.schema import empty_frame
@@ -65,7 +64,7 @@ class RunView:
     @cached_property
     def data(self) -> Data:
         """The run as comparisons see it: less the trials that verdicts void."""
-        return Data(self.manifest, self.trials, exclusions(self.trials, self.verdicts, self.manifest))
+        return data_of(self.manifest, self.trials, self.verdicts)
 
     @cached_property
     def comparisons(self) -> tuple[Comparison, ...]:

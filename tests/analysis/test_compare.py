@@ -133,6 +133,24 @@ def test_an_adaptive_run_is_judged_at_its_own_level(
     assert adaptive.low < (fixed.low or 0)
 
 
+def test_the_gate_of_an_adaptive_run_alarms_at_its_own_level_too(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    allowed = Thresholds(metrics={"rps": 0.5})
+    trials = make_trials(rates(1, 100, 49))
+    stored(make_manifest(CELLS[:2]), trials)
+    found = compare("r1", store=tmp_path, thresholds=allowed).ratios[0]
+    # What is allowed is set so that the p of the fall lies between the two levels.
+    edge = found.interval(0.04)[1]
+    close = Thresholds(metrics={"rps": 1 - edge})
+    until = {"until": {"precision": 0.05}}
+    stored(make_manifest(CELLS[:2], run_id="r2", scenario=until), make_trials(rates(1, 100, 49), run_id="r2"))
+    gates = [compare(run, store=tmp_path, thresholds=close).gate for run in ("r1", "r2")]
+    assert [gate.verdict for gate in gates if gate] == ["regressed", "inconclusive"]
+    p_values = [gate.lines[0].p_holm for gate in gates if gate]
+    assert p_values == pytest.approx([0.02, 0.02])
+
+
 def test_two_runs_say_how_their_hosts_differ_before_any_ratio(
     tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
 ) -> None:

@@ -1,0 +1,121 @@
+"""What verdicts have against the trials that a ratio rests on, said beside it.
+
+Trials that a verdict voids are in no ratio; suspect ones are, and whoever reads the ratio has to know. Where void trials
+are counted because somebody asked for it, that is said likewise.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from benchkit import units
+from benchkit.analysis.ratio import Ratio
+from benchkit.analysis.samples import counting
+from benchkit.analysis.verdicts.check import Severity
+from benchkit.analysis.verdicts.registry import CHECKS
+
+
+@dataclass(frozen=True)
+class Caveat:
+    """A reason against figures of a trial: those named, and no others."""
+
+    trial_id: str
+    check: str
+    severity: Severity
+    metrics: frozenset[str]
+
+
+@dataclass(frozen=True, eq=False)
+class Grounds:
+    """What ratios of one run rest on: which trials each cell has, and what there is against them."""
+
+    trials: Mapping[str, Sequence[str]]
+    """By cell: the measured ones."""
+    caveats: Mapping[str, Sequence[Caveat]]
+    """By metric."""
+
+
+def caveats_of(verdicts: pd.DataFrame) -> tuple[Caveat, ...]:
+    """The rows of `verdicts` as reasons."""
+    columns = (verdicts[name] for name in ("trial_id", "check", "severity", "metrics"))
+    return tuple(
+        Caveat(str(trial_id), str(check), severity, frozenset(map(str, metrics)))
+        for trial_id, check, severity, metrics in zip(*columns, strict=True)
+    )
+
+
+def grounds(trials: pd.DataFrame, caveats: Iterable[Caveat]) -> Grounds:
+    """What ratios rest on, from rows of `trials` of one run."""
+    measured = trials[counting(trials)]
+    of_cells: defaultdict[str, list[str]] = defaultdict(list)
+    for cell_id, trial_id in zip(measured["cell_id"], measured["trial_id"], strict=True):
+        of_cells[str(cell_id)].append(str(trial_id))
+    by_metric: defaultdict[str, list[Caveat]] = defaultdict(list)
+    for caveat in caveats:
+        for metric in caveat.metrics:
+            by_metric[metric].append(caveat)
+    return Grounds(of_cells, by_metric)
+
+
+def cautioned(ratios: Iterable[Ratio], sides: Mapping[str, Grounds]) -> list[Ratio]:
+    """Ratios, each with what is to be known of the trials in it; `sides` are the runs that it is of, by their ids."""
+    against = {
+        (run_id, metric): _by_trial(caveats)
+        for run_id, side in sides.items()
+        for metric, caveats in side.caveats.items()
+    }
+    found = []
+    for ratio in ratios:
+        said = [
+            remark
+            for run_id, side in sides.items()
+            for remark in _remarks(
+                ratio, run_id if len(sides) > 1 else None, side, against.get((run_id, ratio.metric), {})
+            )
+        ]
+        found.append(ratio.model_copy(update={"remarks": (*ratio.remarks, *said)}) if said else ratio)
+    return found
+
+
+def _by_trial(caveats: Sequence[Caveat]) -> dict[str, list[Caveat]]:
+    found: dict[str, list[Caveat]] = {}
+    for caveat in caveats:
+        found.setdefault(caveat.trial_id, []).append(caveat)
+    return found
+
+
+def _remarks(ratio: Ratio, run_id: str | None, side: Grounds, against: Mapping[str, Sequence[Caveat]]) -> Iterator[str]:
+    """A sentence for each cell of the ratio, and each severity, that has anything against it."""
+    if not against:
+        return
+    out = {trial.trial_id for trial in ratio.left_out}
+    for cell_id in dict.fromkeys(filter(None, (ratio.cell_id, ratio.baseline, ratio.relative_to))):
+        counted = [trial_id for trial_id in side.trials.get(cell_id, ()) if trial_id not in out]
+        reasons = {trial_id: against[trial_id] for trial_id in counted if trial_id in against}
+        void = {trial_id for trial_id, those in reasons.items() if any(each.severity == "invalid" for each in those)}
+        where = cell_id if run_id is None else f"{cell_id} in {run_id}"
+        for severity, doubted in (("invalid", void), ("suspect", reasons.keys() - void)):
+            named = {each.check for trial_id in doubted for each in reasons[trial_id] if each.severity == severity}
+            if doubted:
+                all_the_same = " and counted all the same" if severity == "invalid" else ""
+                are = "is" if len(doubted) == 1 else "are"
+                yield (
+                    f"{_of(len(doubted), len(counted))} of {where} {are} {severity}{all_the_same} "
+                    f"({', '.join(_ordered(named))})"
+                )
+
+
+def _of(some: int, every: int) -> str:
+    if some < every:
+        return f"{some} of {units.counted(every, 'trial')}"
+    return "the only trial" if every == 1 else f"all {every} trials"
+
+
+def _ordered(checks: Iterable[str]) -> list[str]:
+    """As checks are listed everywhere; those of another version last."""
+    order = list(CHECKS)
+    return sorted(checks, key=lambda check: (order.index(check) if check in order else len(order), check))

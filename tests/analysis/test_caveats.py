@@ -1,0 +1,157 @@
+"""Suspect trials are in ratios, claims and gates, and whoever reads those is told."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from benchkit.analysis.compare import compare
+from benchkit.analysis.gate import Thresholds
+from benchkit.analysis.junit import junit
+from benchkit.analysis.markdown import markdown
+from benchkit.cli.app import app
+from benchkit.models.run import Manifest
+from benchkit.report.read import read_run
+from benchkit.report.sections import claims, ratios
+from benchkit.report.sections.section import Material
+from benchkit.results.store import RunFolder, Store
+from benchkit.results.tables import RunTables
+
+MakeTrials = Callable[..., pd.DataFrame]
+MakeManifest = Callable[..., Manifest]
+StoreRun = Callable[[Manifest, pd.DataFrame], RunFolder]
+
+CELLS = [{"stack": "go"}, {"stack": "nginx"}]
+NOISE = np.array([0.99, 1.01, 1.0, 1.02, 0.98, 1.0, 1.01, 0.99])
+CLAIM = {"text": "A half.", "ratio": {"of": {"stack": "nginx"}, "to": {"stack": "go"}}, "about": 0.5, "within": 0.1}
+GATE = Thresholds(metrics={"rps": 0.6})
+REMARK = "3 of 8 trials of stack=nginx are suspect (errors, unstable)"
+
+
+def against(
+    trial_id: str, check: str, severity: str = "suspect", metrics: Sequence[str] = ("rps",)
+) -> dict[str, object]:
+    """A row of `verdicts`."""
+    said = dict.fromkeys(("seen", "threshold", "text"), "-")
+    return {
+        "trial_id": trial_id,
+        "check": check,
+        "severity": severity,
+        "metrics": list(metrics),
+        "scope": "run",
+        **said,
+    }
+
+
+SUSPECT = (
+    against("r1.stack=nginx.b1", "unstable"),
+    against("r1.stack=nginx.b2", "unstable"),
+    against("r1.stack=nginx.b2", "errors"),
+    against("r1.stack=nginx.b5", "unstable"),
+    against("r1.stack=go.b1", "cold", metrics=["latency_p99_s"]),
+)
+
+
+@pytest.fixture
+def judged(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> Callable[..., Path]:
+    """A store with runs of Go and of nginx, which is half as fast, and these reasons against their trials."""
+
+    def made(*reasons: dict[str, object], runs: Sequence[str] = ("r1",)) -> Path:
+        for run_id in runs:
+            rates = {"stack=go": 100 * NOISE, "stack=nginx": 50 * NOISE[::-1]}
+            manifest = make_manifest(CELLS, run_id=run_id, scenario={"claims": [CLAIM]})
+            stored(manifest, make_trials(rates, run_id=run_id))
+            rows = [reason for reason in reasons if str(reason["trial_id"]).startswith(f"{run_id}.")]
+            RunTables(Store(tmp_path), "small", run_id).replace("verdicts", rows)
+        return tmp_path
+
+    return made
+
+
+def test_every_output_says_that_trials_are_suspect(judged: Callable[..., Path]) -> None:
+    found = compare("r1", store=judged(*SUSPECT), thresholds=GATE)
+    assert found.ratios[0].remarks == (REMARK,)
+    assert found.ratios[0].blocks == 8
+    assert found.claims[0].remarks == (REMARK,)
+    assert found.gate is not None
+    assert found.gate.verdict == "passed"
+    assert found.gate.lines[0].remarks == (REMARK,)
+    assert found.frame()["remarks"].tolist() == [REMARK]
+    rows = [line.replace("\\", "") for line in markdown(found).splitlines() if line.startswith("|")]
+    assert [REMARK in row for row in rows] == [False, False, True, False, False, True]
+    (case,) = ET.fromstring(junit(found)).iter("testcase")  # noqa: S314 - our own
+    assert case.findtext("system-out") == REMARK
+
+
+def test_the_command_and_the_report_say_so(judged: Callable[..., Path]) -> None:
+    store = judged(*SUSPECT)
+    arguments = ["compare", "r1", "--store", str(store), "--threshold", "rps=60%"]
+    lines = CliRunner().invoke(app, arguments, env={"COLUMNS": "80"}).stdout.splitlines()
+    assert f"! stack=nginx over stack=go: {REMARK}" in lines
+    assert f"  ! {REMARK}" in lines
+    assert lines[-1].startswith("- passed: stack=nginx, rps: ")
+    assert lines[-1].endswith(REMARK)
+    document = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
+    assert document["ratios"][0]["remarks"] == [REMARK]
+    assert document["claims"][0]["ratios"][0]["remarks"] == [REMARK]
+    assert document["gate"]["lines"][0]["remarks"] == [REMARK]
+    where = Store(store)
+    material = Material(read_run(where, where.run("r1")), ())
+    shown = ratios.build(material)
+    assert shown is not None
+    (row,) = shown["metrics"][0]["table"].rows
+    assert row[-1].text == REMARK
+    assert (claims.build(material) or {})["remarks"] == [REMARK]
+
+
+def test_a_regression_says_what_it_rests_on(judged: Callable[..., Path]) -> None:
+    found = compare("r1", store=judged(*SUSPECT), thresholds=Thresholds(metrics={"rps": 0.1}))
+    (case,) = ET.fromstring(junit(found)).iter("testcase")  # noqa: S314 - our own
+    failure = case.find("failure")
+    assert failure is not None
+    assert (failure.get("message") or "").endswith(f"at least 0.9 is allowed; {REMARK}")
+
+
+def test_doubts_are_of_the_metrics_that_they_name_and_of_trials_that_count(judged: Callable[..., Path]) -> None:
+    store = judged(*SUSPECT, against("r1.stack=nginx.b1", "stalled", "invalid"))
+    (ratio,) = compare("r1", store=store).ratios
+    assert ratio.blocks == 7
+    assert ratio.remarks == ("2 of 7 trials of stack=nginx are suspect (errors, unstable)",)
+    (ratio,) = compare("r1", store=store, metrics=["requests"]).ratios
+    assert ratio.remarks == ()
+    (ratio,) = compare("r1", store=store, exclusions=()).ratios
+    assert ratio.blocks == 8
+    assert ratio.remarks == (
+        "1 of 8 trials of stack=nginx is invalid and counted all the same (stalled)",
+        "2 of 8 trials of stack=nginx are suspect (errors, unstable)",
+    )
+
+
+def test_both_cells_of_a_ratio_and_both_runs_are_looked_at(judged: Callable[..., Path]) -> None:
+    shared = [against(f"{run}.stack=go.b{block}", "shared-cpus") for run in ("r1", "r2") for block in range(1, 9)]
+    store = judged(*shared, against("r2.stack=nginx.b3", "cold"), runs=("r1", "r2"))
+    (ratio,) = compare("r1", store=store).ratios
+    assert ratio.remarks == ("all 8 trials of stack=go are suspect (shared-cpus)",)
+    found = {ratio.cell_id: ratio.remarks for ratio in compare("r1", "r2", store=store).ratios}
+    assert found["stack=nginx"] == ("1 of 8 trials of stack=nginx in r2 is suspect (cold)",)
+    assert found["stack=go"] == tuple(
+        f"all 8 trials of stack=go in {run} are suspect (shared-cpus)" for run in ("r1", "r2")
+    )
+    (ratio,) = compare("r1", "r2", store=store, baseline="stack=go").ratios
+    assert len(ratio.remarks) == 3
+
+
+def test_what_nobody_doubts_has_no_remark(judged: Callable[..., Path]) -> None:
+    found = compare("r1", store=judged(), thresholds=GATE)
+    assert found.ratios[0].remarks == ()
+    (case,) = ET.fromstring(junit(found)).iter("testcase")  # noqa: S314 - our own
+    assert list(case) == []
