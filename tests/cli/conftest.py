@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 
 from benchkit.lab.lab import Lab
+from tests.commands import command
 
 
 @dataclass(frozen=True)
@@ -46,21 +46,14 @@ def program() -> list[str]:
 
 
 @pytest.fixture
-def cli(program: list[str], environment: dict[str, str]) -> Cli:
+def cli(environment: dict[str, str]) -> Cli:
     """Run `benchkit` with these arguments, without a terminal."""
 
-    def run(*arguments: str | Path, stdin: str | None = None) -> Said:
-        done = subprocess.run(
-            [*program, *map(str, arguments)],
-            env=environment,
-            input=stdin if stdin is not None else "",
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
-        assert "Traceback" not in done.stderr, done.stderr
-        return Said(done.returncode, done.stdout, done.stderr)
+    def run(*arguments: str | Path, stdin: str = "") -> Said:
+        done = command(*map(str, arguments), environment=environment, stdin=stdin)
+        assert "Traceback" not in done.err, done.err
+        assert done.code is not None
+        return Said(done.code, done.out, done.err)
 
     return run
 

@@ -1,0 +1,87 @@
+"""The real command line, each command a process of its own that need not import everything anew.
+
+Most of the time of a short command is the import of pandas, matplotlib and Fabric. A server imports them once and forks
+for each command (multiprocessing's forkserver); from there on it is what the installed program does. That program itself
+is what the tests of signals, of terminals and of whole installations start.
+"""
+
+from __future__ import annotations
+
+import io
+import multiprocessing
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, NamedTuple
+
+import pytest
+
+_TIMEOUT_S = 120
+_IMPORTED = (
+    "benchkit.cli.app",
+    "benchkit.execute",
+    "benchkit.explore",
+    "benchkit.hosts.connect",
+    "benchkit.lab.lab",
+    "benchkit.pilot",
+    "benchkit.planning.make",
+    "benchkit.report.write",
+    "benchkit.service",
+    "matplotlib.backends.backend_agg",
+    "matplotlib.backends.backend_svg",
+    "pyarrow.parquet",
+    "rich.live",
+    "rich.table",
+    "scipy.stats",
+)
+
+_context = multiprocessing.get_context("forkserver")
+_context.set_forkserver_preload(list(_IMPORTED))
+
+
+class Done(NamedTuple):
+    """A command that has ended."""
+
+    code: int | None
+    out: str
+    err: str
+
+
+def command(*arguments: str, environment: Mapping[str, str], stdin: str = "") -> Done:
+    """Run `benchkit` with these arguments, in this environment and the present folder, without a terminal."""
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        given.write(stdin.encode())
+        given.seek(0)
+        streams = [f"/proc/{os.getpid()}/fd/{stream.fileno()}" for stream in (given, out, err)]
+        process = _context.Process(target=_main, args=(arguments, dict(environment), str(Path.cwd()), streams))
+        process.start()
+        process.join(_TIMEOUT_S)
+        if process.is_alive():
+            process.kill()
+            process.join()
+            pytest.fail(f"benchkit {' '.join(arguments)} did not end within {_TIMEOUT_S} s: {_content(err)}")
+        return Done(process.exitcode, _content(out), _content(err))
+
+
+def _content(stream: IO[bytes]) -> str:
+    stream.seek(0)
+    return stream.read().decode()
+
+
+def _main(arguments: tuple[str, ...], environment: dict[str, str], folder: str, streams: list[str]) -> None:
+    """In the process of the command: become what a shell would have started."""
+    for fd, (path, mode) in enumerate(zip(streams, (os.O_RDONLY, os.O_WRONLY, os.O_WRONLY), strict=True)):
+        os.dup2(os.open(path, mode | os.O_APPEND * (mode == os.O_WRONLY)), fd)
+    sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, "r", closefd=False)))
+    sys.stdout = io.TextIOWrapper(io.BufferedWriter(io.FileIO(1, "w", closefd=False)))
+    sys.stderr = io.TextIOWrapper(io.BufferedWriter(io.FileIO(2, "w", closefd=False)), line_buffering=True)
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    sys.argv = ["benchkit", *arguments]
+
+    from benchkit.cli.app import main  # noqa: PLC0415 - of the process that runs it
+
+    main()
