@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -46,16 +49,32 @@ def test_formatted(module: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-@pytest.mark.parametrize("module", OURS, ids=lambda module: module.name)
-def test_vetted(module: Path) -> None:
-    done = go(module, "vet", "./...")
-    assert done.returncode == 0, done.stderr
+AT_ONCE = 4
+"""Modules whose tests run at the same time: for the most part they wait for what they have started."""
+
+Done = Callable[[Path], "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="module")
+def tried(request: pytest.FixtureRequest) -> Iterator[Done]:
+    """What came of a module's vetting and its own tests; all modules that are asked for run side by side."""
+    chosen = [
+        cast("Path", item.callspec.params["module"])
+        for item in request.session.items
+        if isinstance(item, pytest.Function) and item.originalname == test_vetted_and_tested.__name__
+    ]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        # -vet=all: all that `go vet` looks at, instead of the part that `go test` looks at by itself.
+        started: Mapping[Path, Future[subprocess.CompletedProcess[str]]] = {
+            module: pool.submit(go, module, "test", "-vet=all", "-parallel=4", "./...") for module in chosen
+        }
+        yield lambda module: started[module].result()
 
 
 @pytest.mark.parametrize("module", OURS, ids=lambda module: module.name)
-def test_its_own_tests(module: Path) -> None:
+def test_vetted_and_tested(tried: Done, module: Path) -> None:
     if module.name == "node" and shutil.which("node") is None:
         pytest.skip("there is no node")
-    done = go(module, "test", "-parallel=4", "./...")
+    done = tried(module)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "ok" in done.stdout
