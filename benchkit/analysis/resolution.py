@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 import pandas as pd
-from scipy import optimize, stats
+from scipy import optimize, sparse, stats
 
 from benchkit.analysis.family import ALPHA, Test, deciding_test, shown_from
 from benchkit.analysis.inference import MIN_BLOCKS, smallest_p, t_quantile
@@ -156,15 +156,27 @@ def noise_of(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusion] 
     """The noise of the ratios of a run, over all its cells; None where it has none to see.
 
     What is left of the logarithms when cells and blocks are taken out (two-way layout without interaction: Montgomery,
-    Design and Analysis of Experiments, ch. 4) is the noise of a trial; a ratio has that of two.
+    Design and Analysis of Experiments, ch. 4) is the noise of a trial; a ratio has that of two. Trials that do not count
+    are missing from the layout, which is therefore fitted by least squares (the same, section 4.1.3, The exact approach).
     """
     logs = take_samples(trials, metric, exclusions).logs
-    whole = logs[:, ~np.isnan(logs).any(axis=0)]
-    cells, blocks = whole.shape
-    df = (cells - 1) * (blocks - 1)
+    cells, blocks = np.nonzero(~np.isnan(logs))
+    if not len(cells):
+        return None
+    # Each sample is the effect of its cell plus that of its block: in the graph that joins these two, each part that
+    # hangs together has one parameter less than it has cells and blocks.
+    effects, trial = sum(logs.shape), np.arange(len(cells))
+    layout = sparse.coo_array(
+        (np.ones(2 * len(cells)), (np.tile(trial, 2), np.concatenate([cells, logs.shape[0] + blocks]))),
+        shape=(len(cells), effects),
+    ).tocsr()
+    parts, _ = sparse.csgraph.connected_components(layout.T @ layout)
+    df = len(cells) - (effects - parts)
     if df < 1:
         return None
-    residual = whole - whole.mean(axis=0) - whole.mean(axis=1, keepdims=True) + whole.mean()
+    samples = logs[cells, blocks]
+    fitted = sparse.linalg.lsqr(layout, samples - samples.mean(), atol=1e-12, btol=1e-12)
+    residual = samples - samples.mean() - layout @ fitted[0]
     return Noise(math.sqrt(2 * float((residual**2).sum()) / df), df)
 
 

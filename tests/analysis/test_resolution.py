@@ -85,9 +85,39 @@ def test_the_noise_of_a_run_is_what_cells_and_blocks_do_not_explain(make_trials:
     out = [Exclusion(f"r1.a.b{block}", "invalid") for block in range(1, 31)]
     less = noise_of(trials, "rps", out)
     assert less is not None
-    assert less.df == 3 * 29
+    assert less.df == 3 * 59 - 30
+    assert less.sd == pytest.approx(0.08 * math.sqrt(2), rel=0.1)
     assert noise_of(make_trials({"a": [1, 2, 3]}), "rps") is None
     assert noise_of(make_trials({"a": [1], "b": [2]}), "rps") is None
+
+
+def test_a_cell_without_any_trial_that_counts_takes_nothing_from_the_others(make_trials: MakeTrials) -> None:
+    generator = np.random.default_rng(4)
+    rates = {name: np.exp(0.1 * generator.standard_normal(8)) for name in "abc"}
+    void = [Exclusion(f"r1.c.b{block}", "the generator was the limit") for block in range(1, 9)]
+    found = noise_of(make_trials(rates), "rps", void)
+    without = noise_of(make_trials({name: rates[name] for name in "ab"}), "rps")
+    assert found is not None
+    assert without is not None
+    assert found.df == 7
+    assert found.sd == pytest.approx(without.sd)
+    assert without.sd == pytest.approx(np.std(np.log(rates["a"] / rates["b"]), ddof=1))
+
+
+def test_the_noise_of_a_layout_with_gaps_is_that_of_least_squares(make_trials: MakeTrials) -> None:
+    generator = np.random.default_rng(9)
+    logs = np.arange(3.0)[:, None] + generator.standard_normal(5) + 0.1 * generator.standard_normal((3, 5))
+    trials = make_trials({name: np.exp(row) for name, row in zip("abc", logs, strict=True)})
+    lost = {("a", 1), ("b", 2), ("b", 3), ("c", 4), ("a", 5)}  # no block is whole
+    found = noise_of(trials, "rps", [Exclusion(f"r1.{cell}.b{block}", "void") for cell, block in lost])
+    kept = [(c, b) for c in range(3) for b in range(5) if ("abc"[c], b + 1) not in lost]
+    design = np.array([[*(c == i for i in range(3)), *(b == j for j in range(5))] for c, b in kept], dtype=float)
+    values = np.array([logs[place] for place in kept])
+    residual = values - design @ np.linalg.lstsq(design, values, rcond=None)[0]
+    df = len(kept) - np.linalg.matrix_rank(design)
+    assert found is not None
+    assert found.df == df == 10 - 7
+    assert found.sd == pytest.approx(math.sqrt(2 * float(residual @ residual) / df))
 
 
 def test_noise_from_a_pilot_is_taken_at_its_upper_limit() -> None:

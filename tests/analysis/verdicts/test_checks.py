@@ -535,6 +535,10 @@ class TestStalled:
     def test_an_unwatched_host(self) -> None:
         assert unchecked("stalled", trial(watched=(watch("load"),))) == "not watched: sut"
 
+    def test_a_host_whose_samples_are_lost(self) -> None:
+        without = tuple(trial().watched.metrics)
+        assert unchecked("stalled", trial(without=without)) == "not watched: load, sut"
+
 
 class TestToolLimit:
     def test_heys_million(self) -> None:

@@ -14,13 +14,14 @@ from benchkit.scenario.thresholds import Thresholds
 
 def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
     """Times without a sample of a host, beyond some intervals of its sampling."""
-    watched = [(watch, evidence.watched.instants(watch.host)) for watch in evidence.record.watched]
+    looked = [(watch, evidence.watched.instants(watch.host)) for watch in evidence.record.watched]
+    watched = [(watch, t_s) for watch, t_s in looked if len(t_s)]
     found = []
     for watch, t_s in watched:
         start_s, gap_s = _longest(t_s, evidence.record.window_s)
         if gap_s > thresholds.gap_intervals * watch.interval_s:
             found.append(_reason(watch, start_s, gap_s, thresholds))
-    lacking = set(evidence.hosts) - {watch.host for watch, t_s in watched if len(t_s)}
+    lacking = set(evidence.hosts) - {watch.host for watch, _ in watched}
     if found or not lacking:
         return found
     return Unchecked(why=f"not watched: {', '.join(sorted(lacking))}")
@@ -30,8 +31,8 @@ CHECK = Check("stalled", "a host stopped for a while", of_trial=of_trial)
 
 
 def _longest(t_s: Sequence[float], window_s: float) -> tuple[float, float]:
-    """(start, length) of the longest time between two samples that reaches into the window; the ends count as samples."""
-    edges = [min(0.0, *t_s[:1]), *t_s, max(window_s, *t_s[-1:])]
+    """(start, length) of the longest time between two samples that reaches into the window; its ends count as samples."""
+    edges = [min(0.0, t_s[0]), *t_s, max(window_s, t_s[-1])]
     gaps = [(low, high - low) for low, high in pairwise(edges) if high > 0 and low < window_s]
     return max(gaps, key=lambda gap: gap[1])
 
