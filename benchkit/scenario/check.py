@@ -13,6 +13,7 @@ from benchkit.scenario.designs import CELLS_OF_ABBA
 from benchkit.scenario.model import Scenario
 from benchkit.scenario.names import Level
 from benchkit.scenario.profiling import unknown_services
+from benchkit.scenario.published import Published
 
 Factors = Mapping[str, Sequence[object]]
 """The levels of each factor at any scale: what only one scale has may be claimed about, and is not testable elsewhere."""
@@ -33,6 +34,11 @@ def check_scenario(scenario: Scenario, document: Document, cells: Sequence[Cell]
             fault
             for i, claim in enumerate(scenario.claims)
             for fault in _claim_faults(i, claim, scenario, document, factors)
+        ),
+        *(
+            fault
+            for i, printed in enumerate(scenario.published)
+            for fault in _published_faults(i, printed, document, factors)
         ),
     ]
     if faults:
@@ -95,6 +101,12 @@ def _claim_faults(i: int, claim: Claim, scenario: Scenario, document: Document, 
     if claim.metric not in METRICS:
         allowed = suggestion(claim.metric, METRICS)
         yield document.fault(("claims", i, "metric"), f"no metric {claim.metric!r}; {allowed}")
+
+
+def _published_faults(i: int, printed: Published, document: Document, factors: Factors) -> Iterator[str]:
+    yield from _level_faults(printed.cell, ("published", i, "cell"), document, factors)
+    for (field, name), allowed in printed.unknown.items():
+        yield document.fault(("published", i, field, name), f"no such figure; {suggestion(name, allowed)}")
 
 
 def _level_faults(

@@ -27,7 +27,19 @@ class Need(Frozen):
 
     cpus: PositiveInt | None = Field(default=None, description="that the role may use")
     memory_bytes: PositiveFloat | None = None
-    link_bps: PositiveFloat | None = Field(default=None, description="rate of the link, as far as it is known")
+    link_bps: PositiveFloat | None = Field(
+        default=None, description="rate of the link, at least, as far as it is known"
+    )
+    link_at_most_bps: PositiveFloat | None = Field(
+        default=None, description="rate of the link, at most: for what a study saw because a link was full"
+    )
+
+    @model_validator(mode="after")
+    def _some_link(self) -> Self:
+        least, most = self.link_bps, self.link_at_most_bps
+        if least is not None and most is not None and least > most:
+            raise ValueError(f"no link has {least:g} bit/s at least and {most:g} at most")
+        return self
 
 
 class Claim(Frozen):

@@ -17,6 +17,7 @@ from benchkit.scenario.cpus import CpuPlaces
 from benchkit.scenario.designs import Design, Until
 from benchkit.scenario.names import Level, Levels, Name
 from benchkit.scenario.profiling import ProfilePass
+from benchkit.scenario.published import Published
 from benchkit.scenario.thresholds import Thresholds
 from benchkit.scenario.watching import Telemetry, Watching
 
@@ -110,4 +111,5 @@ class Scenario(Frozen):
     )
     seed: int = 1
     claims: tuple[Claim, ...] = ()
+    published: tuple[Published, ...] = Field(default=(), description="what the study printed, cell by cell")
     thresholds: Thresholds = Field(default_factory=Thresholds, description="from where on checks doubt a trial")
