@@ -72,6 +72,10 @@ class Difference(Frozen):
     cells: Levels = Field(
         default_factory=dict, description="levels that one of the two cells must have; none: it is so for all"
     )
+    varies: bool = Field(
+        default=False,
+        description="also from one answer to the next of the same cell, so that answers under load are not held to the probe",
+    )
 
 
 class Scenario(Frozen):

@@ -274,9 +274,39 @@ class TestUnequalResponses:
         assert look("unequal-responses", trial(row=open_at_end)) is None
         assert look("unequal-responses", trial(row=open_at_end, load=load(connections=8))) is not None
 
-    def test_a_scenario_may_say_that_lengths_differ(self) -> None:
-        scenario = {"differs": [{"what": ["body_bytes", "body"], "why": "the page counts its own requests"}]}
-        assert look("unequal-responses", trial(row={"bytes_total": 100_000 * 170}, scenario=scenario)) is None
+    @pytest.mark.parametrize(
+        ("differs", "raised"),
+        [
+            ({"what": ["body_bytes", "body"], "varies": True}, False),
+            ({"what": ["header_bytes"], "varies": True, "cells": {"stack": "status"}}, False),
+            ({"what": ["header_bytes"], "varies": True, "cells": {"stack": "other"}}, True),
+            ({"what": ["status", "body"], "varies": True}, True),
+            ({"what": ["header_bytes", "body_bytes", "body"]}, True),
+        ],
+    )
+    def test_a_scenario_may_say_that_lengths_vary(self, differs: dict[str, object], *, raised: bool) -> None:
+        """That cells differ is not the same: each of them still answers as it does at rest."""
+        scenario = {"differs": [{"why": "the page counts its own requests", **differs}]}
+        row = {"bytes_total": 100_000 * 170}
+        found = look("unequal-responses", trial(row=row, scenario=scenario, levels={"stack": "status"}))
+        assert (found is not None) == raised
+
+    @pytest.mark.parametrize(
+        ("tool", "said", "each", "raised"),
+        [
+            ("ab", (("Connection", "close"),), 153 - 19, False),
+            ("ab", (), 153 + 24, False),
+            ("ab", (("Connection", "close"),), 153 - 24, True),
+            ("wrk", (("Connection", "close"),), 153 - 19, True),
+            ("wrk", (), 153 + 24, True),
+        ],
+    )
+    def test_answers_to_http_1_0_say_otherwise_what_becomes_of_the_connection(
+        self, tool: str, said: tuple[tuple[str, str], ...], each: int, *, raised: bool
+    ) -> None:
+        probe = trial().record.probe.model_copy(update={"headers": said})
+        row = {"tool": tool, "bytes_total": 100_000 * each}
+        assert (look("unequal-responses", trial(row=row, probe=probe)) is not None) == raised
 
     def test_megabytes_as_printed_are_no_finer(self) -> None:
         few = {"requests": 1000, "bytes_total": 0.14 * (1 << 20)}

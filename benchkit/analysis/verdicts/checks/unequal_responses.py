@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
@@ -16,6 +16,9 @@ from benchkit.scenario.thresholds import Thresholds
 MEANS = "Servers that send different things do different work: a ratio of their rates is no figure of theirs alone."
 ADVICE = "Make the answers alike, or declare the difference and its reason in the scenario (differs)."
 
+AS_HTTP_1_0 = frozenset({"ab"})
+"""Tools that ask so; the probe asks as HTTP/1.1, as all others do."""
+
 _PRINTED = 0.005 * (1 << 20)
 """Half of the last digit of the megabytes that tools print; with a histogram all but siege count bytes."""
 
@@ -24,18 +27,18 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
     """Bytes received for each request under load against those of the probe before it.
 
     Some tools count headers and some do not: either will do. A part of an answer on every connection may have come
-    when time was up. A scenario that declares other lengths is not held to them.
+    when time was up. A cell whose answers vary by themselves, as its scenario says, is not held to them; that cells
+    differ from each other is no reason not to look.
     """
     probe, requests, received = evidence.record.probe, evidence.number("requests"), evidence.number("bytes_total")
     if not requests or received is None:
         return Unchecked(why="the tool does not say how much it received")
-    if _lengths_may_differ(evidence) or (evidence.number("non_2xx") or 0) > 0:
+    if _lengths_vary(evidence) or (evidence.number("non_2xx") or 0) > 0:
         return ()
     each = received / requests
     inexact = 0.0 if evidence.record.load.histogram and evidence.row.get("tool") != "siege" else _PRINTED / requests
     unfinished = evidence.record.load.connections / requests
-    expected = (probe.body_bytes, probe.header_bytes + probe.body_bytes)
-    for size in expected:
+    for size in _sizes(evidence):
         room = thresholds.bytes_per_request * size + inexact
         if size - room <= each <= size * (1 + unfinished) + room:
             return ()
@@ -43,7 +46,8 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
         Reason(
             severity="invalid",
             metrics=ALL,
-            seen=f"{each:.1f} bytes for each request under load, where the probe had {expected[1]} ({expected[0]} of body)",
+            seen=f"{each:.1f} bytes for each request under load, where the probe had "
+            f"{probe.header_bytes + probe.body_bytes} ({probe.body_bytes} of body)",
             threshold=f"beyond {units.share(thresholds.bytes_per_request)}",
             means="Under load the server did not answer as it does at rest.",
             advice="See the tool's raw output for statuses and lengths.",
@@ -114,10 +118,23 @@ def _said(found: list[Unlike]) -> str:
     return "; ".join(each.text for each in found)
 
 
-def _lengths_may_differ(evidence: Evidence) -> bool:
-    """Whether the scenario says so of this cell: its answers may then vary from one to the next, too."""
+def _sizes(evidence: Evidence) -> Sequence[int]:
+    """What an answer may be counted as: its body, all of it, and where the tool asks otherwise than the probe, also that.
+
+    To a request of HTTP/1.0 servers do not answer that they close the connection, but that they keep it (RFC 9112, 9.3).
+    """
+    probe = evidence.record.probe
+    whole = probe.header_bytes + probe.body_bytes
+    if evidence.row.get("tool") not in AS_HTTP_1_0:
+        return probe.body_bytes, whole
+    said = sum(len(f"{name}: {value}\r\n") for name, value in probe.headers if name.lower() == "connection")
+    return probe.body_bytes, whole, whole - said, whole - said + len("Connection: keep-alive\r\n")
+
+
+def _lengths_vary(evidence: Evidence) -> bool:
+    """Whether the scenario says of this cell that no two of its answers need be of the same length."""
     levels: Mapping[str, str] = texts(evidence.record.levels)
     return any(
-        {"body_bytes", "header_bytes"} & set(each.what) and texts(each.cells).items() <= levels.items()
+        each.varies and {"body_bytes", "header_bytes"} & set(each.what) and texts(each.cells).items() <= levels.items()
         for each in differences(evidence.scenario)
     )
