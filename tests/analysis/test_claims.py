@@ -109,6 +109,16 @@ def test_a_refutation_among_several_needs_more_than_one_interval(judge: Judge) -
             {"cpus": [0], "link_bps": 2e8, "interfaces": [{"speed_bps": 1e10}]},
             "needs a link of 1e+09 bit/s on sut, which has 2e+08",
         ),
+        (
+            {"sut": {"link_at_most_bps": 1e9}},
+            {"cpus": [0], "interfaces": [{"speed_bps": 1e10}]},
+            "needs a link of at most 1e+09 bit/s on sut, which has 1e+10",
+        ),
+        (
+            {"sut": {"link_at_most_bps": 1e9}},
+            {"cpus": [0], "interfaces": [{"speed_bps": None}]},
+            "needs a link of at most 1e+09 bit/s on sut, whose rate is not known",
+        ),
     ],
 )
 def test_a_condition_that_is_not_met_makes_it_not_testable_here(
@@ -120,7 +130,7 @@ def test_a_condition_that_is_not_met_makes_it_not_testable_here(
 
 def test_a_condition_that_is_met_changes_nothing(judge: Judge) -> None:
     facts = {"cpus": list(range(8)), "memory_bytes": 1e10, "interfaces": [{"speed_bps": None}, {"speed_bps": 1e10}]}
-    needs = {"sut": {"cpus": 6, "memory_bytes": 8e9, "link_bps": 1e9}}
+    needs = {"sut": {"cpus": 6, "memory_bytes": 8e9, "link_bps": 1e9, "link_at_most_bps": 1e10}}
     assert judge({**EIGHT, "at_most": 0.7, "needs": needs}, facts=facts).state == "holds"
     fewer = {"roles": {"sut": {"cpus": 4}}}
     result = judge({**EIGHT, "at_most": 0.7, "needs": needs}, facts=facts, scenario=fewer)
