@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from benchkit import units
 from benchkit.analysis.verdicts.check import ALL, LOAD, Check, Found, Reason, Unchecked
@@ -39,14 +39,14 @@ def _of_host(evidence: Evidence, host: str, thresholds: Thresholds) -> Iterator[
             advice="Use a machine of its own, or run again when its neighbours are quiet.",
         )
     waited = _withheld(evidence, host)
-    if waited > thresholds.throttled and not asked_for(evidence.scenario, _roles(evidence, host)):
+    if waited > thresholds.throttled:
         yield Reason(
             severity="invalid",
             metrics=ALL,
             seen=f"a CPU quota withheld CPU time from {host} for {units.share(waited)} of the window",
-            threshold=f"above {units.share(thresholds.throttled)}, where the scenario sets no quota",
+            threshold=f"above {units.share(thresholds.throttled)}; quotas of the scenario are not counted",
             means="The host did what its quota let it, which the cell does not say.",
-            advice="Take the quota off, or state it in the scenario.",
+            advice="Take the quota off the host, and state one in the scenario (quota of a role) where it is meant.",
         )
     slow = _slow(evidence, host, cpus)
     if slow is not None and slow[0] < thresholds.frequency * slow[1]:
@@ -58,18 +58,6 @@ def _of_host(evidence: Evidence, host: str, thresholds: Thresholds) -> Iterator[
             means="It was slowed down by heat, power or its governor.",
             advice="Set the governor `performance`, and see to cooling and power limits.",
         )
-
-
-def asked_for(scenario: Mapping[str, object], roles: tuple[str, ...]) -> bool:
-    """Whether the scenario puts a CPU quota on one of these roles itself."""
-    given = scenario.get("roles")
-    asked = [given.get(role) for role in roles] if isinstance(given, Mapping) else []
-    return any(isinstance(role, Mapping) and role.get("quota") is not None for role in asked)
-
-
-def _roles(evidence: Evidence, host: str) -> tuple[str, ...]:
-    watch = evidence.watch(host)
-    return () if watch is None else watch.roles
 
 
 def _cpus(evidence: Evidence, host: str) -> set[int]:
@@ -85,7 +73,10 @@ def _stolen(evidence: Evidence, host: str, cpus: set[int]) -> float | None:
 
 
 def _withheld(evidence: Evidence, host: str) -> float:
-    """Seconds a second that a quota withheld."""
+    """Seconds a second that a quota withheld which is the host's own.
+
+    Those of the scenario hold in groups of their own, below the agent's or beside it, whose waiting is not in this.
+    """
     series = evidence.watched.series("cgroup_throttled_s_total", host)
     rates = [each.rate(evidence.record.window_s) for each in series]
     return max((rate for rate in rates if rate is not None), default=0.0)
