@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,14 +49,20 @@ class RunTables:
             raise
         sync_folder(folder)
 
-    def join(self) -> None:
-        """Join the files of each table into one. The folder is exchanged whole, so that no row is seen twice."""
+    def join(self) -> bool:
+        """Join the files of each table into one; whether there were several of any.
+
+        The folder is exchanged whole, so that no row is seen twice.
+        """
+        joined = False
         for table in TABLES:
             folder = self._store.table_folder(table, *self._key)
             files = sorted(folder.glob("*.parquet"))
             if len(files) < 2:  # noqa: PLR2004 - one file is joined already
                 continue
             self._exchange(table, self.rows(table))
+            joined = True
+        return joined
 
     def mark_split(self, trial_ids: Sequence[str]) -> None:
         """Mark trials whose block was cut by a pause, in the rows that there are of them."""
@@ -97,6 +104,18 @@ def _write(path: Path, table: pa.Table) -> None:
     with path.open("wb") as file:
         pq.write_table(table, file, compression="zstd")
     sync_file(path)
+
+
+def join_runs(store: Store) -> int:
+    """Join the files of runs that did not do so themselves, for they were killed; how many these were.
+
+    A run on which a process works is left to it.
+    """
+    joined = 0
+    for run, manifest in store.survey()[0]:
+        with contextlib.suppress(InputError), run.locked():
+            joined += RunTables(store, str(manifest.scenario["name"]), run.run_id).join()
+    return joined
 
 
 def load(

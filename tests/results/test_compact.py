@@ -10,8 +10,10 @@ import pandas as pd
 import pytest
 
 from benchkit.results.compact import compact
+from benchkit.results.schema import TABLES
 from benchkit.results.store import Store
-from benchkit.results.tables import RunTables, load
+from benchkit.results.tables import RunTables, join_runs, load
+from tests.results.test_store import manifest
 
 
 def add_run(store: Store, run_id: str, scenario: str = "one", rps: float = 100.0) -> None:
@@ -88,3 +90,24 @@ def test_large_tables_are_not_copied(store: Store) -> None:
     assert "telemetry" not in compact(store)
     assert not store.compact_file("telemetry").exists()
     assert len(load("telemetry", store=store.path)) == 3
+
+
+def parquet_files(store: Store) -> dict[str, int]:
+    """How many files each run has of each table."""
+    return {f"{table} {run}": len(files) for table in TABLES for _, run, files in store.parts(table)}
+
+
+def test_the_files_of_runs_that_were_killed_are_joined_and_those_of_others_left_alone(store: Store) -> None:
+    for name in ("killed", "going-on"):
+        store.create(manifest(name))
+        for trial in "ab":
+            row = {"trial_id": f"{name}.{trial}", "metric": "load1", "t_s": 0.0, "value": 1.0}
+            RunTables(store, "small", name).add("telemetry", trial, [row] * 2)
+    before = load("telemetry", store=store.path)
+    with store.run("going-on").locked():
+        assert join_runs(store) == 1
+        files = parquet_files(store)
+        assert (files["telemetry killed"], files["telemetry going-on"]) == (1, 2)
+    pd.testing.assert_frame_equal(load("telemetry", store=store.path), before)
+    assert (join_runs(store), join_runs(store)) == (1, 0)
+    assert set(parquet_files(store).values()) == {1}
