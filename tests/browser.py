@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import select
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from io import RawIOBase
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -27,6 +29,8 @@ os.dup2(here, 4)
 os.execv(sys.argv[3], sys.argv[3:])
 """
 """Chromium reads from descriptor 3 and writes to 4."""
+ANSWER_S = 120.0
+"""A browser that says nothing for so long has hung."""
 
 
 @dataclass
@@ -34,8 +38,9 @@ class Browser:
     """Headless Chromium, spoken to in its own protocol (DevTools) over a pair of pipes."""
 
     to: BinaryIO
-    back: BinaryIO
+    back: RawIOBase
     session: str | None = None
+    received: bytes = b""
     events: list[dict[str, Any]] = field(default_factory=list)
     numbers: Iterator[int] = field(default_factory=itertools.count)
 
@@ -81,10 +86,12 @@ class Browser:
         return [event for event in self.events if event.get("method") in methods]
 
     def _next(self) -> dict[str, Any]:
-        message = bytearray()
-        while (byte := self.back.read(1)) != b"\0":
-            assert byte, "the browser went away"
-            message += byte
+        while b"\0" not in self.received:
+            assert select.select([self.back], [], [], ANSWER_S)[0], "the browser says nothing"
+            piece = os.read(self.back.fileno(), 1 << 16)
+            assert piece, "the browser went away"
+            self.received += piece
+        message, _, self.received = self.received.partition(b"\0")
         said: dict[str, Any] = json.loads(message)
         return said
 
@@ -93,12 +100,20 @@ class Browser:
 def _browser(profile: Path) -> Iterator[Browser]:
     assert CHROMIUM is not None
     (there, to), (back, here) = os.pipe(), os.pipe()
-    options = ["--headless", "--disable-gpu", *SANDBOX, f"--user-data-dir={profile}", "--remote-debugging-pipe"]
+    options = [
+        "--headless",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--no-first-run",
+        *SANDBOX,
+        f"--user-data-dir={profile}",
+        "--remote-debugging-pipe",
+    ]
     argv = [sys.executable, "-c", ON_3_AND_4, str(there), str(here), CHROMIUM, *options]
     with subprocess.Popen(argv, pass_fds=(there, here), stdout=subprocess.DEVNULL) as process:
         os.close(there)
         os.close(here)
-        with os.fdopen(to, "wb") as writer, os.fdopen(back, "rb") as reader:
+        with os.fdopen(to, "wb") as writer, os.fdopen(back, "rb", buffering=0) as reader:
             browser = Browser(writer, reader)
             try:
                 yield browser

@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 import tomllib
 from pathlib import Path
 
@@ -54,9 +53,7 @@ def up_to_date(folder: Path) -> bool:
 
 
 def test_a_second_start_does_no_install_work(checkout: Path) -> None:
-    started = time.monotonic()
     assert up_to_date(checkout)
-    assert time.monotonic() - started < 0.5
 
 
 @pytest.mark.parametrize("name", ["requirements.lock", "pyproject.toml"])

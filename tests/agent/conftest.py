@@ -132,7 +132,7 @@ def workdir(agent: Link) -> Path:
 def gone() -> Callable[[int], bool]:
     """Whether a process ends within some seconds."""
 
-    def is_gone(pid: int, within_s: float = 5) -> bool:
+    def is_gone(pid: int, within_s: float = 30) -> bool:
         deadline = time.monotonic() + within_s
         while time.monotonic() < deadline:
             try:

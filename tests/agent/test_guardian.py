@@ -61,10 +61,12 @@ def busy(agent: Link) -> list[int]:
     agent.request("scratch", {"path": "trials/t1"})
     agent.request("start", {"command": {"argv": [sys.executable, "-c", FAMILY]}, "stdout": {"path": "trials/t1/out"}})
     workdir = Path(agent.hello().fields["workdir"])
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         (process,) = agent.request("ps", {}).fields["processes"]
-        if (workdir / "daemon").exists() and (daemon := (workdir / "daemon").read_text()):
+        forked = "sleep" in [member["name"] for member in process["members"]]
+        daemon = (workdir / "daemon").read_text() if (workdir / "daemon").exists() else ""
+        if forked and daemon and Path(f"/proc/{int(daemon)}/comm").read_text() == "sleep\n":
             return [int(daemon), *(member["pid"] for member in process["members"])]
         time.sleep(0.01)
     pytest.fail("no family")

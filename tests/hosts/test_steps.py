@@ -77,12 +77,21 @@ def test_what_commands_print_leaves_stdout_alone(capfd: pytest.CaptureFixture[st
 _INTERRUPTED = """
 import sys
 from benchkit.hosts.steps import LocalRunner, Step, carry_out
-policy, started, finished, never = sys.argv[1:]
-package_manager = "import pathlib, sys, time; pathlib.Path(sys.argv[1]).touch(); time.sleep(0.5); pathlib.Path(sys.argv[2]).touch()"
+policy, started, go, finished, never = sys.argv[1:]
+package_manager = '''
+import pathlib, sys, time
+started, go, finished = map(pathlib.Path, sys.argv[1:])
+started.touch()
+for _ in range(2000):
+    if go.exists():
+        finished.touch()
+        break
+    time.sleep(0.01)
+'''
 carry_out(
     [
         Step(("tee", policy), stdin="exit 101"),
-        Step((sys.executable, "-c", package_manager, started, finished)),
+        Step((sys.executable, "-c", package_manager, started, go, finished)),
         Step(("touch", never)),
         Step(("rm", policy), always=True),
     ],
@@ -92,9 +101,11 @@ carry_out(
 
 
 def test_an_interrupt_lets_the_package_manager_end_and_takes_the_policy_back(tmp_path: Path) -> None:
-    policy, started, finished, never = (tmp_path / name for name in ("policy", "started", "finished", "never"))
+    policy, started, go, finished, never = (
+        tmp_path / name for name in ("policy", "started", "go", "finished", "never")
+    )
     process = subprocess.Popen(
-        [sys.executable, "-c", _INTERRUPTED, *map(str, (policy, started, finished, never))], stderr=subprocess.PIPE
+        [sys.executable, "-c", _INTERRUPTED, *map(str, (policy, started, go, finished, never))], stderr=subprocess.PIPE
     )
     deadline = time.monotonic() + 20
     while not started.exists() and time.monotonic() < deadline:
@@ -103,7 +114,8 @@ def test_an_interrupt_lets_the_package_manager_end_and_takes_the_policy_back(tmp
     process.send_signal(signal.SIGINT)  # to the controller alone; a second one changes nothing
     time.sleep(0.1)
     process.send_signal(signal.SIGINT)
-    _, shown = process.communicate(timeout=20)
+    go.touch()
+    _, shown = process.communicate(timeout=60)
     assert b"KeyboardInterrupt" in shown
     assert finished.exists()
     assert not policy.exists()

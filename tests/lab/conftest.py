@@ -64,9 +64,13 @@ def traces(name: str) -> dict[str, list[str]]:
         "mounts": [
             line
             for line in Path("/proc/self/mounts").read_text().splitlines()
-            if "benchkit-lab" in line or "nsfs" in line
+            if folder.key in line or str(folder.path) in line
         ],
-        "groups": [str(path) for path in Path("/sys/fs/cgroup").glob("**/benchkit-*") if folder.key in path.name],
+        "groups": [
+            path
+            for path, _, _ in os.walk("/sys/fs/cgroup")  # which bears with groups that go meanwhile
+            if Path(path).name.startswith("benchkit-") and folder.key in Path(path).name
+        ],
         "files": [str(path) for path in (folder.path, *folder.path.glob("**/*")) if path.exists()],
     }
 

@@ -25,15 +25,11 @@ from benchkit.lab.state import LabFolder, base_folder, locked
 pytestmark = pytest.mark.lab
 Traces = Callable[[str], dict[str, list[str]]]
 NOTHING: dict[str, list[str]] = {"processes": [], "links": [], "mounts": [], "groups": [], "files": []}
-UP_S = 3.0
-"""What `lab up` may take at most."""
 
 
 def test_up_twice_and_down_twice(lab_name: str, traces: Traces) -> None:
     assert current(lab_name) is None
-    started = time.monotonic()
     first = up(LabSpec(name=lab_name))
-    assert time.monotonic() - started < UP_S
     assert first.fresh
     again = up(LabSpec(name=lab_name))
     assert not again.fresh

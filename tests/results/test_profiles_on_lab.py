@@ -53,7 +53,7 @@ stacks:
       front: {backend: nginx, role: sut, listen: 8080, upstream: app}
 load: {tool: wrk, connections: $connections, duration_s: 1}
 blocks: 1
-profile: {blocks: 1, duration_s: 2}
+profile: {blocks: 1, duration_s: 3}
 """
 CELL = "connections=16"
 CACHE = Path.home() / ".debug"
@@ -113,7 +113,7 @@ def test_the_pass_follows_the_measured_blocks_as_pairs(ran: Ran) -> None:
     assert list(trials["kind"])[:1] == ["measure"]
     assert sorted(trials["kind"])[:2] == ["control", "measure"]
     assert (trials["cell_id"] == CELL).all()
-    assert (trials["duration_s"].round() == [1, 2, 2]).all()
+    assert (trials["duration_s"].round() == [1, 3, 3]).all()
     assert take_samples(trials, "rps").blocks == (1,)
     over_all, of_cell = profiler_costs(trials)
     rates = trials.set_index("kind")["rps"]

@@ -68,7 +68,7 @@ def test_every_tool_gives_a_row_with_percentiles_of_all_its_requests(ran: tuple[
         assert known == sorted(known)
         assert all(seconds >= row["latency_resolution_s"] for seconds in known)
         assert known or row["tool"] in ("ab", "siege"), row
-        assert 0 <= row["overhead_s"] < 2, row
+        assert row["overhead_s"] >= 0, row
     assert set(latency.loc[latency["series"] == "corrected", "trial_id"]) == set(
         trials.loc[trials["tool"] == "wrk", "trial_id"]
     )

@@ -34,7 +34,7 @@ def run(hosts: Hosts, store: Store, *settings: str) -> dict[str, TrialRecord]:
 def ran(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, dict[str, TrialRecord]]:
     store = Store(tmp_path_factory.mktemp("store"))
     with connect_all(lab.inventory()) as hosts:
-        watched = run(hosts, store, "telemetry.interval_s=0.2")
+        watched = run(hosts, store, "telemetry.interval_s=0.2", "load.duration_s=2")
         unwatched = run(hosts, store, "telemetry=off", "load.warmup_s=0", "factors.stack=[go]")
     return store, {**watched, "unwatched": unwatched["go"]}
 
@@ -68,7 +68,7 @@ def test_cpu_time_is_what_was_read_around_the_load(ran: tuple[Store, dict[str, T
     seen = Seen(store, records[stack])
     for service in records[stack].services:
         assert service.cpu_s is not None
-        assert seen.grown("cpu_s_total", service.name) == pytest.approx(service.cpu_s, abs=0.03, rel=0.05)
+        assert seen.grown("cpu_s_total", service.name) == pytest.approx(service.cpu_s, abs=0.1, rel=0.05)
 
 
 @pytest.mark.parametrize(("stack", "services"), [("go", ["app"]), ("nginx-go", ["app", "front"])])

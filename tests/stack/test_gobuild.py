@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -130,18 +129,6 @@ def test_an_unchanged_program_needs_no_compiler(source: Path, tmp_path: Path, mo
     no_go(monkeypatch, tmp_path / "bare")
 
     assert here(source) == first
-
-
-def test_an_unchanged_backend_costs_a_hash() -> None:
-    source = BACKENDS / "nethttp"
-    here(source)
-    times = []
-    for _ in range(20):
-        began = time.perf_counter()
-        here(source)
-        times.append(time.perf_counter() - began)
-
-    assert min(times) < 0.005
 
 
 def append(name: str, text: str) -> Callable[[Path], None]:
