@@ -131,6 +131,32 @@ class TestDriftedHost:
         assert all((each.severity, each.metrics) == ("suspect", ALL) for each in reasons.values())
         assert "was 4096, is 128" in reasons["r1.stack=a.b3"].seen
 
+    def test_a_change_during_the_last_block(self, make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+        looks = [("sut", at, "governor", "performance") for at in ("block 1", "block 2", "block 3")]
+        trials = make_trials({"stack=a": [1, 2, 3]})
+        for at_end, marked in (("performance", set()), ("powersave", {"r1.stack=a.b3"})):
+            end = [("sut", "end", "governor", at_end), ("sut", "end", "clock_offset_s", "0.3")]
+            reasons = found("drifted-host", make_manifest(SERVERS[:1]), trials, hosts(*looks, *end))
+            assert set(reasons) == marked
+
+    def test_a_fact_that_comes_or_goes(self, make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+        always = [("sut", f"block {block}", "kernel", "6.1") for block in (1, 2, 3)]
+        gone = ("sut", "block 1", "sysctls.net.core.somaxconn", "4096")
+        come = ("sut", "block 3", "governor", "powersave")
+        trials = make_trials({"stack=a": [1, 2, 3]})
+        reasons = found("drifted-host", make_manifest(SERVERS[:1]), trials, hosts(*always, gone, come))
+        assert set(reasons) == {"r1.stack=a.b2", "r1.stack=a.b3"}
+        assert "somaxconn of host sut was 4096, is absent" in reasons["r1.stack=a.b2"].seen
+        assert "governor of host sut was absent, is powersave" in reasons["r1.stack=a.b3"].seen
+
+    def test_a_host_that_was_given_up_has_not_changed(
+        self, make_trials: MakeTrials, make_manifest: MakeManifest
+    ) -> None:
+        looks = [("sut", f"block {block}", "kernel", "6.1") for block in (1, 2)]
+        lost = ("load", "block 1", "kernel", "6.1")
+        trials = make_trials({"stack=a": [1, 2]})
+        assert found("drifted-host", make_manifest(SERVERS[:1]), trials, hosts(*looks, lost)) == {}
+
     def test_nobody_looked(self, make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
         start = hosts(("sut", "start", "kernel", "6.1"))
         trials = make_trials({"stack=a": [1, 2, 3]})
