@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Literal
 
 import pandas as pd
 
 from benchkit.analysis.data import Data
+from benchkit.analysis.samples import Exclusion
 from benchkit.models.base import Frozen
 from benchkit.models.categories import CATEGORIES, SCHEDULING, STUDIED
 
 GOROUTINES = "goroutines"
+CPU = "server_cpu_s_per_request"
 
 
 class ServiceProfile(Frozen):
@@ -18,7 +21,8 @@ class ServiceProfile(Frozen):
 
     Shares are means over profiles, each from 0 to 1; `scheduling` is the scheduler's with netpoll under it, `range` the
     smallest and the largest of it. `cumulative` holds the figures by which study 4 told it. Goroutines, rate and CPU are
-    medians over the cell's measured trials that count, which were not profiled; absent where nothing says them.
+    medians over the cell's measured trials, which were not profiled; absent where nothing says them. All of them rest on
+    the trials that count; where verdicts void all of a figure's trials, on those, and `void` names it.
     """
 
     cell_id: str
@@ -31,20 +35,31 @@ class ServiceProfile(Frozen):
     goroutines: float | None = None
     rps: float | None = None
     server_cpu_s_per_request: float | None = None
+    left_out: int = 0
+    """Profiles that are not in these shares: verdicts void the rate of their trials, and other ones count."""
+    void: tuple[Literal["shares", "goroutines", "rps", "server_cpu_s_per_request"], ...] = ()
 
 
 def service_profiles(
-    data: Data, shares: pd.DataFrame, functions: pd.DataFrame, telemetry: pd.DataFrame
+    data: Data,
+    shares: pd.DataFrame,
+    functions: pd.DataFrame,
+    telemetry: pd.DataFrame,
+    *,
+    void: Iterable[Exclusion] = (),
 ) -> tuple[ServiceProfile, ...]:
     """The services of a run that were profiled, by cell in the order of the plan.
 
-    The frames are the tables `profile_share`, `profile` and `telemetry` of the run.
+    The frames are the tables `profile_share`, `profile` and `telemetry` of the run; `void` are the trials of the profile
+    pass that do not count (`benchkit.analysis.profiling.void_in_pass`).
     """
     if shares.empty:
         return ()
     trials = data.trials
     measured = trials[trials["kind"] == "measure"]
     counted = goroutines_of(measured, telemetry)
+    out = {metric: {each.trial_id for each in data.exclusions if each.covers(metric)} for metric in ("rps", CPU)}
+    out_of_pass = {each.trial_id for each in void if each.covers("rps")}
     cell_of = dict(zip(trials["trial_id"], trials["cell_id"], strict=True))
     shares = shares.assign(cell_id=shares["trial_id"].map(cell_of))
     functions = functions.assign(cell_id=functions["trial_id"].map(cell_of))
@@ -53,24 +68,31 @@ def service_profiles(
         of_cell = measured[measured["cell_id"] == cell.cell_id]
         mine = shares[shares["cell_id"] == cell.cell_id]
         for service, rows in mine.groupby("service", sort=False):
+            alive = counted[(counted["cell_id"] == cell.cell_id) & (counted["service"] == service)]
+            goroutines, no_goroutines = _counting(alive, "count", out["rps"])
+            rps, no_rps = _counting(of_cell, "rps", out["rps"])
+            cpu, no_cpu = _counting(of_cell, CPU, out[CPU])
+            kept, no_shares = _counting(rows, "share", out_of_pass)
+            doubted = {"shares": no_shares, "goroutines": no_goroutines, "rps": no_rps, CPU: no_cpu}
+            profiles = set(kept["trial_id"])
             called = functions[(functions["cell_id"] == cell.cell_id) & (functions["service"] == service)]
-            table = rows.pivot_table(index="trial_id", columns="category", values="share", aggfunc="sum")
+            table = kept.pivot_table(index="trial_id", columns="category", values="share", aggfunc="sum")
             headline = table[[name for name in table.columns if name in SCHEDULING]].sum(axis="columns")
             means = table.mean()
             found.append(
                 ServiceProfile(
                     cell_id=cell.cell_id,
                     service=str(service),
-                    profiles=len(table),
+                    profiles=len(profiles),
                     scheduling=float(headline.mean()),
                     range=(float(headline.min()), float(headline.max())),
                     categories={name: float(means.get(name, 0.0)) for name in CATEGORIES},
-                    cumulative=dict(_cumulative(called, len(table))),
-                    goroutines=_median(
-                        counted["count"][(counted["cell_id"] == cell.cell_id) & (counted["service"] == service)]
-                    ),
-                    rps=_believed(of_cell, "rps", data),
-                    server_cpu_s_per_request=_believed(of_cell, "server_cpu_s_per_request", data),
+                    cumulative=dict(_cumulative(called[called["trial_id"].isin(profiles)], len(profiles))),
+                    goroutines=_median(goroutines["count"]),
+                    rps=_median(rps["rps"]),
+                    server_cpu_s_per_request=_median(cpu[CPU]),
+                    left_out=rows["trial_id"].nunique() - len(profiles),
+                    void=tuple(name for name, none_counts in doubted.items() if none_counts),
                 )
             )
     return tuple(found)
@@ -102,11 +124,11 @@ def headlines_of(trials: pd.DataFrame, shares: pd.DataFrame) -> pd.DataFrame:
     return summed.merge(trials[["trial_id", "cell_id", "block"]], on="trial_id")
 
 
-def _believed(trials: pd.DataFrame, metric: str, data: Data) -> float | None:
-    """The median over the trials whose figure counts; over all where none does."""
-    void = {each.trial_id for each in data.exclusions if each.covers(metric)}
-    believed = trials[~trials["trial_id"].isin(void)]
-    return _median((trials if believed[metric].isna().all() else believed)[metric])
+def _counting(rows: pd.DataFrame, column: str, void: Collection[str]) -> tuple[pd.DataFrame, bool]:
+    """The rows with a figure whose trials count; all of them, and that it is so, where none does."""
+    there = rows[rows[column].notna()]
+    counting = there[~there["trial_id"].isin(list(void))]
+    return (there, True) if counting.empty and not there.empty else (counting, False)
 
 
 def _median(column: pd.Series) -> float | None:

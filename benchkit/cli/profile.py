@@ -13,6 +13,7 @@ from benchkit.cli.profiles_of import CellOption, ServiceOption, profile_of
 if TYPE_CHECKING:  # reading profiles costs time, and --help reads none
     from collections.abc import Iterator
 
+    from benchkit.analysis.scheduling import ServiceProfile
     from benchkit.models.profile import Profile, ValueType
     from benchkit.observe.top import Top
 
@@ -169,8 +170,8 @@ def show_cells(run: RunId, store: StoreFolder = None, json: Json = False) -> Non
     names = ("profile_share", "profile", "telemetry", "notes", "verdicts")
     shares, functions, telemetry, notes, verdicts = (load(n, store=where.path, run_id=folder.run_id) for n in names)
     data = read_data(where, folder)
-    found = service_profiles(data, shares, functions, telemetry)
     void = void_in_pass(data.trials, verdicts, data.manifest)
+    found = service_profiles(data, shares, functions, telemetry, void=void)
     costs = [cost for metric in METRICS for cost in profiler_costs(data.trials, metric, void)]
     notices = list(dict.fromkeys(map(str, notes["message"][notes["code"].isin(PROFILE_NOTES)])))
     if json:
@@ -201,11 +202,11 @@ def show_cells(run: RunId, store: StoreFolder = None, json: Json = False) -> Non
                 each.cell_id,
                 each.service,
                 units.count(each.profiles),
-                units.share(each.scheduling),
+                units.share(each.scheduling) + _void(each, "shares"),
                 *(units.share(each.cumulative[name]) for name in ("mcall", "findrunnable", "netpoll")),
-                units.count(each.goroutines),
-                units.rate(each.rps),
-                units.seconds(each.server_cpu_s_per_request),
+                units.count(each.goroutines) + _void(each, "goroutines"),
+                units.rate(each.rps) + _void(each, "rps"),
+                units.seconds(each.server_cpu_s_per_request) + _void(each, "server_cpu_s_per_request"),
             )
             for each in found
         ),
@@ -216,6 +217,11 @@ def show_cells(run: RunId, store: StoreFolder = None, json: Json = False) -> Non
             print(cost.sentence)
     for notice in notices:
         say(notice)
+
+
+def _void(profile: ServiceProfile, figure: str) -> str:
+    """What marks a figure of which no trial counts."""
+    return ", void" if figure in profile.void else ""
 
 
 def _base(

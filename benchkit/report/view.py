@@ -62,6 +62,26 @@ class RunView:
         return self.table("profile")
 
     @cached_property
+    def void_in_profile_pass(self) -> tuple[Exclusion, ...]:
+        """Which trials of the profile pass do not count, and why."""
+        return void_in_pass(self.trials, self.verdicts, self.manifest)
+
+    @cached_property
+    def data(self) -> Data:
+        """The run as comparisons see it: less the trials that verdicts void."""
+        return data_of(self.manifest, self.trials, self.verdicts)
+
+    @cached_property
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """The cells over their baseline, metric by metric."""
+        return overview(self.data)
+
+    @cached_property
+    def claims(self) -> tuple[ClaimResult, ...]:
+        """What became of the claims of the scenario."""
+        return judge_claims(self.data)
+
+    @cached_property
     def data(self) -> Data:
         """The run as comparisons see it: less the trials that verdicts void."""
         return data_of(self.manifest, self.trials, self.verdicts)
@@ -94,8 +114,8 @@ class RunView:
 
     def counting(self, cell_id: str, metric: str) -> pd.Series[float]:
         """The figures of a cell's measured trials that count."""
-        trials = self.of_cell(cell_id)
-        return numbers(trials[metric][~trials["trial_id"].isin(self.void(metric))]).dropna()
+        trials, void = self.of_cell(cell_id), self.void(metric)
+        return numbers(trials[metric][[trial_id not in void for trial_id in trials["trial_id"]]]).dropna()
 
     @cached_property
     def _void(self) -> dict[str, dict[str, str]]:

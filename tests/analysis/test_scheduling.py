@@ -123,3 +123,23 @@ def test_figures_of_trials_that_do_not_count_are_left_out_unless_none_does(
     for void, rps in ((out[:1], 25), (out[:2], 20), (out, 20)):
         (found,) = service_profiles(Data(manifest, trials, tuple(void)), shares, *nothing)
         assert (found.rps, found.server_cpu_s_per_request) == (rps, 1e-5)
+        assert found.void == (("rps",) if void == out else ())
+
+
+def test_profiles_that_do_not_count_are_in_no_share_unless_none_does(trials: pd.DataFrame, manifest: Manifest) -> None:
+    one, other = "r1.server=a.b1.profile", "r1.server=a.b2.profile"
+    shares = pd.DataFrame([*shares_of(one, "app", scheduler=0.1), *shares_of(other, "app", scheduler=0.5)])
+    functions = pd.DataFrame([*functions_of(one, "app", mcall=0.2), *functions_of(other, "app", mcall=0.6)])
+    telemetry = empty_frame("telemetry")
+    every, few = frozenset({"rps", "latency_p99_s"}), frozenset({"latency_p99_s"})
+    for void, scheduling, mcall, left_out in (
+        ([], 0.3, 0.4, 0),
+        ([Exclusion(other, "few", few)], 0.3, 0.4, 0),
+        ([Exclusion(other, "noisy", every)], 0.1, 0.2, 1),
+        ([Exclusion(one, "noisy", every), Exclusion(other, "noisy", every)], 0.3, 0.4, 0),
+    ):
+        (found,) = service_profiles(Data(manifest, trials), shares, functions, telemetry, void=void)
+        assert found.scheduling == pytest.approx(scheduling)
+        assert found.cumulative["mcall"] == pytest.approx(mcall)
+        assert (found.profiles, found.left_out) == (2 - left_out, left_out)
+        assert found.void == (("shares",) if len(void) == 2 else ())

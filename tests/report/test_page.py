@@ -19,6 +19,7 @@ from benchkit.models.run import HostRecord
 from benchkit.report.page import page
 from benchkit.report.view import RunView
 from benchkit.report.write import drawings_of
+from tests.report.conftest import watched
 
 MakeRun = Callable[..., RunView]
 HOSTILE = "<script>alert(1)</script>\"'&\N{RIGHT-TO-LEFT OVERRIDE}"
@@ -267,6 +268,20 @@ def test_figures_have_a_text_and_a_way_to_their_numbers(whole: Node) -> None:
         way = figure.all("figcaption")[0].all("a")[0].attributes["href"]
         assert way in {"#trials", "#ratios"}
         assert whole.all("section", id=way[1:])
+
+
+def test_figures_whose_numbers_no_section_has_bring_a_table(make_run: MakeRun) -> None:
+    root = report(watched(make_run({"connections": [8, 64]}, blocks=3)), figures=True)
+    ways = {
+        figure.attributes["id"]: [link.attributes["href"] for link in figure.all("figcaption")[0].all("a")]
+        for figure in root.all("figure")
+    }
+    assert (ways["figure-around"], ways["figure-accept-queue"]) == ([], [])
+    assert ways["figure-connections"] == ["#trials"]
+    shown = section(root, "figures").all("details")
+    assert [found.all("table")[0].attributes["id"] for found in shown] == [
+        *("table-figure-connections", "table-figure-around", "table-figure-accept-queue"),
+    ]
 
 
 def test_tables_name_themselves_their_columns_and_their_rows(make_run: MakeRun) -> None:

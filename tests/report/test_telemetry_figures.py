@@ -9,13 +9,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection, PathCollection
+from matplotlib.collections import LineCollection, PathCollection, PolyCollection
+from matplotlib.figure import Figure
 
+from benchkit.analysis.trend import trends_of
 from benchkit.report.cells import cell_views
 from benchkit.report.figures.accept_queue import overflows
 from benchkit.report.figures.registry import get_figure
 from benchkit.report.lines import factor_of
 from benchkit.report.telemetry import rates, series
+from benchkit.report.trends import trends_along
 from benchkit.report.view import RunView
 from tests.report.conftest import watched
 
@@ -102,6 +105,57 @@ def test_against_connections_lines_join_medians_and_points_are_trials(make_run: 
         np.testing.assert_array_equal(np.asarray(line.get_xdata()), [8, 64, 512])
     dots = [len(np.asarray(artist.get_offsets())) for artist in axes.collections if isinstance(artist, PathCollection)]
     assert dots == [9, 9]
+
+
+def bands(figure: Figure) -> list[np.ndarray]:
+    return [
+        np.asarray(artist.get_paths()[0].vertices)
+        for axes in figure.axes
+        for artist in axes.collections
+        if isinstance(artist, PolyCollection)
+    ]
+
+
+def power_law(run: RunView, bend: float = 0.0) -> RunView:
+    """The run with rates that fall by a fifth when connections double, or bend away from that."""
+    doublings = np.log2(run.trials["factor_connections"].astype(float))
+    noise = 1 + 0.01 * np.sin(np.arange(len(doublings)))
+    return replace(run, trials=run.trials.assign(rps=1e5 * 0.8**doublings * 2 ** (bend * doublings**2) * noise))
+
+
+def test_a_straight_trend_has_a_band_and_a_table(make_run: MakeRun) -> None:
+    run = power_law(make_run({"stack": ["go", "nginx-go"], "connections": [8, 64, 512]}, blocks=6))
+    figure = get_figure("connections")
+    trends = trends_of(run.data, "rps", "connections")
+    drawn = bands(figure.draw(run))
+    assert len(drawn) == 2
+    for shape, trend in zip(drawn, trends, strict=True):
+        ends = {round(y, 3) for _, y in shape.tolist()}
+        assert ends == {round(each, 3) for p in trend.points for each in (p.band_low, p.band_high)}
+    assert "Shaded: where a power law through all levels lies" in figure.caption(run)
+    assert figure.table is not None
+    table = figure.table(run)
+    assert table is not None
+    shown = [[entry.text for entry in row] for row in table.rows]
+    assert [row[:2] for row in shown] == [["go", "RPS"], ["nginx-go", "RPS"]]
+    assert [float(row[2]) for row in shown] == pytest.approx([0.8, 0.8], abs=0.005)
+
+
+def test_a_bent_trend_has_no_band_and_says_so(make_run: MakeRun) -> None:
+    run = power_law(make_run({"connections": [8, 64, 512]}, blocks=6), bend=0.05)
+    figure = get_figure("connections")
+    assert bands(figure.draw(run)) == []
+    assert "Shaded" not in figure.caption(run)
+    assert figure.table is not None
+    table = figure.table(run)
+    assert table is not None
+    assert table.rows[0][-1].text == "it bends: the medians tell more than a straight line"
+
+
+def test_lines_that_leave_cells_out_have_no_trend(make_run: MakeRun) -> None:
+    run = make_run({"connections": [8, 64, 512, "auto"]}, blocks=6)
+    assert trends_along(run, "connections", "rps") == {}
+    assert trends_along(make_run({"connections": [8]}, blocks=6), "connections", "rps") == {}
 
 
 def test_cpu_per_request_has_a_panel_where_it_is_known(make_run: MakeRun) -> None:

@@ -17,7 +17,7 @@ from benchkit.report.rendering import render
 from benchkit.report.sections import trials, verdicts
 from benchkit.report.sections.section import Material
 from benchkit.report.summary import sentence, summarise
-from benchkit.results.schema import arrow_schema, empty_frame
+from benchkit.results.schema import arrow_schema
 
 if TYPE_CHECKING:
     from benchkit.report.view import RunView
@@ -55,7 +55,7 @@ def judged(run: RunView, *reasons: Reason, unchecked: Mapping[str, str] | None =
     }
 
     def table(name: str) -> pd.DataFrame:
-        frame: pd.DataFrame = tables[name] if name in tables else empty_frame(name)
+        frame: pd.DataFrame = tables[name] if name in tables else run.table(name)
         return frame
 
     verdict = [worst.get(trial_id, "valid") for trial_id in run.trials["trial_id"]]

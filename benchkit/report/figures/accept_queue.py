@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
@@ -15,7 +14,9 @@ from benchkit import units
 from benchkit.report.cells import CellView, cell_views
 from benchkit.report.figures.figure import ReportFigure, provenance
 from benchkit.report.grid import grid, left_out
-from benchkit.report.style import colour, styled
+from benchkit.report.marks import DOTTED, any_void, draw_lines
+from benchkit.report.style import styled
+from benchkit.report.tables import Column, Entry, Table, number
 from benchkit.report.theme import GRID, MUTED
 from benchkit.report.view import RunView, numbers
 
@@ -45,10 +46,11 @@ def alt(run: RunView) -> str:
 def caption(run: RunView) -> str:
     """What is drawn."""
     more = left_out([view.label for view in _shown(run)])
+    void = " Dotted lines are of trials that do not count; depths and overflows are of all." if _void(run) else ""
     return (
         "Connections that wait to be accepted, of the socket where most waited, one line a trial; dashed: the most that "
         "may wait there. Overflows are connections that came when the queue was full (ListenOverflows over the measured "
-        "window)." + (f" {units.counted(more, 'cell')} more are left out; the table has all." if more else "")
+        f"window).{void}" + (f" {units.counted(more, 'cell')} more are left out; the table has all." if more else "")
     )
 
 
@@ -57,11 +59,14 @@ def draw(run: RunView) -> Figure:
     """The figure: a panel for each cell."""
     shown = _shown(run)
     full = overflows(run)
-    by_label = {f"{view.label} \N{MIDDLE DOT} {_overflowed(view, full)}": view for view in shown}
+    by_label = {view.label: view for view in shown}
     drawn = grid(
         list(by_label),
         title=TITLE,
-        subtitle=["depth of the fullest socket over time, one line a trial", "dashed: its limit"],
+        subtitle=[
+            "depth of the fullest socket over time, one line a trial",
+            "dashed: its limit" + (f" \N{MIDDLE DOT} {DOTTED}" if _void(run) else ""),
+        ],
         foot=provenance(run),
         x_label="s from the start of the window",
         y_label="connections waiting",
@@ -69,6 +74,16 @@ def draw(run: RunView) -> Figure:
     highest = 1.0
     for name, axes in drawn.panels.items():
         highest = max(highest, _draw_cell(axes, run, by_label[name]))
+        axes.annotate(
+            _overflowed(by_label[name], full),
+            (1, 1),
+            xycoords="axes fraction",
+            xytext=(-4, -3),
+            textcoords="offset points",
+            ha="right",
+            va="top",
+            color=MUTED.light,
+        )
     axes = drawn.first
     axes.set_yscale("symlog", linthresh=10)
     axes.set_ylim(0, highest * 1.6)
@@ -77,7 +92,44 @@ def draw(run: RunView) -> Figure:
     return drawn.figure
 
 
-FIGURE = ReportFigure(name="accept-queue", title=TITLE, available=available, alt=alt, caption=caption, draw=draw)
+def table(run: RunView) -> Table:
+    """The deepest queue, its limit and the overflows of each cell."""
+    full = overflows(run)
+    rows = []
+    for view in _shown(run):
+        seen = _samples(run, view)
+        deepest, limit = (float(seen.loc[seen["metric"] == metric, "value"].max()) for metric in (QUEUE, LIMIT))
+        overflowed = float(round(full.get(view.cell_id, 0.0)))
+        trials = seen["trial_id"].nunique()
+        void = sum(trial_id in run.void("rps") for trial_id in seen["trial_id"].unique())
+        rows.append(
+            (
+                Entry(view.label),
+                number(deepest, units.count),
+                number(limit, units.count),
+                number(overflowed, units.count),
+                Entry(units.count(trials), float(trials)),
+                Entry(units.count(void), float(void)),
+            )
+        )
+    return Table(
+        name="figure-accept-queue",
+        caption="Accept queues, over all trials of a cell",
+        columns=(
+            Column("Cell", "name"),
+            Column("Most that waited", "number"),
+            Column("Limit", "number"),
+            Column("Overflows", "number"),
+            Column("Trials", "number"),
+            Column("Void of them", "number"),
+        ),
+        rows=tuple(rows),
+    )
+
+
+FIGURE = ReportFigure(
+    name="accept-queue", title=TITLE, available=available, alt=alt, caption=caption, draw=draw, data=None, table=table
+)
 
 
 def overflows(run: RunView) -> pd.Series[float]:
@@ -92,6 +144,10 @@ def overflows(run: RunView) -> pd.Series[float]:
     grown = counted.assign(grown=counted["max"] - counted["min"]).reset_index()
     totals: pd.Series[float] = grown["grown"].groupby(grown["trial_id"].map(measured["cell_id"])).sum()
     return totals
+
+
+def _void(run: RunView) -> bool:
+    return any_void(run.measured, run.void("rps"))
 
 
 def _shown(run: RunView) -> list[CellView]:
@@ -120,7 +176,8 @@ def _draw_cell(axes: Axes, run: RunView, view: CellView) -> float:
     window = numbers(run.of_cell(view.cell_id)["duration_s"]).median()
     axes.axvspan(0, float(window), color=GRID.light, alpha=0.55, linewidth=0, zorder=0)
     depths = samples[samples["metric"] == QUEUE].groupby(["trial_id", "t_s"])["value"].max().reset_index()
-    axes.add_collection(LineCollection(_lines(depths), colors=colour(view.hue), linewidths=1.0, alpha=0.75))
+    trials, lines = _lines(depths)
+    draw_lines(axes, view.hue, lines, [trial_id in run.void("rps") for trial_id in trials])
     axes.set_xlim(float(samples["t_s"].min()), float(samples["t_s"].max()))
     limit = samples.loc[samples["metric"] == LIMIT, "value"].max()
     if not np.isnan(limit):
@@ -128,8 +185,7 @@ def _draw_cell(axes: Axes, run: RunView, view: CellView) -> float:
     return float(np.nanmax([limit, depths["value"].max()]))
 
 
-def _lines(depths: pd.DataFrame) -> Sequence[np.ndarray]:
-    return [
-        rows.sort_values("t_s")[["t_s", "value"]].to_numpy(dtype=float)
-        for _, rows in depths.groupby("trial_id", sort=True)
-    ]
+def _lines(depths: pd.DataFrame) -> tuple[Sequence[str], Sequence[np.ndarray]]:
+    """The trials, and the line of each."""
+    groups = [(str(trial_id), rows.sort_values("t_s")) for trial_id, rows in depths.groupby("trial_id", sort=True)]
+    return [trial_id for trial_id, _ in groups], [rows[["t_s", "value"]].to_numpy(dtype=float) for _, rows in groups]

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
@@ -16,8 +15,11 @@ from benchkit import units
 from benchkit.report.cells import CellView, cell_views
 from benchkit.report.figures.figure import ReportFigure, provenance
 from benchkit.report.frame import EDGE_IN, WIDTH_IN, framed
-from benchkit.report.style import colour, dashes, drawable, styled, tick
+from benchkit.report.marks import DOTTED, any_void, draw_lines
+from benchkit.report.style import drawable, styled, tick
+from benchkit.report.tables import Column, Entry, Table
 from benchkit.report.telemetry import rates, series
+from benchkit.report.text import clean
 from benchkit.report.theme import GRID
 from benchkit.report.view import RunView, numbers
 
@@ -26,6 +28,8 @@ MOST_CELLS = 12
 
 _CPU = "cpu_s_total"
 """Of services and generators: what a whole host does is also what else runs on the machine of a lab."""
+
+_KEYS = ("trial_id", "t_s", "value")
 
 _ROW_IN, _HEADING_IN, _AXIS_IN, _LEFT_IN, _GAP_IN = 0.95, 0.26, 0.42, 0.62, 0.62
 
@@ -68,6 +72,7 @@ def caption(run: RunView) -> str:
         "One line a trial; second 0 is the start of the measured window, the shaded part is measured, what lies before "
         "it is the warm-up. A line is broken where a host gave no samples. Requests are the server's own count, "
         "probes and warm-up included."
+        + (" Dotted lines are of trials that do not count." if any_void(run.measured, run.void("rps")) else "")
         + (f" {units.counted(more, 'cell')} more are left out; the table has all." if more > 0 else "")
     )
 
@@ -77,15 +82,15 @@ def draw(run: RunView) -> Figure:
     """The figure: a line of panels for each cell."""
     shown = _shown(run)
     samples = _samples(run, shown)
-    columns = []
-    for measure in _MEASURES:
-        by = ["trial_id", measure.by]
-        columns.append(rates(series(samples[samples[measure.by].notna()], measure.metrics, by), by))
+    columns = [_rates(samples, measure) for measure in _MEASURES]
     names = _names(columns)
     frame = framed(
         height_in=(_ROW_IN + _HEADING_IN) * len(shown) + _AXIS_IN,
         title=TITLE,
-        subtitle=[" \N{MIDDLE DOT} ".join(measure.heading for measure in _MEASURES), "one line a trial"],
+        subtitle=[
+            " \N{MIDDLE DOT} ".join(measure.heading for measure in _MEASURES),
+            "one line a trial" + (f" \N{MIDDLE DOT} {DOTTED}" if any_void(run.measured, run.void("rps")) else ""),
+        ],
         foot=provenance(run),
         legend=dict(enumerate(names)),
     )
@@ -96,7 +101,7 @@ def draw(run: RunView) -> Figure:
             down_in = (_ROW_IN + _HEADING_IN) * line + _HEADING_IN
             left_in = EDGE_IN + width_in * column + _LEFT_IN
             axes = frame.axes(left_in, down_in, width_in - _GAP_IN - EDGE_IN, _ROW_IN, like=first)
-            _draw_trials(axes, run.of_cell(view.cell_id), values, measure.by, names)
+            _draw_trials(axes, run, view, values[[*_KEYS, measure.by]], names)
             if column == 0:
                 axes.set_title(drawable(view.label))
             axes.tick_params(labelbottom=line == len(shown) - 1)
@@ -108,7 +113,61 @@ def draw(run: RunView) -> Figure:
     return frame.figure
 
 
-FIGURE = ReportFigure(name="around", title=TITLE, available=available, alt=alt, caption=caption, draw=draw)
+def table(run: RunView) -> Table:
+    """What each cell came to within the window: a row for each service, or host, and rate."""
+    shown, rows = _shown(run), []
+    samples = _samples(run, shown)
+    windows = dict(zip(run.measured["trial_id"], numbers(run.measured["duration_s"]), strict=True))
+    for measure in _MEASURES:
+        values = _rates(samples, measure)
+        inside = values[(values["t_s"] > 0) & (values["t_s"] <= values["trial_id"].map(windows))]
+        means = inside.groupby([measure.by, "trial_id"])["value"].mean().dropna()
+        for view in shown:
+            trials = list(run.of_cell(view.cell_id)["trial_id"])
+            for name in dict.fromkeys(means.index.get_level_values(0)):
+                own = means[name].reindex(trials).dropna()
+                counting = own[[trial_id not in run.void("rps") for trial_id in own.index]]
+                if len(own):
+                    rows.append(_row(view, str(name), measure, own, counting))
+    return Table(
+        name="figure-around",
+        caption="Hosts within the measured window: the mean of each trial, over trials",
+        columns=(
+            Column("Cell", "name"),
+            Column("Service or host"),
+            Column("Figure"),
+            Column("Median", "number"),
+            Column("Lowest", "number"),
+            Column("Highest", "number"),
+            Column("Trials", "number"),
+        ),
+        rows=tuple(rows),
+    )
+
+
+FIGURE = ReportFigure(
+    name="around", title=TITLE, available=available, alt=alt, caption=caption, draw=draw, data=None, table=table
+)
+
+
+def _row(view: CellView, name: str, measure: _Measure, own: pd.Series, counting: pd.Series) -> tuple[Entry, ...]:
+    """Over the trials that count, and where none does over all of them, which is said."""
+    void = "" if len(counting) else ", void"
+    used = counting if len(counting) else own
+    figures = (float(used.median()), float(used.min()), float(used.max()))
+    return (
+        Entry(view.label),
+        Entry(clean(name)),
+        Entry(measure.heading.partition(",")[0]),
+        *(Entry(measure.text(round(value, 3)) + void, value) for value in figures),
+        Entry(units.count(len(used)), float(len(used))),
+    )
+
+
+def _rates(samples: pd.DataFrame, measure: _Measure) -> pd.DataFrame:
+    """The rates of a measure, a line for each trial and service or host."""
+    by = ["trial_id", measure.by]
+    return rates(series(samples[samples[measure.by].notna()], measure.metrics, by), by)
 
 
 def _supported(run: RunView) -> list[CellView]:
@@ -136,20 +195,20 @@ def _names(columns: Sequence[pd.DataFrame]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _draw_trials(axes: Axes, trials: pd.DataFrame, values: pd.DataFrame, by: str, names: Sequence[str]) -> None:
+def _draw_trials(axes: Axes, run: RunView, view: CellView, values: pd.DataFrame, names: Sequence[str]) -> None:
+    """The lines of a cell's trials; the column of `values` after `_KEYS` says what each is of."""
+    trials, void, by = run.of_cell(view.cell_id), run.void("rps"), values.columns[-1]
     windows = numbers(trials["duration_s"]).dropna()
     if len(windows):
         axes.axvspan(0, float(windows.median()), color=GRID.light, alpha=0.55, linewidth=0, zorder=0)
     mine = values[values["trial_id"].isin(list(trials["trial_id"]))]
     for name, rows in mine.groupby(by, sort=True):
         hue = names.index(str(name))
-        lines = [
-            np.column_stack([line["t_s"].to_numpy(dtype=float), line["value"].to_numpy(dtype=float)])
-            for _, line in rows.groupby("trial_id", sort=True)
-        ]
-        axes.add_collection(
-            LineCollection(lines, colors=colour(hue), linestyles=[dashes(hue)], linewidths=1.0, alpha=0.75)
-        )
+        lines = {
+            str(trial_id): np.column_stack([line["t_s"].to_numpy(dtype=float), line["value"].to_numpy(dtype=float)])
+            for trial_id, line in rows.groupby("trial_id", sort=True)
+        }
+        draw_lines(axes, hue, list(lines.values()), [trial_id in void for trial_id in lines])
 
 
 def _dress(axes: Axes, values: pd.DataFrame, measure: _Measure) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from matplotlib.figure import Figure
 
+from benchkit.report.tables import Table
 from benchkit.report.view import RunView
 
 
@@ -15,7 +16,8 @@ class ReportFigure:
     """One figure: what it is called, what it says in words, and how it is drawn from a stored run.
 
     `available` tells whether the run holds what the figure needs; without it the figure is left out. `alt` stands for
-    the picture, `caption` explains it. `data` is the section of the report that holds the numbers behind it.
+    the picture, `caption` explains it. `data` is the section of the report that holds the numbers behind it, `table` makes
+    a table of those that no section has; it stands below the figure.
     """
 
     name: str
@@ -24,7 +26,8 @@ class ReportFigure:
     alt: Callable[[RunView], str] = field(repr=False)
     caption: Callable[[RunView], str] = field(repr=False)
     draw: Callable[[RunView], Figure] = field(repr=False)
-    data: str = "trials"
+    data: str | None = "trials"
+    table: Callable[[RunView], Table | None] | None = field(default=None, repr=False)
 
 
 def provenance(run: RunView) -> str:

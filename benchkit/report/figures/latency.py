@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
@@ -21,7 +20,8 @@ from benchkit.report.cells import CellView, cell_views
 from benchkit.report.figures.figure import ReportFigure, provenance
 from benchkit.report.grid import grid, left_out
 from benchkit.report.latency import Percentile, Reals, caveat, curves, stored
-from benchkit.report.style import colour, dashes, hover, marker, styled, tick
+from benchkit.report.marks import DOTTED, Mark, any_void, draw_lines, draw_marks
+from benchkit.report.style import styled, tick
 from benchkit.report.view import RunView, known, numbers
 
 Curves = Mapping[str, tuple[Reals, Reals]]
@@ -39,16 +39,18 @@ def available(run: RunView) -> bool:
 
 
 def alt(run: RunView) -> str:
-    """The range over trials of the highest percentile that each cell has, in words; of many cells the first."""
-    shown, last = _shown(run), stored(run.measured)[-1]
+    """The range of the highest percentile of which any trial counts, cell by cell, in words; of many cells the first."""
+    shown, last = _shown(run), _highest(run)
     ranges = []
     for view in shown[:_NAMED]:
-        values = known(run.of_cell(view.cell_id)[last.column])
+        values = run.counting(view.cell_id, last.column).tolist()
         if values:
             ranges.append(f"{view.label} {units.seconds(min(values))} to {units.seconds(max(values))}")
+        else:
+            ranges.append(f"{view.label} none that counts")
     return (
         f"Line chart of latency percentiles, one curve per trial, {caveat(run.measured)}. "
-        f"{last.name} over the trials: {'; '.join(ranges)}."
+        f"{last.name} over the trials that count: {'; '.join(ranges)}."
     )
 
 
@@ -58,7 +60,12 @@ def caption(run: RunView) -> str:
     return (
         f"Latency ({caveat(run.measured)}), one curve per trial: percentiles of several trials cannot be averaged. "
         "Lines follow the histograms where the tool has them, as far as ten requests lie above; marks are the stored "
-        "percentiles; each further nine takes the same room."
+        "percentiles, as the table has them; each further nine takes the same room."
+        + (
+            " Hollow marks and dotted curves do not count: a verdict voids them, or requests were too few."
+            if _void(run, stored(run.measured))
+            else ""
+        )
         + (" Times below the tool's own step are not known and not drawn." if _has_gaps(run) else "")
         + (f" {units.counted(more, 'panel')} more are left out; the table has all." if more else "")
     )
@@ -71,7 +78,7 @@ def draw(run: RunView) -> Figure:
     drawn = grid(
         _panels(shown),
         title=TITLE,
-        subtitle=["one curve per trial", caveat(run.measured)],
+        subtitle=["one curve per trial" + _said_of_void(run, percentiles), caveat(run.measured)],
         foot=provenance(run),
         legend={view.hue: view.hue_label for view in shown},
         y_label="latency",
@@ -111,27 +118,45 @@ def _draw_cells(
     axes: Axes, run: RunView, cells: Sequence[CellView], percentiles: Sequence[Percentile], fine: Curves
 ) -> None:
     """The curves of cells that look alike: lines, and a mark with its value at each stored percentile."""
-    lines, points, texts = [], [], []
+    lines, dotted, marks = [], [], []
+    void = [run.void(percentile.column) for percentile in percentiles]
     for view in cells:
         trials = run.of_cell(view.cell_id)
         columns = [numbers(trials[percentile.column]) for percentile in percentiles]
         for trial_id, block, *latencies in zip(trials["trial_id"], trials["block"], *columns, strict=True):
-            drawn = [(p, value) for p, value in zip(percentiles, latencies, strict=True) if value > 0]
-            marks = [(_x(p), value) for p, value in drawn]
-            lines.append(np.column_stack(fine[trial_id]) if trial_id in fine else np.array(marks).reshape(-1, 2))
-            points += marks
-            texts += [f"{view.label}, block {block}: {p.name} {units.seconds(value)}" for p, value in drawn]
-    if not points:
-        return
-    hue, alpha = cells[0].hue, 0.75
-    axes.add_collection(
-        LineCollection(lines, colors=colour(hue), linestyles=[dashes(hue)], linewidths=1.0, alpha=alpha)
-    )
-    across, up = zip(*points, strict=True)
-    shown = axes.scatter(
-        across, up, s=13, marker=marker(hue), color=colour(hue), linewidths=0, alpha=alpha, zorder=2, clip_on=False
-    )
-    hover(shown, *texts)
+            own = [
+                Mark(
+                    _x(p),
+                    value,
+                    f"{view.label}, block {block}: {p.name} {units.seconds(value)}",
+                    out.get(str(trial_id)),
+                )
+                for p, value, out in zip(percentiles, latencies, void, strict=True)
+                if value > 0
+            ]
+            stored_only = np.array([(mark.x, mark.y) for mark in own]).reshape(-1, 2)
+            lines.append(np.column_stack(fine[trial_id]) if trial_id in fine else stored_only)
+            dotted.append(bool(own) and all(mark.void is not None for mark in own))
+            marks += own
+    if marks:
+        draw_lines(axes, cells[0].hue, lines, dotted)
+        draw_marks(axes, cells[0].hue, marks)
+
+
+def _void(run: RunView, percentiles: Sequence[Percentile]) -> bool:
+    """Whether any percentile of a trial does not count."""
+    return any(any_void(run.measured[numbers(run.measured[p.column]) > 0], run.void(p.column)) for p in percentiles)
+
+
+def _said_of_void(run: RunView, percentiles: Sequence[Percentile]) -> str:
+    return f" \N{MIDDLE DOT} hollow, {DOTTED}" if _void(run, percentiles) else ""
+
+
+def _highest(run: RunView) -> Percentile:
+    """The highest percentile of which any trial counts; where none does, the highest."""
+    there, measured = stored(run.measured), run.measured
+    counting = [p for p in there if known(measured[p.column][~measured["trial_id"].isin(run.void(p.column))])]
+    return (counting or there)[-1]
 
 
 def _extent(run: RunView, percentiles: Sequence[Percentile], fine: Curves) -> tuple[float, float]:

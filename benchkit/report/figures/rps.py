@@ -1,22 +1,28 @@
-"""Requests per second by cell: a bar at the median, and every trial as a point."""
+"""Requests per second by cell: a bar at the median, every trial as a point, and the interval of the cell."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from benchkit import units
+from benchkit.analysis.inference import MIN_BLOCKS, t_quantile, t_statistics
+from benchkit.analysis.samples import take_samples
+from benchkit.report.cells import cell_views
 from benchkit.report.figures.figure import ReportFigure, provenance
 from benchkit.report.frame import EDGE_IN, WIDTH_IN, framed
-from benchkit.report.style import colour, drawable, hover, marker, styled, width_in
+from benchkit.report.marks import HOLLOW, Mark, any_void, draw_marks
+from benchkit.report.style import colour, drawable, hover, styled, width_in
 from benchkit.report.summary import CellSummary, summarise
-from benchkit.report.theme import INK, MUTED, SURFACE
+from benchkit.report.theme import INK, MUTED
 from benchkit.report.view import RunView, numbers
 
 TITLE = "Requests per second by cell"
@@ -27,6 +33,10 @@ _MOST_LABEL_IN = 2.6
 _WRITTEN = 60
 """Up to so many rows the medians are written beside the bars."""
 _NAMED = 8
+_MOST = 1.5
+"""Times the highest rate: an interval that reaches beyond is cut, lest it dwarfs all bars."""
+_LARGEST = 700.0
+"""Where the exponential comes near the end of what a double holds."""
 
 
 @dataclass(frozen=True)
@@ -60,12 +70,21 @@ def alt(run: RunView) -> str:
 
 
 def caption(run: RunView) -> str:
-    """What bar and points are."""
+    """What bar, points and lines are."""
     trials = len(run.measured)
+    if intervals(run):
+        lines = (
+            f" The line across a bar is the {1 - run.data.level:.0%} interval of the cell's rate (Student's t on its logarithms; "
+            "a block is the sample)."
+        )
+    elif run.data.side.design == "sequential":
+        lines = " There are no intervals: in a sequential design whatever drifted is mostly not in them."
+    else:
+        lines = f" There are no intervals: they need {MIN_BLOCKS} blocks that count."
     return (
-        f"Bars end at the median over the trials of a cell; each of the {units.counted(trials, 'point')} is one trial, "
-        "in the order of the blocks from top to bottom. Where the points of two cells overlap, the "
-        "figure of ratios tells whether they differ."
+        f"Bars end at the median over the trials of a cell that count; each of the {units.counted(trials, 'point')} is one "
+        f"trial, in the order of the blocks from top to bottom.{lines} Blocks share what their hosts were like, so that "
+        "two cells may differ though their intervals overlap: the figure of ratios tells."
     )
 
 
@@ -76,27 +95,52 @@ def draw(run: RunView) -> Figure:
     row_in = max(_SMALLEST_ROW_IN, min(_ROW_IN, _TALL_IN / len(rows)))
     size = 9.0 if row_in >= _ROW_IN / 2 else 6.0
     height_in = row_in * (len(rows) + 0.2)
+    ranges = intervals(run)
+    said = [
+        "bar: median of the trials",
+        "point: one trial",
+        *([f"line: {1 - run.data.level:.0%} interval"] if ranges else []),
+        *([HOLLOW] if any_void(run.measured, run.void("rps")) else []),
+    ]
     frame = framed(
         height_in=height_in + _AXIS_IN,
         title=TITLE,
-        subtitle=[
-            "bar: median of the trials \N{MIDDLE DOT} point: one trial"
-            + (" \N{MIDDLE DOT} hollow: it does not count" if _void(run) else "")
-        ],
+        subtitle=[" \N{MIDDLE DOT} ".join(said)],
         foot=provenance(run),
     )
     labels_in = min(_MOST_LABEL_IN, max(width_in(drawable(row.text), size, row.weight) for row in rows)) + 2 * EDGE_IN
     axes = frame.axes(labels_in, 0, WIDTH_IN - labels_in - 2 * EDGE_IN, height_in)
     _draw_medians(axes, rows)
     _draw_trials(axes, run, rows, size)
+    _draw_intervals(axes, rows, ranges, run.data.level)
     for row in rows:
         if row.cell is not None and (len(rows) <= _WRITTEN or row.cell.median_rps is None):
-            _write_result(axes, row.y, row.cell, size)
-    _dress(axes, rows, float(numbers(run.measured["rps"]).max()) or 1.0, size)
+            _write_result(axes, row.y, row.cell, size, beyond=ranges.get(row.cell.cell.cell_id, (0.0, 0.0))[1])
+    highest = float(numbers(run.measured["rps"]).max()) or 1.0
+    _dress(axes, rows, min(max([highest, *(high for _, high in ranges.values())]), _MOST * highest), size)
     return frame.figure
 
 
 FIGURE = ReportFigure(name="rps", title=TITLE, available=available, alt=alt, caption=caption, draw=draw)
+
+
+def intervals(run: RunView) -> dict[str, tuple[float, float]]:
+    """The interval of the rate of each cell, over the blocks in which it counts; none of cells with too few of them.
+
+    Student's t on the logarithms about their mean, as for ratios, at the level at which the run was to be judged. None
+    in a sequential design, whose blocks are no samples of what the host was like.
+    """
+    if run.data.side.design == "sequential":
+        return {}
+    samples, found = take_samples(run.trials, "rps", run.data.exclusions), {}
+    for view in cell_views(run.manifest):
+        logs = samples.of(view.cell_id)
+        logs = logs[~np.isnan(logs)]
+        if len(logs) >= MIN_BLOCKS:
+            (mean,), (error,) = t_statistics(logs[None, :])
+            reach = t_quantile(1 - run.data.level, len(logs) - 1) * error
+            found[view.cell_id] = math.exp(mean - reach), math.exp(min(mean + reach, _LARGEST))
+    return found
 
 
 def _rows(cells: tuple[CellSummary, ...]) -> Iterator[_Row]:
@@ -113,15 +157,26 @@ def _rows(cells: tuple[CellSummary, ...]) -> Iterator[_Row]:
 
 
 def _draw_medians(axes: Axes, rows: Sequence[_Row]) -> None:
-    """Bars from zero to the median, its end marked; collections, because a run may have hundreds of cells."""
+    """Bars from zero to the median, its end marked; collections, because a run may have hundreds of cells.
+
+    Of a cell all of whose trials are void there is a shade alone: nothing ends there that counts.
+    """
     drawn = [(row.y, row.cell, row.cell.median_rps) for row in rows if row.cell and row.cell.median_rps is not None]
     tones = [colour(cell.cell.hue) for _, cell, _ in drawn]
     half = _BAR / 2
     bars = PolyCollection(
         [[(0, y - half), (0, y + half), (rps, y + half), (rps, y - half)] for y, _, rps in drawn],
-        facecolors=mpl.colors.to_rgba_array(tones, 0.28),
+        facecolors=[
+            mpl.colors.to_rgba(tone, 0.28 if cell.believed else 0.08)
+            for tone, (_, cell, _) in zip(tones, drawn, strict=True)
+        ],
     )
-    ends = LineCollection([[(rps, y - half), (rps, y + half)] for y, _, rps in drawn], colors=tones, linewidths=2)
+    believed = [(y, rps, tone) for tone, (y, cell, rps) in zip(tones, drawn, strict=True) if cell.believed]
+    ends = LineCollection(
+        [[(rps, y - half), (rps, y + half)] for y, rps, _ in believed],
+        colors=[tone for _, _, tone in believed],
+        linewidths=2,
+    )
     hover(bars, *(f"{cell.cell.label}: median {units.requests_per_s(rps)}" for _, cell, rps in drawn))
     axes.add_collection(bars)
     axes.add_collection(ends)
@@ -129,45 +184,44 @@ def _draw_medians(axes: Axes, rows: Sequence[_Row]) -> None:
 
 def _draw_trials(axes: Axes, run: RunView, rows: Sequence[_Row], size: float) -> None:
     """Each trial as a point, over the height of its bar; one collection for each marker, and one for those that are void."""
-    void = _void(run)
+    void = run.void("rps")
     for hue in sorted({row.cell.cell.hue for row in rows if row.cell}):
-        points: dict[bool, list[tuple[float, float, str]]] = {False: [], True: []}
+        marks: list[Mark] = []
         for row in rows:
             if row.cell is None or row.cell.cell.hue != hue:
                 continue
             trials = run.of_cell(row.cell.cell.cell_id).dropna(subset=["rps"])
             places = zip(numbers(trials["rps"]), _spread(row.y, len(trials)), strict=True)
             for (rps, y), trial_id, block in zip(places, trials["trial_id"], trials["block"], strict=True):
-                why = void.get(str(trial_id))
-                said = f"{row.cell.cell.label}, block {block}: {units.requests_per_s(rps)}"
-                points[why is not None].append((rps, y, said if why is None else f"{said} ({why})"))
-        for hollow, drawn in points.items():
-            if drawn:
-                across, down, texts = zip(*drawn, strict=True)
-                marks = axes.scatter(
-                    across,
-                    down,
-                    s=2 * size,
-                    marker=marker(hue),
-                    color=SURFACE.light if hollow else colour(hue),
-                    edgecolors=colour(hue) if hollow else SURFACE.light,
-                    linewidths=(0.12 if hollow else 0.06) * size,
-                    zorder=3,
-                    clip_on=False,  # nothing reaches outside; a clip for each mark would triple the file
-                )
-                hover(marks, *texts)
+                text = f"{row.cell.cell.label}, block {block}: {units.requests_per_s(rps)}"
+                marks.append(Mark(rps, y, text, void.get(str(trial_id))))
+        draw_marks(axes, hue, marks, area=2 * size, rim=0.06 * size)
 
 
-def _void(run: RunView) -> dict[str, str]:
-    """Why the rates of trials do not count, by trial."""
-    return {each.trial_id: each.reason for each in run.data.exclusions if each.covers("rps")}
+def _draw_intervals(axes: Axes, rows: Sequence[_Row], ranges: Mapping[str, tuple[float, float]], level: float) -> None:
+    """A line across each bar, from end to end of the interval of its cell."""
+    drawn = [(row, *ranges[row.cell.cell.cell_id]) for row in rows if row.cell and row.cell.cell.cell_id in ranges]
+    if not drawn:
+        return
+    lines = LineCollection(
+        [[(low, row.y), (high, row.y)] for row, low, high in drawn], colors=INK.light, linewidths=1.4, zorder=4
+    )
+    hover(
+        lines,
+        *(
+            f"{row.cell.cell.label}: {1 - level:.0%} interval {units.rate(low)} to {units.requests_per_s(high)}"
+            for row, low, high in drawn
+            if row.cell
+        ),
+    )
+    axes.add_collection(lines)
 
 
-def _write_result(axes: Axes, y: float, cell: CellSummary, size: float) -> None:
+def _write_result(axes: Axes, y: float, cell: CellSummary, size: float, beyond: float) -> None:
     """The median beside what is drawn of the cell, or why nothing is; that of a cell whose trials are all void is marked."""
     if cell.median_rps is not None:
         text = units.rate(cell.median_rps) if cell.believed else f"{units.rate(cell.median_rps)}, void"
-        place, tone = max(cell.rps), INK if cell.believed else MUTED
+        place, tone = max(*cell.rps, beyond), INK if cell.believed else MUTED
     else:
         why = "not supported on these hosts" if cell.cell.unsupported is not None else "no trial ended with a rate"
         place, text, tone = 0.0, why, MUTED

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,8 @@ from benchkit.analysis.scheduling import goroutines_of, headlines_of
 from benchkit.report.figures.figure import ReportFigure, provenance
 from benchkit.report.frame import EDGE_IN, WIDTH_IN, framed
 from benchkit.report.lines import Line, dress, factor_of, lines_of
-from benchkit.report.style import colour, dashes, hover, marker, styled
+from benchkit.report.marks import HOLLOW, Mark, any_void, draw_marks
+from benchkit.report.style import colour, dashes, styled
 from benchkit.report.view import RunView, numbers
 
 TITLE = "The Go scheduler's share of the CPU against load"
@@ -30,12 +31,16 @@ _COLUMNS = 2
 
 @dataclass(frozen=True)
 class _Panel:
-    """A panel: its rows (cell_id, block, service, value), and how their figures are joined and written."""
+    """A panel: its rows (trial_id, cell_id, block, service, value), and how their figures are joined and written.
+
+    `void` says why figures of trials do not count: they are drawn hollow, and no line joins them.
+    """
 
     heading: str
     rows: pd.DataFrame
     text: Callable[[float | None], str]
     middle: Callable[[pd.Series], float]
+    void: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -55,7 +60,7 @@ def available(run: RunView) -> bool:
     if factor is None or run.profile_shares.empty:
         return False
     shares = _panels(run)[0]
-    return any(len(_middles(shares, drawn)) > 1 for drawn in _drawn(run, factor))
+    return any(_there(shares, drawn) > 1 for drawn in _drawn(run, factor))
 
 
 def alt(run: RunView) -> str:
@@ -67,6 +72,8 @@ def alt(run: RunView) -> str:
         if len(points) > 1:
             (low, first), (high, last) = points[0], points[-1]
             said.append(f"{drawn.name} {units.share(first)} at {low:g}, {units.share(last)} at {high:g}")
+        elif _there(shares, drawn) > 1:
+            said.append(f"{drawn.name} too few profiles that count")
     return f"Line charts against {factor}; scheduler's share of the CPU samples: {'; '.join(said)}."
 
 
@@ -86,12 +93,15 @@ def draw(run: RunView) -> Figure:
     """The figure: a panel for each of the four that the run knows."""
     factor = factor_of(run) or ""
     lines = _drawn(run, factor)[:MOST_LINES]
-    panels = [panel for panel in _panels(run) if any(_middles(panel, drawn) for drawn in lines)]
+    panels = [panel for panel in _panels(run) if any(_there(panel, drawn) for drawn in lines)]
     height_in = _ABOVE_IN + _PANEL_IN + _BELOW_IN
     frame = framed(
         height_in=height_in * -(-len(panels) // _COLUMNS),
         title=TITLE,
-        subtitle=[SUBTITLE],
+        subtitle=[
+            SUBTITLE
+            + (f" \N{MIDDLE DOT} {HOLLOW}" if any(any_void(panel.rows, panel.void) for panel in panels) else "")
+        ],
         foot=provenance(run),
         legend={hue: drawn.name for hue, drawn in enumerate(lines)},
     )
@@ -115,17 +125,26 @@ def _panels(run: RunView) -> list[_Panel]:
     shares = headlines_of(run.trials, run.profile_shares).rename(columns={"share": "value"})
     counts = goroutines_of(run.measured, run.telemetry).rename(columns={"count": "value"})
     trials = run.measured.assign(service=None)
+    out = {each.trial_id: each.reason for each in run.void_in_profile_pass if each.covers("rps")}
     return [
-        _Panel("scheduler's share", shares, units.share, lambda values: float(values.mean())),
-        _Panel("goroutines", counts, units.count, lambda values: float(values.median())),
+        _Panel("scheduler's share", shares, units.share, _mean, out),
+        _Panel("goroutines", counts, units.count, _median, run.void("rps")),
         *(
-            _Panel(heading, trials.assign(value=numbers(trials[column])), text, lambda values: float(values.median()))
+            _Panel(heading, trials.assign(value=numbers(trials[column])), text, _median, run.void(column))
             for heading, column, text in (
                 ("requests per second", "rps", units.rate),
                 ("server CPU per request", "server_cpu_s_per_request", units.seconds),
             )
         ),
     ]
+
+
+def _mean(values: pd.Series) -> float:
+    return float(values.mean())
+
+
+def _median(values: pd.Series) -> float:
+    return float(values.median())
 
 
 def _drawn(run: RunView, factor: str) -> list[_Drawn]:
@@ -151,36 +170,32 @@ def _values(panel: _Panel, drawn: _Drawn, cell_id: str) -> pd.DataFrame:
     return rows[(rows["service"] == drawn.service) | (rows["service"].isna() & drawn.first)]
 
 
+def _there(panel: _Panel, drawn: _Drawn) -> int:
+    """How many cells of a line have a figure, whether or not it counts."""
+    return sum(len(_values(panel, drawn, cell_id)) > 0 for _, cell_id in drawn.line.cells)
+
+
 def _middles(panel: _Panel, drawn: _Drawn) -> list[tuple[float, float]]:
-    """(level, mean or median) of the cells that have a figure."""
-    there = [(level, _values(panel, drawn, cell_id)["value"]) for level, cell_id in drawn.line.cells]
-    return [(level, panel.middle(values)) for level, values in there if len(values)]
+    """(level, mean or median) of the cells that have figures that count."""
+    found = []
+    for level, cell_id in drawn.line.cells:
+        rows = _values(panel, drawn, cell_id)
+        counting = rows["value"][~rows["trial_id"].isin(panel.void)]
+        if len(counting):
+            found.append((level, panel.middle(counting)))
+    return found
 
 
 def _draw_line(axes: Axes, panel: _Panel, drawn: _Drawn, hue: int) -> None:
-    middles = _middles(panel, drawn)
-    if not middles:
-        return
-    axes.plot(*np.array(middles).T, color=colour(hue), linestyle=dashes(hue))
-    across, up, texts = _points(panel, drawn)
-    points = axes.scatter(
-        across, up, s=13, marker=marker(hue), color=colour(hue), linewidths=0, alpha=0.75, zorder=2, clip_on=False
-    )
-    hover(points, *texts)
+    if middles := _middles(panel, drawn):
+        axes.plot(*np.array(middles).T, color=colour(hue), linestyle=dashes(hue))
+    draw_marks(axes, hue, list(_marks(panel, drawn)))
 
 
-def _points(panel: _Panel, drawn: _Drawn) -> tuple[Sequence[float], Sequence[float], Sequence[str]]:
+def _marks(panel: _Panel, drawn: _Drawn) -> Iterator[Mark]:
     """Every profile or trial: its level, its figure, and what is said of it."""
-    across: list[float] = []
-    up: list[float] = []
-    texts: list[str] = []
     for level, cell_id in drawn.line.cells:
         rows = _values(panel, drawn, cell_id)
-        values = [float(value) for value in rows["value"]]
-        across += [level] * len(values)
-        up += values
-        texts += [
-            f"{drawn.name}, {level:g}, block {block}: {panel.text(value)}"
-            for block, value in zip(rows["block"], values, strict=True)
-        ]
-    return across, up, texts
+        for trial_id, block, value in zip(rows["trial_id"], rows["block"], rows["value"], strict=True):
+            text = f"{drawn.name}, {level:g}, block {block}: {panel.text(float(value))}"
+            yield Mark(level, float(value), text, panel.void.get(str(trial_id)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -13,7 +14,8 @@ from benchkit.report.cells import CellView, cell_views
 from benchkit.report.figures.figure import ReportFigure, provenance
 from benchkit.report.grid import grid, left_out
 from benchkit.report.latency import PERCENTILES, Percentile, caveat
-from benchkit.report.style import colour, hover, marker, styled, tick
+from benchkit.report.marks import HOLLOW, Mark, any_void, draw_marks
+from benchkit.report.style import styled, tick
 from benchkit.report.view import RunView, numbers
 
 TITLE = "Latency against throughput"
@@ -32,7 +34,11 @@ def alt(run: RunView) -> str:
     percentile = _percentile(run)
     said = []
     for view in _shown(run)[:_NAMED]:
-        trials = run.of_cell(view.cell_id)
+        trials = _with_both(run, view, percentile)
+        trials = trials[~trials["trial_id"].isin(_void(run, percentile))]
+        if trials.empty:
+            said.append(f"{view.label} no trial that counts")
+            continue
         rps, latency = numbers(trials["rps"]).median(), numbers(trials[percentile.column]).median()
         said.append(f"{view.label} {units.rate(rps)} requests/s at {units.seconds(latency)}")
     return f"Scatter chart of {percentile.name} latency against requests per second; medians: {'; '.join(said)}."
@@ -52,10 +58,14 @@ def caption(run: RunView) -> str:
 def draw(run: RunView) -> Figure:
     """The figure: one panel, or one for each combination of the factors that colour does not stand for."""
     shown, percentile = _shown(run), _percentile(run)
+    void = _void(run, percentile)
     drawn = grid(
         _panels(shown),
         title=TITLE,
-        subtitle=["one point per trial", caveat(run.measured)],
+        subtitle=[
+            "one point per trial" + (f" \N{MIDDLE DOT} {HOLLOW}" if any_void(run.measured, void) else ""),
+            caveat(run.measured),
+        ],
         foot=provenance(run),
         legend={view.hue: view.hue_label for view in shown},
         x_label="requests per second",
@@ -63,19 +73,18 @@ def draw(run: RunView) -> Figure:
     )
     for view in shown:
         if view.panel in drawn.panels:
-            trials = run.of_cell(view.cell_id)
-            trials = trials[_there(trials["rps"]) & _there(trials[percentile.column])]
-            rps, latency = numbers(trials["rps"]), numbers(trials[percentile.column])
-            points = drawn.panels[view.panel].scatter(
-                rps, latency, s=20, marker=marker(view.hue), color=colour(view.hue), linewidths=0, alpha=0.8
-            )
-            hover(
-                points,
-                *(
-                    f"{view.label}, block {block}: {units.requests_per_s(x)}, {percentile.name} {units.seconds(y)}"
-                    for block, x, y in zip(trials["block"], rps, latency, strict=True)
-                ),
-            )
+            trials = _with_both(run, view, percentile)
+            columns = trials["trial_id"], trials["block"], numbers(trials["rps"]), numbers(trials[percentile.column])
+            marks = [
+                Mark(
+                    x,
+                    y,
+                    f"{view.label}, block {block}: {units.requests_per_s(x)}, {percentile.name} {units.seconds(y)}",
+                    void.get(str(trial_id)),
+                )
+                for trial_id, block, x, y in zip(*columns, strict=True)
+            ]
+            draw_marks(drawn.panels[view.panel], view.hue, marks, area=20)
     measured = run.measured[_drawn(run, percentile)]
     latencies = numbers(measured[percentile.column])
     axes = drawn.first
@@ -113,6 +122,17 @@ def _there(column: pd.Series) -> pd.Series[bool]:
 def _drawn(run: RunView, percentile: Percentile) -> pd.Series[bool]:
     """Which of the measured trials have both figures."""
     return _there(run.measured["rps"]) & _there(run.measured[percentile.column])
+
+
+def _with_both(run: RunView, view: CellView, percentile: Percentile) -> pd.DataFrame:
+    """The trials of a cell that have both figures."""
+    trials = run.of_cell(view.cell_id)
+    return trials[_there(trials["rps"]) & _there(trials[percentile.column])]
+
+
+def _void(run: RunView, percentile: Percentile) -> Mapping[str, str]:
+    """Why trials do not count in one of both figures."""
+    return {**run.void(percentile.column), **run.void("rps")}
 
 
 def _shown(run: RunView) -> list[CellView]:

@@ -22,6 +22,7 @@ def build(material: Material) -> Mapping[str, Any] | None:
                 "title": drawing.figure.title,
                 "caption": drawing.figure.caption(run),
                 "data": drawing.figure.data,
+                "table": drawing.figure.table(run) if drawing.figure.table is not None else None,
                 "element": Markup(drawing.element),  # noqa: S704 - serialised from a tree: texts in it are escaped
             }
             for drawing in material.drawings
