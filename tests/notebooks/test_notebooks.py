@@ -27,24 +27,20 @@ def cells(notebook: Path) -> list[dict[str, Any]]:
     return found
 
 
-def render(notebook: Path, folder: Path) -> str:
-    """Execute a notebook on the recorded store, and give it as HTML. A cell that fails, fails the test."""
-    environment = {**os.environ, "BENCHKIT_STORE": str(RECORDED), "PATH": PATH}
-    environment.pop("BENCHKIT_RUN", None)
-    command = [
-        sys.executable,
-        "-m",
-        "nbconvert",
-        "--execute",
-        "--to",
-        "html",
-        "--output-dir",
-        str(folder),
-        str(notebook),
-    ]
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+def python(*arguments: str | Path, **environment: str) -> None:
+    """Run Python on the recorded store."""
+    kept = {name: value for name, value in os.environ.items() if name != "BENCHKIT_RUN"}
+    kept |= {"BENCHKIT_STORE": str(RECORDED), "PATH": PATH, **environment}
+    ended = subprocess.run([sys.executable, *arguments], env=kept, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr[-3000:]
-    return (folder / f"{notebook.stem}.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the page of every notebook, or with what failed in it; all executed in one kernel."""
+    folder = tmp_path_factory.mktemp("pages")
+    python(Path(__file__).with_name("in_one_kernel.py"), folder, *NOTEBOOKS)
+    return folder
 
 
 def test_there_are_notebooks_and_a_store_for_them() -> None:
@@ -66,15 +62,22 @@ def test_they_are_kept_without_outputs_and_hold_no_logic(notebook: Path) -> None
 
 @pytest.mark.system
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda notebook: notebook.stem)
-def test_they_run(notebook: Path, tmp_path: Path) -> None:
-    page = render(notebook, tmp_path)
+def test_they_run(notebook: Path, pages: Path) -> None:
+    error = pages / f"{notebook.stem}.error"
+    assert not error.exists(), error.read_text(encoding="utf-8")
+    page = (pages / f"{notebook.stem}.html").read_text(encoding="utf-8")
     if "benchkit.figure(" in notebook.read_text(encoding="utf-8"):
         assert "<figcaption>" in page
         assert "No description has been provided for this image" not in page
+    if "!benchkit validate" in notebook.read_text(encoding="utf-8"):  # a command of the shell that fails, fails no cell
+        assert "2 cells, no fault found" in page
 
 
 @pytest.mark.system
-def test_figures_come_out_the_same_every_time(tmp_path: Path) -> None:
+def test_pages_come_out_the_same_every_time(pages: Path, tmp_path: Path) -> None:
+    """As `make figures` makes them: in a kernel that had no notebook before, and somewhere else in the world."""
     notebook = FOLDER / "nginx-vs-go.ipynb"
-    first, second = (render(notebook, tmp_path / name) for name in ("one", "two"))
-    assert hashlib.sha256(first.encode()).digest() == hashlib.sha256(second.encode()).digest()
+    command = ("-m", "nbconvert", "--execute", "--to", "html", "--output-dir", tmp_path, notebook)
+    python(*command, TZ="Asia/Kathmandu", LC_ALL="C", PYTHONHASHSEED="1")
+    one, other = ((folder / f"{notebook.stem}.html").read_bytes() for folder in (pages, tmp_path))
+    assert hashlib.sha256(one).digest() == hashlib.sha256(other).digest()
