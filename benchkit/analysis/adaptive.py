@@ -12,6 +12,7 @@ import pyarrow as pa
 from benchkit.analysis.pairs import asked_pairs
 from benchkit.analysis.ratio import Ratio
 from benchkit.analysis.samples import Exclusion, take_samples
+from benchkit.analysis.verdicts.exclusions import excluded_by_run
 from benchkit.analysis.within import Pair, block_ratios
 from benchkit.models.base import Frozen
 from benchkit.models.run import Manifest
@@ -50,11 +51,16 @@ class Rule:
     until: Until
     pairs: tuple[Pair, ...]
     most: int
+    manifest: Manifest | None = None
+    """Of the run, for what trials show beside each other; None: nobody looks at that."""
 
     def __call__(
         self, rows: Sequence[Row], elapsed_s: float, block_s: float, exclusions: Iterable[Exclusion] = ()
     ) -> StopDecision:
-        """`decide` on rows of `trials` as they are being written."""
+        """`decide` on rows of `trials` as they are being written.
+
+        `exclusions` are what trials showed by themselves; what they show beside each other is looked at here.
+        """
         trials = pa.Table.from_pylist(list(rows), schema=arrow_schema("trials")).to_pandas()
         return decide(
             trials,
@@ -63,16 +69,16 @@ class Rule:
             most=self.most,
             elapsed_s=elapsed_s,
             block_s=block_s,
-            exclusions=exclusions,
+            exclusions=(*exclusions, *(excluded_by_run(trials, self.manifest) if self.manifest else ())),
         )
 
 
 def rule_of(manifest: Manifest) -> Rule | None:
     """The rule of a run that may end early; None: it runs all of its blocks."""
     until = until_of(manifest.scenario)
-    return (
-        None if until is None else Rule(until, tuple(asked_pairs(manifest.scenario, manifest.cells)), manifest.blocks)
-    )
+    if until is None:
+        return None
+    return Rule(until, tuple(asked_pairs(manifest.scenario, manifest.cells)), manifest.blocks, manifest)
 
 
 def decide(

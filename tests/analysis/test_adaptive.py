@@ -6,9 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchkit.analysis.adaptive import decide
+from benchkit.analysis.adaptive import decide, rule_of
 from benchkit.analysis.samples import Exclusion
 from benchkit.analysis.within import Pair
+from benchkit.models.run import Manifest
+from benchkit.results.rows import Row
 from benchkit.scenario.designs import Until
 
 MakeTrials = Callable[..., pd.DataFrame]
@@ -21,6 +23,12 @@ def trials(make_trials: MakeTrials, blocks: int, spread: float, wild: float | No
     noise = np.exp(spread * np.random.default_rng(8).standard_normal((4, blocks)))
     rates = {"a": 100 * noise[0], "b": 50 * noise[1], "c": 70 * noise[2], "a~control": 100 * noise[3] ** (wild or 1)}
     return make_trials(rates)
+
+
+def rows_of(made: pd.DataFrame) -> list[Row]:
+    """Rows as a run has them while it goes on."""
+    rows = made.astype(object).where(made.notna(), None).to_dict("records")
+    return [{str(name): value for name, value in row.items()} for row in rows]
 
 
 def test_a_run_ends_when_every_ratio_is_known_well_enough(make_trials: MakeTrials) -> None:
@@ -90,3 +98,36 @@ def test_it_looks_at_every_metric_asked_for(make_trials: MakeTrials) -> None:
     assert not decision.stop
     assert decision.widest is not None
     assert decision.widest.metric == "latency_p99_s"
+
+
+def test_the_rule_of_a_run_counts_no_trial_that_the_others_show_to_be_void(
+    make_trials: MakeTrials, make_manifest: Callable[..., Manifest]
+) -> None:
+    """Go answers at all trials, nginx in its first four with another body: four blocks count, and not eight."""
+    cells = [{"stack": "go"}, {"stack": "nginx"}]
+    rule = rule_of(make_manifest(cells, scenario={"until": {"precision": 0.05}}, blocks=30))
+    assert rule is not None
+    made = make_trials(
+        {"stack=go": np.linspace(100, 101, 8), "stack=nginx": np.linspace(51, 50, 8)},
+        probe_status=200,
+        probe_header_bytes=141,
+        probe_body_bytes=12,
+        probe_body_sha256="ab",
+    )
+    assert rule(rows_of(made), 10, 1).stop
+    early = (made["cell_id"] == "stack=nginx") & (made["block"] <= 4)
+    decision = rule(rows_of(made.assign(probe_body_sha256=np.where(early, "cd", "ab"))), 10, 1)
+    assert not decision.stop
+    assert decision.reason == "4 of at least 7 blocks count for stack=nginx"
+
+
+def test_percentiles_of_too_few_requests_do_not_end_a_run(
+    make_trials: MakeTrials, make_manifest: Callable[..., Manifest]
+) -> None:
+    until = {"precision": 0.05, "metrics": ["latency_p99_s"]}
+    rule = rule_of(make_manifest([{"stack": "go"}, {"stack": "nginx"}], scenario={"until": until}, blocks=30))
+    assert rule is not None
+    times = {"stack=go": np.linspace(0.100, 0.101, 8), "stack=nginx": np.linspace(0.051, 0.050, 8)}
+    made = make_trials(times, metric="latency_p99_s")
+    assert rule(rows_of(made), 10, 1).stop
+    assert not rule(rows_of(made.assign(requests=500)), 10, 1).stop

@@ -8,7 +8,10 @@ import pandas as pd
 
 from benchkit.analysis.samples import Exclusion
 from benchkit.analysis.verdicts.checks.too_few_samples import PERCENTILES, least_requests
+from benchkit.analysis.verdicts.evidence import RunEvidence
+from benchkit.analysis.verdicts.judge import judge_run
 from benchkit.models.run import Manifest
+from benchkit.results.schema import empty_frame
 from benchkit.scenario.thresholds import Thresholds, thresholds_of
 
 
@@ -20,6 +23,17 @@ def exclusions(trials: pd.DataFrame, verdicts: pd.DataFrame, manifest: Manifest)
     rows = verdicts[verdicts["severity"] == "invalid"]
     reasons = zip(rows["trial_id"], rows["check"], rows["metrics"], strict=True)
     return (*voided(reasons), *_too_few(trials, thresholds_of(manifest)))
+
+
+def excluded_by_run(trials: pd.DataFrame, manifest: Manifest) -> Iterator[Exclusion]:
+    """What only the trials of a run beside each other show, as far as it has come; and percentiles of too few requests.
+
+    `trials` are rows of the table, without factors.
+    """
+    found = judge_run(RunEvidence(manifest, trials, empty_frame("hosts")))
+    invalid = ((trial, each.check, each.reason.metrics) for trial, of in found.items() for each in of.invalid)
+    yield from voided(invalid)
+    yield from _too_few(trials, thresholds_of(manifest))
 
 
 def voided(invalid: Iterable[tuple[str, str, Iterable[str]]]) -> Iterator[Exclusion]:
