@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from benchkit.analysis.caveats import cautioned
 from benchkit.analysis.claimed import ClaimResult, State
@@ -51,9 +51,8 @@ def judge_claim(claim: Claim, data: Data) -> ClaimResult:
     unsupported = {cell.cell_id: cell.unsupported for cell in data.manifest.cells if cell.unsupported}
     missing = [cell_id for pair in pairs for cell_id in (pair.cell_id, pair.baseline) if cell_id in unsupported]
     pairs = [pair for pair in pairs if not {pair.cell_id, pair.baseline} & unsupported.keys()]
-    if (
-        not pairs
-    ):  # some levels of many may be beyond these hosts, or the same as others there: then it is about the rest
+    # Some levels of many may be beyond these hosts, or the same as others there: then it is about the rest, and says so.
+    if not pairs:
         return result.model_copy(update={"reason": f"{missing[0]} was not carried: {unsupported[missing[0]]}"})
     samples = take_samples(data.trials, claim.metric, data.exclusions)
     ratios = remarked(block_ratios(samples, pairs, data.level), data.trials, data.manifest)
@@ -61,7 +60,17 @@ def judge_claim(claim: Claim, data: Data) -> ClaimResult:
     state, reason = _judged(claim, ratios, data.level)
     if data.side.design == "sequential":
         state, reason = "undecided", "the design is sequential: drift between the cells is in the ratio"
+    if missing:
+        reason += f" (without {_without(missing, unsupported)})"
     return result.model_copy(update={"state": state, "reason": reason, "ratios": tuple(ratios)})
+
+
+def _without(missing: Iterable[str], unsupported: Mapping[str, str]) -> str:
+    """The cells that were not carried, those with the same reason together."""
+    by_reason: dict[str, list[str]] = {}
+    for cell_id in dict.fromkeys(missing):
+        by_reason.setdefault(unsupported[cell_id], []).append(cell_id)
+    return "; ".join(f"{' and '.join(cells)}: {why}" for why, cells in by_reason.items())
 
 
 def _judged(claim: Claim, ratios: Sequence[Ratio], level: float) -> tuple[State, str]:

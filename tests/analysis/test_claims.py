@@ -151,7 +151,10 @@ def test_a_cell_that_was_not_carried_makes_it_not_testable_here(judge: Judge) ->
 def test_of_several_cells_those_that_were_carried_decide(judge: Judge) -> None:
     result = judge({"at_most": 1}, unsupported={"stack=go,cores=8": "on these hosts the same as stack=go,cores=1"})
     assert [ratio.cell_id for ratio in result.ratios] == ["stack=nginx,cores=1"]
-    assert result.state == judge({**ONE, "at_most": 1}).state
+    alone = judge({**ONE, "at_most": 1})
+    assert result.state == alone.state == "holds"
+    left_out = "stack=go,cores=8: on these hosts the same as stack=go,cores=1"
+    assert result.reason == f"{alone.reason} (without {left_out})"
 
 
 def test_too_few_valid_trials_leave_it_undecided_with_the_reason(judge: Judge) -> None:
