@@ -12,6 +12,7 @@ from benchkit.report.sections import (
     notes,
     notices,
     profiles,
+    published,
     ratios,
     results,
     trials,
@@ -22,9 +23,10 @@ from benchkit.report.sections.section import Section
 
 SECTIONS: tuple[Section, ...] = (
     results.SECTION,
-    verdicts.SECTION,
     claims.SECTION,
+    published.SECTION,
     ratios.SECTION,
+    verdicts.SECTION,
     agreement.SECTION,
     figures.SECTION,
     profiles.SECTION,
