@@ -8,14 +8,23 @@ from functools import cached_property
 
 import pandas as pd
 
+from benchkit.analysis.agreement import Agreement, agreements
 from benchkit.analysis.claimed import ClaimResult
 from benchkit.analysis.claims import judge_claims
 from benchkit.analysis.comparison import Comparison
 from benchkit.analysis.data import Data, data_of
 from benchkit.analysis.overview import overview
+from benchkit.analysis.profiling import void_in_pass
+from benchkit.analysis.samples import Exclusion
+from benchkit.analysis.scheduling import ServiceProfile, service_profiles
+from benchkit.models.profile import Profile
 from benchkit.models.run import Manifest
 from benchkit.results.progress import Progress
 from benchkit.results.schema import empty_frame
+
+
+def _none(_trials: tuple[str, ...], _service: str) -> None:
+    """No profiles."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +44,8 @@ class RunView:
     table: Callable[[str], pd.DataFrame] = field(default=empty_frame, repr=False)
     progress: Progress = field(default_factory=Progress)
     """What its journal says of trials that failed or were repeated."""
+    stacks: Callable[[tuple[str, ...], str], Profile | None] = field(default=_none, repr=False)
+    """The profiles of a service in these trials as one, with their stacks; None where the raw files are not there."""
 
     @cached_property
     def verdicts(self) -> pd.DataFrame:
@@ -62,6 +73,15 @@ class RunView:
         return self.table("profile")
 
     @cached_property
+    def profiled(self) -> tuple[ServiceProfile, ...]:
+        """The services that were profiled, cell by cell; none where the run has no profiles."""
+        if self.profile_shares.empty:
+            return ()
+        return service_profiles(
+            self.data, self.profile_shares, self.profiles, self.telemetry, void=self.void_in_profile_pass
+        )
+
+    @cached_property
     def void_in_profile_pass(self) -> tuple[Exclusion, ...]:
         """Which trials of the profile pass do not count, and why."""
         return void_in_pass(self.trials, self.verdicts, self.manifest)
@@ -82,19 +102,9 @@ class RunView:
         return judge_claims(self.data)
 
     @cached_property
-    def data(self) -> Data:
-        """The run as comparisons see it: less the trials that verdicts void."""
-        return data_of(self.manifest, self.trials, self.verdicts)
-
-    @cached_property
-    def comparisons(self) -> tuple[Comparison, ...]:
-        """The cells over their baseline, metric by metric."""
-        return overview(self.data)
-
-    @cached_property
-    def claims(self) -> tuple[ClaimResult, ...]:
-        """What became of the claims of the scenario."""
-        return judge_claims(self.data)
+    def agreements(self) -> tuple[Agreement, ...]:
+        """How far the tools of the run disagree; empty where no cells differ in their tool alone."""
+        return agreements(self.trials)
 
     @cached_property
     def measured(self) -> pd.DataFrame:
