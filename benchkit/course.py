@@ -62,14 +62,14 @@ class Course:
         coming = {slot.block for slot in self._coming}
         return tuple(sorted({slot.block for slot in self._over} & coming & self._stretches()))
 
-    def cut(self, slot: Slot) -> tuple[Slot, ...]:
+    def cut(self, slot: Slot) -> tuple[Slot, ...] | None:
         """A pause in the trial `slot`, which did not end: its block comes again, whole; the trials of it that were over.
 
-        A block that is no stretch of time goes on with the trial as it is.
+        None where the block is no stretch of time: it goes on with the trial as it is.
         """
         if slot.block not in self._stretches():
             self._coming.appendleft(slot)
-            return ()
+            return None
         return self.again(slot.block)
 
     def again(self, block: int) -> tuple[Slot, ...]:

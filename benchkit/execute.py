@@ -55,23 +55,22 @@ def execute(
 def resume(
     resumption: Resumption, hosts: Hosts, store: Store, watcher: Watcher, *, reconnect_s: float = RECONNECT_S
 ) -> Outcome:
-    """Go on with a run at its first unfinished trial; raises as `execute` does."""
+    """Go on with a run, which must be locked, at its first unfinished trial; raises as `execute` does."""
     plan, run = resumption.plan, resumption.run
     for obstacle in plan.obstacles:
         raise obstacle
-    with run.locked():
-        hosts.hold(run.run_id)
-        outcome = Outcome(run)
-        tables = RunTables(store, plan.experiment.scenario.name, run.run_id)
-        with run.journal() as journal, closing(outcome, store, tables, journal):
-            book = Book(outcome, tables, journal, Judge(run.manifest()))
-            course = take_up(resumption, store, book, tables)
-            outcome.count(progress_of(run.history()))
-            watcher.taken_up(outcome.trials + len(outcome.failures))
-            if not course.is_over:  # else it was killed when only its last words were missing
-                site = Site(plan, hosts, book, watcher, reconnect_s=reconnect_s)
-                _carry_out(course, site, book, watcher)
-            outcome.status = "failed" if outcome.failures else "done"
+    hosts.hold(run.run_id)
+    outcome = Outcome(run)
+    tables = RunTables(store, plan.experiment.scenario.name, run.run_id)
+    with run.journal() as journal, closing(outcome, store, tables, journal):
+        book = Book(outcome, tables, journal, Judge(run.manifest()))
+        course = take_up(resumption, store, book, tables)
+        outcome.count(progress_of(run.history()))
+        watcher.taken_up(outcome.trials + len(outcome.failures))
+        if not course.is_over:  # else it was killed when only its last words were missing
+            site = Site(plan, hosts, book, watcher, reconnect_s=reconnect_s)
+            _carry_out(course, site, book, watcher)
+        outcome.status = "failed" if outcome.failures else "done"
     return outcome
 
 
@@ -84,7 +83,7 @@ def _carry_out(course: Course, site: Site, book: Book, watcher: Watcher) -> None
             began = time.monotonic()
             came = attempt_trial(slot, site, book, watcher)
             if came.how == "cut":
-                if over := course.cut(slot):
+                if (over := course.cut(slot)) is not None:
                     book.split(slot.block, slot.round + 1, (trial_id_of(outcome.run.run_id, each) for each in over))
                 continue
             book.decision(course.ended(slot, came.row, time.monotonic() - began, book.exclusions))

@@ -12,8 +12,10 @@ from pathlib import PurePosixPath
 
 from benchkit.errors import HostError, InputError, LostError, suggestion
 from benchkit.hosts import tuning
+from benchkit.hosts.changes import Found
 from benchkit.hosts.connect import Hosts
 from benchkit.hosts.host import Host
+from benchkit.planning.make import make_plan
 from benchkit.planning.plan import PlannedCell, RunPlan
 from benchkit.scenario.read import Experiment
 from benchkit.stack import deploy
@@ -79,6 +81,9 @@ def up(plan: RunPlan, cell: PlannedCell, hosts: Hosts, say: Say, *, apply: bool 
         say(f"{name_of(plan.experiment)} is up already")
         return
     hosts.hold(name_of(plan.experiment))
+    if any(found != Found() for found in hosts.found.values()):  # an earlier run had left something: plan on what is
+        plan = make_plan(plan.experiment, hosts, plan.seed)
+        cell = plan.cell(cell.cell_id)
     _require_machines_of_their_own(hosts)
     _tune(plan, hosts)
     say("building and deploying")

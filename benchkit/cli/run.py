@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -160,17 +160,25 @@ def carry_out(
     from benchkit.hosts.bootstrap import LEASE_S
     from benchkit.hosts.connect import RECONNECT_S, connect_all
     from benchkit.planning.make import make_plan
+    from benchkit.run.manifest import new_run_id
     from benchkit.run.resume import check_resumption
 
+    run_id = new_run_id() if again is None else again.run.run_id
     lease_s, reconnect_s = patience.lease_s or LEASE_S, patience.reconnect_s or RECONNECT_S
     try:
-        with signals_interrupt(), connect_all(inventory, lease_s=lease_s) as hosts:
+        with (
+            signals_interrupt(),
+            connect_all(inventory, lease_s=lease_s) as hosts,
+            nullcontext() if again is None else again.run.locked(),
+        ):
+            hosts.hold(run_id)  # first of all: until then they may be as another run, or this one, has left them
             plan = make_plan(experiment, hosts, seed)
-            if again is None:
-                with display(plan, hosts, quiet=quiet) as watcher:
-                    return execute(plan, hosts, store, watcher, reconnect_s=reconnect_s)
-            checked = check_resumption(plan, hosts, again.run, accept_changes=again.accept_changes)
+            checked = None
+            if again is not None:
+                checked = check_resumption(plan, hosts, again.run, accept_changes=again.accept_changes)
             with display(plan, hosts, quiet=quiet) as watcher:
+                if checked is None:
+                    return execute(plan, hosts, store, watcher, run_id=run_id, reconnect_s=reconnect_s)
                 return resume(checked, hosts, store, watcher, reconnect_s=reconnect_s)
     except KeyboardInterrupt as stopped:
         say("interrupted: services are stopped and hosts put back" + "".join(f"; {word}" for word in stopped.args))

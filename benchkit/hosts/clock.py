@@ -60,6 +60,14 @@ def estimate(samples: Iterable[Sample]) -> Clock:
     )
 
 
+def elapsed_s() -> float:
+    """Seconds from some moment on, by a clock that nobody sets and that goes on while the machine sleeps.
+
+    `time.monotonic()` stands still then on Linux and macOS: clock_gettime(2) of either.
+    """
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
 def compare(ask: Callable[[], Mapping[str, int]]) -> Clock:
     """Compare clocks by asking the host for them a few times."""
 

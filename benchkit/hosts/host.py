@@ -98,6 +98,11 @@ class Host:
         """Have the agent stop what it started and put back what it changed, and hang up; what it could not, for people."""
         return tuple(f"{self.name}: {failure}" for failure in self._link.close(TIDY_S))
 
+    @property
+    def alive_s(self) -> float:
+        """When it was certainly there, by the clock of `elapsed_s`."""
+        return self._link.alive_s
+
     def let_go(self) -> None:
         """Hang up without waiting for anything, where the link is dead."""
         self._link.close(0.0)

@@ -13,6 +13,7 @@ from typing import Any
 
 from benchkit.agent.frames import COMPLAINT, FrameError, FrameReader, pack
 from benchkit.errors import HostError, LostError
+from benchkit.hosts.clock import elapsed_s
 from benchkit.hosts.stream import Stream
 
 PATIENCE_S = 15.0
@@ -56,6 +57,12 @@ class Link:
         self._numbers = itertools.count(1)
         self._waiting: dict[int, Future[Reply]] = {0: Future()}
         self._hello = self._waiting[0]
+        self._asked_s: dict[int, float] = {}
+        self.alive_s = elapsed_s()
+        """When the host was certainly there, by the clock of `elapsed_s`: the last question that it answered was asked then.
+
+        Not when the answer was read: after a sleep of the controller it may have lain here for as long.
+        """
         self._lock = threading.Lock()
         self._sending = threading.Lock()
         self._sent_at = time.monotonic()
@@ -151,12 +158,14 @@ class Link:
 
     def _send(self, header: Mapping[str, Any], body: bytes = b"") -> None:
         with self._sending:
+            self._asked_s[header["id"]] = elapsed_s()
             self._stream.send(pack(dict(header), body))
             self._sent_at = time.monotonic()
 
     def _hand_out(self, header: dict[str, Any], body: bytes) -> None:
         with self._lock:
             future = self._waiting.pop(header["id"], None)
+            self.alive_s = max(self.alive_s, self._asked_s.pop(header["id"], self.alive_s))
         if future is None:  # a sign of life, or nobody waited any longer
             return
         if "ok" in header:

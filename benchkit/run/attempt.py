@@ -58,7 +58,7 @@ def attempt_trial(slot: Slot, site: Site, book: Book, watcher: Watcher) -> Attem
             pause_s = site.recover() if lost else 0.0
             if not again:
                 return Attempted("failed")
-            if pause_s > PAUSE_S and site.missing_for(cell) is None:
+            if pause_s > PAUSE_S:
                 return Attempted("cut")
         else:
             row = book.trial(record, reading, trial.files.__getitem__)

@@ -111,8 +111,10 @@ class Book:
         """Write down that a block was cut by a pause, and that it is run again as this round."""
         cut = sorted(trials)
         self.journal.append(SPLIT, block=block, round=round_, trials=cut)
-        self.tables.mark_split(cut)
-        self.outcome.trials -= len(cut)
+        if cut:
+            self.tables.mark_split(cut)
+        failed = [trial for trial in cut if self.outcome.failures.pop(trial, None) is not None]
+        self.outcome.trials -= len(cut) - len(failed)
 
     def trial(self, record: TrialRecord, reading: Reading, raw: RawFile) -> Row:
         """Write down a trial whose raw files are stored; its row of `trials`."""

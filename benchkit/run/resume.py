@@ -46,10 +46,11 @@ def order_of(slots: Iterable[Slot]) -> str:
 
 
 def check_resumption(plan: RunPlan, hosts: Hosts, run: RunFolder, *, accept_changes: bool) -> Resumption:
-    """Whether the run may be taken up again by this plan on these hosts.
+    """Whether the run, which must be locked, may be taken up again by this plan on these hosts.
 
-    Raises InputError where nothing of it is left to do, where the plan has another order, and, unless `accept_changes`,
-    where scenario, versions or hosts have changed, naming what.
+    They must be held for it: one that was left within its lease is as it was tuned until then. Raises InputError where
+    nothing of it is left to do, where the plan has another order, and, unless `accept_changes`, where scenario, versions
+    or hosts have changed, naming what.
     """
     before, progress = run.manifest(), progress_of(run.history())
     if progress.order not in (None, order_of(plan.slots)):

@@ -10,6 +10,7 @@ from typing import Any
 from benchkit.analysis.ground import facts_differing
 from benchkit.errors import HostError
 from benchkit.hosts.changes import Found
+from benchkit.hosts.clock import elapsed_s
 from benchkit.hosts.connect import RECONNECT_S, Hosts
 from benchkit.hosts.facts import SYSCTLS
 from benchkit.hosts.files import Placed
@@ -67,12 +68,15 @@ class Site:
             self._look("restored")
 
     def recover(self) -> float:
-        """Connect anew to the hosts that are lost, and make them ready again; how long that took, seconds.
+        """Connect anew to the hosts that are lost, and make them ready again; how long the run stood still, seconds.
 
-        A host that cannot be had back is given up.
+        That is from when they were all there for the last time, also where this machine slept and noticed nothing of it. A
+        host that cannot be had back is given up.
         """
         began = time.monotonic()
-        for name in self.hosts.lost():
+        lost = self.hosts.lost()
+        alive_s = min((self.hosts[name].alive_s for name in lost), default=elapsed_s())
+        for name in lost:
             self._watcher.stage(f"{name}: lost; connecting again")
             try:
                 self._reconnect(name)
@@ -83,7 +87,7 @@ class Site:
                 self.hosts.give_up(name)
             else:
                 self._book.journal.append("host-reconnected", host=name, after_s=time.monotonic() - began)
-        return time.monotonic() - began
+        return elapsed_s() - alive_s
 
     def missing_for(self, cell: PlannedCell) -> str | None:
         """Why a cell cannot be carried out any more, if so: a host that it needs was given up."""
