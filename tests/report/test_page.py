@@ -115,10 +115,18 @@ def test_sections_come_in_the_order_of_reading(make_run: MakeRun) -> None:
     assert [link.attributes["href"] for link in root.all("nav")[0].all("a")] == [f"#{name}" for name in order]
 
 
+def test_what_came_out_leads_and_what_it_is_worth_follows(make_run: MakeRun) -> None:
+    claim = {"text": "x", "ratio": {"of": {"stack": "nginx-go"}, "to": {"stack": "go"}}, "at_least": 1}
+    root = report(make_run(blocks=3, scenario={"claims": [claim]}), figures=True)
+    order = [node.attributes["id"] for node in root.all("section")]
+    assert order == ["results", "claims", "ratios", "verdicts", "figures", "trials", "hosts", "again"]
+
+
 def test_what_has_nothing_to_say_does_not_appear(whole: Node) -> None:
     assert [node.attributes["id"] for node in whole.all("section")] == [
         "results",
         "ratios",
+        "verdicts",
         "figures",
         "trials",
         "hosts",

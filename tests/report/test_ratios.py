@@ -16,7 +16,8 @@ from matplotlib.figure import Figure
 from benchkit.analysis.compare import compare_cells
 from benchkit.models.run import CellRecord
 from benchkit.report.figures.forest import FIGURE, MOST
-from benchkit.report.sections import claims, ratios
+from benchkit.report.noise import UNKNOWN, noise_of
+from benchkit.report.sections import claims, ratios, verdicts
 from benchkit.report.sections.section import Material
 from benchkit.report.tables import Table
 from benchkit.report.view import RunView
@@ -80,15 +81,26 @@ def test_every_ratio_has_its_interval_and_what_it_shows(make_run: MakeRun) -> No
         ]
         assert row["Difference"] == "lower (worse)"
         assert row["Blocks"] == "8"
-    assert any("a difference of" in sentence for sentence in content["metrics"][0]["sentences"])
+    assert any(
+        sentence.startswith("RPS: With 8 blocks and 2 comparisons a difference of") for sentence in noise_of(run)
+    )
     assert found == compare_cells(run.data, ["rps"])
 
 
 def test_a_control_is_said_to_be_the_noise_of_the_run(make_run: MakeRun) -> None:
-    content = built(ratios.build, with_control(make_run(STACKS, blocks=8)))
-    rps = content["metrics"][0]
+    run = with_control(make_run(STACKS, blocks=8))
+    rps = built(ratios.build, run)["metrics"][0]
     assert [row["Cell"] for row in rows(rps["table"])] == ["nginx", "node", "go (control)"]
-    assert rps["sentences"][0].startswith("go over itself: 1.001, interval 0.99")
+    said = built(verdicts.build, run)["noise"]
+    assert said[0].startswith("RPS of go over itself: 1.001, interval 0.99")
+    assert UNKNOWN not in said
+
+
+def test_a_run_without_a_control_says_that_its_noise_is_not_known(make_run: MakeRun) -> None:
+    assert built(verdicts.build, make_run(STACKS, blocks=8))["noise"][0] == UNKNOWN
+    few = built(verdicts.build, with_control(make_run(STACKS, blocks=2)))["noise"]
+    assert few == ["RPS of go over itself is not known: 2 blocks have both; an interval needs 3.", few[1]]
+    assert few[1].startswith("p99 latency of go over itself is not known")
 
 
 def test_trials_that_do_not_count_are_said(make_run: MakeRun) -> None:

@@ -67,9 +67,17 @@ def ids(run: RunView, cell_id: str) -> list[str]:
     return [str(each) for each in run.of_cell(cell_id)["trial_id"]]
 
 
-def test_a_run_that_nobody_judged_has_no_such_section(run: RunView) -> None:
-    assert verdicts.build(Material(run, ())) is None
-    assert "Can the numbers be believed?" not in page((run, ()))
+def test_a_run_that_nobody_judged_and_compares_nothing_has_no_such_section(make_run: MakeRun) -> None:
+    alone = make_run({"stack": ["go"]})
+    assert verdicts.build(Material(alone, ())) is None
+    assert "Can the numbers be believed?" not in page((alone, ()))
+
+
+def test_that_nobody_judged_a_run_is_said_where_cells_are_compared(run: RunView) -> None:
+    shown = verdicts.build(Material(run, ()))
+    assert shown is not None
+    assert (shown["summary"], shown["matrix"], shown["checks"]) == (verdicts.NOT_JUDGED, None, 0)
+    assert len(shown["noise"]) == 3
 
 
 def test_a_valid_run_is_said_in_a_sentence(run: RunView) -> None:

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from benchkit import units
-from benchkit.analysis.profiling import METRICS, ProfilerCost, profiler_costs, void_in_pass
+from benchkit.analysis.profiling import METRICS, ProfilerCost, profiler_costs
 from benchkit.analysis.scheduling import ServiceProfile
 from benchkit.models.categories import CATEGORIES, STUDIED
 from benchkit.models.metrics import metric_named
 from benchkit.report.cells import cell_views
-from benchkit.report.profiles import profiled
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.tables import Column, Entry, Table
 from benchkit.report.text import clean
@@ -22,8 +21,8 @@ from benchkit.results.profiles import PROFILE_NOTES
 def build(material: Material) -> Mapping[str, Any] | None:
     """The tables; nothing where nothing was to be profiled."""
     run = material.run
-    found, void = profiled(run), void_in_pass(run.trials, run.verdicts, run.manifest)
-    costs = [cost for metric in METRICS for cost in profiler_costs(run.trials, metric, void)]
+    found = run.profiled
+    costs = [cost for metric in METRICS for cost in profiler_costs(run.trials, metric, run.void_in_profile_pass)]
     notices = list(dict.fromkeys(map(str, run.notes["message"][run.notes["code"].isin(PROFILE_NOTES)])))
     if not (found or costs or notices):
         return None
@@ -59,16 +58,29 @@ def _overhead(found: Sequence[ServiceProfile], run: RunView) -> Table:
         rows=tuple(
             (
                 *_names(each, found, run),
-                Entry(units.count(each.profiles), float(each.profiles)),
-                *(_share(value) for value in (each.scheduling, *each.range)),
+                Entry(units.count(each.profiles) + _left_out(each), float(each.profiles)),
+                Entry(units.share(each.scheduling) + _void(each, "shares"), each.scheduling),
+                *(_share(value) for value in each.range),
                 *(_share(each.cumulative[name]) for name in STUDIED),
-                Entry(units.count(each.goroutines), each.goroutines),
-                Entry(units.rate(each.rps), each.rps),
-                Entry(units.seconds(each.server_cpu_s_per_request), each.server_cpu_s_per_request),
+                Entry(units.count(each.goroutines) + _void(each, "goroutines"), each.goroutines),
+                Entry(units.rate(each.rps) + _void(each, "rps"), each.rps),
+                Entry(
+                    units.seconds(each.server_cpu_s_per_request) + _void(each, "server_cpu_s_per_request"),
+                    each.server_cpu_s_per_request,
+                ),
             )
             for each in found
         ),
     )
+
+
+def _left_out(each: ServiceProfile) -> str:
+    return f" ({units.count(each.left_out)} void left out)" if each.left_out else ""
+
+
+def _void(each: ServiceProfile, figure: str) -> str:
+    """What marks a figure of which no trial counts."""
+    return ", void" if figure in each.void else ""
 
 
 def _shares(found: Sequence[ServiceProfile], run: RunView) -> Table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from benchkit import units
@@ -38,13 +38,8 @@ SECTION = Section("ratios", "Ratios, and what they show", "ratios.html.j2", buil
 def _metric(comparison: Comparison, named: Mapping[str, str]) -> dict[str, Any]:
     (name,) = comparison.metrics
     title = metric_named(name).title
-    resolution = comparison.resolution.get(name)
     return {
         "title": title,
-        "sentences": [
-            *_controls(comparison, named),
-            *([resolution.detects] if resolution and resolution.detects else []),
-        ],
         "table": Table(
             name=f"ratios-{name}",
             caption=f"{title}: cells over their baseline",
@@ -88,13 +83,3 @@ def _row(ratio: Ratio, named: Mapping[str, str]) -> tuple[Entry, ...]:
 
 def _number(value: float | None) -> Entry:
     return Entry(ABSENT) if value is None else Entry(f"{value:.3f}", value)
-
-
-def _controls(comparison: Comparison, named: Mapping[str, str]) -> Iterator[str]:
-    """What cells differ from themselves by: the run's own noise."""
-    for ratio in comparison.controls:
-        if ratio.low is not None and ratio.high is not None:
-            yield (
-                f"{named[ratio.baseline]} over itself: {ratio.ratio:.3f}, interval {ratio.low:.3f} to {ratio.high:.3f}; "
-                "this is what the noise of the run alone comes to."
-            )

@@ -10,6 +10,7 @@ from benchkit.analysis.verdicts.overview import Doubted, counts, doubts, unmade
 from benchkit.analysis.verdicts.registry import CHECKS
 from benchkit.models.metrics import metric_named
 from benchkit.report.cells import cell_views
+from benchkit.report.noise import noise_of
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.tables import Column, Entry, Table
 from benchkit.report.text import clean
@@ -21,22 +22,24 @@ MARKS = {"valid": ("\N{CHECK MARK}", 0.0), "suspect": ("suspect", 1.0), "invalid
 SHOWN_BLOCKS = 40
 """More of them than a page can hold side by side are left to the table of trials."""
 SHOWN_NAMED = 12
+NOT_JUDGED = "Nobody has judged the trials of this run: `benchkit results reparse` does."
 
 
 def build(material: Material) -> Mapping[str, Any] | None:
-    """The count, the matrix, the reasons and what nobody could see; nothing for a run that was never judged."""
+    """The count, the matrix, the reasons, what nobody could see, and the noise; nothing where there is nothing to judge by."""
     run = material.run
-    found = counts(run.measured)
-    if not found.judged:
+    found, noise = counts(run.measured), noise_of(run)
+    if not found.judged and not noise:
         return None
     labels = {view.cell_id: view.label for view in cell_views(run.manifest)}
     reasons, lacking = doubts(run.trials, run.verdicts), unmade(run.table("unchecked"))
     return {
-        "summary": f"{found.text[:1].upper()}{found.text[1:]}.",
+        "summary": f"{found.text[:1].upper()}{found.text[1:]}." if found.judged else NOT_JUDGED,
         "matrix": _matrix(run, labels) if found.valid != found.judged else None,
         "reasons": _reasons(reasons, labels) if reasons else None,
         "unmade": _table_of_unmade(run) if lacking else None,
-        "checks": len(CHECKS),
+        "checks": len(CHECKS) if found.judged else 0,
+        "noise": [clean(sentence) for sentence in noise],
     }
 
 
