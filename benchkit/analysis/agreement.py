@@ -113,6 +113,14 @@ def agreements(trials: pd.DataFrame) -> tuple[Agreement, ...]:
     return tuple(_corrected(found))
 
 
+def trials_of(agreement: Agreement, trials: pd.DataFrame) -> pd.DataFrame:
+    """The measured trials of the cells that it is about, whichever their tools are."""
+    rows = trials[trials["kind"] == "measure"]
+    for name, level in agreement.levels.items():
+        rows = rows[rows[f"{_FACTOR}{name}"].map(_text) == level]
+    return rows
+
+
 def _tool_factor(trials: pd.DataFrame) -> str | None:
     """The column of the factor whose levels are the names of the tools."""
     for name in trials.columns:

@@ -56,21 +56,17 @@ def _of_file(file: str) -> tuple[str, Profile]:
 def _of_cell(run: RunFolder, cell: str, service: str | None) -> tuple[str, Profile]:
     from benchkit.analysis.pairs import levels_of, matching
     from benchkit.errors import InputError, suggestion
-    from benchkit.observe.merge import merged
+    from benchkit.results.merged import merged_profile
 
     manifest = run.manifest()
     cells = [each.cell_id for each in matching(levels_of(cell, manifest.cells), manifest.cells)]
     if len(cells) != 1:
         raise InputError(f"{cell!r} is not one cell", where=run.run_id, why=f"there are {', '.join(cells)}")
-    taken = [
-        (record.trial_id, profile)
-        for record in run.records()
-        if record.cell_id == cells[0]
-        for profile in record.profiles
-    ]
-    there = list(dict.fromkeys(profile.service for _, profile in taken if profile.file is not None))
+    records = [record for record in run.records() if record.cell_id == cells[0]]
+    taken = [profile for record in records for profile in record.profiles]
+    there = list(dict.fromkeys(profile.service for profile in taken if profile.file is not None))
     if not there:
-        failures = dict.fromkeys(profile.why_not for _, profile in taken if profile.why_not is not None)
+        failures = dict.fromkeys(profile.why_not for profile in taken if profile.why_not is not None)
         why = "; ".join(failures) or "its scenario profiles nothing; `benchkit run --profile` does"
         raise InputError(f"no profile of {cells[0]}", where=run.run_id, why=why)
     if service is None and len(there) > 1:
@@ -78,9 +74,7 @@ def _of_cell(run: RunFolder, cell: str, service: str | None) -> tuple[str, Profi
     wanted = there[0] if service is None else service
     if wanted not in there:
         raise InputError(f"no profile of service {wanted!r}", where=run.run_id, why=suggestion(wanted, there))
-    files = [(trial_id, each.file) for trial_id, each in taken if each.service == wanted and each.file is not None]
-    profile = merged([_read(run.raw_file(trial_id, file), f"{trial_id}/{file}") for trial_id, file in files])
-    return f"{wanted} of {cells[0]}, {run.run_id}", profile
+    return f"{wanted} of {cells[0]}, {run.run_id}", merged_profile(run, records, wanted)
 
 
 def _read(content: bytes, name: str) -> Profile:

@@ -9,6 +9,7 @@ from importlib.resources import files
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from benchkit.report.flame import palette
 from benchkit.report.text import legible
 from benchkit.report.theme import SERIES, TONES
 
@@ -35,8 +36,9 @@ def policy(style: str, script: str) -> str:
 
 def theme() -> str:
     """The tones as CSS variables, light and on dark screens; paper is light. Series colours as classes."""
-    light = "".join(f"--{tone.name}:{tone.light};" for tone in TONES)
-    dark = "".join(f"--{tone.name}:{tone.dark};" for tone in TONES)
+    tones = (*TONES, *palette.TONES)
+    light = "".join(f"--{tone.name}:{tone.light};" for tone in tones)
+    dark = "".join(f"--{tone.name}:{tone.dark};" for tone in tones)
     series = "".join(f".tone-{i}{{color:var(--{tone.name})}}" for i, tone in enumerate(SERIES))
     return f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}{series}\n"
 

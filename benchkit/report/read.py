@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 
+from benchkit.models.profile import Profile
 from benchkit.report.view import RunView
+from benchkit.results.merged import merged_profile
 from benchkit.results.progress import progress_of
 from benchkit.results.store import RunFolder, Store
 from benchkit.results.tables import load
@@ -19,4 +21,12 @@ def read_run(store: Store, run: RunFolder) -> RunView:
         notes=load("notes", store=store.path, run_id=run.run_id),
         table=partial(load, store=store.path, run_id=run.run_id),
         progress=progress_of(run.history()),
+        stacks=cache(partial(_stacks, run)),
     )
+
+
+def _stacks(run: RunFolder, trials: tuple[str, ...], service: str) -> Profile | None:
+    """The profiles of a service in these trials as one; None where raw files were left out of the store."""
+    if not all(run.raw(trial_id).is_dir() for trial_id in trials):
+        return None
+    return merged_profile(run, map(run.record, trials), service)

@@ -109,17 +109,20 @@ MOST_HOVERS = 400
 most of the file, and the table has them all."""
 
 
-def hover(artist: Artist, *texts: str) -> None:
+def hover(artist: Artist, *texts: str, most: int = MOST_HOVERS) -> None:
     """Texts that viewers show over an artist; a collection takes one for each of its marks, in their order.
+
+    Of more than `most` none is shown.
 
     They travel as the artist's links, which matplotlib writes around each mark, and `benchkit.report.svg` unpacks them.
     """
-    if len(texts) > MOST_HOVERS:
+    if len(texts) > most:
         return
     links = [HOVER + quote(clean(text)) for text in texts]
     artist.set(urls=links) if isinstance(artist, Collection) else artist.set(url=links[0])
 
 
+@functools.cache
 def width_in(text: str, size: float, weight: str = "normal") -> float:
     """The width of a line of text in inches; from the outlines, so that no machine's hinting is in it."""
     font = FontProperties(family="DejaVu Sans", size=size, weight=weight)

@@ -10,6 +10,7 @@ import re
 from urllib.parse import unquote
 from xml.etree import ElementTree as ET
 
+from benchkit.report.flame import palette
 from benchkit.report.theme import TONES
 
 HOVER = "hover:"
@@ -17,7 +18,7 @@ HOVER = "hover:"
 
 _SVG, _XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 _HREF = f"{{{_XLINK}}}href"
-_VARIABLES = {tone.light: f"var(--{tone.name})" for tone in TONES}
+_VARIABLES = {tone.light: f"var(--{tone.name})" for tone in (*palette.TONES, *TONES)}
 _COLOUR = re.compile(r"#[0-9a-f]{6}\b")
 _LONG_DECIMAL = re.compile(r"-?\d+\.\d{3,}")
 _TRANSLATION = re.compile(r"translate\(([^ )]+) ([^ )]+)\)")

@@ -7,11 +7,19 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+from matplotlib.text import Text
 
+from benchkit import units
+from benchkit.report.figures.tool_agreement import FIGURE, MOST_ROWS
 from benchkit.report.page import page
+from benchkit.report.rendering import render
 from benchkit.report.sections import agreement, notes
 from benchkit.report.sections.section import Material
+from tests.report.test_verdicts import judged
 
 if TYPE_CHECKING:
     from benchkit.report.view import RunView
@@ -70,3 +78,70 @@ def test_notes_stand_once_for_a_tool_with_the_trials_that_have_them(run: RunView
 
 def test_without_notes_there_is_no_section(run: RunView) -> None:
     assert notes.build(Material(run, ())) is None
+
+
+def _points(figure: Figure) -> dict[float, list[float]]:
+    """The ratios of trials, by their row."""
+    found: dict[float, list[float]] = {}
+    for artist in figure.axes[0].collections:
+        for x, y in np.asarray(artist.get_offsets()).tolist():
+            found.setdefault(y, []).append(x)
+    return found
+
+
+def test_the_figure_has_every_trial_of_every_tool_over_the_median_of_all(make_run: MakeRun) -> None:
+    run = _by_tool(make_run({"tool": ["wrk", "hey", "ab"]}, blocks=6))
+    figure = FIGURE.draw(run)
+    drawn = _points(figure)
+    assert len(drawn) == 3 * len(run.agreements)
+    rates = run.trials.groupby("tool")["rps"]
+    centre = rates.median().median()
+    for row, tool in enumerate(["wrk", "hey", "ab"], start=1):
+        assert sorted(drawn[row]) == pytest.approx(sorted(rates.get_group(tool) / centre))
+    medians = [float(np.asarray(line.get_xdata())[0]) for line in figure.axes[0].get_lines()]
+    for tool in ("wrk", "hey", "ab"):
+        assert any(median == pytest.approx(rates.get_group(tool).median() / centre) for median in medians)
+    shown = [text.get_text() for text in figure.findobj(Text)]
+    assert any(re.fullmatch(r"RPS: beyond noise, p = [\d.]+", text) for text in shown)
+    assert figure.axes[0].get_xscale() == "log"
+
+
+def test_the_figure_says_what_it_draws_and_is_the_same_again(make_run: MakeRun) -> None:
+    run = _by_tool(make_run({"tool": ["wrk", "hey"], "stack": ["go", "nginx-go"]}, blocks=6))
+    drawing, again = render(FIGURE, run), render(FIGURE, run)
+    assert (drawing.svg, drawing.png) == (again.svg, again.png)
+    first = run.trials[(run.trials["tool"] == "wrk") & (run.trials["factor_stack"] == "go")].iloc[0]
+    assert re.search(
+        rf"<title>wrk, block 1: {units.rate(first['rps'])}, [\d.]+ of the median over the tools</title>",
+        drawing.element,
+    )
+    assert "RPS, stack go a factor of" in FIGURE.alt(run)
+    assert "Hollow" not in FIGURE.caption(run)
+
+
+def test_trials_that_do_not_count_are_hollow(make_run: MakeRun) -> None:
+    run = _by_tool(make_run({"tool": ["wrk", "hey"]}, blocks=6))
+    trial_id = str(run.trials.loc[run.trials["tool"] == "wrk", "trial_id"].iloc[0])
+    doubted = judged(run, (trial_id, "link-saturated", "invalid", ("rps",)))
+    element = render(FIGURE, doubted).element
+    assert element.count("(invalid: link-saturated)") == 1
+    assert "Hollow points are trials that do not count." in FIGURE.caption(doubted)
+
+
+def test_too_few_blocks_say_nothing_of_noise(make_run: MakeRun) -> None:
+    run = _by_tool(make_run({"tool": ["wrk", "hey"]}, blocks=1))
+    shown = [text.get_text() for text in FIGURE.draw(run).findobj(Text)]
+    assert "RPS: too few blocks to tell noise (1)" in shown
+
+
+def test_of_many_figures_those_farthest_apart_are_drawn(make_run: MakeRun) -> None:
+    run = _by_tool(make_run({"tool": ["wrk", "hey"], "connections": list(range(1, 21))}, blocks=2))
+    rows = len(_points(FIGURE.draw(run)))
+    assert rows < 2 * len(run.agreements)
+    assert rows + rows / 2 <= MOST_ROWS
+    left_out = len(run.agreements) - rows // 2
+    assert f"{left_out} figures in which tools lie closest together are left out" in FIGURE.caption(run)
+
+
+def test_one_tool_has_no_such_figure(run: RunView) -> None:
+    assert not FIGURE.available(run)

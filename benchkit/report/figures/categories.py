@@ -18,7 +18,6 @@ from benchkit.models.categories import CATEGORIES, Category
 from benchkit.report.cells import cell_views
 from benchkit.report.figures.figure import ReportFigure, provenance
 from benchkit.report.frame import EDGE_IN, WIDTH_IN, framed
-from benchkit.report.profiles import profiled
 from benchkit.report.style import drawable, hover, styled, width_in
 from benchkit.report.theme import INK, MUTED, SERIES, SURFACE, Tone
 from benchkit.report.view import RunView
@@ -120,7 +119,7 @@ FIGURE = ReportFigure(
 
 def _rows(run: RunView) -> list[_Row]:
     """Profiled services in the order of the plan, from the top."""
-    found = profiled(run)
+    found = run.profiled
     several = len({each.service for each in found}) > 1
     labels = {view.cell_id: view.label for view in cell_views(run.manifest)}
     return [

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from benchkit import units
 from benchkit.analysis.pairs import scenario_baseline
@@ -18,20 +17,18 @@ from benchkit.report.cells import cell_views
 from benchkit.report.compared import bracketed, labels
 from benchkit.report.figures.figure import ReportFigure, provenance
 from benchkit.report.frame import EDGE_IN, WIDTH_IN, framed
+from benchkit.report.rows import cut, head, lay, ratio_axis, row_height, text_size, write
 from benchkit.report.style import colour, drawable, hover, marker, styled, width_in
-from benchkit.report.theme import GRID, INK, MUTED, SURFACE
+from benchkit.report.theme import GRID, INK, SURFACE
 from benchkit.report.view import RunView
 from benchkit.scenario.cells import cell_id
 
 TITLE = "Ratios to the baseline, with their intervals"
 
-_ROW_IN, _SMALLEST_ROW_IN, _TALL_IN, _AXIS_IN = 0.34, 0.13, 9.0, 0.5
-_MOST_LABEL_IN, _WRITTEN_IN = 2.6, 1.5
+_AXIS_IN, _MOST_LABEL_IN, _WRITTEN_IN = 0.5, 2.6, 1.5
 MOST = 60
 """Of more ratios those are drawn that are farthest from one; the table has all."""
 _NAMED = 6
-_DECADE = 4.0
-"""Ratios that span more than this get the ticks of decades: 0.5, 1, 2, 5."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +78,8 @@ def caption(run: RunView) -> str:
 def draw(run: RunView) -> Figure:
     """The figure, a row for each ratio and each claim."""
     rows = _rows(run)
-    row_in = max(_SMALLEST_ROW_IN, min(_ROW_IN, _TALL_IN / len(rows)))
-    size = 9.0 if row_in >= _ROW_IN / 2 else 6.0
+    row_in = row_height(len(rows))
+    size = text_size(row_in)
     frame = framed(
         height_in=row_in * (len(rows) + 0.2) + _AXIS_IN,
         title=TITLE,
@@ -94,19 +91,16 @@ def draw(run: RunView) -> Figure:
     labels_in = min(_MOST_LABEL_IN, widest) + 2 * EDGE_IN
     axes = frame.axes(labels_in, 0, WIDTH_IN - labels_in - _WRITTEN_IN - EDGE_IN, row_in * (len(rows) + 0.2))
     _scale(axes, rows)
-    axes.axvline(1, color=MUTED.light, linewidth=1, zorder=1)
     for y, (row, text) in enumerate(zip(rows, texts, strict=True)):
         if row.ratio is None:
-            _head(axes, y, _cut(text, WIDTH_IN - 2 * EDGE_IN, size, "bold"), size)
+            head(axes, y, text, size)
             continue
-        _write(axes, y, _cut(text, labels_in - 2 * EDGE_IN, size), size, left=True)
+        write(axes, y, cut(text, labels_in - 2 * EDGE_IN, size), size, left=True)
         _draw_claim(axes, y, row, size)
         _draw_ratio(axes, y, row, size)
-        _write(axes, y, bracketed(row.ratio), size, left=False)
-    axes.set_ylim(len(rows) - 0.4, -0.6)
-    axes.set_yticks([])
+        write(axes, y, bracketed(row.ratio), size, left=False)
     axes.set_xlabel("ratio, logarithmic")
-    axes.spines["bottom"].set_visible(False)
+    lay(axes, len(rows))
     return frame.figure
 
 
@@ -154,21 +148,10 @@ def _subtitle(run: RunView) -> str:
 
 
 def _scale(axes: Axes, rows: Sequence[_Row]) -> None:
-    """A logarithmic axis over all marks, and over their intervals as far as those do not dwarf the marks."""
+    """An axis over all marks, and over their intervals as far as those do not dwarf the marks."""
     points = [value for row in rows if row.ratio for value in (row.ratio.ratio, row.published) if value]
-    least, most = min(*points, 1), max(*points, 1)
     ends = [value for row in rows if row.ratio for value in (row.ratio.low, row.ratio.high) if value]
-    low = max(min(*ends, least), least / _DECADE) / 1.04
-    high = min(max(*ends, most), most * _DECADE) * 1.04
-    axes.set_xscale("log")
-    axes.set_xlim(low, high)
-    if high / low > _DECADE:
-        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    else:
-        ticks = MaxNLocator(nbins=6, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
-        axes.xaxis.set_major_locator(FixedLocator([tick for tick in ticks if low <= tick <= high]))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    ratio_axis(axes, points, ends)
 
 
 def _draw_claim(axes: Axes, y: float, row: _Row, size: float) -> None:
@@ -198,43 +181,3 @@ def _draw_ratio(axes: Axes, y: float, row: _Row, size: float) -> None:
     fill = tone if row.settled else SURFACE.light
     mark = axes.plot([ratio.ratio], [y], marker=shape, ms=0.6 * size, mfc=fill, mec=tone, mew=1.2, ls="", zorder=3)
     hover(mark[0], f"{row.text}: {bracketed(ratio)}, {units.counted(ratio.blocks, 'block')}")
-
-
-def _head(axes: Axes, y: float, text: str, size: float) -> None:
-    """A heading over the whole width, in front of the grid."""
-    axes.annotate(
-        text,
-        (EDGE_IN / WIDTH_IN, y),
-        xycoords=("figure fraction", "data"),
-        va="center",
-        size=size,
-        color=INK.light,
-        weight="bold",
-        annotation_clip=False,
-        bbox={"facecolor": SURFACE.light, "edgecolor": "none", "pad": 1},
-    )
-
-
-def _write(axes: Axes, y: float, text: str, size: float, *, left: bool) -> None:
-    """A text beside the axes, on a row."""
-    axes.annotate(
-        text,
-        (0 if left else 1, y),
-        xycoords=("axes fraction", "data"),
-        xytext=((-1 if left else 1) * 72 * EDGE_IN, 0),
-        textcoords="offset points",
-        ha="right" if left else "left",
-        va="center",
-        size=size,
-        color=INK.light if left else MUTED.light,
-        annotation_clip=False,
-    )
-
-
-def _cut(text: str, room_in: float, size: float, weight: str = "normal") -> str:
-    """As much of a text as there is room for."""
-    if width_in(text, size, weight) <= room_in:
-        return text
-    while text and width_in(f"{text}…", size, weight) > room_in:
-        text = text[: -max(1, len(text) // 20)]
-    return f"{text.rstrip()}…"

@@ -10,11 +10,15 @@ from benchkit.report.figures import (
     around,
     categories,
     connections,
+    flame,
+    flame_difference,
     forest,
     latency,
     rps,
     scheduler,
     throughput,
+    tool_agreement,
+    verdict_matrix,
 )
 from benchkit.report.figures.figure import ReportFigure
 
@@ -28,8 +32,12 @@ FIGURES: Mapping[str, ReportFigure] = {
         connections.FIGURE,
         scheduler.FIGURE,
         categories.FIGURE,
+        flame.FIGURE,
+        flame_difference.FIGURE,
         around.FIGURE,
         accept_queue.FIGURE,
+        verdict_matrix.FIGURE,
+        tool_agreement.FIGURE,
     )
 }
 

@@ -44,7 +44,7 @@ def flame_page(
             since=clean(base[1]) if base else None,
             facts=list(_facts(profile, tree)),
             data=_data(shown),
-            rows=_table(tree),
+            rows=functions(tree),
             style=Markup(sheet),  # noqa: S704 - ours, no data is in it
             script=Markup(script),  # noqa: S704 - ours, no data is in it
             policy=html.policy(sheet, script),
@@ -93,7 +93,7 @@ def _data(tree: CallTree) -> dict[str, Any]:
     }
 
 
-def _table(tree: CallTree) -> list[TableRow]:
+def functions(tree: CallTree) -> list[TableRow]:
     """The functions with most of their own time, or with the largest change of it."""
     itself: dict[str, list[int]] = {}
     with_calls: dict[str, list[int]] = {}

@@ -37,6 +37,11 @@ LESS = (
 )
 SAME = EVERYTHING
 
+STEPS = (0.002, 0.01, 0.03)
+"""Shares from which a difference has the next stronger colour; the script of the page has the same."""
+UNCHANGED = STEPS[0] / 4
+"""A smaller difference is none."""
+
 TONES = (*PACKAGES, KERNEL, EVERYTHING, *MORE, *LESS)
 
 
@@ -45,6 +50,13 @@ def tone(frame: Frame) -> Tone:
     if frame.kernel:
         return KERNEL
     return PACKAGES[zlib.crc32(package(frame.label).encode("utf-8", "replace")) % len(PACKAGES)]
+
+
+def change_tone(change: float) -> Tone:
+    """The colour of a difference of shares."""
+    if abs(change) < UNCHANGED:
+        return SAME
+    return (MORE if change > 0 else LESS)[sum(abs(change) >= step for step in STEPS)]
 
 
 def package(label: str) -> str:
@@ -58,7 +70,5 @@ def package(label: str) -> str:
 
 
 def style() -> str:
-    """The colours as CSS classes, light and on dark screens."""
-    light = "".join(f".{each.name}{{background:{each.light}}}" for each in TONES)
-    dark = "".join(f".{each.name}{{background:{each.dark}}}" for each in TONES)
-    return f"{light}@media screen and (prefers-color-scheme:dark){{{dark}}}\n"
+    """The colours as CSS classes; what they are on light and dark screens says the theme."""
+    return "".join(f".{each.name}{{background:var(--{each.name})}}" for each in TONES) + "\n"

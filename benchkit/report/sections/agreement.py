@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchkit import units
-from benchkit.analysis.agreement import Agreement, agreements, sentence, titled
+from benchkit.analysis.agreement import Agreement, sentence, titled
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.tables import Column, Entry, Table
 from benchkit.report.text import clean
@@ -14,7 +14,7 @@ from benchkit.report.text import clean
 
 def build(material: Material) -> Mapping[str, Any] | None:
     """A sentence for each metric, cell by cell, and the figures behind them; nothing with one tool alone."""
-    found = agreements(material.run.trials)
+    found = material.run.agreements
     if not found:
         return None
     return {"cells": [_cell(number, same) for number, same in enumerate(_by_cell(found), 1)]}

@@ -10,6 +10,7 @@ from benchkit.analysis.verdicts.overview import Doubted, counts, doubts, unmade
 from benchkit.analysis.verdicts.registry import CHECKS
 from benchkit.models.metrics import metric_named
 from benchkit.report.cells import cell_views
+from benchkit.report.matrix import State, matrix
 from benchkit.report.noise import noise_of
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.tables import Column, Entry, Table
@@ -17,7 +18,14 @@ from benchkit.report.text import clean
 from benchkit.report.view import RunView
 from benchkit.units import ABSENT
 
-MARKS = {"valid": ("\N{CHECK MARK}", 0.0), "suspect": ("suspect", 1.0), "invalid": ("invalid", 2.0)}
+MARKS: Mapping[State, tuple[str, float | None]] = {
+    "valid": ("\N{CHECK MARK}", 0.0),
+    "suspect": ("suspect", 1.0),
+    "invalid": ("invalid", 2.0),
+    "failed": ("failed", 3.0),
+    "missing": (ABSENT, None),
+    "not judged": ("not judged", -0.5),
+}
 """What stands for a verdict where there are many, and what it sorts by."""
 SHOWN_BLOCKS = 40
 """More of them than a page can hold side by side are left to the table of trials."""
@@ -35,7 +43,7 @@ def build(material: Material) -> Mapping[str, Any] | None:
     reasons, lacking = doubts(run.trials, run.verdicts), unmade(run.table("unchecked"))
     return {
         "summary": f"{found.text[:1].upper()}{found.text[1:]}." if found.judged else NOT_JUDGED,
-        "matrix": _matrix(run, labels) if found.valid != found.judged else None,
+        "matrix": _matrix(run, labels) if found.judged else None,
         "reasons": _reasons(reasons, labels) if reasons else None,
         "unmade": _table_of_unmade(run) if lacking else None,
         "checks": len(CHECKS) if found.judged else 0,
@@ -47,25 +55,17 @@ SECTION = Section("verdicts", "Can the numbers be believed?", "verdicts.html.j2"
 
 
 def _matrix(run: RunView, labels: Mapping[str, str]) -> Table | None:
-    """Cells by blocks; the worst verdict where a block has a cell more than once."""
-    measured = run.measured
-    blocks = sorted(int(block) for block in measured["block"].unique())
-    if len(blocks) > SHOWN_BLOCKS:
+    """Cells by blocks; nothing where all trials ended and are valid, or where blocks are too many to stand side by side."""
+    found = matrix(run)
+    if len(found.blocks) > SHOWN_BLOCKS or all(fate.state == "valid" for fate in found.fates.values()):
         return None
-    worst: dict[tuple[str, int], Entry] = {}
-    for cell_id, block, verdict in zip(measured["cell_id"], measured["block"], measured["verdict"], strict=True):
-        text, value = MARKS.get(verdict, (ABSENT, -1.0))
-        key = str(cell_id), int(block)
-        if key not in worst or value > (worst[key].value or 0.0):
-            worst[key] = Entry(text, value)
-    cells = [cell_id for cell_id in labels if any((cell_id, block) in worst for block in blocks)]
     return Table(
         name="verdicts",
         caption="The verdict on every trial, cell by block",
-        columns=(Column("Cell", "name"), *(Column(f"Block {block}") for block in blocks)),
+        columns=(Column("Cell", "name"), *(Column(f"Block {block}") for block in found.blocks)),
         rows=tuple(
-            (Entry(labels[cell_id], float(i)), *(worst.get((cell_id, block), Entry(ABSENT)) for block in blocks))
-            for i, cell_id in enumerate(cells)
+            (Entry(labels[cell_id], float(i)), *(Entry(*MARKS[fate.state]) for fate in found.of_cell(cell_id)))
+            for i, cell_id in enumerate(found.cells)
         ),
     )
 

@@ -1,0 +1,303 @@
+"""Flame graphs in the report: whose they are, and that what is drawn is what was sampled."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from matplotlib.colors import to_hex, to_rgba_array
+from matplotlib.figure import Figure
+
+from benchkit.errors import InputError
+from benchkit.models.profile import Profile
+from benchkit.models.trial import ProfileRecord
+from benchkit.observe.merge import merged
+from benchkit.observe.read import read_profile
+from benchkit.report.figures.registry import get_figure
+from benchkit.report.flame import icicle
+from benchkit.report.flame.icicle import boxes, short
+from benchkit.report.flame.palette import KERNEL, LESS, MORE, SAME, STEPS, change_tone
+from benchkit.report.flame.tree import call_tree
+from benchkit.report.html import asset
+from benchkit.report.page import page
+from benchkit.report.read import read_run
+from benchkit.report.rendering import render
+from benchkit.report.view import RunView
+from benchkit.report.write import drawings_of
+from benchkit.results.profiles import profile_tables
+from benchkit.results.schema import arrow_schema, empty_frame
+from benchkit.results.store import Store
+from tests.report.flame.test_flame import FASTER, HOSTILE, SERVER, profile_of
+from tests.results.test_profiles import record
+
+MakeRun = Callable[..., RunView]
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "profiles"
+FLAME, DIFFERENCE = get_figure("flame"), get_figure("flame-difference")
+
+
+def profile(name: str) -> Profile:
+    return read_profile((FIXTURES / name).read_bytes())
+
+
+def with_stacks(run: RunView, profiles: Mapping[str, Sequence[Profile]]) -> RunView:
+    """The run with a profile trial for each of these profiles of a cell's service `app`."""
+    from benchkit.results import profiles as rows_of  # noqa: PLC0415 - what makes rows of one that is read
+
+    parts, functions, shares, stacks = [run.trials], [], [], {}
+    for cell_id, taken in profiles.items():
+        for number, each in enumerate(taken, start=1):
+            trial_id = f"{cell_id}-{number}"
+            first = run.of_cell(cell_id).head(1)
+            parts.append(first.assign(block=run.manifest.blocks + number, kind="profile", trial_id=trial_id))
+            said = ProfileRecord(service="app", host="sut", profiler=each.profiler, file="app")
+            functions += list(rows_of._functions(trial_id, said, each))
+            shares += list(rows_of._shares(trial_id, said, each))
+            stacks[trial_id] = each
+    tables = {
+        name: pa.Table.from_pylist(rows, schema=arrow_schema(name)).to_pandas()
+        for name, rows in (("profile", functions), ("profile_share", shares))
+    }
+    return replace(
+        run,
+        trials=pd.concat(parts, ignore_index=True),
+        table=lambda name: tables[name] if name in tables else empty_frame(name),
+        stacks=lambda trials, _: merged([stacks[trial_id] for trial_id in trials]),
+    )
+
+
+@pytest.fixture(scope="module")
+def studied(make_run: MakeRun) -> RunView:
+    """net/http under 200 and 2,000 connections, and gnet under 2,000."""
+    run = make_run({"server": ["nethttp", "gnet"], "connections": [200, 2000]}, blocks=3)
+    return with_stacks(
+        run,
+        {
+            "server=nethttp,connections=200": [profile("nethttp-go1.16.pb.gz")] * 2,
+            "server=nethttp,connections=2000": [profile("nethttp-go1.16-2000.pb.gz")],
+            "server=gnet,connections=2000": [profile("gnet.pb.gz")],
+        },
+    )
+
+
+def texts(figure: Figure) -> list[str]:
+    return [text.get_text() for text in figure.findobj(mpl.text.Text) if text.get_text()]
+
+
+def drawn(figure: Figure) -> list[tuple[str, float, float, float]]:
+    """What is drawn: (colour, depth, left, width)."""
+    found = []
+    for artist in figure.axes[0].collections:
+        tone = to_hex(to_rgba_array(artist.get_facecolor())[0])
+        for path in artist.get_paths():
+            corners = np.asarray(path.vertices)
+            (left, top), (right, _) = corners[0].tolist(), corners[2].tolist()
+            found.append((tone, top, left, right - left))
+    return found
+
+
+def test_every_call_is_as_wide_as_its_share_and_below_its_caller() -> None:
+    found = boxes(call_tree(SERVER))
+    places = {(box.depth, box.node.frame.label): (box.left, box.width) for box in found}
+    assert [places[0, "all"], places[1, "main"]] == [(0.0, 1.0)] * 2
+    assert places[2, "collect"] == pytest.approx((0, 0.15))
+    assert places[2, "serve"] == pytest.approx((0.15, 0.85))
+    assert places[3, "handle"] == pytest.approx((0.15, 0.4))
+    assert places[4, "format"] == pytest.approx((0.15, 0.3))
+    assert places[3, "read"] == pytest.approx((0.55, 0.4))
+
+
+def test_narrow_calls_are_left_out_and_leave_their_room() -> None:
+    found = boxes(call_tree(profile_of(("main > a", 1), ("main > b", 999))))
+    assert [(box.node.frame.label, box.left) for box in found] == [("all", 0), ("main", 0), ("b", 0.001)]
+
+
+def test_of_many_calls_the_widest_are_drawn_each_with_its_callers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(icicle, "MOST_CALLS", 21)
+    found = boxes(call_tree(profile_of(*((f"main > f{i} > g{i}", i) for i in range(1, 101)))))
+    assert len(found) <= 21
+    labels = {box.node.frame.label for box in found}
+    assert {label.replace("g", "f") for label in labels if label.startswith("g")} <= labels
+    assert "f100" in labels
+
+
+def test_deep_recursion_is_cut_and_said(make_run: MakeRun) -> None:
+    run = with_stacks(
+        make_run({"server": ["a"]}, blocks=1), {"server=a": [profile_of((" > ".join(["walk"] * 500), 7))]}
+    )
+    assert max(depth for _, depth, _, _ in drawn(FLAME.draw(run))) == icicle.DEEPEST - 1
+    assert "nor what lies deeper than 64 calls" in FLAME.caption(run)
+
+
+def test_a_profile_without_samples_draws_no_calls() -> None:
+    assert boxes(call_tree(profile_of())) == []
+
+
+def test_the_baseline_is_drawn_merged_over_its_trials(studied: RunView) -> None:
+    tree = call_tree(profile("nethttp-go1.16.pb.gz"))
+    shown = drawn(FLAME.draw(studied))
+    assert len(shown) == len(boxes(tree))
+    assert any("2 profiles" in text and "server nethttp" not in text for text in texts(FLAME.draw(studied)))
+    assert FLAME.caption(studied).startswith("nethttp, connections 200, 2 profiles together.")
+    assert "runtime.epollwait" in FLAME.alt(studied)
+
+
+def test_without_the_baselines_profile_the_first_there_is_is_drawn(studied: RunView) -> None:
+    shares = studied.profile_shares
+    of_base = shares["trial_id"].str.contains("connections=200-")
+    tables = {"profile_share": shares[~of_base], "profile": studied.profiles}
+    left = replace(studied, table=lambda name: tables[name] if name in tables else empty_frame(name))
+    assert FLAME.caption(left).startswith("nethttp, connections 2000, 1 profile together.")
+
+
+def test_of_several_services_the_busiest_is_drawn(make_run: MakeRun) -> None:
+    run = with_stacks(make_run({"server": ["a"]}, blocks=1), {"server=a": [SERVER]})
+    idle = profile_of(("idle > wait", 1_000_000))
+    other = with_stacks(make_run({"server": ["a"]}, blocks=1), {"server=a": [idle]})
+    tables = {
+        name: pd.concat([other.table(name).assign(service="front"), run.table(name)], ignore_index=True)
+        for name in ("profile", "profile_share")
+    }
+    both = replace(
+        run,
+        table=lambda name: tables[name] if name in tables else empty_frame(name),
+        stacks=lambda _, service: SERVER if service == "app" else idle,
+    )
+    assert ": app, 1 profile together." in FLAME.caption(both)
+    assert "sys_read 40.0 %" in FLAME.alt(both)
+
+
+def test_pointing_at_a_call_shows_its_name_and_share(make_run: MakeRun) -> None:
+    run = with_stacks(make_run({"server": ["a"]}, blocks=1), {"server=a": [SERVER]})
+    drawing = render(FLAME, run)
+    for text in (drawing.svg.decode(), drawing.element):
+        assert "<title>handle: 40.0 %, itself 10.0 %</title>" in text
+        assert "<title>sys_read (kernel): 40.0 %, itself 40.0 %</title>" in text
+    assert drawing.element.count("<title>") == len(boxes(call_tree(SERVER)))
+
+
+def test_the_kernel_has_a_colour_of_its_own(make_run: MakeRun) -> None:
+    run = with_stacks(make_run({"server": ["a"]}, blocks=1), {"server=a": [profile("nginx-return.perf.txt.gz")]})
+    tree = call_tree(profile("nginx-return.perf.txt.gz"))
+    blue = [box for box in drawn(FLAME.draw(run)) if box[0] == KERNEL.light]
+    assert len(blue) == sum(box.node.frame.kernel for box in boxes(tree)) > 50
+    assert "kernel" in texts(FLAME.draw(run))
+    assert "the kernel's functions are blue" in FLAME.caption(run)
+    assert "this profiler sees no kernel" in FLAME.caption(
+        with_stacks(make_run({"server": ["a"]}, blocks=1), {"server=a": [profile("gnet.pb.gz")]})
+    )
+
+
+def test_names_stand_where_they_fit_and_are_text(make_run: MakeRun) -> None:
+    run = make_run({"server": ["a"]}, blocks=1)
+    harmful = with_stacks(run, {"server=a": [profile_of(*((f"main > {name}", 10) for name in HOSTILE))]})
+    element = render(FLAME, harmful).element
+    assert "&lt;img src=x onerror=window.harmed=1&gt;" in element
+    assert "<img" not in element
+    long = "x" * 400
+    wide = with_stacks(run, {"server=a": [profile_of((f"main > {long}", 97), ("main > thin", 3))]})
+    shown = texts(FLAME.draw(wide))
+    assert "thin" not in shown
+    assert any(text.startswith("xxx") and text.endswith("x…") for text in shown)
+
+
+@pytest.mark.parametrize(
+    ("label", "shown"),
+    [
+        ("net/http.(*conn).serve", "http.(*conn).serve"),
+        ("github.com/valyala/fasthttp.(*Server).serveConn.func1", "fasthttp.(*Server).serveConn.func1"),
+        ("main.handle(net/http.Request)", "main.handle(net/http.Request)"),
+        ("JS:*hello /srv/server.js:8:15", "JS:*hello /srv/server.js:8:15"),
+        ("[nginx]", "[nginx]"),
+    ],
+)
+def test_functions_of_go_are_called_as_its_programs_call_them(label: str, shown: str) -> None:
+    assert short(label) == shown
+
+
+def test_the_same_program_that_schedules_most_otherwise_is_set_against_the_baseline(studied: RunView) -> None:
+    caption = DIFFERENCE.caption(studied)
+    assert caption.startswith("Widths are shares of nethttp, connections 2000;")
+    assert "than in nethttp, connections 200." in caption
+    assert re.search(r"lies farthest from the baseline's: 6\.9 % against 40\.1 %\.", caption)
+    tree = call_tree(profile("nethttp-go1.16-2000.pb.gz"), base=profile("nethttp-go1.16.pb.gz"))
+    shown = drawn(DIFFERENCE.draw(studied))
+    assert len(shown) == len(boxes(tree))
+    for box in boxes(tree):
+        change = box.node.value / tree.root.value - box.node.base / tree.root.base
+        assert (change_tone(change).light, float(box.depth), box.left) in [each[:3] for each in shown]
+    assert "runtime.epollwait -23.3 points" in DIFFERENCE.alt(studied)
+    hovers = re.findall("<title>(.*?)</title>", render(DIFFERENCE, studied).element)
+    assert any(
+        re.fullmatch(
+            r"net/http\.\(\*conn\)\.serve: [\d.]+ %, itself [\d.]+ %; [\d.]+ % in nethttp, connections 200: \+[\d.]+ points",
+            text,
+        )
+        for text in hovers
+    )
+
+
+def test_another_program_is_not_set_against_it(make_run: MakeRun) -> None:
+    run = make_run({"server": ["nethttp", "gnet"]}, blocks=1)
+    both = {"server=nethttp": [profile("nethttp-go1.26.pb.gz")], "server=gnet": [profile("gnet.pb.gz")]}
+    assert FLAME.available(with_stacks(run, both))
+    assert not DIFFERENCE.available(with_stacks(run, both))
+
+
+def test_where_no_scheduler_differs_categories_choose(make_run: MakeRun) -> None:
+    run = make_run({"size": [1, 2, 3]}, blocks=1)
+    programs = {"size=1": [SERVER], "size=2": [SERVER], "size=3": [FASTER]}
+    caption = DIFFERENCE.caption(with_stacks(run, programs))
+    assert caption.startswith("Widths are shares of size 3;")
+    assert "whose categories differ most" in caption
+
+
+def test_colours_of_a_difference_are_those_of_the_page() -> None:
+    (steps,) = re.findall(r"const STEPS = \[(.*?)\];", asset("flame.js"))
+    assert tuple(map(float, steps.split(","))) == STEPS
+    assert [change_tone(change) for change in (0.0004, -0.0004)] == [SAME, SAME]
+    assert [change_tone(change) for change in (0.001, 0.002, 0.02, 0.5)] == list(MORE)
+    assert [change_tone(-change) for change in (0.001, 0.002, 0.02, 0.5)] == list(LESS)
+
+
+def test_they_are_small_in_the_pages_own_colours_and_the_same_again(studied: RunView) -> None:
+    for figure in (FLAME, DIFFERENCE):
+        drawing, again = render(figure, studied), render(figure, studied)
+        assert (drawing.svg, drawing.png) == (again.svg, again.png)
+        assert not re.search(r"#[0-9a-f]{6}\b", drawing.element)
+        assert len(drawing.element) < 200_000
+    written = page((studied, [each for each in drawings_of(studied) if each.figure in (FLAME, DIFFERENCE)]))
+    for name in set(re.findall(r"var\((--(?:pack|more|less)[\w-]+)\)", written)):
+        assert written.count(f"{name}:") == 2, "one for light surfaces, one for dark ones"
+
+
+def test_without_profiles_or_without_raw_files_there_are_none(run: RunView, studied: RunView) -> None:
+    assert not FLAME.available(run)
+    assert not DIFFERENCE.available(run)
+    without = replace(studied, stacks=lambda _trials, _service: None)
+    assert not FLAME.available(without)
+    assert not DIFFERENCE.available(without)
+
+
+def test_a_stored_run_has_them_from_its_raw_files_alone(run: RunView, tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    folder = store.create(run.manifest)
+    content = (FIXTURES / "gnet.pb.gz").read_bytes()
+    app = ProfileRecord(service="app", host="sut", profiler="pprof", file="app.pb.gz")
+    trial = record(app)
+    folder.commit_trial(trial, {"app.pb.gz": content})
+    assert profile_tables(trial, lambda _: content)["notes"] == []
+    stacks = read_run(store, folder).stacks
+    found = stacks((trial.trial_id,), "app")
+    assert found == read_profile(content)
+    assert stacks((trial.trial_id,), "app") is found, "read once"
+    assert read_run(store, folder).stacks((trial.trial_id, "left-out"), "app") is None
+    with pytest.raises(InputError, match="no profile of service 'front'"):
+        stacks((trial.trial_id,), "front")

@@ -1,0 +1,178 @@
+"""The matrix of verdicts: what became of every trial that was planned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.collections import PathCollection
+from matplotlib.colors import to_rgba_array
+from matplotlib.figure import Figure
+
+from benchkit.report.figures.verdict_matrix import FIGURE, MOST_BLOCKS, MOST_CELLS
+from benchkit.report.matrix import Fate, matrix
+from benchkit.report.rendering import render
+from benchkit.report.sections import verdicts
+from benchkit.report.sections.section import Material
+from benchkit.report.view import RunView
+from benchkit.results.progress import Progress, progress_of
+from tests.report.test_failures import trial
+from tests.report.test_verdicts import ids, judged
+
+MakeRun = Callable[..., RunView]
+
+GO, NGINX = "stack=go", "stack=nginx-go"
+
+
+def history(*failed: tuple[str, int, str, str]) -> Progress:
+    """A journal in which these trials failed: (trial, block, cell, why)."""
+    return progress_of(
+        event
+        for name, block, cell, why in failed
+        for event in (trial("started", name, block, cell), trial("failed", name, block, cell, why=why))
+    )
+
+
+@pytest.fixture
+def doubted(run: RunView) -> RunView:
+    """Five blocks: Go is invalid, then twice suspect; nginx failed in block 2 and is missing in block 4."""
+    go, nginx = ids(run, GO), ids(run, NGINX)
+    left = replace(run, trials=run.trials[~run.trials["trial_id"].isin([nginx[1], nginx[3]])])
+    reasons = [(go[0], "link-saturated", "invalid", ("rps",)), (go[0], "cold", "suspect", ("rps",))]
+    reasons += [(trial_id, "cold", "suspect", ("rps",)) for trial_id in go[1:3]]
+    return judged(replace(left, progress=history((nginx[1], 2, NGINX, "it did not\nlisten"))), *reasons)
+
+
+def states(run: RunView) -> dict[str, list[str]]:
+    found = matrix(run)
+    return {cell: [fate.state for fate in found.of_cell(cell)] for cell in found.cells}
+
+
+def marks(figure: Figure) -> dict[tuple[float, float], PathCollection]:
+    """What stands where in the matrix: (block, row)."""
+    found = [artist for artist in figure.axes[0].collections if isinstance(artist, PathCollection)]
+    return {(x, y): each for each in found for x, y in np.asarray(each.get_offsets()).tolist()}
+
+
+def texts(figure: Figure) -> list[str]:
+    return [text.get_text() for text in figure.findobj(mpl.text.Text) if text.get_text()]
+
+
+def test_what_did_not_end_is_told_from_what_did(doubted: RunView) -> None:
+    assert states(doubted) == {
+        GO: ["invalid", "suspect", "suspect", "valid", "valid"],
+        NGINX: ["valid", "failed", "valid", "missing", "valid"],
+    }
+    found = matrix(doubted).fates
+    assert found[GO, 1] == Fate("invalid", "invalid (link-saturated, cold)")
+    assert found[NGINX, 2] == Fate("failed", "failed: it did not listen")
+    assert found[NGINX, 4].said == "missing: it was not carried out"
+
+
+def test_of_a_cell_that_a_block_has_twice_the_gravest_stands(run: RunView) -> None:
+    go = ids(run, GO)
+    twice = replace(run, trials=run.trials.assign(block=[(block + 1) // 2 for block in run.trials["block"]]))
+    found = states(judged(twice, (go[1], "cold", "suspect", ("rps",)), (go[2], "errors", "invalid", ("rps",))))
+    assert found[GO] == ["suspect", "invalid", "valid"]
+
+
+def test_blocks_that_were_run_again_and_the_profile_pass_stay_out(run: RunView) -> None:
+    go = ids(run, GO)
+    progress = history((go[0], 1, GO, "cut"), ("later", 6, GO, "perf"))
+    progress.rounds[1] = 2
+    assert states(judged(replace(run, progress=progress)))[GO] == ["valid"] * 5
+
+
+def test_cells_that_hosts_cannot_carry_are_no_rows(make_run: MakeRun) -> None:
+    run = make_run({"stack": ["go", "node"]}, unsupported={"stack=node": "no Node"})
+    assert list(states(judged(run))) == [GO]
+
+
+def test_a_trial_left_out_for_now_is_missing_and_says_why(run: RunView) -> None:
+    go = ids(run, GO)
+    left = replace(run, trials=run.trials[run.trials["trial_id"] != go[2]])
+    skipped = progress_of([trial("skipped", go[2], 3, GO, why="its host is gone")])
+    found = matrix(judged(replace(left, progress=skipped)))
+    assert found.fates[GO, 3] == Fate("missing", "left out: its host is gone")
+
+
+def test_every_kind_has_a_shape_and_a_tone_of_its_own(doubted: RunView) -> None:
+    figure = FIGURE.draw(doubted)
+    drawn = marks(figure)
+    assert len(drawn) == 10
+    kinds = {"valid": (4, 0), "suspect": (2, 0), "invalid": (1, 0), "failed": (2, 1), "missing": (4, 1)}
+    shapes = {kind: np.asarray(drawn[place].get_paths()[0].vertices).tobytes() for kind, place in kinds.items()}
+    assert len(set(shapes.values())) == len(kinds)
+    tones = {
+        kind: (
+            to_rgba_array(drawn[place].get_facecolor()).tobytes(),
+            to_rgba_array(drawn[place].get_edgecolor()).tobytes(),
+        )
+        for kind, place in kinds.items()
+    }
+    assert len({tones[kind] for kind in ("valid", "suspect", "invalid", "failed")}) == 4
+    assert {"5 valid", "2 suspect, 1 invalid", "1 failed, 1 missing"} <= set(texts(figure))
+    sizes = {kind: float(drawn[place].get_sizes()[0]) for kind, place in kinds.items()}
+    assert sizes["valid"] < sizes["invalid"]
+
+
+def test_pointing_at_a_mark_names_the_checks(doubted: RunView) -> None:
+    for text in (drawing := render(FIGURE, doubted)).svg.decode(), drawing.element:
+        assert "<title>go, block 1: invalid (link-saturated, cold)</title>" in text
+        assert "<title>nginx-go, block 2: failed: it did not listen</title>" in text
+        assert "<title>go, block 5: valid</title>" in text
+
+
+def test_words_say_it_too(doubted: RunView) -> None:
+    assert FIGURE.alt(doubted) == (
+        "Matrix of verdicts, cell by block: 5 valid, 2 suspect, 1 invalid, 1 failed, 1 missing; "
+        "nginx-go 1 failed, 1 missing; go 2 suspect, 1 invalid."
+    )
+
+
+def test_of_many_cells_those_with_most_against_them_come_first(make_run: MakeRun) -> None:
+    run = make_run({"stack": [f"s{i:03}" for i in range(MOST_CELLS + 10)]}, blocks=2)
+    last, other = ids(run, f"stack=s{MOST_CELLS + 9:03}"), ids(run, "stack=s065")
+    many = judged(run, (other[0], "cold", "suspect", ("rps",)), (last[1], "errors", "invalid", ("rps",)))
+    figure = FIGURE.draw(many)
+    assert len(marks(figure)) == 2 * MOST_CELLS
+    rows = [text for text in texts(figure) if text.startswith("s0")]
+    assert rows[:3] == ["s069", "s065", "s000"]
+    assert FIGURE.caption(many).endswith(
+        f"The {MOST_CELLS} cells with most against them are drawn, those first; the run has {MOST_CELLS + 10}."
+    )
+    few = judged(make_run({"stack": ["a", "b"]}, blocks=2))
+    assert "are drawn" not in FIGURE.caption(few)
+
+
+def test_of_many_blocks_the_first_are_drawn(make_run: MakeRun) -> None:
+    run = judged(make_run({"stack": ["go"]}, blocks=MOST_BLOCKS + 5))
+    assert len(marks(FIGURE.draw(run))) == MOST_BLOCKS
+    assert FIGURE.caption(run).endswith("The first 120 of 125 blocks are drawn; the table has all.")
+
+
+def test_a_large_run_stays_small_and_the_same_again(make_run: MakeRun) -> None:
+    run = make_run({"stack": ["a", "b", "c", "d", "e"], "connections": list(range(1, 101))}, blocks=10)
+    some = [(str(trial_id), "cold", "suspect", ("rps",)) for trial_id in run.trials["trial_id"][::16]]
+    drawing = render(FIGURE, judged(run, *some))
+    assert len(drawing.element) < 250_000
+    again = render(FIGURE, judged(run, *some))
+    assert (drawing.svg, drawing.png) == (again.svg, again.png)
+
+
+def test_a_run_that_nobody_judged_has_no_matrix(run: RunView) -> None:
+    assert not FIGURE.available(run)
+    assert FIGURE.available(judged(run))
+
+
+def test_the_table_says_what_the_figure_shows(doubted: RunView) -> None:
+    shown = verdicts.build(Material(doubted, ()))
+    assert shown is not None
+    check = "\N{CHECK MARK}"
+    assert [[entry.text for entry in row] for row in shown["matrix"].rows] == [
+        ["go", "invalid", "suspect", "suspect", check, check],
+        ["nginx-go", check, "failed", check, "\N{EN DASH}", check],
+    ]
