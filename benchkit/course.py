@@ -44,6 +44,11 @@ class Course:
                 yield slot
 
     @property
+    def over(self) -> frozenset[Slot]:
+        """The trials that are, less those of blocks that come again."""
+        return frozenset(self._over)
+
+    @property
     def is_over(self) -> bool:
         """Whether no trial is to come any more."""
         return all(self.early is not None and _measured(slot) for slot in self._coming)

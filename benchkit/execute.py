@@ -16,7 +16,7 @@ from benchkit.results.tables import RunTables
 from benchkit.run.attempt import attempt_trial
 from benchkit.run.book import Book, Outcome, closing
 from benchkit.run.manifest import manifest_of
-from benchkit.run.resume import Resumption, order_of, take_up
+from benchkit.run.resume import Resumption, marks_of, order_of, take_up
 from benchkit.run.site import Site
 from benchkit.trial.state import trial_id_of
 
@@ -66,7 +66,7 @@ def resume(
         book = Book(outcome, tables, journal, Judge(run.manifest()))
         course = take_up(resumption, store, book, tables)
         outcome.count(progress_of(run.history()))
-        watcher.taken_up(outcome.trials + len(outcome.failures))
+        watcher.taken_up(marks_of(course, run, tables))
         if not course.is_over:  # else it was killed when only its last words were missing
             site = Site(plan, hosts, book, watcher, reconnect_s=reconnect_s)
             _carry_out(course, site, book, watcher)
@@ -85,6 +85,7 @@ def _carry_out(course: Course, site: Site, book: Book, watcher: Watcher) -> None
             if came.how == "cut":
                 if (over := course.cut(slot)) is not None:
                     book.split(slot.block, slot.round + 1, (trial_id_of(outcome.run.run_id, each) for each in over))
+                    watcher.block_cut(slot.block)
                 continue
             book.decision(course.ended(slot, came.row, time.monotonic() - began, book.exclusions))
         if course.early is not None:

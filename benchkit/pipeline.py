@@ -6,6 +6,7 @@ Nothing here decides what is run (that is the plan's), how a host is spoken to (
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from benchkit.errors import HostError
@@ -94,5 +95,8 @@ class Watcher(Protocol):
     def trial_again(self, slot: Slot, why: str) -> None:
         """A trial could not be carried out, and is tried again."""
 
-    def taken_up(self, over: int) -> None:
-        """So many trials of the run were over before it was taken up again."""
+    def taken_up(self, over: Mapping[Slot, str]) -> None:
+        """Those trials of the run were over before it was taken up again, each with its verdict, or `failed`."""
+
+    def block_cut(self, block: int) -> None:
+        """A pause has cut a block: all of its trials come again."""

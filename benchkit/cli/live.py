@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -13,6 +14,11 @@ if TYPE_CHECKING:
     from benchkit.hosts.connect import Hosts
     from benchkit.planning.plan import RunPlan
     from benchkit.scenario.schedule import Slot
+
+
+Place = tuple[int, int]
+"""A trial's: its block, and its position in it."""
+Places = frozenset[Place]
 
 
 class Silent:
@@ -41,8 +47,11 @@ class Silent:
     def trial_again(self, slot: Slot, why: str) -> None:
         """A trial could not be carried out, and is tried again."""
 
-    def taken_up(self, over: int) -> None:
-        """So many trials of the run were over before it was taken up again."""
+    def taken_up(self, over: Mapping[Slot, str]) -> None:
+        """Those trials of the run were over before it was taken up again, each with its verdict, or `failed`."""
+
+    def block_cut(self, block: int) -> None:
+        """A pause has cut a block: all of its trials come again."""
 
 
 class Plain(Silent):
@@ -52,12 +61,17 @@ class Plain(Silent):
         """Count against the trials of the plan."""
         self._plan = plan
         self._done = 0
-        self._over = 0
+        self._over: Places = frozenset()
         self._began = time.monotonic()
 
-    def taken_up(self, over: int) -> None:
+    def taken_up(self, over: Mapping[Slot, str]) -> None:
         """Count on from those."""
-        self._over = over
+        self._over = frozenset(map(place_of, over))
+
+    def block_cut(self, block: int) -> None:
+        """Print that, and count its trials anew."""
+        self._over = without(self._over, block)
+        self.stage(f"block {block} stood still for too long and runs again, whole")
 
     def trial_started(self, slot: Slot) -> None:  # noqa: ARG002 - every display is told which
         """Count time from the first trial on: building and deploying come once."""
@@ -82,7 +96,8 @@ class Plain(Silent):
 
     def _line(self, slot: Slot, outcome: str) -> None:
         self._done += 1
-        total, over = len(self._plan.slots), self._over + self._done
+        self._over |= {place_of(slot)}
+        total, over = len(self._plan.slots), len(self._over)
         elapsed = time.monotonic() - self._began
         left = max(0.0, elapsed / self._done * (total - over))
         print(
@@ -91,6 +106,16 @@ class Plain(Silent):
             file=sys.stderr,
             flush=True,
         )
+
+
+def place_of(slot: Slot) -> Place:
+    """Where in the order of the run a trial stands, whichever round of its block it is of."""
+    return slot.block, slot.position
+
+
+def without(over: Places, block: int) -> Places:
+    """What is over, less the trials of a block that comes again."""
+    return frozenset(place for place in over if place[0] != block)
 
 
 def shown(slot: Slot, rps: float | None, verdict: str) -> str:

@@ -15,7 +15,7 @@ from rich.live import Live as Display
 from rich.text import Text
 
 from benchkit import units
-from benchkit.cli.live import Silent, shown
+from benchkit.cli.live import Places, Silent, place_of, shown, without
 from benchkit.errors import HostError
 from benchkit.hosts.connect import Hosts
 from benchkit.planning.plan import RunPlan
@@ -48,7 +48,8 @@ class Picture:
     cells: tuple[str, ...]
     blocks: int
     total: int
-    done: int = 0
+    over: Places = frozenset()
+    """The trials that are."""
     marks: dict[tuple[str, int], str] = field(default_factory=dict)
     stage: str = ""
     current: Slot | None = None
@@ -61,7 +62,9 @@ class Picture:
         """The picture as text of at most this width and about this height."""
         left = "" if self.left_s is None else f", about {units.duration(self.left_s)} left"
         lines = [
-            Text(f"{self.title}  {self.done}/{self.total} trials, {units.duration(self.gone_s)} gone{left}", "bold"),
+            Text(
+                f"{self.title}  {len(self.over)}/{self.total} trials, {units.duration(self.gone_s)} gone{left}", "bold"
+            ),
             *self._matrix(width, max(3, height - _ROWS_APART)),
             self._key(),
             Text(self._under_way()),
@@ -137,7 +140,7 @@ class Live(Silent):
         """Show the trials of the plan, and what goes on on the hosts."""
         self._plan = plan
         self._hosts = hosts
-        self._picture = Picture(
+        self.picture = Picture(
             title=plan.experiment.scenario.name,
             cells=tuple(dict.fromkeys(slot.cell_id for slot in sorted(plan.slots, key=self._planned))),
             blocks=max((slot.block for slot in plan.slots), default=1),
@@ -161,22 +164,22 @@ class Live(Silent):
         """Leave the last picture and the terminal as it was."""
         self._ended.set()
         self._looking.join()
-        self._picture.current, self._picture.stage = None, ""
+        self.picture.current, self.picture.stage = None, ""
         self._display.stop()
 
     def stage(self, text: str) -> None:
         """Show the stage in the place of the trial."""
-        self._picture.stage = text
+        self.picture.stage = text
 
     def trial_started(self, slot: Slot) -> None:
         """Mark where the run is; time counts from the first trial on: building and deploying come once."""
         self._began = time.monotonic() if self._began is None else self._began
-        self._picture.current, self._picture.now = slot, ""
-        self._picture.marks[slot.cell_id, slot.block] = "running"
+        self.picture.current, self.picture.now = slot, ""
+        self.picture.marks[slot.cell_id, slot.block] = "running"
 
     def trial_ended(self, slot: Slot, rps: float | None, verdict: str) -> None:
         """Mark what it is worth."""
-        self._over(slot, verdict if verdict in MARKS else "valid", shown(slot, rps, verdict))
+        self._over(slot, verdict, shown(slot, rps, verdict))
 
     def trial_failed(self, slot: Slot, why: str) -> None:
         """Mark it, and print the reason above, where it stays."""
@@ -187,9 +190,17 @@ class Live(Silent):
         """Print the reason above."""
         self._console.print(f"block {slot.block}  {slot.cell_id}  is tried again: {why}", markup=False)
 
-    def taken_up(self, over: int) -> None:
-        """Count on from those."""
-        self._picture.done = over
+    def taken_up(self, over: Mapping[Slot, str]) -> None:
+        """Mark those, and count on from them."""
+        for slot, verdict in over.items():
+            self._mark(slot, verdict)
+
+    def block_cut(self, block: int) -> None:
+        """Take its marks away again, and print why."""
+        self._console.print(f"block {block} stood still for too long and runs again, whole", markup=False)
+        picture = self.picture
+        picture.marks = {(cell, of): mark for (cell, of), mark in picture.marks.items() if of != block}
+        picture.over = without(picture.over, block)
 
     def _planned(self, slot: Slot) -> int:
         """Cells in the order of the plan, and not in that of the first block."""
@@ -197,29 +208,32 @@ class Live(Silent):
         return ids.index(slot.cell_id) if slot.cell_id in ids else len(ids)
 
     def _over(self, slot: Slot, mark: str, said: str) -> None:
-        self._picture.marks[slot.cell_id, slot.block] = mark
-        self._picture.done += 1
+        self._mark(slot, mark)
         self._own += 1
-        self._picture.last = f"last: block {slot.block}, {slot.cell_id}: {said}"
+        self.picture.last = f"last: block {slot.block}, {slot.cell_id}: {said}"
+
+    def _mark(self, slot: Slot, mark: str) -> None:
+        self.picture.marks[slot.cell_id, slot.block] = mark if mark in MARKS else "valid"
+        self.picture.over |= {place_of(slot)}
 
     def _draw(self) -> RenderableType:
-        picture = self._picture
+        picture = self.picture
         if self._began is not None:
             picture.gone_s = time.monotonic() - self._began
             if self._own:
-                picture.left_s = max(0.0, picture.gone_s / self._own * (picture.total - picture.done))
+                picture.left_s = max(0.0, picture.gone_s / self._own * (picture.total - len(picture.over)))
         return picture.draw(self._console.width, self._console.height)
 
     def _look(self) -> None:
         """Ask the hosts, now and then, what they have seen last; one that does not answer has nothing to say."""
         before: Seen = {}
         while not self._ended.wait(LOOK_S):
-            slot = self._picture.current
+            slot = self.picture.current
             if slot is None:
                 continue
             after: dict[str, Mapping[str, tuple[int, float]]] = {}
             for host in self._hosts:
                 with contextlib.suppress(HostError):  # the run itself speaks of a host that is lost
                     after |= host.telemetry.now()
-            self._picture.now = said_of(before, after, self._plan.cell_of(slot).cell.entry)
+            self.picture.now = said_of(before, after, self._plan.cell_of(slot).cell.entry)
             before = after

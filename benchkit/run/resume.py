@@ -102,6 +102,12 @@ def take_up(resumption: Resumption, store: Store, book: Book, tables: RunTables)
     return course
 
 
+def marks_of(course: Course, run: RunFolder, tables: RunTables) -> dict[Slot, str]:
+    """The trials that are over, each with its verdict, or `failed`."""
+    verdicts = {row["trial_id"]: row["verdict"] for row in tables.rows("trials").to_pylist()}
+    return {slot: verdicts.get(trial_id_of(run.run_id, slot)) or "failed" for slot in course.over}
+
+
 def _settle(run: RunFolder, book: Book) -> None:
     """Trials whose raw files are whole ended, even where the journal was not told any more."""
     progress = progress_of(run.history())

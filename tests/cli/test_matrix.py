@@ -10,13 +10,20 @@ import re
 import struct
 import sys
 import termios
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from benchkit.cli.matrix import MARKS, Picture, said_of
+from benchkit.cli.live import Plain
+from benchkit.cli.matrix import MARKS, Live, Picture, said_of
+from benchkit.hosts.connect import Hosts
+from benchkit.hosts.inventory import Inventory
 from benchkit.lab.lab import Lab
+from benchkit.planning.plan import RunPlan
+from benchkit.scenario.designs import slots
+from benchkit.scenario.read import read_experiment
 from benchkit.scenario.schedule import Slot
 
 BENCHKIT = str(Path(sys.executable).with_name("benchkit"))
@@ -67,6 +74,47 @@ def test_what_goes_on_is_told_by_two_looks() -> None:
     assert said_of(before, after, "app") == "server 0.75 CPUs, generator 0.50 CPUs, 10,000 requests/s"
     assert said_of({}, after, "app") == ""
     assert said_of(after, before, "app") == "", "counters that went back are of another trial"
+
+
+SLOTS = slots("blocks", ("a", "b"), 2, seed=1)
+FIRST, SECOND = SLOTS[:2]
+PLAN = RunPlan(
+    experiment=read_experiment("quickstart", "smoke"),
+    seed=1,
+    roles={},
+    cells=(),
+    slots=SLOTS,
+    notices=(),
+    obstacles=(),
+    tuning=(),
+    tuning_required=frozenset(),
+)
+
+
+def go_on(display: Plain | Live) -> None:
+    """A run taken up again, of which a block is cut before its last trial has ended."""
+    display.taken_up({FIRST: "suspect"})
+    display.trial_started(SECOND)
+    display.block_cut(1)
+    display.trial_ended(replace(FIRST, round=2), 1.0, "valid")
+
+
+def test_a_run_that_is_taken_up_again_shows_what_was_over_and_a_block_that_is_cut_is_shown_anew() -> None:
+    display = Live(PLAN, Hosts(Inventory(hosts=()), ()))
+    display.taken_up({FIRST: "suspect"})
+    shown = display.picture
+    assert (shown.marks, len(shown.over)) == ({(FIRST.cell_id, 1): "suspect"}, 1)
+    go_on(display)
+    assert (shown.marks, len(shown.over)) == ({(FIRST.cell_id, 1): "valid"}, 1)
+
+
+def test_lines_count_no_trial_twice(capfd: pytest.CaptureFixture[str]) -> None:
+    display = Plain(PLAN)
+    go_on(display)
+    for slot in SLOTS[1:]:
+        display.trial_ended(slot, 1.0, "valid")
+    lines = [line for line in capfd.readouterr().err.splitlines() if line.startswith("[")]
+    assert [line.split()[0] for line in lines] == ["[1/4]", "[2/4]", "[3/4]", "[4/4]"]
 
 
 @pytest.mark.lab

@@ -71,8 +71,11 @@ class Told:
     def stage(self, text: str) -> None:
         """A stage of the run begins."""
 
-    def taken_up(self, over: int) -> None:
+    def taken_up(self, over: Mapping[Slot, str]) -> None:
         """No run of this suite is."""
+
+    def block_cut(self, block: int) -> None:
+        """No pause is made."""
 
     def trial_started(self, slot: Slot) -> None:
         """A trial begins."""
