@@ -53,7 +53,7 @@ def to_result(output: AbOutput) -> LoadResult:
     """The words of ab as a LoadResult."""
     taken = _time_taken(output)
     ended = output.transfer_rate is not None and not output.unread
-    zero = 0 if ended else None  # lines that are left out when zero
+    zero = 0 if ended and output.failed_requests is not None else None  # lines below that one, left out when zero
     breakdown = output.breakdown
     failed = output.failed_requests
     none_failed = 0 if failed == 0 else None

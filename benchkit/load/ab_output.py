@@ -37,7 +37,20 @@ _DAMAGED = re.compile(
 )
 PERCENTAGES = frozenset({"50", "66", "75", "80", "90", "95", "98", "99", "100"})
 """The rows of "Percentage of the requests served" (`percs` in ab.c)."""
-_MADE_BY_AB = frozenset({"version", "concurrency_level", "time_taken_s", "complete_requests", "completed_before_abort"})
+_MADE_BY_AB = frozenset(
+    {
+        "version",
+        "concurrency_level",
+        "time_taken_s",
+        "complete_requests",
+        "completed_before_abort",
+        "failed_requests",
+        "requests_per_second",
+        "time_per_request_s",
+        "time_per_request_all_s",
+        "transfer_rate",
+    }
+)
 
 
 class Spread(Frozen):

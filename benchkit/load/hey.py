@@ -4,7 +4,8 @@ What the figures mean, read from its source (requester/report.go, print.go, requ
 
 - It keeps the times and statuses of 1,000,000 answers. Past these the percentiles and status counts are of the first
   million, and "Average" is the sum of all times ÷ one million: wrong, and left out here. The rate counts every request,
-  failed ones too; the number of requests is not printed and is the sum of statuses and errors below the cap.
+  failed ones too (in boom and early versions of hey the answered ones alone); the number of requests is not printed and
+  is the sum of statuses and errors below the cap.
 - A time covers everything from before connecting to the end of the body. Summary and CSV round to 0.1 ms.
 - Percentiles that so few requests do not have are printed as "0% in 0.0000 secs". Where every request failed, average
   is "NaN" and slowest and fastest are 0.0000: zeros that are no times.
@@ -15,9 +16,10 @@ What the figures mean, read from its source (requester/report.go, print.go, requ
 
 from __future__ import annotations
 
-import re
+import math
 from collections.abc import Iterable, Iterator
 
+from benchkit.load.go_errors import errors_of
 from benchkit.load.hey_csv import MAX_RESULTS, parse_csv
 from benchkit.load.hey_output import HeyOutput, read
 from benchkit.load.hey_template import ROWS, TEMPLATE
@@ -35,13 +37,6 @@ from benchkit.load.tool import (
 )
 from benchkit.models.load import Load
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
-
-_KINDS = (  # the words of Go's net and net/http; the first kind whose words occur takes the error
-    ("timeout", re.compile(r"timeout|deadline exceeded|timed out", re.IGNORECASE)),
-    ("connect", re.compile(r"\bdial |connection refused|no such host|connectex|assign requested address")),
-    ("write", re.compile(r"\bwrite |broken pipe|can't write")),
-    ("read", re.compile(r"\bread |EOF|connection reset|malformed HTTP|server closed")),
-)
 
 
 def parse(text: str) -> LoadResult:
@@ -61,7 +56,7 @@ def to_result(output: HeyOutput) -> LoadResult:
         rps=output.requests_per_s,
         bytes_total=output.total_data,
         latency=_latency(output),
-        errors=_errors(output) if failures_known and not output.unread else Errors(),
+        errors=errors_of(output.errors) if failures_known and not output.unread else Errors(),
         status=output.status_codes,
         non_2xx=sum(n for code, n in output.status_codes.items() if code[0] != "2") if known else None,
         failed=sum(output.errors.values()) if failures_known else None,
@@ -84,8 +79,10 @@ def _made(output: HeyOutput) -> tuple[float, float] | None:
 def _all_counted(output: HeyOutput) -> bool:
     """Whether statuses and errors account for every request: where the text is cut among them, they do not."""
     made = _made(output)
-    reached = "Status code distribution" in output.sections
-    return reached and made is not None and abs(_counted(output) - made[0]) <= made[1]
+    if "Status code distribution" not in output.sections or made is None:
+        return False
+    answered = sum(output.status_codes.values())
+    return any(abs(count - made[0]) <= made[1] for count in (_counted(output), answered if output.errors else math.nan))
 
 
 def _capped(output: HeyOutput) -> bool:
@@ -111,14 +108,6 @@ def _latency(output: HeyOutput) -> Latency:
         covers="connect+request",
         corrected=False,
     )
-
-
-def _errors(output: HeyOutput) -> Errors:
-    """Failures by the words of their errors."""
-    counts = {"connect": 0, "read": 0, "write": 0, "timeout": 0, "other": 0}
-    for message, times in output.errors.items():
-        counts[next((kind for kind, words in _KINDS if words.search(message)), "other")] += times
-    return Errors(**counts)
 
 
 def _complete(output: HeyOutput) -> bool:

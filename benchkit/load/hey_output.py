@@ -73,7 +73,8 @@ class _Reader(Reader):
 
     def read(self, text: str) -> HeyOutput:
         lines = self.scan(text)
-        if not self.found.values.keys() & {"total", "average"} and not self.percentiles and not self.errors:
+        sections = (self.percentiles, self.statuses, self.errors)
+        if not self.found.values.keys() & {"total", "average"} and not any(sections):
             raise not_output_of("hey", lines)
         return HeyOutput.model_validate(
             {

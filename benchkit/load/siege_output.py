@@ -123,6 +123,8 @@ class _Reader(Reader):
         if field == "response_time":
             self.milliseconds = {"ms": True, "secs": False}.get(unit)
         value = _value(field, match[2], _UNITS[field].get(unit))
+        if value is None and match[2] in _NOT_A_NUMBER:  # of no transaction there is no mean
+            return
         if unit == "" and _UNITS[field] is _EXTREME and self.milliseconds is not False:
             value = None  # a unit may have been lost
         if self.doubtful(match[0]) and not re.fullmatch(r"[0-9]+\.[0-9]{2}", match[2]):  # two decimals are all

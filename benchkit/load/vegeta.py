@@ -40,7 +40,7 @@ def to_result(output: VegetaOutput) -> LoadResult:
     codes = output.status_codes
     return LoadResult(
         tool="vegeta",
-        duration_s=output.attack_s,
+        duration_s=_duration_s(output),
         requests=output.requests,
         rps=output.rate,
         bytes_total=output.bytes_in,
@@ -70,13 +70,17 @@ def _latency(output: VegetaOutput) -> Latency:
     )
 
 
+def _duration_s(output: VegetaOutput) -> float | None:
+    return output.total_s if output.attack_s is None else output.attack_s
+
+
 def _complete(output: VegetaOutput) -> bool:
     """Whether everything stands there that this kind of report always states."""
     if output.kind == "hist":
         return bool(output.requests) and not output.unread
     if output.kind == "hdrplot":
         return {"min", "max"} <= (output.latencies or {}).keys() and not output.unread
-    always = (output.requests, output.attack_s, output.bytes_in, output.success, output.status_codes)
+    always = (output.requests, _duration_s(output), output.bytes_in, output.success, output.status_codes)
     return None not in always and bool(output.latencies) and not output.unread
 
 

@@ -47,6 +47,8 @@ class VegetaOutput(Frozen):
     throughput: float | None = None
     """Good answers ÷ (attack + wait)."""
     attack_s: float | None = None
+    total_s: float | None = None
+    """All that versions before 6 say of the duration: attack and wait together."""
     wait_s: float | None = None
     latencies: Mapping[str, float] | None = None
     """By the report's own names: min, mean, max, and percentiles as "50"."""
@@ -179,7 +181,7 @@ def _figure(label: str, name: str, cell: str) -> dict[str, object]:
             return {"requests": count(cell)}
         case "Requests", ("rate" | "throughput"):
             return {name: number(cell)}
-        case "Duration", ("attack" | "wait"):
+        case "Duration", ("total" | "attack" | "wait"):
             return {f"{name}_s": duration(cell)}
         case (("Bytes In" | "Bytes Out"), "total"):
             return {label.lower().replace(" ", "_"): count(cell)}

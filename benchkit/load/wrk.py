@@ -44,7 +44,10 @@ def to_result(output: WrkOutput) -> LoadResult:
     wrk2 = output.calibrated > 0 or output.distribution_of is not None
     corrected = True if wrk2 else _corrects(output.version)
     errors = output.socket_errors
-    zero = 0 if output.ended and not output.unread else None  # the lines are left out when all are zero
+    stated = (
+        output.ended and output.duration_s is not None and not output.unread
+    )  # from the line before theirs to the end
+    zero = 0 if stated else None  # the lines are left out when all are zero
     return LoadResult(
         tool="wrk2" if wrk2 else "wrk",
         tool_version=output.version,

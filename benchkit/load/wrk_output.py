@@ -16,7 +16,7 @@ BYTES: Mapping[str, float] = {
 _RATES: Mapping[str, float] = {"": 1, **{prefix: 1000.0**power for power, prefix in enumerate("kMGTP", 1)}}
 _NOT_A_NUMBER = frozenset({"nan", "-nan", "inf", "-inf"})
 
-_FIGURE = r"(-?(?:nan|inf)|[0-9.]{1,24}[^\s0-9.%]{0,2})"
+_FIGURE = r"(-?(?:nan|inf)(?:us|ms|s)?|[0-9.]{1,24}[^\s0-9.%]{0,2})"
 _SHARE = r"(-?nan|[0-9.]{1,24})%?"
 _VERSION = re.compile(r"wrk\s+(\S+) \[\w+\] Copyright.*")
 _RUNNING = re.compile(r"(?:Running \S+ test @|Making \S+ requests to) (\S.*)")
@@ -91,6 +91,10 @@ class WrkOutput(Frozen):
     """Whether "Transfer/sec", wrk's last line, was reached."""
 
 
+_MADE_BY_WRK = frozenset({"url", "threads", "latency", "requests", "socket_errors", "transfer_per_s"})
+"""What no other tool prints in these words; "Requests/sec:" is hey's, too."""
+
+
 def read(text: str) -> WrkOutput:
     """`text` in wrk's words. Raises ParseError where it holds no output of wrk, or several."""
     return _Reader().read(text)
@@ -133,7 +137,7 @@ class _Reader(Reader):
 
     def read(self, text: str) -> WrkOutput:
         lines = self.scan(text)
-        if not self.found.values.keys() & {"url", "threads", "latency", "requests"}:
+        if not self.found.values.keys() & _MADE_BY_WRK:
             raise not_output_of("wrk", lines)
         return WrkOutput.model_validate(
             {
@@ -159,7 +163,7 @@ class _Reader(Reader):
         cells = [scaled(token, SECONDS if name == "Latency" else _RATES) for token in tokens]
         if tokens[0] == "1000.00m" and cells[2] and cells[2][0] < 60_000:  # noqa: PLR2004 - 1000 minutes in seconds
             cells[0] = (1.0, 1e-5)
-        if any(cell is None and token not in _NOT_A_NUMBER for cell, token in zip(cells, tokens, strict=True)):
+        if any(cell is None and not _no_number(token) for cell, token in zip(cells, tokens, strict=True)):
             self.found.unread.append(match[0])
         avg, stdev, third = (cell and cell[0] for cell in cells)
         step = max((cell[1] for cell in cells if cell), default=None)
@@ -181,7 +185,7 @@ class _Reader(Reader):
     def percentile(self, match: re.Match[str]) -> None:
         figure = scaled(match[2], SECONDS)
         key = f"{float(match[1]):g}"
-        if self.section is None or match[2] in _NOT_A_NUMBER:
+        if self.section is None or _no_number(match[2]):
             return
         if key in self.section:
             raise several_runs("wrk", match[0])
@@ -224,3 +228,8 @@ class _Reader(Reader):
 
     def version(self, match: re.Match[str]) -> None:
         self.found.values.setdefault("version", match[1])
+
+
+def _no_number(token: str) -> bool:
+    """Whether a figure is what C prints for no number; wrk2 puts a unit behind it."""
+    return token.rstrip("ums") in _NOT_A_NUMBER

@@ -189,6 +189,43 @@ def test_statuses_that_do_not_add_up_are_not_all() -> None:
     assert (result.requests, result.non_2xx, result.complete) == (None, None, False)
 
 
+def test_hey_once_left_failures_out_of_its_rate() -> None:
+    text = _text("hey/v014-statuses-errors")
+    now = _read("hey", text)
+    assert now.rps is not None
+    assert now.duration_s is not None
+    assert now.requests is not None
+    assert now.failed
+    answered = (now.requests - now.failed) / now.duration_s
+    then = _read("hey", re.sub(r"(Requests/sec:\s+)\S+", rf"\g<1>{answered:.4f}", text))
+    assert (then.requests, then.failed, then.errors, then.complete) == (now.requests, now.failed, now.errors, True)
+    assert then.rps == pytest.approx(answered, abs=1e-4)
+
+
+def test_wrk2_puts_a_unit_behind_no_number() -> None:
+    text = re.sub(r"Latency .*", "Latency    -nanus    -nanus   0.00us    0.00%", _text("wrk/wrk2-short"))
+    result = _read("wrk", text)
+    assert result.complete
+    assert result.latency.mean_s is None
+
+
+@pytest.mark.parametrize(
+    ("tool", "lines", "field", "value"),
+    [
+        ("wrk", "Transfer/sec:      1.23MB\n", "bytes_per_s", 1.23 * 1024**2),
+        ("wrk", "  Socket errors: connect 0, read 3, write 0, timeout 0\n", "errors", None),
+        ("ab", "Requests per second:    100.00 [#/sec] (mean)\n", "rps", 100.0),
+        ("ab", "Transfer rate:          20.00 [Kbytes/sec] received\n", "bytes_per_s", 20480.0),
+        ("ab", "Failed requests:        7\n", "failed", 7),
+        ("hey", "Status code distribution:\n  [200]\t200 responses\n", "status", {"200": 200}),
+    ],
+)
+def test_a_few_lines_are_part_of_an_output(tool: str, lines: str, field: str, value: object) -> None:
+    result = _read(tool, lines)
+    assert not result.complete
+    assert value is None or getattr(result, field) == value
+
+
 def test_boom_numbered_its_rows() -> None:
     result = _read("hey", "1,0.1000\n2,0.3000\n3,0.2000\n")
     assert (result.requests, result.latency.mean_s, result.latency.max_s) == (3, 0.2, 0.3)
@@ -225,6 +262,20 @@ def test_siege_gave_up() -> None:
     result = _read("siege", text)
     assert not result.complete
     assert "aborted" in _codes(result)
+
+
+def test_of_no_transaction_siege_knows_no_mean() -> None:
+    text = re.sub(r"(Transactions:\s+)\S+", r"\g<1>0", _text("siege/v407-verbose"))
+    text = re.sub(r"(Response time:\s+)\S+", r"\g<1>nan", text)
+    result = _read("siege", text)
+    assert result.latency.mean_s is None
+    assert result.complete
+
+
+def test_vegeta_had_one_duration() -> None:
+    text = re.sub(r"Duration .*", "Duration      [total]  1.99s", _text("vegeta/v12-text"))
+    result = _read("vegeta", text)
+    assert (result.duration_s, result.complete) == (1.99, True)
 
 
 def test_vegeta_had_fewer_latencies() -> None:
