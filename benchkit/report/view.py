@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from benchkit.analysis.agreement import Agreement, agreements
@@ -115,6 +117,21 @@ class RunView:
     def of_cell(self, cell_id: str) -> pd.DataFrame:
         """The measured trials of a cell, in the order of their blocks."""
         return self._by_cell.get(cell_id, self.measured.iloc[:0])
+
+    def telemetry_of(self, cell_id: str) -> pd.DataFrame:
+        """What was watched on hosts during the measured trials of a cell."""
+        return self.telemetry.iloc[self._watched.get(cell_id, [])]
+
+    @cached_property
+    def _watched(self) -> dict[str, npt.NDArray[np.intp]]:
+        """The rows of telemetry of each cell; found once, for there may be a million of them."""
+        codes, trials = pd.factorize(self.telemetry["trial_id"])
+        cell_of = dict(zip(self.measured["trial_id"], self.measured["cell_id"], strict=True))
+        cells, names = pd.factorize(pd.Series([cell_of.get(trial_id) for trial_id in trials], dtype="object"))
+        of_row = np.append(cells, -1)[codes]
+        order = np.argsort(of_row, kind="stable")
+        ends = np.searchsorted(of_row[order], np.arange(len(names) + 1))
+        return {str(name): order[ends[i] : ends[i + 1]] for i, name in enumerate(names)}
 
     def void(self, metric: str) -> Mapping[str, str]:
         """Why figures of trials do not count in a metric, by trial: what is drawn of them is marked, and in no median."""

@@ -38,8 +38,11 @@ def available(run: RunView) -> bool:
 
 def alt(run: RunView) -> str:
     """The deepest queue and the overflows of each cell, in words."""
-    full = overflows(run)
-    said = [f"{view.label}: {_said(run, view, full)}" for view in _shown(run)[:_NAMED]]
+    full, deepest = overflows(run), _highest(run)[QUEUE]
+    said = [
+        f"{view.label}: at most {units.count(float(deepest[view.cell_id]))} waiting, {_overflowed(view, full)}"
+        for view in _shown(run)[:_NAMED]
+    ]
     return f"Time series of the depth of accept queues: {'; '.join(said)}."
 
 
@@ -94,22 +97,19 @@ def draw(run: RunView) -> Figure:
 
 def table(run: RunView) -> Table:
     """The deepest queue, its limit and the overflows of each cell."""
-    full = overflows(run)
-    rows = []
+    full, highest, rows = overflows(run), _highest(run), []
+    watched, void = set(run.telemetry["trial_id"].unique()), run.void("rps")
     for view in _shown(run):
-        seen = _samples(run, view)
-        deepest, limit = (float(seen.loc[seen["metric"] == metric, "value"].max()) for metric in (QUEUE, LIMIT))
-        overflowed = float(round(full.get(view.cell_id, 0.0)))
-        trials = seen["trial_id"].nunique()
-        void = sum(trial_id in run.void("rps") for trial_id in seen["trial_id"].unique())
+        deepest, limit = (float(highest[metric].get(view.cell_id, np.nan)) for metric in (QUEUE, LIMIT))
+        trials = [str(trial_id) for trial_id in run.of_cell(view.cell_id)["trial_id"] if trial_id in watched]
         rows.append(
             (
                 Entry(view.label),
                 number(deepest, units.count),
                 number(limit, units.count),
-                number(overflowed, units.count),
-                Entry(units.count(trials), float(trials)),
-                Entry(units.count(void), float(void)),
+                number(float(round(full.get(view.cell_id, 0.0))), units.count),
+                number(float(len(trials)), units.count),
+                number(float(sum(trial_id in void for trial_id in trials)), units.count),
             )
         )
     return Table(
@@ -156,14 +156,12 @@ def _shown(run: RunView) -> list[CellView]:
     return [view for view in cell_views(run.manifest) if view.cell_id in cells]
 
 
-def _samples(run: RunView, view: CellView) -> pd.DataFrame:
-    return run.telemetry[run.telemetry["trial_id"].isin(list(run.of_cell(view.cell_id)["trial_id"]))]
-
-
-def _said(run: RunView, view: CellView, full: pd.Series[float]) -> str:
-    depths = _samples(run, view)
-    deepest = depths.loc[depths["metric"] == QUEUE, "value"].max()
-    return f"at most {units.count(float(deepest))} waiting, {_overflowed(view, full)}"
+def _highest(run: RunView) -> pd.DataFrame:
+    """The highest depth and limit of each cell, by cell_id; NaN where it has none."""
+    rows = run.telemetry[run.telemetry["metric"].isin([QUEUE, LIMIT])]
+    cells = rows["trial_id"].map(dict(zip(run.measured["trial_id"], run.measured["cell_id"], strict=True)))
+    found = rows.assign(cell_id=cells).pivot_table(index="cell_id", columns="metric", values="value", aggfunc="max")
+    return found.reindex(columns=[QUEUE, LIMIT])
 
 
 def _overflowed(view: CellView, full: pd.Series[float]) -> str:
@@ -172,7 +170,7 @@ def _overflowed(view: CellView, full: pd.Series[float]) -> str:
 
 def _draw_cell(axes: Axes, run: RunView, view: CellView) -> float:
     """The lines of a cell; the highest of what is drawn."""
-    samples = _samples(run, view)
+    samples = run.telemetry_of(view.cell_id)
     window = numbers(run.of_cell(view.cell_id)["duration_s"]).median()
     axes.axvspan(0, float(window), color=GRID.light, alpha=0.55, linewidth=0, zorder=0)
     depths = samples[samples["metric"] == QUEUE].groupby(["trial_id", "t_s"])["value"].max().reset_index()

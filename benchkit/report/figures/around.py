@@ -181,8 +181,7 @@ def _shown(run: RunView) -> list[CellView]:
 
 def _samples(run: RunView, shown: Sequence[CellView]) -> pd.DataFrame:
     """The telemetry of the measured trials of these cells."""
-    trials = {trial for view in shown for trial in run.of_cell(view.cell_id)["trial_id"]}
-    return run.telemetry[run.telemetry["trial_id"].isin(trials)]
+    return pd.concat([run.telemetry_of(view.cell_id) for view in shown])
 
 
 def _names(columns: Sequence[pd.DataFrame]) -> list[str]:
