@@ -21,6 +21,9 @@ from benchkit.results.store import Store
 from benchkit.run.book import Outcome
 from benchkit.scenario.read import read_experiment
 
+OF_THE_STUDY = ("errors", "unequal-responses", "service-restarted", "missing-connections", "drifted-host", "tool-limit")
+"""Checks that are raised by what a study sets up, however busy its machine is."""
+
 
 @dataclass(frozen=True)
 class Ran:
@@ -32,6 +35,20 @@ class Ran:
     def table(self, name: str) -> pd.DataFrame:
         """A table of the run."""
         return benchkit.load(name, store=self.store.path, run_id=self.outcome.run.run_id)
+
+    def check_verdicts(self) -> None:
+        """Every trial was judged, by the worst there is against it, and nothing against any is of the servers' making.
+
+        A machine that other work keeps busy may void all of them: that is the truth about it, and no fault of a study.
+        """
+        reasons = self.table("verdicts")
+        worst = {"suspect": 1, "invalid": 2}
+        ranks = reasons["severity"].map(worst).groupby(reasons["trial_id"]).max()
+        trials = self.trials
+        expected = trials["trial_id"].map(ranks).fillna(0).map({0: "valid", 1: "suspect", 2: "invalid"})
+        assert trials["verdict"].tolist() == expected.tolist()
+        raised = reasons[reasons["check"].isin(OF_THE_STUDY)]
+        assert raised.empty, "\n".join(raised["text"])
 
     @cached_property
     def trials(self) -> pd.DataFrame:

@@ -8,14 +8,21 @@ from collections.abc import Iterator
 
 import pytest
 
+from benchkit.analysis.claims import judge_claims
+from benchkit.analysis.data import read_data
 from benchkit.hosts.inventory import Inventory
 from benchkit.lab.lab import Lab, down, up
 from benchkit.lab.spec import LabHost, LabSpec
+from benchkit.models.categories import STUDIED
+from benchkit.report.figures.registry import get_figure
+from benchkit.report.read import read_run
 from benchkit.stack.goserver import GoServerOptions
 from benchkit.stack.registry import BACKENDS
 from tests.studies.conftest import Ran, RunStudy
 
 HEADER_AND_BODY = 141 + 12
+MANY = 256
+"""Connections: far more than a Go program has goroutines of its own."""
 SLOW_LINK_BPS = 20e6
 LARGE_BODY = 4096
 """Some 580 answers a second with such a body fill the link, which any server here can; one of 12 bytes would take 11,000."""
@@ -29,7 +36,8 @@ pytestmark = [
 
 
 def check_counts(ran: Ran) -> None:
-    """Every cell answered, alike, and counted what the tool counted."""
+    """Every cell answered, alike, and counted what the tool counted; nothing was wrong with it but the machine."""
+    ran.check_verdicts()
     trials = ran.trials
     assert set(trials["probe_status"]) == {200}
     assert set(trials["probe_body_bytes"]) == {12}
@@ -118,9 +126,13 @@ def slow_link() -> Iterator[Inventory]:
 
 
 def test_over_a_slow_link_hello_sits_at_its_cap(slow_link: Inventory, run_study: RunStudy) -> None:
-    cells = "[{stack: go, work: none, keepalive: true}, {stack: node, work: none, keepalive: true}]"
-    bodies = [f"stacks.{stack}.services.app.body_size={LARGE_BODY}" for stack in ("go", "node")]
-    ran = run_study(slow_link, "node-vs-go", f"cells={cells}", "load.duration_s=2", *bodies)
+    ran = run_study(
+        slow_link,
+        "node-vs-go",
+        f"factors={{stack: [go, node], work: [none], keepalive: [true], body: [{LARGE_BODY}]}}",
+        "exclude=[]",
+        "load.duration_s=2",
+    )
     telemetry = ran.table("telemetry")
     sent = telemetry[(telemetry["metric"] == "net_sent_bytes_total") & (telemetry["host"] == "sut")]
     rates: dict[str, float] = {}
@@ -137,6 +149,58 @@ def test_over_a_slow_link_hello_sits_at_its_cap(slow_link: Inventory, run_study:
     accused = verdicts[verdicts["check"] == "link-saturated"]
     assert set(accused["trial_id"]) == {record.trial_id for record in ran.records.values()}
     assert all("rps" in metrics for metrics in accused["metrics"])
+    assert link_needed(ran) == []
+
+
+def test_what_was_seen_on_a_full_link_is_not_claimed_on_another(node: Ran) -> None:
+    """The session's lab has no cap, and nobody says how fast its links are."""
+    assert len(link_needed(node)) == 2
+
+
+def link_needed(ran: Ran) -> list[str]:
+    """The claims about a link that Go filled which these links are too fast for, or of no known rate."""
+    claims = judge_claims(read_data(ran.store, ran.outcome.run))
+    assert sum("over a link that Go filled" in claim.text for claim in claims) == 2
+    return [claim.text for claim in claims if "needs a link of at most" in claim.reason]
+
+
+@pytest.fixture(scope="module")
+def overhead(lab: Lab, run_study: RunStudy) -> Ran:
+    return run_study(
+        lab.inventory(), "scheduler-overhead", f"factors.connections=[{MANY}]", "telemetry={interval_s: 0.1}"
+    )
+
+
+def test_every_server_is_profiled_beside_a_trial_that_is_not(overhead: Ran) -> None:
+    overhead.check_verdicts()
+    kinds = overhead.trials.reset_index().groupby(["factor_server", "kind"]).size()
+    assert kinds.to_dict() == {
+        (server, kind): 1 for server in ("gnet", "nethttp") for kind in ("control", "measure", "profile")
+    }
+    profiled = overhead.trials[overhead.trials["kind"] == "profile"]["trial_id"]
+    shares = overhead.table("profile_share").groupby("trial_id")["share"].sum()
+    assert set(shares.index) == set(profiled)
+    assert shares.to_numpy() == pytest.approx(1)
+
+
+def test_event_loops_need_few_goroutines_and_wait_for_the_network_by_themselves(overhead: Ran) -> None:
+    """What is so at any load; how shares grow with connections is for larger scales."""
+    run = read_run(overhead.store, overhead.outcome.run)
+    found = {each.cell_id.partition(",")[0].removeprefix("server="): each for each in run.profiled}
+    assert set(found) == {"nethttp", "gnet"}
+    assert (found["nethttp"].goroutines or 0) > MANY
+    assert 0 < (found["gnet"].goroutines or 0) < MANY / 2
+    for each in found.values():
+        assert each.profiles == 1
+        assert each.scheduling == pytest.approx(each.categories["scheduler"] + each.categories["netpoll"])
+        assert set(each.cumulative) == set(STUDIED)
+        assert each.rps
+        assert each.server_cpu_s_per_request
+    # What net/http waits for it waits for under the scheduler, where it counts as its share.
+    assert found["nethttp"].categories["epoll"] == 0
+    figure = get_figure("categories")
+    assert figure.available(run)
+    assert "nethttp" in figure.alt(run)
 
 
 def test_every_go_server_of_ours_is_in_a_study() -> None:
