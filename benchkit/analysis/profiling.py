@@ -11,7 +11,7 @@ import pandas as pd
 from benchkit.analysis.family import ALPHA
 from benchkit.analysis.inference import t_quantile
 from benchkit.analysis.samples import Exclusion
-from benchkit.analysis.verdicts.checks import observed
+from benchkit.analysis.verdicts.checks import cold, observed
 from benchkit.analysis.verdicts.exclusions import exclusions
 from benchkit.models.base import Frozen
 from benchkit.models.metrics import metric_named
@@ -21,6 +21,11 @@ from benchkit.units import counted
 
 METRICS = ("rps", "server_cpu_s_per_request")
 """In what the cost is told: what perf itself takes of the host's CPU shows in the first alone."""
+
+
+OF_PROFILING = (observed.CHECK.code, cold.CHECK.code)
+"""What a trial is found to be because it is profiled: perf starts in the first third of the window, which is the slower
+one for it."""
 
 
 class ProfilerCost(Frozen):
@@ -88,8 +93,12 @@ def in_profile_pass(trials: pd.DataFrame) -> pd.Series[bool]:
 
 
 def void_in_pass(trials: pd.DataFrame, verdicts: pd.DataFrame, manifest: Manifest) -> tuple[Exclusion, ...]:
-    """The trials of the pass that verdicts void, for other reasons than that they were there to be profiled."""
-    return exclusions(trials, verdicts[verdicts["check"] != observed.CHECK.code], manifest)
+    """The trials of the pass that verdicts void, for other reasons than that they were there to be profiled.
+
+    To leave out those that profiling slowed most would make it look cheap.
+    """
+    profiled = verdicts["trial_id"].isin(trials["trial_id"][trials["kind"] == "profile"])
+    return exclusions(trials, verdicts[~(profiled & verdicts["check"].isin(OF_PROFILING))], manifest)
 
 
 def _log_ratios(rows: pd.DataFrame, metric: str, excluded: set[str]) -> pd.DataFrame:

@@ -35,11 +35,15 @@ ENVIRONMENT: Mapping[str, str] = {"PERF_CONFIG": "/dev/null", "DEBUGINFOD_URLS":
 
 @dataclass(frozen=True)
 class Taken:
-    """A profile as it was taken: the file's content, and when, on the controller's `time.monotonic()`."""
+    """A profile as it was taken: the file's content, and when, on the controller's `time.monotonic()`.
+
+    `cpu_s` is what a process of its own took to record it; a Go program's own profiler has none.
+    """
 
     content: bytes
     started_s: float
     ended_s: float
+    cpu_s: float | None = None
 
 
 class UnderWay(Protocol):
@@ -112,7 +116,8 @@ class Recording:
 
     def finish(self) -> Taken:
         """Wait for its end and read what it recorded as the text of `perf script`, gzipped. Raises HostError."""
-        if self.process.wait(self.after_s + self.seconds + FINISH_S) is None:
+        recorded = self.process.wait(self.after_s + self.seconds + FINISH_S)
+        if recorded is None:
             self.stop()
             raise HostError("perf did not end", where=self.host.name, why=f"within {FINISH_S:g} s of its time")
         # Inlined functions would have to be looked up by a process for each address: minutes instead of a second.
@@ -133,7 +138,8 @@ class Recording:
             raise HostError("perf recorded nothing", where=self.host.name, why=self._why())
         packed = self.host.request("pack", {"path": str(self.folder / TEXT)}, time_s=SCRIPT_S)
         started_s = self.host.clock.here_s(self.process.started_ns) + self.after_s
-        return Taken(self.host.files.read(packed["path"]), started_s, started_s + self.seconds)
+        content, cpu_s = self.host.files.read(packed["path"]), recorded.user_s + recorded.system_s
+        return Taken(content, started_s, started_s + self.seconds, cpu_s)
 
     def stop(self) -> None:
         """End perf, if it is still there. Raises HostError."""

@@ -102,6 +102,9 @@ class ProfileRecord(Frozen):
     file: str | None = Field(default=None, description="name of the raw file that holds it")
     started_s: float | None = Field(default=None, description="from the start of the window")
     ended_s: float | None = Field(default=None, description="likewise; of pprof, when its answer had come")
+    cpu_s: float | None = Field(
+        default=None, description="taken by perf, which runs beside the service; pprof is a part of it"
+    )
     why_not: str | None = Field(default=None, description="why there is none, for people")
 
 

@@ -53,7 +53,7 @@ def collect_profiles(trial: Trial) -> None:
         name = f"{service.name}.{service.host}.{_SUFFIX[taking.profiler]}"
         trial.files[name] = taken.content
         times = {"started_s": taken.started_s - window_s, "ended_s": taken.ended_s - window_s}
-        records.append(found.model_copy(update={"file": name, **times}))
+        records.append(found.model_copy(update={"file": name, "cpu_s": taken.cpu_s, **times}))
     trial.profiles = tuple(records)
 
 

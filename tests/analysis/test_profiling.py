@@ -121,6 +121,23 @@ def test_being_profiled_is_no_reason_to_leave_a_pair_out(
     assert [(each.trial_id, each.reason) for each in void] == [(profiled[0], "invalid: noisy-host")]
 
 
+def test_a_profiled_trial_that_perf_makes_slow_at_first_counts_and_its_partner_does_not(
+    make_pass: Callable[[Pairs], pd.DataFrame], make_manifest: Callable[..., Manifest]
+) -> None:
+    trials = make_pass({"a": [(90, 100), (50, 100), (80, 100)]}).assign(requests=10**6)
+    kinds = trials.set_index("trial_id")["kind"]
+    cold = [
+        str(next(trial for trial in kinds.index[kinds == kind] if f".b{block}." in trial))
+        for kind, block in (("profile", 1), ("control", 2))
+    ]
+    reasons = [{"trial_id": each, "check": "cold", "severity": "invalid", "metrics": ["rps"]} for each in cold]
+    void = void_in_pass(trials, pd.DataFrame(reasons), make_manifest([{"only": "a"}]))
+    assert [each.trial_id for each in void] == cold[1:]
+    over_all, _ = profiler_costs(trials, "rps", void)
+    assert over_all.pairs == 2
+    assert over_all.ratio == pytest.approx(math.sqrt(0.9 * 0.8))
+
+
 def test_a_run_without_a_pass_has_no_costs(make_trials: MakeTrials) -> None:
     assert profiler_costs(make_trials({"a": [1, 2, 3], "a~control": [1, 2, 3]})) == ()
 

@@ -131,6 +131,13 @@ def test_only_the_trials_that_are_there_for_it_are_profiled(ran: Ran, profiled: 
     assert {each.why_not for each in profiled.profiles} == {None}
 
 
+def test_what_perf_takes_beside_the_server_is_known_as_benchkits_own(profiled: TrialRecord) -> None:
+    app, front = profiled.profiles
+    assert app.cpu_s is None, "a part of the server"
+    assert front.cpu_s is not None
+    assert 0 < front.cpu_s < profiled.window_s
+
+
 def test_profiles_lie_within_the_window(ran: Ran, profiled: TrialRecord) -> None:
     app, front = profiled.profiles
     assert app.started_s is not None

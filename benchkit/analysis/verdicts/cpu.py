@@ -101,8 +101,17 @@ def _taken(evidence: Evidence, services: Sequence[tuple[ServiceRecord, float]]) 
         name = generator_service(generator.number)
         yield Taken(name, generator.host, generator.cpus, generator.cpu_s / record.window_s)
         yield from _watched(evidence, reducer_service(generator.number), generator.host, generator.cpus)
+    for profile in record.profiles:
+        if profile.cpu_s is not None:  # it records within the window alone
+            name = f"profiler of {profile.service}"
+            yield Taken(name, profile.host, _cpus_of(evidence, profile.host), profile.cpu_s / record.window_s)
     for host in evidence.hosts:
-        yield from _watched(evidence, AGENT_SERVICE, host, tuple(evidence.facts.get(host, {}).get("cpus") or ()))
+        yield from _watched(evidence, AGENT_SERVICE, host, _cpus_of(evidence, host))
+
+
+def _cpus_of(evidence: Evidence, host: str) -> tuple[int, ...]:
+    """Where a process may run that nobody has bound to CPUs."""
+    return tuple(evidence.facts.get(host, {}).get("cpus") or ())
 
 
 def _watched(evidence: Evidence, service: str, host: str, cpus: tuple[int, ...]) -> Iterator[Taken]:

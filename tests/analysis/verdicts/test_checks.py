@@ -12,6 +12,7 @@ from benchkit.analysis.verdicts.judge import judge_trial
 from benchkit.analysis.verdicts.registry import CHECKS
 from benchkit.models.load_result import Errors, LoadResult
 from benchkit.models.run import ControllerRecord
+from benchkit.models.trial import ProfileRecord
 from benchkit.scenario.thresholds import Thresholds
 from tests.analysis.verdicts.made import (
     WINDOW_S,
@@ -472,6 +473,18 @@ class TestNoisyHost:
         agent: dict[Key, dict[float, float]] = {("cpu_s_total", "sut", "agent", None): {-0.01: 0.0, 3.05: 0.12}}
         assert look("noisy-host", trial(seen)) is not None
         assert look("noisy-host", trial({**seen, **agent})) is None
+
+    def test_benchkits_own_profiler_is_known(self) -> None:
+        """It runs on the server's CPUs for as long as the profile takes, where perf is one; pprof is a part of the server."""
+        seen = cores("sut", 0, user=1.0)
+
+        def profiled(cpu_s: float | None) -> Evidence:
+            perf = ProfileRecord(service="app", host="sut", profiler="perf", file="app.perf", cpu_s=cpu_s)
+            return trial(seen, kind="profile", profiles=(perf,))
+
+        assert look("noisy-host", profiled(None)) is not None
+        assert look("noisy-host", profiled(0.1 * WINDOW_S)) is None
+        assert look("noisy-host", profiled(0.04 * WINDOW_S)) is not None
 
     def test_processes_that_share_cores_are_taken_together(self) -> None:
         """On a shared lab any of them may have run on either core."""
