@@ -113,6 +113,35 @@ def few_files(plan: RunPlan) -> RunPlan:
     return replace(plan, cells=tuple(cells))
 
 
+def few_users(plan: RunPlan) -> RunPlan:
+    """The tool siege as it comes, which takes 255 users and no more; benchkit raises that where it asks for more."""
+    cells = []
+    for cell in plan.cells:
+        limited = {
+            each.number: {name: re.sub(r"(?m)^limit = .*", "limit = 255", text) for name, text in each.files.items()}
+            for each in cell.generators
+        }
+        assert all(limited[each.number] != each.files for each in cell.generators)
+        cells.append(
+            replace(cell, generators=tuple(replace(each, files=limited[each.number]) for each in cell.generators))
+        )
+    return replace(plan, cells=tuple(cells))
+
+
+def past_a_million(run: RunFolder) -> None:
+    """The output of hey with the million answers that it keeps, and the rate of twice as many."""
+    for record in run.records():
+        (generator,) = record.generators
+        path = run.raw(record.trial_id) / generator.files["stdout"]
+        text = path.read_text()
+        total = re.search(r"(?m)^\s*Total:\s*([0-9.]+) secs$", text)
+        assert total is not None
+        text, rates = re.subn(r"(Requests/sec:\s*)[0-9.]+", rf"\g<1>{2e6 / float(total[1]):.4f}", text)
+        text, statuses = re.subn(r"(\[200\]\s*)[0-9]+( responses)", r"\g<1>1000000\2", text)
+        assert (rates, statuses) == (1, 1)
+        path.write_text(text)
+
+
 def twice_as_fast(run: RunFolder) -> None:
     """The output of h2load with twice the rate that it stated."""
     for record in run.records():
@@ -163,7 +192,10 @@ def without_quota(stage: Stage) -> Iterator[None]:
 FAULTS = (
     Fault(shows("generator-saturated", "hey on one core against nginx"), {**nginx(), "load": {"tool": "hey"}}),
     Fault(
-        shows("generator-saturated", "a busy loop on the load host's core"),
+        (
+            Proof("generator-saturated", "a busy loop on the load host's core"),
+            Proof("noisy-host", "a busy loop on the load host's core"),
+        ),
         around=lambda stage: busy_loop(cpus_of(stage.lab, "load")[0]),
     ),
     Fault(shows("shared-cpus", "a lab with all cores shared"), lab="shared"),
@@ -268,6 +300,16 @@ FAULTS = (
         {"load": {"tool": "siege", "duration_s": 2, "connections": 8}},
     ),
     Fault(
+        shows("tool-limit", "siege's 255 users for 300 connections"),
+        {"load": {"tool": "siege", "duration_s": 2, "connections": 300}},
+        amend=few_users,
+    ),
+    Fault(
+        shows("tool-limit", "a doctored output: hey past a million answers"),
+        {"load": {"tool": "hey", "histogram": False}},
+        doctor=past_a_million,
+    ),
+    Fault(
         (Proof("drifted-host", "a kernel setting changed between blocks", lambda trial: trial.block % 2 == 0),),
         each=another_value,
         repeated=lambda trials: {"blocks": 2 * trials},
@@ -296,4 +338,20 @@ HEALTHY = (
         },
     ),
     Healthy("Go at a set rate", {"load": {**USUAL["load"], "tool": "vegeta", "rate": 2000, "connections": 8}}),
+    Healthy(
+        "Node under h2load",
+        {
+            **one({"app": {"backend": "node", "listen": 8080, "workers": 1}}),
+            "load": {"duration_s": 3, "warmup_s": 2, "tool": "h2load"},
+        },
+    ),
+    # One ab cannot fill a core of nginx with new connections: nginx gets less than one, as in the studies.
+    Healthy(
+        "a file from nginx over short connections",
+        {
+            **nginx(1000),
+            "roles": {"sut": {"quota": 0.33}, "load": {}},
+            "load": {**USUAL["load"], "tool": "ab", "keepalive": False},
+        },
+    ),
 )

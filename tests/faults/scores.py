@@ -19,7 +19,7 @@ class Scores:
     faults: list[tuple[Proof, int, int]] = field(default_factory=list)
     """(what was to be noticed, detected, injected)"""
     undisturbed: list[Judged] = field(default_factory=list)
-    disturbed: int = 0
+    disturbed: list[Judged] = field(default_factory=list)
 
     def add(self, proof: Proof, trials: Sequence[Judged]) -> None:
         """Count trials that had a fault."""
@@ -28,7 +28,7 @@ class Scores:
     def healthy(self, trials: Sequence[Judged], disturbed: Sequence[Judged]) -> None:
         """Count trials that had none, and those that others disturbed."""
         self.undisturbed += trials
-        self.disturbed += len(disturbed)
+        self.disturbed += disturbed
 
     def markdown(self) -> str:
         """The table of the README."""
@@ -39,13 +39,22 @@ class Scores:
         yield "|---|---|---|---|"
         for proof, detected, trials in sorted(self.faults, key=lambda each: list(CHECKS).index(each[0].check)):
             yield f"| `{proof.check}` | {proof.made} | {share(detected, trials)} | {self._raised(proof.check)} |"
-        alarmed = sum(bool(trial.raised) for trial in self.undisturbed)
-        yield f"| any check | | | {share(alarmed, len(self.undisturbed))} |"
+        yield f"| any check | | | {_any(self.undisturbed)} |"
+        yield "\n`throttled` is shown by a quota alone: a lab cannot steal time from itself, nor slow its clock."
         if self.disturbed:
-            yield f"\n{self.disturbed} healthy trials were set aside: others worked on the lab's cores meanwhile."
+            every = [*self.undisturbed, *self.disturbed]
+            yield (
+                f"\n{len(self.disturbed)} healthy trials were set aside, as others worked on the lab's cores meanwhile; with "
+                f"them any check was raised on {_any(every)}."
+            )
 
     def _raised(self, check: str) -> str:
         return share(sum(check in trial.raised for trial in self.undisturbed), len(self.undisturbed))
+
+
+def _any(trials: Sequence[Judged]) -> str:
+    """On how many of them any check was raised."""
+    return share(sum(bool(trial.raised) for trial in trials), len(trials))
 
 
 def share(hits: int, trials: int) -> str:

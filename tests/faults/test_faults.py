@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 
 import pytest
 
 from benchkit.lab.lab import Lab, down, up
 from benchkit.lab.spec import LabHost, LabSpec
-from tests.faults.faults import FAULTS, HEALTHY, Fault, Healthy
+from tests.faults.faults import FAULTS, HEALTHY, Fault, Healthy, Proof
 from tests.faults.outsiders import Quiet
 from tests.faults.scores import Scores
 from tests.faults.stage import Judged, Stage, staged
@@ -24,6 +24,12 @@ CAP_BPS = 20e6
 """Below what any of our servers sends on a core."""
 DISTURBED_CORES = 0.08
 """A trial during which others took so much of the lab's cores was not a healthy one."""
+MOST_WRONG = 0.05
+"""Of the trials with a fault as many may be missed, and of the healthy ones as many raise an alarm."""
+SETTLED = round(1 / MOST_WRONG)
+"""With fewer trials a single one is more than that: where one of them is wrong, it takes so many to tell."""
+ROUNDS = 4
+"""So often healthy trials are made again for those that others disturbed: on a busy machine there is no end to it."""
 Stages = Callable[[str], Stage]
 
 
@@ -67,18 +73,27 @@ def injected(fault: Fault, stage: Stage, trials: int) -> Iterator[Judged]:
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_fault_is_noticed(fault: Fault, stages: Stages, scores: Scores) -> None:
+    """The trials asked for are those that are counted, whatever comes of them."""
     stage = stages(fault.lab)
     with fault.around(stage):
         trials = list(injected(fault, stage, TRIALS))
-    missed = {}
+        for proof in fault.proofs:
+            assert len(struck(proof, trials)) >= TRIALS
+            scores.add(proof, struck(proof, trials))
+        if TRIALS < SETTLED and any(missed(proof, trials) for proof in fault.proofs):
+            trials += injected(fault, stage, SETTLED - TRIALS)
     for proof in fault.proofs:
-        struck = [trial for trial in trials if proof.struck(trial)]
-        assert len(struck) >= TRIALS
-        scores.add(proof, struck)
-        missing = [trial for trial in struck if proof.check not in trial.raised]
-        if len(missing) > max(1, 0.05 * len(struck)):
-            missed[proof.check] = missing
-    assert not missed
+        assert len(missed(proof, trials)) <= MOST_WRONG * len(struck(proof, trials)), missed(proof, trials)
+
+
+def struck(proof: Proof, trials: Sequence[Judged]) -> list[Judged]:
+    """The trials that have the fault."""
+    return [trial for trial in trials if proof.struck(trial)]
+
+
+def missed(proof: Proof, trials: Sequence[Judged]) -> list[Judged]:
+    """Those of them in which nobody noticed it."""
+    return [trial for trial in struck(proof, trials) if proof.check not in trial.raised]
 
 
 @pytest.mark.parametrize("healthy", HEALTHY, ids=lambda healthy: healthy.name)
@@ -86,10 +101,25 @@ def test_healthy_trials_are_left_alone(healthy: Healthy, stages: Stages, scores:
     """Trials during which others worked on the lab's cores are set aside: by other counters than the checks read."""
     stage = stages("plain")
     wanted = math.ceil(TRIALS / len(HEALTHY))
-    with Quiet(stage.lab) as quiet:
-        judged = stage.run({**healthy.scenario, "blocks": wanted})
-    disturbed = [trial for trial in judged if quiet.foreign_cores(trial.window_s) > DISTURBED_CORES]
-    left = [trial for trial in judged if trial not in disturbed]
+    left, disturbed = undisturbed(healthy, stage, wanted)
     scores.healthy(left, disturbed)
+    if not left:
+        pytest.skip("others worked on the lab's cores during all healthy trials")
+    if wanted < SETTLED and any(trial.raised for trial in left):
+        left += undisturbed(healthy, stage, SETTLED - len(left))[0]
     alarmed = [trial for trial in left if trial.raised]
-    assert len(alarmed) <= max(1, 0.05 * len(left)), alarmed
+    assert len(alarmed) <= MOST_WRONG * len(left), alarmed
+
+
+def undisturbed(healthy: Healthy, stage: Stage, wanted: int) -> tuple[list[Judged], list[Judged]]:
+    """So many trials that nobody disturbed, or as many as there are after some rounds; and those that somebody did."""
+    left: list[Judged] = []
+    disturbed: list[Judged] = []
+    for _ in range(ROUNDS):
+        if len(left) < wanted:
+            with Quiet(stage.lab) as quiet:
+                judged = stage.run({**healthy.scenario, "blocks": wanted - len(left)})
+            for trial in judged:
+                others = quiet.foreign_cores(trial.window_s)
+                (disturbed if others > DISTURBED_CORES else left).append(trial)
+    return left, disturbed
