@@ -120,7 +120,7 @@ def _document(plan: RunPlan) -> dict[str, object]:
             {"program": b.program, "target": b.target, "go_version": b.go_version, "hosts": b.hosts}
             for b in plan.builds
         ],
-        "sudo": [list(command) for planned in plan.tuning for command in planned.commands],
+        "sudo": [{"host": each.host, "when": each.when, "argv": each.argv} for each in plan.sudo],
         "notices": plan.notices,
         "obstacles": [str(obstacle) for obstacle in plan.obstacles],
     }
@@ -157,7 +157,7 @@ def _show(plan: RunPlan) -> None:
     _show_order(plan)
     for title, lines in (
         ("To be built, unless that was done before", [str(build) for build in plan.builds]),
-        ("With sudo", [" ".join(command) for planned in plan.tuning for command in planned.commands]),
+        ("With sudo", plan.sudo),
         ("To know", plan.notices),
     ):
         if lines:

@@ -5,8 +5,8 @@ Planning is pure. What was applied is put back by the agent, exactly as it was f
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from benchkit.errors import HostError
@@ -16,6 +16,9 @@ from benchkit.hosts.processes import Processes
 
 SUDO_SYSCTL = ("sudo", "-n", "--", "sysctl", "-q", "-w")
 """How a setting is written where the login user may not and the inventory allows sudo; `key=value` follows."""
+
+SUDO_CHECK = ("sudo", "-n", "--", "true")
+"""How the agent finds out, whenever a host that allows sudo is connected, whether it asks for no password."""
 
 Fate = Literal["apply", "already", "absent", "unreadable", "read-only", "not-isolated", "needs-root", "no-sudo"]
 
@@ -74,6 +77,12 @@ class TuningPlan:
         """What would run with sudo."""
         return tuple(command for setting in self.settings if (command := setting.command()))
 
+    @property
+    def restoring(self) -> tuple[tuple[str, ...], ...]:
+        """What would run with sudo to put everything back as it was found: what was written last comes first."""
+        former = (replace(setting, value=setting.found or "") for setting in reversed(self.settings))
+        return tuple(command for setting in former if (command := setting.command()))
+
     def sentences(self) -> tuple[str, ...]:
         """What is not applied, a sentence for each reason; for people."""
         by_reason: dict[str, list[str]] = {}
@@ -84,6 +93,20 @@ class TuningPlan:
         if self.nofile is not None and self.nofile.why_not is not None:
             said.append(f"{self.host}: not applied, {self.nofile.why_not}: open files {self.nofile.wanted}")
         return tuple(said)
+
+
+@dataclass(frozen=True)
+class SudoCommand:
+    """Something that runs with sudo."""
+
+    host: str
+    when: Literal["connecting", "tuning", "restoring"]
+    """Restoring is the agent's, at the end of the run, or its guardian's where the controller is gone."""
+    argv: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """For people."""
+        return f"{self.host}, {self.when}: {' '.join(self.argv)}"
 
 
 @dataclass(frozen=True)
@@ -115,6 +138,15 @@ def plan(
         sudo = fate == "apply" and not sysctl.writable
         settings.append(Setting(key, value, sysctl.value, fate, sudo))
     return TuningPlan(spec.name, tuple(settings), nofile)
+
+
+def sudo_commands(specs: Iterable[HostSpec], plans: Sequence[TuningPlan]) -> tuple[SudoCommand, ...]:
+    """All that runs with sudo on these hosts: at each connection, and where these plans are carried out; pure."""
+    return (
+        *(SudoCommand(spec.name, "connecting", SUDO_CHECK) for spec in specs if spec.sudo),
+        *(SudoCommand(each.host, "tuning", command) for each in plans for command in each.commands),
+        *(SudoCommand(each.host, "restoring", command) for each in reversed(plans) for command in each.restoring),
+    )
 
 
 def file_limit(processes: Processes, wanted: int, hard: int | None) -> FileLimit:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from benchkit.errors import HostError, InputError
 from benchkit.hosts.connect import Hosts
 from benchkit.hosts.inventory import Inventory
+from benchkit.hosts.tuning import sudo_commands
 from benchkit.load.plan import typed_load
 from benchkit.load.registry import get_tool
 from benchkit.placement import Ground
@@ -67,6 +68,7 @@ def make_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) -> 
         obstacles=tuple({str(error): error for error in obstacles}.values()),
         tuning=tuning,
         tuning_required=required,
+        sudo=sudo_commands([host.spec for host in hosts], tuning),
         profiled=profile_cells(experiment, cells),
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from benchkit.errors import HostError
-from benchkit.hosts.tuning import TuningPlan
+from benchkit.hosts.tuning import SudoCommand, TuningPlan
 from benchkit.load.generator import Generator
 from benchkit.models.load import Load
 from benchkit.scenario.cells import Cell
@@ -64,6 +64,8 @@ class RunPlan:
     """What the scenario's tuning comes to on each host."""
     tuning_required: frozenset[str]
     """Hosts on which a setting that is not applied stops the run."""
+    sudo: tuple[SudoCommand, ...] = ()
+    """All that runs with sudo."""
     profiled: tuple[PlannedCell, ...] = ()
     """The cells as the profile pass runs them."""
 

@@ -59,8 +59,9 @@ def scenario(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_run_that_knows_enough_ends_and_is_judged(
     cli: Cli, inventory: Inventory, tmp_path: Path, scenario: Path
 ) -> None:
+    planned = cli("plan", scenario, "-i", inventory(sut={"sudo": True}), "--json").document()
+    assert planned["sudo"] == [{"host": "sut", "when": "connecting", "argv": ["sudo", "-n", "--", "true"]}]
     hosts, store = inventory(), tmp_path / "store"
-    planned = cli("plan", scenario, "-i", hosts, "--json").document()
     kinds = {slot["cell_id"]: slot["kind"] for slot in planned["order"]}
     assert kinds == {"stack=bare": "measure", "stack=busy": "measure", "stack=bare~control": "control"}
     assert planned["foresight"]["noise_from"] == []
