@@ -81,6 +81,7 @@ system: .venv/installed
 	$(index) .venv/bin/uv pip install --python .venv/bin/python --compile-bytecode --require-hashes --constraint requirements.lock \
 	  --requirement pyproject.toml --extra notebooks $$go --group dev
 	@.venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable .
+	@.venv/bin/python -m compileall -q benchkit
 	@touch $@
 
 # uv does not read pip's settings; a machine that has its own index for pip wants it for uv, too.
