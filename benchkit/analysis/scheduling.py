@@ -16,6 +16,9 @@ GOROUTINES = "goroutines"
 CPU = "server_cpu_s_per_request"
 
 
+Figure = Literal["shares", "goroutines", "rps", "server_cpu_s_per_request"]
+
+
 class ServiceProfile(Frozen):
     """A service of a cell, over the profiles of it that the run has.
 
@@ -37,7 +40,11 @@ class ServiceProfile(Frozen):
     server_cpu_s_per_request: float | None = None
     left_out: int = 0
     """Profiles that are not in these shares: verdicts void the rate of their trials, and other ones count."""
-    void: tuple[Literal["shares", "goroutines", "rps", "server_cpu_s_per_request"], ...] = ()
+    void: tuple[Figure, ...] = ()
+
+    def marked(self, figure: Figure, text: str) -> str:
+        """The figure as it is shown: of which no trial counts, it says so."""
+        return f"{text}, void" if figure in self.void else text
 
 
 def service_profiles(

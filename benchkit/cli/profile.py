@@ -13,7 +13,6 @@ from benchkit.cli.profiles_of import CellOption, ServiceOption, profile_of
 if TYPE_CHECKING:  # reading profiles costs time, and --help reads none
     from collections.abc import Iterator
 
-    from benchkit.analysis.scheduling import ServiceProfile
     from benchkit.models.profile import Profile, ValueType
     from benchkit.observe.top import Top
 
@@ -202,11 +201,11 @@ def show_cells(run: RunId, store: StoreFolder = None, json: Json = False) -> Non
                 each.cell_id,
                 each.service,
                 units.count(each.profiles),
-                units.share(each.scheduling) + _void(each, "shares"),
+                each.marked("shares", units.share(each.scheduling)),
                 *(units.share(each.cumulative[name]) for name in ("mcall", "findrunnable", "netpoll")),
-                units.count(each.goroutines) + _void(each, "goroutines"),
-                units.rate(each.rps) + _void(each, "rps"),
-                units.seconds(each.server_cpu_s_per_request) + _void(each, "server_cpu_s_per_request"),
+                each.marked("goroutines", units.count(each.goroutines)),
+                each.marked("rps", units.rate(each.rps)),
+                each.marked("server_cpu_s_per_request", units.seconds(each.server_cpu_s_per_request)),
             )
             for each in found
         ),
@@ -217,11 +216,6 @@ def show_cells(run: RunId, store: StoreFolder = None, json: Json = False) -> Non
             print(cost.sentence)
     for notice in notices:
         say(notice)
-
-
-def _void(profile: ServiceProfile, figure: str) -> str:
-    """What marks a figure of which no trial counts."""
-    return ", void" if figure in profile.void else ""
 
 
 def _base(

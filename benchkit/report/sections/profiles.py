@@ -59,13 +59,13 @@ def _overhead(found: Sequence[ServiceProfile], run: RunView) -> Table:
             (
                 *_names(each, found, run),
                 Entry(units.count(each.profiles) + _left_out(each), float(each.profiles)),
-                Entry(units.share(each.scheduling) + _void(each, "shares"), each.scheduling),
+                Entry(each.marked("shares", units.share(each.scheduling)), each.scheduling),
                 *(_share(value) for value in each.range),
                 *(_share(each.cumulative[name]) for name in STUDIED),
-                Entry(units.count(each.goroutines) + _void(each, "goroutines"), each.goroutines),
-                Entry(units.rate(each.rps) + _void(each, "rps"), each.rps),
+                Entry(each.marked("goroutines", units.count(each.goroutines)), each.goroutines),
+                Entry(each.marked("rps", units.rate(each.rps)), each.rps),
                 Entry(
-                    units.seconds(each.server_cpu_s_per_request) + _void(each, "server_cpu_s_per_request"),
+                    each.marked("server_cpu_s_per_request", units.seconds(each.server_cpu_s_per_request)),
                     each.server_cpu_s_per_request,
                 ),
             )
@@ -76,11 +76,6 @@ def _overhead(found: Sequence[ServiceProfile], run: RunView) -> Table:
 
 def _left_out(each: ServiceProfile) -> str:
     return f" ({units.count(each.left_out)} void left out)" if each.left_out else ""
-
-
-def _void(each: ServiceProfile, figure: str) -> str:
-    """What marks a figure of which no trial counts."""
-    return ", void" if figure in each.void else ""
 
 
 def _shares(found: Sequence[ServiceProfile], run: RunView) -> Table:
