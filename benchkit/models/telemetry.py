@@ -13,6 +13,7 @@ one trial: its sum over instances is that of the whole.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from benchkit.models.base import Frozen
@@ -109,3 +110,11 @@ def generator_service(number: int) -> str:
 def reducer_service(number: int) -> str:
     """The name of what reads the rows of a load generator, beside it on its host."""
     return f"reducer-{number}"
+
+
+def is_of_load_tool(service: str) -> bool:
+    """Whether the telemetry has a load generator, or what reads its rows, under this name."""
+    return _OF_LOAD_TOOL.fullmatch(service) is not None
+
+
+_OF_LOAD_TOOL = re.compile(r"(generator|reducer)-[0-9]+")

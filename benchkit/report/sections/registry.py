@@ -18,6 +18,7 @@ from benchkit.report.sections import (
     trials,
     unsupported,
     verdicts,
+    workers,
 )
 from benchkit.report.sections.section import Section
 
@@ -30,6 +31,7 @@ SECTIONS: tuple[Section, ...] = (
     agreement.SECTION,
     figures.SECTION,
     profiles.SECTION,
+    workers.SECTION,
     trials.SECTION,
     failures.SECTION,
     notes.SECTION,

@@ -1,0 +1,55 @@
+"""How evenly the processes of a service shared its work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from benchkit import units
+from benchkit.analysis.workers import Workers, evenness
+from benchkit.report.cells import cell_views
+from benchkit.report.sections.section import Material, Section
+from benchkit.report.tables import Column, Entry, Table
+from benchkit.report.text import clean
+
+
+def build(material: Material) -> Mapping[str, Any] | None:
+    """A row for each service with several workers; nothing where no service has them, or none was watched."""
+    run = material.run
+    labels = {view.cell_id: view.label for view in cell_views(run.manifest)}
+    order = list(labels)
+    found = sorted(evenness(run.measured, run.telemetry, run.void("rps")), key=lambda each: order.index(each.cell_id))
+    if not found:
+        return None
+    return {
+        "table": Table(
+            name="workers",
+            caption="CPU time of workers over the measured window",
+            columns=(
+                Column("Cell", "name"),
+                Column("Service"),
+                Column("Workers", "number"),
+                Column("Busiest over mean", "number"),
+                Column("Highest", "number"),
+                Column("Idle workers", "number"),
+                Column("Trials", "number"),
+            ),
+            rows=tuple(_row(each, labels) for each in found),
+        )
+    }
+
+
+SECTION = Section("workers", "How evenly workers work", "workers.html.j2", build)
+
+
+def _row(each: Workers, labels: Mapping[str, str]) -> tuple[Entry, ...]:
+    void = ", void" if each.void else ""
+    return (
+        Entry(labels.get(each.cell_id, each.cell_id)),
+        Entry(clean(each.service)),
+        Entry(units.count(each.workers), float(each.workers)),
+        Entry(f"{each.busiest:.2f}{void}", each.busiest),
+        Entry(f"{each.highest:.2f}", each.highest),
+        Entry(f"{each.idle:g}", each.idle),
+        Entry(units.count(each.trials), float(each.trials)),
+    )

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pandas as pd
+
+from benchkit.report.page import page
+from benchkit.report.sections.section import Material
+from benchkit.report.sections.workers import SECTION
+from benchkit.report.view import RunView
+from benchkit.results.schema import empty_frame
+from tests.analysis.test_workers import watched
+from tests.report.test_verdicts import ids, judged
+
+MakeRun = Callable[..., RunView]
+
+
+def test_workers_have_a_table_in_the_report(make_run: MakeRun) -> None:
+    run = make_run(blocks=2)
+    windows = dict(zip(run.trials["trial_id"], run.trials["duration_s"], strict=True))
+    rows = [
+        watched(trial, {"<front>": {9: 0.0, 10: 1.0, 11: 3.0}}, windows[trial]) for trial in ids(run, "stack=nginx-go")
+    ]
+    telemetry = pd.concat(rows)
+    run = replace(run, table=lambda name: telemetry if name == "telemetry" else empty_frame(name))
+    content = SECTION.build(Material(run, ()))
+    assert content is not None
+    shown = [[entry.text for entry in row] for row in content["table"].rows]
+    assert shown == [["nginx-go", "<front>", "2", "1.50", "1.50", "0", "2"]]
+    assert "&lt;front&gt;" in page((run, ()))
+    void = judged(run, *((trial, "errors", "invalid", ("rps",)) for trial in ids(run, "stack=nginx-go")))
+    doubtful = SECTION.build(Material(void, ()))
+    assert doubtful is not None
+    assert doubtful["table"].rows[0][3].text == "1.50, void"
+
+
+def test_a_run_without_several_workers_has_no_such_section(run: RunView) -> None:
+    assert SECTION.build(Material(run, ())) is None
