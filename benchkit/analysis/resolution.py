@@ -46,7 +46,8 @@ class Noise:
         """The upper 80 % confidence limit of `sd`.
 
         A pilot's own figure is as often too low as too high, and a plan made of it too weak; with this limit the plan
-        has the power it states (Browne, On the use of a pilot sample for sample size determination, 1995).
+        has the power it states (Browne, On the use of a pilot sample for sample size determination, 1995): under all
+        noise simulated but one, where it comes to 77 % of the 80 %: that of which a tenth of trials are disturbed.
         """
         if self.df is None:
             return self.sd

@@ -1,7 +1,7 @@
 """What the statistics promise, counted over simulated runs with fixed seeds; `make bench` prints the whole tables.
 
-A share counted over n runs is itself uncertain. Where a promise has no room for that (an exact 5 % test), it may be
-missed by what chance allows once in a hundred times.
+A share counted over n runs is itself uncertain. What decides is counted over so many that the promises can be asked for
+as they stand; elsewhere they may be missed by what chance allows once in a hundred times.
 """
 
 from __future__ import annotations
@@ -63,24 +63,23 @@ def test_the_inverted_sign_flip_test_has_no_interval_below_six_blocks() -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_equal_cells_seldom_differ(name: str) -> None:
     for blocks, comparisons in ((3, 1), (5, 3), (6, 1), (6, 3), (7, 7), (8, 2)):
-        found = false_alarms(MODELS[name], blocks, comparisons=comparisons)
-        assert found <= 0.05 + by_chance(0.05, 1_000)
+        assert false_alarms(MODELS[name], blocks, comparisons=comparisons, runs=10_000) <= 0.05
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_what_is_called_detectable_is_shown_four_times_in_five(name: str) -> None:
-    for blocks, comparisons in ((6, 1), (6, 3), (8, 3), (10, 1)):
-        found = power(MODELS[name], blocks, comparisons=comparisons)
-        assert found is not None
-        assert found >= 0.8 - by_chance(0.8, 1_000)
+    for blocks, comparisons in ((6, 1), (6, 3)):
+        assert (power(MODELS[name], blocks, comparisons=comparisons, runs=10_000) or 0) >= 0.8
+    for blocks, comparisons in ((8, 3), (10, 1)):  # thousands of sign patterns each
+        assert (power(MODELS[name], blocks, comparisons=comparisons) or 0) >= 0.8 - by_chance(0.8, 1_000)
     assert power(MODELS[name], 5, comparisons=1) is None
 
 
 def test_a_short_pilot_plans_runs_that_are_strong_enough() -> None:
     for pilot in (3, 6):
-        found = power(lab, 10, comparisons=1, pilot=pilot)
-        assert found is not None
-        assert found >= 0.8 - by_chance(0.8, 1_000)
+        assert (power(lab, 10, comparisons=1, pilot=pilot) or 0) >= 0.8
+        # A known limit: of trials that are disturbed now and then a pilot may have seen too few, or too many.
+        assert (power(MODELS["disturbed"], 10, comparisons=1, pilot=pilot) or 0) >= 0.75
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,8 @@ from benchkit.analysis.simulation.noise import MODELS
 
 BLOCKS = (3, 4, 5, 6, 7, 8, 10, 15, 20, 30)
 WIDTH = max(map(len, MODELS))
-MANY, FEW = 4_000, 1_000
-SAID = "4,000 runs, 1,000 from 15 blocks"
+EXACT, MANY, FEW = 10_000, 4_000, 1_000
+SAID = "10,000 runs, 4,000 of 10 blocks, 1,000 of more"
 
 Cell = Callable[[str, float], float | None]
 """(name of a noise, column) → a share; None where there is none."""
@@ -63,8 +63,25 @@ def planned(blocks: int) -> Cell:
 
 
 def _runs(blocks: float) -> int:
-    """Fewer runs where each test goes over ten thousand sign patterns."""
-    return MANY if blocks <= 10 else FEW
+    """Fewer runs where each test goes over thousands of sign patterns."""
+    return EXACT if blocks <= 8 else MANY if blocks <= 10 else FEW
+
+
+def room(share: float, blocks: float) -> float:
+    """What a count may miss a promise by: nothing where it is exact enough to be held to it."""
+    return 0.0 if _runs(blocks) == EXACT else by_chance(share, _runs(blocks))
+
+
+def kept(cell: Cell, found: dict[float, list[float]]) -> Cell:
+    """The same, with what it comes to put down by column."""
+
+    def looked(noise: str, column: float) -> float | None:
+        value = cell(noise, column)
+        if value is not None:
+            found[column].append(value)
+        return value
+
+    return looked
 
 
 def between(*, relative: bool) -> Cell:
@@ -94,21 +111,28 @@ def test_coverage_where_one_cell_feels_the_host_more() -> None:
 @pytest.mark.parametrize("comparisons", [1, 3, 7])
 def test_false_alarms_of_families(comparisons: int) -> None:
     title = f"Runs of equal cells that show any difference after Holm: {comparisons} comparisons, {SAID}; by blocks"
-    found = table(title, (3, 5, 6, 7, 8, 10, 15, 30), alarms(comparisons))
-    assert max(found) <= 0.05 + by_chance(0.05, FEW)
+    found: dict[float, list[float]] = {blocks: [] for blocks in (3, 5, 6, 7, 8, 10, 15, 30)}
+    table(title, tuple(found), kept(alarms(comparisons), found))
+    for blocks, shares in found.items():
+        assert max(shares) <= 0.05 + room(0.05, blocks)
 
 
 @pytest.mark.parametrize("comparisons", [1, 3, 7])
 def test_power_at_the_minimum_detectable_effect(comparisons: int) -> None:
     title = f"Power at the minimum detectable effect: {comparisons} comparisons, {SAID}; by blocks"
-    found = table(title, (5, 6, 7, 8, 10, 15, 30), detected(comparisons))
-    assert min(found) >= 0.8 - by_chance(0.8, FEW)
+    found: dict[float, list[float]] = {blocks: [] for blocks in (5, 6, 7, 8, 10, 15, 30)}
+    table(title, tuple(found), kept(detected(comparisons), found))
+    for blocks, shares in found.items():
+        assert min(shares, default=1.0) >= 0.8 - room(0.8, blocks)
 
 
 def test_power_with_noise_from_a_pilot() -> None:
     title = "Power at the minimum detectable effect, noise from a pilot: 10 blocks, 1,000 runs; by blocks of the pilot"
     found = table(title, (3, 4, 6, 10), planned(10))
-    assert min(found) >= 0.7  # a short pilot may miss that a tenth of the trials are disturbed
+    of_noise = dict(zip(MODELS, (found[i : i + 4] for i in range(0, len(found), 4)), strict=True))
+    print("Less where a tenth of the trials are disturbed: a pilot may have seen too few of those, or none.")
+    assert min(of_noise.pop("disturbed")) >= 0.75
+    assert min(map(min, of_noise.values())) >= 0.8
 
 
 def test_comparisons_of_two_runs() -> None:
