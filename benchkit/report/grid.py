@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchkit.report.frame import WIDTH_IN, framed
+from benchkit.report.rows import cut
 from benchkit.report.style import drawable
 
 MOST_PANELS = 12
@@ -62,7 +63,7 @@ def grid(
         down_in = line_in * (line + 1) - _BELOW_IN - panel_in
         first = next(iter(panels.values()), None)
         axes = frame.axes(_LEFT_IN + column_in * column, down_in, column_in - _GAP_IN, panel_in, like=first)
-        axes.set_title(drawable(name))
+        axes.set_title(cut(drawable(name), column_in - _GAP_IN, 9.0, "bold"))
         lowest = i + columns >= len(names)
         axes.tick_params(labelleft=column == 0, labelbottom=lowest)
         if column == 0:
