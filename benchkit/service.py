@@ -12,7 +12,6 @@ from pathlib import PurePosixPath
 
 from benchkit.errors import HostError, InputError, LostError, suggestion
 from benchkit.hosts import tuning
-from benchkit.hosts.changes import Found
 from benchkit.hosts.connect import Hosts
 from benchkit.hosts.host import Host
 from benchkit.planning.make import make_plan
@@ -81,9 +80,8 @@ def up(plan: RunPlan, cell: PlannedCell, hosts: Hosts, say: Say, *, apply: bool 
         say(f"{name_of(plan.experiment)} is up already")
         return
     hosts.hold(name_of(plan.experiment))
-    if any(found != Found() for found in hosts.found.values()):  # an earlier run had left something: plan on what is
-        plan = make_plan(plan.experiment, hosts, plan.seed)
-        cell = plan.cell(cell.cell_id)
+    plan = make_plan(plan.experiment, hosts, plan.seed)  # anew: until now they may have been as another run tuned them
+    cell = plan.cell(cell.cell_id)
     _require_machines_of_their_own(hosts)
     _tune(plan, hosts)
     say("building and deploying")

@@ -6,10 +6,13 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import InputError
+from benchkit.hosts.connect import connect_all
+from benchkit.lab.lab import Lab
 from benchkit.load.plan import typed_load
+from benchkit.planning.make import make_plan
 from benchkit.planning.plan import PlannedCell, RunPlan
 from benchkit.scenario.read import read_experiment
-from benchkit.service import cell_of, name_of
+from benchkit.service import cell_of, down, name_of, up
 
 SCENARIO = """\
 name: small
@@ -55,3 +58,27 @@ def test_a_cell_that_there_is_not_is_refused(tmp_path: Path) -> None:
 def test_a_cell_that_hosts_cannot_carry_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="stack=two: too small"):
         cell_of(plan(tmp_path, unsupported=["stack=two"]), "stack=two")
+
+
+TUNED = """\
+tuning: [{profile: nginx-vs-go, roles: [sut]}]
+"""
+
+
+@pytest.mark.lab
+def test_hosts_that_were_another_runs_when_they_were_asked_are_tuned_all_the_same(lab: Lab, tmp_path: Path) -> None:
+    path, key = tmp_path / "small.yaml", "net.core.somaxconn"
+    path.write_text(SCENARIO + TUNED)
+    experiment = read_experiment(str(path))
+    with connect_all(lab.inventory()) as hosts:
+        before = hosts["sut"].changes.read([key])[key].value
+        with connect_all(lab.inventory()) as others:
+            others.hold("r1")
+            others["sut"].changes.write({key: "65535"})
+            planned = make_plan(experiment, hosts)
+        assert hosts["sut"].changes.read([key])[key].value == before != "65535"
+        up(planned, cell_of(planned), hosts, lambda _: None)
+    with connect_all(lab.inventory()) as hosts:
+        while_up = hosts["sut"].changes.read([key])[key].value
+        assert down(experiment, hosts) == ("sut",)
+        assert (while_up, hosts["sut"].changes.read([key])[key].value) == ("65535", before)
