@@ -68,7 +68,8 @@ def read_compact(store: Store, table: str, state: State) -> tuple[pa.Table | Non
         return None, frozenset()
     content = pq.read_table(path)
     metadata = content.schema.metadata or {}
-    if metadata.get(VERSION_KEY) != str(SCHEMA_VERSION).encode():
+    version = metadata.get(VERSION_KEY) == str(SCHEMA_VERSION).encode()
+    if not version or set(content.column_names) != {*arrow_schema(table).names, *KEYS}:  # of another benchkit
         return None, frozenset()
     copied = {(scenario, run_id): files for scenario, run_id, files in json.loads(metadata[_FILES])}
     fresh = frozenset(part for part, files in copied.items() if state.get(part) == files)

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 from benchkit.results.compact import compact
@@ -111,3 +112,11 @@ def test_the_files_of_runs_that_were_killed_are_joined_and_those_of_others_left_
     pd.testing.assert_frame_equal(load("telemetry", store=store.path), before)
     assert (join_runs(store), join_runs(store)) == (1, 0)
     assert set(parquet_files(store).values()) == {1}
+
+
+def test_a_file_of_a_benchkit_whose_tables_had_other_columns_is_left_alone(store: Store) -> None:
+    before = trials(store)
+    compact(store)
+    path = store.compact_file("trials")
+    pq.write_table(pq.read_table(path).drop_columns(["tool"]), path)
+    pd.testing.assert_frame_equal(trials(store), before)
