@@ -71,13 +71,16 @@ def cell_of(plan: RunPlan, wanted: str | None = None) -> PlannedCell:
 def up(plan: RunPlan, cell: PlannedCell, hosts: Hosts, say: Say, *, apply: bool = False) -> None:
     """Deploy and start the services of a cell, have their clients prove them, and leave them up; fine if they are already.
 
-    With `apply` the clients' machines keep the settings of their go command. Raises HostError where a host is held,
-    lacks something, or a service does not come up or prove itself: then nothing stays, and everything is put back.
+    With `apply` the clients' machines keep the settings of their go command, also of a service that is up already.
+    Raises HostError where a host is held, lacks something, or a service does not come up or prove itself: then nothing
+    stays, and everything is put back.
     """
     for obstacle in plan.obstacles:
         raise obstacle
     if _is_up_already(plan, cell, hosts):
         say(f"{name_of(plan.experiment)} is up already")
+        if apply:
+            _apply_later(plan, cell, hosts, say)
         return
     hosts.hold(name_of(plan.experiment))
     plan = make_plan(plan.experiment, hosts, plan.seed)  # anew: until now they may have been as another run tuned them
@@ -92,10 +95,41 @@ def up(plan: RunPlan, cell: PlannedCell, hosts: Hosts, say: Say, *, apply: bool 
     for service in cell.services:
         say(f"{'proving' if service.client else 'starting'}: {service.name} on {service.host}")
         _start(service, hosts[service.host], logs)
-        if apply and service.go_settings is not None:
-            hosts[service.host].changes.go_settings(service.go_settings.go, service.go_settings.values)
+        if apply:
+            _apply(service, hosts[service.host])
     for name in _staying(plan, cell, apply=apply):
         hosts[name].changes.keep()
+
+
+def _apply(service: Service, host: Host) -> None:
+    if service.go_settings is not None:
+        host.changes.go_settings(service.go_settings.go, service.go_settings.values)
+
+
+def _apply_later(plan: RunPlan, cell: PlannedCell, hosts: Hosts, say: Say) -> None:
+    """Have the clients' machines keep the settings of a service that came up without; fine where they do already.
+
+    Raises HostError where such a machine is held already, for this service with something else to be put back, or by others.
+    """
+    name, clients = name_of(plan.experiment), [each for each in cell.services if each.go_settings is not None]
+    lacking = {each.host for each in clients if not _has_go_settings(hosts[each.host])}
+    if held := sorted(host for host, mine in _held(name, hosts).items() if mine and host in lacking):
+        raise HostError(
+            f"{name} is up already, without the settings of the go command",
+            where=", ".join(held),
+            hint=f"take it down first (benchkit service down {plan.experiment.scenario.name}), then up --apply",
+        )
+    Hosts(hosts.inventory, [hosts[host] for host in sorted(lacking)]).hold(name)
+    for service in clients:
+        if service.host in lacking:
+            say(f"setting the go command of {service.host}")
+            _apply(service, hosts[service.host])
+    for host in sorted(lacking):
+        hosts[host].changes.keep()
+
+
+def _has_go_settings(host: Host) -> bool:
+    return any((each.kind, each.state) == ("go-settings", "other") for each in host.changes.records())
 
 
 def _is_up_already(plan: RunPlan, cell: PlannedCell, hosts: Hosts) -> bool:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -20,15 +20,14 @@ from benchkit.hosts.inventory import Inventory
 from benchkit.hosts.processes import Completed, Start, ToFile
 from benchkit.lab.lab import down, up
 from benchkit.lab.spec import LabHost, LabSpec
-
-if TYPE_CHECKING:
-    from tests.cli.conftest import Said
+from tests.cli.conftest import Cli, Said
+from tests.inprocess import Here
 
 pytestmark = pytest.mark.lab
 
-Cli = Callable[..., "Said"]
-
 ROLES = {"dev": ("dev", "load"), "proxy": ("proxy",), "vcs": ("vcs",), "upstream": ("upstream",)}
+GO, SETTINGS = "own/go", "own/settings"
+"""Below the work directory of `dev`."""
 PROXIED = "stacks.proxied.services"
 OTHER_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIP1hWkOdXIH5I5cZaSPzwXqBj0HzkP6sVqOI2tCS5h1s"
 
@@ -39,17 +38,25 @@ def four() -> Iterator[Inventory]:
     hosts = tuple(LabHost(name=name, roles=roles) for name, roles in ROLES.items())
     lab = up(LabSpec(name=f"pytest-{os.getpid()}-modules", hosts=hosts))
     try:
-        before = remains(lab.inventory())
-        yield lab.inventory()
-        assert remains(lab.inventory()) == before
+        inventory = with_settings_of_its_own(lab.inventory())
+        before = remains(inventory)
+        yield inventory
+        assert remains(inventory) == before
     finally:
         down(lab.name)
 
 
 @pytest.fixture
-def environment(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """With secrets of the session's own, as they are a controller's."""
-    return environment | {"XDG_STATE_HOME": str(tmp_path_factory.getbasetemp() / "state")}
+def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the controller keeps secrets of the session's own."""
+    return tmp_path_factory.getbasetemp() / "state"
+
+
+@pytest.fixture
+def cli(benchkit_here: Here, environment: dict[str, str], state: Path) -> Cli:
+    """`benchkit` with those secrets; what is of interest here it starts on the hosts."""
+    environment = environment | {"XDG_STATE_HOME": str(state)}
+    return lambda *arguments: Said(*benchkit_here(*arguments, environment=environment))
 
 
 @pytest.fixture
@@ -59,6 +66,43 @@ def hosts_file(four: Inventory, tmp_path: Path) -> Path:
     path = tmp_path / "four.yaml"
     path.write_text(json.dumps({"hosts": hosts}))
     return path
+
+
+def with_settings_of_its_own(inventory: Inventory) -> Inventory:
+    """With a go command on `dev` that has its own settings: where its user's are, there are those of this machine, too."""
+    with connect_all(inventory) as hosts:
+        dev = hosts["dev"]
+        line = f'GOENV="${{GOENV:-{dev.workdir / SETTINGS}}}" exec {dev.facts.programs["go"].path} "$@"'
+        dev.files.place([PlacedFile(PurePosixPath(GO), f"#!/bin/sh\n{line}\n".encode(), 0o755)])
+        programs = {"go": str(dev.workdir / GO)}
+    specs = [each.model_copy(update={"programs": programs}) if each.name == "dev" else each for each in inventory.hosts]
+    return inventory.model_copy(update={"hosts": tuple(specs)})
+
+
+def go_settings(inventory: Inventory) -> list[str] | None:
+    """The lines of those settings."""
+    with connect_all(inventory) as hosts:
+        shown = hosts["dev"].processes.run(["cat", SETTINGS])
+    return shown.stdout.decode().splitlines() if shown.ok else None
+
+
+def secrets(state: Path) -> set[str]:
+    """All that nobody but who it is for may see: passwords and what they are hashed to, lines of private keys."""
+    found: set[str] = set()
+    for file in (state / "benchkit" / "kept").iterdir():
+        text = file.read_text()
+        if file.name.startswith("password-"):
+            found |= set(json.loads(text).values())
+        elif match := re.search(r"PRIVATE KEY-----\n(.*?)-----END", text, re.DOTALL):
+            found |= {line for line in match[1].splitlines() if len(line) > 20}
+    assert len(found) >= 15
+    # Of the unencrypted keys of OpenSSH the first line is the same for all: it names the format.
+    return {secret for secret in found if not secret.startswith("b3BlbnNzaC1rZXkt")}
+
+
+def seen_in(text: str, state: Path) -> list[str]:
+    """The secrets that stand in a text."""
+    return [secret for secret in secrets(state) if secret in text]
 
 
 def remains(inventory: Inventory) -> list[dict[str, Any]]:
@@ -127,7 +171,9 @@ def guidance_of(said: Said) -> dict[str, str]:
     return {each["what"]: each["value"] for each in said.document()["guidance"]}
 
 
-def test_the_scenario_proves_itself_and_measures_every_way(cli: Cli, hosts_file: Path, tmp_path: Path) -> None:
+def test_the_scenario_proves_itself_and_measures_every_way(
+    cli: Cli, hosts_file: Path, tmp_path: Path, state: Path
+) -> None:
     said = cli("run", "go-module-proxy", "-i", hosts_file, "--scale", "smoke", "--json")
     assert said.code == 0, said.err
     summary = said.document()
@@ -150,8 +196,11 @@ def test_the_scenario_proves_itself_and_measures_every_way(cli: Cli, hosts_file:
         assert "mycompany.com/go/module2/sub v0.1.0\n" in log
         assert "github.com/beorn7/perks v1.0.1\n" in log
         assert "built and run in " in log
-    text = "".join(path.read_text(errors="replace") for path in raw.glob("*/*.log"))
-    assert not re.search(r"PRIVATE KEY|\$2b\$|password", text)
+    assert cli("report", "latest").code == 0
+    assert seen_in(said.out + said.err, state) == []
+    kept = [path for path in (tmp_path / "store").rglob("*") if path.is_file()]
+    assert {"journal.jsonl", "manifest.json", "report.html", "developer.dev.log"} <= {path.name for path in kept}
+    assert {path: found for path in kept if (found := seen_in(path.read_bytes().decode("latin-1"), state))} == {}
 
 
 def test_requests_are_answered_alike_by_the_library_and_by_files(cli: Cli, hosts_file: Path, tmp_path: Path) -> None:
@@ -171,15 +220,27 @@ def test_requests_are_answered_alike_by_the_library_and_by_files(cli: Cli, hosts
     assert (cache["value"] > 20_000).all()  # a zip, and the clone of a repository of a hundred versions
 
 
-def test_a_service_that_stays_up_serves_everybody_by_right(cli: Cli, hosts_file: Path, four: Inventory) -> None:
+PULLS = 10
+"""At once; `make bench` has the fifty that the service has to carry."""
+
+
+def test_a_service_that_stays_up_serves_everybody_by_right(
+    cli: Cli, hosts_file: Path, four: Inventory, state: Path
+) -> None:
     command = ("go-module-proxy", "-i", hosts_file, "--json")
     guidance = guidance_of(cli("service", "up", *command))
+    assert go_settings(four) is None
     try:
         status = cli("service", "status", *command)
         assert (status.code, status.document()["up"]) == (0, True)
         again = cli("service", "up", *command)
         assert guidance_of(again) == guidance
         assert again.err == "service go-module-proxy is up already\n"
+        applied = cli("service", "up", *command, "--apply")
+        assert guidance_of(applied) == guidance
+        assert applied.err == "service go-module-proxy is up already\nsetting the go command of dev\n"
+        assert cli("service", "up", *command, "--apply").err == "service go-module-proxy is up already\n"
+        assert go_settings(four) == guidance["every developer runs once"].split()[3:]
         with connect_all(four) as hosts, pytest.raises(HostError, match="in use: service go-module-proxy of "):
             hosts.hold("another")
         with connect_all(four) as hosts:
@@ -204,8 +265,8 @@ def test_a_service_that_stays_up_serves_everybody_by_right(cli: Cli, hosts_file:
             assert "/mycompany.com/go/new-8/@v/v1.1.0.info" in log
             assert "/new-7/" not in log  # what there is no right to never comes so far
 
-            starts = [developer.start("alice", "mycompany.com/go/module1@v1.99.0") for _ in range(50)]
-            logs = [PurePosixPath(f"people/{number}.txt") for number in range(50)]
+            starts = [developer.start("alice", "mycompany.com/go/module1@v1.99.0") for _ in range(PULLS)]
+            logs = [PurePosixPath(f"people/{number}.txt") for number in range(PULLS)]
             dev = hosts["dev"].processes
             began = dev.start_all(
                 Start(start.argv, env=start.env, cwd=start.cwd, stdout=ToFile(log), stderr="stdout")
@@ -213,23 +274,30 @@ def test_a_service_that_stays_up_serves_everybody_by_right(cli: Cli, hosts_file:
             )
             ended = [process.wait(90) for process in began]
             said = "".join(hosts["dev"].files.read(log).decode() for log in logs)
-            assert [end.exit_code for end in ended if end is not None] == [0] * 50, said
+            assert [end.exit_code for end in ended if end is not None] == [0] * PULLS, said
             hosts["dev"].files.remove("people")
             developer.go_away()
+            running = "".join(host.processes.run(["ps", "axeww", "-o", "args="]).stdout.decode() for host in hosts)
+            assert "goproxyio -listen" in running
+            assert seen_in(running + again.out + again.err, state) == []
     finally:
         gone = cli("service", "down", *command)
-    assert sorted(gone.document()["hosts"]) == ["proxy", "upstream", "vcs"]
+    assert sorted(gone.document()["hosts"]) == ["dev", "proxy", "upstream", "vcs"]
+    assert go_settings(four) is None
 
 
 def test_half_a_zip_from_upstream_reaches_neither_cache_nor_developer(
     cli: Cli, hosts_file: Path, four: Inventory
 ) -> None:
+    with connect_all(four) as hosts:
+        hosts["dev"].files.place([PlacedFile(PurePosixPath(SETTINGS), b"GOPROXY=https://before.example\n")])
     private = "[{get: mycompany.com/go/module1@v1.99.0, version: v1.99.0}]"
     settings = (f"{PROXIED}.upstream.inject_fault=half", f"{PROXIED}.developer.proof={private}")
     options = [word for setting in settings for word in ("--set", setting)]
     command = ("go-module-proxy", "-i", hosts_file, "--json")
-    guidance = guidance_of(cli("service", "up", *command, *options))
+    guidance = guidance_of(cli("service", "up", *command, *options, "--apply"))
     try:
+        assert go_settings(four) == guidance["every developer runs once"].split()[3:]
         with connect_all(four) as hosts:
             developer = Developer(hosts, guidance)
             failed = developer.pull("alice", "github.com/beorn7/perks@v1.0.1")
@@ -245,6 +313,7 @@ def test_half_a_zip_from_upstream_reaches_neither_cache_nor_developer(
             hosts["dev"].files.remove("people")
     finally:
         cli("service", "down", *command)
+    assert go_settings(four) == ["GOPROXY=https://before.example"]
 
 
 def test_a_host_key_that_changed_stops_it_and_leaves_nothing(cli: Cli, hosts_file: Path) -> None:
