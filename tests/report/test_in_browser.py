@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from benchkit.report.read import read_run
 from benchkit.report.view import RunView
 from benchkit.report.write import write_report
+from benchkit.results.store import Store
 from tests.report.conftest import watched
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ pytestmark = [pytest.mark.system, pytest.mark.skipif(shutil.which("npm") is None
 HERE = Path(__file__).parent
 COMPLAINTS = ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded")
 WCAG_AA = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+RECORDED = Path(__file__).parents[2] / "notebooks" / "recorded"
+SHOWN = ("nginx-vs-go", "scheduler-overhead")
 DESKTOP, PHONE = (1280, 900), (390, 844)
 
 
@@ -40,6 +44,15 @@ def report(make_run: Callable[..., RunView], tmp_path_factory: pytest.TempPathFa
     """A report of two runs, the first with enough trials for tables to have their tools."""
     run = watched(make_run({"stack": ["go", "nginx-go"], "connections": [16, 256]}))
     return write_report(run, tmp_path_factory.mktemp("report"), make_run(seed=8))
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report of runs that were carried out: with claims, profiles, verdicts and hosts of their own."""
+    store = Store(RECORDED)
+    views = [read_run(store, run) for run in store.runs() if run.manifest().scenario["name"] in SHOWN]
+    assert len(views) == len(SHOWN)
+    return write_report(views[0], tmp_path_factory.mktemp("recorded"), *views[1:])
 
 
 def show(browser: Browser, page: Path, size: tuple[int, int] = DESKTOP, scheme: str = "light") -> Browser:
@@ -76,6 +89,19 @@ def test_it_complains_of_nothing_and_asks_for_nothing(browser: Browser, report: 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_everybody_can_read_it(browser: Browser, report: Path, axe: str, size: tuple[int, int], scheme: str) -> None:
     assert violations(show(browser, report, size, scheme), axe) == []
+
+
+def test_everybody_can_read_what_was_measured(browser: Browser, recorded: Path, axe: str) -> None:
+    show(browser, recorded)
+    sections = browser.run("Array.from(document.querySelectorAll('section'), (section) => section.id)")
+    assert {name.rpartition("-")[2] for name in sections} >= {"claims", "verdicts", "profiles", "hosts"}
+    browser.run("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    assert violations(browser, axe) == []
+    show(browser, recorded, PHONE, "dark")
+    assert browser.run("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+    assert browser.happened(*COMPLAINTS) == []
+    asked = [event["params"]["request"]["url"] for event in browser.happened("Network.requestWillBeSent")]
+    assert {url for url in asked if not url.startswith("data:")} == {recorded.as_uri()}
 
 
 def test_the_check_finds_what_is_wrong(browser: Browser, report: Path, axe: str, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def build(material: Material) -> Mapping[str, Any] | None:
         ),
         "table": Table(
             name="claims",
-            caption="Claims: published beside measured",
+            caption="Every claim, what was expected and what became of it",
             columns=(
                 Column("No.", "name"),
                 Column("Claim", "prose"),
