@@ -157,6 +157,16 @@ def test_an_interval_without_bounds_does_not_dwarf_the_bars(make_run: MakeRun) -
     assert axes.get_xlim()[1] < 2 * rates.max()
 
 
+def test_bars_of_void_profiles_are_marked(wild: RunView) -> None:
+    figure = get_figure("categories")
+    everything = void(wild, *map(str, wild.trials["trial_id"]))
+    assert "nethttp, connections 200, void" in words(figure.draw(everything))
+    assert "marked void" in figure.caption(everything)
+    one = void(wild, *doubted(wild))
+    assert "void" not in words(figure.draw(one)) + figure.caption(one)
+    assert "7 profiles in all" in figure.caption(one)
+
+
 def test_the_section_of_profiles_marks_what_does_not_count(wild: RunView) -> None:
     def first(run: RunView) -> dict[str, str]:
         content = SECTION.build(Material(run, ()))

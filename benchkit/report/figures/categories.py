@@ -76,6 +76,11 @@ def caption(run: RunView) -> str:
         "A bar is all CPU samples of a service, each in exactly one category by its stack, as the mean over "
         f"the profiles of the cell ({units.counted(profiles, 'profile')} in all). Kernel time within a system call counts "
         "as that call, for services under perf as for those with a profiler of their own, which sees no kernel."
+        + (
+            " Of services marked void no profile counts."
+            if any("shares" in row.profile.void for row in _rows(run))
+            else ""
+        )
     )
 
 
@@ -122,9 +127,10 @@ def _rows(run: RunView) -> list[_Row]:
     found = run.profiled
     several = len({each.service for each in found}) > 1
     labels = {view.cell_id: view.label for view in cell_views(run.manifest)}
+    names = [f"{labels[each.cell_id]}: {each.service}" if several else labels[each.cell_id] for each in found]
     return [
-        _Row(float(y), f"{labels[each.cell_id]}: {each.service}" if several else labels[each.cell_id], each)
-        for y, each in enumerate(found)
+        _Row(float(y), each.marked("shares", name), each)
+        for y, (name, each) in enumerate(zip(names, found, strict=True))
     ]
 
 
