@@ -33,10 +33,10 @@ class Taken:
 def service_cores(evidence: Evidence, service: ServiceRecord) -> float | None:
     """CPU seconds a second that a service took: by its telemetry, else by what was read before and after the load."""
     for series in evidence.watched.series("cpu_s_total", service.host, service.name):
-        rate = series.rate(evidence.record.window_s)
+        rate = series.rate(evidence.window_s)
         if rate is not None:
             return rate
-    return None if service.cpu_s is None else service.cpu_s / evidence.record.window_s
+    return None if service.cpu_s is None else service.cpu_s / evidence.window_s
 
 
 def generator_cores(generator: GeneratorRecord) -> float:
@@ -81,8 +81,7 @@ def cores_spent(evidence: Evidence, host: str, cpus: Collection[int], metrics: C
 
 
 def _growth(evidence: Evidence, host: str, cpu: int, metric: str) -> Growth | None:
-    series = evidence.watched.instance(metric, host, str(cpu))
-    return None if series is None else series.growth(evidence.record.window_s)
+    return evidence.watched.growth(metric, host, str(cpu), evidence.window_s)
 
 
 def taken(evidence: Evidence) -> Iterator[Taken] | None:
@@ -99,12 +98,12 @@ def _taken(evidence: Evidence, services: Sequence[tuple[ServiceRecord, float]]) 
         yield Taken(service.name, service.host, service.cpus, cores)
     for generator in record.generators:
         name = generator_service(generator.number)
-        yield Taken(name, generator.host, generator.cpus, generator.cpu_s / record.window_s)
+        yield Taken(name, generator.host, generator.cpus, generator.cpu_s / evidence.window_s)
         yield from _watched(evidence, reducer_service(generator.number), generator.host, generator.cpus)
     for profile in record.profiles:
         if profile.cpu_s is not None:  # it records within the window alone
             name = f"profiler of {profile.service}"
-            yield Taken(name, profile.host, _cpus_of(evidence, profile.host), profile.cpu_s / record.window_s)
+            yield Taken(name, profile.host, _cpus_of(evidence, profile.host), profile.cpu_s / evidence.window_s)
     for host in evidence.hosts:
         yield from _watched(evidence, AGENT_SERVICE, host, _cpus_of(evidence, host))
 
@@ -117,7 +116,7 @@ def _cpus_of(evidence: Evidence, host: str) -> tuple[int, ...]:
 def _watched(evidence: Evidence, service: str, host: str, cpus: tuple[int, ...]) -> Iterator[Taken]:
     """What telemetry alone has."""
     for series in evidence.watched.series("cpu_s_total", host, service):
-        rate = series.rate(evidence.record.window_s)
+        rate = series.rate(evidence.window_s)
         if rate is not None:
             yield Taken(service, host, cpus, rate)
 

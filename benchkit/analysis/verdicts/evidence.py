@@ -37,6 +37,11 @@ class Evidence:
     controller: ControllerRecord | None = None
     """The process that carried it out; None: not known."""
 
+    @cached_property
+    def window_s(self) -> float:
+        """How long the measured window was."""
+        return self.record.window_s
+
     @property
     def closed_loop(self) -> bool:
         """Whether the load goes as fast as answers come: at no set rate."""

@@ -97,6 +97,7 @@ class Watched:
         self._columns = columns
         self._rows: dict[str, list[int]] = {}
         self._made: dict[str, list[Series]] = {}
+        self._grown: dict[tuple[str, str, str, float], Growth | None] = {}
         for row, metric in enumerate(columns["metric"] if columns is not None else ()):
             self._rows.setdefault(metric, []).append(row)
 
@@ -113,6 +114,14 @@ class Watched:
     def instance(self, metric: str, host: str, instance: str) -> Series | None:
         """The series of one instance of a metric of the host itself; None where it was not watched."""
         return next((each for each in self.series(metric, host) if each.instance == instance), None)
+
+    def growth(self, metric: str, host: str, instance: str, window_s: float) -> Growth | None:
+        """How much that grew; None where it was not watched, or for too little of the window. Several checks ask the same."""
+        key = metric, host, instance, window_s
+        if key not in self._grown:
+            series = self.instance(metric, host, instance)
+            self._grown[key] = None if series is None else series.growth(window_s)
+        return self._grown[key]
 
     @property
     def metrics(self) -> Collection[str]:

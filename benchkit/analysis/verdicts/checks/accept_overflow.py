@@ -49,7 +49,7 @@ CHECK = Check("accept-overflow", "the kernel dropped or cookied connections", of
 
 def _grown(evidence: Evidence, host: str, metric: str) -> float | None:
     """How much a counter of the host grew over the window; None where it was not watched."""
-    found = [each.grown(0, evidence.record.window_s) for each in evidence.watched.series(metric, host)]
+    found = [each.grown(0, evidence.window_s) for each in evidence.watched.series(metric, host)]
     return sum(found) if found else None
 
 
@@ -61,7 +61,7 @@ def _opened(evidence: Evidence) -> float:
 
 def _full(evidence: Evidence) -> Iterator[str]:
     """Accept queues that a sample found at their limit."""
-    window_s = evidence.record.window_s
+    window_s = evidence.window_s
     for queue in evidence.watched.series("accept_queue"):
         for limit in evidence.watched.series("accept_queue_limit", queue.host, queue.service):
             if limit.instance == queue.instance and len(limit.values):

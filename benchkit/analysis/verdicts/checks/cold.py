@@ -26,7 +26,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
 
     One that gets slower is not cold.
     """
-    window_s = evidence.record.window_s
+    window_s = evidence.window_s
     counts = _counts(evidence)
     if counts is None:
         return Unchecked(why="the server tells no count of its requests")
@@ -65,6 +65,6 @@ def _counts(evidence: Evidence) -> tuple[Reals, Reals] | None:
     series = evidence.watched.series("requests_total", service=evidence.entry)
     if not series:
         return None
-    window_s = evidence.record.window_s
+    window_s = evidence.window_s
     t_s = np.asarray(series[0].snapped(window_s))
     return t_s, np.sum([np.interp(t_s, each.snapped(window_s), each.values) for each in series], axis=0)

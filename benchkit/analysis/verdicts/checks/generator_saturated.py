@@ -40,7 +40,7 @@ def _uses(evidence: Evidence, generator: GeneratorRecord) -> Iterator[tuple[floa
     most = capacity(len(generator.cpus), generator.threads, quota_of(evidence, generator.host))
     yield generator_cores(generator) / most, f"{name} took {{}} of the CPU that it may use"
     threads = evidence.watched.series("thread_cpu_s_total", generator.host, generator_service(generator.number))
-    rates = [rate for each in threads if (rate := each.rate(evidence.record.window_s)) is not None]
+    rates = [rate for each in threads if (rate := each.rate(evidence.window_s)) is not None]
     if rates:
         yield max(rates), f"a thread of {name} took {{}} of a core"
 

@@ -79,7 +79,7 @@ def _use(evidence: Evidence, link: _Link, direction: str) -> float | None:
     """Bits a second over the link."""
     metrics = [f"net_{direction}_bytes_total", f"net_{direction}_packets_total"]
     series = (evidence.watched.instance(metric, link.host, link.interface) for metric in metrics)
-    bytes_per_s, packets_per_s = (None if each is None else each.rate(evidence.record.window_s) for each in series)
+    bytes_per_s, packets_per_s = (None if each is None else each.rate(evidence.window_s) for each in series)
     if bytes_per_s is None:
         return None
     overhead = FRAME_OVERHEAD_BYTES * (packets_per_s or 0.0) if link.on_wire else 0.0

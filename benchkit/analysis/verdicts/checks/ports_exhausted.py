@@ -50,4 +50,4 @@ def _use(evidence: Evidence, host: str) -> tuple[float, int] | None:
     if len(ports) != len(("first", "last")) or not states:
         return None
     first, last = map(int, ports)
-    return sum(each.highest(evidence.record.window_s) for each in states), last - first + 1
+    return sum(each.highest(evidence.window_s) for each in states), last - first + 1

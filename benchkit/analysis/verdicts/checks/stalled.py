@@ -18,7 +18,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
     watched = [(watch, t_s) for watch, t_s in looked if len(t_s)]
     found = []
     for watch, t_s in watched:
-        start_s, gap_s = _longest(t_s, evidence.record.window_s)
+        start_s, gap_s = _longest(t_s, evidence.window_s)
         if gap_s > thresholds.gap_intervals * watch.interval_s:
             found.append(_reason(watch, start_s, gap_s, thresholds))
     lacking = set(evidence.hosts) - {watch.host for watch, _ in watched}

@@ -78,7 +78,7 @@ def _withheld(evidence: Evidence, host: str) -> float:
     Those of the scenario hold in groups of their own, below the agent's or beside it, whose waiting is not in this.
     """
     series = evidence.watched.series("cgroup_throttled_s_total", host)
-    rates = [each.rate(evidence.record.window_s) for each in series]
+    rates = [each.rate(evidence.window_s) for each in series]
     return max((rate for rate in rates if rate is not None), default=0.0)
 
 
