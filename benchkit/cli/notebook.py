@@ -29,12 +29,15 @@ def notebook(
 ) -> None:
     """Open JupyterLab on the notebooks; they are copied to DIR where it has none, and are yours to change.
 
-    What follows `--` goes to JupyterLab as it is: `benchkit notebook latest -- --port 9000`.
+    What follows `--` goes to JupyterLab as it is: `benchkit notebook latest -- --port=9000`.
     """
     from benchkit.cli.console import say
     from benchkit.explore import RUN
     from benchkit.results.store import ENVIRONMENT, Store, store_path
 
+    options = context.args
+    if run is not None and run.startswith("-"):  # no run, and all is JupyterLab's
+        options, run = [run, *options], None
     where = Store(store_path(store))
     named = where.run(run).run_id if run is not None else None
     jupyter = Path(sys.executable).with_name("jupyter-lab")
@@ -43,8 +46,9 @@ def notebook(
     folder = _copies(into)
     say(f"notebooks in {folder}, store {where.path.resolve()}")
     environment = {**os.environ, ENVIRONMENT: str(where.path.resolve()), **({RUN: named} if named else {})}
-    options = [] if browser else ["--no-browser"]
-    os.execve(jupyter, [str(jupyter), f"--notebook-dir={folder}", *options, *context.args], environment)  # noqa: S606 - no shell meant
+    if not browser:
+        options = ["--no-browser", *options]
+    os.execve(jupyter, [str(jupyter), f"--notebook-dir={folder}", *options], environment)  # noqa: S606 - no shell meant
 
 
 def _copies(into: Path) -> Path:
