@@ -309,6 +309,12 @@ class TestUnequalResponses:
         row = {"tool": tool, "bytes_total": 100_000 * each}
         assert (look("unequal-responses", trial(row=row, probe=probe)) is not None) == raised
 
+    @pytest.mark.parametrize(("frames", "raised"), [(0, False), (5 + 5, False), (2 * (5 + 5), True), (-5, True)])
+    def test_frames_of_chunks_may_be_counted_or_not(self, frames: int, *, raised: bool) -> None:
+        probe = trial().record.probe.model_copy(update={"headers": (("Transfer-Encoding", "chunked"),)})
+        row = {"bytes_total": 100_000 * (153 + frames)}
+        assert (look("unequal-responses", trial(row=row, probe=probe)) is not None) == raised
+
     def test_megabytes_as_printed_are_no_finer(self) -> None:
         few = {"requests": 1000, "bytes_total": 0.14 * (1 << 20)}
         assert look("unequal-responses", trial(row=few)) is not None
