@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from benchkit.hosts.inventory import load_inventory
-from benchkit.lab.lab import current, down
+from benchkit.lab.lab import current, down, up
+from benchkit.lab.spec import LabSpec
+from tests.inprocess import Here
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "README.md").read_text()
@@ -42,8 +44,10 @@ def test_the_inventory_is_one(tmp_path: Path) -> None:
     _, text = blocks("yaml")
     (tmp_path / "inventory.yaml").write_text(text)
     hosts = {host.name: host for host in load_inventory(tmp_path / "inventory.yaml").hosts}
-    assert hosts["client"].jump == "bench@gate.example"
-    assert hosts["server"].roles == ("sut",)
+    assert {name: (host.jump, host.roles) for name, host in hosts.items()} == {
+        "server": ("bench@gate.example", ("sut",)),
+        "client": ("bench@gate.example", ("load",)),
+    }
 
 
 def test_every_link_is_there() -> None:
@@ -53,39 +57,70 @@ def test_every_link_is_there() -> None:
         assert (ROOT / link).exists(), link
 
 
+TRIED_BY = {
+    "benchkit --help": "bench/bench_startup.py",
+    "benchkit compare --gate": "cli/test_compare.py",
+    "benchkit lab up": "test_readme.py",
+    "benchkit notebook": "cli/test_notebook.py",
+    "benchkit profile top": "cli/test_profile.py",
+    "benchkit results reparse": "cli/test_run.py",
+    "benchkit results trials": "test_readme.py",
+    "benchkit run --resume RUN": "chaos/test_one_at_a_time.py",
+    "benchkit service up": "test_readme.py",
+}
+"""Commands that the text names, and the tests that run them."""
+
+
+def test_commands_in_the_text_are_run_by_a_test_too() -> None:
+    text = re.sub(r"^```.*?^```$", "", TEXT, flags=re.DOTALL | re.MULTILINE)
+    named = re.findall(r"`(?:benchkit ([^`]+)|((?:compare|profile|results) [^`]+))`", text)
+    assert {f"benchkit {with_name or without}" for with_name, without in named} == TRIED_BY.keys()
+    for command, file in TRIED_BY.items():
+        test = (ROOT / "tests" / file).read_text()
+        if file == "test_readme.py":
+            assert any(each.startswith(command) for each in commands())
+        else:
+            for word in command.split()[1:]:
+                assert word == "RUN" or word in test, f"{command}: not in {file}"
+
+
+SHORT = ("--set", "blocks=1", "--set", "load.duration_s=1", "--set", "load.warmup_s=0")
+"""What a run here adds to the README's words: whether it works takes no statistics."""
+
+
 @pytest.mark.lab
-def test_every_command_runs_and_the_python_too(tmp_path: Path) -> None:
+def test_every_command_runs_and_the_python_too(
+    tmp_path: Path, benchkit_here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scenario, _ = blocks("yaml")
     (tmp_path / "mine.yaml").write_text(scenario)
     name = f"readme-{os.getpid()}"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("BENCHKIT_")}
-    environment |= {"BENCHKIT_LAB": name, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    environment |= {"BENCHKIT_LAB": name, "XDG_STATE_HOME": str(tmp_path / "state")}
+    monkeypatch.chdir(tmp_path)
     try:
         for command in commands():
             if command in LEFT_TO_OTHERS:
                 continue
             if "inventory.yaml" in command:
-                _write_inventory(tmp_path / "inventory.yaml", name, environment)
-            done = subprocess.run(
-                shlex.split(command), cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-            )
-            assert done.returncode == 0, f"{command}\n{done.stderr}"
+                _write_inventory(tmp_path / "inventory.yaml", name)
+            elif (tmp_path / "inventory.yaml").exists():  # the user's own hosts were the test's lab
+                (tmp_path / "inventory.yaml").unlink()
+                down(name)
+            words = shlex.split(command)[1:]
+            code, _, err = benchkit_here(*words, *(SHORT if words[0] == "run" else ()), environment=environment)
+            assert code == 0, f"{command}\n{err}"
         (python,) = blocks("python")
-        done = subprocess.run(
-            [sys.executable, "-c", python], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-        )
+        done = subprocess.run([sys.executable, "-c", python], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         assert "nginx-go" in done.stdout
     finally:
         down(name)
 
 
-def _write_inventory(path: Path, name: str, environment: dict[str, str]) -> None:
+def _write_inventory(path: Path, name: str) -> None:
     """The lab as the user's own hosts, under the name that the README gives their file."""
-    if current(name) is None:
-        subprocess.run(["benchkit", "lab", "up", "-q"], env=environment, check=True)
-    lab = current(name)
-    assert lab is not None
+    lab = current(name) or up(LabSpec(name=name))
     hosts = {
         host.name: host.model_dump(mode="json", exclude={"name"}, exclude_none=True) for host in lab.inventory().hosts
     }

@@ -81,10 +81,22 @@ def _roles(experiment: Experiment, inventory: Inventory) -> dict[str, tuple[str,
             raise InputError(
                 f"the scenario needs {role.hosts} host(s) in role {name!r}",
                 why=f"the inventory has {len(hosts)}",
-                hint=f"give a host `roles: [{name}]`",
+                hint=_way_to_roles(experiment, name, inventory),
             )
         found[name] = hosts
     return found
+
+
+def _way_to_roles(experiment: Experiment, lacking: str, inventory: Inventory) -> str:
+    """What gives the hosts that a scenario needs: a line in the inventory's file, or where there is none, another lab."""
+    if any(host.written is not None for host in inventory.hosts):
+        return f"give a host `roles: [{lacking}]`"
+    wanted = (
+        f"--host {name}{number or ''}={name}"
+        for name, role in experiment.scenario.roles.items()
+        for number in range(role.hosts)
+    )
+    return f"`benchkit lab down`, then `benchkit lab up {' '.join(wanted)}`"
 
 
 def _missing_tools(
