@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from benchkit.hosts.connect import connect_all
 from benchkit.hosts.sockets import Tcp
 from benchkit.lab.lab import Lab
-
-if TYPE_CHECKING:
-    from tests.cli.conftest import Said
+from tests.cli.conftest import Cli, Said
+from tests.inprocess import Here
 
 pytestmark = pytest.mark.lab
 
 SOMAXCONN = "net.core.somaxconn"
 
 
-def test_a_stack_stays_up_tuned_until_it_is_told_to_go(
-    cli: Callable[..., Said], inventory: Callable[..., Path], lab: Lab
-) -> None:
+@pytest.fixture
+def cli(benchkit_here: Here, environment: dict[str, str]) -> Cli:
+    """What is of interest here is started on the hosts."""
+    return lambda *arguments: Said(*benchkit_here(*arguments, environment=environment))
+
+
+def test_a_stack_stays_up_tuned_until_it_is_told_to_go(cli: Cli, inventory: Callable[..., Path], lab: Lab) -> None:
     with connect_all(lab.inventory()) as hosts:
         before = hosts["sut"].changes.read([SOMAXCONN])[SOMAXCONN].value
     command = ("quickstart", "-i", inventory(), "--json")
@@ -48,3 +50,13 @@ def test_a_stack_stays_up_tuned_until_it_is_told_to_go(
         assert hosts["sut"].changes.read([SOMAXCONN])[SOMAXCONN].value == before
         assert hosts["sut"].changes.state().records == ()
         assert b":8080 " not in hosts["sut"].processes.run(["ss", "-Hlnt"]).stdout
+
+
+def test_a_lab_of_other_hosts_is_told_how_it_gets_them(
+    benchkit_here: Here, environment: dict[str, str], inventory: Callable[..., Path], lab: Lab
+) -> None:
+    _, _, said = benchkit_here("plan", "go-module-proxy", environment=environment | {"BENCHKIT_LAB": lab.name})
+    assert "`benchkit lab down`, then `benchkit lab up --host dev=dev --host proxy=proxy --host vcs=vcs" in said
+    code, _, said = benchkit_here("plan", "go-module-proxy", "-i", inventory())
+    assert code == 2
+    assert "give a host `roles: [dev]`" in said
