@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from importlib.resources import files
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -16,6 +17,8 @@ from benchkit.report.theme import SERIES, TONES
 
 _OPENS = {"number": "<td", "name": "<th scope=row", "text": "<td class=text", "prose": "<td class=prose"}
 """How the cells of a column begin, by its kind."""
+
+_MARKUP = re.compile("[&<>\"']").search
 
 
 def environment() -> Environment:
@@ -44,7 +47,8 @@ def body(table: Table) -> Markup:
         for begin, entry in zip(opens, row, strict=True):
             exact = entry.exact
             parts.append(f"{begin}>" if exact is None else f"{begin} data-v={exact}>")
-            parts.append(escape(legible(entry.text)))
+            text = legible(entry.text)
+            parts.append(escape(text) if _MARKUP(text) else text)
     return Markup("".join(parts))  # noqa: S704 - texts in it are escaped
 
 

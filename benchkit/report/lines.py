@@ -40,23 +40,23 @@ def factor_of(run: RunView) -> str | None:
 def lines_of(run: RunView, factor: str) -> list[Line]:
     """Cells that differ in the factor alone, in the order of the plan."""
     found: dict[str, list[tuple[float, str]]] = {}
+    levels: dict[str, set[str]] = {}
+    for cell in run.manifest.cells:
+        for name, one in cell.levels.items():
+            levels.setdefault(name, set()).add(str(one))
+    varying = [name for name, texts in levels.items() if name != factor and len(texts) > 1]
     for cell in run.manifest.cells:
         level = cell.levels.get(factor)
         if controlled(cell.cell_id) is not None or cell.unsupported is not None:
             continue
         if isinstance(level, int | float) and not isinstance(level, bool) and level > 0:
-            found.setdefault(_name(cell, factor, run), []).append((float(level), cell.cell_id))
+            found.setdefault(_name(cell, varying), []).append((float(level), cell.cell_id))
     return [Line(name, tuple(sorted(cells))) for name, cells in found.items()]
 
 
-def _name(cell: CellRecord, factor: str, run: RunView) -> str:
+def _name(cell: CellRecord, varying: Sequence[str]) -> str:
     """What tells the line apart: the levels that vary, but the factor's."""
-    varying = [
-        name
-        for name in cell.levels
-        if name != factor and len({str(other.levels.get(name)) for other in run.manifest.cells}) > 1
-    ]
-    return ", ".join(level_name(name, cell.levels[name]) for name in varying) or "all trials"
+    return ", ".join(level_name(name, cell.levels[name]) for name in varying if name in cell.levels) or "all trials"
 
 
 def dress(axes: Axes, heading: str, text: Callable[[float | None], str], factor: str, lines: Sequence[Line]) -> None:

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from benchkit.report.figures.figure import ReportFigure
 from benchkit.report.style import style
-from benchkit.report.svg import inline, standalone
+from benchkit.report.svg import both
 from benchkit.report.view import RunView
 
 _DPI = 200
@@ -36,12 +36,13 @@ def render(figure: ReportFigure, run: RunView) -> Drawing:
         raw, png = io.BytesIO(), io.BytesIO()
         picture.savefig(raw, format="svg", metadata=_NO_DATES)
         picture.savefig(png, format="png", dpi=_dpi(picture), metadata={"Software": None})
-    return Drawing(
-        figure=figure,
-        svg=standalone(raw.getvalue(), figure.title, alt),
-        png=png.getvalue(),
-        element=inline(raw.getvalue(), f"{figure.name}-", alt),
-    )
+    alone, element = both(raw.getvalue(), prefix(figure.name), figure.title, alt)
+    return Drawing(figure=figure, svg=alone, png=png.getvalue(), element=element)
+
+
+def prefix(name: str) -> str:
+    """What the ids in a figure begin with: short, for there are ten thousand of them, and its own (a test looks)."""
+    return "".join(word[:2] for word in name.split("-"))
 
 
 def _dpi(picture: Figure) -> float:

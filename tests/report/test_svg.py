@@ -6,8 +6,10 @@ from xml.etree import ElementTree as ET
 
 from matplotlib.figure import Figure
 
+from benchkit.report.figures.registry import FIGURES
+from benchkit.report.rendering import prefix
 from benchkit.report.style import hover, style
-from benchkit.report.svg import inline, standalone
+from benchkit.report.svg import both, inline, standalone
 from benchkit.report.theme import INK, SERIES, SURFACE
 
 NS = {"svg": "http://www.w3.org/2000/svg"}
@@ -89,3 +91,20 @@ def test_places_keep_a_hundredth_of_a_point() -> None:
         places = re.findall(r' (?:d|x|y)="([^"]*)"', text)
         assert places
         assert not any(re.search(r"\.\d{3}", place) for place in places)
+
+
+def test_the_ids_of_each_figure_are_its_own() -> None:
+    prefixes = [prefix(name) for name in FIGURES]
+    assert len(set(prefixes)) == len(prefixes)
+
+
+def test_what_all_marks_of_a_group_say_of_themselves_stands_once() -> None:
+    root = ET.fromstring(inline(RAW, "x-", "label"))  # noqa: S314 - drawn above
+    (group,) = [element for element in root.iter() if element.get("fill") == "var(--series-1)"]
+    marks = list(group.iter("use"))
+    assert (group.tag, group.get("stroke"), len(marks)) == ("g", "var(--surface)", 3)
+    assert all(mark.attrib.keys() == {"href", "x", "y"} for mark in marks)
+
+
+def test_both_forms_are_those_that_each_alone_has() -> None:
+    assert both(RAW, "x-", "t", "d") == (standalone(RAW, "t", "d"), inline(RAW, "x-", "d"))

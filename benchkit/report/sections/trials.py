@@ -125,7 +125,8 @@ def _texts(column: pd.Series) -> list[Entry]:
 
 def _names(run: RunView, column: pd.Series) -> list[Entry]:
     """Trials by what tells them apart within the run, whose id all of their names begin with."""
-    return [Entry(str(trial_id).removeprefix(f"{run.manifest.run_id}.")) for trial_id in column]
+    same = f"{run.manifest.run_id}."
+    return [Entry(str(trial_id).removeprefix(same)) for trial_id in column]
 
 
 def _started(column: pd.Series) -> tuple[Column, list[Entry]]:
