@@ -19,7 +19,9 @@ def drawn() -> bytes:
     with style():
         figure = Figure(figsize=(2, 1))
         axes = figure.add_axes((0.2, 0.2, 0.7, 0.7))
-        points = axes.scatter([0.123456789, 0.5, 0.9], [1, 2, 3], color=SERIES[0].light, edgecolors=SURFACE.light)
+        points = axes.scatter(
+            [0.123456789, 0.5, 0.9], [1, 2, 3], color=SERIES[0].light, edgecolors=SURFACE.light, clip_on=False
+        )
         hover(points, "block 1: 5 & more", "block 2", "<b>block 3</b>")
         (line,) = axes.plot([0, 1], [1, 3], color=SERIES[1].light)
         hover(line, "a line")
