@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -14,7 +15,9 @@ from benchkit.report.rows import cut
 from benchkit.report.style import drawable
 
 MOST_PANELS = 12
-"""More are left out of a figure, and its caption says so."""
+"""More are left out of a figure, and its caption says so; `some` tells which."""
+
+Thing = TypeVar("Thing")
 
 _COLUMNS = 3
 _SINGLE_IN, _PANEL_IN, _HEADING_IN, _BELOW_IN, _LABEL_IN, _LEFT_IN, _GAP_IN = 3.1, 1.75, 0.28, 0.34, 0.2, 0.82, 0.24
@@ -44,7 +47,7 @@ def grid(
     y_label: str = "",
 ) -> Grid:
     """Axes for the panels of these names, up to `MOST_PANELS` of them; one without a name fills the figure."""
-    names = list(names)[:MOST_PANELS]
+    names = some(names, MOST_PANELS)
     columns = min(_COLUMNS, len(names))
     lines = math.ceil(len(names) / columns)
     panel_in = _SINGLE_IN if len(names) == 1 else _PANEL_IN
@@ -74,6 +77,17 @@ def grid(
     return Grid(frame.figure, panels)
 
 
+def some(things: Sequence[Thing], most: int) -> list[Thing]:
+    """All of so many things; of more as many, spread evenly, the first and the last among them.
+
+    Of more than twice as many half as many: where most are left out anyway, a few tell as much, and sooner.
+    """
+    if len(things) <= most:
+        return list(things)
+    number = most if len(things) <= 2 * most else most // 2
+    return [things[round(i * (len(things) - 1) / (number - 1))] for i in range(number)]
+
+
 def left_out(names: Sequence[str]) -> int:
     """How many panels a figure has no room for."""
-    return max(0, len(names) - MOST_PANELS)
+    return len(names) - len(some(names, MOST_PANELS))

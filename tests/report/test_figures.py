@@ -16,6 +16,7 @@ from matplotlib.font_manager import findfont
 
 from benchkit.errors import InputError
 from benchkit.report.figures.registry import FIGURES, get_figure
+from benchkit.report.grid import some
 from benchkit.report.rendering import render
 from benchkit.report.theme import SERIES
 from benchkit.report.view import RunView, known
@@ -176,3 +177,9 @@ def test_nothing_of_the_style_stays_and_nothing_of_the_users_leaks_in(run: RunVi
 
 def test_the_font_is_the_one_that_comes_with_matplotlib() -> None:
     assert Path(findfont("DejaVu Sans")).is_relative_to(mpl.get_data_path())
+
+
+def test_of_many_panels_those_drawn_are_spread_over_all_of_them() -> None:
+    assert some(list("abc"), 3) == ["a", "b", "c"]
+    assert some(range(11), 6) == [0, 2, 4, 6, 8, 10]
+    assert some(range(100), 12) == [0, 20, 40, 59, 79, 99]

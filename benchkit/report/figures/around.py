@@ -15,6 +15,7 @@ from benchkit import units
 from benchkit.report.cells import CellView, cell_views
 from benchkit.report.figures.figure import ReportFigure, provenance
 from benchkit.report.frame import EDGE_IN, WIDTH_IN, framed
+from benchkit.report.grid import some
 from benchkit.report.marks import DOTTED, any_void, draw_lines
 from benchkit.report.style import drawable, styled, tick
 from benchkit.report.tables import Column, Entry, Table
@@ -67,7 +68,7 @@ def alt(run: RunView) -> str:
 
 def caption(run: RunView) -> str:
     """What lines, shade and gaps mean."""
-    more = len(_supported(run)) - MOST_CELLS
+    more = len(_supported(run)) - len(_shown(run))
     return (
         "One line a trial; second 0 is the start of the measured window, the shaded part is measured, what lies before "
         "it is the warm-up. A line is broken where a host gave no samples. Requests are the server's own count, "
@@ -176,7 +177,7 @@ def _supported(run: RunView) -> list[CellView]:
 
 
 def _shown(run: RunView) -> list[CellView]:
-    return _supported(run)[:MOST_CELLS]
+    return some(_supported(run), MOST_CELLS)
 
 
 def _samples(run: RunView, shown: Sequence[CellView]) -> pd.DataFrame:
