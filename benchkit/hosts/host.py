@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from types import TracebackType
@@ -84,9 +84,10 @@ class Host:
         found = self._link.request("cores", {}).fields
         return CoreTimes({int(core): times for core, times in found["cores"].items()}, found["monotonic_ns"])
 
-    def ground(self) -> Mapping[str, Any]:
+    def ground(self, also: Iterable[str] = ()) -> Mapping[str, Any]:
         """The facts on which figures hang and that may change while the host is up, asked anew; programs are not asked."""
-        found = self._link.request("facts", {"tools": {}, "sysctls": list(self.facts.sysctls)}).fields["facts"]
+        asked = sorted({*self.facts.sysctls, *also})  # `also`: kernel settings beside those that always are
+        found = self._link.request("facts", {"tools": {}, "sysctls": asked}).fields["facts"]
         sysctls = {key: " ".join(str(each["value"]).split()) for key, each in found["sysctls"].items() if each["value"]}
         return {name: found[name] for name in GROUND} | {"sysctls": sysctls}
 

@@ -80,7 +80,8 @@ class Book:
         """Before the first trial of a block: write down what figures hang on and somebody may have changed meanwhile."""
         if (slot.block, slot.round) not in self._looked:
             for host in hosts:
-                self.facts(host.name, roles_of(plan, host.name), f"block {slot.block}", host.ground())
+                tuned = {each.key for one in plan.tuning if one.host == host.name for each in one.settings}
+                self.facts(host.name, roles_of(plan, host.name), f"block {slot.block}", host.ground(tuned))
             self._looked.add((slot.block, slot.round))
 
     def found(self, host: str, found: Found) -> None:

@@ -35,6 +35,13 @@ def folder(sut: Host) -> Iterator[str]:
     sut.files.remove("test")
 
 
+def test_what_a_run_tunes_beside_the_usual_settings_is_looked_at_too(sut: Host) -> None:
+    key = "net.ipv4.tcp_syn_retries"
+    usual = sut.ground()["sysctls"]
+    assert key not in usual
+    assert {**usual, key: sut.changes.read([key])[key].value} == sut.ground([key])["sysctls"]
+
+
 def test_facts_are_those_of_the_host(hosts: Hosts, inventory: Inventory) -> None:
     for host in hosts:
         facts = host.facts
