@@ -22,7 +22,7 @@ from benchkit.report.frame import EDGE_IN, WIDTH_IN, framed
 from benchkit.report.marks import HOLLOW, Mark, any_void, draw_marks
 from benchkit.report.style import colour, drawable, hover, styled, width_in
 from benchkit.report.summary import CellSummary, summarise
-from benchkit.report.theme import INK, MUTED
+from benchkit.report.theme import INK, MUTED, SERIES
 from benchkit.report.view import RunView, numbers
 
 TITLE = "Requests per second by cell"
@@ -33,6 +33,8 @@ _MOST_LABEL_IN = 2.6
 _WRITTEN = 60
 """Up to so many rows the medians are written beside the bars."""
 _NAMED = 8
+_APART = 0.6
+"""Rows between one heading and the next where cells have no names of their own."""
 _MOST = 1.5
 """Times the highest rate: an interval that reaches beyond is cut, lest it dwarfs all bars."""
 _LARGEST = 700.0
@@ -91,10 +93,13 @@ def caption(run: RunView) -> str:
 @styled
 def draw(run: RunView) -> Figure:
     """The figure, a row per cell; cells without a figure say why."""
-    rows = list(_rows(summarise(run).cells))
-    row_in = max(_SMALLEST_ROW_IN, min(_ROW_IN, _TALL_IN / len(rows)))
+    cells = summarise(run).cells
+    keyed = _keyed(cells)
+    rows = list(_rows(cells, keyed=bool(keyed)))
+    lines = max(row.y for row in rows) + 1
+    row_in = max(_SMALLEST_ROW_IN, min(_ROW_IN, _TALL_IN / lines))
     size = 9.0 if row_in >= _ROW_IN / 2 else 6.0
-    height_in = row_in * (len(rows) + 0.2)
+    height_in = row_in * (lines + 0.2)
     ranges = intervals(run)
     said = [
         "bar: median of the trials",
@@ -107,6 +112,7 @@ def draw(run: RunView) -> Figure:
         title=TITLE,
         subtitle=[" \N{MIDDLE DOT} ".join(said)],
         foot=provenance(run),
+        legend=keyed,
     )
     labels_in = min(_MOST_LABEL_IN, max(width_in(drawable(row.text), size, row.weight) for row in rows)) + 2 * EDGE_IN
     axes = frame.axes(labels_in, 0, WIDTH_IN - labels_in - 2 * EDGE_IN, height_in)
@@ -117,7 +123,9 @@ def draw(run: RunView) -> Figure:
         if row.cell is not None and (len(rows) <= _WRITTEN or row.cell.median_rps is None):
             _write_result(axes, row.y, row.cell, size, beyond=ranges.get(row.cell.cell.cell_id, (0.0, 0.0))[1])
     highest = float(numbers(run.measured["rps"]).max()) or 1.0
-    _dress(axes, rows, min(max([highest, *(high for _, high in ranges.values())]), _MOST * highest), size)
+    axes.set_xlim(0, 1.14 * min(max([highest, *(high for _, high in ranges.values())]), _MOST * highest))
+    axes.set_ylim(lines - 0.4, -0.6)
+    _dress(axes, rows, size)
     return frame.figure
 
 
@@ -143,17 +151,33 @@ def intervals(run: RunView) -> dict[str, tuple[float, float]]:
     return found
 
 
-def _rows(cells: tuple[CellSummary, ...]) -> Iterator[_Row]:
-    """Cells under the heading of their panel, from the top."""
+def _keyed(cells: Sequence[CellSummary]) -> dict[int, str]:
+    """What colours are called, where cells under one heading are told apart by them: of many, while they all differ.
+
+    Else empty: every cell stands under its name.
+    """
+    hues = {cell.cell.hue: cell.cell.hue_label for cell in cells}
+    many = len(cells) > _WRITTEN and any(cell.cell.panel for cell in cells)
+    return hues if many and len(hues) <= len(SERIES) else {}
+
+
+def _rows(cells: Sequence[CellSummary], *, keyed: bool) -> Iterator[_Row]:
+    """Cells under the heading of their panel, from the top; `keyed`: beside it, without names of their own."""
     y = 0.0
-    for panel in dict.fromkeys(cell.cell.panel for cell in cells):
-        if panel:
+    panels: dict[str, list[CellSummary]] = {}
+    for cell in cells:
+        panels.setdefault(cell.cell.panel, []).append(cell)
+    for panel, members in panels.items():
+        if keyed:
+            yield _Row(y + (len(members) - 1) / 2, panel, None)
+        elif panel:
             yield _Row(y, panel, None)
             y += 1
-        for cell in cells:
-            if cell.cell.panel == panel:
-                yield _Row(y, cell.cell.hue_label if panel else cell.cell.label, cell)
-                y += 1
+        for cell in members:
+            name = cell.cell.hue_label if panel else cell.cell.label
+            yield _Row(y, "" if keyed else name, cell)
+            y += 1
+        y += _APART if keyed else 0
 
 
 def _draw_medians(axes: Axes, rows: Sequence[_Row]) -> None:
@@ -184,18 +208,22 @@ def _draw_medians(axes: Axes, rows: Sequence[_Row]) -> None:
 
 def _draw_trials(axes: Axes, run: RunView, rows: Sequence[_Row], size: float) -> None:
     """Each trial as a point, over the height of its bar; one collection for each marker, and one for those that are void."""
-    void = run.void("rps")
-    for hue in sorted({row.cell.cell.hue for row in rows if row.cell}):
-        marks: list[Mark] = []
-        for row in rows:
-            if row.cell is None or row.cell.cell.hue != hue:
-                continue
-            trials = run.of_cell(row.cell.cell.cell_id).dropna(subset=["rps"])
-            places = zip(numbers(trials["rps"]), _spread(row.y, len(trials)), strict=True)
-            for (rps, y), trial_id, block in zip(places, trials["trial_id"], trials["block"], strict=True):
-                text = f"{row.cell.cell.label}, block {block}: {units.requests_per_s(rps)}"
-                marks.append(Mark(rps, y, text, void.get(str(trial_id))))
-        draw_marks(axes, hue, marks, area=2 * size, rim=0.06 * size)
+    void, measured = run.void("rps"), run.measured
+    trials: dict[str, list[tuple[float, str, int]]] = {}
+    columns = (measured["cell_id"], numbers(measured["rps"]), measured["trial_id"], measured["block"])
+    for cell_id, rps, trial_id, block in zip(*columns, strict=True):
+        if not math.isnan(rps):
+            trials.setdefault(cell_id, []).append((rps, str(trial_id), block))
+    marks: dict[int, list[Mark]] = {}
+    for row in rows:
+        if row.cell is None:
+            continue
+        own = trials.get(row.cell.cell.cell_id, [])
+        for (rps, trial_id, block), y in zip(own, _spread(row.y, len(own)), strict=True):
+            text = f"{row.cell.cell.label}, block {block}: {units.requests_per_s(rps)}"
+            marks.setdefault(row.cell.cell.hue, []).append(Mark(rps, y, text, void.get(trial_id)))
+    for hue in sorted(marks):
+        draw_marks(axes, hue, marks[hue], area=2 * size, rim=0.06 * size)
 
 
 def _draw_intervals(axes: Axes, rows: Sequence[_Row], ranges: Mapping[str, tuple[float, float]], level: float) -> None:
@@ -236,11 +264,9 @@ def _spread(y: float, points: int) -> list[float]:
     return [y + _BAR * 0.76 * (i / (points - 1) - 0.5) for i in range(points)]
 
 
-def _dress(axes: Axes, rows: list[_Row], highest: float, size: float) -> None:
-    axes.set_xlim(0, highest * 1.14)
-    axes.set_ylim(len(rows) - 0.4, -0.6)
+def _dress(axes: Axes, rows: Sequence[_Row], size: float) -> None:
     axes.set_yticks([])
-    for row in rows:  # ticks would do, at five times the cost: each is three artists
+    for row in (row for row in rows if row.text):  # ticks would do, at five times the cost: each is three artists
         axes.annotate(
             drawable(row.text),
             (0, row.y),
