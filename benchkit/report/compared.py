@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from benchkit.analysis.ratio import Ratio
-from benchkit.report.cells import cell_views
 from benchkit.report.view import RunView
 from benchkit.scenario.designs import controlled
 
 
 def labels(run: RunView) -> dict[str, str]:
     """What cells are called, controls among them, by their ids."""
-    named = {view.cell_id: view.label for view in cell_views(run.manifest)}
+    named = {view.cell_id: view.label for view in run.cells}
     ids = [cell.cell_id for cell in run.manifest.cells]
     controls = {cell_id: own for cell_id in ids if (own := controlled(cell_id)) is not None}
     return named | {cell_id: f"{named[own]} (control)" for cell_id, own in controls.items()}

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from benchkit.analysis.verdicts.overview import checks_by_trial, marked
-from benchkit.report.cells import cell_views
 from benchkit.report.text import clean
-from benchkit.report.view import RunView
+from benchkit.report.view import RunView, once
 
 State = Literal["valid", "suspect", "invalid", "failed", "missing", "not judged"]
 
@@ -43,6 +42,7 @@ class Matrix:
         return [self.fates[cell_id, block] for block in self.blocks]
 
 
+@once
 def matrix(run: RunView) -> Matrix:
     """The measured trials of a run. Of a cell that a block has more than once the gravest stands for all of them."""
     found: dict[tuple[str, int], Fate] = {}
@@ -50,7 +50,7 @@ def matrix(run: RunView) -> Matrix:
         if place not in found or _GRAVEST.index(fate.state) < _GRAVEST.index(found[place].state):
             found[place] = fate
     blocks = tuple(sorted({block for _, block in found}))
-    cells = tuple(view.cell_id for view in cell_views(run.manifest) if view.unsupported is None)
+    cells = tuple(view.cell_id for view in run.cells if view.unsupported is None)
     missing = Fate("missing", "missing: it was not carried out")
     return Matrix(
         cells, blocks, {(cell, block): found.get((cell, block), missing) for cell in cells for block in blocks}

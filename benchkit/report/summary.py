@@ -12,9 +12,9 @@ import pandas as pd
 
 from benchkit import units
 from benchkit.analysis.ratio import Ratio
-from benchkit.report.cells import CellView, cell_views
+from benchkit.report.cells import CellView
 from benchkit.report.text import clean
-from benchkit.report.view import RunView, numbers
+from benchkit.report.view import RunView, numbers, once
 
 ERRORS = ("errors_connect", "errors_read", "errors_write", "errors_timeout")
 
@@ -60,9 +60,10 @@ class Summary:
         return {cell.cell.cell_id: cell.cell.label for cell in self.cells}
 
 
+@once
 def summarise(run: RunView) -> Summary:
     """The summary of a run, its cells in the order of the plan."""
-    views = cell_views(run.manifest)
+    views = run.cells
     measured, void = run.measured, run.void("rps")
     trials: dict[str, list[_Figures]] = {view.cell_id: [] for view in views}
     columns = numbers(measured["rps"]), errors(measured), numbers(measured["non_2xx"])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +23,27 @@ from benchkit.analysis.samples import Exclusion
 from benchkit.analysis.scheduling import ServiceProfile, service_profiles
 from benchkit.models.profile import Profile
 from benchkit.models.run import Manifest
+from benchkit.report.cells import CellView, cell_views
 from benchkit.results.progress import Progress
 from benchkit.results.schema import empty_frame
+
+Found = TypeVar("Found")
+
+_NOTHING: pd.Series[float] = pd.Series(dtype="float64")
+
+
+def once(find: Callable[[RunView], Found]) -> Callable[[RunView], Found]:
+    """The function, carried out once for each run: what figures, captions and tables share is not looked for again."""
+    name = f"{find.__module__}.{find.__qualname__}"
+
+    @functools.wraps(find)
+    def found(run: RunView) -> Found:
+        if name not in run.found:
+            run.found[name] = find(run)
+        kept: Found = run.found[name]
+        return kept
+
+    return found
 
 
 def _none(_trials: tuple[str, ...], _service: str) -> None:
@@ -48,6 +69,16 @@ class RunView:
     """What its journal says of trials that failed or were repeated."""
     stacks: Callable[[tuple[str, ...], str], Profile | None] = field(default=_none, repr=False)
     """The profiles of a service in these trials as one, with their stacks; None where the raw files are not there."""
+
+    @cached_property
+    def found(self) -> dict[str, Any]:
+        """What functions that are asked `once` have found."""
+        return {}
+
+    @cached_property
+    def cells(self) -> tuple[CellView, ...]:
+        """The cells with their names and colours, in the order of the plan."""
+        return cell_views(self.manifest)
 
     @cached_property
     def verdicts(self) -> pd.DataFrame:
@@ -141,8 +172,23 @@ class RunView:
 
     def counting(self, cell_id: str, metric: str) -> pd.Series[float]:
         """The figures of a cell's measured trials that count."""
-        trials, void = self.of_cell(cell_id), self.void(metric)
-        return numbers(trials[metric][[trial_id not in void for trial_id in trials["trial_id"]]]).dropna()
+        return self._counting(metric).get(cell_id, _NOTHING)
+
+    def medians(self, metric: str) -> Mapping[str, float]:
+        """The median of the figures that count, of each cell that has any."""
+        return {cell_id: float(np.median(values)) for cell_id, values in self._counting(metric).items()}
+
+    def _counting(self, metric: str) -> Mapping[str, pd.Series[float]]:
+        if metric not in self._counted:
+            trials = self.measured[~self.measured["trial_id"].isin(list(self.void(metric)))]
+            values = numbers(trials[metric])
+            of_cells = values.dropna().groupby(trials["cell_id"][values.notna()], sort=False)
+            self._counted[metric] = {str(cell_id): own for cell_id, own in of_cells}
+        return self._counted[metric]
+
+    @cached_property
+    def _counted(self) -> dict[str, dict[str, pd.Series[float]]]:
+        return {}
 
     @cached_property
     def _void(self) -> dict[str, dict[str, str]]:

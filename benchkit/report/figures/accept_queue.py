@@ -11,14 +11,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from benchkit import units
-from benchkit.report.cells import CellView, cell_views
+from benchkit.report.cells import CellView
 from benchkit.report.figures.figure import ReportFigure, provenance
 from benchkit.report.grid import grid, left_out
 from benchkit.report.marks import DOTTED, any_void, draw_lines
 from benchkit.report.style import styled
 from benchkit.report.tables import Column, Entry, Table, number
 from benchkit.report.theme import GRID, MUTED
-from benchkit.report.view import RunView, numbers
+from benchkit.report.view import RunView, numbers, once
 
 TITLE = "Accept queues"
 
@@ -132,6 +132,7 @@ FIGURE = ReportFigure(
 )
 
 
+@once
 def overflows(run: RunView) -> pd.Series[float]:
     """Connections of each cell's measured trials that found a full queue, over the measured windows, by cell_id."""
     measured = run.measured.set_index("trial_id")
@@ -150,12 +151,14 @@ def _void(run: RunView) -> bool:
     return any_void(run.measured, run.void("rps"))
 
 
+@once
 def _shown(run: RunView) -> list[CellView]:
     watched = set(run.telemetry.loc[run.telemetry["metric"] == QUEUE, "trial_id"])
     cells = set(run.measured.loc[run.measured["trial_id"].isin(watched), "cell_id"])
-    return [view for view in cell_views(run.manifest) if view.cell_id in cells]
+    return [view for view in run.cells if view.cell_id in cells]
 
 
+@once
 def _highest(run: RunView) -> pd.DataFrame:
     """The highest depth and limit of each cell, by cell_id; NaN where it has none."""
     rows = run.telemetry[run.telemetry["metric"].isin([QUEUE, LIMIT])]

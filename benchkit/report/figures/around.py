@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from benchkit import units
-from benchkit.report.cells import CellView, cell_views
+from benchkit.report.cells import CellView
 from benchkit.report.figures.figure import ReportFigure, provenance
 from benchkit.report.frame import EDGE_IN, WIDTH_IN, framed
 from benchkit.report.grid import some
@@ -173,7 +173,7 @@ def _rates(samples: pd.DataFrame, measure: _Measure) -> pd.DataFrame:
 
 def _supported(run: RunView) -> list[CellView]:
     there = set(run.measured["cell_id"])
-    return [view for view in cell_views(run.manifest) if view.cell_id in there]
+    return [view for view in run.cells if view.cell_id in there]
 
 
 def _shown(run: RunView) -> list[CellView]:

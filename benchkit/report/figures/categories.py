@@ -15,7 +15,6 @@ from matplotlib.ticker import FuncFormatter, MultipleLocator
 from benchkit import units
 from benchkit.analysis.scheduling import ServiceProfile
 from benchkit.models.categories import CATEGORIES, Category
-from benchkit.report.cells import cell_views
 from benchkit.report.figures.figure import ReportFigure, provenance
 from benchkit.report.frame import EDGE_IN, WIDTH_IN, framed
 from benchkit.report.style import drawable, hover, styled, width_in
@@ -126,7 +125,7 @@ def _rows(run: RunView) -> list[_Row]:
     """Profiled services in the order of the plan, from the top."""
     found = run.profiled
     several = len({each.service for each in found}) > 1
-    labels = {view.cell_id: view.label for view in cell_views(run.manifest)}
+    labels = {view.cell_id: view.label for view in run.cells}
     names = [f"{labels[each.cell_id]}: {each.service}" if several else labels[each.cell_id] for each in found]
     return [
         _Row(float(y), each.marked("shares", name), each)

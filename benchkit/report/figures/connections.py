@@ -143,13 +143,14 @@ def _hollow(run: RunView, measures: Sequence[_Measure]) -> bool:
 
 def _there(run: RunView, line: Line, column: str) -> int:
     """How many cells of a line have a figure, whether or not it counts."""
-    return sum(bool(numbers(run.of_cell(cell_id)[column]).notna().any()) for _, cell_id in line.cells)
+    with_figure = set(run.measured["cell_id"][run.measured[column].notna()])
+    return sum(cell_id in with_figure for _, cell_id in line.cells)
 
 
 def _points(run: RunView, line: Line, column: str) -> list[tuple[float, float]]:
     """(level, median over the trials that count) of the cells that have such trials."""
-    there = [(level, run.counting(cell_id, column)) for level, cell_id in line.cells]
-    return [(level, float(values.median())) for level, values in there if len(values)]
+    medians = run.medians(column)
+    return [(level, medians[cell_id]) for level, cell_id in line.cells if cell_id in medians]
 
 
 def _draw_line(axes: Axes, run: RunView, line: Line, measure: _Measure, hue: int) -> None:

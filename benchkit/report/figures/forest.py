@@ -13,14 +13,13 @@ from benchkit import units
 from benchkit.analysis.pairs import scenario_baseline
 from benchkit.analysis.ratio import Ratio
 from benchkit.models.metrics import metric_named
-from benchkit.report.cells import cell_views
 from benchkit.report.compared import bracketed, labels
 from benchkit.report.figures.figure import ReportFigure, provenance
 from benchkit.report.frame import EDGE_IN, WIDTH_IN, framed
 from benchkit.report.rows import cut, head, lay, ratio_axis, row_height, text_size, write
 from benchkit.report.style import colour, drawable, hover, marker, styled, width_in
 from benchkit.report.theme import GRID, INK, SURFACE
-from benchkit.report.view import RunView
+from benchkit.report.view import RunView, once
 from benchkit.scenario.cells import cell_id
 
 TITLE = "Ratios to the baseline, with their intervals"
@@ -114,9 +113,10 @@ def _ratios(run: RunView) -> list[Ratio]:
     return [ratio for one in run.comparisons if one.metrics == ("rps",) for ratio in one.ratios]
 
 
+@once
 def _rows(run: RunView) -> list[_Row]:
     """The ratios of RPS, then those of claims, each claim under its sentence."""
-    named, hues = labels(run), {view.cell_id: view.hue for view in cell_views(run.manifest)}
+    named, hues = labels(run), {view.cell_id: view.hue for view in run.cells}
     found = _ratios(run)
     nearest = sorted(found, key=lambda ratio: -abs(math.log(ratio.ratio or 1)))[MOST - 1 : MOST]
     least = abs(math.log(nearest[0].ratio or 1)) if nearest else 0.0

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from benchkit import units
-from benchkit.report.cells import CellView, cell_views
+from benchkit.report.cells import CellView
 from benchkit.report.figures.figure import ReportFigure, provenance
 from benchkit.report.grid import grid, left_out
 from benchkit.report.latency import Percentile, Reals, caveat, curves, stored
@@ -101,7 +101,7 @@ def _shown(run: RunView) -> list[CellView]:
     measured = run.measured
     percentiles = [percentile.column for percentile in stored(measured)]
     with_curve = set(measured["cell_id"][measured[percentiles].notna().any(axis="columns")])
-    return [view for view in cell_views(run.manifest) if view.cell_id in with_curve]
+    return [view for view in run.cells if view.cell_id in with_curve]
 
 
 def _has_gaps(run: RunView) -> bool:

@@ -16,14 +16,13 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from benchkit import units
 from benchkit.analysis.inference import MIN_BLOCKS, t_quantile, t_statistics
 from benchkit.analysis.samples import take_samples
-from benchkit.report.cells import cell_views
 from benchkit.report.figures.figure import ReportFigure, provenance
 from benchkit.report.frame import EDGE_IN, WIDTH_IN, framed
 from benchkit.report.marks import HOLLOW, Mark, any_void, draw_marks
 from benchkit.report.style import colour, drawable, hover, styled, width_in
 from benchkit.report.summary import CellSummary, summarise
 from benchkit.report.theme import INK, MUTED, SERIES
-from benchkit.report.view import RunView, numbers
+from benchkit.report.view import RunView, numbers, once
 
 TITLE = "Requests per second by cell"
 
@@ -132,6 +131,7 @@ def draw(run: RunView) -> Figure:
 FIGURE = ReportFigure(name="rps", title=TITLE, available=available, alt=alt, caption=caption, draw=draw)
 
 
+@once
 def intervals(run: RunView) -> dict[str, tuple[float, float]]:
     """The interval of the rate of each cell, over the blocks in which it counts; none of cells with too few of them.
 
@@ -141,7 +141,7 @@ def intervals(run: RunView) -> dict[str, tuple[float, float]]:
     if run.data.side.design == "sequential":
         return {}
     samples, found = take_samples(run.trials, "rps", run.data.exclusions), {}
-    for view in cell_views(run.manifest):
+    for view in run.cells:
         logs = samples.of(view.cell_id)
         logs = logs[~np.isnan(logs)]
         if len(logs) >= MIN_BLOCKS:

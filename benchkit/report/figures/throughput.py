@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from benchkit import units
-from benchkit.report.cells import CellView, cell_views
+from benchkit.report.cells import CellView
 from benchkit.report.figures.figure import ReportFigure, provenance
 from benchkit.report.grid import grid, left_out
 from benchkit.report.latency import PERCENTILES, Percentile, caveat
@@ -137,7 +137,7 @@ def _void(run: RunView, percentile: Percentile) -> Mapping[str, str]:
 
 def _shown(run: RunView) -> list[CellView]:
     drawn = set(run.measured["cell_id"][_drawn(run, _percentile(run))])
-    return [view for view in cell_views(run.manifest) if view.cell_id in drawn]
+    return [view for view in run.cells if view.cell_id in drawn]
 
 
 def _panels(shown: list[CellView]) -> list[str]:

@@ -13,7 +13,6 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from benchkit import units
 from benchkit.analysis.verdicts.overview import counts
-from benchkit.report.cells import cell_views
 from benchkit.report.figures.figure import ReportFigure, provenance
 from benchkit.report.frame import EDGE_IN, WIDTH_IN, framed
 from benchkit.report.matrix import STATES, Matrix, State, matrix
@@ -131,7 +130,7 @@ FIGURE = ReportFigure(
 
 
 def _labels(run: RunView) -> Mapping[str, str]:
-    return {view.cell_id: view.label for view in cell_views(run.manifest)}
+    return {view.cell_id: view.label for view in run.cells}
 
 
 def _all(found: Matrix) -> Counter[State]:

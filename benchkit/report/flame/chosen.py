@@ -9,7 +9,7 @@ import pandas as pd
 
 from benchkit.analysis.scheduling import ServiceProfile
 from benchkit.models.profile import Profile
-from benchkit.report.cells import baseline, cell_views
+from benchkit.report.cells import baseline
 from benchkit.report.view import RunView
 
 ANOTHER = 0.5
@@ -67,7 +67,7 @@ def _chosen(run: RunView, figures: ServiceProfile) -> tuple[Chosen, ...]:
     profile = run.stacks(trials, figures.service)
     if profile is None:
         return ()
-    labels = {view.cell_id: view.label for view in cell_views(run.manifest)}
+    labels = {view.cell_id: view.label for view in run.cells}
     several = len({each.service for each in run.profiled}) > 1
     name = f"{labels[figures.cell_id]}: {figures.service}" if several else labels[figures.cell_id]
     return (Chosen(name, len(trials), figures, profile),)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from benchkit.report.cells import cell_views
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.tables import Column, Entry, Table
 from benchkit.results.progress import Progress
@@ -15,7 +14,7 @@ CUT = "its block was cut by a pause and run again whole; it is in no figure"
 
 def build(material: Material) -> Mapping[str, Any] | None:
     """A row for each such trial, by cell; nothing where all went through at once."""
-    labels = {view.cell_id: view.label for view in cell_views(material.run.manifest)}
+    labels = {view.cell_id: view.label for view in material.run.cells}
     progress = material.run.progress
     found = sorted(
         (labels.get(progress.places[trial].cell_id, ""), progress.places[trial].block, what, why)

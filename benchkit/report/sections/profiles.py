@@ -10,7 +10,6 @@ from benchkit.analysis.profiling import METRICS, ProfilerCost, profiler_costs
 from benchkit.analysis.scheduling import ServiceProfile
 from benchkit.models.categories import CATEGORIES, STUDIED
 from benchkit.models.metrics import metric_named
-from benchkit.report.cells import cell_views
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.tables import Column, Entry, Table
 from benchkit.report.text import clean
@@ -115,7 +114,7 @@ def _costs(costs: Sequence[ProfilerCost], run: RunView) -> Table:
 
 
 def _labels(run: RunView) -> Mapping[str, str]:
-    return {view.cell_id: view.label for view in cell_views(run.manifest)}
+    return {view.cell_id: view.label for view in run.cells}
 
 
 def _named(found: Sequence[ServiceProfile]) -> Iterator[Column]:

@@ -8,7 +8,7 @@ from typing import Any
 from benchkit import units
 from benchkit.analysis.published import Printed, published_figures
 from benchkit.models.metrics import metric_named
-from benchkit.report.cells import cell_views, level_name
+from benchkit.report.cells import level_name
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.tables import Column, Entry, Table
 from benchkit.report.text import clean
@@ -21,7 +21,7 @@ def build(material: Material) -> Mapping[str, Any] | None:
     found = published_figures(run.data, run.profiled)
     if not found:
         return None
-    labels = {view.cell_id: view.label for view in cell_views(run.manifest)}
+    labels = {view.cell_id: view.label for view in run.cells}
     return {
         "source": clean(str(run.manifest.scenario.get("source") or "")),
         "table": Table(

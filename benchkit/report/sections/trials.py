@@ -10,7 +10,6 @@ import pandas as pd
 
 from benchkit import units
 from benchkit.analysis.verdicts.overview import checks_by_trial, marked
-from benchkit.report.cells import cell_views
 from benchkit.report.latency import PERCENTILES, caveat
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.summary import errors
@@ -110,7 +109,7 @@ def _verdicts(run: RunView, trials: pd.DataFrame) -> list[Entry]:
 
 def _cells(run: RunView, column: pd.Series) -> list[Entry]:
     """Cells by their label, sorting as they were planned, each before its control."""
-    views = {view.cell_id: (view.label, float(i)) for i, view in enumerate(cell_views(run.manifest))}
+    views = {view.cell_id: (view.label, float(i)) for i, view in enumerate(run.cells)}
     views |= {control_of(name): (f"{label} (control)", place + 0.5) for name, (label, place) in views.items()}
     return [Entry(*views[str(cell_id)]) for cell_id in column]
 

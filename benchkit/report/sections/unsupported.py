@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from benchkit.report.cells import cell_views
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.tables import Column, Entry, Table
 
 
 def build(material: Material) -> Mapping[str, Any] | None:
     """A row for each such cell; nothing where all were supported."""
-    cells = [view for view in cell_views(material.run.manifest) if view.unsupported is not None]
+    cells = [view for view in material.run.cells if view.unsupported is not None]
     if not cells:
         return None
     return {

@@ -9,7 +9,6 @@ from benchkit import units
 from benchkit.analysis.verdicts.overview import Doubted, counts, doubts, unmade
 from benchkit.analysis.verdicts.registry import CHECKS
 from benchkit.models.metrics import metric_named
-from benchkit.report.cells import cell_views
 from benchkit.report.matrix import State, matrix
 from benchkit.report.noise import noise_of
 from benchkit.report.sections.section import Material, Section
@@ -39,7 +38,7 @@ def build(material: Material) -> Mapping[str, Any] | None:
     found, noise = counts(run.measured), noise_of(run)
     if not found.judged and not noise:
         return None
-    labels = {view.cell_id: view.label for view in cell_views(run.manifest)}
+    labels = {view.cell_id: view.label for view in run.cells}
     reasons, lacking = doubts(run.trials, run.verdicts), unmade(run.table("unchecked"))
     return {
         "summary": f"{found.text[:1].upper()}{found.text[1:]}." if found.judged else NOT_JUDGED,

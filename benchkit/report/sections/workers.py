@@ -7,7 +7,6 @@ from typing import Any
 
 from benchkit import units
 from benchkit.analysis.workers import Workers, evenness
-from benchkit.report.cells import cell_views
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.tables import Column, Entry, Table
 from benchkit.report.text import clean
@@ -16,7 +15,7 @@ from benchkit.report.text import clean
 def build(material: Material) -> Mapping[str, Any] | None:
     """A row for each service with several workers; nothing where no service has them, or none was watched."""
     run = material.run
-    labels = {view.cell_id: view.label for view in cell_views(run.manifest)}
+    labels = {view.cell_id: view.label for view in run.cells}
     order = list(labels)
     found = sorted(evenness(run.measured, run.telemetry, run.void("rps")), key=lambda each: order.index(each.cell_id))
     if not found:
