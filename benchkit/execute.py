@@ -35,7 +35,8 @@ def execute(
     A failed trial is recorded and the run goes on; so is a host that is lost: it is tried for `reconnect_s` seconds,
     then the run goes on without it. Raises HostError where a host is held by another run or lacks something, or a stack
     cannot be deployed; BenchkitError where the store cannot be written; KeyboardInterrupt passes through. Whatever is
-    raised, services are stopped, hosts put back, and what finished is stored.
+    raised, services are stopped, hosts put back, and what finished is stored. Once all trials are over a host that is not
+    put back raises nothing any more: see the outcome.
     """
     for obstacle in plan.obstacles:
         raise obstacle
@@ -82,6 +83,7 @@ def _carry_out(course: Course, site: Site, book: Book, watcher: Watcher) -> None
             watcher.trial_started(slot)
             began = time.monotonic()
             came = attempt_trial(slot, site, book, watcher)
+            site.notice_clocks()
             if came.how == "cut":
                 if (over := course.cut(slot)) is not None:
                     book.split(slot.block, slot.round + 1, (trial_id_of(outcome.run.run_id, each) for each in over))

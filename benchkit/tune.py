@@ -12,13 +12,24 @@ from benchkit.planning.plan import RunPlan
 from benchkit.results.journal import Journal
 
 
+class NotPutBackError(HostError):
+    """Hosts that have kept settings of the run; the records of what these were are kept there."""
+
+    def __init__(self, hosts: Mapping[str, HostError]) -> None:
+        """Take what is wrong with each of them, by name."""
+        super().__init__("\n".join(map(str, hosts.values())))
+        self.hosts = {
+            name: ": ".join(filter(None, (error.where, error.what, error.why))) for name, error in hosts.items()
+        }
+
+
 @contextmanager
 def tuned(plan: RunPlan, hosts: Hosts, journal: Journal) -> Iterator[Mapping[str, Mapping[str, str]]]:
     """Apply the plan's tuning, and put everything back at the end, verified.
 
     Yields what became of each setting of each host: applied, already so, or why not. It is journaled, too. Raises
-    HostError where a host does not take what its plan promised and the scenario requires, or where a setting cannot be
-    put back. What a host that was given up, or is lost by then, has to put back, its guardian
+    HostError where a host does not take what its plan promised and the scenario requires, NotPutBackError where a
+    setting cannot be put back. What a host that was given up, or is lost by then, has to put back, its guardian
     puts back.
     """
     became: dict[str, dict[str, str]] = {}
@@ -27,18 +38,17 @@ def tuned(plan: RunPlan, hosts: Hosts, journal: Journal) -> Iterator[Mapping[str
             became.setdefault(planned.host, {}).update(tune(planned, plan, hosts, journal))
         yield became
     finally:
-        failures = []
+        failures: dict[str, HostError] = {}
         tuned_hosts = [planned.host for planned in plan.tuning if planned.values and planned.host in hosts]
         for host in dict.fromkeys(hosts.kernel_of(name).name for name in tuned_hosts):
             try:
                 _restore(host, hosts, journal)
-            except LostError as error:
-                journal.append("host-lost", host=host, why=str(error))
-                hosts.give_up(host)
+            except LostError:  # whoever looks at the host next hears the same
+                continue
             except HostError as error:
-                failures.append(error)
-        for failure in failures:
-            raise failure
+                failures[host] = error
+        if failures:
+            raise NotPutBackError(failures)
 
 
 def tune(planned: TuningPlan, plan: RunPlan, hosts: Hosts, journal: Journal) -> dict[str, str]:

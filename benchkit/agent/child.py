@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Dict, List, Optional, Tuple
 
 from benchkit.agent.frames import Json
+from benchkit.agent.machine import memory_kills
 from benchkit.agent.outputs import Sink
 from benchkit.agent.proc import ProcStat
 from benchkit.agent.spawn import Command
@@ -26,6 +27,7 @@ class Child:
         self.started_ns = 0
         self.ended: Optional[Json] = None
         self.record: Optional[Path] = None
+        self._memory_kills = memory_kills()
         self._orphans_user_s = 0.0
         self._orphans_system_s = 0.0
 
@@ -35,12 +37,18 @@ class Child:
             "at_ns": time.monotonic_ns(),
             "exit_code": os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
             "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else None,
+            "memory_kills": self._killed_for_memory() if os.WIFSIGNALED(status) else None,
             "user_s": usage.ru_utime,
             "system_s": usage.ru_stime,
             "max_rss_bytes": usage.ru_maxrss * 1024,
             "voluntary_switches": usage.ru_nvcsw,
             "involuntary_switches": usage.ru_nivcsw,
         }
+
+    def _killed_for_memory(self) -> Optional[int]:
+        """How many processes of the machine were killed for lack of memory since this one was started."""
+        now = memory_kills()
+        return None if now is None or self._memory_kills is None else now - self._memory_kills
 
     def adopt(self, usage: resource.struct_rusage) -> None:
         """Note what an orphan used that descended from it."""

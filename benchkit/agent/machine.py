@@ -60,6 +60,14 @@ def memory_bytes() -> Optional[int]:
     return None
 
 
+def memory_kills() -> Optional[int]:
+    """How many processes the kernel has killed for lack of memory since its boot; None where it does not count (< 4.13)."""
+    for line in (read_text("/proc/vmstat") or "").splitlines():
+        if line.startswith("oom_kill "):
+            return int(line.split()[1])
+    return None
+
+
 def governor(cpus: List[int]) -> Optional[str]:
     """How the frequency of these CPUs is governed; None where it is not, as on most virtual machines."""
     governors = {read_text(f"/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor") for cpu in cpus} - {None}

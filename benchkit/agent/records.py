@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import threading
 import time
 from pathlib import Path
@@ -25,6 +26,8 @@ DAMAGED = "damaged"
 
 REPORTS = 20
 """So many of the newest reports are kept."""
+
+_STAMP = re.compile(r"(?:report-)?([0-9]{20})-")
 
 
 class Records:
@@ -50,7 +53,7 @@ class Records:
         """Write a record; with `synced` it outlives a power cut too."""
         with self._lock:
             self._count += 1
-            name = f"{time.time_ns():020d}-{os.getpid()}-{self._count}.json"
+            name = f"{self._stamp():020d}-{os.getpid()}-{self._count}.json"
         record = {"kind": kind, "boot_id": self.boot_id, "owner": self._owner, "at": time.time(), **what}
         path = self._folder / name
         if synced:
@@ -102,7 +105,7 @@ class Records:
 
     def report(self, what: Json) -> None:
         """Write down, for the next who comes, what was put back behind an agent that is gone."""
-        path = self._folder / f"report-{time.time_ns():020d}-{os.getpid()}.json"
+        path = self._folder / f"report-{self._stamp():020d}-{os.getpid()}.json"
         write_synced(path, json.dumps({"at": time.time(), **what}).encode())
         for old in self._reports()[:-REPORTS]:
             self.drop(old)
@@ -119,6 +122,14 @@ class Records:
         """Take away one that was read."""
         if name in {path.name for path in self._reports()}:
             self.drop(self._folder / name)
+
+    def _stamp(self) -> int:
+        """What tells names apart by age: the time in ns, or just above all there are where the clock was set back.
+
+        What was changed last has to be put back first, whatever becomes of the clock in between.
+        """
+        there = map(_STAMP.match, os.listdir(str(self._folder)))  # noqa: PTH208 - names, and often
+        return max([time.time_ns(), *(int(found.group(1)) + 1 for found in there if found)])
 
     def _reports(self) -> List[Path]:
         return sorted(self._folder.glob("report-*.json"))

@@ -19,7 +19,7 @@ from benchkit.cli.prepare import prepare
 from benchkit.cli.report import report
 from benchkit.cli.run import demo, run
 from benchkit.cli.scenarios import validate
-from benchkit.errors import BenchkitError
+from benchkit.errors import BenchkitError, harmless
 
 INTERRUPTED = 130
 """128 + SIGINT, as shells report it."""
@@ -69,6 +69,8 @@ def main() -> NoReturn:
         if debug:
             raise
         print(f"benchkit: {error}", file=sys.stderr)
+        for note in getattr(error, "__notes__", ()):  # what went wrong beside it, or while it was cleared up behind
+            print(f"  and {harmless(note)}", file=sys.stderr)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)

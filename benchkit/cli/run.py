@@ -82,7 +82,7 @@ def run(
     hosts = inventory_of(inventory)
     outcome = carry_out(experiment, hosts, where, seed=seed, quiet=quiet, again=again, patience=patience)
     tell(outcome, where, quiet=quiet, json=json)
-    if outcome.failures:
+    if outcome.failures or outcome.not_put_back:
         raise typer.Exit(1)
 
 
@@ -120,7 +120,7 @@ def demo(
         outcome = carry_out(experiment, lab.inventory(), where, seed=None, quiet=quiet)
     report = write(outcome, where)
     tell(outcome, where, quiet=quiet, json=json, report=report)
-    if outcome.failures:
+    if outcome.failures or outcome.not_put_back:
         raise typer.Exit(1)
 
 
@@ -178,10 +178,15 @@ def carry_out(
                 checked = check_resumption(plan, hosts, again.run, accept_changes=again.accept_changes)
             with display(plan, hosts, quiet=quiet) as watcher:
                 if checked is None:
-                    return execute(plan, hosts, store, watcher, run_id=run_id, reconnect_s=reconnect_s)
-                return resume(checked, hosts, store, watcher, reconnect_s=reconnect_s)
+                    outcome = execute(plan, hosts, store, watcher, run_id=run_id, reconnect_s=reconnect_s)
+                else:
+                    outcome = resume(checked, hosts, store, watcher, reconnect_s=reconnect_s)
+            outcome.part(hosts.part())
+            return outcome
     except KeyboardInterrupt as stopped:
-        say("interrupted: services are stopped and hosts put back" + "".join(f"; {word}" for word in stopped.args))
+        left = ", ".join(getattr(stopped, "__notes__", ()))
+        how = f"not all was put back: {left}" if left else "services are stopped and hosts put back"
+        say(f"interrupted: {how}" + "".join(f"; {word}" for word in stopped.args))
         raise
 
 

@@ -18,8 +18,14 @@ def tell(outcome: Outcome, store: Store, *, quiet: bool, json: bool, report: Pat
     from benchkit.analysis.compare import METRICS, compare_cells
     from benchkit.analysis.data import read_data
     from benchkit.cli.compare import show_claims
-    from benchkit.cli.console import print_json
+    from benchkit.cli.console import print_json, say
 
+    for why in outcome.not_put_back.values():
+        say(f"benchkit: not put back: {why}\n  → the record is kept there; `benchkit hosts restore` tries again")
+    for why in outcome.not_seen_put_back.values():
+        say(
+            f"benchkit: not seen to be put back: {why}\n  → its guardian does that; `benchkit hosts check` reads what it did"
+        )
     data = read_data(store, outcome.run)
     cells, claims, compared = _cells(data, failed_blocks(outcome)), judge_claims(data), compare_cells(data, METRICS)
     if json:
@@ -33,6 +39,8 @@ def tell(outcome: Outcome, store: Store, *, quiet: bool, json: bool, report: Pat
                 "trials": outcome.trials,
                 "failures": outcome.failures,
                 "retries": outcome.retries,
+                "not_put_back": outcome.not_put_back,
+                "not_seen_put_back": outcome.not_seen_put_back,
                 "cells": [{**cell, "verdicts": cell["verdicts"].model_dump()} for cell in cells],
                 "ratios": [ratio.model_dump(mode="json") for ratio in compared.ratios],
                 "claims": [claim.model_dump(mode="json") for claim in claims],

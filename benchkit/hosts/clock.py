@@ -35,6 +35,8 @@ class Clock:
     """Host less controller."""
     uncertainty_s: float
     """Either offset lies within this of the truth."""
+    host_set_ns: int = 0
+    """The host's wall clock less its monotonic one: another only once the wall clock was set, or the host has slept."""
 
     def on_host_ns(self, instant_s: float) -> int:
         """The host's monotonic clock at an instant of the controller's `time.monotonic()`."""
@@ -57,6 +59,7 @@ def estimate(samples: Iterable[Sample]) -> Clock:
         monotonic_offset_ns=round(best.host_ns - best.sent_ns - half_ns),
         wall_offset_s=(best.host_wall_ns - best.sent_wall_ns - half_ns) / 1e9,
         uncertainty_s=half_ns / 1e9,
+        host_set_ns=best.host_wall_ns - best.host_ns,
     )
 
 
@@ -66,6 +69,13 @@ def elapsed_s() -> float:
     `time.monotonic()` stands still then on Linux and macOS: clock_gettime(2) of either.
     """
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+def controller_set_ns() -> int:
+    """The controller's wall clock less the time of `elapsed_s`: another only once the wall clock was set."""
+    looks = [(elapsed_s(), time.time_ns(), elapsed_s()) for _ in range(3)]
+    before_s, wall_ns, after_s = min(looks, key=lambda look: look[2] - look[0])
+    return wall_ns - round((before_s + after_s) / 2 * 1e9)
 
 
 def compare(ask: Callable[[], Mapping[str, int]]) -> Clock:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -75,6 +76,16 @@ def connect_all(inventory: Inventory, *, lease_s: float = bootstrap.LEASE_S) -> 
     return hosts
 
 
+@dataclass(frozen=True)
+class Parting:
+    """How hosts were left where that was not in good order: what there is to know of each, by its name."""
+
+    not_put_back: Mapping[str, str] = field(default_factory=dict)
+    """What could not be stopped or put back there, in the words of its agent."""
+    unseen: Mapping[str, str] = field(default_factory=dict)
+    """Why a host was not seen to be put back: its guardian does that."""
+
+
 class Hosts:
     """The connected hosts of an inventory, in its order; a context manager that closes them."""
 
@@ -84,6 +95,7 @@ class Hosts:
         self._hosts = {host.name: host for host in hosts}
         self._lease_s = lease_s
         self._run: str | None = None
+        self._closed = False
         self.found: dict[str, Found] = {}
         """What an earlier run had left on each host when it was held."""
 
@@ -164,9 +176,22 @@ class Hosts:
         """Have no more to do with a host that is lost: what is there to be put back its guardian puts back."""
         self._hosts.pop(name).let_go()
 
+    def part(self) -> Parting:
+        """Close all at once; how they were left, where it is the first time."""
+        if self._closed:
+            return Parting()
+        said = {host.name: "; ".join(failures) for host, failures in zip(self, self.each(Host.close), strict=True)}
+        seen = {host.name for host in self if host.in_good_order}
+        self._closed = True
+        return Parting(
+            {name: failures for name, failures in said.items() if failures and name in seen},
+            {name: failures for name, failures in said.items() if name not in seen},
+        )
+
     def close(self) -> tuple[str, ...]:
         """Close all at once; what could not be stopped or put back, for people."""
-        return tuple(failure for failures in self.each(Host.close) for failure in failures)
+        parting = self.part()
+        return (*parting.not_put_back.values(), *parting.unseen.values())
 
     def __enter__(self) -> Self:
         return self

@@ -85,11 +85,19 @@ class Host:
         return CoreTimes({int(core): times for core, times in found["cores"].items()}, found["monotonic_ns"])
 
     def ground(self, also: Iterable[str] = ()) -> Mapping[str, Any]:
-        """The facts on which figures hang and that may change while the host is up, asked anew; programs are not asked."""
+        """The facts on which figures hang and that may change while the host is up, asked anew, with its clock.
+
+        Programs are not asked.
+        """
         asked = sorted({*self.facts.sysctls, *also})  # `also`: kernel settings beside those that always are
         found = self._link.request("facts", {"tools": {}, "sysctls": asked}).fields["facts"]
         sysctls = {key: " ".join(str(each["value"]).split()) for key, each in found["sysctls"].items() if each["value"]}
-        return {name: found[name] for name in GROUND} | {"sysctls": sysctls}
+        return {name: found[name] for name in GROUND} | {"sysctls": sysctls} | self.clock_facts()
+
+    def clock_facts(self) -> dict[str, Any]:
+        """How the host's wall clock stands beside the controller's, asked anew, by the names that facts have."""
+        clock = self.compare_clocks()
+        return {"clock_offset_s": clock.wall_offset_s, "clock_uncertainty_s": clock.uncertainty_s}
 
     def request(self, op: str, args: Mapping[str, Any], body: bytes = b"", *, time_s: float = 0) -> Mapping[str, Any]:
         """An operation of the agent by its name, for those that have no method; its fields. Raises HostError."""
@@ -103,6 +111,11 @@ class Host:
     def alive_s(self) -> float:
         """When it was certainly there, by the clock of `elapsed_s`."""
         return self._link.alive_s
+
+    @property
+    def in_good_order(self) -> bool:
+        """Whether it was seen, when it was closed, to come to its end."""
+        return self._link.in_good_order
 
     def let_go(self) -> None:
         """Hang up without waiting for anything, where the link is dead."""

@@ -68,6 +68,8 @@ class Link:
         self._sent_at = time.monotonic()
         self._end: tuple[str, str | None] | None = None
         self._closing = False
+        self.in_good_order = False
+        """Whether the agent was seen to end, having said what it could not put back; `close` finds out."""
         self._thread = threading.Thread(target=self._read, args=(receive,), name=f"link to {host}", daemon=True)
         self._thread.start()
 
@@ -122,7 +124,8 @@ class Link:
         said = self._stream.stderr()
         self._stream.close()
         self._thread.join()
-        if code == 0:
+        self.in_good_order = code == 0
+        if self.in_good_order:
             return [line.removeprefix(COMPLAINT) for line in said.splitlines() if line.startswith(COMPLAINT)]
         return [f"the agent was not seen to end in good order: {said or 'the link is dead'}"]
 

@@ -97,10 +97,16 @@ class Ended:
     """Linux counts what the agent had when it started the process: only figures well above 20 MB mean anything."""
     voluntary_switches: int
     involuntary_switches: int
+    memory_kills: int | None = None
+    """Where a signal ended it: how many processes its host's kernel has killed for lack of memory since it was started."""
 
     def __str__(self) -> str:
         """For messages: `exit code 1`, `signal SIGKILL`."""
-        return f"exit code {self.exit_code}" if self.signal is None else f"signal {signal.Signals(self.signal).name}"
+        if self.signal is None:
+            return f"exit code {self.exit_code}"
+        out_of_memory = self.signal == signal.SIGKILL and self.memory_kills
+        why = ": its host ran out of memory, and the kernel killed" if out_of_memory else ""
+        return f"signal {signal.Signals(self.signal).name}{why}"
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import itertools
 import logging
 import shlex
 import socket
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -66,11 +67,7 @@ class SshConnection:
         self._hops: list[tuple[fabric.Connection, list[Path]]] = []
         try:
             self._connection = self._hop(spec, others)
-        except (
-            paramiko.SSHException,
-            KeyError,
-            ValueError,
-        ) as error:  # what Fabric makes of an ssh_config it cannot take
+        except (paramiko.SSHException, KeyError, ValueError) as error:  # an ssh_config that Fabric cannot take
             raise InputError("~/.ssh/config cannot be used", where=self.name, why=repr(error)) from error
 
     def open(self) -> None:
@@ -158,6 +155,8 @@ class SshStream:
         self._channel = channel
         self._connection = connection
         self._stderr = bytearray()
+        self._arrived = threading.Event()
+        channel.in_buffer.set_event(self._arrived)
 
     def send(self, content: bytes) -> None:
         """Write to stdin."""
@@ -165,7 +164,9 @@ class SshStream:
 
     def receive(self, size: int) -> bytes:
         """Read from stdout."""
-        try:
+        try:  # not by Paramiko's own timeout, which a wall clock that is set back makes as much longer
+            if not self._arrived.wait(self._channel.gettimeout()):
+                raise TimeoutError
             return self._channel.recv(size)
         finally:
             self._drain()

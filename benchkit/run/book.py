@@ -11,7 +11,7 @@ from benchkit.analysis.adaptive import StopDecision
 from benchkit.analysis.samples import Exclusion
 from benchkit.errors import BenchkitError
 from benchkit.hosts.changes import Found
-from benchkit.hosts.connect import Hosts
+from benchkit.hosts.connect import Hosts, Parting
 from benchkit.judge import Judge, judge_stored, rows_of
 from benchkit.load.tool import Reading
 from benchkit.models.run import Manifest, RunStatus
@@ -40,12 +40,22 @@ class Outcome:
     """Why a trial failed or was left out, by its id."""
     retries: dict[str, list[str]] = field(default_factory=dict)
     """Why a trial was tried again, each time, by its id."""
+    not_put_back: dict[str, str] = field(default_factory=dict)
+    """Hosts that could not be put back, and why; the records are kept there."""
+    not_seen_put_back: dict[str, str] = field(default_factory=dict)
+    """Hosts that were lost before they were seen to be put back, and how: their guardians do it."""
 
     def count(self, progress: Progress) -> None:
         """Take over what had come of the run before it was taken up again."""
         self.trials = len(progress.ended.keys() - progress.split)
         self.failures = {trial: why for trial, why in progress.failed.items() if trial not in progress.split}
         self.retries = {trial: list(whys) for trial, whys in progress.retried.items()}
+
+    def part(self, parting: Parting) -> None:
+        """Take in how the hosts were left at the very end, when their agents have tried once more."""
+        tried_in_vain = {host: why for host, why in self.not_put_back.items() if host in parting.unseen}
+        self.not_put_back = {**tried_in_vain, **parting.not_put_back}
+        self.not_seen_put_back.update(parting.unseen)
 
 
 class Book:
@@ -90,6 +100,16 @@ class Book:
             self.journal.append("put-back", host=host, by="guardian", at_s=report.at.timestamp(), text=str(report))
         for each in found.undone:
             self.journal.append("put-back", host=host, by="run", text=each.text, how=each.how)
+
+    def lost(self, host: str, why: str) -> None:
+        """Write down that a host is given up."""
+        self.journal.append("host-lost", host=host, why=why)
+        self.outcome.not_seen_put_back[host] = why
+
+    def notice(self, text: str) -> None:
+        """Have the manifest say something of the run that its readers should know."""
+        manifest = self.outcome.run.manifest()
+        self.outcome.run.write_manifest(manifest.model_copy(update={"notices": (*manifest.notices, text)}))
 
     def started(self, trial_id: str, slot: Slot, attempt: int) -> None:
         """Write down that a trial begins."""

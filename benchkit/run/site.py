@@ -8,21 +8,23 @@ from contextlib import contextmanager
 from typing import Any
 
 from benchkit.analysis.ground import facts_differing
-from benchkit.errors import HostError
+from benchkit.errors import HostError, LostError
 from benchkit.hosts.changes import Found
-from benchkit.hosts.clock import elapsed_s
+from benchkit.hosts.clock import controller_set_ns, elapsed_s
 from benchkit.hosts.connect import RECONNECT_S, Hosts
 from benchkit.hosts.facts import SYSCTLS
 from benchkit.hosts.files import Placed
+from benchkit.hosts.host import Host
 from benchkit.lab.controller import confined
 from benchkit.pipeline import Watcher
 from benchkit.planning.plan import PlannedCell, RunPlan
 from benchkit.planning.tuning import nofile_on
 from benchkit.run.book import Book
+from benchkit.run.clocks import WallClocks
 from benchkit.run.manifest import controller_of, facts_of, roles_of
 from benchkit.stack import deploy
 from benchkit.stack.backend import File
-from benchkit.tune import tune, tuned
+from benchkit.tune import NotPutBackError, tune, tuned
 
 MOST_RECONNECTS = 10
 """A host that has been lost so often in one run is given up."""
@@ -43,29 +45,35 @@ class Site:
         self._watcher = watcher
         self._reconnect_s = reconnect_s
         self._reconnects: dict[str, int] = {}
+        self._clocks = WallClocks()
+        self._is_over = False
 
     @contextmanager
     def ready(self) -> Iterator[None]:
         """Clear, tune and deploy, and leave servers their CPUs; at the end everything is put back, verified.
 
-        Raises HostError.
+        What cannot be put back once all trials are over, or is not seen to be, is noted in the outcome: what they came to
+        stands. Raises HostError for all that fails before.
         """
         for host in self.hosts:
             self._tell(host.name)
-        with tuned(self.plan, self.hosts, self._book.journal) as became:
-            if self.plan.tuning:
-                self._look("tuned", became)
-            self._watcher.stage("building and deploying")
-            self._place_programs()
-            self._deploy()
-            with confined(controller_of(self.plan, self.hosts)):
-                yield
-        for name in self.hosts.lost():
-            self._watcher.stage(f"{name}: lost before it was seen to be put back; its guardian does that")
-            self._book.journal.append("host-lost", host=name, why="at the end of the run")
-            self.hosts.give_up(name)
-        if self.plan.tuning:
-            self._look("restored")
+        self.notice_clocks()
+        try:
+            with tuned(self.plan, self.hosts, self._book.journal) as became:
+                if self.plan.tuning:
+                    for host in self.hosts:
+                        self._look(host, "tuned", became)
+                self._watcher.stage("building and deploying")
+                self._place_programs()
+                self._deploy()
+                with confined(controller_of(self.plan, self.hosts)):
+                    yield
+                self._is_over = True
+        except NotPutBackError as error:
+            if not self._is_over:
+                raise
+            self._book.outcome.not_put_back.update(error.hosts)
+        self._part()
 
     def recover(self) -> float:
         """Connect anew to the hosts that are lost, and make them ready again; how long the run stood still, seconds.
@@ -81,13 +89,21 @@ class Site:
             try:
                 self._reconnect(name)
             except HostError as error:
-                self._book.journal.append("host-lost", host=name, why=str(error))
+                self._book.lost(name, str(error))
                 self._watcher.stage(f"{error}\n{name} is given up; what is left of the run goes on without it")
                 self.gone[name] = str(error)
                 self.hosts.give_up(name)
             else:
                 self._book.journal.append("host-reconnected", host=name, after_s=time.monotonic() - began)
         return elapsed_s() - alive_s
+
+    def notice_clocks(self) -> None:
+        """Say and write down which wall clocks were set since this was asked last, as far as their hosts were asked since."""
+        text = self._clocks.look(controller_set_ns(), {host.name: host.clock.host_set_ns for host in self.hosts})
+        if text is not None:
+            self._book.journal.append("clocks-set", text=text)
+            self._book.notice(f"While it ran, {text}. Times of day in it are off by that, durations are not.")
+            self._watcher.stage(text)
 
     def missing_for(self, cell: PlannedCell) -> str | None:
         """Why a cell cannot be carried out any more, if so: a host that it needs was given up."""
@@ -109,9 +125,11 @@ class Site:
         self._reconnects[name] = self._reconnects.get(name, 0) + 1
         if self._reconnects[name] > MOST_RECONNECTS:
             raise HostError(f"lost {self._reconnects[name]} times", where=name)
-        before = facts_of(self.hosts[name])
+        known = self.hosts[name]
         host = self.hosts.reconnect(name, self._reconnect_s)
-        changes = facts_differing(f"host {name}", before, facts_of(host))
+        if host.facts.boot_id != known.facts.boot_id:
+            self._clocks.forget(name)
+        changes = facts_differing(f"host {name}", facts_of(known), facts_of(host))
         if changes:
             raise HostError("came back as another", where=name, why="; ".join(each.text for each in changes))
         self._tell(name)
@@ -121,15 +139,27 @@ class Site:
         self._place_programs(name)
         self._deploy(name)
 
-    def _look(self, stage: str, became: Mapping[str, Mapping[str, str]] | None = None) -> None:
+    def _part(self) -> None:
+        """See every host once more; one that is lost by now is left to its guardian."""
+        self.hosts.lost()  # asks all at once: from here on a dead link says so without being waited for
+        for host in tuple(self.hosts):
+            try:
+                if self.plan.tuning:
+                    self._look(host, "restored")
+                self._book.facts(host.name, roles_of(self.plan, host.name), "end", host.clock_facts())
+            except LostError as error:
+                self._book.lost(host.name, str(error))
+                self.hosts.give_up(host.name)
+        self.notice_clocks()
+
+    def _look(self, host: Host, stage: str, became: Mapping[str, Mapping[str, str]] | None = None) -> None:
         """Write down the kernel settings that the tuning may have changed, and what became of each of its own."""
-        for host in self.hosts:
-            mine = [planned for planned in self.plan.tuning if planned.host == host.name]
-            found = host.changes.read(sorted({*SYSCTLS, *(s.key for planned in mine for s in planned.settings)}))
-            facts: dict[str, Any] = {"sysctls": {key: s.value for key, s in found.items()}}
-            if became is not None:
-                facts |= {"tuning": became.get(host.name, {}), "nofile": nofile_on(host.name, self.plan.tuning)}
-            self._book.facts(host.name, roles_of(self.plan, host.name), stage, facts)
+        mine = [planned for planned in self.plan.tuning if planned.host == host.name]
+        found = host.changes.read(sorted({*SYSCTLS, *(s.key for planned in mine for s in planned.settings)}))
+        facts: dict[str, Any] = {"sysctls": {key: s.value for key, s in found.items()}}
+        if became is not None:
+            facts |= {"tuning": became.get(host.name, {}), "nofile": nofile_on(host.name, self.plan.tuning)}
+        self._book.facts(host.name, roles_of(self.plan, host.name), stage, facts)
 
     def _place_programs(self, only: str | None = None) -> None:
         for host, placed in place_programs(self.plan, self.hosts, only).items():

@@ -90,7 +90,7 @@ def start(host: Host, service: Service, logs: PurePosixPath, *, stays: bool = Fa
     for folder in service.scratch:
         host.files.remove(folder)
         host.files.scratch(folder)
-    for path in _socket_files(service):
+    for path in socket_files(service):
         host.files.remove(path)  # of one that was killed: a socket's file stays, and keeps the next from being made
     if process.quota is not None:
         host.changes.group(process.quota.role, process.quota.cpus)
@@ -126,7 +126,8 @@ def stop(host: Host, running: Sequence[Running]) -> None:
     host.processes.stop([each.process for each in running], grace_s=STOP_GRACE_S)
 
 
-def _socket_files(service: Service) -> list[PurePosixPath]:
+def socket_files(service: Service) -> list[PurePosixPath]:
+    """The files of a service's unix sockets; one that is killed leaves them."""
     endpoints = [service.endpoint, *([service.admin.endpoint] if service.admin else [])]
     return [endpoint.path for endpoint in endpoints if endpoint.path is not None]
 

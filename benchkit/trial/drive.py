@@ -11,6 +11,7 @@ from benchkit.load.generator import warming_up
 from benchkit.load.registry import get_tool
 from benchkit.models.trial import GeneratorRecord
 from benchkit.trial.profile import begin_profiles
+from benchkit.trial.serve import blaming_services
 from benchkit.trial.state import Trial
 from benchkit.trial.watch import look, watch_generators
 
@@ -20,7 +21,8 @@ def warm_up(trial: Trial) -> None:
     began = time.monotonic()
     if trial.cell.load.warmup_s:
         generators = [warming_up(each, trial.cell.target) for each in trial.cell.generators]
-        drive(trial.hosts, generators, trial.folder / "warm-up")
+        with blaming_services(trial):
+            drive(trial.hosts, generators, trial.folder / "warm-up")
         trial.warmed_up_s = time.monotonic() - began
 
 
@@ -33,7 +35,8 @@ def measure(trial: Trial) -> None:
 
     before = _cpu(trial)
     trial.processes_before = look(trial)
-    trial.drove = drive(trial.hosts, trial.cell.generators, trial.folder / "measure", begun)
+    with blaming_services(trial):
+        trial.drove = drive(trial.hosts, trial.cell.generators, trial.folder / "measure", begun)
     trial.processes_after = look(trial)
     after = _cpu(trial)
     trial.cpu_s = {name: after[name] - before[name] for name in after}

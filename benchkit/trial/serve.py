@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from benchkit.errors import HostError
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from benchkit.errors import HostError, LostError
 from benchkit.hosts.host import Host
 from benchkit.stack import deploy
 from benchkit.trial.state import Trial
 
 KIB = 1024
+NOTICED_S = 0.5
+"""A load tool may hear that a service is gone before whoever waits for the service does."""
 
 
 def require_free_ports(trial: Trial) -> None:
@@ -36,13 +41,28 @@ def cause_outages(trial: Trial) -> None:
             deploy.stop(host, leaving)
 
 
-def require_alive(trial: Trial) -> None:
-    """A service that ended under the load makes the trial worthless, unless that was wanted."""
+@contextmanager
+def blaming_services(trial: Trial) -> Iterator[None]:
+    """Where the load fails because a service has ended, have that said: the load tool's own words would mislead."""
+    try:
+        yield
+    except LostError:
+        raise
+    except HostError:
+        require_alive(trial, NOTICED_S)
+        raise
+
+
+def require_alive(trial: Trial, noticed_s: float = 0.0) -> None:
+    """A service that ended under the load makes the trial worthless, unless that was wanted.
+
+    One that ends just now is waited for so long.
+    """
     for host, services in trial.by_host():
         for each in services:
             if each.service.outage:
                 continue
-            ended = each.process.wait(0)
+            ended = each.process.wait(noticed_s)
             if ended is not None:
                 raise HostError(
                     f"{each.service.name} ({each.service.backend}) ended during the trial with {ended}",
@@ -88,11 +108,12 @@ def clear_away(trial: Trial) -> None:
     """Remove the trial's folder from its hosts, and what its services wrote; from each, whatever becomes of the others."""
     wanted = [(host, trial.folder) for host in _hosts(trial)]
     for service in trial.cell.services:
-        wanted += [(trial.hosts[service.host], folder) for folder in service.scratch]
+        left = (*service.scratch, *deploy.socket_files(service))
+        wanted += [(trial.hosts[service.host], path) for path in left]
     failures = []
-    for host, folder in wanted:
+    for host, path in wanted:
         try:
-            host.files.remove(folder)
+            host.files.remove(path)
         except HostError as error:
             failures.append(error)
     for failure in failures:

@@ -1,13 +1,19 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from benchkit.lab.lab import Lab
-from tests.chaos.kit import Bench, Zygote
+from tests.chaos.kit import SCENARIO, Bench, Zygote
+from tests.chaos.meddling import Held, holding
+
+MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of its own is made in it
 
 
 def write_inventory(lab: Lab, path: Path) -> Path:
@@ -25,21 +31,49 @@ def zygote() -> Iterator[Zygote]:
     made.close()
 
 
+@pytest.fixture(scope="session")
+def stores() -> Iterator[Path]:
+    """Where stores are made: processes are killed here, machines are not, so that nothing need wait for a disk."""
+    with tempfile.TemporaryDirectory(dir=MEMORY if os.access(MEMORY, os.W_OK) else None) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture(scope="session")
+def undisturbed(lab: Lab, zygote: Zygote, stores: Path) -> Bench:
+    """A run that nobody disturbed; after it the hosts keep what others need."""
+    folder = stores / "undisturbed"
+    folder.mkdir()
+    made = Bench(lab, folder / "store", write_inventory(lab, folder / "inventory.yaml"), zygote)
+    said = made.run(str(SCENARIO))
+    assert said.code == 0, said.err
+    return made
+
+
 @pytest.fixture
-def new_bench(lab: Lab, tmp_path: Path, zygote: Zygote) -> Iterator[Callable[[], Bench]]:
+def new_bench(lab: Lab, zygote: Zygote, stores: Path) -> Iterator[Callable[[], Bench]]:
     """Make a store of its own for each run."""
-    made: list[Bench] = []
+    made: list[Path] = []
 
     def make() -> Bench:
-        folder = tmp_path / f"bench{len(made)}"
-        folder.mkdir()
-        made.append(Bench(lab, folder / "store", write_inventory(lab, folder / "inventory.yaml"), zygote))
-        return made[-1]
+        folder = Path(tempfile.mkdtemp(dir=stores))
+        made.append(folder)
+        return Bench(lab, folder / "store", write_inventory(lab, folder / "inventory.yaml"), zygote)
 
     yield make
     zygote.end_all()
+    for folder in made:
+        shutil.rmtree(folder)
 
 
 @pytest.fixture
-def bench(new_bench: Callable[[], Bench]) -> Bench:
+def bench(new_bench: Callable[[], Bench], undisturbed: Bench) -> Bench:
+    """One on hosts that have what runs leave there for the next."""
+    assert undisturbed.runs()
     return new_bench()
+
+
+@pytest.fixture
+def held(lab: Lab) -> Iterator[Held]:
+    """The load tool waits at its start until it is told to go, so that what is to happen under a trial does."""
+    with holding(lab, "load") as made:
+        yield made

@@ -1,7 +1,7 @@
-"""Command lines, each with a point at which its process ends itself by SIGKILL.
+"""Command lines, each with a point at which its process ends itself by SIGKILL, or has something done to its hosts.
 
-A program that has imported everything, and forks for each line on its stdin (JSON: arguments, environment, files for
-what is printed, constants to be set, the point or null): it answers with the pid, and when that has ended with the status of wait(2).
+A program that has imported everything, and forks for each line on its stdin (JSON, see `Zygote.start`): it answers with
+the pid, and when that has ended with the status of wait(2).
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ import itertools
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
 
@@ -52,6 +54,9 @@ POINTS = {
     "finished": Point("benchkit.results.store:RunFolder.finish"),
 }
 
+MOMENTS = {"trials-over": Point("benchkit.tune:_restore", when="before")}
+"""Where something is done to the hosts: when the last trial has ended, and nothing was put back yet."""
+
 
 def end() -> NoReturn:
     """Die as by a power cut: nothing is closed, nothing flushed."""
@@ -60,8 +65,8 @@ def end() -> NoReturn:
     raise AssertionError
 
 
-def arm(point: Point) -> None:
-    """Have the process end there."""
+def arm(point: Point, act: Callable[[], object] = end) -> None:
+    """Have the process end there, or do something else."""
     module, _, path = point.where.partition(":")
     owner: Any = importlib.import_module(module)
     *between, name = path.split(".")
@@ -75,15 +80,35 @@ def arm(point: Point) -> None:
         if not (counts and next(calls) == point.nth):
             return function(*args, **kwargs)
         if point.when == "before":
-            end()
+            act()
         if isinstance(point.when, float):
-            threading.Timer(point.when, end).start()
+            threading.Timer(point.when, act).start()
         result = function(*args, **kwargs)
         if point.when == "after":
-            end()
+            act()
         return result
 
     setattr(owner, name, wrapped)
+
+
+def set_clock_by(path: str) -> None:
+    """Have the wall clock of this process be off by as many seconds as a file says, whenever that says something else."""
+    import time  # noqa: PLC0415 - the source of this function is sent to hosts
+
+    true_ns = time.time_ns
+
+    def now_ns() -> int:
+        with open(path, encoding="ascii") as file:  # noqa: PTH123 - likewise
+            return true_ns() + int(file.read()) * 1_000_000_000
+
+    time.time_ns = now_ns
+    time.time = lambda: now_ns() / 1e9
+
+
+def run_all(commands: list[list[str]]) -> None:
+    """Run commands, one after the other."""
+    for command in commands:
+        subprocess.run(command, check=True)
 
 
 def serve(main: Callable[[], NoReturn]) -> None:
@@ -114,6 +139,10 @@ def carry_out(order: dict[str, Any], main: Callable[[], NoReturn]) -> NoReturn:
     os.environ.update(order["environment"])
     if order["point"] is not None:
         arm(POINTS[order["point"]])
+    for moment, commands in order["meanwhile"].items():
+        arm(MOMENTS[moment], partial(run_all, commands))
+    if order["clock"] is not None:
+        set_clock_by(order["clock"])
     for place, value in order["constants"].items():
         module, _, name = place.partition(":")
         setattr(importlib.import_module(module), name, value)
@@ -128,6 +157,16 @@ def carry_out(order: dict[str, Any], main: Callable[[], NoReturn]) -> NoReturn:
 if __name__ == "__main__":
     from benchkit.cli.app import main
 
-    for module in ("execute", "cli.live", "hosts.ssh", "lab.lab", "planning.make", "run.resume", "analysis.claims"):
+    used = (
+        "execute",
+        "cli.live",
+        "hosts.ssh",
+        "lab.lab",
+        "planning.make",
+        "run.resume",
+        "analysis.claims",
+        "report.write",
+    )
+    for module in used:
         importlib.import_module(f"benchkit.{module}")
     serve(main)

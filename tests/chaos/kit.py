@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import psutil
 
 import benchkit
 from benchkit.lab.lab import Lab
@@ -25,7 +26,7 @@ HERE = Path(__file__).parent
 SCENARIO = HERE / "scenario.yaml"
 CELLS, BLOCKS = 2, 3
 LOOK = """
-ps -eo args= | grep -v -e '^ps ' -e '^sshd: ' -e 'ps -eo' -e '^grep ' -e '^sort' | sort
+ps -eo args= | grep -v -e '^ps ' -e '^sshd: ' -e 'sh -s' -e '^grep ' -e '^sort' | sort
 echo ---; ss -Hlntx | awk '$1 == "tcp" || $1 == "LISTEN" || $5 !~ /\\*/ {print $1, $2, $5}' | sort
 echo ---; cat /proc/sys/net/ipv4/* /proc/sys/net/core/* 2>/dev/null
 echo ---; find WORKDIR -mindepth 1 ! -path '*/records/report-*' ! -path '*/home/*' ! -path '*/stack/*/proxy*' | sort
@@ -53,7 +54,7 @@ class Zygote:
         )
 
     def start(self, bench: Bench, arguments: list[str], crash: str | None) -> Running:
-        """Start a command line."""
+        """Start a command line: arguments, environment, files for what it prints; and what is done to it."""
         self._count += 1
         out, err = (bench.store.parent / f"{bench.store.name}-{self._count}.{name}" for name in ("out", "err"))
         order = {
@@ -63,6 +64,8 @@ class Zygote:
             "err": str(err),
             "constants": bench.constants,
             "point": crash,
+            "meanwhile": bench.meanwhile,
+            "clock": None if bench.clock is None else str(bench.clock),
         }
         known = frozenset(bench.runs())
         pid = self._ask(order)
@@ -110,8 +113,13 @@ class Running:
             for run in self.bench.runs():
                 if run not in self.known and (run / "journal.jsonl").exists():
                     return run / "journal.jsonl"
+            assert self.is_alive(), self.err.read_text()
             assert time.monotonic() < deadline, self.err.read_text()
             time.sleep(0.02)
+
+    def is_alive(self) -> bool:
+        """Whether it has not ended yet."""
+        return psutil.Process(self.pid).status() != psutil.STATUS_ZOMBIE
 
     def kill(self) -> None:
         """End it as a power cut would."""
@@ -134,9 +142,13 @@ class Bench:
     inventory: Path
     zygote: Zygote
     constants: dict[str, object] = field(default_factory=dict)
-    """Times of benchkit's own, `module:NAME`, set to others than the usual."""
+    """Times and sizes of benchkit's own, `module:NAME`, set to others than the usual."""
     secrets: dict[str, str] = field(default_factory=dict)
     """What is in the environment beside."""
+    meanwhile: dict[str, list[list[str]]] = field(default_factory=dict)
+    """Commands that are run at a moment of it; see `crash.MOMENTS`."""
+    clock: Path | None = None
+    """A file that says by how many seconds its wall clock is off."""
 
     @property
     def environment(self) -> dict[str, str]:
@@ -174,32 +186,57 @@ class Bench:
         return progress_of(self.events())
 
     def look(self) -> dict[str, str]:
-        """Processes, ports, sysctls and files of every host, seen over plain SSH; reports of guardians left out."""
-        found = {}
-        for host in self.lab.hosts:
-            command = [*self.lab.ssh_command(host.name), LOOK.replace("WORKDIR", host.workdir)]
-            done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
-            found[host.name] = done.stdout
-        return found
+        """Processes, ports, sysctls and files of every host; reports of guardians left out."""
+        return {
+            host.name: on_host(self.lab, host.name, LOOK.replace("WORKDIR", host.workdir)) for host in self.lab.hosts
+        }
+
+    def wait_until_as(self, before: dict[str, str], within_s: float) -> None:
+        """Wait until the hosts are as they were before."""
+        deadline = time.monotonic() + within_s
+        while left := difference(before, self.look()):
+            assert time.monotonic() < deadline, left
+            time.sleep(0.1)
 
 
 IMPATIENT: dict[str, object] = {
-    "benchkit.hosts.link:PATIENCE_S": 2.0,
+    "benchkit.hosts.link:PATIENCE_S": 3.0,
     "benchkit.hosts.link:SIGN_S": 1.0,
-    "benchkit.hosts.link:SILENCE_S": 5.0,
-    "benchkit.hosts.ssh:SILENCE_S": 1.0,
-    "benchkit.hosts.ssh:CONNECT_S": 5,
+    "benchkit.hosts.link:SILENCE_S": 3.0,
     "benchkit.hosts.connect:PAUSES_S": (0.1, 0.5),
 }
-"""What takes tens of seconds on slow networks, so that tests need not wait for it."""
+"""What takes tens of seconds on slow networks, so that tests need not wait for it. A host that starts its agent is given
+all the time there is, for that is slow on busy machines."""
+
+
+def inside(lab: Lab, host: str) -> list[str]:
+    """How something is run on a host from within, whatever becomes of its link; over SSH where hosts have no such inside."""
+    if lab.state.mode != "namespaces":
+        return lab.ssh_command(host)
+    return ["nsenter", "-t", str(pid_of(lab, f"host/{host}")), "-a"]
+
+
+def on_host(lab: Lab, host: str, script: str) -> str:
+    """Run a shell script on a host."""
+    command = [*inside(lab, host), "sh", "-s"]
+    return subprocess.run(command, input=script, capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+def pid_of(lab: Lab, part: str) -> int:
+    """The first process of a part of a lab: `switch`, `host/NAME`."""
+    return next(one.process.pid for one in marked(lab.folder.key) if one.part == part)
+
+
+def plug_command(lab: Lab, host: str, *, plugged: bool) -> list[str]:
+    """The command by which a host is cut off from everybody, or connected again; that is so when it returns."""
+    port = f"port{[each.name for each in lab.hosts].index(host)}"
+    switch = str(pid_of(lab, "switch"))
+    return ["nsenter", "-t", switch, "-n", "ip", "link", "set", port, "up" if plugged else "down"]
 
 
 def plug(lab: Lab, host: str, *, plugged: bool) -> None:
-    """Cut a host of the lab off from everybody, or connect it again; returns when that is so."""
-    (switch,) = (one.process.pid for one in marked(lab.folder.key) if one.part == "switch")
-    port = f"port{[each.name for each in lab.hosts].index(host)}"
-    command = ["nsenter", "-t", str(switch), "-n", "ip", "link", "set", port, "up" if plugged else "down"]
-    subprocess.run(command, check=True)
+    """Cut a host of the lab off from everybody, or connect it again."""
+    subprocess.run(plug_command(lab, host, plugged=plugged), check=True)
 
 
 def wait_for(path: Path, text: str, times: int = 1, within_s: float = 60) -> None:
@@ -231,8 +268,27 @@ def tables(store: Path) -> dict[str, pd.DataFrame]:
     return found
 
 
-def judge(bench: Bench, over: set[str]) -> None:
-    """Hold a run that came to its end to what an undisturbed one comes to; `over` had ended before it was disturbed last."""
+def shape(store: Path) -> dict[str, object]:
+    """What the tables of a run have in common with those of another of the same scenario: columns, and counts."""
+    frames = {table: benchkit.load(table, store=store) for table in TABLES}
+    trials = frames["trials"]
+    measured = trials[trials["kind"] == "measure"]
+    hosts = frames["hosts"][~frames["hosts"]["at"].isin(["restored", "end"])]  # one that was killed is put back unseen
+    counting = frames["latency"][frames["latency"]["trial_id"].isin(measured["trial_id"])]
+    return {
+        "columns": {
+            table: list(zip(frame.columns, map(str, frame.dtypes), strict=True)) for table, frame in frames.items()
+        },
+        "trials": Counter(zip(measured["cell_id"], measured["block"], strict=True)),
+        "factors": Counter(frames["factors"][["cell_id", "factor", "level"]].itertuples(index=False, name=None)),
+        "hosts": set(hosts[["host", "role", "at", "fact"]].itertuples(index=False, name=None)),
+        "series": Counter(counting.groupby("trial_id")["series"].unique().map(tuple)),
+        "requests": Counter(measured["requests"]),
+    }
+
+
+def judge(bench: Bench, over: set[str], undisturbed: dict[str, object]) -> None:
+    """Hold a run that came to its end to the shape of an undisturbed one; `over` had ended before it was disturbed last."""
     events, progress = bench.events(), bench.progress()
     ended = Counter(event["trial_id"] for event in events if event["event"] == "trial-ended")
     assert max(ended.values()) == 1, "no trial ended twice"
@@ -247,6 +303,9 @@ def judge(bench: Bench, over: set[str]) -> None:
     assert set(places.values()) == {1}, "every cell once in every block"
     for block, rounds in counting.groupby("block")["trial_id"]:
         assert len({trial.split(".")[1] for trial in rounds}) == 1, f"block {block} is of one round"
+    found = shape(bench.store)
+    for what, was in undisturbed.items():
+        assert found[what] == was, what
     before = tables(bench.store)
     again = bench.cli("results", "reparse", "latest")
     assert again.code == 0, again.err

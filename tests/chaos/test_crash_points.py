@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from tests.chaos.crash import POINTS
-from tests.chaos.kit import SCENARIO, Bench, judge
+from tests.chaos.kit import SCENARIO, Bench, judge, shape
 
 pytestmark = pytest.mark.lab
 
@@ -16,7 +16,7 @@ LAST = ("restored", "tables-half-joined", "finished")
 BETWEEN = [point for point in POINTS if point not in ("held", "created", *LAST)]
 
 
-def test_a_run_killed_at_every_point_comes_to_what_it_should(bench: Bench) -> None:
+def test_a_run_killed_at_every_point_comes_to_what_it_should(bench: Bench, undisturbed: Bench) -> None:
     assert bench.run(str(SCENARIO), crash="held").code == -signal.SIGKILL
     assert not (bench.store / "runs").exists()
     assert bench.run(str(SCENARIO), crash="created").code == -signal.SIGKILL
@@ -29,7 +29,7 @@ def test_a_run_killed_at_every_point_comes_to_what_it_should(bench: Bench) -> No
     done = bench.run("--resume", "latest", "--json")
     assert done.code == 0, done.err
     assert '"status": "done"' in done.out
-    judge(bench, over)
+    judge(bench, over, shape(undisturbed.store))
     again = bench.run("--resume", "latest")
     assert again.code == 2
     assert "nothing of it is left to do" in again.err

@@ -9,15 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.kit import SCENARIO, Bench, judge, wait_for
+from tests.chaos.kit import SCENARIO, Bench, judge, shape
+from tests.chaos.meddling import Held
 
 pytestmark = pytest.mark.lab
 
 
-def test_a_host_in_use_is_refused_and_so_is_a_run_under_way(new_bench: Callable[[], Bench]) -> None:
+def test_a_host_in_use_is_refused_and_so_is_a_run_under_way(new_bench: Callable[[], Bench], held: Held) -> None:
     first, second = new_bench(), new_bench()
-    running = first.start(str(SCENARIO), "--set", "load.requests=1000000")
-    wait_for(running.journal(), "trial-started")
+    running = first.start(str(SCENARIO))
+    held.wait(running)
     name = first.folder().name
     refused = second.run(str(SCENARIO))
     assert refused.code == 1
@@ -44,12 +45,12 @@ def test_a_host_in_use_is_refused_and_so_is_a_run_under_way(new_bench: Callable[
 @pytest.fixture
 def scenario(tmp_path: Path) -> Path:
     path = tmp_path / "chaos.yaml"
-    path.write_text(SCENARIO.read_text())
+    path.write_text(SCENARIO.read_text().replace("  warmup_s: 0\n", "  warmup_s: 0\n  path: /other\n"))
     return path
 
 
 def test_a_changed_scenario_or_host_is_refused_with_the_difference_unless_told_otherwise(
-    bench: Bench, scenario: Path
+    bench: Bench, scenario: Path, undisturbed: Bench
 ) -> None:
     killed = bench.run(str(scenario), crash="rows-written")
     assert killed.code == -signal.SIGKILL
@@ -57,15 +58,13 @@ def test_a_changed_scenario_or_host_is_refused_with_the_difference_unless_told_o
     manifest = bench.folder() / "manifest.json"
     text = manifest.read_text()
     manifest.write_text(text.replace('"kernel": "', '"kernel": "5'))
-    refused = bench.run("--resume", "latest")
-    assert refused.code == 2
-    assert "host sut: kernel was 5" in refused.err
-    manifest.write_text(text)
-    scenario.write_text(scenario.read_text().replace("requests: 1000", "requests: 900"))
+    scenario.write_text(scenario.read_text().replace("path: /other", "path: /another"))
     refused = bench.run(str(scenario), "--resume", "latest")
     assert refused.code == 2
-    assert "scenario: load.requests was 1000, is 900" in refused.err
+    assert "host sut: kernel was 5" in refused.err
+    assert "scenario: load.path was /other, is /another" in refused.err
     assert "--accept-changes" in refused.err
+    manifest.write_text(text)
     scenario.write_text(scenario.read_text().replace("blocks: 3", "blocks: 4"))
     other = bench.run(str(scenario), "--resume", "latest", "--accept-changes")
     assert other.code == 2
@@ -74,6 +73,6 @@ def test_a_changed_scenario_or_host_is_refused_with_the_difference_unless_told_o
     scenario.write_text(scenario.read_text().replace("blocks: 4", "blocks: 3"))
     done = bench.run(str(scenario), "--resume", "latest", "--accept-changes")
     assert done.code == 0, done.err
-    judge(bench, over)
+    judge(bench, over, shape(undisturbed.store))
     notices = json.loads(manifest.read_text())["notices"]
-    assert any("although scenario: load.requests was 1000, is 900" in notice for notice in notices)
+    assert any("although scenario: load.path was /other, is /another" in notice for notice in notices)

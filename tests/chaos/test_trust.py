@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import re
-import subprocess
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -14,16 +13,12 @@ import pytest
 
 from benchkit.lab.lab import Lab
 from benchkit.results.packing import uncompressed
-from tests.chaos.kit import SCENARIO, Bench, wait_for
+from tests.chaos.kit import SCENARIO, Bench, on_host
+from tests.chaos.meddling import Held
 
 pytestmark = pytest.mark.lab
 
 TOKEN = "planted-4f1d9c-token"  # noqa: S105 - planted to be looked for
-
-
-def over_ssh(lab: Lab, host: str, script: str) -> str:
-    command = [*lab.ssh_command(host), "sh", "-s"]
-    return subprocess.run(command, input=script, capture_output=True, text=True, check=True, timeout=30).stdout
 
 
 def contents(folder: Path) -> dict[Path, bytes]:
@@ -36,46 +31,52 @@ def contents(folder: Path) -> dict[Path, bytes]:
     return found
 
 
-def test_no_secret_gets_anywhere(bench: Bench, lab: Lab) -> None:
-    """The key that opens the hosts, and what the controller has in its environment."""
+SCAN = """
+grep -laF -f - /proc/[0-9]*/environ /proc/[0-9]*/cmdline << 'END' 2> /dev/null
+WORDS
+END
+grep -rlF -f - WORKDIR << 'END'
+WORDS
+END
+find WORKDIR -maxdepth 0 -perm /077
+"""
+
+
+@pytest.fixture(scope="module")
+def planted(lab: Lab) -> list[str]:
+    """What must get nowhere: the key that opens the hosts, and what the controller has in its environment."""
     key = (lab.folder.path / "identity").read_text().splitlines()
-    planted = [TOKEN, key[2], key[3]]
+    return [TOKEN, key[2], key[3]]
+
+
+def test_no_secret_gets_anywhere_and_no_report_is_made_by_what_others_say(
+    bench: Bench, lab: Lab, held: Held, planted: list[str]
+) -> None:
     secretive = replace(bench, secrets={"AWS_SECRET_ACCESS_KEY": TOKEN, "SSH_AUTH_SOCK": f"/none/{TOKEN}"})
-    running = secretive.start(
-        str(SCENARIO),
-        "--set",
-        "load.requests=30000",
-        "--set",
-        "factors.connections=[4]",
-        "--set",
-        "baseline=null",
-        "--set",
-        "blocks=1",
-    )
-    wait_for(running.journal(), "trial-started")
-    words = " ".join(f"-e '{word}'" for word in planted)
+    running = secretive.start(str(SCENARIO), "--set", "blocks=1")
+    held.wait(running)
     for host in lab.hosts:
-        seen = over_ssh(
-            lab,
-            host.name,
-            f"until pgrep -x 'nethttp|ab' > /dev/null; do sleep 0.05; done\n"
-            f"for file in /proc/[0-9]*/environ /proc/[0-9]*/cmdline; do\n"
-            f"  case $file in /proc/$$/*) ;; *) tr '\\0' '\\n' < $file 2> /dev/null | grep -q {words} && echo $file;; esac\n"
-            f"done\n"
-            f"grep -rlF {words} {host.workdir} || true\n"
-            f"find {host.workdir} -maxdepth 0 -perm /077\n",
-        )
-        assert seen == "", host.name
-    listening = over_ssh(lab, "sut", "ss -Hlnt | awk '{print $4}'")
+        script = SCAN.replace("WORDS", "\n".join(planted)).replace("WORKDIR", host.workdir)
+        assert on_host(lab, host.name, f"{script}\ntrue") == "", host.name
+    listening = on_host(lab, "sut", "ss -Hlnt | awk '{print $4}'").split()
+    held.go()
     said = running.wait()
     assert said.code == 0, said.err
-    assert f"{lab.hosts[0].address}:8080" in listening.split()
-    assert not [each for each in listening.split() if re.match(r"(0\.0\.0\.0|\*|\[::\]):", each)]
-    assert bench.cli("report", "latest").code == 0
+    assert f"{lab.hosts[0].address}:8080" in listening
+    assert not [each for each in listening if re.match(r"(0\.0\.0\.0|\*|\[::\]):", each)]
+    honest = Path(json.loads(bench.cli("report", "latest", "--json").out)["report"]).read_text()
     found = contents(bench.store)
     assert len(found) > 10
     for path, content in [*found.items(), (running.out, said.out.encode()), (running.err, said.err.encode())]:
         assert not [word for word in planted if word.encode() in content], path
+    others_say(bench.folder(), EVIL)
+    assert bench.cli("results", "reparse", "latest").code == 0
+    page = Path(json.loads(bench.cli("report", "latest", "--json").out)["report"]).read_text()
+    assert "&lt;script&gt;alert(1)" in page, "it is shown"
+    assert "<script>alert(1)" not in page
+    assert "<img src=x" not in page
+    now, was = Tags(page), Tags(honest)
+    assert (now.scripts, now.events) == (was.scripts, was.events)
 
 
 class Tags(HTMLParser):
@@ -95,28 +96,19 @@ class Tags(HTMLParser):
 EVIL = '<script>alert(1)</script>"><img src=x onerror=alert(1)>'
 
 
-def test_a_report_escapes_what_backends_hosts_and_scenarios_say(bench: Bench) -> None:
-    assert bench.run(str(SCENARIO)).code == 0
-    honest = Path(json.loads(bench.cli("report", "latest", "--json").out)["report"]).read_text()
-    run = bench.folder()
+def others_say(run: Path, text: str) -> None:
+    """Have backends, hosts and the scenario of a stored run say something."""
     manifest = json.loads((run / "manifest.json").read_text())
-    manifest["scenario"] |= {"title": EVIL, "question": EVIL}
-    manifest["notices"] = [EVIL]
-    manifest["versions"]["sut.nginx"] = EVIL
+    manifest["scenario"] |= {"title": text, "question": text}
+    manifest["notices"] = [text]
+    manifest["versions"]["sut.nginx"] = text
     for host in manifest["hosts"]:
-        host["facts"] |= {"distribution": EVIL, "cpu_model": EVIL, "kernel": EVIL}
+        host["facts"] |= {"distribution": text, "cpu_model": text, "kernel": text}
     (run / "manifest.json").write_text(json.dumps(manifest))
     for path in run.glob("raw/*/trial.json"):
         trial = json.loads(path.read_text())
-        trial["probe"]["headers"].append(["X-Evil", EVIL])
-        trial["target"] = EVIL
+        trial["probe"]["headers"].append(["X-Evil", text])
+        trial["target"] = text
         path.write_text(json.dumps(trial))
     journal = run / "journal.jsonl"
-    journal.write_text(journal.read_text().replace('"distribution": "', f'"distribution": {json.dumps(EVIL)[:-1]}'))
-    assert bench.cli("results", "reparse", "latest").code == 0
-    page = Path(json.loads(bench.cli("report", "latest", "--json").out)["report"]).read_text()
-    assert "&lt;script&gt;alert(1)" in page, "it is shown"
-    assert "<script>alert(1)" not in page
-    assert "<img src=x" not in page
-    found, was = Tags(page), Tags(honest)
-    assert (found.scripts, found.events) == (was.scripts, was.events)
+    journal.write_text(journal.read_text().replace('"distribution": "', f'"distribution": {json.dumps(text)[:-1]}'))

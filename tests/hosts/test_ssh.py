@@ -15,6 +15,7 @@ import pytest
 from benchkit.errors import HostError, InputError
 from benchkit.hosts.connect import connect, connect_all
 from benchkit.hosts.inventory import HostSpec, Inventory
+from benchkit.hosts.ssh import SshConnection
 
 if TYPE_CHECKING:
     from .conftest import OddServer
@@ -42,6 +43,23 @@ def test_a_plain_connection(odd_server: OddServer, home: Home) -> None:
     home()
     with connect(odd_server.spec) as host:
         assert host.facts.workdir == "/run/odd"
+
+
+def test_silence_is_noticed_though_the_wall_clock_is_set_back_meanwhile(
+    odd_server: OddServer, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home()
+    connection = SshConnection(odd_server.spec, {})
+    connection.open()
+    stream = connection.run("echo here; exec sleep 60")
+    assert stream.receive(100) == b"here\n"
+    stream.say_silence_after(0.5)
+    began = time.monotonic()
+    true_s = time.time
+    monkeypatch.setattr(time, "time", lambda: true_s() - (3600 if time.monotonic() > began + 0.1 else 0))
+    with pytest.raises(TimeoutError):
+        stream.receive(100)
+    stream.close()
 
 
 def test_a_slow_and_noisy_start_is_paid_once(odd_server: OddServer, home: Home) -> None:

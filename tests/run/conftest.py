@@ -1,5 +1,15 @@
 from __future__ import annotations
 
-from tests.chaos.conftest import bench, new_bench, zygote
+from collections.abc import Callable
 
-__all__ = ["bench", "new_bench", "zygote"]
+import pytest
+
+from tests.chaos.conftest import new_bench, stores, zygote
+from tests.chaos.kit import Bench
+
+__all__ = ["new_bench", "stores", "zygote"]
+
+
+@pytest.fixture
+def bench(new_bench: Callable[[], Bench]) -> Bench:
+    return new_bench()

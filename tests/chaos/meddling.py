@@ -1,0 +1,153 @@
+"""What is done to a lab's hosts in the middle of runs: load tools held, memory taken, clocks set."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from benchkit.lab.lab import Lab
+from tests.chaos.crash import set_clock_by
+from tests.chaos.kit import Running, on_host
+from tests.faults.outsiders import processes_of
+
+AB = "/usr/bin/ab"
+
+HOLD = """#!/bin/sh
+[ "$1" = -V ] && exec /run/instead/real -V
+touch /run/instead/held
+until [ -e /run/instead/go ]; do sleep 0.02; done
+exec /run/instead/real "$@"
+"""
+
+PYTHON = """#!/bin/sh
+[ "$1$2" = -I-c ] && exec /run/instead/real -I -c "$(cat /run/instead/clock)
+$3"
+exec /run/instead/real "$@"
+"""
+
+HOG = """
+import sys
+kept, group = [], sys.argv[1]
+open(f"{group}/cgroup.procs", "w").write("0")
+while "oom_kill 0" in open(f"{group}/memory.oom_control").read():
+    kept.append(b"x" * 1000000)
+"""
+
+
+@contextmanager
+def instead(lab: Lab, host: str, program: str, text: str) -> Iterator[None]:
+    """On one host, have a script stand in the place of a program, which is `/run/instead/real` meanwhile."""
+    on_host(
+        lab,
+        host,
+        f"set -e; mkdir /run/instead; cp {program} /run/instead/real\n"
+        f"cat > /run/instead/script << 'END'\n{text}END\n"
+        f"chmod 755 /run/instead/script; mount --bind /run/instead/script {program}",
+    )
+    try:
+        yield
+    finally:
+        on_host(lab, host, f"umount -l {program} && rm -rf /run/instead")
+
+
+@dataclass(frozen=True)
+class Held:
+    """Load tools that wait."""
+
+    lab: Lab
+    host: str
+
+    def wait(self, running: Running) -> None:
+        """Wait until one of a command's does: its trial's services are up, then."""
+        while not on_host(self.lab, self.host, "[ ! -e /run/instead/held ] || echo it is"):
+            assert running.is_alive(), running.err.read_text()
+            time.sleep(0.02)
+
+    def go(self) -> None:
+        """Let them go, this one and all that come."""
+        on_host(self.lab, self.host, "touch /run/instead/go")
+
+
+@contextmanager
+def holding(lab: Lab, host: str) -> Iterator[Held]:
+    """Have ab wait on a host until it is told to go."""
+    with instead(lab, host, AB, HOLD):
+        made = Held(lab, host)
+        yield made
+        made.go()
+
+
+@contextmanager
+def clock_off(lab: Lab, host: str) -> Iterator[str]:
+    """Have the wall clock that agents on a host see be off by what a file there says, which is its path there."""
+    asked = [*lab.ssh_command(host), "python3 -c 'import os, sys; print(os.path.realpath(sys.executable))'"]
+    python = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
+    offset = "/run/instead/offset"
+    source = f"{inspect.getsource(set_clock_by)}\nset_clock_by({offset!r})\n"
+    with instead(lab, host, python, PYTHON):
+        on_host(lab, host, f"echo 0 > {offset}; cat > /run/instead/clock << 'END'\n{source}END\n")
+        yield offset
+
+
+def set_clock(path: str, seconds: int) -> str:
+    """The script that sets such a clock."""
+    return f"echo {seconds} > {path}.new && mv {path}.new {path}"
+
+
+def memory_group() -> Path:
+    """The control group by which this process's memory is limited."""
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        group = Path("/sys/fs/cgroup/memory", path.lstrip("/"))
+        if "memory" in controllers.split(",") and os.access(group, os.W_OK):
+            return group
+    pytest.skip("there are no control groups of version 1 that limit memory here")
+
+
+@contextmanager
+def little_memory(lab: Lab, host: str, size: int) -> Iterator[Path]:
+    """Have a host make do with so many bytes; the group that holds its processes to that."""
+    parent = memory_group()
+    group = parent / f"benchkit-{lab.state.lab_id}-{host}"
+    group.mkdir()
+    (group / "memory.limit_in_bytes").write_text(str(size))
+    for each in processes_of(lab, host):
+        (group / "cgroup.procs").write_text(str(each.pid))
+    try:
+        yield group
+    finally:
+        for pid in (group / "cgroup.procs").read_text().split():
+            (parent / "cgroup.procs").write_text(pid)
+        _remove(group)
+
+
+def take_all_memory(lab: Lab, host: str, group: Path, victim: str) -> None:
+    """Be somebody else on that host, who takes memory until the kernel has killed for it; then it is given back.
+
+    The kernel kills who has most; here that is to be a process of this name.
+    """
+    (found,) = (each for each in processes_of(lab, host) if each.name() == victim)
+    Path(f"/proc/{found.pid}/oom_score_adj").write_text("1000")
+    subprocess.run([sys.executable, "-c", HOG, str(group)], check=True, timeout=60)
+
+
+def _remove(group: Path) -> None:
+    deadline = time.monotonic() + 10
+    while True:  # the kernel may need a moment to notice that the last process is gone
+        try:
+            group.rmdir()
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
