@@ -109,8 +109,9 @@ def _scaled(number: float, units: Sequence[tuple[str, float]]) -> str:
         return "0 " + next(unit for unit, factor in units if factor == 1)
     unit, factor = units[0]
     for larger, step in units[1:]:
-        # What would be printed as 1000 of the smaller unit is 1.00 of the next one.
-        if abs(_rounded(number / factor)) * factor < step * (1 - 1e-12):
+        # What would be printed as 1000 of the smaller unit is 1.00 of the next one; rounding moves it by half a percent.
+        below = abs(number) < 0.99 * step
+        if below or (abs(number) < step and abs(_rounded(number / factor)) * factor < step * (1 - 1e-12)):
             break
         unit, factor = larger, step
     return f"{_digits(number / factor)} {unit}"

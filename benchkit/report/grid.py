@@ -80,11 +80,11 @@ def grid(
 def some(things: Sequence[Thing], most: int) -> list[Thing]:
     """All of so many things; of more as many, spread evenly, the first and the last among them.
 
-    Of more than twice as many half as many: where most are left out anyway, a few tell as much, and sooner.
+    Of more than twice as many a third as many: where most are left out anyway, a few tell as much, and sooner.
     """
     if len(things) <= most:
         return list(things)
-    number = most if len(things) <= 2 * most else most // 2
+    number = most if len(things) <= 2 * most else most // 3
     return [things[round(i * (len(things) - 1) / (number - 1))] for i in range(number)]
 
 

@@ -12,7 +12,7 @@ from benchkit.report.style import style
 from benchkit.report.svg import both
 from benchkit.report.view import RunView
 
-_DPI = 200
+_DPI = 150
 _TALLEST_PX = 8000
 """Beyond this a picture is no longer opened by what people send it with; the resolution goes down instead."""
 

@@ -38,6 +38,7 @@ _RC: dict[str, Any] = {
     "axes.titlesize": 9,
     "axes.titlelocation": "left",
     "axes.titleweight": "bold",
+    "axes.titley": 1.0,  # else matplotlib looks for room above the axes, at the cost of measuring every tick
     "axes.grid": True,
     "axes.axisbelow": True,
     "axes.spines.top": False,

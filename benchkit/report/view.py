@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
@@ -148,6 +149,21 @@ class RunView:
     def of_cell(self, cell_id: str) -> pd.DataFrame:
         """The measured trials of a cell, in the order of their blocks."""
         return self._by_cell.get(cell_id, self.measured.iloc[:0])
+
+    def figures(self, metric: str) -> Mapping[str, Sequence[tuple[str, int, float]]]:
+        """(trial_id, block, figure) of the measured trials of each cell that have a figure, whether or not it counts."""
+        if metric not in self._figures:
+            found: dict[str, list[tuple[str, int, float]]] = {}
+            columns = (self.measured[name] for name in ("cell_id", "trial_id", "block"))
+            for cell_id, trial_id, block, value in zip(*columns, numbers(self.measured[metric]), strict=True):
+                if not math.isnan(value):
+                    found.setdefault(str(cell_id), []).append((str(trial_id), int(block), value))
+            self._figures[metric] = found
+        return self._figures[metric]
+
+    @cached_property
+    def _figures(self) -> dict[str, dict[str, list[tuple[str, int, float]]]]:
+        return {}
 
     def telemetry_of(self, cell_id: str) -> pd.DataFrame:
         """What was watched on hosts during the measured trials of a cell."""

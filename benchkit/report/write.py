@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchkit.errors import BenchkitError
@@ -12,16 +13,18 @@ from benchkit.report.rendering import Drawing, render
 from benchkit.report.view import RunView
 
 
-def write_report(run: RunView, directory: Path, *others: RunView) -> Path:
+def write_report(
+    run: RunView, directory: Path, *others: RunView, drawn: Callable[[RunView], Sequence[Drawing]] | None = None
+) -> Path:
     """Write `report.html` and `figures/<name>.svg|png` into a directory; gives the path of the page.
 
     `others` are further runs on the same page, whose figures stand in `figures/<run_id>/`. The same runs give the same
-    bytes. Raises BenchkitError where a file cannot be written.
+    bytes, whoever draws them: `drawn`, or this process. Raises BenchkitError where a file cannot be written.
     """
     parts = []
     for each in (run, *others):
         folder = directory / "figures" / ("" if each is run else each.manifest.run_id)
-        drawings = drawings_of(each)
+        drawings = (drawn or drawings_of)(each)
         for drawing in drawings:
             _write(folder / f"{drawing.figure.name}.svg", drawing.svg)
             _write(folder / f"{drawing.figure.name}.png", drawing.png)

@@ -6,17 +6,16 @@ import statistics
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
-import pyarrow as pa
 import pytest
 
-from benchkit.results.rows import factor_rows
 from benchkit.results.store import Store
-from benchkit.results.tables import RunTables
-from tests.report.conftest import synthetic_run, watched
+from tests.report.conftest import keep, synthetic_run, watched
+from tests.report.test_verdicts import judged
 
 if TYPE_CHECKING:
     from tests.browser import Browser
@@ -32,16 +31,16 @@ SORT = "document.querySelector('#table-trials thead tr:last-child > :nth-child({
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """A store with one run of that size, its figures synthetic, as a run leaves it: tables joined, a file each."""
-    made = Store(tmp_path_factory.mktemp("store"))
-    run = watched(synthetic_run(FACTORS, blocks=BLOCKS))
-    made.create(run.manifest)
-    tables = RunTables(made, "synthetic", run.manifest.run_id)
-    trials = run.trials.drop(columns=[name for name in run.trials if str(name).startswith("factor_")])
-    for name, frame in (("trials", trials), ("telemetry", run.telemetry), ("hosts", run.hosts)):
-        tables.replace(name, {column: pa.array(frame[column], from_pandas=True) for column in frame})
-    tables.replace("factors", factor_rows(run.manifest.cells))
-    return made
+    """A store with one run of that size, its figures synthetic: a trial in sixteen is doubted, half of those are void."""
+    run = synthetic_run(FACTORS, blocks=BLOCKS)
+    doubted = [
+        (str(trial_id), *(("shared-cpus", "suspect") if i % 2 else ("link-saturated", "invalid")), ("rps",))
+        for i, trial_id in enumerate(run.trials["trial_id"][::16])
+    ]
+    doubts = judged(run, *doubted)
+    telemetry = watched(run).telemetry
+    run = replace(doubts, table=lambda name: telemetry if name == "telemetry" else doubts.table(name))
+    return keep(run, tmp_path_factory.mktemp("store"))
 
 
 @pytest.fixture(scope="module")

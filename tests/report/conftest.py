@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,10 @@ import pytest
 from benchkit.models.run import CellRecord, HostRecord, Manifest
 from benchkit.models.telemetry import METRICS
 from benchkit.report.view import RunView
+from benchkit.results.rows import factor_rows
 from benchkit.results.schema import arrow_schema, empty_frame
+from benchkit.results.store import Store
+from benchkit.results.tables import RunTables
 from benchkit.scenario.cells import cell_id
 
 STARTED = datetime(2026, 3, 1, 10, 22, tzinfo=UTC)
@@ -189,3 +193,16 @@ def watched(run: RunView, *, interval_s: float = 1.0, gap_in: str | None = None)
             ]
     telemetry: pd.DataFrame = pa.Table.from_pylist(rows, schema=arrow_schema("telemetry")).to_pandas()
     return replace(run, table=lambda name: telemetry if name == "telemetry" else empty_frame(name))
+
+
+def keep(run: RunView, path: Path) -> Store:
+    """A store with the run in it as a run leaves it: tables joined, a file each."""
+    store = Store(path)
+    store.create(run.manifest)
+    tables = RunTables(store, str(run.manifest.scenario["name"]), run.manifest.run_id)
+    trials = run.trials.drop(columns=[name for name in run.trials if str(name).startswith("factor_")])
+    frames = {"trials": trials, "hosts": run.hosts, "telemetry": run.telemetry, "verdicts": run.verdicts}
+    for name, frame in frames.items():
+        tables.replace(name, {column: pa.array(frame[column], from_pandas=True) for column in frame})
+    tables.replace("factors", factor_rows(run.manifest.cells))
+    return store

@@ -182,4 +182,4 @@ def test_the_font_is_the_one_that_comes_with_matplotlib() -> None:
 def test_of_many_panels_those_drawn_are_spread_over_all_of_them() -> None:
     assert some(list("abc"), 3) == ["a", "b", "c"]
     assert some(range(11), 6) == [0, 2, 4, 6, 8, 10]
-    assert some(range(100), 12) == [0, 20, 40, 59, 79, 99]
+    assert some(range(100), 12) == [0, 33, 66, 99]

@@ -170,7 +170,7 @@ def test_of_many_ratios_the_figure_has_those_farthest_from_one(make_run: MakeRun
     drawn_ratios = sorted(abs(math.log(float(np.asarray(mark.get_xdata())[0]))) for mark in marks)
     every = sorted(abs(math.log(ratio.ratio or 1)) for ratio in run.comparisons[0].ratios)
     assert drawn_ratios == pytest.approx(every[-MOST:])
-    assert FIGURE.caption(run).endswith("The 60 ratios farthest from one are drawn; the table has all 99.")
+    assert FIGURE.caption(run).endswith("The 40 ratios farthest from one are drawn; the table has all 99.")
     assert len(built(ratios.build, run)["metrics"][0]["table"].rows) == 99
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -156,13 +155,10 @@ def _points(run: RunView, line: Line, column: str) -> list[tuple[float, float]]:
 def _draw_line(axes: Axes, run: RunView, line: Line, measure: _Measure, hue: int) -> None:
     if medians := _points(run, line, measure.column):
         axes.plot(*np.array(medians).T, color=colour(hue), linestyle=dashes(hue))
-    marks, void = [], run.void(measure.column)
-    for level, cell_id in line.cells:
-        trials = run.of_cell(cell_id)
-        columns = trials["trial_id"], trials["block"], numbers(trials[measure.column])
-        marks += [
-            Mark(level, value, f"{line.name}, {level:g}, block {block}: {measure.text(value)}", void.get(str(trial_id)))
-            for trial_id, block, value in zip(*columns, strict=True)
-            if not math.isnan(value)
-        ]
+    trials, void = run.figures(measure.column), run.void(measure.column)
+    marks = [
+        Mark(level, value, f"{line.name}, {level:g}, block {block}: {measure.text(value)}", void.get(trial_id))
+        for level, cell_id in line.cells
+        for trial_id, block, value in trials.get(cell_id, ())
+    ]
     draw_marks(axes, hue, marks)

@@ -25,7 +25,7 @@ from benchkit.scenario.cells import cell_id
 TITLE = "Ratios to the baseline, with their intervals"
 
 _AXIS_IN, _MOST_LABEL_IN, _WRITTEN_IN = 0.5, 2.6, 1.5
-MOST = 60
+MOST = 40
 """Of more ratios those are drawn that are farthest from one; the table has all."""
 _NAMED = 6
 

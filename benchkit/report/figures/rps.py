@@ -208,18 +208,13 @@ def _draw_medians(axes: Axes, rows: Sequence[_Row]) -> None:
 
 def _draw_trials(axes: Axes, run: RunView, rows: Sequence[_Row], size: float) -> None:
     """Each trial as a point, over the height of its bar; one collection for each marker, and one for those that are void."""
-    void, measured = run.void("rps"), run.measured
-    trials: dict[str, list[tuple[float, str, int]]] = {}
-    columns = (measured["cell_id"], numbers(measured["rps"]), measured["trial_id"], measured["block"])
-    for cell_id, rps, trial_id, block in zip(*columns, strict=True):
-        if not math.isnan(rps):
-            trials.setdefault(cell_id, []).append((rps, str(trial_id), block))
+    void, trials = run.void("rps"), run.figures("rps")
     marks: dict[int, list[Mark]] = {}
     for row in rows:
         if row.cell is None:
             continue
         own = trials.get(row.cell.cell.cell_id, [])
-        for (rps, trial_id, block), y in zip(own, _spread(row.y, len(own)), strict=True):
+        for (trial_id, block, rps), y in zip(own, _spread(row.y, len(own)), strict=True):
             text = f"{row.cell.cell.label}, block {block}: {units.requests_per_s(rps)}"
             marks.setdefault(row.cell.cell.hue, []).append(Mark(rps, y, text, void.get(trial_id)))
     for hue in sorted(marks):

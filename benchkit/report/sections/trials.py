@@ -14,7 +14,7 @@ from benchkit.report.latency import PERCENTILES, caveat
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.summary import errors
 from benchkit.report.tables import Column, Entry, Table, number
-from benchkit.report.view import RunView, numbers
+from benchkit.report.view import RunView, numbers, once
 from benchkit.scenario.designs import control_of
 from benchkit.units import ABSENT
 
@@ -63,6 +63,7 @@ def build(material: Material) -> Mapping[str, Any] | None:
 SECTION = Section("trials", "Every trial", "trials.html.j2", build)
 
 
+@once
 def trial_table(run: RunView) -> Table:
     """All trials that ended, in the order in which they ran; columns that no trial filled are left out."""
     trials = run.trials.sort_values(["block", "position", "trial_id"], kind="stable")
