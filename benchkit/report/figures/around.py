@@ -121,7 +121,7 @@ def table(run: RunView) -> Table:
     windows = dict(zip(run.measured["trial_id"], numbers(run.measured["duration_s"]), strict=True))
     for measure in _MEASURES:
         values = _rates(samples, measure)
-        inside = values[(values["t_s"] > 0) & (values["t_s"] <= values["trial_id"].map(windows))]
+        inside = values[(values["t_s"] > 0) & (values["t_s"] <= numbers(values["trial_id"].map(windows)))]
         means = inside.groupby([measure.by, "trial_id"])["value"].mean().dropna()
         for view in shown:
             trials = list(run.of_cell(view.cell_id)["trial_id"])
