@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # the second process is to start before anything slow is impo
 LARGE = 1000
 """Trials from which on a second process is worth the second that it takes to start."""
 
-APART = ("ratios", "latency", "throughput", "around", "accept-queue", "verdict-matrix")
+APART = ("latency", "throughput", "around", "accept-queue", "verdict-matrix")
 """The figures that it draws: about half of the work, and none that reads raw files."""
 
 Drawn = tuple[str, tuple[bytes, bytes, str]]

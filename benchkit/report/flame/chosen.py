@@ -10,7 +10,7 @@ import pandas as pd
 from benchkit.analysis.scheduling import ServiceProfile
 from benchkit.models.profile import Profile
 from benchkit.report.cells import baseline
-from benchkit.report.view import RunView
+from benchkit.report.view import RunView, once
 
 ANOTHER = 0.5
 """A profile with so large a share under a function that the baseline never called is of another program: set against each
@@ -28,6 +28,7 @@ class Chosen:
     profile: Profile
 
 
+@once
 def shown(run: RunView) -> tuple[Chosen, ...]:
     """The profile of the baseline cell, of its service that took most of the CPU; of the first cell that has one, else.
 
@@ -42,6 +43,7 @@ def shown(run: RunView) -> tuple[Chosen, ...]:
     return _chosen(run, max(services, key=lambda each: _cpu_s(run, each)))
 
 
+@once
 def compared(run: RunView) -> tuple[Chosen, ...]:
     """The profile that is set against the one shown.
 
@@ -74,11 +76,13 @@ def _chosen(run: RunView, figures: ServiceProfile) -> tuple[Chosen, ...]:
 
 
 def _trials(run: RunView, figures: ServiceProfile) -> tuple[str, ...]:
-    """The trials of the cell that have a profile of the service."""
+    """The trials of the cell that have a profile of the service: those that count, or all where none does."""
     shares = run.profile_shares
     profiled = set(shares["trial_id"][shares["service"] == figures.service])
     of_cell = run.trials["trial_id"][run.trials["cell_id"] == figures.cell_id]
-    return tuple(str(trial_id) for trial_id in of_cell if trial_id in profiled)
+    trials = tuple(str(trial_id) for trial_id in of_cell if trial_id in profiled)
+    void = {each.trial_id for each in run.void_in_profile_pass if each.covers("rps")}
+    return tuple(trial_id for trial_id in trials if trial_id not in void) or trials
 
 
 def _rows(run: RunView, figures: ServiceProfile) -> pd.DataFrame:
@@ -94,7 +98,8 @@ def _cpu_s(run: RunView, figures: ServiceProfile) -> float:
 def _functions(run: RunView, figures: ServiceProfile) -> Mapping[str, float]:
     """The share of each function with all that it calls, the mean over profiles."""
     sums = _rows(run, figures).groupby("function", sort=False)["cum_share"].sum()
-    return {str(name): float(share) / figures.profiles for name, share in sums.items()}
+    trials = len(_trials(run, figures))
+    return {str(name): float(share) / trials for name, share in sums.items()}
 
 
 def _apart(one: ServiceProfile, other: ServiceProfile) -> tuple[float, float]:

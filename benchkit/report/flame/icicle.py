@@ -67,9 +67,12 @@ def boxes(tree: CallTree) -> list[Box]:
 def left_out(tree: CallTree) -> str:
     """What is not drawn of a tree, in a sentence."""
     whole = tree.root.value
-    deep = any(depth >= DEEPEST and node.value >= LEAST * whole for depth, node in tree.nodes())
-    also = f", nor what lies deeper than {DEEPEST} calls" if deep else ""
-    return f"Calls below {LEAST:.1%} of the whole are not drawn{also}."
+    wide = [depth for depth, node in tree.nodes() if node.value >= LEAST * whole]
+    deep = f", nor what lies deeper than {DEEPEST} calls" if max(wide, default=0) >= DEEPEST else ""
+    many = (
+        f"; of the others the widest {MOST_CALLS:,} are" if sum(depth < DEEPEST for depth in wide) > MOST_CALLS else ""
+    )
+    return f"Calls below {LEAST:.1%} of the whole are not drawn{deep}{many}."
 
 
 def draw_icicle(

@@ -301,3 +301,11 @@ def test_a_stored_run_has_them_from_its_raw_files_alone(run: RunView, tmp_path: 
     assert read_run(store, folder).stacks((trial.trial_id, "left-out"), "app") is None
     with pytest.raises(InputError, match="no profile of service 'front'"):
         stacks((trial.trial_id,), "front")
+
+
+def test_profiles_of_trials_that_do_not_count_are_not_in_it(studied: RunView) -> None:
+    reason = {"check": "throttled", "severity": "invalid", "metrics": ["rps"], "text": "Throttled.", "scope": "trial"}
+    rows = [{"trial_id": "server=nethttp,connections=200-2", "seen": "", "threshold": "", **reason}]
+    verdicts = pa.Table.from_pylist(rows, schema=arrow_schema("verdicts")).to_pandas()
+    doubted = replace(studied, table=lambda name: verdicts if name == "verdicts" else studied.table(name))
+    assert FLAME.caption(doubted).startswith("nethttp, connections 200, 1 profile together.")
