@@ -31,16 +31,18 @@ demo: system
 
 # What disturbs hosts on purpose wants the machine for itself: `make faults`, `make chaos`.
 APART = faults chaos
+# Two at once, a lab each: nothing that is tested is a figure, and whatever measures (`make bench`) runs alone.
+BESIDE = --numprocesses=2 --dist=loadfile
 # Its browser opens reports as their readers do.
 test: also = chromium
 test: system
-	.venv/bin/python -m pytest $(APART:%=--ignore=tests/%) $(ARGS)
+	.venv/bin/python -m pytest $(BESIDE) $(APART:%=--ignore=tests/%) $(ARGS)
 
 check: .venv/installed
 	.venv/bin/ruff format --check
 	.venv/bin/ruff check
 	.venv/bin/mypy
-	.venv/bin/python -m pytest -m 'not lab and not system' $(ARGS)
+	.venv/bin/python -m pytest $(BESIDE) -m 'not lab and not system' $(ARGS)
 
 # The same pages every time; BENCHKIT_STORE=… takes another store.
 figures: .venv/installed

@@ -154,7 +154,7 @@ def test_files_a_trial_are_joined_into_one_with_the_same_rows(tmp_path: Path) ->
     assert len(list(folder.glob("*"))) == 1
     after = benchkit.load("trials", store=tmp_path).sort_values("trial_id", ignore_index=True)
     pd.testing.assert_frame_equal(before, after)
-    assert [path.name for path in (tmp_path / "tmp").iterdir()] == []
+    assert [path.name for path in (tmp_path / "tmp").iterdir()] == [".lock"]
 
 
 def test_a_newer_schema_is_refused_an_older_one_read(tmp_path: Path) -> None:
