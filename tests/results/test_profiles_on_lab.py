@@ -30,8 +30,10 @@ from benchkit.models.trial import ProfileRecord, TrialRecord
 from benchkit.observe.read import read_profile
 from benchkit.planning.make import make_plan
 from benchkit.planning.plan import RunPlan
+from benchkit.report.figures.registry import FIGURES
 from benchkit.report.page import page
 from benchkit.report.read import read_run
+from benchkit.report.rendering import render
 from benchkit.results.profiles import NO_PROFILE
 from benchkit.results.store import Store
 from benchkit.run.book import Outcome
@@ -219,6 +221,8 @@ def test_commands_read_the_profiles_of_a_cell(ran: Ran, tmp_path: Path) -> None:
 
 def test_the_report_shows_them(ran: Ran) -> None:
     view = read_run(ran[0], ran[1].run)
+    drawing = render(FIGURES["flame"], view)
+    assert "<title>net/http.(*conn).serve: " in drawing.element or "<title>do_syscall_64 (kernel): " in drawing.element
     written = page((view, []))
     assert "The scheduler&#39;s share of the CPU samples" in written
     assert "RPS of profiled trials over those beside them" in written
