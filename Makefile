@@ -29,8 +29,8 @@ help:
 demo: system
 	.venv/bin/benchkit demo $(ARGS)
 
-# What disturbs hosts on purpose wants the machine for itself: `make faults`, `make chaos`.
-APART = faults chaos
+# What injects faults by the dozen wants the machine for itself: `make faults`.
+APART = faults
 # Two at once, a lab each: nothing that is tested is a figure, and whatever measures (`make bench`) runs alone.
 BESIDE = --numprocesses=2 --dist=loadfile
 # Its browser opens reports as their readers do.
@@ -56,7 +56,8 @@ faults: system
 	BENCHKIT_FAULT_TRIALS=$(or $(TRIALS),60) .venv/bin/python -m pytest --capture=no $(ARGS) tests/faults
 
 chaos: system
-	BENCHKIT_CHAOS=1 .venv/bin/python -m pytest -o python_files='chaos_*.py test_*.py' --capture=no $(ARGS) tests/chaos
+	BENCHKIT_CHAOS=1 .venv/bin/python -m pytest -o python_files='chaos_*.py test_*.py bench_journal.py' --capture=no $(ARGS) \
+	  tests/chaos tests/bench
 
 format: .venv/installed
 	.venv/bin/ruff format

@@ -6,6 +6,7 @@ the pid, and when that has ended with the status of wait(2).
 
 from __future__ import annotations
 
+import gc
 import importlib
 import itertools
 import json
@@ -149,9 +150,10 @@ def carry_out(order: dict[str, Any], main: Callable[[], NoReturn]) -> NoReturn:
     sys.argv[:] = ["benchkit", *order["arguments"]]
     try:
         main()
-    finally:
+    except SystemExit as ending:
         sys.stdout.flush()
         sys.stderr.flush()
+        os._exit(ending.code if isinstance(ending.code, int) else 1)  # taking down what was forked takes a while
 
 
 if __name__ == "__main__":
@@ -169,4 +171,6 @@ if __name__ == "__main__":
     )
     for module in used:
         importlib.import_module(f"benchkit.{module}")
+    gc.collect()
+    gc.freeze()  # what all have in common need not be looked through by each
     serve(main)

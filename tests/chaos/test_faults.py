@@ -5,30 +5,25 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from benchkit.lab.lab import Lab, down, up
-from benchkit.lab.spec import LabHost, LabSpec
-from tests.chaos.conftest import write_inventory
+from benchkit.lab.lab import Lab
 from tests.chaos.kit import (
+    BLOCKS,
+    CELLS,
     IMPATIENT,
     SCENARIO,
     Bench,
-    Zygote,
-    difference,
     inside,
-    judge,
     on_host,
     plug,
     plug_command,
-    shape,
 )
-from tests.chaos.meddling import AB, Held, clock_off, holding, instead, little_memory, set_clock, take_all_memory
+from tests.chaos.meddling import AB, Held, clock_off, instead, little_memory, set_clock, take_all_memory
 
 pytestmark = pytest.mark.lab
 
@@ -54,13 +49,8 @@ def with_fields(bench: Bench, host: str, **fields: object) -> Bench:
     return bench
 
 
-def pids(lab: Lab, host: str, name: str) -> set[str]:
-    """The processes of that name on a host; other tests may have some there, too."""
-    return set(on_host(lab, host, f"pgrep -x {name} || true").split())
-
-
 def test_a_load_tool_that_crashes_hangs_and_floods_fails_its_trials_alone(bench: Bench, lab: Lab) -> None:
-    times: dict[str, object] = {"benchkit.load.crew:GRACE_S": 4.0, "benchkit.load.crew:SLOWEST_RPS": 1000.0}
+    times: dict[str, object] = {"benchkit.load.crew:GRACE_S": 2.5, "benchkit.load.crew:SLOWEST_RPS": 1000.0}
     before = bench.look()
     with instead(lab, "load", AB, BAD_AB):
         tried = replace(bench, constants=times | {"benchkit.load.crew:STDOUT_BYTES": 1 << 20})
@@ -74,7 +64,7 @@ def test_a_load_tool_that_crashes_hangs_and_floods_fails_its_trials_alone(bench:
     assert "bytes more than is kept of its output" in flooded
     failed = {cell["cell_id"]: cell["failed"] for cell in summary["cells"]}
     assert sorted(block for blocks in failed.values() for block in blocks) == [1, 1, 2]
-    assert difference(before, bench.look()) == ""
+    bench.wait_until_as(before)
 
 
 def test_a_server_killed_for_lack_of_memory_fails_its_trial_alone_and_that_is_the_reason(
@@ -92,7 +82,7 @@ def test_a_server_killed_for_lack_of_memory_fails_its_trial_alone_and_that_is_th
     (why,) = summary["failures"].values()
     assert "sut: app (nethttp) ended during the trial with signal SIGKILL: its host ran out of memory" in why
     assert (summary["trials"], summary["retries"], summary["not_put_back"]) == (1, {}, {})
-    assert difference(before, bench.look()) == ""
+    bench.wait_until_as(before)
 
 
 def test_clocks_that_are_set_change_nothing_but_times_of_day_and_that_is_said(
@@ -116,7 +106,7 @@ def test_clocks_that_are_set_change_nothing_but_times_of_day_and_that_is_said(
     assert "of this machine by 3600." in notices
     assert "of sut by 7200." in notices
     assert "of load by" not in notices
-    assert difference(before, bench.look()) == ""
+    bench.wait_until_as(before)
 
 
 READ_ONLY = "f=/proc/sys/net/core/somaxconn; mount --bind $f $f && mount -o remount,bind,ro $f"
@@ -124,7 +114,7 @@ READ_ONLY = "f=/proc/sys/net/core/somaxconn; mount --bind $f $f && mount -o remo
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="hosts of this user's lab have no links and no settings of their own")
 def test_hosts_that_cannot_be_put_back_hide_nothing_of_what_a_run_came_to(bench: Bench, lab: Lab) -> None:
-    before, others = bench.look(), pids(lab, "sut", "benchkit-guard")
+    before = bench.look()
     last = [[*inside(lab, "sut"), "sh", "-c", READ_ONLY], plug_command(lab, "load", plugged=False)]
     tried = replace(bench, constants=IMPATIENT, meanwhile={"trials-over": last})
     try:
@@ -139,13 +129,9 @@ def test_hosts_that_cannot_be_put_back_hide_nothing_of_what_a_run_came_to(bench:
         assert "`benchkit hosts check` reads what it did" in said.err
     finally:
         plug(lab, "load", plugged=True)
-        while pids(lab, "sut", "benchkit-guard") - others:
-            time.sleep(0.05)
         on_host(lab, "sut", "umount /proc/sys/net/core/somaxconn")
-    restored = bench.cli("hosts", "restore", "-i", str(bench.inventory))
-    assert restored.code == 0, restored.err
-    assert "sut: net.core.somaxconn (was" in restored.out
-    bench.wait_until_as(before, 30)
+    bench.cli("hosts", "restore", "-i", str(bench.inventory))  # or its guardian, which tries some more
+    bench.wait_until_as(before)
 
 
 @pytest.fixture
@@ -160,9 +146,7 @@ def small_store(bench: Bench, tmp_path: Path) -> Iterator[Bench]:
     subprocess.run(["umount", str(folder)], check=True)
 
 
-def test_a_full_disk_stops_a_run_cleanly_and_it_goes_on_when_there_is_room(
-    small_store: Bench, undisturbed: Bench
-) -> None:
+def test_a_full_disk_stops_a_run_cleanly_and_it_goes_on_when_there_is_room(small_store: Bench) -> None:
     bench = small_store
     before = bench.look()
     full = bench.run(str(SCENARIO))
@@ -171,11 +155,12 @@ def test_a_full_disk_stops_a_run_cleanly_and_it_goes_on_when_there_is_room(
     assert f"`benchkit run --resume {bench.folder().name}` goes on" in full.err
     over = set(bench.progress().ended)
     assert not list(bench.store.rglob("*.partial"))
-    assert difference(before, bench.look()).count("store/") == len(difference(before, bench.look()).splitlines())
+    bench.wait_until_as(before)
     subprocess.run(["mount", "-o", "remount,size=64m", str(bench.store)], check=True)
-    done = bench.run("--resume", "latest")
+    done = bench.run("--resume", "latest", "--json")
     assert done.code == 0, done.err
-    judge(bench, over, shape(undisturbed.store))
+    assert json.loads(done.out)["trials"] == CELLS * BLOCKS
+    assert over <= bench.progress().ended.keys()
 
 
 def test_a_full_disk_on_a_host_is_named(bench: Bench, lab: Lab) -> None:
@@ -191,26 +176,12 @@ def test_a_full_disk_on_a_host_is_named(bench: Bench, lab: Lab) -> None:
     assert "No space left on device" in said.err
 
 
-def test_a_cut_of_a_second_is_waited_for(bench: Bench, lab: Lab, held: Held) -> None:
-    running = replace(bench, constants=IMPATIENT).start(str(SCENARIO), "--set", "blocks=1", "--json")
-    held.wait(running)
-    plug(lab, "sut", plugged=False)
-    held.go()
-    time.sleep(1)  # what passes meanwhile is what is tested
-    plug(lab, "sut", plugged=True)
-    said = running.wait()
-    assert said.code == 0, said.err
-    summary = json.loads(said.out)
-    assert (summary["status"], summary["trials"]) == ("done", 2)
-    events = [event["event"] for event in bench.events()]
-    assert events.count("trial-failed") == len(summary["retries"]) == events.count("host-reconnected")
-
-
 def test_a_host_whose_sshd_is_killed_is_had_back_and_the_trial_repeated(bench: Bench, lab: Lab, held: Held) -> None:
-    others = pids(lab, "sut", "benchkit-door")
+    doors = "pgrep -x benchkit-door || true"
+    others = set(on_host(lab, "sut", doors).split())
     running = replace(bench, constants=IMPATIENT).start(str(SCENARIO), "--set", "blocks=1", "--json")
     held.wait(running)
-    (door,) = pids(lab, "sut", "benchkit-door") - others
+    (door,) = set(on_host(lab, "sut", doors).split()) - others
     on_host(lab, "sut", f"kill -9 $(ps -o ppid= -p {door})")
     held.go()
     said = running.wait()
@@ -219,54 +190,3 @@ def test_a_host_whose_sshd_is_killed_is_had_back_and_the_trial_repeated(bench: B
     assert (summary["status"], summary["trials"], len(summary["retries"])) == ("done", 2, 1)
     events = [event["event"] for event in bench.events()]
     assert (events.count("host-reconnected"), events.count("trial-failed")) == (1, 1)
-
-
-TWO_SERVERS = """
-name: two-servers
-title: Two servers
-question: Does the loss of one leave the other?
-roles: {sut: {}, other: {}, load: {}}
-factors: {stack: [here, there]}
-stacks:
-  here: {entry: app, services: {app: {backend: nethttp, role: sut, listen: 8080}}}
-  there: {entry: app, services: {app: {backend: nethttp, role: other, listen: 8080}}}
-load: {tool: ab, connections: 1, requests: 200, warmup_s: 0, timeout_s: 2}
-blocks: 2
-"""
-
-
-@pytest.fixture
-def three_hosts() -> Iterator[Lab]:
-    """A lab of two servers and a load host."""
-    hosts = tuple(LabHost(name=name, roles=(name,)) for name in ("sut", "other", "load"))
-    made = up(LabSpec(name=f"pytest-{os.getpid()}-three", hosts=hosts))
-    yield made
-    down(made.name)
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="hosts of this user's lab have no links of their own")
-def test_the_loss_of_a_host_fails_its_cells_alone_and_they_can_be_made_up_for(
-    three_hosts: Lab, zygote: Zygote, tmp_path: Path
-) -> None:
-    scenario = tmp_path / "two.yaml"
-    scenario.write_text(TWO_SERVERS)
-    inventory = write_inventory(three_hosts, tmp_path / "inv.yaml")
-    bench = Bench(three_hosts, tmp_path / "store", inventory, zygote, IMPATIENT)
-    with holding(three_hosts, "load") as held:
-        running = bench.start(str(scenario), "--reconnect", "1", "--lease", "4", "--json")
-        held.wait(running)
-        plug(three_hosts, "other", plugged=False)
-        held.go()
-        said = running.wait()
-        plug(three_hosts, "other", plugged=True)
-    assert said.code == 1, said.err
-    summary = json.loads(said.out)
-    trials = {cell["cell_id"]: cell["trials"] for cell in summary["cells"]}
-    assert trials == {"stack=here": 2, "stack=there": 0}
-    assert len(summary["failures"]) == 2
-    assert any(why.startswith("other: ") for why in summary["failures"].values())
-    assert summary["not_seen_put_back"].keys() == {"other"}
-    made_up = bench.run("--resume", "latest", "--json")
-    assert made_up.code == 0, made_up.err
-    trials = {cell["cell_id"]: cell["trials"] for cell in json.loads(made_up.out)["cells"]}
-    assert trials == {"stack=here": 2, "stack=there": 2}

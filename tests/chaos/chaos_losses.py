@@ -1,0 +1,109 @@
+"""`make chaos`: links that are cut, for a second and for good."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchkit.lab.lab import Lab, down, up
+from benchkit.lab.spec import LabHost, LabSpec
+from tests.chaos.conftest import write_inventory
+from tests.chaos.kit import IMPATIENT, SCENARIO, Bench, Zygote, plug
+from tests.chaos.meddling import Held, holding
+
+pytestmark = pytest.mark.lab
+
+LEASE_S = 3.0
+
+
+def test_a_controller_that_is_cut_off_leaves_hosts_as_they_were(bench: Bench, lab: Lab, held: Held) -> None:
+    before = bench.look()
+    running = bench.start(str(SCENARIO), "--lease", str(LEASE_S))
+    held.wait(running)
+    assert "nethttp" in bench.look()["sut"]
+    try:
+        for host in lab.hosts:
+            plug(lab, host.name, plugged=False)
+        running.kill()
+        bench.wait_until_as(before)  # seen from within: nobody can tell the hosts anything
+    finally:
+        for host in lab.hosts:
+            plug(lab, host.name, plugged=True)
+    running.wait()
+    told = bench.put_back()
+    assert len(told) == len(lab.hosts)
+    assert all(f"nothing was heard from the controller for {LEASE_S:g} s" in text for text in told)
+    assert any("process nethttp" in text for text in told)
+    bench.cli("hosts", "restore", "-i", str(bench.inventory))
+
+
+def test_a_cut_of_a_second_is_waited_for(bench: Bench, lab: Lab, held: Held) -> None:
+    running = replace(bench, constants=IMPATIENT).start(str(SCENARIO), "--set", "blocks=1", "--json")
+    held.wait(running)
+    plug(lab, "sut", plugged=False)
+    held.go()
+    time.sleep(1)  # what passes meanwhile is what is tested
+    plug(lab, "sut", plugged=True)
+    said = running.wait()
+    assert said.code == 0, said.err
+    summary = json.loads(said.out)
+    assert (summary["status"], summary["trials"]) == ("done", 2)
+    events = [event["event"] for event in bench.events()]
+    assert events.count("trial-failed") == len(summary["retries"]) == events.count("host-reconnected")
+
+
+TWO_SERVERS = """
+name: two-servers
+title: Two servers
+question: Does the loss of one leave the other?
+roles: {sut: {}, other: {}, load: {}}
+factors: {stack: [here, there]}
+stacks:
+  here: {entry: app, services: {app: {backend: nethttp, role: sut, listen: 8080}}}
+  there: {entry: app, services: {app: {backend: nethttp, role: other, listen: 8080}}}
+load: {tool: ab, connections: 1, requests: 200, warmup_s: 0, timeout_s: 2}
+blocks: 2
+"""
+
+
+@pytest.fixture
+def three_hosts() -> Iterator[Lab]:
+    """A lab of two servers and a load host."""
+    hosts = tuple(LabHost(name=name, roles=(name,)) for name in ("sut", "other", "load"))
+    made = up(LabSpec(name=f"pytest-{os.getpid()}-three", hosts=hosts))
+    yield made
+    down(made.name)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="hosts of this user's lab have no links of their own")
+def test_the_loss_of_a_host_fails_its_cells_alone_and_they_can_be_made_up_for(
+    three_hosts: Lab, zygote: Zygote, tmp_path: Path
+) -> None:
+    scenario = tmp_path / "two.yaml"
+    scenario.write_text(TWO_SERVERS)
+    inventory = write_inventory(three_hosts, tmp_path / "inv.yaml")
+    bench = Bench(three_hosts, tmp_path / "store", inventory, zygote, IMPATIENT)
+    with holding(three_hosts, "load") as held:
+        running = bench.start(str(scenario), "--reconnect", "1", "--lease", "4", "--json")
+        held.wait(running)
+        plug(three_hosts, "other", plugged=False)
+        held.go()
+        said = running.wait()
+        plug(three_hosts, "other", plugged=True)
+    assert said.code == 1, said.err
+    summary = json.loads(said.out)
+    trials = {cell["cell_id"]: cell["trials"] for cell in summary["cells"]}
+    assert trials == {"stack=here": 2, "stack=there": 0}
+    assert len(summary["failures"]) == 2
+    assert any(why.startswith("other: ") for why in summary["failures"].values())
+    assert summary["not_seen_put_back"].keys() == {"other"}
+    made_up = bench.run("--resume", "latest", "--json")
+    assert made_up.code == 0, made_up.err
+    trials = {cell["cell_id"]: cell["trials"] for cell in json.loads(made_up.out)["cells"]}
+    assert trials == {"stack=here": 2, "stack=there": 2}
