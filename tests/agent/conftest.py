@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from benchkit.errors import HostError
 from benchkit.hosts.bootstrap import agent_file, command, start
 from benchkit.hosts.link import Link
 
@@ -102,7 +103,11 @@ def launch(tmp_path: Path) -> Iterator[Callable[..., Link]]:
         line = command(agent_file(), str(workdir or tmp_path / "workdir"), lease_s)
         line = line.replace("exec python3 ", f"exec {python} ", 1)
         stream = PipeStream([*prefix, "/bin/sh", "-c", line], tmp_path / f"stderr{len(links)}", silence_s)
-        links.append(Link("here", stream, start(stream, "here", agent_file())))
+        try:
+            links.append(Link("here", stream, start(stream, "here", agent_file())))
+        except HostError:
+            stream.close()
+            raise
         return links[-1]
 
     yield bring_up

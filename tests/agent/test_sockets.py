@@ -202,7 +202,7 @@ def test_a_port_that_the_user_may_not_open_is_not_taken(launch: Callable[..., Li
     workdir = tmp_path / "theirs"
     workdir.mkdir(mode=0o700)
     os.chown(workdir, 65534, 65534)
-    for folder in (tmp_path, *tmp_path.parents[:2]):
+    for folder in (tmp_path, *tmp_path.parents[:3]):
         folder.chmod(folder.stat().st_mode | 0o011)
     user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     agent = launch(prefix=user, workdir=workdir, python="/usr/bin/python3")

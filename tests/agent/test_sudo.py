@@ -43,7 +43,7 @@ def login(tmp_path: Path) -> Iterator[list[str]]:
         f'[ "$3" = true ] && exit 0\nshift 3\nexec {programs}/rootly "$@"\n'
     )
     (programs / "sudo").chmod(0o755)
-    for folder in (tmp_path, *tmp_path.parents[:2]):
+    for folder in (tmp_path, *tmp_path.parents[:3]):
         folder.chmod(folder.stat().st_mode | 0o011)
     home = tmp_path / "theirs"
     home.mkdir(mode=0o700)

@@ -219,7 +219,7 @@ def test_sudo_is_used_where_it_must_be_and_only_if_it_may(launch: Launch, tmp_pa
     sudo.write_text(f'#!/bin/sh\nprintf "%s\\n" "$*" >> {called}\necho "no, you may not" >&2\nexit 1\n')
     sudo.chmod(0o755)
     tmp_path.chmod(0o711)
-    for folder in tmp_path.parents[:2]:
+    for folder in tmp_path.parents[:3]:
         folder.chmod(folder.stat().st_mode | 0o011)
     workdir = tmp_path / "theirs"
     workdir.mkdir(mode=0o700)
