@@ -49,16 +49,22 @@ def planted(lab: Lab) -> list[str]:
     return [TOKEN, key[2], key[3]]
 
 
+def listening_on_sut(lab: Lab) -> set[str]:
+    """The addresses and ports at which anything listens there."""
+    return set(on_host(lab, "sut", "ss -Hlnt | awk '{print $4}'").split())
+
+
 def test_no_secret_gets_anywhere_and_no_report_is_made_by_what_others_say(
     bench: Bench, lab: Lab, held: Held, planted: list[str]
 ) -> None:
     secretive = replace(bench, secrets={"AWS_SECRET_ACCESS_KEY": TOKEN, "SSH_AUTH_SOCK": f"/none/{TOKEN}"})
+    before = listening_on_sut(lab)  # servers of other tests stay up for the session
     running = secretive.start(str(SCENARIO), "--set", "blocks=1")
     held.wait(running)
     for host in lab.hosts:
         script = SCAN.replace("WORDS", "\n".join(planted)).replace("WORKDIR", host.workdir)
         assert on_host(lab, host.name, f"{script}\ntrue") == "", host.name
-    listening = on_host(lab, "sut", "ss -Hlnt | awk '{print $4}'").split()
+    listening = listening_on_sut(lab) - before
     held.go()
     said = running.wait()
     assert said.code == 0, said.err

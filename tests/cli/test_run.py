@@ -234,8 +234,17 @@ def test_hosts_check_shows_facts_and_limits(cli: Cli, inventory: Inventory) -> N
     assert hosts["sut"]["facts"]["hostname"] == "sut"
     assert set(hosts["sut"]["facts"]["cpus"]).isdisjoint(hosts["load"]["facts"]["cpus"]) or os.cpu_count() == 1
     assert hosts["load"]["facts"]["programs"]["wrk"]["path"] == "/usr/bin/wrk"
-    assert hosts["sut"]["records"] == []
-    assert "nothing to put back" in cli("hosts", "restore", "-i", inventory()).out
+    deadline = time.monotonic() + 30
+    # Of an agent that is just ending; the servers that tests of SSH keep up for the session are another one's.
+    while found := [record for record in hosts["sut"]["records"] if "(/usr/sbin/sshd)" not in record]:
+        assert time.monotonic() < deadline, found
+        hosts = {host["host"]: host for host in cli("hosts", "check", "-i", inventory(), "--json").document()["hosts"]}
+    restored = cli("hosts", "restore", "-i", inventory())
+    assert restored.code == 0
+    assert all(
+        line == "nothing to put back" or line.endswith("(/usr/sbin/sshd): it belongs to a run that is going on")
+        for line in restored.out.splitlines()
+    )
 
 
 def test_a_rate_that_the_tool_does_not_state_is_null_in_the_summary(
