@@ -32,7 +32,7 @@ demo: system
 # What injects faults by the dozen wants the machine for itself: `make faults`.
 APART = faults
 # Two at once, a lab each: nothing that is tested is a figure, and whatever measures (`make bench`) runs alone.
-BESIDE = --numprocesses=2 --dist=loadfile
+BESIDE = --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 # Its browser opens reports as their readers do.
 test: also = chromium
 test: system

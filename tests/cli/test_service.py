@@ -48,7 +48,9 @@ def test_a_stack_stays_up_tuned_until_it_is_told_to_go(cli: Cli, inventory: Call
         assert cli("service", "down", *command).document()["hosts"] == ["sut"]
     with connect_all(lab.inventory()) as hosts:
         assert hosts["sut"].changes.read([SOMAXCONN])[SOMAXCONN].value == before
-        assert hosts["sut"].changes.state().records == ()
+        records = [record.text for record in hosts["sut"].changes.state().records]
+        # Servers that tests of SSH keep up for the session are another one's.
+        assert [text for text in records if "(/usr/sbin/sshd)" not in text] == []
         assert b":8080 " not in hosts["sut"].processes.run(["ss", "-Hlnt"]).stdout
 
 

@@ -136,7 +136,8 @@ def test_a_tool_counts_what_the_server_counts_but_for_requests_open_at_the_end(h
     assert result.rps is not None
     assert result.duration_s is not None
     rates = [(each.result.requests or 0) / (each.result.duration_s or 1) for each in trial.readings]
-    assert result.rps == pytest.approx(sum(rates), rel=1e-3)  # as printed: siege and ab know theirs to milliseconds
+    # As printed: siege and ab tell their time in milliseconds, h2load in hundredths of a second.
+    assert result.rps == pytest.approx(sum(rates), rel=1e-2 if tool == "h2load" else 1e-3)
     assert 0.25 * seconds < result.duration_s < 5 * seconds
     assert len(trial.record.generators) == 2
     assert {generator.host for generator in trial.record.generators} == {"load1", "load2"}
