@@ -35,7 +35,7 @@ def watch_hosts(trial: Trial) -> None:
         host.telemetry.start(trial.folder / _file(host), interval_s, services)
         trial.watched.append(host)
 
-    _on_each(trial.used_hosts, begin)
+    on_each(trial.used_hosts, begin)
 
 
 def look(trial: Trial) -> dict[str, tuple[ProcessId, ...]]:
@@ -43,7 +43,7 @@ def look(trial: Trial) -> dict[str, tuple[ProcessId, ...]]:
 
     The living processes of each service; none where nothing is watched.
     """
-    looks: list[Look] = _on_each(trial.watched, lambda host: host.telemetry.look())
+    looks: list[Look] = on_each(trial.watched, lambda host: host.telemetry.look())
     return {name: processes for each in looks for name, processes in each.processes.items()}
 
 
@@ -59,7 +59,7 @@ def watch_generators(trial: Trial, members: Sequence[Member]) -> None:
         if any(running.service.host == host.name for running in trial.running):
             host.telemetry.count_connections([host.clock.on_host_ns(started_s + seconds) for seconds in after_s])
 
-    _on_each(trial.watched, add)
+    on_each(trial.watched, add)
 
 
 def collect_telemetry(trial: Trial) -> None:
@@ -86,14 +86,14 @@ def collect_telemetry(trial: Trial) -> None:
 
     watched = [host for host in trial.used_hosts if host in trial.watched]
     trial.watched.clear()
-    trial.watches = tuple(_on_each(watched, collect))
+    trial.watches = tuple(on_each(watched, collect))
 
 
 def unwatch_hosts(trial: Trial) -> None:
     """End what is still being watched, as after a trial that failed."""
     watched = list(trial.watched)
     trial.watched.clear()
-    _on_each(watched, lambda host: host.telemetry.stop())
+    on_each(watched, lambda host: host.telemetry.stop())
 
 
 def watched_service(running: Running) -> Watched:
@@ -122,9 +122,13 @@ def _file(host: Host) -> str:
     return f"telemetry.{host.name}.jsonl"
 
 
-def _on_each(hosts: Sequence[Host], do: Callable[[Host], Found]) -> list[Found]:
-    """Do something on these hosts at once. Raises HostError where it fails on one of them."""
+def on_each(hosts: Sequence[Host], do: Callable[[Host], Found]) -> list[Found]:
+    """Do something on these hosts at once, and on every one of them even where it fails on another.
+
+    Raises the HostError of the first on which it failed, when all are over.
+    """
     if not hosts:
         return []
     with ThreadPoolExecutor(len(hosts)) as pool:
-        return list(pool.map(do, hosts))
+        each = [pool.submit(do, host) for host in hosts]  # `map` would cancel what has not begun when one fails
+    return [one.result() for one in each]
