@@ -12,7 +12,7 @@ import pytest
 from benchkit.lab.lab import Lab, down, names, up
 from benchkit.lab.spec import LabSpec
 
-pytest_plugins = ("tests.browser", "tests.inprocess")
+pytest_plugins = ("tests.browser",)
 
 _OURS = re.compile(r"pytest-(?P<pid>[0-9]+)(?:-[a-z0-9-]+)?")
 

@@ -15,7 +15,7 @@ import pytest
 from benchkit.hosts.inventory import load_inventory
 from benchkit.lab.lab import current, down, up
 from benchkit.lab.spec import LabSpec
-from tests.inprocess import Here
+from tests.commands import command as benchkit
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "README.md").read_text()
@@ -89,9 +89,7 @@ SHORT = ("--set", "blocks=1", "--set", "load.duration_s=1", "--set", "load.warmu
 
 
 @pytest.mark.lab
-def test_every_command_runs_and_the_python_too(
-    tmp_path: Path, benchkit_here: Here, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_command_runs_and_the_python_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scenario, _ = blocks("yaml")
     (tmp_path / "mine.yaml").write_text(scenario)
     name = f"readme-{os.getpid()}"
@@ -108,12 +106,12 @@ def test_every_command_runs_and_the_python_too(
                 (tmp_path / "inventory.yaml").unlink()
                 down(name)
             words = shlex.split(command)[1:]
-            code, _, err = benchkit_here(*words, *(SHORT if words[0] == "run" else ()), environment=environment)
-            assert code == 0, f"{command}\n{err}"
+            done = benchkit(*words, *(SHORT if words[0] == "run" else ()), environment=environment)
+            assert done.code == 0, f"{command}\n{done.err}"
         (python,) = blocks("python")
-        done = subprocess.run([sys.executable, "-c", python], capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        assert "nginx-go" in done.stdout
+        shown = subprocess.run([sys.executable, "-c", python], capture_output=True, text=True, check=False)
+        assert shown.returncode == 0, shown.stderr
+        assert "nginx-go" in shown.stdout
     finally:
         down(name)
 

@@ -12,6 +12,14 @@ Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Say only what went w
 Scale = Annotated[
     str, typer.Option("--scale", help="paper: the published figures; lab: what a small lab does; smoke: seconds.")
 ]
+OwnScale = Annotated[
+    str | None,
+    typer.Option(
+        "--scale",
+        help="paper: the published figures; lab: what a small lab does; smoke: seconds.",
+        show_default="lab, or that of the run taken up",
+    ),
+]
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="FIELD=VALUE", help="Lay a value over the scenario, as load.connections=64."),

@@ -17,11 +17,11 @@ from benchkit.cli.options import (
     InventoryFile,
     Json,
     Lease,
+    OwnScale,
     Profile,
     Quiet,
     Reconnect,
     Resume,
-    Scale,
     Seed,
     Set,
     StoreFolder,
@@ -39,7 +39,7 @@ def run(
     scenario: Annotated[str | None, typer.Argument(metavar="SCENARIO", help=SCENARIO_HELP)] = None,
     *,
     inventory: InventoryFile = None,
-    scale: Scale = "lab",
+    scale: OwnScale = None,
     settings: Set = None,
     seed: Seed = None,
     profile: Profile = False,
@@ -64,18 +64,18 @@ def run(
     asked = [*(settings or ()), *([WITH_PROFILES] if profile else [])]
     run_folder = None if resume is None else where.run(resume)
     if run_folder is not None:
-        if asked or seed is not None or scale != "lab":
+        if asked or seed is not None or scale is not None:
             raise InputError("scale, settings and seed of a run that is taken up again are its own")
         made = run_folder.manifest()
-        seed, scale, asked = made.seed, made.scale, list(made.settings)
+        seed, asked, of_run = made.seed, list(made.settings), scale_named(made.scale)
         if scenario is None:
-            experiment = stored_experiment(made.scenario, made.source, scale_named(scale), asked)
+            experiment = stored_experiment(made.scenario, made.source, of_run, asked)
         else:
-            experiment = read_experiment(scenario, scale_named(scale), asked)
+            experiment = read_experiment(scenario, of_run, asked)
     elif scenario is None:
         raise typer.BadParameter("name a scenario, or a run to --resume", param_hint="SCENARIO")
     else:
-        experiment = read_experiment(scenario, scale_named(scale), asked)
+        experiment = read_experiment(scenario, scale_named(scale or "lab"), asked)
     check_experiment(experiment)
     again = None if run_folder is None else Again(run_folder, accept_changes=accept_changes)
     patience = Patience(lease, reconnect)

@@ -94,11 +94,12 @@ def down(
     from benchkit import service
     from benchkit.cli.console import print_json, say, scale_named
     from benchkit.cli.hosts_of import inventory_of
+    from benchkit.cli.interrupt import signals_interrupt
     from benchkit.hosts.connect import connect_all
     from benchkit.scenario.read import read_experiment
 
     experiment = read_experiment(scenario, scale_named(scale), settings or ())
-    with connect_all(inventory_of(inventory)) as hosts:
+    with signals_interrupt(), connect_all(inventory_of(inventory)) as hosts:
         were = service.down(experiment, hosts)
     if json:
         print_json({"scenario": experiment.scenario.name, "up": False, "hosts": were})

@@ -46,7 +46,7 @@ def attempt_trial(slot: Slot, site: Site, book: Book, watcher: Watcher) -> Attem
             return Attempted("skipped")
         book.started(trial_id, slot, attempt)
         try:
-            book.ground(site.plan, slot, site.hosts)
+            book.block(site.plan, slot, site.hosts)
             trial = trial_of(site.plan, slot, run.run_id, site.hosts)
             trial.attempt = attempt
             record, reading = _read(run_trial(trial), trial.files, run)

@@ -12,6 +12,7 @@ from benchkit.analysis.samples import Exclusion
 from benchkit.errors import BenchkitError
 from benchkit.hosts.changes import Found
 from benchkit.hosts.connect import Hosts, Parting
+from benchkit.hosts.host import Host
 from benchkit.judge import Judge, judge_stored, rows_of
 from benchkit.load.tool import Reading
 from benchkit.models.run import Manifest, RunStatus
@@ -86,13 +87,17 @@ class Book:
         self.tables.add("hosts", f"{host}-{stage}", host_rows(host, roles, stage, facts))
         self.judge.learn(host, stage, facts)
 
-    def ground(self, plan: RunPlan, slot: Slot, hosts: Hosts) -> None:
-        """Before the first trial of a block: write down what figures hang on and somebody may have changed meanwhile."""
+    def block(self, plan: RunPlan, slot: Slot, hosts: Hosts) -> None:
+        """Before the first trial of a block: write down the ground on which it runs."""
         if (slot.block, slot.round) not in self._looked:
             for host in hosts:
-                tuned = {each.key for one in plan.tuning if one.host == host.name for each in one.settings}
-                self.facts(host.name, roles_of(plan, host.name), f"block {slot.block}", host.ground(tuned))
+                self.ground(plan, host, f"block {slot.block}")
             self._looked.add((slot.block, slot.round))
+
+    def ground(self, plan: RunPlan, host: Host, stage: str) -> None:
+        """Write down what figures hang on and somebody may have changed meanwhile. Raises HostError."""
+        tuned = {each.key for one in plan.tuning if one.host == host.name for each in one.settings}
+        self.facts(host.name, roles_of(plan, host.name), stage, host.ground(tuned))
 
     def found(self, host: str, found: Found) -> None:
         """Write down what an earlier run has left on a host: put back behind it, or put back now."""

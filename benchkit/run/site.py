@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from benchkit.analysis.ground import facts_differing
@@ -69,6 +69,7 @@ class Site:
                 with confined(controller_of(self.plan, self.hosts)):
                     yield
                 self._is_over = True
+                self._look_last()
         except NotPutBackError as error:
             if not self._is_over:
                 raise
@@ -139,14 +140,21 @@ class Site:
         self._place_programs(name)
         self._deploy(name)
 
+    def _look_last(self) -> None:
+        """Write down what figures hang on, after the last block and before anything is put back."""
+        self.hosts.lost()  # asks all at once: from here on a dead link says so without being waited for
+        for host in self.hosts:
+            with suppress(LostError):  # `_part` hears the same
+                self._book.ground(self.plan, host, "end")
+
     def _part(self) -> None:
         """See every host once more; one that is lost by now is left to its guardian."""
-        self.hosts.lost()  # asks all at once: from here on a dead link says so without being waited for
+        self.hosts.lost()  # as in `_look_last`
         for host in tuple(self.hosts):
             try:
+                host.compare_clocks()
                 if self.plan.tuning:
                     self._look(host, "restored")
-                self._book.facts(host.name, roles_of(self.plan, host.name), "end", host.clock_facts())
             except LostError as error:
                 self._book.lost(host.name, str(error))
                 self.hosts.give_up(host.name)

@@ -68,7 +68,8 @@ def test_a_changed_scenario_or_host_is_refused_with_the_difference_unless_told_o
     other = bench.run(str(scenario), "--resume", "latest", "--accept-changes")
     assert other.code == 2
     assert "another order of trials" in other.err
-    assert "own" in bench.run("--resume", "latest", "--seed", "3").err
+    for own in (("--seed", "3"), ("--scale", "lab"), ("--set", "blocks=3")):
+        assert "of a run that is taken up again are its own" in bench.run("--resume", "latest", *own).err
     scenario.write_text(scenario.read_text().replace("blocks: 2", "blocks: 1"))
     done = bench.run(str(scenario), "--resume", "latest", "--accept-changes", "--json")
     assert done.code == 0, done.err

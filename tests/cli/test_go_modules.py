@@ -21,7 +21,6 @@ from benchkit.hosts.processes import Completed, Start, ToFile
 from benchkit.lab.lab import down, up
 from benchkit.lab.spec import LabHost, LabSpec
 from tests.cli.conftest import Cli, Said
-from tests.inprocess import Here
 
 pytestmark = pytest.mark.lab
 
@@ -53,10 +52,9 @@ def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def cli(benchkit_here: Here, environment: dict[str, str], state: Path) -> Cli:
-    """`benchkit` with those secrets; what is of interest here it starts on the hosts."""
-    environment = environment | {"XDG_STATE_HOME": str(state)}
-    return lambda *arguments: Said(*benchkit_here(*arguments, environment=environment))
+def environment(environment: dict[str, str], state: Path) -> dict[str, str]:
+    """An environment with those secrets."""
+    return environment | {"XDG_STATE_HOME": str(state)}
 
 
 @pytest.fixture

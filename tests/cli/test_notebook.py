@@ -18,8 +18,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.cli.conftest import Said
-from tests.inprocess import Here
+from tests.cli.conftest import Cli
 
 pytestmark = pytest.mark.system
 
@@ -87,10 +86,8 @@ def test_jupyter_opens_on_copies_that_are_the_users(
     assert kept == {name: content for name, content in SHIPPED.items() if name != "explore.ipynb"}
 
 
-def test_a_run_that_there_is_not_starts_nothing(
-    benchkit_here: Here, environment: dict[str, str], tmp_path: Path
-) -> None:
-    said = Said(*benchkit_here("notebook", "r2026", "--dir", tmp_path / "mine", environment=environment))
+def test_a_run_that_there_is_not_starts_nothing(cli: Cli, tmp_path: Path) -> None:
+    said = cli("notebook", "r2026", "--dir", tmp_path / "mine")
     assert (said.code, said.out) == (2, "")
     assert "r2026" in said.err
     assert not (tmp_path / "mine").exists()

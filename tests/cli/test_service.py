@@ -10,18 +10,11 @@ import pytest
 from benchkit.hosts.connect import connect_all
 from benchkit.hosts.sockets import Tcp
 from benchkit.lab.lab import Lab
-from tests.cli.conftest import Cli, Said
-from tests.inprocess import Here
+from tests.cli.conftest import Cli
 
 pytestmark = pytest.mark.lab
 
 SOMAXCONN = "net.core.somaxconn"
-
-
-@pytest.fixture
-def cli(benchkit_here: Here, environment: dict[str, str]) -> Cli:
-    """What is of interest here is started on the hosts."""
-    return lambda *arguments: Said(*benchkit_here(*arguments, environment=environment))
 
 
 def test_a_stack_stays_up_tuned_until_it_is_told_to_go(cli: Cli, inventory: Callable[..., Path], lab: Lab) -> None:
@@ -55,10 +48,11 @@ def test_a_stack_stays_up_tuned_until_it_is_told_to_go(cli: Cli, inventory: Call
 
 
 def test_a_lab_of_other_hosts_is_told_how_it_gets_them(
-    benchkit_here: Here, environment: dict[str, str], inventory: Callable[..., Path], lab: Lab
+    cli: Cli, environment: dict[str, str], inventory: Callable[..., Path], lab: Lab
 ) -> None:
-    _, _, said = benchkit_here("plan", "go-module-proxy", environment=environment | {"BENCHKIT_LAB": lab.name})
+    environment["BENCHKIT_LAB"] = lab.name
+    said = cli("plan", "go-module-proxy").err
     assert "`benchkit lab down`, then `benchkit lab up --host dev=dev --host proxy=proxy --host vcs=vcs" in said
-    code, _, said = benchkit_here("plan", "go-module-proxy", "-i", inventory())
-    assert code == 2
-    assert "give a host `roles: [dev]`" in said
+    refused = cli("plan", "go-module-proxy", "-i", inventory())
+    assert refused.code == 2
+    assert "give a host `roles: [dev]`" in refused.err

@@ -75,7 +75,7 @@ def test_what_was_tuned_is_in_the_hosts_table(nginx_vs_go: Ran) -> None:
     assert facts["tuned", "tuning.net.ipv4.tcp_tw_reuse"] in ("applied", "already")
     assert facts["tuned", "tuning.net.ipv4.tcp_tw_recycle"] == "absent"
     looked_at = "sysctls.net.ipv4.tcp_syn_retries"  # which nobody looks at but for its being tuned
-    assert facts["block 1", looked_at] == facts["tuned", looked_at]
+    assert facts["block 1", looked_at] == facts["tuned", looked_at] == facts["end", looked_at]
     assert facts["tuned", "tuning.fs.file-max"] != "applied" or facts["tuned", "sysctls.fs.file-max"] == "9999999"
     said = " ".join(nginx_vs_go.outcome.run.manifest().notices)
     assert "no such setting: net.ipv4.tcp_tw_recycle = 1" in said
