@@ -8,6 +8,7 @@
 # Options: YES=1 installs system packages without asking · PYTHON=… the Python to use · ARGS=… more arguments for the tool
 
 SHELL := /bin/sh
+unexport PYTHONDONTWRITEBYTECODE # each process that tests would compile every test anew
 
 .NOTPARALLEL: # nothing here may run beside a benchmark
 .DELETE_ON_ERROR:
@@ -17,7 +18,7 @@ SHELL := /bin/sh
 help:
 	@echo 'make demo    a lab on this machine, a real comparison, its report'
 	@echo 'make test    all tests, on a lab of their own'
-	@echo 'make check   lint, types and the pure tests, in under a minute'
+	@echo 'make check   lint, types and the pure tests but for long ones, in under a minute'
 	@echo 'make figures the notebooks as pages, on the runs that ship with them, in build/figures'
 	@echo 'make bench   the figures that the README states, measured'
 	@echo 'make faults  every fault injected in 60 trials (TRIALS=…) and 60 healthy ones, and what the checks noticed'
@@ -41,8 +42,9 @@ test: system
 check: .venv/installed
 	.venv/bin/ruff format --check
 	.venv/bin/ruff check
-	.venv/bin/mypy
-	.venv/bin/python -m pytest $(BESIDE) -m 'not lab and not system' $(ARGS)
+	@.venv/bin/mypy & types=$$!; \
+	.venv/bin/python -m pytest $(BESIDE) -m 'not lab and not system and not long' $(ARGS); tests=$$?; \
+	wait $$types && exit $$tests
 
 # The same pages every time; BENCHKIT_STORE=… takes another store.
 figures: .venv/installed

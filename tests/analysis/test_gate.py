@@ -82,6 +82,7 @@ def test_an_alarm_is_adjusted_for_the_number_of_ratios_and_a_pass_is_not(gate: G
     assert all(line.verdict == "passed" for line in among.lines[1:])
 
 
+@pytest.mark.long
 def test_false_alarms_of_a_family_at_its_limit_are_as_rare_as_said(make_trials: MakeTrials) -> None:
     generator = np.random.default_rng(11)
     runs, alarms = 300, 0

@@ -28,6 +28,8 @@ from benchkit.analysis.simulation.noise import MODELS, cells_in_blocks, drift, l
 from benchkit.analysis.within import Pair, block_ratios
 from benchkit.scenario.designs import Until
 
+pytestmark = pytest.mark.long
+
 
 def by_chance(share: float, runs: int) -> float:
     """How far a count of a true share strays, at most, 99 times in a hundred."""

@@ -62,6 +62,7 @@ def test_a_bend_is_noticed(make_trials: MakeTrials, make_manifest: MakeManifest)
     assert bent.p_curved < 1e-3 < straight.p_curved
 
 
+@pytest.mark.long
 def test_the_interval_of_the_slope_and_the_band_cover_as_they_say(
     make_trials: MakeTrials, make_manifest: MakeManifest
 ) -> None:

@@ -68,6 +68,7 @@ def test_the_controllers_own_copy_works_where_it_is_unpacked(tmp_path: Path) -> 
     assert said.split() == [psutil.__version__, str(tmp_path / "psutil/__init__.py")]
 
 
+@pytest.mark.system
 @pytest.mark.skipif(importlib.util.find_spec("pip") is None, reason="no pip in this environment")
 def test_what_pip_cannot_get_is_a_reason_and_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

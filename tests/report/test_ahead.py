@@ -19,6 +19,8 @@ from tests.report.conftest import keep, synthetic_run, watched
 from tests.report.test_verdicts import judged
 from tests.report.test_write import hashes
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:

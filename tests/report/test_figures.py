@@ -22,6 +22,8 @@ from benchkit.report.theme import SERIES
 from benchkit.report.view import RunView, known
 from tests.report.conftest import watched
 
+pytestmark = pytest.mark.long
+
 MakeRun = Callable[..., RunView]
 DESIGNS = [
     {},

@@ -24,6 +24,8 @@ from tests.report.test_verdicts import judged
 if TYPE_CHECKING:
     from benchkit.report.view import RunView
 
+pytestmark = pytest.mark.long
+
 MakeRun = Callable[..., "RunView"]
 
 

@@ -22,6 +22,8 @@ from benchkit.results.progress import Progress, progress_of
 from tests.report.test_failures import trial
 from tests.report.test_verdicts import ids, judged
 
+pytestmark = pytest.mark.long
+
 MakeRun = Callable[..., RunView]
 
 GO, NGINX = "stack=go", "stack=nginx-go"

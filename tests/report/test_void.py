@@ -26,6 +26,8 @@ from tests.report.conftest import watched
 from tests.report.test_profiles import with_profiles
 from tests.report.test_verdicts import ids, judged
 
+pytestmark = pytest.mark.long
+
 MakeRun = Callable[..., RunView]
 CELL = "server=nethttp,connections=200"
 WILD = {"rps": 100.0, "latency_p99_s": 7.0, "latency_p9999_s": 9.0, "server_cpu_s_per_request": 50.0}

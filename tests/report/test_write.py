@@ -12,6 +12,8 @@ from benchkit.errors import BenchkitError
 from benchkit.report.view import RunView
 from benchkit.report.write import write_report
 
+pytestmark = pytest.mark.long
+
 NAMES = ("latency", "ratios", "rps", "throughput")
 FILES = [*(f"figures/{name}.{kind}" for name in NAMES for kind in ("png", "svg")), "report.html"]
 

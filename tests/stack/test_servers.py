@@ -118,6 +118,7 @@ def test_another_node_is_brought(tmp_path: Path) -> None:
         rendered(tmp_path, "backend: node, listen: 8080, node_version: 22.20.0", replace(PLACE, goarch="riscv64"))
 
 
+@pytest.mark.system
 def test_a_node_that_pip_cannot_get(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PIP_NO_INDEX", "1")

@@ -221,6 +221,7 @@ def click(label: str) -> str:
     return f"Array.from(document.querySelectorAll('.frame')).find((f) => f.textContent === '{label}').click()"
 
 
+@pytest.mark.system
 def test_in_a_browser_every_call_is_drawn_as_wide_as_its_share(opened: Callable[[str], Any]) -> None:
     browser = opened(flame_page(SERVER, "server.pb.gz"))
     labels = browser.run(SHOWN)
@@ -235,6 +236,7 @@ def test_in_a_browser_every_call_is_drawn_as_wide_as_its_share(opened: Callable[
     assert [url.partition(":")[0] for url in requests] in (["file"], ["file", "data"])
 
 
+@pytest.mark.system
 def test_in_a_browser_one_zooms_by_mouse_and_keyboard(opened: Callable[[str], Any]) -> None:
     browser = opened(flame_page(SERVER, "server.pb.gz"))
     browser.run(click("handle"))
@@ -259,6 +261,7 @@ def test_in_a_browser_one_zooms_by_mouse_and_keyboard(opened: Callable[[str], An
     assert len(browser.run(SHOWN)) == 11
 
 
+@pytest.mark.system
 def test_in_a_browser_one_searches(opened: Callable[[str], Any]) -> None:
     browser = opened(flame_page(SERVER, "server.pb.gz"))
     browser.press("/")
@@ -270,6 +273,7 @@ def test_in_a_browser_one_searches(opened: Callable[[str], Any]) -> None:
     assert browser.run("document.activeElement.textContent") == "mark"
 
 
+@pytest.mark.system
 def test_in_a_browser_a_difference_is_told_by_colour_and_in_words(opened: Callable[[str], Any]) -> None:
     browser = opened(flame_page(FASTER, "after", base=(SERVER, "before")))
     colour = "Array.from(document.querySelectorAll('.frame')).find((f) => f.textContent === '{}').className"
@@ -282,6 +286,7 @@ def test_in_a_browser_a_difference_is_told_by_colour_and_in_words(opened: Callab
     assert "30.0 % before: \u221220.00 points" in browser.run(DETAIL)
 
 
+@pytest.mark.system
 def test_in_a_browser_hostile_names_do_nothing(opened: Callable[[str], Any]) -> None:
     browser = opened(flame_page(profile_of(*((f"main > {name}", 10) for name in HOSTILE)), HOSTILE[1]))
     browser.run(click(HOSTILE[1].replace("'", "\\'")))

@@ -37,6 +37,8 @@ from benchkit.results.store import Store
 from tests.report.flame.test_flame import FASTER, HOSTILE, SERVER, profile_of
 from tests.results.test_profiles import record
 
+pytestmark = pytest.mark.long
+
 MakeRun = Callable[..., RunView]
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "profiles"
