@@ -13,7 +13,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from scipy import stats
+import scipy  # of which a part is imported when it is first used: together they take most of a second
 
 from benchkit.analysis.samples import Reals
 
@@ -38,13 +38,13 @@ def t_statistics(differences: Reals) -> tuple[Reals, Reals]:
 @lru_cache(maxsize=1024)
 def t_quantile(confidence: float, df: float) -> float:
     """How many standard errors an interval reaches to either side of the mean."""
-    return float(stats.t.ppf((1 + confidence) / 2, df))
+    return float(scipy.stats.t.ppf((1 + confidence) / 2, df))
 
 
 def t_p_values(mean: Reals, error: Reals, df: float) -> Reals:
     """Two-sided p of a mean against zero (Student 1908); 1 where nothing varies and nothing differs."""
     ratio = np.divide(np.abs(mean), error, out=np.where(mean == 0, 0.0, np.inf), where=error > 0)
-    return np.asarray(2 * stats.t.sf(ratio, df), dtype=np.float64)
+    return np.asarray(2 * scipy.stats.t.sf(ratio, df), dtype=np.float64)
 
 
 def sign_flip_p_values(differences: Reals, seed: int = 0) -> Reals:
@@ -56,7 +56,7 @@ def sign_flip_p_values(differences: Reals, seed: int = 0) -> Reals:
     """
     rows, blocks = differences.shape
     patterns = min(2**blocks, RESAMPLES)
-    result = stats.permutation_test(
+    result = scipy.stats.permutation_test(
         (differences, np.zeros_like(differences)),
         _mean_difference,
         permutation_type="samples",

@@ -35,7 +35,7 @@ _NOTHING: pd.Series[float] = pd.Series(dtype="float64")
 
 def once(find: Callable[[RunView], Found]) -> Callable[[RunView], Found]:
     """The function, carried out once for each run: what figures, captions and tables share is not looked for again."""
-    name = f"{find.__module__}.{find.__qualname__}"
+    name = kept_as(find)
 
     @functools.wraps(find)
     def found(run: RunView) -> Found:
@@ -45,6 +45,11 @@ def once(find: Callable[[RunView], Found]) -> Callable[[RunView], Found]:
         return kept
 
     return found
+
+
+def kept_as(find: Callable[[RunView], Any]) -> str:
+    """Under which name of `RunView.found` stands what a function that is asked `once` has found."""
+    return f"{find.__module__}.{find.__qualname__}"
 
 
 def _none(_trials: tuple[str, ...], _service: str) -> None:

@@ -37,15 +37,19 @@ def run(store: Store) -> RunView:
 
 
 @pytest.mark.system
+@pytest.mark.parametrize("started", ["fork", "spawn"])
 def test_two_processes_draw_the_same_as_one(
-    store: Store, run: RunView, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Store, run: RunView, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: str
 ) -> None:
     monkeypatch.setattr(ahead, "LARGE", 1)
+    monkeypatch.setattr(ahead, "STARTED", started)
     with ahead.ahead(store.path, [run.manifest]) as meanwhile:
         (theirs,) = meanwhile.drawn.values()
         write_report(run, tmp_path / "two", drawn=meanwhile.drawings_of)
-    assert [name for name, _ in theirs.result()] == list(ahead.APART), "this run has data for all that is drawn apart"
-    write_report(run, tmp_path / "one")
+    drawn = [name for name, _ in theirs.result().drawn]
+    assert drawn == list(ahead.APART), "this run has data for all that is drawn apart"
+    assert "telemetry" not in vars(run), "the second process has read it"
+    write_report(read_run(store, store.run("latest")), tmp_path / "one")
     assert hashes(tmp_path / "two") == hashes(tmp_path / "one")
 
 
@@ -60,7 +64,7 @@ def test_small_runs_need_no_second_process(store: Store, run: RunView) -> None:
 
 
 def test_a_second_process_that_is_killed_is_missed_by_nobody(run: RunView) -> None:
-    killed: Future[list[ahead.Drawn]] = Future()
+    killed: Future[ahead.Theirs] = Future()
     killed.set_exception(BrokenProcessPool())
     drawn = ahead.Ahead({run.manifest.run_id: killed}).drawings_of(run)
     assert [each.figure.name for each in drawn] == [name for name, figure in FIGURES.items() if figure.available(run)]

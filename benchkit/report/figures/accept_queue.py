@@ -46,6 +46,7 @@ def alt(run: RunView) -> str:
     return f"Time series of the depth of accept queues: {'; '.join(said)}."
 
 
+@once
 def caption(run: RunView) -> str:
     """What is drawn."""
     more = left_out([view.label for view in _shown(run)])
@@ -95,6 +96,7 @@ def draw(run: RunView) -> Figure:
     return drawn.figure
 
 
+@once
 def table(run: RunView) -> Table:
     """The deepest queue, its limit and the overflows of each cell."""
     full, highest, rows = overflows(run), _highest(run), []

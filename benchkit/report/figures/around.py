@@ -22,7 +22,7 @@ from benchkit.report.tables import Column, Entry, Table
 from benchkit.report.telemetry import rates, series
 from benchkit.report.text import clean
 from benchkit.report.theme import GRID
-from benchkit.report.view import RunView, numbers
+from benchkit.report.view import RunView, numbers, once
 
 TITLE = "Hosts around the measured window"
 MOST_CELLS = 12
@@ -114,6 +114,7 @@ def draw(run: RunView) -> Figure:
     return frame.figure
 
 
+@once
 def table(run: RunView) -> Table:
     """What each cell came to within the window: a row for each service, or host, and rate."""
     shown, rows = _shown(run), []

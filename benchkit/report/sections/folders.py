@@ -9,11 +9,21 @@ from benchkit import units
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.tables import Column, Entry, Table
 from benchkit.report.text import clean
+from benchkit.report.view import RunView, once
 
 
 def build(material: Material) -> Mapping[str, Any] | None:
     """A row for each such folder of a cell, over its measured trials; nothing where no service has one."""
-    run = material.run
+    table = folder_table(material.run)
+    return None if table is None else {"table": table}
+
+
+SECTION = Section("folders", "What services kept on disk", "folders.html.j2", build)
+
+
+@once
+def folder_table(run: RunView) -> Table | None:
+    """The disk space of each such folder of a cell; None where there is none."""
     telemetry = run.telemetry
     weighed = telemetry.loc[telemetry["metric"] == "folder_bytes", ["trial_id", "service", "instance", "value"]]
     if weighed.empty:
@@ -45,7 +55,4 @@ def build(material: Material) -> Mapping[str, Any] | None:
         Column("Trials", "number"),
     )
     caption = "Disk space of the services' own folders after the measured window"
-    return {"table": Table(name="folders", caption=caption, columns=columns, rows=rows)}
-
-
-SECTION = Section("folders", "What services kept on disk", "folders.html.j2", build)
+    return Table(name="folders", caption=caption, columns=columns, rows=rows)

@@ -21,7 +21,9 @@ def build(material: Material) -> Mapping[str, Any] | None:
     """The tables; nothing where nothing was to be profiled."""
     run = material.run
     found = run.profiled
-    costs = [cost for metric in METRICS for cost in profiler_costs(run.trials, metric, run.void_in_profile_pass)]
+    costs: list[ProfilerCost] = []
+    if run.trials["kind"].isin(["profile", "control"]).any():
+        costs = [cost for metric in METRICS for cost in profiler_costs(run.trials, metric, run.void_in_profile_pass)]
     notices = list(dict.fromkeys(map(str, run.notes["message"][run.notes["code"].isin(PROFILE_NOTES)])))
     if not (found or costs or notices):
         return None

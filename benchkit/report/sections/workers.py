@@ -10,35 +10,40 @@ from benchkit.analysis.workers import Workers, evenness
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.tables import Column, Entry, Table
 from benchkit.report.text import clean
+from benchkit.report.view import RunView, once
 
 
 def build(material: Material) -> Mapping[str, Any] | None:
     """A row for each service with several workers; nothing where no service has them, or none was watched."""
-    run = material.run
+    table = worker_table(material.run)
+    return None if table is None else {"table": table}
+
+
+SECTION = Section("workers", "How evenly workers work", "workers.html.j2", build)
+
+
+@once
+def worker_table(run: RunView) -> Table | None:
+    """How the workers of each such service shared its work; None where there is none."""
     labels = {view.cell_id: view.label for view in run.cells}
     order = list(labels)
     found = sorted(evenness(run.measured, run.telemetry, run.void("rps")), key=lambda each: order.index(each.cell_id))
     if not found:
         return None
-    return {
-        "table": Table(
-            name="workers",
-            caption="CPU time of workers over the measured window",
-            columns=(
-                Column("Cell", "name"),
-                Column("Service"),
-                Column("Workers", "number"),
-                Column("Busiest over mean", "number"),
-                Column("Highest", "number"),
-                Column("Idle workers", "number"),
-                Column("Trials", "number"),
-            ),
-            rows=tuple(_row(each, labels) for each in found),
-        )
-    }
-
-
-SECTION = Section("workers", "How evenly workers work", "workers.html.j2", build)
+    return Table(
+        name="workers",
+        caption="CPU time of workers over the measured window",
+        columns=(
+            Column("Cell", "name"),
+            Column("Service"),
+            Column("Workers", "number"),
+            Column("Busiest over mean", "number"),
+            Column("Highest", "number"),
+            Column("Idle workers", "number"),
+            Column("Trials", "number"),
+        ),
+        rows=tuple(_row(each, labels) for each in found),
+    )
 
 
 def _row(each: Workers, labels: Mapping[str, str]) -> tuple[Entry, ...]:
