@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.analysis.verdicts.watched import Growth
@@ -18,8 +18,7 @@ INTERRUPTS = ("cpu_irq_s_total", "cpu_softirq_s_total")
 STOLEN = ("cpu_steal_s_total",)
 
 
-@dataclass(frozen=True)
-class Taken:
+class Taken(NamedTuple):
     """CPU time that a process took, and where it could run."""
 
     name: str
@@ -63,25 +62,32 @@ def stack_quota(evidence: Evidence, host: str) -> float | None:
 
 def cores_busy(evidence: Evidence, host: str, cpus: Collection[int]) -> float | None:
     """CPU seconds a second that these cores of a host were busy; None where not all of them were watched."""
-    grown = [[_growth(evidence, host, cpu, metric) for metric in AWAY] for cpu in cpus]
     busy = 0.0
-    for away in grown:
-        known = [each for each in away if each is not None]
-        if len(known) < len(AWAY):
+    for cpu in cpus:
+        away = _growths(evidence, host, cpu, AWAY)
+        if away is None:
             return None
-        busy += max(known[0].elapsed_s - sum(each.by for each in known), 0.0) / known[0].covered_s
-    return busy if grown else None
+        busy += max(away[0].elapsed_s - sum([each.by for each in away]), 0.0) / away[0].covered_s
+    return busy if cpus else None
 
 
 def cores_spent(evidence: Evidence, host: str, cpus: Collection[int], metrics: Collection[str]) -> float | None:
     """CPU seconds a second that these cores of a host spent so; None where not all of them were watched."""
-    grown = [_growth(evidence, host, cpu, metric) for cpu in cpus for metric in metrics]
-    known = [each.by / each.covered_s for each in grown if each is not None]
-    return sum(known) if known and len(known) == len(grown) else None
+    spent: list[float] = []
+    for cpu in cpus:
+        grown = _growths(evidence, host, cpu, metrics)
+        if grown is None:
+            return None
+        spent += [each.by / each.covered_s for each in grown]
+    return sum(spent) if spent else None
 
 
-def _growth(evidence: Evidence, host: str, cpu: int, metric: str) -> Growth | None:
-    return evidence.watched.growth(metric, host, str(cpu), evidence.window_s)
+def _growths(evidence: Evidence, host: str, cpu: int, metrics: Collection[str]) -> Sequence[Growth] | None:
+    """How much each of these counters of a core grew; None where one of them is not known."""
+    watched, window_s, instance = evidence.watched, evidence.window_s, str(cpu)
+    grown = [watched.growth(metric, host, instance, window_s) for metric in metrics]
+    known = [each for each in grown if each is not None]
+    return known if len(known) == len(grown) else None
 
 
 def taken(evidence: Evidence) -> Iterator[Taken] | None:

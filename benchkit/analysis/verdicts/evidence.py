@@ -47,7 +47,7 @@ class Evidence:
         """Whether the load goes as fast as answers come: at no set rate."""
         return self.record.load.rate is None
 
-    @property
+    @cached_property
     def entry(self) -> str:
         """The service that the load goes to."""
         stacks = self.scenario.get("stacks") or {}
@@ -64,7 +64,7 @@ class Evidence:
         """The hosts of its generators."""
         return tuple(dict.fromkeys(generator.host for generator in self.record.generators))
 
-    @property
+    @cached_property
     def hosts(self) -> tuple[str, ...]:
         """All of its hosts."""
         return tuple(dict.fromkeys((*self.server_hosts, *self.load_hosts)))

@@ -95,4 +95,5 @@ def judge_run(evidence: RunEvidence) -> dict[str, Judgement]:
     for code, check in CHECKS.items():
         for trial_id, came_to in check.of_run(evidence, thresholds).items():
             found[trial_id][code] = came_to
-    return {trial_id: judgement(of_trial) for trial_id, of_trial in found.items()}
+    nothing = judgement({})
+    return {trial_id: judgement(of_trial) if of_trial else nothing for trial_id, of_trial in found.items()}

@@ -6,11 +6,10 @@ of plain lists, which for so few samples are faster than arrays.
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 LEAST_COVERED = 0.5
 """Of the window: a rate known for less of it is not the window's."""
@@ -23,9 +22,10 @@ seconds and as a part of it, are taken as those at its ends."""
 AT_EVERY_LOOK = ("load1", "context_switches_total", "cpu_idle_s_total")
 """What every host tells, and is asked at every look."""
 
+_COLUMNS = ("host", "service", "instance", "t_s", "value")
 
-@dataclass(frozen=True)
-class Growth:
+
+class Growth(NamedTuple):
     """How much a counter grew between two samples around a part of the window."""
 
     by: float
@@ -35,8 +35,7 @@ class Growth:
     """Of the window: less, where the samples lie outside of it."""
 
 
-@dataclass(frozen=True)
-class Series:
+class Series(NamedTuple):
     """The samples of one metric: of a host, or of a service there, and of one instance where it has several."""
 
     host: str
@@ -60,7 +59,9 @@ class Series:
         low, high = max(0.0, t_s[0]), min(window_s, t_s[-1])
         if high - low < LEAST_COVERED * window_s or high <= low:
             return None
-        by, elapsed_s = (_at(high, t_s, each) - _at(low, t_s, each) for each in (self.values, self.t_s))
+        first, last = bisect_left(t_s, low), bisect_left(t_s, high)
+        by = _at(high, last, t_s, self.values) - _at(low, first, t_s, self.values)
+        elapsed_s = _at(high, last, t_s, self.t_s) - _at(low, first, t_s, self.t_s)
         return Growth(by, elapsed_s, high - low)
 
     def snapped(self, window_s: float) -> Sequence[float]:
@@ -82,7 +83,8 @@ class Series:
 
     def within(self, window_s: float) -> Sequence[float]:
         """The values sampled in the window, its ends included."""
-        return [value for t, value in zip(self.snapped(window_s), self.values, strict=True) if 0 <= t <= window_s]
+        t_s = self.snapped(window_s)
+        return self.values[bisect_left(t_s, 0) : bisect_right(t_s, window_s)]
 
     def highest(self, window_s: float) -> float:
         """The highest value sampled in the window; 0 where there is none."""
@@ -95,25 +97,21 @@ class Watched:
     def __init__(self, columns: Mapping[str, Sequence[Any]] | None = None) -> None:
         """Take the rows of the `telemetry` table that a trial has, by column; None: nothing was watched."""
         self._columns = columns
-        self._rows: dict[str, list[int]] = {}
-        self._made: dict[str, list[Series]] = {}
+        self._rows: defaultdict[str, list[int]] = defaultdict(list)
+        self._made: dict[str, _Family] = {}
         self._grown: dict[tuple[str, str, str, float], Growth | None] = {}
         for row, metric in enumerate(columns["metric"] if columns is not None else ()):
-            self._rows.setdefault(metric, []).append(row)
+            self._rows[metric].append(row)
 
-    def series(self, metric: str, host: str | None = None, service: str | None = None) -> list[Series]:
+    def series(self, metric: str, host: str | None = None, service: str | None = None) -> Sequence[Series]:
         """The series of a metric; all of them, or those of a host, or of a service."""
-        if metric not in self._made:
-            self._made[metric] = self._make(metric)
-        return [
-            each
-            for each in self._made[metric]
-            if (host is None or each.host == host) and (service is None or each.service == service)
-        ]
+        family = self._family(metric)
+        found = family.all if host is None else family.of_host.get(host, ())
+        return found if service is None else [each for each in found if each.service == service]
 
     def instance(self, metric: str, host: str, instance: str) -> Series | None:
         """The series of one instance of a metric of the host itself; None where it was not watched."""
-        return next((each for each in self.series(metric, host) if each.instance == instance), None)
+        return self._family(metric).instances.get((host, instance))
 
     def growth(self, metric: str, host: str, instance: str, window_s: float) -> Growth | None:
         """How much that grew; None where it was not watched, or for too little of the window. Several checks ask the same."""
@@ -135,26 +133,50 @@ class Watched:
                 return each.t_s
         return ()
 
+    def _family(self, metric: str) -> _Family:
+        if metric not in self._made:
+            self._made[metric] = _Family(self._make(metric))
+        return self._made[metric]
+
     def _make(self, metric: str) -> list[Series]:
         if self._columns is None or metric not in self._rows:
             return []
-        names = [self._columns[name] for name in ("host", "service", "instance")]
-        t_s, values = self._columns["t_s"], self._columns["value"]
-        samples: dict[tuple[str, str | None, str | None], list[tuple[float, float]]] = {}
+        hosts, services, instances, instants, values = [self._columns[name] for name in _COLUMNS]
+        samples: dict[tuple[str, str | None, str | None], tuple[list[float], list[float]]] = {}
         for row in self._rows[metric]:
             value = values[row]
-            if value is not None and not math.isnan(value):
-                host, service, instance = (column[row] for column in names)
-                samples.setdefault((host, service, instance), []).append((float(t_s[row]), float(value)))
-        return [
-            Series(*key, *(list(each) for each in zip(*sorted(pairs, key=lambda pair: pair[0]), strict=True)))
-            for key, pairs in samples.items()
-        ]
+            if value is not None and value == value:  # noqa: PLR0124 - NaN differs from itself
+                key = hosts[row], services[row], instances[row]
+                known = samples.get(key)
+                if known is None:
+                    samples[key] = known = [], []
+                known[0].append(float(instants[row]))
+                known[1].append(float(value))
+        return [Series(*key, *_ascending(*known)) for key, known in samples.items()]
 
 
-def _at(when: float, t_s: Sequence[float], values: Sequence[float]) -> float:
-    """The value at an instant within the samples, linearly between two of them."""
-    after = bisect_left(t_s, when)
+class _Family:
+    """The series of one metric, by what they are asked for."""
+
+    def __init__(self, series: Sequence[Series]) -> None:
+        self.all = series
+        self.of_host: dict[str, list[Series]] = {}
+        self.instances: dict[tuple[str, str | None], Series] = {}
+        for each in series:
+            self.of_host.setdefault(each.host, []).append(each)
+            self.instances.setdefault((each.host, each.instance), each)
+
+
+def _ascending(t_s: list[float], values: list[float]) -> tuple[Sequence[float], Sequence[float]]:
+    """Samples by their instants, which they mostly come by."""
+    if sorted(t_s) == t_s:
+        return t_s, values
+    order = sorted(range(len(t_s)), key=t_s.__getitem__)
+    return [t_s[i] for i in order], [values[i] for i in order]
+
+
+def _at(when: float, after: int, t_s: Sequence[float], values: Sequence[float]) -> float:
+    """The value at an instant within the samples, linearly between two of them: the last one before it, and that at `after`."""
     if t_s[after] == when:
         return values[after]
     low, high = t_s[after - 1], t_s[after]

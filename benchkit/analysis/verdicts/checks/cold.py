@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 
 from benchkit import units
 from benchkit.analysis.verdicts.check import ALL, Check, Found, Reason, Unchecked
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.scenario.thresholds import Thresholds
-
-Reals = npt.NDArray[np.float64]
 
 LEAST_THIRD_S = 1.0
 """Rates are those of seconds: over less of a time they differ by more than 10 % from one third to the next on a server that
@@ -31,14 +29,13 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
     if counts is None:
         return Unchecked(why="the server tells no count of its requests")
     t_s, served = counts
-    inside = (t_s >= 0) & (t_s <= window_s)
-    t_s, served = t_s[inside], served[inside]
     if window_s < 3 * LEAST_THIRD_S:
         return Unchecked(why=f"the window is shorter than {3 * LEAST_THIRD_S:g} s: its thirds have no rate of seconds")
     if len(t_s) < LEAST_SAMPLES or t_s[-1] - t_s[0] < LEAST_SPAN * window_s:
         return Unchecked(why="the server's count was read too seldom for so short a window")
-    ends = np.linspace(t_s[0], t_s[-1], 4)
-    first, _, last = np.diff(np.interp(ends, t_s, served)) / np.diff(ends)
+    third_s = (t_s[-1] - t_s[0]) / 3
+    first = (_at(t_s[0] + third_s, t_s, served) - served[0]) / third_s
+    last = (served[-1] - _at(t_s[-1] - third_s, t_s, served)) / third_s
     if first >= (1 - thresholds.cold) * last:
         return ()
     return [
@@ -57,8 +54,8 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
 CHECK = Check("cold", "the server was still warming up", of_trial=of_trial)
 
 
-def _counts(evidence: Evidence) -> tuple[Reals, Reals] | None:
-    """(instants, requests served) of the service that the load goes to; None where it does not count.
+def _counts(evidence: Evidence) -> tuple[Sequence[float], Sequence[float]] | None:
+    """(instants in the window, requests served) of the service that the load goes to; None where it does not count.
 
     Processes of one service (Node's workers) are added up at the instants of the first of them.
     """
@@ -66,5 +63,16 @@ def _counts(evidence: Evidence) -> tuple[Reals, Reals] | None:
     if not series:
         return None
     window_s = evidence.window_s
-    t_s = np.asarray(series[0].snapped(window_s))
-    return t_s, np.sum([np.interp(t_s, each.snapped(window_s), each.values) for each in series], axis=0)
+    looks = [(each.snapped(window_s), each.values) for each in series]
+    t_s = looks[0][0]
+    inside = t_s[bisect_left(t_s, 0) : bisect_right(t_s, window_s)]
+    return inside, [sum(_at(t, *look) for look in looks) for t in inside]
+
+
+def _at(when: float, t_s: Sequence[float], counts: Sequence[float]) -> float:
+    """The count at an instant, linearly between two samples; outside of them that of the nearest."""
+    after = bisect_right(t_s, when)
+    if after in (0, len(t_s)):
+        return counts[0 if after == 0 else -1]
+    low, high = t_s[after - 1], t_s[after]
+    return counts[after - 1] + (counts[after] - counts[after - 1]) / (high - low) * (when - low)

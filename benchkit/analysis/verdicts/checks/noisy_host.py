@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from benchkit.analysis.verdicts.check import ALL, Check, Found, Reason, Unchecked
 from benchkit.analysis.verdicts.cpu import INTERRUPTS, Taken, cores_busy, cores_spent, machine_of, taken
@@ -18,8 +18,7 @@ NO_IDLE = 0.02
 """Of a core: one that idles less has its interrupts while somebody runs."""
 
 
-@dataclass(frozen=True)
-class _Look:
+class _Look(NamedTuple):
     """What the cores of some processes did, in cores' worth of time."""
 
     group: Sequence[Taken]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isnan
 
 import pandas as pd
 
@@ -19,26 +22,49 @@ LEAST_SERVERS = 3
 _FACTOR = re.compile(r"\$([A-Za-z_][A-Za-z0-9_-]*)\Z")
 
 
+@dataclass(frozen=True)
+class _Cell:
+    """What the trials of a cell come to."""
+
+    rps: float
+    """Their median."""
+    cores: float
+    """CPU seconds a second that the server took, their median; NaN: not known."""
+    trial_ids: Sequence[str]
+
+
 def of_run(evidence: RunEvidence, thresholds: Thresholds) -> FoundInRun:
     """Cells that differ in their servers alone, by their median rates and the CPU that those took."""
-    trials = evidence.trials[evidence.trials["kind"] == "measure"]
-    trials = trials[trials["rate_requested"].isna()]
-    cpu = pd.to_numeric(trials["server_cpu_s_per_request"]) * pd.to_numeric(trials["rps"])
-    cells = trials.assign(cores=cpu).groupby("cell_id").agg({"rps": "median", "cores": "median"})
+    cells = _cells(evidence.trials)
     found: dict[str, Found] = {}
     for group in _same_load(evidence):
-        known = cells.loc[cells.index.intersection(group)]
-        if known["cores"].isna().any():
-            lacking = trials.loc[trials["cell_id"].isin(known.index[known["cores"].isna()]), "trial_id"]
-            found |= {str(trial): Unchecked(why="the server's CPU time is not known") for trial in lacking}
-        for plateau in _plateaus(known.dropna(), thresholds):
+        known = [cells[cell_id] for cell_id in group if cell_id in cells]
+        for cell in known:
+            if isnan(cell.cores):
+                found |= dict.fromkeys(cell.trial_ids, Unchecked(why="the server's CPU time is not known"))
+        for plateau in _plateaus([cell for cell in known if not isnan(cell.cores)], thresholds):
             reason = _reason(plateau, thresholds)
-            for trial in trials.loc[trials["cell_id"].isin(plateau.index), "trial_id"]:
-                found[str(trial)] = [reason]
+            found |= {trial_id: [reason] for cell in plateau for trial_id in cell.trial_ids}
     return found
 
 
 CHECK = Check("plateau", "several servers came to one rate, which something that they share held", of_run=of_run)
+
+
+def _cells(trials: pd.DataFrame) -> dict[str, _Cell]:
+    """The cells by their measured trials at full speed."""
+    trials = trials[(trials["kind"] == "measure") & trials["rate_requested"].isna()]
+    rps = pd.to_numeric(trials["rps"])
+    cores = pd.to_numeric(trials["server_cpu_s_per_request"]) * rps
+    cells = trials["cell_id"].to_numpy()
+    medians = pd.DataFrame({"rps": rps, "cores": cores}).groupby(cells).median()
+    trial_ids: dict[str, list[str]] = {}
+    for cell_id, trial_id in zip(cells, trials["trial_id"].to_list(), strict=True):
+        trial_ids.setdefault(str(cell_id), []).append(str(trial_id))
+    return {
+        str(cell_id): _Cell(rps, cores, trial_ids[str(cell_id)])
+        for cell_id, rps, cores in zip(medians.index, *(medians[name].to_list() for name in medians), strict=True)
+    }
 
 
 def _same_load(evidence: RunEvidence) -> list[list[str]]:
@@ -63,23 +89,24 @@ def _referred(data: object) -> Iterator[str]:
         yield match[1]
 
 
-def _plateaus(cells: pd.DataFrame, thresholds: Thresholds) -> Iterator[pd.DataFrame]:
+def _plateaus(cells: Sequence[_Cell], thresholds: Thresholds) -> Iterator[Sequence[_Cell]]:
     """Runs of three and more cells, by rate, that lie within the threshold of each other while their CPU use does not."""
-    ranked = cells.sort_values("rps")
-    rates = ranked["rps"].to_numpy()
+    ranked = sorted((cell for cell in cells if not isnan(cell.rps)), key=lambda cell: cell.rps)
+    rates = [cell.rps for cell in ranked]
     end = 0
-    for start in range(len(ranked)):
-        reach = int((rates <= rates[start] * (1 + thresholds.plateau_rps)).sum())
+    for start, rate in enumerate(rates):
+        reach = bisect_right(rates, rate * (1 + thresholds.plateau_rps))
         if reach - start >= LEAST_SERVERS and reach > end:
-            plateau = ranked.iloc[start:reach]
-            if plateau["cores"].max() > plateau["cores"].min() * (1 + thresholds.plateau_cpu):
+            plateau = ranked[start:reach]
+            least, most = _range(cell.cores for cell in plateau)
+            if most > least * (1 + thresholds.plateau_cpu):
                 end = reach
                 yield plateau
 
 
-def _reason(plateau: pd.DataFrame, thresholds: Thresholds) -> Reason:
-    low, high = plateau["rps"].min(), plateau["rps"].max()
-    least, most = plateau["cores"].min(), plateau["cores"].max()
+def _reason(plateau: Sequence[_Cell], thresholds: Thresholds) -> Reason:
+    low, high = _range(cell.rps for cell in plateau)
+    least, most = _range(cell.cores for cell in plateau)
     return Reason(
         severity="suspect",
         metrics=RATES,
@@ -90,3 +117,8 @@ def _reason(plateau: pd.DataFrame, thresholds: Thresholds) -> Reason:
         means="What they share was probably the limit: the network, the generator or the load.",
         advice="Compare CPU per request, or find what holds them and widen it.",
     )
+
+
+def _range(values: Iterable[float]) -> tuple[float, float]:
+    known = list(values)
+    return min(known), max(known)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -88,13 +89,19 @@ Answer = tuple[str | None, ...]
 def _answered(trials: pd.DataFrame) -> dict[str, dict[Answer, list[str]]]:
     """The trials of each cell by what they answered."""
     found: dict[str, dict[Answer, list[str]]] = {}
-    columns = [trials[COLUMNS[trait]] for trait in TRAITS]
-    for cell_id, trial_id, *answer in zip(trials["cell_id"], trials["trial_id"], *columns, strict=True):
-        known = tuple(
-            None if pd.isna(each) else str(each) if isinstance(each, str) else str(int(each)) for each in answer
-        )
-        found.setdefault(str(cell_id), {}).setdefault(known, []).append(str(trial_id))
+    columns = [_texts(trials[COLUMNS[trait]]) for trait in TRAITS]
+    ids = [trials[name].to_list() for name in ("cell_id", "trial_id")]
+    for cell_id, trial_id, *answer in zip(*ids, *columns, strict=True):
+        found.setdefault(str(cell_id), {}).setdefault(tuple(answer), []).append(str(trial_id))
     return found
+
+
+def _texts(values: pd.Series[Any]) -> list[str | None]:
+    """Texts and whole numbers as text; None where there is none."""
+    return [
+        None if absent else value if isinstance(value, str) else str(int(value))
+        for value, absent in zip(values.to_list(), values.isna().to_list(), strict=True)
+    ]
 
 
 def _reasons(cell_id: str, answer: Answer, baseline: str, reference: Answer, evidence: RunEvidence) -> list[Reason]:

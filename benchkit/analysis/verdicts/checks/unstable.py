@@ -18,17 +18,20 @@ from benchkit.scenario.thresholds import Thresholds
 def of_run(evidence: RunEvidence, thresholds: Thresholds) -> FoundInRun:
     """The spread of each cell's rates over its trials, as the standard deviation of their logarithms."""
     found: dict[str, Found] = {}
-    for _, trials in evidence.trials[counting(evidence.trials)].groupby("cell_id"):
-        rates = pd.to_numeric(trials["rps"]).to_numpy(dtype=np.float64)
-        rates = rates[np.isfinite(rates) & (rates > 0)]
+    trials = evidence.trials[counting(evidence.trials)]
+    all_rates = pd.to_numeric(trials["rps"]).to_numpy(dtype=np.float64)
+    usable = np.isfinite(all_rates) & (all_rates > 0)
+    trial_ids = trials["trial_id"].to_list()
+    for places in trials.groupby("cell_id").indices.values():
+        rates = all_rates[places][usable[places]]
         if len(rates) < MIN_BLOCKS:
             why = f"{units.counted(len(rates), 'trial')} of the cell: a spread takes {MIN_BLOCKS}"
-            found |= {str(trial): Unchecked(why=why) for trial in trials["trial_id"]}
+            found |= {str(trial_ids[place]): Unchecked(why=why) for place in places}
             continue
         spread = float(np.std(np.log(rates), ddof=1))
         if spread > thresholds.spread:
             reason = _reason(spread, rates, thresholds)
-            found |= {str(trial): [reason] for trial in trials["trial_id"]}
+            found |= {str(trial_ids[place]): [reason] for place in places}
     return found
 
 
