@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-import scipy  # of which a part is imported when it is first used: together they take most of a second
 from pydantic import BeforeValidator, Field
+from scipy import special
 
 from benchkit.analysis.family import ALPHA, holm
 from benchkit.analysis.ratio import Ratio
@@ -150,7 +150,7 @@ def _p_beyond(ratio: Ratio, limit: float) -> float | None:
         past = -past
     if ratio.log_error == 0:
         return 0.0 if past > 0 else 1.0
-    return float(scipy.stats.t.sf(past / ratio.log_error, ratio.df))
+    return float(special.stdtr(ratio.df, -past / ratio.log_error))
 
 
 def _line(ratio: Ratio, limit: float, p: float | None, alpha: float) -> GateLine:

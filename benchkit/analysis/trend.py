@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import scipy  # of which a part is imported when it is first used: together they take most of a second
+from scipy import special
 
 from benchkit.analysis.data import Data, read_data
 from benchkit.analysis.family import ALPHA
@@ -153,7 +153,7 @@ def _points(
     own = t_quantile(1 - level, blocks - 1) * error
     middle = design @ lines.mean(axis=0)
     covariance = np.cov(lines, rowvar=False) / blocks
-    scale = 2 * (blocks - 1) / (blocks - 2) * float(scipy.stats.f.ppf(1 - level, 2, blocks - 2))
+    scale = 2 * (blocks - 1) / (blocks - 2) * float(special.fdtri(2, blocks - 2, 1 - level))
     band = np.sqrt(scale * np.maximum(np.einsum("ij,jk,ik->i", design, covariance, design), 0))
     columns = (mean, mean - own, mean + own, middle, middle - band, middle + band)
     return tuple(

@@ -197,7 +197,11 @@ class RunView:
 
     def medians(self, metric: str) -> Mapping[str, float]:
         """The median of the figures that count, of each cell that has any."""
-        return {cell_id: float(np.median(values)) for cell_id, values in self._counting(metric).items()}
+        if metric not in self._medians:
+            self._medians[metric] = {
+                cell_id: float(np.median(values)) for cell_id, values in self._counting(metric).items()
+            }
+        return self._medians[metric]
 
     def _counting(self, metric: str) -> Mapping[str, pd.Series[float]]:
         if metric not in self._counted:
@@ -206,6 +210,10 @@ class RunView:
             of_cells = values.dropna().groupby(trials["cell_id"][values.notna()], sort=False)
             self._counted[metric] = {str(cell_id): own for cell_id, own in of_cells}
         return self._counted[metric]
+
+    @cached_property
+    def _medians(self) -> dict[str, dict[str, float]]:
+        return {}
 
     @cached_property
     def _counted(self) -> dict[str, dict[str, pd.Series[float]]]:
