@@ -1,4 +1,4 @@
-"""The command `benchkit`: the list of its commands, and the edge at which errors become messages and exit codes."""
+"""The command `benchkit`: what all of its commands share, and the edge at which errors become messages and exit codes."""
 
 from __future__ import annotations
 
@@ -9,16 +9,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from benchkit import __version__
-from benchkit.cli import hosts, lab, profile, results, service
-from benchkit.cli.compare import compare
-from benchkit.cli.export import export
-from benchkit.cli.notebook import notebook
-from benchkit.cli.parse import parse
-from benchkit.cli.plan import plan
-from benchkit.cli.prepare import prepare
-from benchkit.cli.report import report
-from benchkit.cli.run import demo, run
-from benchkit.cli.scenarios import validate
+from benchkit.cli.commands import Commands
 from benchkit.errors import BenchkitError, harmless
 
 INTERRUPTED = 130
@@ -28,22 +19,13 @@ DEBUG = "--debug"
 
 app = typer.Typer(
     name="benchkit",
+    cls=Commands,
     help="Which HTTP server set-up is faster, why, and whether the number can be believed.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # importing rich would triple the time of --help
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, validate, plan, run, compare, report, parse):
-    app.command()(command)
-app.command(context_settings={"allow_extra_args": True})(notebook)
-app.add_typer(lab.app, name="lab")
-lab.app.command("prepare")(prepare)
-app.add_typer(hosts.app, name="hosts")
-app.add_typer(profile.app, name="profile")
-app.add_typer(service.app, name="service")
-results.app.command("export")(export)
-app.add_typer(results.app, name="results")
 
 
 def _print_version(wanted: bool) -> None:

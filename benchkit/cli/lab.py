@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from benchkit.cli.options import Json, Quiet
+from benchkit.cli.prepare import prepare
 
 if TYPE_CHECKING:
     from benchkit.lab.lab import Lab
@@ -143,3 +144,6 @@ def _document(lab: Lab, answering: dict[str, bool]) -> dict[str, Any]:
         "not_isolated": lab.state.not_isolated,
         "folder": str(lab.folder.path),
     }
+
+
+app.command()(prepare)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from benchkit.cli.export import export
 from benchkit.cli.options import Json, RunId, StoreFolder
 
 app = typer.Typer(help="What is stored: runs, their trials, and their tables.", no_args_is_help=True)
@@ -188,3 +189,6 @@ def remove(
         typer.confirm(f"Remove {found.run_id} and all its files?", abort=True, err=True)
     where.remove(found)
     say(f"{found.run_id} is removed")
+
+
+app.command()(export)

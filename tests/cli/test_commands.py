@@ -1,0 +1,46 @@
+"""The list of commands: of them a process imports the one that it is started for, and names another where none is meant."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from benchkit.cli.app import app
+from benchkit.cli.commands import HOMES
+from tests.cli.conftest import Cli
+
+
+def test_a_command_imports_none_of_the_others() -> None:
+    program = (
+        "import sys; from typer.testing import CliRunner; from benchkit.cli.app import app\n"
+        "assert CliRunner().invoke(app, ['parse', '--help']).exit_code == 0\n"
+        f"print(*(home for home in {list(HOMES.values())!r} if home.partition(':')[0] in sys.modules))"
+    )
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert shown.stdout.split() == [HOMES["parse"]]
+
+
+def test_every_command_has_its_help_in_the_order_of_the_list(cli: Cli) -> None:
+    commands = cli("--help").out.partition("Commands:\n")[2]
+    shown = [line.split(maxsplit=1) for line in commands.splitlines()]
+    assert [name for name, _ in shown] == list(HOMES)
+    for name in HOMES:
+        help_text = CliRunner().invoke(app, [name, "--help"]).output
+        assert f" {name} [OPTIONS]" in help_text.partition("\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("comparee",), "No such command 'comparee'. Did you mean 'compare'"),
+        (("profile", "topp"), "No such command 'topp'. Did you mean 'top'"),
+        (("xyz",), "No such command 'xyz'."),
+    ],
+)
+def test_a_mistyped_command_is_told_the_one_that_was_meant(cli: Cli, arguments: tuple[str, ...], said: str) -> None:
+    done = cli(*arguments)
+    assert done.code == 2
+    assert said in done.err
