@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import re
 from importlib.resources import files
@@ -21,8 +22,12 @@ _OPENS = {"number": "<td", "name": "<th scope=row", "text": "<td class=text", "p
 _MARKUP = re.compile("[&<>\"']").search
 
 
+@functools.cache
 def environment() -> Environment:
-    """Templates of this package: everything is escaped, nothing may be missing, text loses what has no picture."""
+    """Templates of this package: everything is escaped, nothing may be missing, text loses what has no picture.
+
+    There is one, which compiles each template once.
+    """
     made = Environment(
         loader=PackageLoader("benchkit.report"),
         autoescape=True,

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from functools import cache, partial
+from pathlib import Path
+
+import pandas as pd
 
 from benchkit.models.profile import Profile
 from benchkit.report.view import RunView
 from benchkit.results.merged import merged_profile
 from benchkit.results.progress import progress_of
 from benchkit.results.store import RunFolder, Store
-from benchkit.results.tables import load
+from benchkit.results.tables import load, load_columns
+
+TELEMETRY = ("trial_id", "host", "service", "instance", "t_s", "metric", "value")
+"""Columns of `telemetry` that figures and tables of reports are made of."""
 
 
 def read_run(store: Store, run: RunFolder) -> RunView:
@@ -19,10 +25,16 @@ def read_run(store: Store, run: RunFolder) -> RunView:
         trials=load("trials", store=store.path, run_id=run.run_id),
         hosts=load("hosts", store=store.path, run_id=run.run_id),
         notes=load("notes", store=store.path, run_id=run.run_id),
-        table=partial(load, store=store.path, run_id=run.run_id),
+        table=partial(_table, store.path, run.run_id),
         progress=progress_of(run.history()),
         stacks=cache(partial(_stacks, run)),
     )
+
+
+def _table(store: Path, run_id: str, table: str) -> pd.DataFrame:
+    if table == "telemetry":  # of which there may be a million rows
+        return load_columns(table, TELEMETRY, store=store, run_id=run_id)
+    return load(table, store=store, run_id=run_id)
 
 
 def _stacks(run: RunFolder, trials: tuple[str, ...], service: str) -> Profile | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
@@ -93,7 +93,10 @@ class RunView:
 
     @cached_property
     def telemetry(self) -> pd.DataFrame:
-        """What was watched on hosts (`benchkit.models.telemetry` has the metrics); empty where nothing was."""
+        """What was watched on hosts (`benchkit.models.telemetry` has the metrics); empty where nothing was.
+
+        Of a stored run without the columns that nothing in a report is made of.
+        """
         return self.table("telemetry")
 
     @cached_property
@@ -205,7 +208,7 @@ class RunView:
 
     def _counting(self, metric: str) -> Mapping[str, pd.Series[float]]:
         if metric not in self._counted:
-            trials = self.measured[~self.measured["trial_id"].isin(list(self.void(metric)))]
+            trials = self.measured[~among(self.measured["trial_id"], self.void(metric))]
             values = numbers(trials[metric])
             of_cells = values.dropna().groupby(trials["cell_id"][values.notna()], sort=False)
             self._counted[metric] = {str(cell_id): own for cell_id, own in of_cells}
@@ -231,6 +234,11 @@ class RunView:
 def numbers(column: pd.Series) -> pd.Series[float]:
     """A column of numbers, whatever it is stored as; absent is NaN."""
     return pd.to_numeric(column).astype("float64")
+
+
+def among(trial_ids: pd.Series[str], those: Container[str]) -> npt.NDArray[np.bool_]:
+    """Which of the trials are among those; `isin` makes an Arrow scalar of each of those first, whenever it is asked."""
+    return np.fromiter((trial_id in those for trial_id in trial_ids.to_numpy()), dtype=np.bool_, count=len(trial_ids))
 
 
 def known(column: pd.Series) -> list[float]:

@@ -136,8 +136,19 @@ def load(
     return _with_factors(frame, _read(where, "factors", run_id, scenario).to_pandas())
 
 
-def _read_once(store: Store, table: str, run_id: str | None, scenario: str | None) -> pa.Table:
+def load_columns(table: str, columns: Sequence[str], *, store: Path, run_id: str) -> pd.DataFrame:
+    """Some of the columns of a run's part of a table, without factors: of a large table that is a fraction of the work."""
+    frame: pd.DataFrame = _read(Store(store), table, run_id, None, columns).to_pandas()
+    return frame
+
+
+def _read_once(
+    store: Store, table: str, run_id: str | None, scenario: str | None, columns: Sequence[str] | None
+) -> pa.Table:
+    """Rows of a table; some of its columns only of one run."""
     keyed = _with_keys(arrow_schema(table))
+    if columns is not None:
+        keyed = pa.schema([keyed.field(name) for name in columns])
     parts = store.parts(table, run_id=run_id or "", scenario=scenario or "")
     copied: pa.Table | None = None
     fresh: frozenset[tuple[str, str]] = frozenset()
@@ -166,11 +177,11 @@ def _read_file(path: Path, schema: pa.Schema, keys: Mapping[str, str]) -> pa.Tab
     with path.open("rb") as opened:
         file = pq.ParquetFile(opened)
         refuse_newer(int((file.metadata.metadata or {}).get(VERSION_KEY, b"0")), str(path))
-        content = file.read()
+        content = file.read(columns=[name for name in file.schema_arrow.names if name in schema.names])
     columns = []
     for field in schema:
         if field.name in keys:
-            columns.append(pa.array([keys[field.name]] * content.num_rows, field.type))
+            columns.append(pa.repeat(pa.scalar(keys[field.name], field.type), content.num_rows))
         elif field.name in content.schema.names:
             columns.append(content[field.name].cast(field.type))
         else:
@@ -178,14 +189,16 @@ def _read_file(path: Path, schema: pa.Schema, keys: Mapping[str, str]) -> pa.Tab
     return pa.table(columns, schema=schema)
 
 
-def _read(store: Store, table: str, run_id: str | None, scenario: str | None) -> pa.Table:
+def _read(
+    store: Store, table: str, run_id: str | None, scenario: str | None, columns: Sequence[str] | None = None
+) -> pa.Table:
     """Rows of a table; read again where a run that ends meanwhile has exchanged the files that were listed."""
     for _ in range(TRIES - 1):
         try:
-            return _read_once(store, table, run_id, scenario)
+            return _read_once(store, table, run_id, scenario, columns)
         except FileNotFoundError:
             continue
-    return _read_once(store, table, run_id, scenario)
+    return _read_once(store, table, run_id, scenario, columns)
 
 
 def _with_factors(frame: pd.DataFrame, factors: pd.DataFrame) -> pd.DataFrame:

@@ -21,7 +21,7 @@ from benchkit.results.reparse import reparse
 from benchkit.results.rows import host_rows
 from benchkit.results.schema import TABLES, VERSION_KEY
 from benchkit.results.store import LARGE_BYTES, RunFolder, Store, store_path
-from benchkit.results.tables import RunTables
+from benchkit.results.tables import RunTables, load_columns
 
 STARTED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -122,6 +122,15 @@ def test_runs_with_different_factors_read_as_one_table(tmp_path: Path) -> None:
     assert frame[["factor_stack"]].isna().sum().item() == 1
     assert benchkit.load("trials", store=tmp_path, run_id="r2")["cell_id"].tolist() == ["connections=8"]
     assert len(benchkit.load("trials", store=tmp_path, scenario="small")) == 2
+
+
+def test_some_columns_of_a_run_are_those_of_the_whole_table(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    stored(store, "r1", "small", [{"connections": 2}, {"connections": 4}])
+    stored(store, "r2", "small", [{"connections": 8}])
+    columns = ["rps", "trial_id", "run_id"]
+    some = load_columns("trials", columns, store=tmp_path, run_id="r1")
+    pd.testing.assert_frame_equal(some, benchkit.load("trials", store=tmp_path, run_id="r1")[columns])
 
 
 def test_pandas_duckdb_and_polars_read_the_same_files(tmp_path: Path) -> None:

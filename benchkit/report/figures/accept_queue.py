@@ -155,7 +155,7 @@ def _void(run: RunView) -> bool:
 
 @once
 def _shown(run: RunView) -> list[CellView]:
-    watched = set(run.telemetry.loc[run.telemetry["metric"] == QUEUE, "trial_id"])
+    watched = set(run.telemetry.loc[run.telemetry["metric"] == QUEUE, "trial_id"].unique())
     cells = set(run.measured.loc[run.measured["trial_id"].isin(watched), "cell_id"])
     return [view for view in run.cells if view.cell_id in cells]
 

@@ -22,7 +22,7 @@ from benchkit.report.grid import grid, left_out
 from benchkit.report.latency import Percentile, Reals, caveat, curves, stored
 from benchkit.report.marks import DOTTED, Mark, any_void, draw_lines, draw_marks
 from benchkit.report.style import styled, tick
-from benchkit.report.view import RunView, known, numbers
+from benchkit.report.view import RunView, among, known, numbers
 
 Curves = Mapping[str, tuple[Reals, Reals]]
 """Latency against nines, by trial."""
@@ -155,7 +155,7 @@ def _said_of_void(run: RunView, percentiles: Sequence[Percentile]) -> str:
 def _highest(run: RunView) -> Percentile:
     """The highest percentile of which any trial counts; where none does, the highest."""
     there, measured = stored(run.measured), run.measured
-    counting = [p for p in there if known(measured[p.column][~measured["trial_id"].isin(run.void(p.column))])]
+    counting = [p for p in there if known(measured[p.column][~among(measured["trial_id"], run.void(p.column))])]
     return (counting or there)[-1]
 
 

@@ -16,7 +16,7 @@ from benchkit.report.grid import grid, left_out
 from benchkit.report.latency import PERCENTILES, Percentile, caveat
 from benchkit.report.marks import HOLLOW, Mark, any_void, draw_marks
 from benchkit.report.style import styled, tick
-from benchkit.report.view import RunView, numbers
+from benchkit.report.view import RunView, among, numbers
 
 TITLE = "Latency against throughput"
 
@@ -32,10 +32,10 @@ def available(run: RunView) -> bool:
 def alt(run: RunView) -> str:
     """Where the cells lie, as medians, in words."""
     percentile = _percentile(run)
-    said = []
+    void, said = _void(run, percentile), []
     for view in _shown(run)[:_NAMED]:
         trials = _with_both(run, view, percentile)
-        trials = trials[~trials["trial_id"].isin(_void(run, percentile))]
+        trials = trials[~among(trials["trial_id"], void)]
         if trials.empty:
             said.append(f"{view.label} no trial that counts")
             continue
