@@ -60,6 +60,7 @@ def test_every_link_is_there() -> None:
 TRIED_BY = {
     "benchkit --help": "bench/bench_startup.py",
     "benchkit compare --gate": "cli/test_compare.py",
+    "benchkit hosts check": "test_readme.py",
     "benchkit lab up": "test_readme.py",
     "benchkit notebook": "cli/test_notebook.py",
     "benchkit profile top": "cli/test_profile.py",
