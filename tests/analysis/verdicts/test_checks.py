@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import ClassVar
 
 import pytest
@@ -512,6 +513,15 @@ class TestCold:
         found = look("cold", trial(self.served(first * 50_000, 50_000)))
         assert (found is not None) == raised
         assert found is None or (found.severity, found.metrics) == ("invalid", ALL)
+
+    @pytest.mark.parametrize(("dearer", "raised"), [(1.0, True), (1.1, True), (1.15, False), (0.5, True)])
+    def test_not_what_the_load_tool_felt_as_much(self, dearer: float, *, raised: bool) -> None:
+        """At four fifths of its later rate the server is not cold where a request cost the load tool 9/8 of later."""
+        third, cost_s = WINDOW_S / 3, 1e-5
+        spent = (40_000 * third * cost_s * dearer, 45_000 * third * cost_s, 50_000 * third * cost_s)
+        totals = dict(zip((third, 2 * third, WINDOW_S), itertools.accumulate(spent), strict=True))
+        samples = self.served(40_000, 50_000) | {("cpu_s_total", "load", "generator-1", None): totals}
+        assert (look("cold", trial(samples)) is not None) == raised
 
     def test_a_window_of_two_seconds_has_no_thirds_of_seconds(self) -> None:
         short = (generator(wall_s=2.9, cpu_s=1.0),)

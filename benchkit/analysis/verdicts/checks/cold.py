@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from benchkit import units
 from benchkit.analysis.verdicts.check import ALL, Check, Found, Reason, Unchecked
 from benchkit.analysis.verdicts.evidence import Evidence
+from benchkit.models.telemetry import generator_service
 from benchkit.scenario.thresholds import Thresholds
 
 LEAST_THIRD_S = 1.0
@@ -22,7 +23,8 @@ LEAST_SPAN = 0.6
 def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
     """The entry server's own count of requests: its rate in the first third against that in the last.
 
-    One that gets slower is not cold.
+    One that gets slower is not cold. Neither is one whose load tool took as much more CPU time for a request in the first
+    third: it does the same for each, so that the machine under both got faster, or connections were being opened.
     """
     window_s = evidence.window_s
     counts = _counts(evidence)
@@ -36,7 +38,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
     third_s = (t_s[-1] - t_s[0]) / 3
     first = (_at(t_s[0] + third_s, t_s, served) - served[0]) / third_s
     last = (served[-1] - _at(t_s[-1] - third_s, t_s, served)) / third_s
-    if first >= (1 - thresholds.cold) * last:
+    if first * _dearer(evidence, t_s, served) >= (1 - thresholds.cold) * last:
         return ()
     return [
         Reason(
@@ -67,6 +69,26 @@ def _counts(evidence: Evidence) -> tuple[Sequence[float], Sequence[float]] | Non
     t_s = looks[0][0]
     inside = t_s[bisect_left(t_s, 0) : bisect_right(t_s, window_s)]
     return inside, [sum(_at(t, *look) for look in looks) for t in inside]
+
+
+def _dearer(evidence: Evidence, t_s: Sequence[float], served: Sequence[float]) -> float:
+    """How many times the CPU time a request cost the load tool in the first third that it cost in the last; 1 at least.
+
+    Also 1 where nothing is known of that. It begins with the window, having taken none.
+    """
+    numbers = [generator.number for generator in evidence.record.generators]
+    spent = [each for n in numbers for each in evidence.watched.series("cpu_s_total", service=generator_service(n))]
+    if len(spent) < len(numbers):
+        return 1.0
+    third_s = (t_s[-1] - t_s[0]) / 3
+    first, last = (t_s[0], t_s[0] + third_s), (t_s[-1] - third_s, t_s[-1])
+    cost = []
+    for begin, end in (first, last):
+        took = sum(
+            _at(end, *look) - _at(begin, *look) for each in spent for look in [([0.0, *each.t_s], [0.0, *each.values])]
+        )
+        cost.append(took / max(_at(end, t_s, served) - _at(begin, t_s, served), 1.0))
+    return max(1.0, cost[0] / cost[1]) if cost[1] > 0 else 1.0
 
 
 def _at(when: float, t_s: Sequence[float], counts: Sequence[float]) -> float:
