@@ -16,6 +16,9 @@ _DPI = 150
 _TALLEST_PX = 8000
 """Beyond this a picture is no longer opened by what people send it with; the resolution goes down instead."""
 
+_PACKED = 3
+"""How hard zlib tries: in two thirds of the time that its usual 6 takes, for files an eighth larger."""
+
 _NO_DATES = {"Creator": None, "Date": None, "Format": None, "Type": None}
 
 
@@ -33,9 +36,11 @@ def render(figure: ReportFigure, run: RunView) -> Drawing:
     """The figure of a run as SVG file, PNG file and SVG element of a page."""
     picture, alt = figure.draw(run), figure.alt(run)
     with style():
-        raw, png = io.BytesIO(), io.BytesIO()
+        raw, png = io.StringIO(), io.BytesIO()  # text as text: it comes in a hundred thousand pieces
         picture.savefig(raw, format="svg", metadata=_NO_DATES)
-        picture.savefig(png, format="png", dpi=_dpi(picture), metadata={"Software": None})
+        picture.savefig(
+            png, format="png", dpi=_dpi(picture), metadata={"Software": None}, pil_kwargs={"compress_level": _PACKED}
+        )
     alone, element = both(raw.getvalue(), prefix(figure.name), figure.title, alt)
     return Drawing(figure=figure, svg=alone, png=png.getvalue(), element=element)
 

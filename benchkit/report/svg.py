@@ -30,17 +30,17 @@ _MARKUP = re.compile(r'[&<>"\n]').search
 _INHERITED = ("fill", "stroke", "stroke-width")
 
 
-def standalone(raw: bytes, title: str, description: str) -> bytes:
+def standalone(raw: str | bytes, title: str, description: str) -> bytes:
     """The figure as a file: light, with title and description."""
     return _standalone(_read(raw), title, description)
 
 
-def inline(raw: bytes, prefix: str, label: str) -> str:
+def inline(raw: str | bytes, prefix: str, label: str) -> str:
     """The figure as an element of a page: coloured by the page's theme, its ids its own, without style attributes."""
     return _inline(_read(raw), prefix, label)
 
 
-def both(raw: bytes, prefix: str, title: str, description: str) -> tuple[bytes, str]:
+def both(raw: str | bytes, prefix: str, title: str, description: str) -> tuple[bytes, str]:
     """The figure as a file, and as an element of a page."""
     root = _read(raw)
     return _standalone(root, title, description), _inline(root, prefix, description)
@@ -64,7 +64,7 @@ def _inline(root: ET.Element, prefix: str, label: str) -> str:
     return _written(root)
 
 
-def _read(raw: bytes) -> ET.Element:
+def _read(raw: str | bytes) -> ET.Element:
     """The picture without namespaces, style sheet and false precision, its links made hover texts."""
     root = ET.fromstring(raw)  # noqa: S314 - matplotlib wrote it a moment ago
     for element in list(root.iter()):
