@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from benchkit.analysis.verdicts.evidence import Evidence
-from benchkit.analysis.verdicts.watched import Growth
 from benchkit.models.telemetry import AGENT_SERVICE, generator_service, reducer_service
 from benchkit.models.trial import GeneratorRecord, ServiceRecord
 
@@ -64,30 +63,22 @@ def cores_busy(evidence: Evidence, host: str, cpus: Collection[int]) -> float | 
     """CPU seconds a second that these cores of a host were busy; None where not all of them were watched."""
     busy = 0.0
     for cpu in cpus:
-        away = _growths(evidence, host, cpu, AWAY)
+        away = evidence.watched.growths(AWAY, host, str(cpu), evidence.window_s)
         if away is None:
             return None
         busy += max(away[0].elapsed_s - sum([each.by for each in away]), 0.0) / away[0].covered_s
     return busy if cpus else None
 
 
-def cores_spent(evidence: Evidence, host: str, cpus: Collection[int], metrics: Collection[str]) -> float | None:
+def cores_spent(evidence: Evidence, host: str, cpus: Collection[int], metrics: tuple[str, ...]) -> float | None:
     """CPU seconds a second that these cores of a host spent so; None where not all of them were watched."""
     spent: list[float] = []
     for cpu in cpus:
-        grown = _growths(evidence, host, cpu, metrics)
+        grown = evidence.watched.growths(metrics, host, str(cpu), evidence.window_s)
         if grown is None:
             return None
         spent += [each.by / each.covered_s for each in grown]
     return sum(spent) if spent else None
-
-
-def _growths(evidence: Evidence, host: str, cpu: int, metrics: Collection[str]) -> Sequence[Growth] | None:
-    """How much each of these counters of a core grew; None where one of them is not known."""
-    watched, window_s, instance = evidence.watched, evidence.window_s, str(cpu)
-    grown = [watched.growth(metric, host, instance, window_s) for metric in metrics]
-    known = [each for each in grown if each is not None]
-    return known if len(known) == len(grown) else None
 
 
 def taken(evidence: Evidence) -> Iterator[Taken] | None:

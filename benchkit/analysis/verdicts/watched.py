@@ -96,10 +96,10 @@ class Watched:
 
     def __init__(self, columns: Mapping[str, Sequence[Any]] | None = None) -> None:
         """Take the rows of the `telemetry` table that a trial has, by column; None: nothing was watched."""
-        self._columns = columns
+        self._columns = [columns[name] for name in _COLUMNS] if columns is not None else []
         self._rows: defaultdict[str, list[int]] = defaultdict(list)
         self._made: dict[str, _Family] = {}
-        self._grown: dict[tuple[str, str, str, float], Growth | None] = {}
+        self._grown: dict[tuple[Sequence[str], str, str, float], Sequence[Growth] | None] = {}
         for row, metric in enumerate(columns["metric"] if columns is not None else ()):
             self._rows[metric].append(row)
 
@@ -113,12 +113,16 @@ class Watched:
         """The series of one instance of a metric of the host itself; None where it was not watched."""
         return self._family(metric).instances.get((host, instance))
 
-    def growth(self, metric: str, host: str, instance: str, window_s: float) -> Growth | None:
-        """How much that grew; None where it was not watched, or for too little of the window. Several checks ask the same."""
-        key = metric, host, instance, window_s
+    def growths(self, metrics: tuple[str, ...], host: str, instance: str, window_s: float) -> Sequence[Growth] | None:
+        """How much each of these counters of an instance grew.
+
+        None where one of them was not watched, or for too little of the window. Several checks ask the same.
+        """
+        key = metrics, host, instance, window_s
         if key not in self._grown:
-            series = self.instance(metric, host, instance)
-            self._grown[key] = None if series is None else series.growth(window_s)
+            series = [self.instance(metric, host, instance) for metric in metrics]
+            grown = [each for one in series if one is not None and (each := one.growth(window_s)) is not None]
+            self._grown[key] = grown if len(grown) == len(metrics) else None
         return self._grown[key]
 
     @property
@@ -139,9 +143,9 @@ class Watched:
         return self._made[metric]
 
     def _make(self, metric: str) -> list[Series]:
-        if self._columns is None or metric not in self._rows:
+        if metric not in self._rows:
             return []
-        hosts, services, instances, instants, values = [self._columns[name] for name in _COLUMNS]
+        hosts, services, instances, instants, values = self._columns
         samples: dict[tuple[str, str | None, str | None], tuple[list[float], list[float]]] = {}
         for row in self._rows[metric]:
             value = values[row]

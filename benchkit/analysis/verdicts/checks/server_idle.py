@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from benchkit import units
 from benchkit.analysis.verdicts.check import RATES, Check, Found, Reason, Unchecked
@@ -21,9 +21,10 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
     if not evidence.closed_loop:
         return ()
     services = evidence.record.services
-    if any(not service.cpus or service_cores(evidence, service) is None for service in services):
+    took = {service.name: cores for service in services if (cores := service_cores(evidence, service)) is not None}
+    if any(not service.cpus or service.name not in took for service in services):
         return Unchecked(why="the server's CPU time or its CPUs are not recorded")
-    share, what = max(_uses(evidence))
+    share, what = max(_uses(evidence, took))
     if share >= thresholds.server_cpu:
         return ()
     return [
@@ -41,20 +42,20 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
 CHECK = Check("server-idle", "the server was not the limit, so its rate is not its capacity", of_trial=of_trial)
 
 
-def _uses(evidence: Evidence) -> Iterator[tuple[float, str]]:
+def _uses(evidence: Evidence, took: Mapping[str, float]) -> Iterator[tuple[float, str]]:
     for service in evidence.record.services:
         most = capacity(len(service.cpus), service.parallelism, stack_quota(evidence, service.host))
-        yield (service_cores(evidence, service) or 0.0) / most, f"service {service.name}"
+        yield took[service.name] / most, f"service {service.name}"
     for host in evidence.server_hosts:
-        yield _host_use(evidence, host)
+        yield _host_use(evidence, host, took)
 
 
-def _host_use(evidence: Evidence, host: str) -> tuple[float, str]:
+def _host_use(evidence: Evidence, host: str, took: Mapping[str, float]) -> tuple[float, str]:
     """All services of a host together, with what the kernel does for them in interrupts."""
     services = [service for service in evidence.record.services if service.host == host]
     cpus = {cpu for service in services for cpu in service.cpus}
     most = capacity(len(cpus), _parallelism(services), stack_quota(evidence, host))
-    own = sum(service_cores(evidence, service) or 0.0 for service in services)
+    own = sum(took[service.name] for service in services)
     interrupts = cores_spent(evidence, host, cpus, INTERRUPTS) or 0.0
     return min((own + interrupts) / most, 1.0), "the stack" if len(services) > 1 else f"service {services[0].name}"
 
