@@ -58,6 +58,20 @@ def test_the_smallest_p_is_reached_and_never_undercut(blocks: int) -> None:
     assert sign_flip_p_values(alike) == pytest.approx([smallest_p(blocks)] * 3)
 
 
+def test_many_rows_have_the_p_that_each_has_alone() -> None:
+    differences = np.round(random(600, 12), 2)
+    alone = [sign_flip_p_values(row[None, :])[0] for row in differences]
+    assert sign_flip_p_values(differences) == pytest.approx(alone)
+    theirs = stats.permutation_test(
+        (differences[:20], np.zeros((20, 12))),
+        lambda one, other, axis: (one - other).mean(axis=axis),
+        permutation_type="samples",
+        vectorized=True,
+        axis=1,
+    )
+    assert alone[:20] == pytest.approx(theirs.pvalue)
+
+
 def test_drawn_signs_are_the_same_every_time_and_close_to_all_of_them() -> None:
     differences = random(4, 14) + 0.4
     assert np.array_equal(sign_flip_p_values(differences), sign_flip_p_values(differences))
