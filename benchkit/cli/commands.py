@@ -35,7 +35,7 @@ PASSED_ON = frozenset({"notebook"})
 
 
 class Commands(TyperGroup):
-    """Commands that are imported and built when they are asked for: all thirteen take a quarter of a short command's time."""
+    """Commands that are imported and built when they are asked for: all thirteen take a twentieth of a short command's time."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401, ARG002 - typer's context is of its own copy of click
         """Their names, in the order of the help."""
