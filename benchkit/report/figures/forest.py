@@ -16,8 +16,8 @@ from benchkit.models.metrics import metric_named
 from benchkit.report.compared import bracketed, labels
 from benchkit.report.figures.figure import ReportFigure, provenance
 from benchkit.report.frame import EDGE_IN, WIDTH_IN, framed
-from benchkit.report.rows import cut, head, lay, ratio_axis, row_height, text_size, write
-from benchkit.report.style import colour, drawable, hover, marker, styled, width_in
+from benchkit.report.rows import cut, head, lay, ratio_axis, room_for, row_height, text_size, write
+from benchkit.report.style import colour, drawable, hover, marker, styled
 from benchkit.report.theme import GRID, INK, SURFACE
 from benchkit.report.view import RunView, once
 from benchkit.scenario.cells import cell_id
@@ -86,7 +86,7 @@ def draw(run: RunView) -> Figure:
         foot=provenance(run),
     )
     texts = [drawable(row.text) for row in rows]
-    widest = max(width_in(text, size) for text, row in zip(texts, rows, strict=True) if row.ratio)
+    widest = max(room_for(text, size) for text, row in zip(texts, rows, strict=True) if row.ratio)
     labels_in = min(_MOST_LABEL_IN, widest) + 2 * EDGE_IN
     axes = frame.axes(labels_in, 0, WIDTH_IN - labels_in - _WRITTEN_IN - EDGE_IN, row_in * (len(rows) + 0.2))
     _scale(axes, rows)
@@ -94,7 +94,7 @@ def draw(run: RunView) -> Figure:
         if row.ratio is None:
             head(axes, y, text, size)
             continue
-        write(axes, y, cut(text, labels_in - 2 * EDGE_IN, size), size, left=True)
+        write(axes, y, cut(text, labels_in - EDGE_IN, size), size, left=True)
         _draw_claim(axes, y, row, size)
         _draw_ratio(axes, y, row, size)
         write(axes, y, bracketed(row.ratio), size, left=False)

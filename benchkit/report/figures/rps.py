@@ -19,7 +19,8 @@ from benchkit.analysis.samples import take_samples
 from benchkit.report.figures.figure import ReportFigure, provenance
 from benchkit.report.frame import EDGE_IN, WIDTH_IN, framed
 from benchkit.report.marks import HOLLOW, Mark, any_void, draw_marks
-from benchkit.report.style import colour, drawable, hover, styled, width_in
+from benchkit.report.rows import cut, head, room_for
+from benchkit.report.style import colour, drawable, hover, styled
 from benchkit.report.summary import CellSummary, summarise
 from benchkit.report.theme import INK, MUTED, SERIES
 from benchkit.report.view import RunView, numbers, once
@@ -113,7 +114,8 @@ def draw(run: RunView) -> Figure:
         foot=provenance(run),
         legend=keyed,
     )
-    labels_in = min(_MOST_LABEL_IN, max(width_in(drawable(row.text), size, row.weight) for row in rows)) + 2 * EDGE_IN
+    beside = [row for row in rows if row.cell is not None or keyed]
+    labels_in = min(_MOST_LABEL_IN, max(room_for(drawable(row.text), size, row.weight) for row in beside)) + 2 * EDGE_IN
     axes = frame.axes(labels_in, 0, WIDTH_IN - labels_in - 2 * EDGE_IN, height_in)
     _draw_medians(axes, rows)
     _draw_trials(axes, run, rows, size)
@@ -124,7 +126,7 @@ def draw(run: RunView) -> Figure:
     highest = float(numbers(run.measured["rps"]).max()) or 1.0
     axes.set_xlim(0, 1.14 * min(max([highest, *(high for _, high in ranges.values())]), _MOST * highest))
     axes.set_ylim(lines - 0.4, -0.6)
-    _dress(axes, rows, size)
+    _dress(axes, rows, size, labels_in - EDGE_IN, over=not keyed)
     return frame.figure
 
 
@@ -259,11 +261,15 @@ def _spread(y: float, points: int) -> list[float]:
     return [y + _BAR * 0.76 * (i / (points - 1) - 0.5) for i in range(points)]
 
 
-def _dress(axes: Axes, rows: Sequence[_Row], size: float) -> None:
+def _dress(axes: Axes, rows: Sequence[_Row], size: float, room_in: float, *, over: bool) -> None:
+    """The texts of rows beside them, as far as there is room; headings that have a row of their own: `over` all of it."""
     axes.set_yticks([])
     for row in (row for row in rows if row.text):  # ticks would do, at five times the cost: each is three artists
+        if over and row.cell is None:
+            head(axes, row.y, drawable(row.text), size)
+            continue
         axes.annotate(
-            drawable(row.text),
+            cut(drawable(row.text), room_in, size, row.weight),
             (0, row.y),
             xytext=(-72 * EDGE_IN, 0),
             textcoords="offset points",

@@ -13,8 +13,8 @@ from benchkit import units
 from benchkit.analysis.agreement import Agreement, ToolFigures, titled, trials_of
 from benchkit.report.figures.figure import ReportFigure, provenance
 from benchkit.report.frame import EDGE_IN, WIDTH_IN, framed
-from benchkit.report.rows import cut, head, lay, ratio_axis, row_height, text_size, write
-from benchkit.report.style import colour, drawable, hover, marker, styled, width_in
+from benchkit.report.rows import cut, head, lay, ratio_axis, room_for, row_height, text_size, write
+from benchkit.report.style import colour, drawable, hover, marker, styled
 from benchkit.report.text import clean
 from benchkit.report.theme import INK, SURFACE
 from benchkit.report.view import RunView, numbers
@@ -99,7 +99,7 @@ def draw(run: RunView) -> Figure:
         foot=provenance(run),
     )
     texts = [drawable(row.text) for row in rows]
-    widest = max(width_in(text, size) for text, row in zip(texts, rows, strict=True) if row.median is not None)
+    widest = max(room_for(text, size) for text, row in zip(texts, rows, strict=True) if row.median is not None)
     labels_in = min(_MOST_LABEL_IN, widest) + 2 * EDGE_IN
     axes = frame.axes(labels_in, 0, WIDTH_IN - labels_in - _WRITTEN_IN - EDGE_IN, height_in)
     ratio_axis(axes, [point.ratio for row in rows for point in row.points])
@@ -107,7 +107,7 @@ def draw(run: RunView) -> Figure:
         if row.median is None:
             head(axes, y, text, size)
             continue
-        write(axes, y, cut(text, labels_in - 2 * EDGE_IN, size), size, left=True)
+        write(axes, y, cut(text, labels_in - EDGE_IN, size), size, left=True)
         write(axes, y, row.written, size, left=False)
         _draw_tool(axes, y, row, row.median, size)
     lay(axes, len(rows))

@@ -16,8 +16,8 @@ from benchkit.analysis.verdicts.overview import counts
 from benchkit.report.figures.figure import ReportFigure, provenance
 from benchkit.report.frame import EDGE_IN, WIDTH_IN, framed
 from benchkit.report.matrix import STATES, Matrix, State, matrix
-from benchkit.report.rows import cut, lay, row_height, text_size, write
-from benchkit.report.style import drawable, hover, styled, width_in
+from benchkit.report.rows import cut, lay, room_for, row_height, text_size, write
+from benchkit.report.style import drawable, hover, styled
 from benchkit.report.theme import INK, MUTED, SERIES, SURFACE, Tone
 from benchkit.report.view import RunView
 
@@ -106,13 +106,13 @@ def draw(run: RunView) -> Figure:
         foot=provenance(run),
     )
     texts = [drawable(labels[cell]) for cell in cells]
-    labels_in = min(_MOST_LABEL_IN, max(width_in(text, size) for text in texts)) + 2 * EDGE_IN
+    labels_in = min(_MOST_LABEL_IN, max(room_for(text, size) for text in texts)) + 2 * EDGE_IN
     block_in = min(_WIDEST_BLOCK_IN, (WIDTH_IN - labels_in - _WRITTEN_IN - EDGE_IN) / len(blocks))
     axes = frame.axes(labels_in, _KEY_IN, block_in * len(blocks), height_in)
     size_pt = min(_LARGEST_PT, 72 * _MARK * min(row_in, block_in))
     _draw_marks(axes, found, cells, labels=labels, size_pt=size_pt)
     for y, (cell, text) in enumerate(zip(cells, texts, strict=True)):
-        write(axes, y, cut(text, labels_in - 2 * EDGE_IN, size), size, left=True)
+        write(axes, y, cut(text, labels_in - EDGE_IN, size), size, left=True)
         if against := _against(found, cell):
             write(axes, y, _said(against), size, left=False)
     lay(axes, len(cells))
