@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -92,7 +93,10 @@ def ahead(store: Path, manifests: Sequence[Manifest]) -> Iterator[Ahead]:
         prepared()
     pool = ProcessPoolExecutor(1, mp_context=get_context(STARTED))
     try:
-        yield Ahead({run_id: pool.submit(draw, store, run_id) for run_id in large})
+        with warnings.catch_warnings():  # from Python 3.12 on of idle threads, too; see STARTED
+            warnings.filterwarnings("ignore", message=".*multi-threaded.*fork", category=DeprecationWarning)
+            drawn = {run_id: pool.submit(draw, store, run_id) for run_id in large}
+        yield Ahead(drawn)
     finally:
         gc.set_threshold(*usual)
         pool.shutdown(wait=False, cancel_futures=True)

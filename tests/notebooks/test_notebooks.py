@@ -51,6 +51,13 @@ def test_there_are_notebooks_and_a_store_for_them() -> None:
     assert 0 < size <= MOST_BYTES
 
 
+def test_every_recorded_run_went_through() -> None:
+    manifests = [json.loads(file.read_text(encoding="utf-8")) for file in RECORDED.glob("runs/*/manifest.json")]
+    scenarios = sorted(each["scenario"]["name"] for each in manifests)
+    assert scenarios == sorted({each.stem for each in NOTEBOOKS} - {"explore", "own-scenario"} | {"quickstart"})
+    assert {each["status"] for each in manifests} == {"done"}
+
+
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda notebook: notebook.stem)
 def test_they_are_kept_without_outputs_and_hold_no_logic(notebook: Path) -> None:
     for cell in cells(notebook):
