@@ -20,6 +20,8 @@ from benchkit.planning.make import make_plan
 from benchkit.scenario.read import read_experiment
 from tests.chaos.hostile import drawn, inventory, scenarios, texts, written
 
+pytestmark = pytest.mark.long
+
 LONG = bool(os.environ.get("BENCHKIT_CHAOS"))
 """Thousands of cases, instead of hundreds."""
 

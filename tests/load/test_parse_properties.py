@@ -17,6 +17,8 @@ from benchkit.load.registry import TOOLS
 from benchkit.load.text import decode
 from benchkit.models.load_result import LoadResult
 
+pytestmark = pytest.mark.long
+
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "load"
 OUTPUTS = {path.relative_to(FIXTURES): path.read_text() for path in sorted(FIXTURES.glob("*/*.txt"))}
 ROWS = re.compile(r"v23-[eg]\.|csv|-log\.|hist|hdrplot")

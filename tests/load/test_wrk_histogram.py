@@ -22,6 +22,8 @@ from benchkit.load.wrk import SCRIPT
 from benchkit.load.wrk_histogram import expected_interval_us, measurement, read, without_additions
 from benchkit.models.histogram import Histogram
 
+pytestmark = pytest.mark.long
+
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "histograms"
 RECORDED = sorted(FIXTURES.glob("wrk-*.txt"))
 

@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from benchkit.models.histogram import MAX_VALUE, Histogram, merge
 
+pytestmark = pytest.mark.long
+
 HOUR = 3_600_000_000
 values = st.one_of(st.integers(0, 3000), st.integers(0, HOUR), st.integers(0, 31).map(lambda bits: (1 << bits) - 1))
 samples = st.lists(values, min_size=1, max_size=60)

@@ -21,6 +21,8 @@ from benchkit.report.view import RunView
 from benchkit.report.write import drawings_of
 from tests.report.conftest import watched
 
+pytestmark = pytest.mark.long
+
 MakeRun = Callable[..., RunView]
 HOSTILE = "<script>alert(1)</script>\"'&\N{RIGHT-TO-LEFT OVERRIDE}"
 VOID = {"meta", "link", "br", "input"}
@@ -278,7 +280,6 @@ def test_figures_have_a_text_and_a_way_to_their_numbers(whole: Node) -> None:
         assert whole.all("section", id=way[1:])
 
 
-@pytest.mark.long
 def test_figures_whose_numbers_no_section_has_bring_a_table(make_run: MakeRun) -> None:
     root = report(watched(make_run({"connections": [8, 64]}, blocks=3)), figures=True)
     ways = {
@@ -386,7 +387,6 @@ def test_the_command_and_the_scenario_repeat_the_run(make_run: MakeRun) -> None:
     assert saved in again.text
 
 
-@pytest.mark.long
 def test_several_runs_share_a_page_and_no_id(make_run: MakeRun) -> None:
     runs = [make_run(seed=1), make_run({"stack": ["go", "node"]}, seed=2)]
     root = Tree(page(*((run, drawings_of(run)) for run in runs))).root

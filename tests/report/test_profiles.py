@@ -23,6 +23,8 @@ from benchkit.report.view import RunView
 from benchkit.results.profiles import NO_PROFILE
 from benchkit.results.schema import arrow_schema, empty_frame
 
+pytestmark = pytest.mark.long
+
 MakeRun = Callable[..., RunView]
 
 SCHEDULING = {

@@ -22,6 +22,8 @@ from benchkit.report.sections.section import Material
 from benchkit.report.tables import Table
 from benchkit.report.view import RunView
 
+pytestmark = pytest.mark.long
+
 MakeRun = Callable[..., RunView]
 STACKS = {"stack": ["go", "nginx", "node"]}
 CLAIMS = [

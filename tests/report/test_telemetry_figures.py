@@ -22,6 +22,8 @@ from benchkit.report.trends import trends_along
 from benchkit.report.view import RunView
 from tests.report.conftest import watched
 
+pytestmark = pytest.mark.long
+
 MakeRun = Callable[..., RunView]
 
 
