@@ -12,6 +12,8 @@ from benchkit.cli.app import app
 from benchkit.cli.commands import HOMES
 from tests.cli.conftest import Cli
 
+pytestmark = pytest.mark.system
+
 
 def test_a_command_imports_none_of_the_others() -> None:
     program = (

@@ -24,6 +24,8 @@ from benchkit.results.store import Store
 from benchkit.results.tables import RunTables
 from benchkit.scenario.cells import cell_id
 
+pytestmark = pytest.mark.system
+
 STARTED = datetime(2026, 3, 1, 10, tzinfo=UTC)
 STACKS = ("go", "nginx", "../x/y")
 

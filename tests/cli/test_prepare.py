@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.system
+
 BENCHKIT = Path(sys.executable).with_name("benchkit")
 
 

@@ -13,6 +13,8 @@ from typer.testing import CliRunner, Result
 from benchkit.cli.profile import app
 from benchkit.errors import BenchkitError
 
+pytestmark = pytest.mark.system
+
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "profiles"
 NET_HTTP = str(FIXTURES / "nethttp-go1.26.pb.gz")
 NGINX = str(FIXTURES / "nginx-return.perf.txt.gz")
