@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 import pandas as pd
-from scipy import sparse, special
+from scipy import special
 
 from benchkit.analysis.family import ALPHA, Test, deciding_test, shown_from
 from benchkit.analysis.inference import MIN_BLOCKS, smallest_p, t_quantile
@@ -29,6 +29,9 @@ _MEANS_SIMULATED = 1 << 23
 """So many means of subsets are simulated: 2,000 runs of 12 blocks, never more than 4,000 of fewer."""
 
 _AT_ONCE = 200
+
+_NO_EFFECT = 1e-9
+"""Of the largest singular value: what is below is rounding, and no effect that blocks could have."""
 
 
 @dataclass(frozen=True)
@@ -161,23 +164,21 @@ def noise_of(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusion] 
     are missing from the layout, which is therefore fitted by least squares (the same, section 4.1.3, The exact approach).
     """
     logs = take_samples(trials, metric, exclusions).logs
-    cells, blocks = np.nonzero(~np.isnan(logs))
-    if not len(cells):
+    there = ~np.isnan(logs)
+    logs, there = logs[there.any(axis=1)], there[there.any(axis=1)]
+    if not len(logs):
         return None
-    # Each sample is the effect of its cell plus that of its block: in the graph that joins these two, each part that
-    # hangs together has one parameter less than it has cells and blocks.
-    effects, trial = sum(logs.shape), np.arange(len(cells))
-    layout = sparse.coo_array(
-        (np.ones(2 * len(cells)), (np.tile(trial, 2), np.concatenate([cells, logs.shape[0] + blocks]))),
-        shape=(len(cells), effects),
-    ).tocsr()
-    parts, _ = sparse.csgraph.connected_components(layout.T @ layout)
-    df = len(cells) - (effects - parts)
+    seen = there.astype(np.float64)
+    # Without its cell's mean a sample is the effect of its block, less the mean effect of the blocks that the cell is in:
+    # the normal equations with the cells taken out, of as many unknowns as there are blocks.
+    own = logs - np.nanmean(logs, axis=1, keepdims=True)
+    reduced = np.diag(seen.sum(axis=0)) - seen.T @ (seen / seen.sum(axis=1, keepdims=True))
+    effects, _, rank, _ = np.linalg.lstsq(reduced, np.nansum(own, axis=0), rcond=_NO_EFFECT)
+    df = int(there.sum()) - len(logs) - int(rank)
     if df < 1:
         return None
-    samples = logs[cells, blocks]
-    fitted = sparse.linalg.lsqr(layout, samples - samples.mean(), atol=1e-12, btol=1e-12)
-    residual = samples - samples.mean() - layout @ fitted[0]
+    of_blocks = np.where(there, effects, np.nan)
+    residual = (own - of_blocks + np.nanmean(of_blocks, axis=1, keepdims=True))[there]
     return Noise(math.sqrt(2 * float((residual**2).sum()) / df), df)
 
 
