@@ -46,10 +46,12 @@ check: .venv/installed
 	.venv/bin/python -m pytest $(BESIDE) -m 'not lab and not system and not long' $(ARGS); tests=$$?; \
 	wait $$types && exit $$tests
 
-# The same pages every time; BENCHKIT_STORE=… takes another store.
+# The same pages every time; BENCHKIT_STORE=… takes another store, by its whole path: notebooks run in their own folder.
+NOTEBOOKS = notebooks/*.ipynb
+PAGES = build/figures
 figures: .venv/installed
-	BENCHKIT_STORE="$${BENCHKIT_STORE:-notebooks/recorded}" PATH="$(CURDIR)/.venv/bin:$$PATH" .venv/bin/python -m nbconvert \
-	  --execute --to html --output-dir build/figures notebooks/*.ipynb
+	BENCHKIT_STORE="$${BENCHKIT_STORE:-$(CURDIR)/notebooks/recorded}" PATH="$(CURDIR)/.venv/bin:$$PATH" \
+	  .venv/bin/python -m nbconvert --execute --to html --output-dir $(PAGES) $(NOTEBOOKS)
 
 bench: system
 	.venv/bin/python -m pytest -o python_files='bench_*.py' --capture=no $(ARGS) tests/bench
