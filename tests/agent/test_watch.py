@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from itertools import pairwise
@@ -10,10 +11,15 @@ from pathlib import Path
 import pytest
 
 from benchkit.agent.watch.base import UnseenError, number_after
+from benchkit.agent.watch.cores import Cores
 from benchkit.agent.watch.counters import Asked, nginx, node
+from benchkit.agent.watch.families import Families
 from benchkit.agent.watch.page import body_of
+from benchkit.agent.watch.queues import Listeners
 from benchkit.agent.watch.quota import cpu_quota, groups
+from benchkit.agent.watch.recorder import Recorder
 from benchkit.agent.watch.rhythm import Rhythm
+from benchkit.agent.watch.sampler import Sampler
 
 NGINX = b"""Active connections: 291
 server accepts handled requests
@@ -156,3 +162,33 @@ def test_who_asks_for_a_beat_gets_one_that_began_after_that() -> None:
     assert not thread.is_alive()
     assert 20 <= len(times) <= 21, "the first may have been asked for already"
     assert rhythm.beat_now(0), "nobody follows any more"
+
+
+class Noting(Families):
+    """Nobody's family, which notes when it was looked at."""
+
+    def __init__(self) -> None:
+        self.seen_ns = 0
+
+    def refresh(self) -> None:
+        self.seen_ns = time.monotonic_ns()
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_look_is_of_the_instant_at_which_the_cores_are_read(tmp_path: Path) -> None:
+    """Looking for processes takes a while, another one each time, in which idle cores would seem to have worked."""
+    rhythm, families = Rhythm(60), Noting()
+    recorder = Recorder(tmp_path / "samples", {})
+    sampler = Sampler(rhythm, recorder, families, Listeners())
+    sampler.add(None, [Cores])
+    sampler.start()
+    assert rhythm.beat_now(5)
+    rhythm.end()
+    sampler.join(5)
+    recorder.close({})
+    lines = map(json.loads, (tmp_path / "samples").read_text().splitlines())
+    instants = [each["t_ns"] for each in lines if "t_ns" in each]
+    assert instants
+    assert instants[-1] >= families.seen_ns

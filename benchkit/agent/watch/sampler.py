@@ -44,21 +44,24 @@ class Sampler(threading.Thread):
         """Look, in the rhythm, until that ends."""
         track = self._recorder.track(self._interval_ns)
         for asked in self._beats:
-            at_ns = time.monotonic_ns()
-            track.write(at_ns, self._look(asked=asked), asked=asked)
+            track.write(*self._look(asked=asked), asked=asked)
         track.close()
         for shared in self._shared:
             shared.close()
         for _, collector in self._collectors:
             collector.close()
 
-    def _look(self, *, asked: bool) -> Sample:
-        """Look at everything once; what gives nothing is noted, and the others go on."""
+    def _look(self, *, asked: bool) -> Tuple[int, Sample]:
+        """Look at everything once, and when; what gives nothing is noted, and the others go on.
+
+        The instant is that of the first collector, which reads the cores: their time is held against the clock.
+        """
         for shared in self._shared:
             try:
                 shared.refresh()
             except (UnseenError, OSError) as error:
                 self._note(None, error)
+        at_ns = time.monotonic_ns()
         sample = []
         for group, collector in list(self._collectors):
             if asked:
@@ -67,7 +70,7 @@ class Sampler(threading.Thread):
                 sample.append((group, collector.sample()))
             except (UnseenError, OSError) as error:
                 self._note(group.service, error)
-        return sample
+        return at_ns, sample
 
     def _note(self, service: Optional[str], error: Exception) -> None:
         self._unseen[f"{service}: {error}" if service else str(error)] = None
