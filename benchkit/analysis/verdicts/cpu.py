@@ -26,6 +26,8 @@ class Taken(NamedTuple):
     """Empty: not known."""
     cores: float
     """CPU seconds a second of the window."""
+    placed: bool = True
+    """Whether the trial says where it runs; the agent and profilers run wherever their host lets them."""
 
 
 def service_cores(evidence: Evidence, service: ServiceRecord) -> float | None:
@@ -60,14 +62,18 @@ def stack_quota(evidence: Evidence, host: str) -> float | None:
 
 
 def cores_busy(evidence: Evidence, host: str, cpus: Collection[int]) -> float | None:
-    """CPU seconds a second that these cores of a host were busy; None where not all of them were watched."""
+    """CPU seconds a second that these cores of a host were busy; None where not all of them were watched.
+
+    Kernels state times in hundredths of a second: an idle core may come out below zero as well as above, and only all
+    of them together are kept from that.
+    """
     busy = 0.0
     for cpu in cpus:
         away = evidence.watched.growths(AWAY, host, str(cpu), evidence.window_s)
         if away is None:
             return None
-        busy += max(away[0].elapsed_s - sum([each.by for each in away]), 0.0) / away[0].covered_s
-    return busy if cpus else None
+        busy += (away[0].elapsed_s - sum([each.by for each in away])) / away[0].covered_s
+    return max(busy, 0.0) if cpus else None
 
 
 def cores_spent(evidence: Evidence, host: str, cpus: Collection[int], metrics: tuple[str, ...]) -> float | None:
@@ -96,13 +102,15 @@ def _taken(evidence: Evidence, services: Sequence[tuple[ServiceRecord, float]]) 
     for generator in record.generators:
         name = generator_service(generator.number)
         yield Taken(name, generator.host, generator.cpus, generator.cpu_s / evidence.window_s)
-        yield from _watched(evidence, reducer_service(generator.number), generator.host, generator.cpus)
+        reducer = reducer_service(generator.number)
+        yield from _watched(evidence, reducer, generator.host, generator.cpus, placed=True)
     for profile in record.profiles:
         if profile.cpu_s is not None:  # it records within the window alone
             name = f"profiler of {profile.service}"
-            yield Taken(name, profile.host, _cpus_of(evidence, profile.host), profile.cpu_s / evidence.window_s)
+            cpus = _cpus_of(evidence, profile.host)
+            yield Taken(name, profile.host, cpus, profile.cpu_s / evidence.window_s, placed=False)
     for host in evidence.hosts:
-        yield from _watched(evidence, AGENT_SERVICE, host, _cpus_of(evidence, host))
+        yield from _watched(evidence, AGENT_SERVICE, host, _cpus_of(evidence, host), placed=False)
 
 
 def _cpus_of(evidence: Evidence, host: str) -> tuple[int, ...]:
@@ -110,12 +118,12 @@ def _cpus_of(evidence: Evidence, host: str) -> tuple[int, ...]:
     return tuple(evidence.facts.get(host, {}).get("cpus") or ())
 
 
-def _watched(evidence: Evidence, service: str, host: str, cpus: tuple[int, ...]) -> Iterator[Taken]:
+def _watched(evidence: Evidence, service: str, host: str, cpus: tuple[int, ...], *, placed: bool) -> Iterator[Taken]:
     """What telemetry alone has."""
     for series in evidence.watched.series("cpu_s_total", host, service):
         rate = series.rate(evidence.window_s)
         if rate is not None:
-            yield Taken(service, host, cpus, rate)
+            yield Taken(service, host, cpus, rate, placed)
 
 
 def machine_of(evidence: Evidence, host: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from typing import ClassVar
 
 import pytest
@@ -498,6 +499,62 @@ class TestNoisyHost:
         both = {"services": (service(cpus=(0, 1)),), "generators": (generator(cpus=(0, 1)),)}
         moved = {**cores("sut", 0, user=0.75), **cores("sut", 1, user=0.75)}
         assert look("noisy-host", trial(moved, **both)) is None  # type: ignore[arg-type] # fields of the record
+
+    def wide(
+        self, samples: Mapping[Key, Mapping[float, float]], took: float, *, of: int = 16, **fields: object
+    ) -> Evidence:
+        """A server host of many cores, idle but for what these samples have; its load host is another machine."""
+        cpus = tuple(range(of))
+        idle = {key: value for cpu in cpus for key, value in cores("sut", cpu).items()}
+        facts: dict[str, dict[str, object]] = {"sut": {"cpus": cpus}, "load": {"boot_id": "another"}}
+        services = (service(**{"cpus": cpus, **fields}),)
+        return trial({**idle, **self.took(took), **samples}, facts=facts, services=services)
+
+    def agent(self, share: float) -> dict[Key, dict[float, float]]:
+        return {("cpu_s_total", "sut", "agent", None): {-0.01: 0.0, 3.05: share * WINDOW_S}}
+
+    @pytest.mark.parametrize(("cpu", "raised"), [(9, False), (2, True)])
+    def test_on_the_trials_own_cpus(self, cpu: int, *, raised: bool) -> None:
+        """The agent may run on all of them, the server on four."""
+        seen = {**cores("sut", 0, user=0.5), **cores("sut", cpu, user=0.2), **self.agent(0.01)}
+        assert (look("noisy-host", self.wide(seen, 0.5, cpus=(0, 1, 2, 3))) is not None) == raised
+
+    @pytest.mark.parametrize(("foreign", "raised"), [(0.08, False), (0.1, True)])
+    def test_what_the_agent_took_may_have_been_taken_on_any_core(self, foreign: float, *, raised: bool) -> None:
+        seen = {**cores("sut", 0, user=0.5 + foreign), **self.agent(0.04)}
+        assert (look("noisy-host", self.wide(seen, 0.5, cpus=(0, 1))) is not None) == raised
+
+    def test_an_agent_elsewhere_does_not_make_interrupts_the_processes_own(self) -> None:
+        seen = {**cores("sut", 0, user=0.6, softirq=0.4), **self.agent(0.04)}
+        assert look("noisy-host", self.wide(seen, 0.6, cpus=(0,))) is None
+
+    @pytest.mark.parametrize(("server", "raised"), [(0.5, True), (0.95, False)])
+    def test_a_full_core_beside_an_idle_one_where_interrupts_are_counted_to_processes(
+        self, server: float, *, raised: bool
+    ) -> None:
+        """What is left of the full core somebody else took, interrupts and all."""
+        seen = {**cores("sut", 0, user=0.5, softirq=0.5), **cores("sut", 1, user=0.3, softirq=0.2)}
+        assert (look("noisy-host", self.wide(seen, server + 0.5, cpus=(0, 1))) is not None) == raised
+
+    def test_steps_of_counters_are_not_work(self) -> None:
+        """An idle core is as often said to have idled longer than the clock ran as shorter."""
+        off: dict[Key, dict[float, float]] = {
+            ("cpu_idle_s_total", "sut", None, str(cpu)): {-0.01: 0.0, 3.05: 3.06 + 0.01 * (-1) ** cpu}
+            for cpu in range(32)
+        }
+        assert look("noisy-host", self.wide(off, 0.0, of=32)) is None
+
+    @pytest.mark.parametrize(("foreign", "raised"), [(0.06, False), (0.07, True)])
+    def test_what_hundreds_of_cores_did_is_known_to_their_steps(self, foreign: float, *, raised: bool) -> None:
+        seen = self.wide(cores("sut", 5, user=foreign), 0.0, of=256)
+        assert (look("noisy-host", seen) is not None) == raised
+
+    def test_cores_that_nobody_watched_are_named_unless_others_are_enough(self) -> None:
+        facts: dict[str, dict[str, object]] = {"load": {"boot_id": "another"}}
+        elsewhere = (generator(cpus=(4, 5)),)
+        assert unchecked("noisy-host", trial(facts=facts, generators=elsewhere)) == "not watched: CPU 4, 5 of host load"
+        noisy = trial(cores("sut", 0, user=1.0), facts=facts, generators=elsewhere)
+        assert look("noisy-host", noisy) is not None
 
 
 class TestCold:
