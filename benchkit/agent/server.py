@@ -101,7 +101,7 @@ class Agent:
             "telemetry_start": telemetry.start,
             "telemetry_add": telemetry.add,
             "telemetry_mark": telemetry.mark,
-            "telemetry_count": telemetry.count,
+            "telemetry_look_at": telemetry.look_at,
             "telemetry_now": telemetry.now,
             "telemetry_stop": telemetry.stop,
             "records": self.list_records,

@@ -55,9 +55,9 @@ class Telemetry:
         """Look now, beside the rhythm; see `Session.mark`."""
         return self._current().mark()
 
-    def count(self, *, at_ns: List[int]) -> Json:
-        """Count established connections at these instants of the host's monotonic clock."""
-        self._current().count(at_ns)
+    def look_at(self, *, at_ns: List[int]) -> Json:
+        """Look at what is dear at these instants of the host's monotonic clock; see `Session.look_at`."""
+        self._current().look_at(at_ns)
         return {}
 
     def now(self) -> Json:

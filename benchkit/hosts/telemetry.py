@@ -83,9 +83,12 @@ class Telemetry:
         trees = {name: tuple((pid, start) for pid, start in tree) for name, tree in found["processes"].items()}
         return Look(found["at_ns"], trees)
 
-    def count_connections(self, at_ns: Sequence[int]) -> None:
-        """Count the established connections of all services watched at these instants of the host's monotonic clock."""
-        self._link.request("telemetry_count", {"at_ns": list(at_ns)})
+    def look_at(self, at_ns: Sequence[int]) -> None:
+        """Look at what is dear at these instants of the host's monotonic clock: connections and clock rates.
+
+        Of all services watched by now the established connections are counted. Raises HostError.
+        """
+        self._link.request("telemetry_look_at", {"at_ns": list(at_ns)})
 
     def now(self) -> dict[str, dict[str, tuple[int, float]]]:
         """What was seen last of each service that is watched: metric → (ns on the host's monotonic clock, value)."""

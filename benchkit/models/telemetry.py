@@ -41,7 +41,7 @@ HOST_METRICS: tuple[Metric, ...] = (
     Metric(name="cpu_idle_s_total", unit="s", instance="core", text="time without work"),
     Metric(name="cpu_iowait_s_total", unit="s", instance="core", text="time without work while a disk was waited for"),
     Metric(name="cpu_steal_s_total", unit="s", instance="core", text="time that the hypervisor gave to others"),
-    Metric(name="cpu_frequency_hz", unit="Hz", instance="core", text="clock rate, where the host tells it"),
+    Metric(name="cpu_frequency_hz", unit="Hz", instance="core", text="clock rate, at three points of the window"),
     Metric(name="load1", unit="1", instance=None, text="load average over a minute"),
     Metric(name="memory_available_bytes", unit="B", instance=None, text="memory that can be had without swapping"),
     Metric(name="memory_used_bytes", unit="B", instance=None, text="memory less what is available"),
@@ -94,6 +94,11 @@ SERVICE_METRICS: tuple[Metric, ...] = (
     Metric(name="event_loop_lag_s", unit="s", instance="process", text="Node: 99th percentile of the loop's delay"),
 )
 """Of a service (a process tree); load generators are services named by `generator_service`."""
+
+LOOKED_AT = (0.25, 0.5, 0.75)
+"""When connections are counted and clock rates looked at, as parts of the measured window."""
+LOOKED_AT_S = (0.25, 1.0, 4.0, 16.0, 64.0, 256.0)
+"""The same where nobody knows how long the window will be: those that come within it."""
 
 METRICS: Mapping[str, Metric] = {metric.name: metric for metric in (*HOST_METRICS, *SERVICE_METRICS)}
 

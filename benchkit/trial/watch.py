@@ -10,15 +10,10 @@ from benchkit.hosts.host import Host
 from benchkit.hosts.processes import Process
 from benchkit.hosts.telemetry import Counters, Look, Watched
 from benchkit.load.crew import Member
-from benchkit.models.telemetry import generator_service, reducer_service
+from benchkit.models.telemetry import LOOKED_AT, LOOKED_AT_S, generator_service, reducer_service
 from benchkit.models.trial import ProcessId, WatchRecord
 from benchkit.stack.deploy import Running, socket_of
 from benchkit.trial.state import Trial
-
-COUNTED_AT = (0.25, 0.5, 0.75)
-"""When established connections are counted, as parts of the measured window."""
-COUNTED_AFTER_S = (0.25, 1.0, 4.0, 16.0, 64.0, 256.0)
-"""The same where nobody knows how long the window will be: those that come within it."""
 
 Found = TypeVar("Found")
 
@@ -48,16 +43,15 @@ def look(trial: Trial) -> dict[str, tuple[ProcessId, ...]]:
 
 
 def watch_generators(trial: Trial, members: Sequence[Member]) -> None:
-    """Watch the generators, which have just started, and have connections counted within the window."""
+    """Watch the generators, which have just started, and have what is dear looked at within the window."""
     started_s = min(member.started_s for member in members)
     duration_s = trial.cell.load.duration_s
-    after_s = COUNTED_AFTER_S if duration_s is None else [part * duration_s for part in COUNTED_AT]
+    after_s = LOOKED_AT_S if duration_s is None else [part * duration_s for part in LOOKED_AT]
 
     def add(host: Host) -> None:
         if own := [each for member in members if member.host is host for each in _generator(member)]:
             host.telemetry.add(own)
-        if any(running.service.host == host.name for running in trial.running):
-            host.telemetry.count_connections([host.clock.on_host_ns(started_s + seconds) for seconds in after_s])
+        host.telemetry.look_at([host.clock.on_host_ns(started_s + seconds) for seconds in after_s])
 
     on_each(trial.watched, add)
 

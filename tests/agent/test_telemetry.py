@@ -306,7 +306,7 @@ def test_every_listening_socket_has_its_accept_queue(agent: Link, watch: Watch, 
     assert not [what for what in unseen if "accept" in what]
 
 
-def test_connections_are_counted_when_it_was_asked_for(agent: Link, watch: Watch) -> None:
+def test_connections_and_clock_rates_are_looked_at_when_it_was_asked_for(agent: Link, watch: Watch) -> None:
     process = start(agent, "/bin/sleep", "60")
     with ExitStack() as connections, socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
@@ -316,15 +316,19 @@ def test_connections_are_counted_when_it_was_asked_for(agent: Link, watch: Watch
             connections.enter_context(socket.create_connection(("127.0.0.1", port)))
             connections.enter_context(listening.accept()[0])
         connections.enter_context(socket.create_connection(other.getsockname()))
+        watch.look()
         asked = time.monotonic_ns()
-        agent.request("telemetry_count", {"at_ns": [asked, asked + 50_000_000, asked + 3_600_000_000_000]})
+        agent.request("telemetry_look_at", {"at_ns": [asked, asked + 50_000_000, asked + 3_600_000_000_000]})
         time.sleep(2)  # the second count is due after 50 ms, and nothing tells when it was made
-        found, _ = watch.stop()
+        found, unseen = watch.stop()
     stop(agent, process)
     series = found["app", "connections_established", str(port)]
     assert series.numbers == [300, 300]
     assert series.t_ns[0] >= asked
     assert series.t_ns[1] >= asked + 50_000_000
+    clocks = [each for (_, metric, _), each in found.items() if metric == "cpu_frequency_hz"]
+    assert len(clocks) == (0 if "clock rate: there is no psutil" in unseen else len(psutil.cpu_freq(percpu=True)))
+    assert all(each.t_ns == series.t_ns and min(each.numbers) > 1e8 for each in clocks)
 
 
 class Page(BaseHTTPRequestHandler):
@@ -408,6 +412,7 @@ def test_a_host_without_psutil_is_watched_all_the_same(launch: Callable[..., Lin
     agent = launch(python=f"{sys.executable} -S")  # without site-packages
     watch = Watch(agent, tmp_path / "workdir" / "watch.jsonl")
     watch.start(60)
+    agent.request("telemetry_look_at", {"at_ns": [0]})
     watch.look()
     found, unseen = watch.stop()
     assert {what.partition(":")[0] for what in unseen} == {"clock rate"}

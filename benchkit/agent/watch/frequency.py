@@ -4,37 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchkit.agent.watch.base import Collector, Pace, UnseenError, Values
+from benchkit.agent.watch.base import Collector, UnseenError, Values
 
 
 class Frequency(Collector):
-    """Clock rate by core. On many a machine a look disturbs the core that is looked at, so it is taken seldom."""
+    """Clock rate by core. On many a machine a look disturbs the core that is looked at, so there are few.
 
-    SHARE = 0.00002
+    They have to come under load: a core without work clocks down.
+    """
 
     def __init__(self, psutil: Any) -> None:  # noqa: ANN401 - a module, or None
         if psutil is None:
             raise UnseenError("clock rate: there is no psutil")
         self._psutil = psutil
-        self._pace = Pace(self.SHARE)
-        if not self._look():
-            raise UnseenError("clock rate: the host does not tell it")
 
     def sample(self) -> Values:
-        """Hertz by core, where it is time."""
-        if not self._pace.begin():
-            return {}
-        found = self._look()
-        self._pace.end()
-        return found
-
-    def hurry(self) -> None:
-        """Hold nothing back at the next look."""
-        self._pace.hurry()
-
-    def _look(self) -> Values:
+        """Hertz by core."""
         try:
             rates = self._psutil.cpu_freq(percpu=True) or []
         except (NotImplementedError, OSError) as error:
             raise UnseenError(f"clock rate: {error}") from None
-        return {("cpu_frequency_hz", str(core)): rate.current * 1e6 for core, rate in enumerate(rates) if rate.current}
+        found: Values = {
+            ("cpu_frequency_hz", str(core)): rate.current * 1e6 for core, rate in enumerate(rates) if rate.current
+        }
+        if not found:
+            raise UnseenError("clock rate: the host does not tell it")
+        return found

@@ -7,11 +7,13 @@ without psutil, too. psutil brings what differs between machines and kernels.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Callable, List, Tuple
 
 from benchkit.agent.child import Child
 from benchkit.agent.frames import Json
 from benchkit.agent.watch.base import Collector
+from benchkit.agent.watch.connections import Connections
 from benchkit.agent.watch.cores import Cores
 from benchkit.agent.watch.disks import Disks
 from benchkit.agent.watch.families import Families
@@ -33,19 +35,14 @@ AGENT = "agent"
 """The service by whose name the agent itself goes."""
 
 
-def of_host(psutil: Any) -> List[Make]:  # noqa: ANN401 - a module, or None
+def of_host() -> List[Make]:
     """What is watched of every host."""
-    return [
-        Cores,
-        Interfaces,
-        Snmp,
-        Netstat,
-        Sockstat,
-        Quota,
-        Memory,
-        Disks,
-        lambda: Frequency(psutil),
-    ]
+    return [Cores, Interfaces, Snmp, Netstat, Sockstat, Quota, Memory, Disks]
+
+
+def of_host_at_instants(psutil: Any) -> List[Make]:  # noqa: ANN401 - a module, or None
+    """What is looked at of every host at set instants only."""
+    return [lambda: Frequency(psutil)]
 
 
 def of_agent() -> List[Make]:
@@ -67,3 +64,8 @@ def of_service(wanted: Json, child: Child, families: Families, listeners: Listen
     if wanted["threads"]:
         makes.append(lambda: ThreadTimes(child, families))
     return tree, makes
+
+
+def of_service_at_instants(wanted: Json) -> List[Make]:
+    """What is looked at of a service at set instants only."""
+    return [partial(Connections, socket) for socket in wanted["listen"]]

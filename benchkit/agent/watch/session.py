@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional, Tuple
 
 from benchkit.agent.basics import RefusedError
 from benchkit.agent.frames import Json
 from benchkit.agent.processes import Processes
-from benchkit.agent.watch.connections import Connections, Listening
 from benchkit.agent.watch.families import Families
+from benchkit.agent.watch.instants import Instants
 from benchkit.agent.watch.poller import Poller
 from benchkit.agent.watch.queues import Listeners
 from benchkit.agent.watch.quota import cpu_quota, own_groups
-from benchkit.agent.watch.recorder import Recorder
-from benchkit.agent.watch.registry import AGENT, of_agent, of_host, of_service
+from benchkit.agent.watch.recorder import Group, Recorder
+from benchkit.agent.watch.registry import (
+    AGENT,
+    Make,
+    of_agent,
+    of_host,
+    of_host_at_instants,
+    of_service,
+    of_service_at_instants,
+)
 from benchkit.agent.watch.rhythm import Rhythm
 from benchkit.agent.watch.sampler import Sampler
 from benchkit.agent.watch.tree import Tree
@@ -36,12 +44,13 @@ class Session:
         self._recorder = Recorder(path, {"interval_s": interval_s, "began_ns": time.monotonic_ns()})
         self._families, self._listeners = Families(processes), Listeners()
         self._sampler = Sampler(self._looking, self._recorder, self._families, self._listeners)
-        self._sampler.add(None, of_host(psutil))
+        self._sampler.add(None, of_host())
         self._sampler.add(AGENT, of_agent())
         self._trees: Dict[str, Tree] = {}
-        self._listening: List[Listening] = []
         self._pollers: List[Poller] = []
-        self._counting: List[Connections] = []
+        self._at_instants: List[Tuple[Group, Make]] = []
+        self._instants: List[Instants] = []
+        self._look_at_instants(None, of_host_at_instants(psutil))
         self._sampler.start()
 
     def add(self, services: List[Json]) -> None:
@@ -51,7 +60,7 @@ class Session:
             child = self._processes.child(wanted["process"])
             self._trees[name], makes = of_service(wanted, child, self._families, self._listeners)
             self._sampler.add(name, makes)
-            self._listening += [Listening(self._recorder.group(name), socket) for socket in wanted["listen"]]
+            self._look_at_instants(name, of_service_at_instants(wanted))
             if wanted["admin"] is not None:
                 poller = Poller(wanted["admin"], self._asking, self._recorder, self._recorder.group(name))
                 self._pollers.append(poller)
@@ -65,10 +74,10 @@ class Session:
         self._asking.beat_now(self.ANSWER_S)
         return {"at_ns": at_ns, "processes": {name: tree.ids() for name, tree in self._trees.items()}}
 
-    def count(self, at_ns: List[int]) -> None:
-        """Count the established connections of all services that are watched now, at these instants."""
-        self._counting.append(Connections(at_ns, list(self._listening), self._recorder))
-        self._counting[-1].start()
+    def look_at(self, at_ns: List[int]) -> None:
+        """Look at what is dear, of the host and of all services that are watched now, at these instants."""
+        self._instants.append(Instants(at_ns, list(self._at_instants), self._recorder))
+        self._instants[-1].start()
 
     def now(self) -> Json:
         """What was seen last, without another look; see `Recorder.now`."""
@@ -78,13 +87,16 @@ class Session:
         """End the watch; what could not be seen, for people, and the CPU quota of the host."""
         for rhythm in (self._looking, self._asking):
             rhythm.end()
-        for counting in self._counting:
-            counting.stop()
-        for thread in (self._sampler, *self._pollers, *self._counting):
+        for instants in self._instants:
+            instants.stop()
+        for thread in (self._sampler, *self._pollers, *self._instants):
             thread.join(self.END_S)
         stories = [poller.story() for poller in self._pollers]
-        unseen = [*self._sampler.unseen(), *filter(None, stories)]
-        unseen += [failure for counting in self._counting for failure in counting.failures]
+        failures = [failure for instants in self._instants for failure in instants.failures]
+        unseen = list(dict.fromkeys([*self._sampler.unseen(), *filter(None, stories), *failures]))
         about = {"ended_ns": time.monotonic_ns(), "cpu_quota": cpu_quota(own_groups()), "unseen": unseen}
         self._recorder.close(about)
         return about
+
+    def _look_at_instants(self, service: Optional[str], makes: List[Make]) -> None:
+        self._at_instants += [(self._recorder.group(service), make) for make in makes]

@@ -82,13 +82,12 @@ class Series(NamedTuple):
         return self.values[max(last, first)] - self.values[first]
 
     def within(self, window_s: float) -> Sequence[float]:
-        """The values sampled in the window, its ends included."""
-        t_s = self.snapped(window_s)
-        return self.values[bisect_left(t_s, 0) : bisect_right(t_s, window_s)]
+        """The values of a state sampled in the window; how it was just before or after says nothing of it."""
+        return self.values[bisect_left(self.t_s, 0) : bisect_right(self.t_s, window_s)]
 
-    def highest(self, window_s: float) -> float:
-        """The highest value sampled in the window; 0 where there is none."""
-        return max(self.within(window_s), default=0.0)
+    def highest(self, window_s: float) -> float | None:
+        """The highest value of a state sampled in the window; None where it was not."""
+        return max(self.within(window_s), default=None)
 
 
 class Watched:

@@ -83,8 +83,16 @@ def healthy() -> dict[Key, dict[float, float]]:
         ("tcp_sockets", "load", None, "time_wait"): {-0.01: 5, 1.0: 6},
         ("tcp_sockets", "load", None, "in_use"): {-0.01: 1, 1.0: 65},
         ("cgroup_throttled_s_total", "sut", None, None): {-0.01: 0.0, 3.05: 0.0},
-        ("cpu_frequency_hz", "sut", None, "0"): {-0.4: 2.6e9},
+        ("cpu_frequency_hz", "sut", None, "0"): {1.5: 2.6e9},
+        ("cpu_frequency_hz", "load", None, "1"): {1.5: 2.6e9},
+        **{key: value for host in ("sut", "load") for key, value in sent(host, 60e6).items()},
     }
+
+
+def sent(host: str, bits_per_s: float, packets: float = 0, interface: str = "eth0") -> dict[Key, dict[float, float]]:
+    """What a host sent over an interface, which received nothing: packets all in all."""
+    counted = {"bytes": bits_per_s / 8 * WINDOW_S, "packets": packets}
+    return {(f"net_sent_{what}_total", host, None, interface): {-0.01: 0, 3.05: each} for what, each in counted.items()}
 
 
 DROPS = (

@@ -452,6 +452,17 @@ class TestThrottled:
         assert (found is not None) == raised
         assert found is None or found.severity == "suspect"
 
+    def test_by_its_clock_under_load_alone(self) -> None:
+        """Before the load and after it the core has nothing to do."""
+        idle = {-0.01: 1.2e9, 3.02: 1.2e9}
+        assert look("throttled", trial({("cpu_frequency_hz", "sut", None, "0"): {**idle, 1.0: 2.6e9}})) is None
+        said = unchecked("throttled", trial({("cpu_frequency_hz", "sut", None, "0"): idle}))
+        assert said == "not known: the clock rate under load of sut"
+
+    def test_an_idle_core_may_go_slower(self) -> None:
+        slow: dict[Key, dict[float, float]] = {("cpu_frequency_hz", "load", None, "1"): {1.0: 1.2e9}}
+        assert look("throttled", trial({**slow, **cores("load", 1, user=0.4)})) is None
+
 
 class TestNoisyHost:
     @pytest.mark.parametrize(("foreign", "raised"), [(0.049, False), (0.051, True)])

@@ -56,8 +56,15 @@ def test_counters_grow_linearly_between_their_samples(seed: int) -> None:
     snapped = series.snapped(WINDOW_S)
     start, end = np.interp([max(0.0, snapped[0]), min(WINDOW_S, snapped[-1])], snapped, values)
     assert grown.by == pytest.approx(end - start, rel=1e-12)
-    inside = [value for t, value in zip(snapped, values, strict=True) if 0 <= t <= WINDOW_S]
-    assert list(series.within(WINDOW_S)) == inside
+
+
+def test_states_are_those_of_looks_within_the_window() -> None:
+    """Not of those just before it and just after it, which are near enough for what counters grew by."""
+    (series,) = sampled([-0.01, 0.1, 2.9, 3.01], [0, 64, 63, 0]).series("m")
+    assert series.snapped(WINDOW_S) == [0.0, 0.1, 2.9, 3.0]
+    assert (series.within(WINDOW_S), series.highest(WINDOW_S)) == ([64, 63], 64)
+    (unseen,) = sampled([-0.01, 3.01], [64, 64]).series("m")
+    assert (unseen.within(WINDOW_S), unseen.highest(WINDOW_S)) == ([], None)
 
 
 @pytest.mark.parametrize("seed", range(5))

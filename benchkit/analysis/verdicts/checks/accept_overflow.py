@@ -22,11 +22,10 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
         for host in evidence.server_hosts
         for metrics in (DROPPED, COOKIED)
     ]
-    if all(_grown(evidence, host, DROPPED[0]) is None for host in evidence.server_hosts):
-        return Unchecked(why="the servers' hosts were not watched")
     lost, full = sum(counted), list(_full(evidence))
     if not lost and not full:
-        return ()
+        unwatched = [host for host in evidence.server_hosts if _grown(evidence, host, DROPPED[0]) is None]
+        return Unchecked(why=f"not watched: {', '.join(unwatched)}") if unwatched else ()
     opened = _opened(evidence)
     share = lost / (opened + lost)
     severity: Severity = "invalid" if share > thresholds.dropped_connections else "suspect"
@@ -66,6 +65,6 @@ def _full(evidence: Evidence) -> Iterator[str]:
         for limit in evidence.watched.series("accept_queue_limit", queue.host, queue.service):
             if limit.instance == queue.instance and len(limit.values):
                 deepest, most = queue.highest(window_s), float(limit.values[-1])
-                if most > 0 and deepest >= most:
+                if deepest is not None and 0 < most <= deepest:
                     name = queue.service or queue.host
                     yield f"the accept queue of {name} was full: {units.count(deepest)} waited, its limit is {units.count(most)}"

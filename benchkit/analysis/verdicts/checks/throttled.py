@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from benchkit import units
 from benchkit.analysis.verdicts.check import ALL, LOAD, Check, Found, Reason, Unchecked
-from benchkit.analysis.verdicts.cpu import STOLEN, cores_busy, cores_spent
+from benchkit.analysis.verdicts.cpu import STOLEN, cores_busy, cores_spent, quota_of
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.scenario.thresholds import Thresholds
 
@@ -18,9 +18,13 @@ NOMINAL = re.compile(r"@ ([0-9.]+) ?GHz")
 def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
     """Time that a hypervisor or a control group withheld, and clocks below their nominal rate, host by host."""
     found = [reason for host in evidence.hosts for reason in _of_host(evidence, host, thresholds)]
-    if found or all(evidence.watched.instants(host) for host in evidence.hosts):
+    unknown: dict[str, list[str]] = {}
+    for host in evidence.hosts:
+        for what in _unknown(evidence, host):
+            unknown.setdefault(what, []).append(host)
+    if found or not unknown:
         return found
-    return Unchecked(why="not all hosts were watched")
+    return Unchecked(why="not known: " + "; ".join(f"{what} of {', '.join(of)}" for what, of in unknown.items()))
 
 
 CHECK = Check("throttled", "the host did not get its CPU", of_trial=of_trial)
@@ -39,7 +43,7 @@ def _of_host(evidence: Evidence, host: str, thresholds: Thresholds) -> Iterator[
             advice="Use a machine of its own, or run again when its neighbours are quiet.",
         )
     waited = _withheld(evidence, host)
-    if waited > thresholds.throttled:
+    if waited is not None and waited > thresholds.throttled:
         yield Reason(
             severity="invalid",
             metrics=ALL,
@@ -48,16 +52,29 @@ def _of_host(evidence: Evidence, host: str, thresholds: Thresholds) -> Iterator[
             means="The host did what its quota let it, which the cell does not say.",
             advice="Take the quota off the host, and state one in the scenario (quota of a role) where it is meant.",
         )
-    slow = _slow(evidence, host, cpus)
-    if slow is not None and slow[0] < thresholds.frequency * slow[1]:
+    nominal, seen = _nominal(evidence, host), _clock(evidence, host, cpus)
+    if nominal is not None and seen is not None and seen < thresholds.frequency * nominal:
         yield Reason(
             severity="suspect",
             metrics=LOAD,
-            seen=f"host {host} ran at {slow[0] / 1e9:.2f} GHz of its nominal {slow[1] / 1e9:.2f} GHz",
+            seen=f"host {host} ran at {seen / 1e9:.2f} GHz of its nominal {nominal / 1e9:.2f} GHz",
             threshold=f"below {units.share(thresholds.frequency)}",
             means="It was slowed down by heat, power or its governor.",
             advice="Set the governor `performance`, and see to cooling and power limits.",
         )
+
+
+def _unknown(evidence: Evidence, host: str) -> Iterator[str]:
+    """What nobody told of a host. A clock counts only where cores had work: an idle one may well go slower."""
+    cpus = _cpus(evidence, host)
+    if _stolen(evidence, host, cpus) is None:
+        yield "stolen CPU time"
+    if _withheld(evidence, host) is None:
+        yield "the CPU time that its quota withheld"
+    if _nominal(evidence, host) is None:
+        yield "the nominal clock rate"
+    elif _busy(evidence, host, cpus) and _clock(evidence, host, cpus) is None:
+        yield "the clock rate under load"
 
 
 def _cpus(evidence: Evidence, host: str) -> set[int]:
@@ -72,26 +89,32 @@ def _stolen(evidence: Evidence, host: str, cpus: set[int]) -> float | None:
     return None if stolen is None else stolen / len(cpus)
 
 
-def _withheld(evidence: Evidence, host: str) -> float:
-    """Seconds a second that a quota withheld which is the host's own.
+def _withheld(evidence: Evidence, host: str) -> float | None:
+    """Seconds a second that a quota withheld which is the host's own: none without one; None where it is not known.
 
     Those of the scenario hold in groups of their own, below the agent's or beside it, whose waiting is not in this.
     """
     series = evidence.watched.series("cgroup_throttled_s_total", host)
+    if not series:
+        return 0.0 if quota_of(evidence, host) is None else None
     rates = [each.rate(evidence.window_s) for each in series]
-    return max((rate for rate in rates if rate is not None), default=0.0)
+    return max((rate for rate in rates if rate is not None), default=None)
 
 
-def _slow(evidence: Evidence, host: str, cpus: set[int]) -> tuple[float, float] | None:
-    """(clock rate of its busy cores, nominal rate) in Hz; None where one of them is not known."""
-    nominal = NOMINAL.search(str(evidence.facts.get(host, {}).get("cpu_model") or ""))
-    if nominal is None:
-        return None
-    busy = {cpu for cpu in cpus if (cores_busy(evidence, host, [cpu]) or 0.0) > 0.5}  # noqa: PLR2004 - an idle core may well clock down
-    seen = [
-        float(value)
-        for each in evidence.watched.series("cpu_frequency_hz", host)
-        if each.instance in {str(cpu) for cpu in busy}
-        for value in each.values
-    ]
-    return (sum(seen) / len(seen), float(nominal[1]) * 1e9) if seen else None
+def _nominal(evidence: Evidence, host: str) -> float | None:
+    """The clock rate in Hz that the maker of its CPUs states."""
+    stated = NOMINAL.search(str(evidence.facts.get(host, {}).get("cpu_model") or ""))
+    return None if stated is None else float(stated[1]) * 1e9
+
+
+def _busy(evidence: Evidence, host: str, cpus: set[int]) -> set[int]:
+    """Those of the cores that had work for most of the window."""
+    return {cpu for cpu in cpus if (cores_busy(evidence, host, [cpu]) or 0.0) > 0.5}  # noqa: PLR2004 - most of it
+
+
+def _clock(evidence: Evidence, host: str, cpus: set[int]) -> float | None:
+    """The mean clock rate in Hz of its busy cores, at looks within the window."""
+    busy = {str(cpu) for cpu in _busy(evidence, host, cpus)}
+    series = [each for each in evidence.watched.series("cpu_frequency_hz", host) if each.instance in busy]
+    seen = [value for each in series for value in each.within(evidence.window_s)]
+    return sum(seen) / len(seen) if seen else None
