@@ -55,12 +55,6 @@ def quota_of(evidence: Evidence, host: str) -> float | None:
     return None if watch is None else watch.cpu_quota
 
 
-def stack_quota(evidence: Evidence, host: str) -> float | None:
-    """The same for the services there, to which the scenario may give less (`quota` of a role)."""
-    own = [service.quota for service in evidence.record.services if service.host == host]
-    return min([quota for quota in (quota_of(evidence, host), *own) if quota is not None], default=None)
-
-
 def cores_busy(evidence: Evidence, host: str, cpus: Collection[int]) -> float | None:
     """CPU seconds a second that these cores of a host were busy; None where not all of them were watched.
 

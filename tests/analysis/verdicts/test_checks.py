@@ -207,6 +207,39 @@ class TestServerIdle:
         taken: dict[Key, dict[float, float]] = {("cpu_s_total", "sut", "app", None): {-0.01: 0, 3.05: 0.5 * WINDOW_S}}
         assert look("server-idle", trial({**taken, **cores("sut", 0, user=0.5, softirq=0.2)})) is None
 
+    def test_the_kernels_work_is_not_counted_twice(self) -> None:
+        """Where the kernel counts interrupts to the processes as well: half of the core idles."""
+        taken: dict[Key, dict[float, float]] = {("cpu_s_total", "sut", "app", None): {-0.01: 0, 3.05: 0.5 * WINDOW_S}}
+        assert look("server-idle", trial({**taken, **cores("sut", 0, user=0.3, softirq=0.2)})) is not None
+
+    @pytest.mark.parametrize("limit", [{"parallelism": 1}, {"parallelism": 4, "quota": 1.0}])
+    def test_the_kernels_work_fills_cores_and_not_what_a_service_is_held_to(self, limit: dict[str, object]) -> None:
+        one = service(cpus=(0, 1, 2, 3), **limit)
+        taken: dict[Key, dict[float, float]] = {("cpu_s_total", "sut", "app", None): {-0.01: 0, 3.05: 0.2 * WINDOW_S}}
+        busy = {key: value for cpu in (0, 1, 2, 3) for key, value in cores("sut", cpu, user=0.05, softirq=0.2).items()}
+        assert look("server-idle", trial({**taken, **busy}, services=(one,))) is not None
+        full = {key: value for cpu in (0, 1, 2, 3) for key, value in cores("sut", cpu, user=0.05, softirq=0.6).items()}
+        assert look("server-idle", trial({**taken, **full}, services=(one,))) is None
+
+    @pytest.mark.parametrize(("front", "behind", "raised"), [(0.2, 0.1, True), (0.7, 0.1, False), (0.2, 0.2, False)])
+    def test_a_quota_is_that_of_its_role(self, front: float, behind: float, *, raised: bool) -> None:
+        taken: dict[Key, dict[float, float]] = {
+            ("cpu_s_total", "sut", name, None): {-0.01: 0, 3.05: share * WINDOW_S}
+            for name, share in (("front", front), ("app", behind))
+        }
+        services = (service(quota=0.3), service(name="front", backend="nginx"))
+        seen = {**taken, **cores("sut", 0, user=front + behind)}
+        assert (look("server-idle", trial(seen, services=services)) is not None) == raised
+
+    @pytest.mark.parametrize(("each", "raised"), [(0.08, True), (0.1, False)])
+    def test_services_of_a_role_have_its_quota_together(self, each: float, *, raised: bool) -> None:
+        taken: dict[Key, dict[float, float]] = {
+            ("cpu_s_total", "sut", name, None): {-0.01: 0, 3.05: each * WINDOW_S} for name in ("front", "app")
+        }
+        services = (service(quota=0.3), service(name="front", quota=0.3))
+        seen = {**taken, **cores("sut", 0, user=2 * each)}
+        assert (look("server-idle", trial(seen, services=services)) is not None) == raised
+
     @pytest.mark.parametrize(("parallelism", "raised"), [(1, False), (4, True)])
     def test_against_what_its_options_allow(self, parallelism: int, *, raised: bool) -> None:
         four = service(cpus=(0, 1, 2, 3), parallelism=parallelism)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from benchkit import units
 from benchkit.analysis.verdicts.check import RATES, Check, Found, Reason, Unchecked
-from benchkit.analysis.verdicts.cpu import INTERRUPTS, capacity, cores_spent, service_cores, stack_quota
+from benchkit.analysis.verdicts.cpu import INTERRUPTS, capacity, cores_busy, cores_spent, quota_of, service_cores
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.models.trial import ServiceRecord
 from benchkit.scenario.thresholds import Thresholds
 
 
 def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
-    """The busiest part of the stack against what it may use: each service, and all of a host's together.
+    """The busiest part of the stack against what it may use: each service, those of a quota, and all of a host together.
 
     One part that is full is enough: a proxy waits while what is behind it works. Closed loops at full speed only: at a
     set rate a server is as idle as it can be.
@@ -44,22 +44,34 @@ CHECK = Check("server-idle", "the server was not the limit, so its rate is not i
 
 def _uses(evidence: Evidence, took: Mapping[str, float]) -> Iterator[tuple[float, str]]:
     for service in evidence.record.services:
-        most = capacity(len(service.cpus), service.parallelism, stack_quota(evidence, service.host))
+        quotas = [each for each in (quota_of(evidence, service.host), service.quota) if each is not None]
+        most = capacity(len(service.cpus), service.parallelism, min(quotas, default=None))
         yield took[service.name] / most, f"service {service.name}"
     for host in evidence.server_hosts:
-        yield _host_use(evidence, host, took)
+        services = [service for service in evidence.record.services if service.host == host]
+        what = "the stack" if len(services) > 1 else f"service {services[0].name}"
+        for share in _host_uses(evidence, host, services, took):
+            yield min(share, 1.0), what
 
 
-def _host_use(evidence: Evidence, host: str, took: Mapping[str, float]) -> tuple[float, str]:
-    """All services of a host together, with what the kernel does for them in interrupts."""
-    services = [service for service in evidence.record.services if service.host == host]
+def _host_uses(
+    evidence: Evidence, host: str, services: Sequence[ServiceRecord], took: Mapping[str, float]
+) -> Iterator[float]:
+    """All services of a host together: against what they may use, and with the kernel's work for them against the cores.
+
+    Those with the same quota have it together, as services of one role do. Interrupts come on any core and in no quota.
+    Kernels that count them to the processes as well have them twice, but not in the time that the cores were busy.
+    """
     cpus = {cpu for service in services for cpu in service.cpus}
-    most = capacity(len(cpus), _parallelism(services), stack_quota(evidence, host))
     own = sum(took[service.name] for service in services)
-    interrupts = cores_spent(evidence, host, cpus, INTERRUPTS) or 0.0
-    return min((own + interrupts) / most, 1.0), "the stack" if len(services) > 1 else f"service {services[0].name}"
+    yield own / capacity(len(cpus), _parallelism(services), quota_of(evidence, host))
+    for quota in {service.quota for service in services if service.quota is not None}:
+        yield sum(took[service.name] for service in services if service.quota == quota) / quota
+    interrupts, busy = cores_spent(evidence, host, cpus, INTERRUPTS), cores_busy(evidence, host, cpus)
+    if interrupts is not None and busy is not None:
+        yield min(own + interrupts, busy) / len(cpus)
 
 
-def _parallelism(services: list[ServiceRecord]) -> int:
+def _parallelism(services: Sequence[ServiceRecord]) -> int:
     """CPUs that all of them could fill at once."""
     return sum(min(len(service.cpus), service.parallelism or len(service.cpus)) for service in services)
