@@ -15,6 +15,7 @@ from benchkit.pipeline import Watcher
 from benchkit.planning.make import make_plan
 from benchkit.planning.plan import RunPlan
 from benchkit.results.store import Store
+from benchkit.scenario.designs import design_of
 from benchkit.scenario.read import Experiment, varied
 
 BLOCKS = 5
@@ -25,7 +26,17 @@ LONGEST_S = 5
 
 
 def pilot_plan(experiment: Experiment, planned: Manifest, hosts: Hosts) -> RunPlan:
-    """The pilot of a planned run: the first ratio that it asks for. Raises InputError where it asks for none."""
+    """The pilot of a planned run: the first ratio that it asks for.
+
+    Raises InputError where it asks for none, and for a sequential design, of which no noise tells what it will show.
+    """
+    if design_of(planned.scenario) == "sequential":
+        raise InputError(
+            "a pilot tells nothing of a sequential design",
+            where=experiment.scenario.name,
+            why="drift is not in what it shows of its noise",
+            hint="use design: blocks",
+        )
     pair = next((pair for _, pair, _ in asked_ratios(planned)), None)
     if pair is None:
         raise InputError("a pilot needs two cells to compare", where=experiment.scenario.name)

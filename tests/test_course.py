@@ -15,7 +15,7 @@ from benchkit.scenario.schedule import Slot
 
 BLOCKS = 20
 ORDER = slots("blocks", ["a", "b"], BLOCKS, 1)
-RULE = Rule(Until(precision=0.05), (Pair("b", "a"),), BLOCKS)
+RULE = Rule(Until(precision=0.05), (("rps", Pair("b", "a")),), BLOCKS)
 
 
 def row(slot: Slot, spread: float) -> Row:
@@ -68,7 +68,7 @@ def test_a_run_that_does_not_ends_with_its_last_block_and_not_early() -> None:
 
 
 def test_no_block_is_begun_that_would_not_end_within_the_time() -> None:
-    rule = Rule(Until(precision=0.05, budget_s=25), RULE.pairs, BLOCKS)
+    rule = Rule(Until(precision=0.05, budget_s=25), RULE.asked, BLOCKS)
     course = Course(ORDER, rule)
     ran, _ = walk(course, 0.5, took_s=2.0)  # a block takes four seconds
     assert len(ran) == 2 * 6
@@ -142,8 +142,8 @@ def test_the_rule_of_a_run_asks_for_its_baseline_and_its_claims(until: dict[str,
         return
     assert rule is not None
     assert rule.most == 9
-    assert rule.pairs == (
-        Pair("stack=nginx", "stack=go"),
-        Pair("stack=node", "stack=go"),
-        Pair("stack=node", "stack=nginx"),
+    assert rule.asked == (
+        ("rps", Pair("stack=nginx", "stack=go")),
+        ("rps", Pair("stack=node", "stack=go")),
+        ("rps", Pair("stack=node", "stack=nginx")),
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pandas as pd
 import pyarrow as pa
 
-from benchkit.analysis.pairs import asked_pairs
+from benchkit.analysis.pairs import asked_ratios
 from benchkit.analysis.ratio import Ratio
 from benchkit.analysis.samples import Exclusion, take_samples
 from benchkit.analysis.verdicts.exclusions import excluded_by_run
@@ -46,10 +46,10 @@ class StopDecision(Frozen):
 
 @dataclass(frozen=True)
 class Rule:
-    """When a run may end before its `most` blocks are done, and the ratios that are asked for."""
+    """When a run may end before its `most` blocks are done, and the ratios that are asked for, each with its metric."""
 
     until: Until
-    pairs: tuple[Pair, ...]
+    asked: tuple[tuple[str, Pair], ...]
     most: int
     manifest: Manifest | None = None
     """Of the run, for what trials show beside each other; None: nobody looks at that."""
@@ -64,7 +64,7 @@ class Rule:
         trials = pa.Table.from_pylist(list(rows), schema=arrow_schema("trials")).to_pandas()
         return decide(
             trials,
-            self.pairs,
+            self.asked,
             self.until,
             most=self.most,
             elapsed_s=elapsed_s,
@@ -78,12 +78,13 @@ def rule_of(manifest: Manifest) -> Rule | None:
     until = until_of(manifest.scenario)
     if until is None:
         return None
-    return Rule(until, tuple(asked_pairs(manifest.scenario, manifest.cells)), manifest.blocks, manifest)
+    asked = asked_ratios(manifest.scenario, manifest.cells, until.metrics)
+    return Rule(until, tuple(dict.fromkeys((metric, pair) for metric, pair, _ in asked)), manifest.blocks, manifest)
 
 
 def decide(
     trials: pd.DataFrame,
-    pairs: Sequence[Pair],
+    asked: Sequence[tuple[str, Pair]],
     until: Until,
     *,
     most: int,
@@ -93,6 +94,7 @@ def decide(
 ) -> StopDecision:
     """Whether to end the run after the blocks in `trials`, all of them whole, of `most` planned.
 
+    `asked` are the ratios that have to be known, each with its metric.
     `elapsed_s` is the time spent, `block_s` that of the next block: a block that would not end within the budget is not
     begun. The rule looks at how wide intervals are and never at where they lie, and is the same after every block.
     """
@@ -100,9 +102,10 @@ def decide(
     excluded = tuple(exclusions)
     ratios = [
         ratio
-        for metric in until.metrics
-        for ratio in block_ratios(take_samples(trials, metric, excluded), pairs, LEVEL)
-        if not ratio.control
+        for metric in dict.fromkeys(metric for metric, _ in asked)
+        for ratio in block_ratios(
+            take_samples(trials, metric, excluded), [pair for of, pair in asked if of == metric], LEVEL
+        )
     ]
     widest = max(ratios, key=_reach, default=None)
     reach = math.inf if widest is None else _reach(widest)

@@ -10,8 +10,8 @@ block's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -20,6 +20,9 @@ from benchkit import units
 from benchkit.models.base import Frozen
 from benchkit.models.metrics import metric_named
 from benchkit.scenario.cells import level_text
+
+if TYPE_CHECKING:
+    from benchkit.analysis.caveats import Caveat
 
 METRICS = ("rps", "latency_mean_s", "latency_p50_s", "latency_p99_s", "server_cpu_s_per_request")
 """Columns of `trials` in which tools can disagree."""
@@ -32,6 +35,9 @@ ALPHA = 0.05
 DRAWS = 9_999
 LEAST_BLOCKS = 2
 """Below, there is nothing to tell noise by."""
+
+OF_THE_TOOL = frozenset({"generator-saturated", "server-idle", "littles-law", "tool-limit"})
+"""Checks that void a trial for what its load tool could not do: that is how tools disagree, and is left in and said."""
 
 _FACTOR = "factor_"
 
@@ -55,6 +61,8 @@ class Agreement(Frozen):
     tools: tuple[ToolFigures, ...]
     left_out: Mapping[str, str]
     """Tools that do not take part, and why."""
+    void: Mapping[str, str]
+    """Tools that do, of whose trials verdicts void some, and what became of those."""
     blocks: int
     """Those in which every tool has a trial."""
     between: float
@@ -94,21 +102,24 @@ def sentence(agreement: Agreement) -> str:
     return f"{title}: no disagreement beyond noise is shown: {span} ({chance}). That is no proof that they agree."
 
 
-def agreements(trials: pd.DataFrame) -> tuple[Agreement, ...]:
+def agreements(trials: pd.DataFrame, caveats: Iterable[Caveat] = ()) -> tuple[Agreement, ...]:
     """All that the trials of a run say of the agreement of its tools; empty where no cells differ in their tool alone.
 
-    `trials` is the table of that name with its `factor_<name>` columns.
+    `trials` is the table of that name with its `factor_<name>` columns, `caveats` what verdicts have against them: void
+    trials do not count, but for those in which the tool itself was the limit.
     """
     measured = trials[trials["kind"] == "measure"]
     by_tool = _tool_factor(measured)
     if by_tool is None:
         return ()
     others = [name for name in measured.columns if name.startswith(_FACTOR) and name != by_tool]
+    invalid = [caveat for caveat in caveats if caveat.severity == "invalid"]
+    against = {metric: _against(metric, invalid) for metric in METRICS}
     found = [
         agreement
         for levels, rows in _groups(measured, others)
         for metric in METRICS
-        if (agreement := _agreement(levels, metric, rows)) is not None
+        if (agreement := _agreement(levels, metric, rows, against[metric])) is not None
     ]
     return tuple(_corrected(found))
 
@@ -142,11 +153,29 @@ def _text(level: Any) -> str:  # noqa: ANN401 - what a column of levels holds
     return level_text(int(level) if isinstance(level, float) and level.is_integer() else level)
 
 
-def _agreement(levels: Mapping[str, str], metric: str, rows: pd.DataFrame) -> Agreement | None:
+def _against(metric: str, invalid: Iterable[Caveat]) -> dict[str, list[str]]:
+    """The checks that void the metric, by trial."""
+    found: dict[str, list[str]] = {}
+    for caveat in invalid:
+        if metric in caveat.metrics:
+            found.setdefault(caveat.trial_id, []).append(caveat.check)
+    return found
+
+
+def _agreement(
+    levels: Mapping[str, str], metric: str, every: pd.DataFrame, against: Mapping[str, Sequence[str]]
+) -> Agreement | None:
     left_out: dict[str, str] = {}
+    void: dict[str, str] = {}
     figures: list[ToolFigures] = []
-    for tool in dict.fromkeys(map(str, rows["tool"])):
+    counts = [OF_THE_TOOL.issuperset(against.get(trial_id, ())) for trial_id in every["trial_id"]]
+    rows = every[counts]
+    for tool in dict.fromkeys(map(str, every["tool"])):
+        said = _void(every.loc[every["tool"] == tool, "trial_id"], against)
         values = pd.to_numeric(rows.loc[rows["tool"] == tool, metric]).astype("float64")
+        if values.empty:
+            left_out[tool] = said
+            continue
         steps = pd.to_numeric(rows.loc[rows["tool"] == tool, "latency_resolution_s"]).fillna(0.0).max()
         least = STEPS * steps if metric in STEPPED else 0.0
         if bool(values.isna().any()):
@@ -161,6 +190,7 @@ def _agreement(levels: Mapping[str, str], metric: str, rows: pd.DataFrame) -> Ag
                     tool=tool, trials=len(values), median=float(values.median()), lowest=spread[0], highest=spread[1]
                 )
             )
+            void |= {tool: said} if said else {}
     if len(figures) < 2:  # noqa: PLR2004 - two to compare
         return None
     taking_part = [each.tool for each in figures]
@@ -171,10 +201,24 @@ def _agreement(levels: Mapping[str, str], metric: str, rows: pd.DataFrame) -> Ag
         metric=metric,
         tools=tuple(figures),
         left_out=left_out,
+        void=void,
         blocks=len(table),
         between=max(medians) / min(medians),
         within=max(each.highest / each.lowest for each in figures),
         p=_permutation_p(np.log(table.to_numpy())) if len(table) >= LEAST_BLOCKS else None,
+    )
+
+
+def _void(trial_ids: Iterable[str], against: Mapping[str, Sequence[str]]) -> str:
+    """What became of the trials of a tool that verdicts void: left out, or as they are where the tool was the limit."""
+    ids = list(trial_ids)
+    of_tool = [each for each in ids if each in against and OF_THE_TOOL.issuperset(against[each])]
+    others = [each for each in ids if each in against and each not in of_tool]
+    return "; ".join(
+        f"{len(those)} of {units.counted(len(ids), 'trial')} {'is' if len(those) == 1 else 'are'} void and {how} "
+        f"({', '.join(dict.fromkeys(check for each in those for check in against[each]))})"
+        for those, how in ((others, "left out"), (of_tool, "counted, as the tool was the limit"))
+        if those
     )
 
 

@@ -33,7 +33,11 @@ def run_ratios(
             baseline=cell_id,
             relative_to=reference,
             blocks=min(len(one), len(other)),
-            left_out=(*left_out(before.left_out, cell_id), *left_out(after.left_out, cell_id)),
+            left_out=tuple(
+                trial
+                for samples in (before, after)
+                for trial in left_out(samples.left_out, cell_id, *filter(None, (reference,)))
+            ),
         )
         made.append(_compared(ratio, one, other, inflation, level))
     return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from benchkit.analysis.caveats import cautioned
@@ -58,8 +59,8 @@ def judge_claim(claim: Claim, data: Data) -> ClaimResult:
     ratios = remarked(block_ratios(samples, pairs, data.level), data.trials, data.manifest)
     ratios = cautioned(ratios, {data.manifest.run_id: data.grounds})
     state, reason = _judged(claim, ratios, data.level)
-    if data.side.design == "sequential":
-        state, reason = "undecided", "the design is sequential: drift between the cells is in the ratio"
+    if data.doubt:
+        state, reason = "undecided", data.doubt
     if missing:
         reason += f" (without {_without(missing, unsupported)})"
     return result.model_copy(update={"state": state, "reason": reason, "ratios": tuple(ratios)})
@@ -78,7 +79,8 @@ def _judged(claim: Claim, ratios: Sequence[Ratio], level: float) -> tuple[State,
     states: list[State] = []
     for ratio in ratios:
         if ratio.low is None or ratio.high is None:
-            return "undecided", ratio.reason or "no interval"
+            states.append("undecided")
+            continue
         inside = (low is None or ratio.low >= low) and (high is None or ratio.high <= high)
         least, most = ratio.interval(level / len(ratios))
         outside = (low is not None and most < low) or (high is not None and least > high)
@@ -86,6 +88,8 @@ def _judged(claim: Claim, ratios: Sequence[Ratio], level: float) -> tuple[State,
     shown = "; ".join(_interval(ratio, named=len(ratios) > 1) for ratio in ratios)
     if "refuted" in states:
         return "refuted", f"{shown}: outside of {claim.expectation}"
+    if any(ratio.low is None for ratio in ratios):
+        return "undecided", shown
     if "undecided" in states:
         return "undecided", f"{shown}: on both sides of {claim.expectation}"
     return "holds", f"{shown}: {claim.expectation}"
@@ -93,6 +97,8 @@ def _judged(claim: Claim, ratios: Sequence[Ratio], level: float) -> tuple[State,
 
 def _interval(ratio: Ratio, *, named: bool) -> str:
     name = f"{ratio.cell_id} over {ratio.baseline}: " if named else ""
+    if ratio.low is None:
+        return name + (ratio.reason or "no interval")
     return f"{name}{ratio.ratio:.3g} [{ratio.low:.3g}, {ratio.high:.3g}]"
 
 
@@ -104,12 +110,10 @@ def _lacking(claim: Claim, manifest: Manifest) -> Iterator[str]:
                 yield from _missing(need, host, _role_cpus(manifest, role))
 
 
-def _missing(need: Need, host: HostRecord, most_cpus: int | None) -> Iterator[str]:
-    cpus = len(host.facts.get("cpus") or ())
-    if most_cpus is not None:
-        cpus = min(cpus, most_cpus)
+def _missing(need: Need, host: HostRecord, most_cpus: float) -> Iterator[str]:
+    cpus = min(len(host.facts.get("cpus") or ()), most_cpus)
     if need.cpus is not None and cpus < need.cpus:
-        yield f"needs {need.cpus} CPUs on {host.name}, which has {cpus}"
+        yield f"needs {need.cpus} CPUs on {host.name}, which has {cpus:g}"
     memory = host.facts.get("memory_bytes")
     if need.memory_bytes is not None and (memory is None or float(memory) < need.memory_bytes):
         yield f"needs {need.memory_bytes:g} bytes of memory on {host.name}, which has {memory or 'unknown'}"
@@ -121,13 +125,13 @@ def _missing(need: Need, host: HostRecord, most_cpus: int | None) -> Iterator[st
         yield f"needs a link of at most {need.link_at_most_bps:g} bit/s on {host.name}, {known}"
 
 
-def _role_cpus(manifest: Manifest, role: str) -> int | None:
-    """How many CPUs the scenario lets the role use; None: all."""
+def _role_cpus(manifest: Manifest, role: str) -> float:
+    """How many CPUs the scenario lets the role use, by its places and its quota; infinite: all of them."""
     asked = (manifest.scenario.get("roles") or {}).get(role) or {}
-    cpus = asked.get("cpus")
+    cpus, quota = asked.get("cpus"), asked.get("quota")
     if isinstance(cpus, str) and cpus != "all":
-        return len(cpu_places(cpus))
-    return cpus if isinstance(cpus, int) else None
+        cpus = len(cpu_places(cpus))
+    return min((each for each in (cpus, quota) if isinstance(each, int | float)), default=math.inf)
 
 
 def _link(host: HostRecord) -> float | None:

@@ -8,7 +8,7 @@ from typing import Literal
 
 import pandas as pd
 
-from benchkit.analysis import gate
+from benchkit.analysis import gate, latency
 from benchkit.analysis.between import run_ratios, sequential_ratios
 from benchkit.analysis.caveats import cautioned
 from benchkit.analysis.claims import judge_claims
@@ -31,8 +31,8 @@ METRICS = ("rps",)
 """Compared where none is asked for."""
 
 SEQUENTIAL = (
-    "The design is sequential: whatever drifted while one cell ran after the other is in these ratios, and mostly not in "
-    "their intervals."
+    "The design of {run} is sequential: whatever drifted while one cell ran after the other is in these ratios, and mostly "
+    "not in their intervals."
 )
 TWO_RUNS = (
     "Two runs are one sample each of the state of their hosts: what changed between them and varies in neither is in "
@@ -70,7 +70,8 @@ def compare(
         made = compare_runs(data[0], data[1], wanted, baseline, facts=(facts[0], facts[1]))
     if thresholds is None:
         return made
-    return made.model_copy(update={"gate": gate.judge(made.ratios, thresholds, min(side.level for side in data))})
+    doubt = data[0].doubt if run2 is None else None
+    return made.model_copy(update={"gate": gate.judge(made.ratios, thresholds, made.level, doubt=doubt)})
 
 
 def compare_cells(data: Data, metrics: Sequence[str], baseline: str | None = None) -> Comparison:
@@ -83,10 +84,10 @@ def compare_cells(data: Data, metrics: Sequence[str], baseline: str | None = Non
     for metric in metrics:
         ratios += take(take_samples(data.trials, metric, data.exclusions), pairs, data.level)
     ratios = remarked(with_outcomes(ratios, data.level), data.trials, data.manifest)
+    ratios = latency.remarked(ratios, data.trials, data.trials)
     ratios = cautioned(ratios, {data.manifest.run_id: data.grounds})
     notices = [
         *_of_run(data),
-        *([SEQUENTIAL] if data.side.design == "sequential" else []),
         *([f"No cell to compare with: {', '.join(alone)}."] if alone else []),
     ]
     return _made("cells", [data], metrics, ratios, notices)
@@ -115,6 +116,13 @@ def compare_runs(
         if len(found) != 1 or found[0].cell_id not in common:
             raise InputError(f"{baseline!r} is not one cell that both runs have", why=f"they have {', '.join(common)}")
         reference = found[0].cell_id
+        apart = [data.manifest.run_id for data in runs if data.side.design == "sequential"]
+        if apart:
+            raise InputError(
+                f"no baseline takes out what changed between these runs: {' and '.join(apart)} ran cell after cell",
+                why="within a sequential design no block joins a cell with its baseline",
+                hint="leave --baseline out, or run with design: blocks",
+            )
     compared = [name for name in dict.fromkeys((*names[0], *names[1])) if name != reference]
     level = min(data.level for data in runs)
     ratios: list[Ratio] = []
@@ -122,6 +130,7 @@ def compare_runs(
         samples = [take_samples(data.trials, metric, data.exclusions) for data in runs]
         ratios += run_ratios(samples[0], samples[1], compared, reference, level)
     ratios = remarked_between(with_outcomes(ratios, level), before.trials, after.trials, after.manifest)
+    ratios = latency.remarked(ratios, before.trials, after.trials)
     ratios = cautioned(ratios, {data.manifest.run_id: data.grounds for data in runs})
     changes = drift(*facts)
     asked = asked_otherwise(before.manifest, after.manifest)
@@ -138,6 +147,8 @@ def compare_runs(
 def _of_run(data: Data) -> list[str]:
     """What is to be known of a run before its figures."""
     said = []
+    if data.side.design == "sequential":
+        said.append(SEQUENTIAL.format(run=data.manifest.run_id))
     if data.manifest.status != "done":
         said.append(f"{data.manifest.run_id} is {data.manifest.status}, not done.")
     said += [f"{cell.cell_id}: not carried, {cell.unsupported}." for cell in data.manifest.cells if cell.unsupported]
@@ -153,7 +164,7 @@ def _made(
 ) -> Comparison:
     level = min(data.level for data in runs)
     resolved: dict[str, Resolution] = {}
-    if mode == "cells":
+    if mode == "cells" and runs[0].doubt is None:
         resolved = {metric: found for metric in metrics if (found := _resolution(metric, runs[0], ratios, level))}
     limits = dict.fromkeys(found.limits for found in resolved.values() if found.limits)
     alarms = [
@@ -165,16 +176,18 @@ def _made(
         mode=mode,
         runs=tuple(data.side for data in runs),
         metrics=tuple(metrics),
-        notices=(*notices, *alarms, *limits),
+        notices=(*notices, *latency.notices(metrics, [data.trials for data in runs]), *alarms, *limits),
         alpha=ALPHA,
+        level=level,
         ratios=tuple(ratios),
         resolution=resolved,
     )
 
 
 def _resolution(metric: str, data: Data, ratios: Sequence[Ratio], level: float) -> Resolution | None:
+    """What the run resolves of a metric, by the ratio that lost the fewest blocks; the others say what they lack."""
     family = [ratio for ratio in ratios if not ratio.control and ratio.p_t is not None]
     blocks = [ratio.blocks for ratio in family if ratio.metric == metric]
     if not blocks:
         return None
-    return resolution(min(blocks), len(family), noise_of(data.trials, metric, data.exclusions), level)
+    return resolution(max(blocks), len(family), noise_of(data.trials, metric, data.exclusions), level)

@@ -31,7 +31,8 @@ class Comparison(Frozen):
     """Cells of a run against a baseline, or the same cells in two runs, the second over the first.
 
     `drift` (of hosts) and `asked` (of scenarios) hold what differs between two runs; `notices` are sentences that belong
-    before any ratio. `alpha` is how often a family of comparisons of equal cells may show any difference.
+    before any ratio. `alpha` is how often a family of comparisons of equal cells may show any difference, `level` the
+    largest `p_holm` that shows one: less than `alpha` in runs that looked at their intervals to end.
     """
 
     mode: Literal["cells", "runs"]
@@ -41,12 +42,21 @@ class Comparison(Frozen):
     asked: tuple[Change, ...] = ()
     notices: tuple[str, ...] = ()
     alpha: float
+    level: float
     ratios: tuple[Ratio, ...]
     resolution: Mapping[str, Resolution]
     """By metric, of comparisons within a run."""
     claims: tuple[ClaimResult, ...] = ()
     """What became of those of the scenario, of comparisons within a run; they are judged one by one, each by itself."""
     gate: GateResult | None = None
+
+    @property
+    def decides(self) -> str:
+        """By which p a difference is shown, as a clause for people."""
+        shown = f"differences are shown at {self.alpha:.0%} over all comparisons (Holm)"
+        if self.level == self.alpha:
+            return shown
+        return f"{shown}, where p is at most {self.level:g}, as a run looked at its intervals to end"
 
     @property
     def controls(self) -> tuple[Ratio, ...]:

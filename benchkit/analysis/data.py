@@ -48,6 +48,13 @@ class Data:
         )
 
     @property
+    def doubt(self) -> str | None:
+        """What is against every ratio of cells of the run; None: nothing."""
+        if self.side.design == "sequential":
+            return "the design is sequential: drift between the cells is in the ratio"
+        return None
+
+    @property
     def level(self) -> float:
         """What intervals and tests may miss: less in a run that looked at them to end, so that it keeps its word."""
         return ALPHA if until_of(self.manifest.scenario) is None else adaptive.LEVEL

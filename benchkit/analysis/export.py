@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import pandas as pd
 
+from benchkit.analysis.latency import caveat
 from benchkit.analysis.samples import Exclusion, counting
 from benchkit.errors import InputError
 from benchkit.models.metrics import Metric, metric_named
@@ -46,6 +47,8 @@ def benchstat(manifest: Manifest, trials: pd.DataFrame, exclusions: Iterable[Exc
     lines = [*_about(manifest)]
     lines += [f"Unit {_unit(metric)} better={metric.better}" for metric in metrics]
     rows = trials[counting(trials)].sort_values(["block", "position", "trial_id"])
+    if any(metric.name.startswith("latency_") for metric in metrics):
+        lines.append(f"# latency: {caveat(rows)}")
     for row in rows.to_dict("records"):
         out = [one for one in excluded if one.trial_id == row["trial_id"]]
         shown = [metric for metric in metrics if not any(one.covers(metric.name) for one in out)]

@@ -14,6 +14,7 @@ import pandas as pd
 
 from benchkit.analysis.pairs import texts
 from benchkit.analysis.ratio import Ratio
+from benchkit.analysis.samples import counting
 from benchkit.models.base import Frozen
 from benchkit.models.run import Manifest
 from benchkit.scenario.model import Difference, Trait
@@ -136,20 +137,24 @@ def remarks(found: Sequence[Unlike]) -> tuple[str, ...]:
 
 def remarked(ratios: Iterable[Ratio], trials: pd.DataFrame, manifest: Manifest) -> list[Ratio]:
     """Ratios within a run, each with what is to be known of the answers that it rests on."""
-    answers = answers_by_cell(trials)
-    return [_with(ratio, unlike(ratio.cell_id, ratio.baseline, answers), manifest) for ratio in ratios]
+    return remarked_between(ratios, trials, trials, manifest)
 
 
 def remarked_between(
     ratios: Iterable[Ratio], before: pd.DataFrame, after: pd.DataFrame, manifest: Manifest
 ) -> list[Ratio]:
     """Ratios of the same cells in two runs, likewise; `manifest` is that of the run after."""
-    was, now = answers_by_cell(before), answers_by_cell(after)
-    return [_with(ratio, unlike(ratio.cell_id, ratio.baseline, now, was), manifest) for ratio in ratios]
-
-
-def _with(ratio: Ratio, found: Sequence[Unlike], manifest: Manifest) -> Ratio:
-    return ratio.model_copy(update={"remarks": remarks(judged(found, manifest))}) if found else ratio
+    sides = [trials[counting(trials)] for trials in (before, after)]
+    was, now = map(answers_by_cell, sides)
+    made = []
+    for ratio in ratios:
+        found = unlike(ratio.cell_id, ratio.baseline, now, was)
+        if found and ratio.left_out:
+            out = [trial.trial_id for trial in ratio.left_out]
+            left = (answers_by_cell(side[~side["trial_id"].isin(out)]) for side in reversed(sides))
+            found = unlike(ratio.cell_id, ratio.baseline, *left)
+        made.append(ratio.model_copy(update={"remarks": remarks(judged(found, manifest))}) if found else ratio)
+    return made
 
 
 def _meant(found: Unlike, declared: Sequence[Difference], levels: Mapping[str, Mapping[str, str]]) -> str | None:

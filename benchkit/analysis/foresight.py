@@ -8,19 +8,16 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from benchkit.analysis import adaptive
+from benchkit.analysis import adaptive, pairs
 from benchkit.analysis.data import Data, read_data
 from benchkit.analysis.family import ALPHA, shown_from
-from benchkit.analysis.pairs import asked_pairs, claimed_pairs
 from benchkit.analysis.resolution import Noise, Resolution, half_width, noise_of, resolution
 from benchkit.analysis.samples import take_samples
 from benchkit.analysis.within import Pair
-from benchkit.errors import InputError
 from benchkit.models.base import Frozen
 from benchkit.models.run import HostRecord, Manifest
 from benchkit.results.store import Store
-from benchkit.scenario.claims import claims_of
-from benchkit.scenario.designs import design_of, until_of
+from benchkit.scenario.designs import Until, design_of, until_of
 
 NEWEST = 5
 """So many of the newest runs tell the noise; hosts change, and older ones tell less of what they are now."""
@@ -59,11 +56,15 @@ class Foresight(Frozen):
     blocks_expected: int | None = None
 
 
-def foresee(planned: Manifest, runs: Sequence[Data], noise_from: Sequence[str]) -> Foresight:
+def foresee(
+    planned: Manifest, runs: Sequence[Data], noise_from: Sequence[str], *, block_s: float | None = None
+) -> Foresight:
     """What the run of a plan will resolve, from the noise of these runs; `noise_from` is what they are called.
 
-    `planned` is the manifest that the run will begin with. Of a sequential design nothing can be said beforehand:
-    drift is not in what it shows of its noise.
+    `planned` is the manifest that the run will begin with, `block_s` the time that a block takes, as far as it is known.
+    A run that may end early resolves what the blocks show after which it is expected to; where that is not known, the
+    fewest that it may have. Of a sequential design nothing can be said beforehand: drift is not in what it shows of its
+    noise.
     """
     if design_of(planned.scenario) == "sequential":
         return Foresight()
@@ -72,11 +73,17 @@ def foresee(planned: Manifest, runs: Sequence[Data], noise_from: Sequence[str]) 
     asked = list(asked_ratios(planned))
     family = Counter(claim is None for _, _, claim in asked)[True]
     pooled = {metric: _pooled(metric, runs, planned) for metric, _, _ in asked}
+    owns = {(metric, pair): _own(pair, metric, runs, planned) for metric, pair, _ in asked}
+    watched = [
+        owns[metric, pair] or pooled[metric] for metric, pair, claim in asked if _is_watched(metric, claim, until)
+    ]
+    expected = None if until is None else _expected(until, planned.blocks, watched, block_s)
+    blocks = planned.blocks if until is None else expected or min(until.min_blocks, planned.blocks)
     ratios = []
     for metric, pair, claim in asked:
-        own = _own(pair, metric, runs, planned)
+        own = owns[metric, pair]
         noise, among = own or pooled[metric], 1 if claim else family
-        made = resolution(planned.blocks, among, noise, alpha)
+        made = resolution(blocks, among, noise, alpha)
         enough = shown_from(1, alpha) if made.test is None else None
         ratios.append(
             Foreseen(
@@ -90,24 +97,14 @@ def foresee(planned: Manifest, runs: Sequence[Data], noise_from: Sequence[str]) 
             )
         )
     known = tuple(noise_from) if any(ratio.resolution.noise_sd is not None for ratio in ratios) else ()
-    return Foresight(noise_from=known, ratios=tuple(ratios), blocks_expected=_expected(planned, ratios))
+    return Foresight(noise_from=known, ratios=tuple(ratios), blocks_expected=expected)
 
 
 def asked_ratios(planned: Manifest) -> Iterator[tuple[str, Pair, str | None]]:
-    """Metric, comparison, and the claim that asks for it: cells over their baseline, then what claims are about."""
+    """Metric, comparison, and the claim that asks for it: in requests a second, and what else the run is to know."""
     until = until_of(planned.scenario)
-    unclaimed = {**planned.scenario, "claims": None}
-    for metric in dict.fromkeys(("rps", *(until.metrics if until else ()))):
-        for pair in asked_pairs(unclaimed, planned.cells):
-            if not pair.control:
-                yield metric, pair, None
-    carried = {cell.cell_id for cell in planned.cells if cell.unsupported is None}
-    for claim in claims_of(planned.scenario):
-        try:
-            pairs = claimed_pairs(claim.ratio, planned.cells)
-        except InputError:
-            continue  # not at this scale
-        yield from ((claim.metric, pair, claim.text) for pair in pairs if {pair.cell_id, pair.baseline} <= carried)
+    metrics = dict.fromkeys(("rps", *(until.metrics if until else ())))
+    yield from pairs.asked_ratios(planned.scenario, planned.cells, metrics)
 
 
 def earlier_runs(store: Store, planned: Manifest) -> list[Data]:
@@ -146,17 +143,23 @@ def _converted(noise: Noise, data: Data, planned: Manifest) -> Noise:
     return noise if one == other else Noise(noise.sd * _MIRRORED if one else noise.sd / _MIRRORED, noise.df)
 
 
-def _expected(planned: Manifest, ratios: Sequence[Foreseen]) -> int | None:
-    """After how many blocks the ratio that is known least will be known well enough; at most all of them."""
-    until = until_of(planned.scenario)
-    noises = [ratio.resolution for ratio in ratios if until and ratio.metric in until.metrics]
-    if until is None or not noises or any(each.noise_sd is None for each in noises):
+def _is_watched(metric: str, claim: str | None, until: Until | None) -> bool:
+    """Whether a run that may end early has to know the ratio for that: what claims ask for, and in the rule's metrics."""
+    return claim is not None or (until is not None and metric in until.metrics)
+
+
+def _expected(until: Until, most: int, noises: Sequence[Noise | None], block_s: float | None) -> int | None:
+    """After how many blocks the ratio that is known least is known well enough, or the time is spent; at most all."""
+    known = [noise for noise in noises if noise is not None]
+    if not noises or len(known) < len(noises):
         return None
-    worst = Noise(max(each.noise_sd or 0.0 for each in noises))
-    for blocks in range(until.min_blocks, planned.blocks):
+    if until.budget_s is not None and block_s:
+        most = min(most, max(math.floor(until.budget_s / block_s), 1))
+    worst = Noise(max(noise.sd for noise in known))
+    for blocks in range(until.min_blocks, most):
         if (half_width(worst, blocks, adaptive.LEVEL) or math.inf) <= 1 + until.precision:
             return blocks
-    return planned.blocks
+    return most
 
 
 def _like(run: Manifest, planned: Manifest) -> bool:

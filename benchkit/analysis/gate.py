@@ -12,10 +12,11 @@ from scipy import special
 
 from benchkit.analysis.family import ALPHA, holm
 from benchkit.analysis.ratio import Ratio
+from benchkit.analysis.samples import omission
 from benchkit.document import read_document
 from benchkit.errors import InputError, suggestion
 from benchkit.models.base import Frozen
-from benchkit.models.metrics import METRICS, metric_named
+from benchkit.models.metrics import FAILURES, METRICS, metric_named
 
 Verdict = Literal["passed", "regressed", "inconclusive"]
 
@@ -56,7 +57,7 @@ class GateLine(Frozen):
     p_holm: float | None = None
     text: str
     remarks: tuple[str, ...] = ()
-    """What is to be known beside the ratio: unequal answers, suspect trials."""
+    """What is to be known beside the ratio: trials left out, unequal answers, suspect trials."""
 
     @property
     def said(self) -> str:
@@ -104,28 +105,40 @@ def parse_thresholds(texts: Sequence[str]) -> Thresholds:
 
 
 def checked(thresholds: Thresholds, where: str) -> Thresholds:
-    """The thresholds. Raises InputError for a metric of which nobody knows which way is worse."""
-    judged = [name for name, metric in METRICS.items() if metric.better is not None]
+    """The thresholds. Raises InputError for a metric of which nobody knows which way is worse, and for counts of failures.
+
+    Those are none in a sound trial, and nothing is in a ratio to that.
+    """
+    judged = [name for name, metric in METRICS.items() if metric.better is not None and name not in FAILURES]
     for name in thresholds.metrics:
+        if name in FAILURES:
+            raise InputError(
+                f"{name} has no ratio: sound trials have none",
+                where=where,
+                hint="the check `errors` judges failed requests, and trials that have many are in no ratio",
+            )
         if name not in judged:
             raise InputError(f"no metric {name!r} that can be worse", where=where, why=suggestion(name, judged))
     return thresholds
 
 
-def judge(ratios: Sequence[Ratio], thresholds: Thresholds, alpha: float = ALPHA) -> GateResult:
+def judge(
+    ratios: Sequence[Ratio], thresholds: Thresholds, alpha: float = ALPHA, *, doubt: str | None = None
+) -> GateResult:
     """Judge every ratio of a metric that has a threshold; controls are none of the gate's business.
 
     A ratio has passed when its whole interval is within the limit: for all to pass each has to, so that their number
     needs no adjustment (intersection-union test: Berger, Technometrics 24, 1982). It has regressed when it is shown to
     be beyond the limit, one-sided at half of `alpha` and adjusted by Holm for the number of ratios, as any one of them
-    raises the alarm. Otherwise, and where blocks are too few, it is inconclusive.
+    raises the alarm. Otherwise, and where blocks are too few, it is inconclusive; so is everything where there is a
+    `doubt` about all ratios.
     """
     judged = [ratio for ratio in ratios if ratio.metric in thresholds.metrics and not ratio.control]
     limits = [_limit(ratio.metric, thresholds.metrics[ratio.metric]) for ratio in judged]
     beyond = [_p_beyond(ratio, limit) for ratio, limit in zip(judged, limits, strict=True)]
     adjusted = iter(holm([p for p in beyond if p is not None]))
     lines = [
-        _line(ratio, limit, None if p is None else next(adjusted), alpha)
+        _line(ratio, limit, None if p is None else next(adjusted), alpha, doubt)
         for ratio, limit, p in zip(judged, limits, beyond, strict=True)
     ]
     verdicts = {line.verdict for line in lines}
@@ -153,7 +166,7 @@ def _p_beyond(ratio: Ratio, limit: float) -> float | None:
     return float(special.stdtr(ratio.df, -past / ratio.log_error))
 
 
-def _line(ratio: Ratio, limit: float, p: float | None, alpha: float) -> GateLine:
+def _line(ratio: Ratio, limit: float, p: float | None, alpha: float, doubt: str | None) -> GateLine:
     verdict: Verdict = "inconclusive"
     higher = metric_named(ratio.metric).better == "higher"
     allowed = f"{'at least' if higher else 'at most'} {limit:.3g} is allowed"
@@ -161,11 +174,10 @@ def _line(ratio: Ratio, limit: float, p: float | None, alpha: float) -> GateLine
         text = f"{ratio.reason or 'no interval'}; {allowed}"
     else:
         within = ratio.low >= limit if higher else ratio.high <= limit
-        if p <= alpha / 2:
-            verdict = "regressed"
-        elif within:
-            verdict = "passed"
-        text = f"{ratio.ratio:.3f} [{ratio.low:.3f}, {ratio.high:.3f}], {allowed}"
+        if doubt is None:
+            verdict = "regressed" if p <= alpha / 2 else "passed" if within else "inconclusive"
+        interval = f"{ratio.ratio:.3f} [{ratio.low:.3f}, {ratio.high:.3f}], {allowed}"
+        text = interval if doubt is None else f"{interval}; {doubt}"
     return GateLine(
         metric=ratio.metric,
         cell_id=ratio.cell_id,
@@ -174,5 +186,5 @@ def _line(ratio: Ratio, limit: float, p: float | None, alpha: float) -> GateLine
         verdict=verdict,
         p_holm=p,
         text=text,
-        remarks=ratio.remarks,
+        remarks=(*([omission(ratio.left_out)] if ratio.left_out and not ratio.reason else []), *ratio.remarks),
     )

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import pandas as pd
 
 from benchkit.models.base import Frozen
 from benchkit.models.run import Manifest
+from benchkit.results.rows import flat
 
 MATTERS = re.compile(
     r"kernel|distribution|machine|glibc|cpus|cpu_model|cores|memory_bytes|nofile_(soft|hard)|governor|virtualisation"
+    r"|cpu_groups|link_bps"
     r"|sysctls\..+|programs\..+\.version|interfaces\..+\.(mtu|speed_bps)"
 )
 """Facts by which figures may differ; names, addresses, folders and clocks are none of them."""
 
-ASKED = ("roles", "stacks", "factors", "load", "tuning", "design")
+ASKED = ("roles", "stacks", "factors", "load", "tools", "tuning", "design")
 """The parts of a scenario that make its figures."""
 
 _STAGES = ("start", "tuned")
@@ -62,13 +64,16 @@ def drift(before: pd.DataFrame, after: pd.DataFrame) -> tuple[Change, ...]:
 
 def facts_differing(where: str, before: Mapping[str, object], after: Mapping[str, object]) -> tuple[Change, ...]:
     """The facts that matter and differ between two looks at a host; facts as a manifest has them of it."""
-    looks = [_matter(dict(_flat(facts))) for facts in (before, after)]
+    looks = [_matter({name: text for name, text in flat(facts) if text is not None}) for facts in (before, after)]
     return tuple(_differing(where, *looks))
 
 
 def asked_otherwise(before: Manifest, after: Manifest) -> tuple[Change, ...]:
     """What two runs were asked for that makes their figures differ by itself, and by which benchkit."""
-    one, other = (dict(_flat({name: run.scenario.get(name) for name in ASKED})) for run in (before, after))
+    one, other = (
+        {what: text for what, text in flat({name: run.scenario.get(name) for name in ASKED}) if text is not None}
+        for run in (before, after)
+    )
     versions = ({"version": run.versions["benchkit"]} if "benchkit" in run.versions else {} for run in (before, after))
     return (*_differing("scenario", one, other), *_differing("benchkit", *versions))
 
@@ -105,17 +110,3 @@ def _differing(where: str, before: Mapping[str, str], after: Mapping[str, str]) 
         for fact in sorted({*before, *after})
         if before.get(fact) != after.get(fact)
     ]
-
-
-def _flat(value: object, name: str = "") -> Iterator[tuple[str, str]]:
-    match value:
-        case Mapping():
-            for key, inner in value.items():
-                yield from _flat(inner, f"{name}.{key}" if name else str(key))
-        case list() | tuple():
-            for i, inner in enumerate(value):
-                yield from _flat(inner, f"{name}.{i}")
-        case None:
-            return
-        case _:
-            yield name, str(value)

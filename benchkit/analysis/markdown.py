@@ -24,10 +24,7 @@ def markdown(comparison: Comparison) -> str:
         lines += [f"> {text(notice)}", ""]
     if comparison.ratios:
         lines += [*_table(comparison), ""]
-        lines.append(
-            f"Intervals are of {comparison.ratios[0].confidence:.0%}; differences are shown at {comparison.alpha:.0%} "
-            "over all comparisons (Holm)."
-        )
+        lines.append(f"Intervals are of {comparison.ratios[0].confidence:.0%}; {comparison.decides}.")
     if comparison.claims:
         lines += ["", *_claims(comparison.claims)]
     return "\n".join(lines).rstrip() + "\n"

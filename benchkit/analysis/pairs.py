@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from benchkit.analysis.within import Pair
@@ -98,20 +98,24 @@ def claimed_pairs(ratio: Sides, cells: Sequence[CellRecord]) -> list[Pair]:
     return pairs
 
 
-def asked_pairs(scenario: Mapping[str, Any], cells: Sequence[CellRecord]) -> list[Pair]:
-    """Every comparison that a stored scenario asks for: cells with their baseline, and those of its claims.
+def asked_ratios(
+    scenario: Mapping[str, Any], cells: Sequence[CellRecord], metrics: Iterable[str]
+) -> Iterator[tuple[str, Pair, str | None]]:
+    """Every ratio that a stored scenario asks for: metric, comparison, and the claim that asks for it.
 
-    Claims on cells that the run has not, and cells that its hosts did not carry, are left out.
+    Cells over their baseline in each of the metrics, then what claims are about, in theirs. Claims on cells that the run
+    has not, and cells that its hosts did not carry, are left out; so are controls, which nobody asks about.
     """
     pairs, _ = baseline_pairs(cells, scenario_baseline(scenario, cells))
+    for metric in metrics:
+        yield from ((metric, pair, None) for pair in pairs if not pair.control)
     carried = {cell.cell_id for cell in cells if cell.unsupported is None}
     for claim in claims_of(scenario):
         try:
             claimed = claimed_pairs(claim.ratio, cells)
         except InputError:
             continue  # not at this scale
-        pairs += [pair for pair in claimed if {pair.cell_id, pair.baseline} <= carried]
-    return list(dict.fromkeys(pairs))
+        yield from ((claim.metric, pair, claim.text) for pair in claimed if {pair.cell_id, pair.baseline} <= carried)
 
 
 def scenario_baseline(scenario: Mapping[str, Any], cells: Sequence[CellRecord]) -> Levels:

@@ -80,8 +80,11 @@ class Ratio(Frozen):
     def undecided(self) -> Ratio:
         """The ratio with the reason why blocks are too few for an interval."""
         have = {0: "no block has both", 1: "one block has both"}.get(self.blocks, f"{self.blocks} blocks have both")
-        why = f"{have}; an interval needs {MIN_BLOCKS}"
-        return self.model_copy(update={"reason": f"{why} ({reasons(self.left_out)})" if self.left_out else why})
+        return self.model_copy(update={"reason": self.with_left_out(f"{have}; an interval needs {MIN_BLOCKS}")})
+
+    def with_left_out(self, text: str) -> str:
+        """The text, and behind it why trials of the ratio do not count, where any does not."""
+        return f"{text} ({reasons(self.left_out)})" if self.left_out else text
 
 
 def with_outcomes(ratios: Sequence[Ratio], alpha: float = ALPHA) -> list[Ratio]:
@@ -105,7 +108,7 @@ def _decided(ratio: Ratio, test: Test | None, p: float, alpha: float) -> Ratio:
             f"{ratio.blocks} blocks cannot show a difference: all of them agree on its sign by chance with "
             f"p = {smallest_p(ratio.blocks):.2g}; {shown_from(1, alpha)} blocks can"
         )
-        return ratio.model_copy(update={"p_holm": p, "reason": why})
+        return ratio.model_copy(update={"p_holm": p, "reason": ratio.with_left_out(why)})
     if p > alpha:
         return ratio.model_copy(update={"test": test, "p_holm": p, "outcome": "not shown"})
     way = "higher" if (ratio.ratio or 0) > 1 else "lower"

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from benchkit import units
 from benchkit.errors import InputError
 from benchkit.models.base import Frozen
 from benchkit.results.rows import SPLIT
@@ -141,6 +142,11 @@ def reasons(left_out: Sequence[LeftOut]) -> str:
     for trial in left_out:
         counted[trial.reason] = counted.get(trial.reason, 0) + 1
     return "; ".join(reason if times == 1 else f"{reason} ({times} trials)" for reason, times in counted.items())
+
+
+def omission(left_out: Sequence[LeftOut]) -> str:
+    """How many trials are left out, and why; empty where none is."""
+    return f"{units.counted(len(left_out), 'trial')} left out: {reasons(left_out)}" if left_out else ""
 
 
 def _reason(metric: str, value: float) -> str:

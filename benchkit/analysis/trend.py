@@ -13,7 +13,7 @@ from scipy import special
 from benchkit.analysis.data import Data, read_data
 from benchkit.analysis.family import ALPHA
 from benchkit.analysis.inference import MIN_BLOCKS, t_p_values, t_quantile, t_statistics
-from benchkit.analysis.samples import Reals, Samples, take_samples
+from benchkit.analysis.samples import Reals, Samples, reasons, take_samples
 from benchkit.errors import InputError
 from benchkit.models.base import Frozen
 from benchkit.models.run import CellRecord
@@ -120,7 +120,10 @@ def _trend(
     blocks = len(whole)
     trend = Trend(metric=samples.metric, factor=factor, levels=others, blocks=blocks)
     if blocks < MIN_BLOCKS:
-        return trend.model_copy(update={"reason": f"{blocks} blocks have every level; a line needs {MIN_BLOCKS}"})
+        _, rarest = cells[int(np.isnan(logs).sum(axis=0).argmax())]
+        out = samples.left_out.get(rarest, ())
+        why = f"{blocks} blocks have every level; a line needs {MIN_BLOCKS}"
+        return trend.model_copy(update={"reason": f"{why} ({rarest}: {reasons(out)})" if out else why})
     x = np.log2([number for number, _ in cells])
     design = np.column_stack([np.ones_like(x), x - x.mean()])
     lines: Reals = whole @ np.linalg.pinv(design).T  # (blocks, 2): least squares, block by block

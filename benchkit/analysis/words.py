@@ -5,6 +5,7 @@ from __future__ import annotations
 from benchkit import units
 from benchkit.analysis.comparison import Comparison
 from benchkit.analysis.ratio import Ratio
+from benchkit.analysis.samples import omission
 
 
 def title(comparison: Comparison) -> str:
@@ -39,8 +40,8 @@ def outcome(ratio: Ratio, *, brief: bool = False) -> str:
         return "undecided" if brief or not ratio.reason else f"undecided: {ratio.reason}"
     shown = f"{ratio.outcome} ({ratio.worth})" if ratio.worth else ratio.outcome
     kind = "control" if ratio.control else ""
-    out = units.counted(len(ratio.left_out), "trial") + " left out" if ratio.left_out else ""
-    return "; ".join(part for part in (shown, kind, out) if part)
+    out = omission(ratio.left_out)
+    return "; ".join(part for part in (shown, kind, out.partition(":")[0] if brief else out) if part)
 
 
 def over(ratio: Ratio, comparison: Comparison) -> str:

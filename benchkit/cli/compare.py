@@ -104,6 +104,8 @@ def _show(found: Comparison) -> None:
         _show_metric([ratio for ratio in found.ratios if ratio.metric == metric], found)
         if metric in found.resolution:
             print(found.resolution[metric].detects)
+    if found.level != found.alpha:
+        print(f"{found.decides[0].upper()}{found.decides[1:]}.")
     show_claims(found.claims)
     if found.gate is not None:
         print(f"\nGate: {found.gate.verdict}")
@@ -156,7 +158,7 @@ def _show_metric(ratios: list[Ratio], found: Comparison) -> None:
         heads, rows, right=tuple(i for i, head in enumerate(heads) if head in {"", "ratio", "95 % interval", "p"})
     )
     for ratio in ratios:
-        if ratio.outcome == "undecided":
+        if ratio.outcome == "undecided" or ratio.left_out:
             print(f"{ratio.cell_id}: {outcome(ratio)}")
         for remark in ratio.remarks:
             print(f"! {ratio.cell_id} over {ratio.baseline}: {remark}")

@@ -68,7 +68,7 @@ def plan(
         print_json({**_document(made), "foresight": foreseen.model_dump(mode="json")})
     else:
         _show(made)
-        _show_foresight(foreseen, made, where)
+        _show_foresight(foreseen, made, where, pilot=pilot)
     for obstacle in made.obstacles:
         raise obstacle
 
@@ -80,15 +80,16 @@ def _foreseen(made: RunPlan, hosts: Hosts, store: Path, *, pilot: bool, quiet: b
     from benchkit.run.manifest import manifest_of
 
     planned = manifest_of(made, hosts)
+    block_s = None if made.seconds is None else made.seconds / made.blocks
     if not pilot:
         runs = earlier_runs(Store(store), planned)
-        return foresee(planned, runs, [run.manifest.run_id for run in runs])
+        return foresee(planned, runs, [run.manifest.run_id for run in runs], block_s=block_s)
     from benchkit.cli.live import display
     from benchkit.pilot import pilot_plan, run_pilot
 
     piloted = pilot_plan(made.experiment, planned, hosts)
     with display(piloted, hosts, quiet=quiet) as watcher:
-        return foresee(planned, [run_pilot(piloted, hosts, watcher)], ["the pilot"])
+        return foresee(planned, [run_pilot(piloted, hosts, watcher)], ["the pilot"], block_s=block_s)
 
 
 def _document(plan: RunPlan) -> dict[str, object]:
@@ -196,7 +197,7 @@ def _show_order(plan: RunPlan) -> None:
         print(f"  block {block}{in_pass}: " + " → ".join(named))
 
 
-def _show_foresight(found: Foresight, plan: RunPlan, store: Path) -> None:
+def _show_foresight(found: Foresight, plan: RunPlan, store: Path, *, pilot: bool) -> None:
     """Which differences the design will show, or why that is not known."""
     from benchkit.cli.console import print_table
 
@@ -206,15 +207,20 @@ def _show_foresight(found: Foresight, plan: RunPlan, store: Path) -> None:
     for limit in dict.fromkeys(ratio.resolution.limits for ratio in found.ratios if ratio.resolution.limits):
         print(f"- {limit}")
     if not found.noise_from:
-        print(f"- Of what size is not known: no run like this one is in {store}. `plan --pilot` learns the noise here.")
+        if pilot:
+            print("- Of what size is not known: too few trials of the pilot count, and verdicts void the others.")
+        else:
+            print(
+                f"- Of what size is not known: no run like this one in {store} tells. `plan --pilot` learns the noise."
+            )
         return
     once = {(ratio.metric, ratio.cell_id, ratio.baseline): ratio for ratio in reversed(found.ratios)}
     ratios = [ratio for ratio in found.ratios if ratio in once.values()]  # a claim may be about one of the others
     known = sorted(ratios, key=lambda ratio: ratio.resolution.noise_sd or 0)
     listed = ratios if len(known) <= _LISTED else (known[0], known[-1])
-    more = known[0].with_more
-    blocks = f", with {more.blocks} blocks" if more else ""
-    print(f"- By the noise of {', '.join(found.noise_from)}{blocks}, in 80 % of runs:")
+    blocks = {(ratio.with_more or ratio.resolution).blocks for ratio in listed} - {plan.blocks}
+    after = f", with {min(blocks)} blocks" if blocks else ""
+    print(f"- By the noise of {', '.join(found.noise_from)}{after}, in 80 % of runs:")
     print_table(
         ("ratio", "metric", "difference shown from", "interval reaches"),
         (

@@ -109,6 +109,7 @@ def trials(run: RunId, store: StoreFolder = None, json: Json = False) -> None:
 def agreement(run: RunId, store: StoreFolder = None, json: Json = False) -> None:
     """Show how far the load tools of a run disagree about the same cell, beyond the noise between trials."""
     from benchkit.analysis.agreement import agreements, sentence
+    from benchkit.analysis.caveats import caveats_of
     from benchkit.cli.console import print_json
     from benchkit.errors import InputError
     from benchkit.results.store import Store, store_path
@@ -116,7 +117,8 @@ def agreement(run: RunId, store: StoreFolder = None, json: Json = False) -> None
 
     path = store_path(store)
     found = Store(path).run(run)
-    shown = agreements(load("trials", store=path, run_id=found.run_id))
+    trials, verdicts = (load(table, store=path, run_id=found.run_id) for table in ("trials", "verdicts"))
+    shown = agreements(trials, caveats_of(verdicts))
     if not shown:
         raise InputError(
             "nothing to compare: no two cells of it differ in their load tool alone",
@@ -131,6 +133,8 @@ def agreement(run: RunId, store: StoreFolder = None, json: Json = False) -> None
         print(f"{label}{': ' if label else ''}{sentence(each)}")
         for tool, why in each.left_out.items():
             print(f"  {tool} is left out: {why}")
+        for tool, what in each.void.items():
+            print(f"  {tool}: {what}")
 
 
 @app.command()

@@ -51,6 +51,7 @@ def _metrics() -> dict[str, Metric]:
         *(Metric(name, title, "lower", units.seconds, "sec") for name, title in latencies.items()),
         *(Metric(name, title, "lower", units.count, "count") for name, title in failures.items()),
         Metric("server_cpu_s_per_request", "server CPU per request", "lower", units.seconds, "sec/req"),
+        Metric("rate_first_over_last", "rate in the first third over the last", None, units.ratio, "ratio"),
         Metric("overhead_s", "overhead of a trial", "lower", units.seconds, "sec"),
         Metric("duration_s", "measured window", None, units.seconds, "sec"),
     ]
@@ -58,6 +59,9 @@ def _metrics() -> dict[str, Metric]:
 
 
 METRICS = MappingProxyType(_metrics())
+
+FAILURES = frozenset(name for name, metric in METRICS.items() if metric.unit == "count")
+"""Counts of failed requests: none in a sound trial."""
 
 
 def metric_named(name: str) -> Metric:

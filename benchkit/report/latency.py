@@ -1,4 +1,4 @@
-"""Which latency percentiles a trial has, and what must be said wherever they are shown."""
+"""Which latency percentiles a trial has, and their curves."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ import pandas as pd
 from benchkit.report.view import numbers
 
 Reals = npt.NDArray[np.float64]
-
-CLOSED_LOOP = "closed loop: coordinated omission hides queueing"
 
 
 @dataclass(frozen=True)
@@ -62,43 +60,3 @@ def curves(buckets: pd.DataFrame, trials: Collection[str]) -> dict[str, tuple[Re
             at = np.searchsorted(below, below[-1] * (1 - 10**-nines) - 1e-9)
             found[str(trial_id)] = nines, rows["high_s"].to_numpy(dtype=np.float64)[at]
     return found
-
-
-def caveats(trials: pd.DataFrame) -> tuple[str, ...]:
-    """How these latencies came about: the loop, the correction, what a time covers."""
-    return (
-        _loop(trials["rate_requested"]),
-        _correction(trials["latency_corrected"]),
-        _coverage(trials["latency_covers"]),
-    )
-
-
-def caveat(trials: pd.DataFrame) -> str:
-    """The caveats as one line."""
-    return "; ".join(part for part in caveats(trials) if part)
-
-
-def _loop(rate: pd.Series) -> str:
-    """Without a rate asked for, a tool sends the next request only when an answer has come."""
-    closed = rate.isna()
-    if closed.all():
-        return CLOSED_LOOP
-    return "sent at a requested rate" if not closed.any() else f"{CLOSED_LOOP}, in the trials without a requested rate"
-
-
-def _correction(corrected: pd.Series) -> str:
-    values = {None if pd.isna(value) else bool(value) for value in corrected}
-    if len(values) != 1:
-        return "the tool's own correction applied in some of the trials"
-    words = {
-        True: "the tool's own correction applied",
-        False: "no correction applied",
-        None: "the tool does not say whether it corrects",
-    }
-    return words[values.pop()]
-
-
-def _coverage(covers: pd.Series) -> str:
-    values = {str(value) for value in covers.dropna()}
-    words = {"request": "connecting not included", "connect+request": "connecting included"}
-    return words.get(values.pop(), "") if len(values) == 1 else ""

@@ -146,7 +146,7 @@ class RunView:
     @cached_property
     def agreements(self) -> tuple[Agreement, ...]:
         """How far the tools of the run disagree; empty where no cells differ in their tool alone."""
-        return agreements(self.trials)
+        return agreements(self.trials, self.data.caveats)
 
     @cached_property
     def measured(self) -> pd.DataFrame:

@@ -71,6 +71,7 @@ def trial_row(record: TrialRecord, result: LoadResult, *, split: bool = False) -
         "probe_header_bytes": record.probe.header_bytes,
         "probe_body_bytes": record.probe.body_bytes,
         "probe_body_sha256": record.probe.body_sha256,
+        "rate_first_over_last": None,
         "verdict": None,
         "overhead_s": None if measured is None else record.wall_s - warm_up - measured,
     }
@@ -111,22 +112,26 @@ def factor_rows(cells: Iterable[CellRecord]) -> list[Row]:
 
 def host_rows(host: str, roles: Iterable[str], at: str, facts: Mapping[str, Any]) -> list[Row]:
     """The rows of `hosts`: a fact of a host in each of its roles; nested facts get dotted names."""
-    flat = dict(_flat(facts))
+    named = dict(flat(facts))
     return [
         {"host": host, "role": role, "at": at, "fact": fact, "value": value}
         for role in roles
-        for fact, value in flat.items()
+        for fact, value in named.items()
     ]
 
 
-def _flat(value: object, name: str = "") -> Iterable[tuple[str, str | None]]:
+def flat(value: object, name: str = "") -> Iterable[tuple[str, str | None]]:
+    """What is nested as names with dots, and texts: of mappings by their keys, of lists of such by their place.
+
+    Lists of anything else are one text with commas.
+    """
     match value:
         case Mapping():
             for key, inner in value.items():
-                yield from _flat(inner, f"{name}.{key}" if name else str(key))
+                yield from flat(inner, f"{name}.{key}" if name else str(key))
         case list() | tuple() if any(isinstance(inner, Mapping) for inner in value):
             for i, inner in enumerate(value):
-                yield from _flat(inner, f"{name}.{i}")
+                yield from flat(inner, f"{name}.{i}")
         case list() | tuple():
             yield name, ",".join(map(str, value))
         case None:

@@ -25,7 +25,10 @@ CELLS_OF_ABBA = 2
 
 
 class Until(Frozen):
-    """When a run may end before its blocks are done: every ratio known well enough, or its time spent."""
+    """When a run may end before its blocks are done: every ratio known well enough, or its time spent.
+
+    The ratios are those of cells to their baseline in each of the metrics, and those of claims in theirs.
+    """
 
     precision: float = Field(gt=0, lt=1, description="0.05: intervals reach at most 5 % to either side")
     metrics: tuple[Name, ...] = Field(default=("rps",), min_length=1)

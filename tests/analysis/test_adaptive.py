@@ -16,13 +16,12 @@ from benchkit.scenario.designs import Until
 MakeTrials = Callable[..., pd.DataFrame]
 UNTIL = Until(precision=0.05, budget_s=600)
 MOST = 30
-PAIRS = [Pair("b", "a"), Pair("c", "a"), Pair("a~control", "a", control=True)]
+ASKED = [("rps", Pair("b", "a")), ("rps", Pair("c", "a"))]
 
 
-def trials(make_trials: MakeTrials, blocks: int, spread: float, wild: float | None = None) -> pd.DataFrame:
-    noise = np.exp(spread * np.random.default_rng(8).standard_normal((4, blocks)))
-    rates = {"a": 100 * noise[0], "b": 50 * noise[1], "c": 70 * noise[2], "a~control": 100 * noise[3] ** (wild or 1)}
-    return make_trials(rates)
+def trials(make_trials: MakeTrials, blocks: int, spread: float) -> pd.DataFrame:
+    noise = np.exp(spread * np.random.default_rng(8).standard_normal((3, blocks)))
+    return make_trials({"a": 100 * noise[0], "b": 50 * noise[1], "c": 70 * noise[2]})
 
 
 def rows_of(made: pd.DataFrame) -> list[Row]:
@@ -32,7 +31,7 @@ def rows_of(made: pd.DataFrame) -> list[Row]:
 
 
 def test_a_run_ends_when_every_ratio_is_known_well_enough(make_trials: MakeTrials) -> None:
-    decision = decide(trials(make_trials, 8, 0.01), PAIRS, UNTIL, most=MOST, elapsed_s=100, block_s=20)
+    decision = decide(trials(make_trials, 8, 0.01), ASKED, UNTIL, most=MOST, elapsed_s=100, block_s=20)
     assert decision.stop
     assert decision.reason == "every interval reaches at most 5.0%"
     assert decision.precision is not None
@@ -40,12 +39,33 @@ def test_a_run_ends_when_every_ratio_is_known_well_enough(make_trials: MakeTrial
     assert decision.blocks == 8
 
 
-def test_a_control_does_not_keep_it_going(make_trials: MakeTrials) -> None:
-    assert decide(trials(make_trials, 8, 0.01, wild=30), PAIRS, UNTIL, most=MOST).stop
+def test_a_control_does_not_keep_it_going(make_manifest: Callable[..., Manifest]) -> None:
+    cells = [{"stack": "go"}, {"stack": "nginx"}]
+    manifest = make_manifest(cells, controls=["stack=go"], scenario={"until": {"precision": 0.05}}, blocks=30)
+    rule = rule_of(manifest)
+    assert rule is not None
+    assert rule.asked == (("rps", Pair("stack=nginx", "stack=go")),)
+
+
+def test_what_a_claim_asks_for_has_to_be_known_in_its_own_metric(make_manifest: Callable[..., Manifest]) -> None:
+    claim = {
+        "text": "nginx takes less CPU",
+        "metric": "server_cpu_s_per_request",
+        "ratio": {"of": {"stack": "nginx"}, "to": {"stack": "other"}},
+        "at_most": 1,
+    }
+    cells = [{"stack": "go"}, {"stack": "nginx"}, {"stack": "other"}]
+    rule = rule_of(make_manifest(cells, scenario={"until": {"precision": 0.05}, "claims": [claim]}, blocks=30))
+    assert rule is not None
+    assert rule.asked == (
+        ("rps", Pair("stack=nginx", "stack=go")),
+        ("rps", Pair("stack=other", "stack=go")),
+        ("server_cpu_s_per_request", Pair("stack=nginx", "stack=other")),
+    )
 
 
 def test_it_goes_on_while_one_ratio_is_not(make_trials: MakeTrials) -> None:
-    decision = decide(trials(make_trials, 8, 0.06), PAIRS, UNTIL, most=MOST, elapsed_s=100, block_s=20)
+    decision = decide(trials(make_trials, 8, 0.06), ASKED, UNTIL, most=MOST, elapsed_s=100, block_s=20)
     assert not decision.stop
     assert decision.widest is not None
     assert decision.precision == pytest.approx((decision.widest.high or 0) / (decision.widest.ratio or 1) - 1)
@@ -55,23 +75,23 @@ def test_it_goes_on_while_one_ratio_is_not(make_trials: MakeTrials) -> None:
 
 
 def test_it_never_ends_on_precision_before_the_least_number_of_blocks(make_trials: MakeTrials) -> None:
-    decision = decide(trials(make_trials, 6, 0.001), PAIRS, UNTIL, most=MOST)
+    decision = decide(trials(make_trials, 6, 0.001), ASKED, UNTIL, most=MOST)
     assert not decision.stop
     assert decision.reason == "6 of at least 7 blocks"
-    assert decide(trials(make_trials, 7, 0.001), PAIRS, UNTIL, most=MOST).stop
+    assert decide(trials(make_trials, 7, 0.001), ASKED, UNTIL, most=MOST).stop
 
 
 def test_it_ends_with_its_blocks_or_its_time(make_trials: MakeTrials) -> None:
     wild = trials(make_trials, 30, 0.5)
-    assert decide(wild, PAIRS, UNTIL, most=MOST).reason == "all 30 blocks are done"
+    assert decide(wild, ASKED, UNTIL, most=MOST).reason == "all 30 blocks are done"
     short = trials(make_trials, 3, 0.5)
-    assert decide(short, PAIRS, UNTIL, most=MOST, elapsed_s=590, block_s=20).reason == "the time is spent (600 s)"
-    assert not decide(short, PAIRS, UNTIL, most=MOST, elapsed_s=580, block_s=20).stop
+    assert decide(short, ASKED, UNTIL, most=MOST, elapsed_s=590, block_s=20).reason == "the time is spent (600 s)"
+    assert not decide(short, ASKED, UNTIL, most=MOST, elapsed_s=580, block_s=20).stop
 
 
 def test_ratios_without_an_interval_keep_it_going(make_trials: MakeTrials) -> None:
     out = [Exclusion(f"r1.c.b{block}", "invalid") for block in range(1, 8)]
-    decision = decide(trials(make_trials, 8, 0.001), PAIRS, UNTIL, most=MOST, exclusions=out)
+    decision = decide(trials(make_trials, 8, 0.001), ASKED, UNTIL, most=MOST, exclusions=out)
     assert not decision.stop
     assert decision.reason == "1 of at least 7 blocks count for c"
     assert decision.precision is None
@@ -80,8 +100,8 @@ def test_ratios_without_an_interval_keep_it_going(make_trials: MakeTrials) -> No
 
 def test_every_ratio_needs_the_least_number_of_blocks(make_trials: MakeTrials) -> None:
     frame, out = trials(make_trials, 9, 0.001), [Exclusion(f"r1.c.b{block}", "invalid") for block in (1, 2, 3)]
-    assert decide(frame, PAIRS, UNTIL, most=MOST, exclusions=out).reason == "6 of at least 7 blocks count for c"
-    assert decide(frame, PAIRS, UNTIL, most=MOST, exclusions=out[:2]).stop
+    assert decide(frame, ASKED, UNTIL, most=MOST, exclusions=out).reason == "6 of at least 7 blocks count for c"
+    assert decide(frame, ASKED, UNTIL, most=MOST, exclusions=out[:2]).stop
 
 
 def test_with_nothing_to_compare_it_runs_all_its_blocks(make_trials: MakeTrials) -> None:
@@ -91,10 +111,9 @@ def test_with_nothing_to_compare_it_runs_all_its_blocks(make_trials: MakeTrials)
 
 
 def test_it_looks_at_every_metric_asked_for(make_trials: MakeTrials) -> None:
-    frame = trials(make_trials, 8, 0.001).assign(latency_p99_s=np.random.default_rng(1).lognormal(0, 0.5, 32))
-    assert decide(frame, PAIRS, UNTIL, most=MOST).stop
-    both = UNTIL.model_copy(update={"metrics": ("rps", "latency_p99_s")})
-    decision = decide(frame, PAIRS, both, most=MOST)
+    frame = trials(make_trials, 8, 0.001).assign(latency_p99_s=np.random.default_rng(1).lognormal(0, 0.5, 24))
+    assert decide(frame, ASKED, UNTIL, most=MOST).stop
+    decision = decide(frame, [*ASKED, ("latency_p99_s", Pair("b", "a"))], UNTIL, most=MOST)
     assert not decision.stop
     assert decision.widest is not None
     assert decision.widest.metric == "latency_p99_s"

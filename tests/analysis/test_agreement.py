@@ -12,6 +12,7 @@ import pytest
 
 from benchkit.analysis import agreement
 from benchkit.analysis.agreement import Agreement, agreements, sentence
+from benchkit.analysis.caveats import Caveat
 
 TOOLS = ("wrk", "ab", "hey", "h2load")
 
@@ -33,6 +34,7 @@ def trials(
             rps = 10_000 * speed[tool] * of_block * draw.lognormal(0, noise)
             rows.append(
                 {
+                    "trial_id": f"{tool}.{count}.b{block}",
                     "kind": "measure",
                     "tool": tool,
                     "block": block,
@@ -119,6 +121,32 @@ def test_cells_are_compared_where_they_differ_in_the_tool_alone() -> None:
         ({"connections": "8"}, "rps"),
         ({"connections": "64"}, "rps"),
     ]
+
+
+def void(check: str, *trial_ids: str) -> list[Caveat]:
+    return [Caveat(trial_id, check, "invalid", frozenset({"rps"})) for trial_id in trial_ids]
+
+
+def test_void_trials_do_not_count_but_for_those_in_which_the_tool_was_the_limit() -> None:
+    frame = trials({"wrk": 1.0, "ab": 1.0, "hey": 0.6})
+    frame.loc[frame["trial_id"] == "ab.8.b3", "rps"] = 10.0  # what a server that was restarted answered
+    caveats = [
+        *void("service-restarted", "ab.8.b3"),
+        *void("generator-saturated", *(f"hey.8.b{block}" for block in range(1, 7))),
+        Caveat("wrk.8.b1", "errors", "suspect", frozenset({"rps"})),
+    ]
+    rps = of(agreements(frame, caveats), "rps")
+    assert {each.tool: each.trials for each in rps.tools} == {"wrk": 6, "ab": 5, "hey": 6}
+    assert min(each.lowest for each in rps.tools) > 1000
+    assert rps.blocks == 5
+    assert rps.void == {
+        "ab": "1 of 6 trials is void and left out (service-restarted)",
+        "hey": "6 of 6 trials are void and counted, as the tool was the limit (generator-saturated)",
+    }
+    assert of(agreements(frame, caveats), "latency_p50_s").void == {}
+    none = of(agreements(frame, void("errors", *(f"ab.8.b{block}" for block in range(1, 7)))), "rps")
+    assert none.left_out == {"ab": "6 of 6 trials are void and left out (errors)"}
+    assert [each.tool for each in none.tools] == ["wrk", "hey"]
 
 
 def test_without_tools_to_compare_there_is_nothing() -> None:

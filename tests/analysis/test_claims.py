@@ -135,6 +135,9 @@ def test_a_condition_that_is_met_changes_nothing(judge: Judge) -> None:
     fewer = {"roles": {"sut": {"cpus": 4}}}
     result = judge({**EIGHT, "at_most": 0.7, "needs": needs}, facts=facts, scenario=fewer)
     assert result.reason == "needs 6 CPUs on sut, which has 4"
+    part = {"roles": {"sut": {"cpus": "all", "quota": 0.5}}}
+    result = judge({**EIGHT, "at_most": 0.7, "needs": needs}, facts=facts, scenario=part)
+    assert result.reason == "needs 6 CPUs on sut, which has 0.5"
 
 
 def test_levels_that_this_scale_lacks_make_it_not_testable_here(judge: Judge) -> None:
@@ -163,6 +166,16 @@ def test_too_few_valid_trials_leave_it_undecided_with_the_reason(judge: Judge) -
     assert result.state == "undecided"
     assert result.reason == "2 blocks have both; an interval needs 3 (the link was full (6 trials))"
     assert judge({**EIGHT, "at_most": 1}, blocks=2).state == "undecided"
+
+
+def test_one_ratio_refutes_whatever_another_lacks(judge: Judge) -> None:
+    out = tuple(Exclusion(f"r1.stack=nginx,cores=1.b{block}", "the link was full") for block in range(1, 7))
+    result = judge({"at_least": 0.8}, excluded=out)
+    assert result.state == "refuted"
+    one, eight = result.reason.split("; stack=nginx,cores=8")
+    assert one.startswith("stack=nginx,cores=1 over stack=go,cores=1: 2 blocks have both; an interval needs 3")
+    assert "[" in eight
+    assert judge({"at_most": 0.8}, excluded=out).state == "undecided"
 
 
 def test_a_sequential_design_decides_nothing(judge: Judge) -> None:

@@ -10,6 +10,7 @@ import pytest
 from benchkit.analysis.adaptive import LEVEL
 from benchkit.analysis.compare import compare
 from benchkit.analysis.gate import Thresholds
+from benchkit.analysis.markdown import markdown
 from benchkit.analysis.samples import Exclusion
 from benchkit.errors import InputError
 from benchkit.models.run import Manifest
@@ -115,9 +116,75 @@ def test_a_sequential_run_is_labelled_and_not_paired(
 ) -> None:
     stored(make_manifest(CELLS[:2], scenario={"design": "sequential"}), make_trials(rates(1, 100, 50)))
     found = compare("r1", store=tmp_path)
-    assert found.notices[0].startswith("The design is sequential")
+    assert found.notices[0].startswith("The design of r1 is sequential")
     assert found.ratios[0].test == "welch"
     assert found.runs[0].design == "sequential"
+    assert found.resolution == {}
+
+
+def test_no_gate_passes_a_sequential_run(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    stored(make_manifest(CELLS[:2], scenario={"design": "sequential"}), make_trials(rates(1, 100, 150)))
+    gate = compare("r1", store=tmp_path, thresholds=Thresholds(metrics={"rps": 0.05})).gate
+    assert gate is not None
+    assert gate.verdict == "inconclusive"
+    assert gate.lines[0].text.endswith("the design is sequential: drift between the cells is in the ratio")
+
+
+def test_a_sequential_run_beside_another_is_labelled_and_has_no_baseline(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    stored(make_manifest(CELLS[:2], scenario={"design": "sequential"}), make_trials(rates(1, 100, 50)))
+    stored(make_manifest(CELLS[:2], run_id="r2"), make_trials(rates(2, 100, 50), run_id="r2"))
+    assert any(
+        notice.startswith("The design of r1 is sequential") for notice in compare("r1", "r2", store=tmp_path).notices
+    )
+    with pytest.raises(InputError, match="r1 ran cell after cell"):
+        compare("r1", "r2", store=tmp_path, baseline="stack=go")
+
+
+def test_void_trials_of_the_cell_that_did_not_change_are_known_to_be_left_out(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    stored(make_manifest(CELLS[:2]), make_trials(rates(1, 100, 50)))
+    stored(make_manifest(CELLS[:2], run_id="r2"), make_trials(rates(2, 100, 50), run_id="r2"))
+    void = [Exclusion("r1.stack=go.b3", "invalid: errors"), Exclusion("r2.stack=nginx.b1", "invalid: errors")]
+    (ratio,) = compare("r1", "r2", store=tmp_path, baseline="stack=go", exclusions=void).ratios
+    assert ratio.blocks == 7
+    assert [trial.trial_id for trial in ratio.left_out] == ["r1.stack=go.b3", "r2.stack=nginx.b1"]
+
+
+def test_one_cell_with_few_valid_trials_does_not_speak_for_the_others(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    stored(make_manifest(CELLS), make_trials(rates(1, 100, 50, 70)))
+    void = [Exclusion(f"r1.stack=nginx.b{block}", "invalid: errors") for block in range(1, 6)]
+    found = compare("r1", store=tmp_path, exclusions=void)
+    assert found.notices == ()
+    assert found.resolution["rps"].blocks == 8
+    assert found.resolution["rps"].detectable is not None
+    assert [ratio.outcome for ratio in found.ratios] == ["undecided", "lower"]
+    assert "3 blocks cannot show a difference" in (found.ratios[0].reason or "")
+
+
+def test_latencies_are_labelled_and_those_that_came_about_otherwise_are_set_apart(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    trials = make_trials(rates(1, 100, 50), latency_p99_s=0.01, latency_covers="request", latency_corrected=False)
+    stored(make_manifest(CELLS[:2]), trials)
+    assert not any("closed loop" in notice for notice in compare("r1", store=tmp_path).notices)
+    alike = compare("r1", store=tmp_path, metrics=["latency_p99_s"])
+    said = "closed loop: coordinated omission hides queueing; no correction applied; connecting not included"
+    assert f"Latencies: {said}." in alike.notices
+    assert alike.ratios[0].remarks == ()
+    nginx = trials["cell_id"] == "stack=nginx"
+    trials.loc[nginx, "latency_covers"] = "connect+request"
+    stored(make_manifest(CELLS[:2], run_id="r2"), trials.assign(trial_id=trials["trial_id"].str.replace("r1", "r2")))
+    (ratio,) = compare("r2", store=tmp_path, metrics=["latency_p99_s"]).ratios
+    (remark,) = ratio.remarks
+    assert remark.startswith("latencies that came about in two ways: ")
+    assert remark.index("connecting included") < remark.index("against: ") < remark.index("connecting not included")
 
 
 def test_an_adaptive_run_is_judged_at_its_own_level(
@@ -131,6 +198,10 @@ def test_an_adaptive_run_is_judged_at_its_own_level(
     assert adaptive.low is not None
     assert (adaptive.low, adaptive.high) == pytest.approx(fixed.interval(LEVEL))
     assert adaptive.low < (fixed.low or 0)
+    found = compare("r1", store=tmp_path)
+    assert (found.alpha, found.level) == (0.05, LEVEL)
+    assert "where p is at most 0.03" in markdown(found)
+    assert "where p" not in markdown(compare("r2", store=tmp_path))
 
 
 def test_the_gate_of_an_adaptive_run_alarms_at_its_own_level_too(

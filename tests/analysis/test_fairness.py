@@ -12,6 +12,7 @@ from benchkit.analysis.compare import compare
 from benchkit.analysis.data import Data
 from benchkit.analysis.fairness import answers_by_cell, judged, remarks, unlike
 from benchkit.analysis.markdown import markdown
+from benchkit.analysis.samples import Exclusion
 from benchkit.errors import InputError
 from benchkit.models.run import Manifest
 from benchkit.results.store import RunFolder
@@ -136,3 +137,15 @@ def test_a_declared_difference_names_levels_that_a_scale_has(tmp_path: Path, cel
     with pytest.raises(InputError) as caught:
         read_experiment(str(path))
     assert said in str(caught.value)
+
+
+def test_answers_of_trials_that_do_not_count_say_nothing_of_a_ratio(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    trials = probed(make_trials(RATES, **SAME), NGINX, status=[200, 500, 200, 200, 200, 200])
+    stored(make_manifest(CELLS), trials)
+    void = [Exclusion(f"r1.{NGINX}.b2", "invalid: errors")]
+    (fair,) = compare("r1", store=tmp_path, exclusions=void).ratios
+    assert fair.remarks == ()
+    (unfair,) = compare("r1", store=tmp_path, exclusions=()).ratios
+    assert "status 200 or 500 against 200" in unfair.remarks[0]

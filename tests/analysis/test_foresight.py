@@ -112,6 +112,39 @@ def test_a_run_that_may_end_early_has_an_expected_length(make_trials: MakeTrials
         assert least <= found.blocks_expected <= most
 
 
+def test_a_run_that_may_end_early_promises_what_its_expected_blocks_show(
+    make_trials: MakeTrials, make_manifest: MakeManifest
+) -> None:
+    trials = make_trials(rates(40, dict.fromkeys(NAMES[:2], 0.05)))
+    planned = make_manifest(CELLS[:2], blocks=60, scenario={"until": {"precision": 0.05, "budget_s": 100}})
+    found = foresee(planned, [Data(planned, trials)], ["r1"])
+    resolved = found.ratios[0].resolution
+    assert resolved.blocks == found.blocks_expected
+    assert 8 < resolved.blocks < 30
+    noise = Noise(resolved.noise_sd or math.nan, resolved.noise_df)
+    assert resolved.detectable == pytest.approx(mde(noise, resolved.blocks, alpha=LEVEL))
+    # 100 seconds have time for eight blocks of twelve, and where nothing is known of the noise, the fewest count.
+    assert foresee(planned, [Data(planned, trials)], ["r1"], block_s=12).ratios[0].resolution.blocks == 8
+    assert foresee(planned, [], []).ratios[0].resolution.blocks == 7
+
+
+def test_what_claims_ask_for_is_in_the_expected_length(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+    claim = {
+        "text": "p99",
+        "metric": "latency_p99_s",
+        "ratio": {"of": {"stack": "nginx"}, "to": {"stack": "go"}},
+        "at_least": 1,
+    }
+    wild = np.random.default_rng(1).lognormal(0, 0.5, 80)
+    trials = make_trials(rates(40, dict.fromkeys(NAMES[:2], 0.01))).assign(latency_p99_s=wild)
+    until = {"until": {"precision": 0.05}}
+    alone, claimed = (
+        make_manifest(CELLS[:2], blocks=30, scenario={**until, "claims": claims}) for claims in ([], [claim])
+    )
+    assert foresee(alone, [Data(alone, trials)], ["r1"]).blocks_expected == 7
+    assert foresee(claimed, [Data(claimed, trials)], ["r1"]).blocks_expected == 30
+
+
 def test_claims_ask_for_ratios_too_in_their_own_metric(make_manifest: MakeManifest) -> None:
     claims = [
         {"text": "slower", "ratio": {"of": {"stack": "node"}, "to": {"stack": "nginx"}}, "at_most": 1},

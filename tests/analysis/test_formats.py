@@ -121,6 +121,7 @@ def test_junit_is_xml_whatever_is_in_it(name: str) -> None:
         metrics=(name,),
         notices=(name, HOSTILE),
         alpha=0.05,
+        level=0.05,
         ratios=(),
         resolution={},
         gate=GateResult(verdict="regressed", thresholds={name: 0.1}, lines=(line,)),
@@ -157,6 +158,10 @@ def test_benchstat_reads_a_line_a_trial(make_trials: MakeTrials, make_manifest: 
         "Unit req/s better=higher",
         "Unit p99-sec better=lower",
     ]
+    assert (
+        "# latency: closed loop: coordinated omission hides queueing; the tool does not say whether it corrects"
+        in lines
+    )
     results = [line for line in lines if line.startswith("Benchmark")]
     assert all(BENCH_LINE.fullmatch(line) for line in results)
     assert results == [

@@ -40,6 +40,29 @@ def gate(make_trials: MakeTrials) -> Gate:
     return judged
 
 
+def test_what_passes_without_some_of_its_trials_says_so(make_trials: MakeTrials) -> None:
+    trials = make_trials({"base": 100 * NOISE, "c": 120 / NOISE})
+    samples = take_samples(trials, "rps", [Exclusion("r1.c.b1", "invalid: errors")])
+    (line,) = judge(block_ratios(samples, [Pair("c", "base")]), Thresholds(metrics={"rps": 0.05})).lines
+    assert line.verdict == "passed"
+    assert line.remarks == ("1 trial left out: invalid: errors",)
+
+
+def test_with_a_doubt_about_all_ratios_nothing_passes_and_nothing_regresses(make_trials: MakeTrials) -> None:
+    trials = make_trials({"base": 100 * NOISE, "c": 120 / NOISE, "d": 50 / NOISE})
+    ratios = block_ratios(take_samples(trials, "rps"), [Pair("c", "base"), Pair("d", "base")])
+    made = judge(ratios, Thresholds(metrics={"rps": 0.05}), doubt="the hosts were on fire")
+    assert made.verdict == "inconclusive"
+    assert [line.verdict for line in made.lines] == ["inconclusive", "inconclusive"]
+    assert all(line.text.endswith("is allowed; the hosts were on fire") for line in made.lines)
+
+
+@pytest.mark.parametrize("metric", ["non_2xx", "errors_timeout"])
+def test_counts_of_failures_are_no_metric_of_a_gate(metric: str) -> None:
+    with pytest.raises(InputError, match=f"{metric} has no ratio: sound trials have none"):
+        parse_thresholds([f"{metric}=5%"])
+
+
 def test_within_the_threshold_it_passes(gate: Gate) -> None:
     result = gate(1.0, 1.3, 0.99)
     assert (result.verdict, result.exit_code) == ("passed", 0)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from benchkit.analysis.ground import asked_otherwise, drift
+from benchkit.analysis.ground import asked_otherwise, drift, facts_differing
 from benchkit.models.run import Manifest
 from benchkit.results.rows import host_rows
 
@@ -53,6 +53,20 @@ def test_facts_that_matter_are_named_with_both_values() -> None:
     ]
 
 
+def test_a_cap_of_the_link_and_missing_quotas_matter() -> None:
+    capped = {**FACTS, "link_bps": 1e8, "cpu_groups": False}
+    changes = drift(rows(("sut", "sut", "start", {**FACTS, "cpu_groups": True})), rows(("sut", "sut", "start", capped)))
+    assert [change.text for change in changes] == [
+        "host sut: cpu_groups was true, is false",
+        "host sut: link_bps was absent, is 100000000.0",
+    ]
+
+
+def test_two_looks_at_a_host_see_that_it_lost_a_core() -> None:
+    (change,) = facts_differing("host sut", FACTS, {**FACTS, "cpus": [0], "hostname": "two"})
+    assert change.text == "host sut: cpus was 0,1, is 0"
+
+
 def test_what_counts_is_what_the_load_found_after_tuning() -> None:
     tuned = {"sysctls": {"net.core.somaxconn": "65535"}}
     restored = {"sysctls": {"net.core.somaxconn": "1"}}
@@ -74,7 +88,8 @@ def test_hosts_are_matched_by_name_then_by_role() -> None:
 
 
 def test_what_was_asked_for_is_compared_where_it_makes_the_figures(make_manifest: MakeManifest) -> None:
-    one = make_manifest([{}], scenario={"load": {"tool": "wrk", "connections": 64}, "title": "one"})
+    tools = {"wrk": {"threads": 1}}
+    one = make_manifest([{}], scenario={"load": {"tool": "wrk", "connections": 64}, "title": "one", "tools": tools})
     other = make_manifest(
         [{}],
         scenario={"load": {"tool": "wrk", "connections": 128}, "title": "other", "tuning": [{"profile": "p"}]},
@@ -82,6 +97,7 @@ def test_what_was_asked_for_is_compared_where_it_makes_the_figures(make_manifest
     )
     assert [change.text for change in asked_otherwise(one, other)] == [
         "scenario: load.connections was 64, is 128",
+        "scenario: tools.wrk.threads was 1, is absent",
         "scenario: tuning.0.profile was absent, is p",
         "benchkit: version was 0.1.0, is 0.2.0",
     ]

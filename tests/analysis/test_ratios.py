@@ -153,3 +153,11 @@ def test_figures_far_out_stay_numbers(make_trials: MakeTrials) -> None:
     assert ratio.low is not None
     assert ratio.high is not None
     assert np.isfinite([ratio.low, ratio.high]).all()
+
+
+def test_a_ratio_that_void_trials_leave_too_few_blocks_names_them(make_trials: MakeTrials) -> None:
+    void = [Exclusion(f"r1.b.b{block}", "invalid: errors") for block in range(1, 5)]
+    (four,) = with_outcomes(of(make_trials, Pair("b", "a"), a=BASE, b=OTHER, excluded=tuple(void)))
+    assert four.outcome == "undecided"
+    assert (four.reason or "").startswith("4 blocks cannot show a difference")
+    assert (four.reason or "").endswith("6 blocks can (invalid: errors (4 trials))")

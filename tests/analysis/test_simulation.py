@@ -147,7 +147,7 @@ def test_the_rule_that_is_simulated_is_the_one_that_decides() -> None:
                 for i, cell in enumerate("ab")
                 for b in range(blocks)
             ]
-            if decide(pd.DataFrame(rows), [Pair("b", "a")], until, most=20).stop:
+            if decide(pd.DataFrame(rows), [("rps", Pair("b", "a"))], until, most=20).stop:
                 ends.append(blocks)
                 break
     assert np.mean(ends) == pytest.approx(adaptive_run(lab, 0.07, most=20, runs=40)[2])

@@ -104,6 +104,9 @@ def test_a_pilot_tells_the_noise_and_leaves_no_run(
     assert found["ratios"][0]["resolution"]["noise_df"] == 4
     assert found["ratios"][0]["resolution"]["detectable"] > 1
     assert not (tmp_path / "store").exists()
+    apart = ("--set", "design=sequential", "--set", "until=null", "--set", "control=[]")
+    refused = cli("plan", scenario, "-i", inventory(), "--pilot", *apart)
+    assert (refused.code, "a pilot tells nothing of a sequential design" in refused.err) == (2, True)
 
 
 def _compare(cli: Cli, first: str, second: str) -> None:

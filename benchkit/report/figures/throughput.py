@@ -10,10 +10,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from benchkit import units
+from benchkit.analysis.latency import caveat
 from benchkit.report.cells import CellView
 from benchkit.report.figures.figure import ReportFigure, provenance
 from benchkit.report.grid import grid, left_out
-from benchkit.report.latency import PERCENTILES, Percentile, caveat
+from benchkit.report.latency import PERCENTILES, Percentile
 from benchkit.report.marks import HOLLOW, Mark, any_void, draw_marks
 from benchkit.report.style import styled, tick
 from benchkit.report.view import RunView, among, numbers

@@ -43,7 +43,8 @@ def _cell(number: int, found: Sequence[Agreement]) -> dict[str, Any]:
             clean(f"{titled(each.metric)[0]}: {tool} is left out, {why}.")
             for each in found
             for tool, why in each.left_out.items()
-        ],
+        ]
+        + [clean(f"{titled(each.metric)[0]}: {tool}, {what}.") for each in found for tool, what in each.void.items()],
         "table": Table(
             name=f"agreement-{number}",
             caption=f"What each tool says{f' of {label}' if label else ''}",

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from benchkit import units
 from benchkit.analysis.comparison import Comparison
 from benchkit.analysis.ratio import Ratio
-from benchkit.analysis.samples import reasons
+from benchkit.analysis.samples import omission
 from benchkit.analysis.words import outcome, p_value
 from benchkit.models.metrics import metric_named
 from benchkit.report.compared import labels
@@ -28,7 +27,7 @@ def build(material: Material) -> Mapping[str, Any] | None:
         "notices": list(dict.fromkeys(clean(notice) for one in found for notice in one.notices)),
         "metrics": [_metric(one, named) for one in found],
         "confidence": f"{found[0].ratios[0].confidence:.0%}",
-        "alpha": f"{found[0].alpha:.0%}",
+        "decides": found[0].decides,
     }
 
 
@@ -63,9 +62,7 @@ def _metric(comparison: Comparison, named: Mapping[str, str]) -> dict[str, Any]:
 
 def _row(ratio: Ratio, named: Mapping[str, str]) -> tuple[Entry, ...]:
     shown = metric_named(ratio.metric).shown
-    said = [ratio.reason or "", *ratio.remarks]
-    if ratio.left_out:
-        said.append(f"{units.counted(len(ratio.left_out), 'trial')} left out: {reasons(ratio.left_out)}")
+    said = [ratio.reason or omission(ratio.left_out), *ratio.remarks]
     return (
         Entry(named[ratio.cell_id]),
         Entry(named[ratio.baseline]),

@@ -1,0 +1,91 @@
+"""What must be said of latencies wherever they are shown: the loop, the correction, what a time covers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import pandas as pd
+
+from benchkit.analysis.ratio import Ratio
+from benchkit.analysis.samples import counting
+
+CLOSED_LOOP = "closed loop: coordinated omission hides queueing"
+
+_LATENCY = "latency_"
+"""What the names of metrics begin with that are latencies."""
+
+_KIND = ["rate_requested", "latency_corrected", "latency_covers"]
+"""The columns of `trials` by which latencies came about."""
+
+
+def caveats(trials: pd.DataFrame) -> tuple[str, ...]:
+    """How these latencies came about: the loop, the correction, what a time covers."""
+    return (
+        _loop(trials["rate_requested"]),
+        _correction(trials["latency_corrected"]),
+        _coverage(trials["latency_covers"]),
+    )
+
+
+def caveat(trials: pd.DataFrame) -> str:
+    """The caveats as one line."""
+    return "; ".join(part for part in caveats(trials) if part)
+
+
+def _loop(rate: pd.Series) -> str:
+    """Without a rate asked for, a tool sends the next request only when an answer has come."""
+    closed = rate.isna()
+    if closed.all():
+        return CLOSED_LOOP
+    return "sent at a requested rate" if not closed.any() else f"{CLOSED_LOOP}, in the trials without a requested rate"
+
+
+def _correction(corrected: pd.Series) -> str:
+    values = {None if pd.isna(value) else bool(value) for value in corrected}
+    if len(values) != 1:
+        return "the tool's own correction applied in some of the trials"
+    words = {
+        True: "the tool's own correction applied",
+        False: "no correction applied",
+        None: "the tool does not say whether it corrects",
+    }
+    return words[values.pop()]
+
+
+def _coverage(covers: pd.Series) -> str:
+    values = {str(value) for value in covers.dropna()}
+    words = {"request": "connecting not included", "connect+request": "connecting included"}
+    return words.get(values.pop(), "") if len(values) == 1 else ""
+
+
+def notices(metrics: Iterable[str], runs: Sequence[pd.DataFrame]) -> list[str]:
+    """What stands before ratios of latencies, of the measured trials of all runs; nothing without such a metric."""
+    if not any(metric.startswith(_LATENCY) for metric in metrics):
+        return []
+    measured = pd.concat([_kinds(trials) for trials in runs])
+    return [] if measured.empty else [f"Latencies: {caveat(measured)}."]
+
+
+def remarked(ratios: Iterable[Ratio], before: pd.DataFrame, after: pd.DataFrame) -> list[Ratio]:
+    """Ratios of latencies that came about in different ways, each with both; `before` has the baselines, `after` the cells."""
+    kinds = [_kinds(trials) for trials in (before, after)]
+    if len(pd.concat(kinds)[_KIND].drop_duplicates()) <= 1:
+        return list(ratios)
+    was, now = ({str(cell_id): caveat(rows) for cell_id, rows in side.groupby("cell_id")} for side in kinds)
+    made = []
+    for ratio in ratios:
+        own, base = now.get(ratio.cell_id), was.get(ratio.baseline)
+        if ratio.metric.startswith(_LATENCY) and own != base and own and base:
+            remark = f"latencies that came about in two ways: {own}, against: {base}"
+            made.append(ratio.model_copy(update={"remarks": (*ratio.remarks, remark)}))
+        else:
+            made.append(ratio)
+    return made
+
+
+def _kinds(trials: pd.DataFrame) -> pd.DataFrame:
+    """How latencies of measured trials came about, each way of each cell once; whichever rate was asked for is one way."""
+    kinds = trials.loc[counting(trials), ["cell_id", *_KIND]]
+    return kinds.assign(
+        rate_requested=kinds["rate_requested"].where(kinds["rate_requested"].isna(), 1.0)
+    ).drop_duplicates()
