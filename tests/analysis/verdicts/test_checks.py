@@ -358,13 +358,32 @@ class TestUnequalResponses:
 
 class TestMissingConnections:
     def counted(self, *counts: float) -> dict[Key, dict[float, float]]:
-        return {("connections_established", "sut", "app", "8080"): dict(zip((0.5, 1.0, 1.5), counts, strict=True))}
+        return self.at(dict(zip((0.5, 1.0, 1.5), counts, strict=True)))
+
+    def at(self, counts: Mapping[float, float]) -> dict[Key, dict[float, float]]:
+        return {("connections_established", "sut", "app", "8080"): dict(counts)}
 
     @pytest.mark.parametrize(("counts", "raised"), [((64, 61, 64), False), ((64, 60, 64), True)])
     def test_at_every_look(self, counts: tuple[float, ...], *, raised: bool) -> None:
         found = look("missing-connections", trial(self.counted(*counts)))
         assert (found is not None) == raised
         assert found is None or (found.severity, found.metrics) == ("invalid", ALL)
+
+    COUNTED: ClassVar = load(duration_s=None, requests=100_000)
+
+    @pytest.mark.parametrize(("t_s", "raised"), [(2.6, True), (2.8, False), (3.02, False)])
+    def test_clients_whose_requests_are_all_made_leave(self, t_s: float, *, raised: bool) -> None:
+        found = look("missing-connections", trial(self.at({0.5: 64, 1.5: 64, t_s: 30}), load=self.COUNTED))
+        assert (found is not None) == raised
+
+    def test_one_look_may_be_all_that_a_number_of_requests_leaves_time_for(self) -> None:
+        assert look("missing-connections", trial(self.at({0.5: 64, 3.02: 0}), load=self.COUNTED)) is None
+        assert unchecked("missing-connections", trial(self.at({3.02: 0}), load=self.COUNTED))
+
+    def test_a_look_after_the_load_is_none_and_one_is_not_three(self) -> None:
+        seen = self.at({1.5: 64, 3.02: 0})
+        assert unchecked("missing-connections", trial(seen)) == "the connections were counted at 1 of 3 instants"
+        assert look("missing-connections", trial(self.at({1.5: 60, 3.02: 0}))) is not None
 
     def test_short_connections_come_and_go(self) -> None:
         assert look("missing-connections", trial(self.counted(1, 2, 3), load=load(keepalive=False))) is None
