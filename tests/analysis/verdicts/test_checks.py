@@ -477,6 +477,48 @@ class TestPortsExhausted:
         short = load(keepalive=False)
         assert unchecked("ports-exhausted", trial(facts={"load": {"sysctls": {}}}, load=short))
 
+    FULL: ClassVar[dict[Key, dict[float, float]]] = {("tcp_sockets", "load", None, "time_wait"): {1.0: 930.0}}
+    SHORT: ClassVar = load(keepalive=False)
+    PORTS: ClassVar = {"net.ipv4.ip_local_port_range": "10001 11000"}
+
+    @pytest.mark.parametrize(("reuse", "failed", "raised"), [("0", 0, True), ("1", 0, False), ("1", 3, True)])
+    def test_ports_that_are_used_again_are_taken_where_connects_failed(
+        self, reuse: str, failed: int, *, raised: bool
+    ) -> None:
+        facts = {"load": {"sysctls": {**self.PORTS, "net.ipv4.tcp_tw_reuse": reuse}}}
+        found = look("ports-exhausted", trial(self.FULL, facts=facts, load=self.SHORT, row={"errors_connect": failed}))
+        assert (found is not None) == raised
+
+    def test_connections_hold_their_ports_whatever_is_used_again(self) -> None:
+        facts = {"load": {"sysctls": {**self.PORTS, "net.ipv4.tcp_tw_reuse": "1"}}}
+        held: dict[Key, dict[float, float]] = {("tcp_sockets", "load", None, "in_use"): {1.0: 930}}
+        assert look("ports-exhausted", trial(held, facts=facts, load=self.SHORT)) is not None
+        silent = trial(held, facts=facts, load=self.SHORT, row={"errors_connect": None})
+        assert "failed connects of load" in unchecked("ports-exhausted", silent)
+
+    @pytest.mark.parametrize(("address", "failed", "raised"), [(1, 0, False), (1, 3, True), (2, 0, True)])
+    def test_sockets_of_a_server_on_the_same_addresses_are_not_the_clients(
+        self, address: int, failed: int, *, raised: bool
+    ) -> None:
+        facts = {
+            host: {"interfaces": [{"name": "eth0", "addresses": [f"10.0.0.{last}"]}]}
+            for host, last in (("sut", 1), ("load", address))
+        }
+        found = look("ports-exhausted", trial(self.FULL, facts=facts, load=self.SHORT, row={"errors_connect": failed}))
+        assert (found is not None) == raised
+
+    def test_sockets_on_the_servers_own_host_are_not_the_clients(self) -> None:
+        beside = generator(host="sut")
+        facts = {"sut": {"sysctls": self.PORTS}}
+        sockets: dict[Key, dict[float, float]] = {
+            ("tcp_sockets", "sut", None, state): {1.0: 930} for state in ("time_wait", "in_use")
+        }
+        assert look("ports-exhausted", trial(sockets, facts=facts, load=self.SHORT, generators=(beside,))) is None
+
+    def test_how_many_waited_before_the_window_says_nothing_of_it(self) -> None:
+        before: dict[Key, dict[float, float]] = {("tcp_sockets", "load", None, "time_wait"): {-0.01: 930}}
+        assert unchecked("ports-exhausted", trial(before, load=self.SHORT))
+
 
 class TestThrottled:
     @pytest.mark.parametrize(("steal", "raised"), [(0.019, False), (0.021, True)])
