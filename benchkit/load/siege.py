@@ -177,4 +177,5 @@ TOOL = Tool(
     options=frozenset({"duration_s", "requests", "keepalive", "method", "headers", "body", "timeout_s", "extra_args"}),
     files=_files,
     check=_check,
+    thread_per_connection=True,
 )

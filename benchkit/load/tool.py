@@ -96,11 +96,14 @@ class Tool:
     check: Callable[[Load], Iterable[Objection]] = field(default=no_objections, repr=False)
     """Objections to values of the options that the tool has; pure."""
     single_threaded: bool = False
+    thread_per_connection: bool = False
 
     def threads(self, load: Load) -> int | None:
         """How many threads put the load of one generator on, at most; None where the tool sets no such limit."""
         if self.single_threaded:
             return 1
+        if self.thread_per_connection:
+            return load.connections
         return load.threads if "threads" in self.options else None
 
     def objections(self, load: Load) -> tuple[Objection, ...]:

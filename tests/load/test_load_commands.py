@@ -153,6 +153,14 @@ REFUSED: dict[str, tuple[dict[str, Any], set[str]]] = {
 }
 
 
+@pytest.mark.parametrize(
+    ("tool", "threads"), [("wrk", 2), ("h2load", 2), ("ab", 1), ("siege", 4), ("hey", None), ("vegeta", None)]
+)
+def test_tools_have_as_many_threads_as_they_tie_connections_to(tool: str, threads: int | None) -> None:
+    """Those in Go have any free thread take any connection."""
+    assert get_tool(tool).threads(_load(tool, threads=2)) == threads
+
+
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_a_tool_cannot_honour_is_refused_by_field(case: str) -> None:
     fields, refused = REFUSED[case]

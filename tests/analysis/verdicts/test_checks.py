@@ -111,6 +111,8 @@ class TestGeneratorSaturated:
         }
         two = generator(cpu_s=1.95, cpus=(1, 2), threads=2)
         assert look("generator-saturated", trial({**cores("load", 2), **threads}, generators=(two,))) is not None
+        go = generator(cpu_s=1.95, cpus=(1, 2), threads=None, argv=("hey",))
+        assert look("generator-saturated", trial({**cores("load", 2), **threads}, generators=(go,))) is None
 
     @pytest.mark.parametrize(("user", "raised"), [(0.84, False), (0.86, True)])
     def test_its_host_filled_by_others(self, user: float, *, raised: bool) -> None:
@@ -124,7 +126,7 @@ class TestGeneratorSaturated:
 
     def test_an_unwatched_host_is_said_unless_the_process_is_enough(self) -> None:
         without = tuple(f"cpu_{kind}_s_total" for kind in ("idle", "iowait", "steal"))
-        assert unchecked("generator-saturated", trial(without=without)) == "the load hosts were not watched"
+        assert unchecked("generator-saturated", trial(without=without)) == "not watched: the cores of load"
         full = generator(cpu_s=0.95 * WINDOW_S)
         assert look("generator-saturated", trial(without=without, generators=(full,))) is not None
 

@@ -17,7 +17,11 @@ ADVICE = "Give it more cores, threads or processes, add a load host, or lower th
 
 
 def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
-    """The CPU of each generator against what it may use, that of its busiest thread, and that of its host."""
+    """The CPU of each generator against what it may use, that of its busiest thread, and that of its host.
+
+    A thread counts where each connection has its own: in a tool that hands work to whichever thread is free, as Go does,
+    one that is busy keeps nobody waiting.
+    """
     generators = evidence.record.generators
     if any(not generator.cpus for generator in generators):
         return Unchecked(why="the CPUs of the load tool are not recorded")
@@ -26,7 +30,8 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
     share, what = max([*used, *hosts])
     if share >= thresholds.generator_cpu < 1:
         return [_reason(what, share, thresholds)]
-    return () if hosts else Unchecked(why="the load hosts were not watched")
+    unwatched = [host for host in evidence.load_hosts if _busy(evidence, host) is None]
+    return Unchecked(why=f"not watched: the cores of {', '.join(unwatched)}") if unwatched else ()
 
 
 CHECK = Check("generator-saturated", "the load tool was the limit", of_trial=of_trial)
@@ -39,6 +44,8 @@ def _uses(evidence: Evidence, generator: GeneratorRecord) -> Iterator[tuple[floa
     name = f"the load tool ({tool}{f' {generator.number} of {many}' if many > 1 else ''}) on {generator.host}"
     most = capacity(len(generator.cpus), generator.threads, quota_of(evidence, generator.host))
     yield generator_cores(generator) / most, f"{name} took {{}} of the CPU that it may use"
+    if generator.threads is None:
+        return
     threads = evidence.watched.series("thread_cpu_s_total", generator.host, generator_service(generator.number))
     rates = [rate for each in threads if (rate := each.rate(evidence.window_s)) is not None]
     if rates:
@@ -48,13 +55,19 @@ def _uses(evidence: Evidence, generator: GeneratorRecord) -> Iterator[tuple[floa
 def _host_uses(evidence: Evidence, host: str) -> Iterator[tuple[float, str]]:
     """Shares of what all generators of a host may use together: of its cores, by whomever; of its quota, by themselves."""
     own = [generator for generator in evidence.record.generators if generator.host == host]
-    cpus = {cpu for generator in own for cpu in generator.cpus}
-    busy = cores_busy(evidence, host, cpus)
+    busy = _busy(evidence, host)
     if busy is not None:
-        yield min(busy / len(cpus), 1.0), f"the cores of the load tool on {host} were busy for {{}} of the time"
+        yield busy, f"the cores of the load tool on {host} were busy for {{}} of the time"
     quota = quota_of(evidence, host)
     if quota is not None:
         yield sum(map(generator_cores, own)) / quota, f"the load tool took {{}} of the CPU quota of {host}"
+
+
+def _busy(evidence: Evidence, host: str) -> float | None:
+    """The share of the time for which the cores of the generators of a host were busy; None where they were not watched."""
+    cpus = {cpu for each in evidence.record.generators if each.host == host for cpu in each.cpus}
+    busy = cores_busy(evidence, host, cpus)
+    return None if busy is None else min(busy / len(cpus), 1.0)
 
 
 def _reason(what: str, share: float, thresholds: Thresholds) -> Reason:
