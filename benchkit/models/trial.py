@@ -36,7 +36,9 @@ class ServiceRecord(Frozen):
         default=None, description="CPUs that its options let it use at once (GOMAXPROCS, workers); None: no limit"
     )
     pids_before: tuple[ProcessId, ...] = Field(
-        default=(), description="the processes of its tree just before the measured window; empty: not looked at"
+        default=(),
+        description="the processes of its tree just before the measured window, without those that end by themselves; "
+        "empty: not looked at",
     )
     pids_after: tuple[ProcessId, ...] = Field(default=(), description="the same just after it")
     folder_bytes: Mapping[str, int] = Field(

@@ -206,6 +206,27 @@ def test_workers_that_were_forked_are_in_the_tree_and_what_a_killed_one_took_sta
     assert each[str(workers[1])].numbers[-1] > 0.1
 
 
+PASSING = """
+import subprocess, time
+for title in ("nginx: cache loader process", "nginx: cache manager process"):
+    subprocess.Popen([title, "-c", "read line"], executable="/bin/sh", stdin=subprocess.PIPE)
+time.sleep(60)
+"""
+
+
+def test_a_process_that_ends_by_itself_is_none_that_has_to_stay(agent: Link, watch: Watch) -> None:
+    process = python(agent, PASSING)
+    until(lambda: len(children_of(process["pid"])) == 2)
+    watch.start(60, service(process))
+    until(lambda: len(watch.look()["app"]) == 2)
+    (first, _), (second, _) = watch.look()["app"]
+    found, _ = watch.stop()
+    manager = next(pid for pid in children_of(process["pid"]) if "manager" in psutil.Process(pid).cmdline()[0])
+    stop(agent, process)
+    assert {first, second} == {process["pid"], manager}
+    assert values(found, "processes")[-1] == 3
+
+
 def is_child(pid: int, parent: int) -> bool:
     try:
         return psutil.Process(pid).ppid() == parent

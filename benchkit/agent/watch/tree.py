@@ -9,12 +9,17 @@ from __future__ import annotations
 import os
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
+from benchkit.agent.basics import read_bytes
 from benchkit.agent.child import Child
 from benchkit.agent.proc import TICKS, ProcStat
 from benchkit.agent.watch.base import Collector, Values, read_once
 from benchkit.agent.watch.families import Families
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
+
+PASSING = (b"nginx: cache loader process",)
+"""What processes call themselves that end when their work is done: nginx's loader of a cache a minute after it was
+started (src/os/unix/ngx_process_cycle.c)."""
 
 
 class Member(NamedTuple):
@@ -68,8 +73,13 @@ class Tree(Collector):
         return found
 
     def ids(self) -> List[Tuple[int, int]]:
-        """Those who lived at the last look: pid, and start in ticks since boot."""
-        return sorted((member.stat.pid, member.stat.start) for member in self.members)
+        """Those who lived at the last look and are to go on: pid, and start in ticks since boot."""
+        return sorted((each.stat.pid, each.stat.start) for each in self.members if not is_passing(each.stat.pid))
+
+
+def is_passing(pid: int) -> bool:
+    """Whether a process ends by itself, by what it calls itself."""
+    return (read_bytes(f"/proc/{pid}/cmdline") or b"").startswith(PASSING)
 
 
 def look_at(pid: int) -> Optional[Member]:
