@@ -23,6 +23,7 @@ from tests.analysis.verdicts.made import (
     generator,
     load,
     look,
+    sent,
     service,
     trial,
     unchecked,
@@ -154,17 +155,15 @@ class TestSharedCpus:
 
 
 class TestLinkSaturated:
-    def sent(self, bits_per_s: float, packets: float = 0) -> dict[Key, dict[float, float]]:
-        counted = {"bytes": bits_per_s / 8, "packets": packets}
-        return {
-            (f"net_sent_{what}_total", "sut", None, "eth0"): {-0.01: 0, 3.05: each * WINDOW_S}
-            for what, each in counted.items()
-        }
+    FAST: ClassVar[dict[str, object]] = {"link_bps": 10e9}
+
+    def card(self, **fields: object) -> dict[str, object]:
+        return {"interfaces": [{"name": "eth0", "speed_bps": 1e9, "virtual": False, "addresses": [], **fields}]}
 
     @pytest.mark.parametrize(("share", "raised"), [(0.89, False), (0.91, True)])
     def test_a_cap(self, share: float, *, raised: bool) -> None:
-        capped = {"sut": {"link_bps": 50e6}}
-        found = look("link-saturated", trial(self.sent(share * 50e6), facts=capped))
+        capped: dict[str, dict[str, object]] = {"sut": {"link_bps": 50e6}, "load": self.FAST}
+        found = look("link-saturated", trial(sent("sut", share * 50e6), facts=capped))
         assert (found is not None) == raised
         assert found is None or (found.severity, found.metrics) == ("invalid", LOAD)
 
@@ -179,13 +178,30 @@ class TestLinkSaturated:
 
     @pytest.mark.parametrize(("packets", "raised"), [(0, False), (1_400_000, True)])
     def test_small_packets_fill_ethernet_before_their_bytes_do(self, packets: int, *, raised: bool) -> None:
-        card = {"sut": {"interfaces": [{"name": "eth0", "speed_bps": 1e9, "virtual": False}]}}
-        found = look("link-saturated", trial(self.sent(0.7e9, packets), facts=card))
+        facts = {"sut": self.card(), "load": self.FAST}
+        found = look("link-saturated", trial(sent("sut", 0.7e9, packets), facts=facts))
         assert (found is not None) == raised
 
     def test_what_a_virtual_interface_states_is_no_limit(self) -> None:
-        made_up = {"sut": {"interfaces": [{"name": "eth0", "speed_bps": 1e9, "virtual": True}]}}
-        assert unchecked("link-saturated", trial(self.sent(2e9), facts=made_up))
+        facts = {"sut": self.card(virtual=True), "load": self.FAST}
+        said = unchecked("link-saturated", trial(sent("sut", 2e9), facts=facts))
+        assert said == "nobody says how fast the links of sut are (inventory: link_bps)"
+
+    @pytest.mark.parametrize(("bits_per_s", "known"), [(0.19e9, True), (0.5e9, False)])
+    def test_the_link_that_carried_the_load_has_to_be_of_a_known_rate(self, bits_per_s: float, *, known: bool) -> None:
+        """Beside one that is, which carried 0.1 Gbit/s; a bridge counts once more what that carried."""
+        facts = {"sut": self.card(), "load": self.FAST}
+        evidence = trial({**sent("sut", 0.1e9), **sent("sut", bits_per_s, interface="br0")}, facts=facts)
+        if known:
+            assert look("link-saturated", evidence) is None
+        else:
+            assert "the links of sut are" in unchecked("link-saturated", evidence)
+
+    def test_every_host_has_its_links(self) -> None:
+        facts = {"sut": self.FAST}
+        assert "the links of load are" in unchecked("link-saturated", trial(facts=facts))
+        unwatched: dict[Key, dict[float, float]] = {("net_sent_bytes_total", "load", None, "eth0"): {9.0: 0.0}}
+        assert unchecked("link-saturated", trial(unwatched, facts=facts)) == "not watched: the links of load"
 
 
 class TestServerIdle:
@@ -715,6 +731,10 @@ class TestTooFewSamples:
 
     def test_not_asked_for_is_no_alarm(self) -> None:
         assert look("too-few-samples", trial(row={"requests": 50})) is None
+        assert look("too-few-samples", trial(row={"requests": None})) is None
+
+    def test_a_tool_that_counts_no_requests(self) -> None:
+        assert unchecked("too-few-samples", trial(row={"requests": None}, asked=frozenset({"latency_p99_s"})))
 
 
 class TestServiceRestarted:

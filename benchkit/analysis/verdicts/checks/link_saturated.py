@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from benchkit import units
@@ -16,6 +16,9 @@ clause 3). That is how many small packets fill a link that their bytes do not.""
 
 BITS = 8
 LOOPBACK = "lo"
+MOST = 0.5
+"""Of what the busiest interface of a host carries, which the links of known rate have to carry for its traffic to be
+theirs: bridges, bonds and tunnels count once more what goes over a real one."""
 DIRECTIONS = ("sent", "received")
 
 
@@ -32,17 +35,13 @@ class _Link:
 
 def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
     """Bytes and packets of every link whose rate is known, in either direction."""
-    links = [link for host in evidence.hosts for link in _links(evidence, host)]
-    if not links:
-        return Unchecked(why="nobody says how fast the hosts' links are (inventory: link_bps)")
-    uses = [(_use(evidence, link, direction), link, direction) for link in links for direction in DIRECTIONS]
+    links = {host: list(_links(evidence, host)) for host in evidence.hosts}
+    uses = [(_use(evidence, each, way), each, way) for of in links.values() for each in of for way in DIRECTIONS]
     known = [(use, link, direction) for use, link, direction in uses if use is not None]
-    if not known:
-        return Unchecked(why="the links were not watched")
-    bps, link, direction = max(known, key=lambda each: each[0] / each[1].rate_bps)
-    share = bps / link.rate_bps
-    if share < thresholds.link:
-        return ()
+    bps, link, direction = max(known, key=lambda each: each[0] / each[1].rate_bps, default=(0.0, None, ""))
+    share = 0.0 if link is None else bps / link.rate_bps
+    if link is None or share < thresholds.link:
+        return _unknown(evidence, links)
     return [
         Reason(
             severity="invalid",
@@ -57,6 +56,33 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
 
 
 CHECK = Check("link-saturated", "the network was the limit", of_trial=of_trial)
+
+
+def _unknown(evidence: Evidence, links: Mapping[str, Sequence[_Link]]) -> Found:
+    """The hosts whose traffic is not seen to go over links of a known rate; nothing where there is none."""
+    carried = {host: _carried(evidence, host) for host in links}
+    unwatched = [host for host, by_interface in carried.items() if not by_interface]
+    unrated = [
+        host
+        for host, by_interface in carried.items()
+        if by_interface
+        and sum(by_interface.get(link.interface, 0.0) for link in links[host]) < MOST * max(by_interface.values())
+    ]
+    said = [f"not watched: the links of {', '.join(unwatched)}"] if unwatched else []
+    if unrated:
+        said.append(f"nobody says how fast the links of {', '.join(unrated)} are (inventory: link_bps)")
+    return Unchecked(why="; ".join(said)) if said else ()
+
+
+def _carried(evidence: Evidence, host: str) -> dict[str, float]:
+    """Bytes a second over each of the host's interfaces, both directions together."""
+    found: dict[str, float] = {}
+    for direction in DIRECTIONS:
+        for each in evidence.watched.series(f"net_{direction}_bytes_total", host):
+            rate = each.rate(evidence.window_s)
+            if each.instance not in (None, LOOPBACK) and rate is not None:
+                found[str(each.instance)] = found.get(str(each.instance), 0.0) + rate
+    return found
 
 
 def _links(evidence: Evidence, host: str) -> Iterator[_Link]:
