@@ -93,8 +93,9 @@ class Thresholds(Frozen):
     )
     spread: Positive = Field(
         default=0.10,
-        description="standard deviation of a cell's log-rates over blocks. Six blocks of such trials cannot show a "
-        "difference of 20 % (t on log-ratios, power 80 %)",
+        description="standard deviation of a cell's log-rates over six blocks; over more or fewer, the one that leaves the "
+        "interval of a ratio as wide (t on log-ratios: 16 % to either side). Six blocks of such trials cannot show a "
+        "difference of 20 % (power 80 %)",
     )
 
 

@@ -9,6 +9,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from benchkit import units
+from benchkit.analysis.resolution import Noise, half_width
 from benchkit.analysis.verdicts.check import ALL, RATES, Reason, Unchecked
 from benchkit.analysis.verdicts.evidence import RunEvidence
 from benchkit.analysis.verdicts.exclusions import exclusions
@@ -107,14 +109,36 @@ class TestPlateau:
 
 
 class TestUnstable:
-    @pytest.mark.parametrize(("spread", "raised"), [(0.099, False), (0.101, True)])
-    def test_the_spread_of_a_cell(
-        self, make_trials: MakeTrials, make_manifest: MakeManifest, spread: float, *, raised: bool
+    @pytest.mark.parametrize(
+        ("blocks", "spread", "raised"),
+        [
+            (6, 0.099, False),
+            (6, 0.101, True),
+            (3, 0.042, False),
+            (3, 0.043, True),
+            (30, 0.28, False),
+            (30, 0.282, True),
+        ],
+    )
+    def test_the_spread_of_a_cell_against_what_so_many_blocks_resolve(
+        self, make_trials: MakeTrials, make_manifest: MakeManifest, blocks: int, spread: float, *, raised: bool
     ) -> None:
-        rates = {"stack=a": 1000 * np.exp([-spread, 0, spread]), "stack=b": [900, 901, 902]}
+        evenly = np.linspace(-1, 1, blocks)
+        rates = {"stack=a": 1000 * np.exp(spread * evenly / evenly.std(ddof=1)), "stack=b": [900, 901, 902] * 2}
         reasons = found("unstable", make_manifest(SERVERS[:2]), make_trials(rates))
-        assert set(reasons) == (of("stack=a") if raised else set())
+        assert set(reasons) == (of("stack=a", blocks) if raised else set())
         assert all((each.severity, each.metrics) == ("suspect", RATES) for each in reasons.values())
+
+    @pytest.mark.parametrize("blocks", [3, 6, 30])
+    def test_the_reason_says_how_wide_the_interval_of_a_ratio_is(
+        self, make_trials: MakeTrials, make_manifest: MakeManifest, blocks: int
+    ) -> None:
+        evenly = np.linspace(-1, 1, blocks)
+        rates = 1000 * np.exp(0.5 * evenly / evenly.std(ddof=1))
+        reason = found("unstable", make_manifest(SERVERS[:1]), make_trials({"stack=a": rates}))["r1.stack=a.b1"]
+        width = half_width(Noise(0.5 * np.sqrt(2)), blocks)
+        assert width is not None
+        assert f"is known to {units.share(width - 1)}" in reason.text
 
     def test_two_trials_have_none(self, make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
         assert unmade("unstable", make_manifest(SERVERS[:1]), make_trials({"stack=a": [1, 9]})) == of("stack=a", 2)
@@ -198,7 +222,7 @@ def test_a_run_is_judged_by_the_thresholds_it_was_run_under(
 ) -> None:
     trials = make_trials({"stack=a": 1000 * np.exp([-0.15, 0, 0.15])}, **ALIKE)
     run = hosts(("sut", "block 1", "kernel", "6.1"))
-    strict, lax = (make_manifest(SERVERS[:1], thresholds={"spread": spread, "gone": 1.0}) for spread in (0.1, 0.2))
+    strict, lax = (make_manifest(SERVERS[:1], thresholds={"spread": spread, "gone": 1.0}) for spread in (0.1, 0.5))
     assert {each.verdict for each in judge_run(RunEvidence(strict, trials, run)).values()} == {"suspect"}
     assert {each.verdict for each in judge_run(RunEvidence(lax, trials, run)).values()} == {"valid"}
 
