@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, List, Optional, Sequence, Tuple
 
 from benchkit.agent.basics import RefusedError, read_text
 from benchkit.agent.frames import Json
@@ -48,8 +48,13 @@ class Facts:
         self._psutil = psutil
         self._answers: Dict[Tuple[str, ...], Tuple[int, Optional[str]]] = {}
 
-    def facts(self, *, tools: Dict[str, List[str]], sysctls: List[str], sudo: bool = False) -> Json:
-        """All of it. `tools`: name → command that prints the version (one word: there is none, only look for it)."""
+    def facts(
+        self, *, tools: Dict[str, List[str]], sysctls: List[str], sudo: bool = False, files: Sequence[str] = ()
+    ) -> Json:
+        """All of it. `tools`: name → command that prints the version (one word: there is none, only look for it).
+
+        `files`: paths of which only the size and the time of their last change are asked.
+        """
         found: Dict[str, Json] = {}
         asking = [
             threading.Thread(target=self._look_for, args=(name, argv, found), daemon=True)
@@ -90,7 +95,7 @@ class Facts:
         }
         for thread in asking:
             thread.join()
-        return {"facts": {**facts, "tools": found}}
+        return {"facts": {**facts, "tools": found}, "files": {path: _file(path) for path in files}}
 
     def cores(self) -> Json:
         """CPU time of each core so far, in seconds by kind."""
@@ -134,3 +139,12 @@ class Facts:
         except RefusedError:
             return False
         return exit_code == 0
+
+
+def _file(path: str) -> Optional[Json]:
+    """The size of a file and when it was changed; of what a link leads to; None where there is nothing."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - a path as it came
+    except OSError:
+        return None
+    return {"bytes": found.st_size, "changed_s": found.st_mtime}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import PurePosixPath
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
 from benchkit.errors import HostError
@@ -28,6 +29,8 @@ FACTS_S = 20.0
 
 GROUND = ("kernel", "cpus", "cores", "memory_bytes", "nofile_soft", "nofile_hard", "governor")
 """What may be another before one block than before the next: CPUs go offline, limits and governors are set."""
+
+NO_PROGRAMS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -84,15 +87,22 @@ class Host:
         found = self._link.request("cores", {}).fields
         return CoreTimes({int(core): times for core, times in found["cores"].items()}, found["monotonic_ns"])
 
-    def ground(self, also: Iterable[str] = ()) -> Mapping[str, Any]:
+    def ground(self, also: Iterable[str] = (), programs: Mapping[str, str] = NO_PROGRAMS) -> Mapping[str, Any]:
         """The facts on which figures hang and that may change while the host is up, asked anew, with its clock.
 
-        Programs are not asked.
+        `also`: kernel settings beside those that always are; `programs`: name → path. They are not asked for their
+        versions: a file of another size, or changed since, is another program.
         """
-        asked = sorted({*self.facts.sysctls, *also})  # `also`: kernel settings beside those that always are
-        found = self._link.request("facts", {"tools": {}, "sysctls": asked}).fields["facts"]
+        asked = {"tools": {}, "sysctls": sorted({*self.facts.sysctls, *also}), "files": list(programs.values())}
+        answer = self._link.request("facts", asked).fields
+        found, files = answer["facts"], answer["files"]
         sysctls = {key: " ".join(str(each["value"]).split()) for key, each in found["sysctls"].items() if each["value"]}
-        return {name: found[name] for name in GROUND} | {"sysctls": sysctls} | self.clock_facts()
+        executables = {name: _told_apart(files[path]) for name, path in programs.items()}
+        return (
+            {name: found[name] for name in GROUND}
+            | {"sysctls": sysctls, "executables": executables}
+            | self.clock_facts()
+        )
 
     def clock_facts(self) -> dict[str, Any]:
         """How the host's wall clock stands beside the controller's, asked anew, by the names that facts have."""
@@ -168,3 +178,10 @@ class Host:
             return f"{error.what}: {error.why}" if error.why else error.what
         answer.update(psutil=used["version"], psutil_source=used["source"])
         return None
+
+
+def _told_apart(file: Mapping[str, Any] | None) -> str | None:
+    """What tells a file from another in its place, as a fact; None where there is none."""
+    if file is None:
+        return None
+    return f"{file['bytes']} bytes of {datetime.fromtimestamp(file['changed_s'], UTC):%Y-%m-%d %H:%M:%S.%f}"

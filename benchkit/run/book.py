@@ -97,7 +97,7 @@ class Book:
     def ground(self, plan: RunPlan, host: Host, stage: str) -> None:
         """Write down what figures hang on and somebody may have changed meanwhile. Raises HostError."""
         tuned = {each.key for one in plan.tuning if one.host == host.name for each in one.settings}
-        self.facts(host.name, roles_of(plan, host.name), stage, host.ground(tuned))
+        self.facts(host.name, roles_of(plan, host.name), stage, host.ground(tuned, _programs(plan, host)))
 
     def found(self, host: str, found: Found) -> None:
         """Write down what an earlier run has left on a host: put back behind it, or put back now."""
@@ -168,6 +168,22 @@ class Book:
 
 def _place(slot: Slot) -> dict[str, Any]:
     return {"cell_id": slot.cell_id, "block": slot.block, "round": slot.round, "position": slot.position}
+
+
+def _programs(plan: RunPlan, host: Host) -> dict[str, str]:
+    """The programs of the host's own that the run starts there, name → path; nobody upgrades what benchkit brings."""
+    started = {
+        word
+        for cell in plan.cells
+        for where, argv in (
+            *((service.host, service.process.argv) for service in cell.services),
+            *((generator.host, generator.argv) for generator in cell.generators),
+        )
+        if where == host.name
+        for word in argv
+    }
+    known = host.facts.programs.items()
+    return {name: fact.path for name, fact in known if not started.isdisjoint((name, fact.path))}
 
 
 @contextmanager

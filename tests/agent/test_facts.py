@@ -55,6 +55,16 @@ def test_tools_are_found_and_asked(facts: Mapping[str, Any]) -> None:
     assert facts["tools"]["python"] == {"path": sys.executable, "text": "3.x"}
 
 
+def test_of_a_file_its_size_and_time_are_told(agent: Link, tmp_path: Path) -> None:
+    program, link = tmp_path / "program", tmp_path / "link"
+    program.write_bytes(b"abc")
+    os.utime(program, (7, 1.5))
+    link.symlink_to(program)
+    asked = {"tools": {}, "sysctls": [], "files": [str(link), str(tmp_path / "gone")]}
+    files = agent.request("facts", asked, time_s=20).fields["files"]
+    assert files == {str(link): {"bytes": 3, "changed_s": 1.5}, str(tmp_path / "gone"): None}
+
+
 def test_a_tool_is_asked_once(agent: Link, tmp_path: Path) -> None:
     tool, log = tmp_path / "tool", tmp_path / "log"
     tool.write_text(f"#!/bin/sh\necho asked >> {log}\necho v1; echo $HOME\n")

@@ -94,6 +94,9 @@ def test_quickstart_from_plan_to_report(cli: Cli, inventory: Inventory, tmp_path
     ]
     assert somaxconn["tuned"] == somaxconn["end"] == "65535"  # the last look before anything is put back
     assert somaxconn["restored"] == somaxconn["start"] != "65535"
+    programs = facts[facts["fact"].str.startswith("executables.")].set_index(["at", "host", "fact"])["value"]
+    assert set(programs["block 2"].index) == {("sut", "executables.nginx"), ("load", "executables.wrk")}
+    assert programs["block 1"].equals(programs["end"])
 
     listed = cli("results", "list", "--json").document()
     assert [(run["run_id"], run["status"]) for run in listed] == [(summary["run_id"], "done")]

@@ -42,6 +42,18 @@ def test_what_a_run_tunes_beside_the_usual_settings_is_looked_at_too(sut: Host) 
     assert {**usual, key: sut.changes.read([key])[key].value} == sut.ground([key])["sysctls"]
 
 
+def test_a_program_is_known_by_the_size_and_the_time_of_its_file(sut: Host, folder: str) -> None:
+    path = f"{sut.workdir}/{folder}/program"
+    looks = []
+    for content in (b"old", b"newer"):
+        sut.files.place([PlacedFile(f"{folder}/program", content, 0o755)])
+        looks.append(sut.ground(programs={"it": path, "gone": f"{path}.gone"})["executables"])
+    changed = r"of \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}"
+    for size, each in zip((3, 5), looks, strict=True):
+        assert re.fullmatch(f"{size} bytes {changed}", each["it"])
+    assert {each["gone"] for each in looks} == {None}
+
+
 def test_facts_are_those_of_the_host(hosts: Hosts, inventory: Inventory) -> None:
     for host in hosts:
         facts = host.facts

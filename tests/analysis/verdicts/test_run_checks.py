@@ -173,6 +173,14 @@ class TestDriftedHost:
         assert "somaxconn of host sut was 4096, is absent" in reasons["r1.stack=a.b2"].seen
         assert "governor of host sut was absent, is powersave" in reasons["r1.stack=a.b3"].seen
 
+    def test_a_program_that_was_replaced_is_named(self, make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+        files = ("1240 bytes of 2026-03-01 10:00:00.0", "1260 bytes of 2026-03-02 10:00:00.0")
+        looks = [("sut", f"block {block}", "executables.nginx", files[block > 1]) for block in (1, 2)]
+        trials = make_trials({"stack=a": [1, 2]})
+        reasons = found("drifted-host", make_manifest(SERVERS[:1]), trials, hosts(*looks))
+        assert set(reasons) == {"r1.stack=a.b2"}
+        assert f"program nginx of host sut was {files[0]}, is {files[1]}" in reasons["r1.stack=a.b2"].seen
+
     def test_a_host_that_was_given_up_has_not_changed(
         self, make_trials: MakeTrials, make_manifest: MakeManifest
     ) -> None:

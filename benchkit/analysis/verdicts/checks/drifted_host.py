@@ -13,6 +13,8 @@ from benchkit.analysis.verdicts.check import ALL, Check, Found, FoundInRun, Reas
 from benchkit.analysis.verdicts.evidence import RunEvidence
 from benchkit.scenario.thresholds import Thresholds
 
+_PROGRAM = re.compile(r"executables\.(.+)")
+"""Files of programs, by their sizes and times: they tell a host from itself only, not one from another."""
 _BLOCK = re.compile(r"block ([0-9]+)")
 _END = math.inf
 """After the last block, when nothing was put back yet: what has changed by then changed during that block, or before."""
@@ -48,7 +50,7 @@ def _looks(hosts: pd.DataFrame) -> dict[float, Facts]:
     looks: dict[float, dict[tuple[str, str], str | None]] = {}
     for host, at, fact, value in zip(hosts["host"], hosts["at"], hosts["fact"], hosts["value"], strict=True):
         block = _BLOCK.fullmatch(str(at))
-        if (block or at == "end") and MATTERS.fullmatch(str(fact)):
+        if (block or at == "end") and (MATTERS.fullmatch(str(fact)) or _PROGRAM.fullmatch(str(fact))):
             when = float(block[1]) if block else _END
             looks.setdefault(when, {})[str(host), str(fact)] = None if pd.isna(value) else str(value)
     return dict(looks) if any(when != _END for when in looks) else {}
@@ -58,11 +60,16 @@ def _changes(before: Facts, after: Facts) -> list[str]:
     """What differs between two looks at the hosts that both have; facts may come and go."""
     there = {host for host, _ in before} & {host for host, _ in after}
     return [
-        f"the fact {fact} of host {host} was {before.get((host, fact)) or 'absent'}, "
+        f"{_named(fact)} of host {host} was {before.get((host, fact)) or 'absent'}, "
         f"is {after.get((host, fact)) or 'absent'}"
         for host, fact in sorted(before.keys() | after.keys())
         if host in there and before.get((host, fact)) != after.get((host, fact))
     ]
+
+
+def _named(fact: str) -> str:
+    program = _PROGRAM.fullmatch(fact)
+    return f"the program {program[1]}" if program else f"the fact {fact}"
 
 
 def _reason(changes: list[str], first: float) -> Reason:
