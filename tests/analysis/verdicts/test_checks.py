@@ -176,7 +176,7 @@ class TestLinkSaturated:
         assert found is not None
         assert "received" in found.seen
 
-    @pytest.mark.parametrize(("packets", "raised"), [(0, False), (1_400_000, True)])
+    @pytest.mark.parametrize(("packets", "raised"), [(0, False), (4_200_000, True)])
     def test_small_packets_fill_ethernet_before_their_bytes_do(self, packets: int, *, raised: bool) -> None:
         facts = {"sut": self.card(), "load": self.FAST}
         found = look("link-saturated", trial(sent("sut", 0.7e9, packets), facts=facts))
