@@ -103,6 +103,8 @@ def test_healthy_trials_are_left_alone(healthy: Healthy, stages: Stages, scores:
     wanted = math.ceil(TRIALS / len(HEALTHY))
     left, disturbed = undisturbed(healthy, stage, wanted)
     scores.healthy(left, disturbed)
+    if TRIALS >= SETTLED:
+        assert len(left) >= wanted, f"others worked on the lab's cores during {len(disturbed)} of the healthy trials"
     if not left:
         pytest.skip("others worked on the lab's cores during all healthy trials")
     if wanted < SETTLED and any(trial.raised for trial in left):
