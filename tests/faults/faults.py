@@ -18,6 +18,7 @@ from tests.faults.outsiders import (
     command_of,
     cpus_of,
     kill_nginx_worker,
+    put_page_for,
     quota,
     set_quota,
     stop_for,
@@ -87,9 +88,9 @@ def fronted(**options: object) -> dict[str, Any]:
     }
 
 
-def nginx(body_size: int = 12) -> dict[str, Any]:
+def nginx(body_size: int = 12, **options: object) -> dict[str, Any]:
     """A scenario of nginx alone, which serves a file of so many bytes."""
-    return one({"app": {"backend": "nginx", "listen": 8080, "file_bytes": body_size}})
+    return one({"app": {"backend": "nginx", "listen": 8080, "file_bytes": body_size, **options}})
 
 
 @contextmanager
@@ -235,6 +236,11 @@ FAULTS = (
         },
     ),
     Fault(
+        shows("unequal-responses", "a page of twice the size in nginx's place for a part of the window"),
+        nginx(1000, open_file_cache=0),
+        each=lambda stage: Later(MID_WINDOW_S, lambda: put_page_for(stage, 0.3, 1000, instead=2000)),
+    ),
+    Fault(
         shows("missing-connections", "a load tool with 128 open files for 256 connections"),
         {"load": {"connections": 256}},
         amend=few_files,
@@ -265,6 +271,7 @@ FAULTS = (
     Fault(
         shows("cold", "a server that is slow in its first two seconds"),
         {**one(go("slow-start:2s")), "load": {"duration_s": 3}},
+        at_once=3,
     ),
     Fault(
         shows("too-few-samples", "p99.9 asked of 200 requests"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import platform
+import re
 import signal
 import subprocess
 import sys
@@ -18,12 +19,16 @@ from typing import Self
 import numpy as np
 import psutil
 
+from benchkit.errors import BenchkitError
+from benchkit.hosts.files import PlacedFile
 from benchkit.lab.lab import Lab
 from benchkit.scenario.schedule import Slot
-from tests.faults.stage import Meanwhile
+from benchkit.stack.content import hello
+from tests.faults.stage import Meanwhile, Stage
 
 LOOP = "import os, sys\nos.sched_setaffinity(0, {int(sys.argv[1])})\nprint(flush=True)\nwhile True: pass\n"
 PERIOD_US = 100_000
+NGINX_FOLDER = re.compile(r"nginx: master process .* -p (\S+)/")
 
 
 @contextmanager
@@ -100,6 +105,17 @@ def kill_nginx_worker(lab: Lab) -> None:
     os.kill(workers[0].pid, signal.SIGKILL)
 
 
+def put_page_for(stage: Stage, seconds: float, size: int, instead: int) -> None:
+    """Another page stands in the place of nginx's own for a while; both of so many bytes."""
+    masters = [found for each in processes_of(stage.lab, "sut") if (found := NGINX_FOLDER.search(command_of(each)))]
+    assert masters, "no nginx"
+    page = f"{masters[0][1]}/html/index.html"
+    place = stage.hosts["sut"].files.place
+    assert place([PlacedFile(page, hello(instead))]).changed
+    time.sleep(seconds)
+    assert place([PlacedFile(page, hello(size))]).changed
+
+
 def stop_for(lab: Lab, host: str, seconds: float, is_one: Callable[[psutil.Process], bool]) -> None:
     """Processes of a host stand still for a while."""
     stopped = [each for each in processes_of(lab, host) if is_one(each)]
@@ -135,7 +151,7 @@ class Later(Meanwhile):
     def _act(self) -> None:
         try:
             self._do()
-        except (AssertionError, OSError, psutil.Error) as error:
+        except (AssertionError, BenchkitError, OSError, psutil.Error) as error:
             self._failure = error
 
 

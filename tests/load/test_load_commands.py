@@ -132,6 +132,7 @@ REFUSED: dict[str, tuple[dict[str, Any], set[str]]] = {
         {"threads", "rate", "body"},
     ),
     "ab has a limit": ({"tool": "ab", "connections": 20_001}, {"connections"}),
+    "ab opens no more": ({"tool": "ab", "connections": 20_001}, {"connections"}),
     "ab cannot make fewer than it opens": ({"tool": "ab", "duration_s": None, "requests": 3}, {"requests"}),
     "both a time and a count": ({"tool": "ab", "requests": 8}, {"duration_s"}),
     "neither a time nor a count": ({"tool": "hey", "duration_s": None}, {"duration_s"}),
