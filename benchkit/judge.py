@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benchkit.analysis.samples import Exclusion
+from benchkit.analysis.verdicts.checks.cold import first_over_last
 from benchkit.analysis.verdicts.evidence import Evidence, Facts, RunEvidence, asked_metrics
 from benchkit.analysis.verdicts.exclusions import voided
 from benchkit.analysis.verdicts.judge import Judgement, judge_run, judge_trial, verdict_of
@@ -57,8 +58,11 @@ class Judge:
 
     def judge(self, record: TrialRecord, tables: TrialTables) -> Judgement:
         """What a trial shows by itself, from its record and its rows."""
+        return judge_trial(self._evidence(record, tables), self._thresholds)
+
+    def _evidence(self, record: TrialRecord, tables: TrialTables) -> Evidence:
         (row,) = rows_of(tables, "trials")
-        evidence = Evidence(
+        return Evidence(
             record=record,
             row=row,
             watched=Watched(_columns(tables.get("telemetry"))),
@@ -68,7 +72,6 @@ class Judge:
             scenario=self._manifest.scenario,
             controller=self._manifest.controller,
         )
-        return judge_trial(evidence, self._thresholds)
 
     def _ground(self, block: int) -> Mapping[str, Facts]:
         """The facts of all hosts as they were in a block."""
@@ -76,12 +79,14 @@ class Judge:
         return {host: _over(facts, looked.get(host, {})) for host, facts in self._facts.items()}
 
     def judged(self, record: TrialRecord, tables: TrialTables) -> TrialTables:
-        """The rows of a trial with its verdict, the reasons for it, and what could not be checked."""
-        judgement = self.judge(record, tables)
+        """The rows of a trial with its verdict, the reasons for it, what could not be checked, and what checks of runs take."""
+        evidence = self._evidence(record, tables)
+        judgement = judge_trial(evidence, self._thresholds)
+        settled = {"rate_first_over_last": first_over_last(evidence)}
         self._exclusions += voided((record.trial_id, each.check, each.reason.metrics) for each in judgement.invalid)
         return {
             **tables,
-            "trials": [{**row, "verdict": judgement.verdict} for row in rows_of(tables, "trials")],
+            "trials": [{**row, **settled, "verdict": judgement.verdict} for row in rows_of(tables, "trials")],
             "verdicts": judgement.verdict_rows(record.trial_id, "trial"),
             "unchecked": judgement.unchecked_rows(record.trial_id, "trial"),
         }

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pytest
 
 from benchkit.judge import Judge, judge_stored, rows_of
 from benchkit.models.run import HostRecord, Manifest
@@ -45,6 +46,7 @@ def test_a_trial_gets_its_verdict_with_its_reasons_and_what_could_not_be_checked
     judged = judge.judged(trial().record, tables())
     assert rows_of(judged, "trials")[0]["verdict"] == "valid"
     assert judged["verdicts"] == []
+    assert rows_of(judged, "trials")[0]["rate_first_over_last"] == pytest.approx(1.0, rel=0.01)
     assert [row["check"] for row in rows_of(judged, "unchecked")] == ["link-saturated"]
     assert not judge.exclusions
     full = trial(generators=(generator(cpu_s=0.95 * WINDOW_S),)).record

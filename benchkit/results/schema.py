@@ -57,6 +57,7 @@ TABLES: Mapping[str, Mapping[str, pa.DataType]] = {
         "probe_header_bytes": _COUNT,
         "probe_body_bytes": _COUNT,
         "probe_body_sha256": _TEXT,
+        "rate_first_over_last": _REAL,
         "verdict": _TEXT,
         "overhead_s": _REAL,
     },

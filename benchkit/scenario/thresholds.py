@@ -75,7 +75,8 @@ class Thresholds(Frozen):
     )
     cold: Share = Field(
         default=0.10,
-        description="by which the server's rate in the first third of the window may be below that in the last",
+        description="by which the server's rate in the first third of the window may be below that in the last, over all "
+        "trials of a cell",
     )
     samples_beyond: Positive = Field(
         default=10,

@@ -9,6 +9,7 @@ from typing import ClassVar
 import pytest
 
 from benchkit.analysis.verdicts.check import ALL, CPU, LATENCIES, LOAD, RATES
+from benchkit.analysis.verdicts.checks.cold import first_over_last
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.analysis.verdicts.judge import judge_trial
 from benchkit.analysis.verdicts.registry import CHECKS
@@ -688,28 +689,28 @@ class TestCold:
         counts = (0.0, rates[0] * third, sum(rates[:2]) * third, sum(rates) * third)
         return {("requests_total", "sut", "app", "1"): dict(zip(instants, counts, strict=True))}
 
-    @pytest.mark.parametrize(("first", "raised"), [(0.91, False), (0.89, True), (1.11, False)])
-    def test_first_third_against_last(self, first: float, *, raised: bool) -> None:
-        found = look("cold", trial(self.served(first * 50_000, 50_000)))
-        assert (found is not None) == raised
-        assert found is None or (found.severity, found.metrics) == ("invalid", ALL)
+    @pytest.mark.parametrize("first", [0.8, 1.0, 1.25])
+    def test_first_third_over_last(self, first: float) -> None:
+        assert first_over_last(trial(self.served(first * 50_000, 50_000))) == pytest.approx(first, rel=0.01)
 
-    @pytest.mark.parametrize(("dearer", "raised"), [(1.0, True), (1.1, True), (1.15, False), (0.5, True)])
-    def test_not_what_the_load_tool_felt_as_much(self, dearer: float, *, raised: bool) -> None:
-        """At four fifths of its later rate the server is not cold where a request cost the load tool 9/8 of later."""
+    @pytest.mark.parametrize(("dearer", "ratio"), [(1.0, 0.8), (1.1, 0.88), (1.25, 1.0), (0.5, 0.8)])
+    def test_less_what_the_load_tool_felt_as_much(self, dearer: float, ratio: float) -> None:
+        """At four fifths of its later rate the server was not slower where a request cost the load tool 5/4 of later."""
         third, cost_s = WINDOW_S / 3, 1e-5
         spent = (40_000 * third * cost_s * dearer, 45_000 * third * cost_s, 50_000 * third * cost_s)
         totals = dict(zip((third, 2 * third, WINDOW_S), itertools.accumulate(spent), strict=True))
         samples = self.served(40_000, 50_000) | {("cpu_s_total", "load", "generator-1", None): totals}
-        assert (look("cold", trial(samples)) is not None) == raised
+        assert first_over_last(trial(samples)) == pytest.approx(ratio, rel=0.02)
 
     def test_a_window_of_two_seconds_has_no_thirds_of_seconds(self) -> None:
-        short = (generator(wall_s=2.9, cpu_s=1.0),)
-        assert "shorter than 3 s" in unchecked("cold", trial(self.served(1, 2), generators=short))
+        short = trial(self.served(1, 2), generators=(generator(wall_s=2.9, cpu_s=1.0),))
+        assert "shorter than 3 s" in unchecked("cold", short)
+        assert first_over_last(short) is None
 
     def test_too_few_looks(self) -> None:
         seldom: dict[Key, dict[float, float]] = {("requests_total", "sut", "app", "1"): {-0.01: 0, 1.0: 9, 3.05: 10}}
         assert unchecked("cold", trial(seldom))
+        assert first_over_last(trial(seldom)) is None
 
     def test_only_the_service_that_the_load_goes_to(self) -> None:
         front = service(name="front", backend="nginx")
@@ -718,7 +719,11 @@ class TestCold:
         }
         scenario = {"stacks": {"only": {"entry": "front"}}}
         cold_behind = {**self.served(1, 2), **counted}
-        assert look("cold", trial(cold_behind, services=(service(), front), scenario=scenario)) is None
+        warm = trial(cold_behind, services=(service(), front), scenario=scenario)
+        assert first_over_last(warm) == pytest.approx(1.0)
+
+    def test_a_server_that_answers_nothing_has_no_ratio(self) -> None:
+        assert first_over_last(trial(self.served(0, 0))) is None
 
 
 class TestTooFewSamples:

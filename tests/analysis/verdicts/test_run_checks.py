@@ -269,3 +269,46 @@ class TestExclusions:
         )
         out = exclusions(trials, self.verdicts(), make_manifest(SERVERS[:1]))
         assert [(each.trial_id, each.metrics) for each in out] == [("r1.stack=a.b1", frozenset({"latency_p999_s"}))]
+
+
+class TestCold:
+    """First thirds over last ones, a trial each."""
+
+    def cold(self, make_trials: MakeTrials, make_manifest: MakeManifest, *ratios: float | None) -> dict[str, Reason]:
+        trials = make_trials({"stack=a": [100.0] * len(ratios)}).assign(
+            rate_first_over_last=np.array(ratios, dtype=float)
+        )
+        return found("cold", make_manifest(SERVERS[:1], blocks=len(ratios)), trials)
+
+    def test_a_server_that_is_slow_at_first_in_every_trial(
+        self, make_trials: MakeTrials, make_manifest: MakeManifest
+    ) -> None:
+        raised = self.cold(make_trials, make_manifest, 0.8, 0.85, 0.92, 0.7)
+        assert set(raised) == of("stack=a", 4)
+        assert {(each.severity, each.metrics) for each in raised.values()} == {("invalid", ALL)}
+        assert "over 4 trials of the cell the server answered 18.7 % fewer requests" in raised["r1.stack=a.b1"].seen
+
+    @pytest.mark.parametrize(
+        "ratios",
+        [
+            (0.95, 0.92, 0.93, 0.94),  # within the threshold
+            (0.6, 1.3, 0.7, 1.4),  # a host whose speed changes by itself
+            (0.55, 0.95, 1.0),  # as much on average, but by one trial alone
+            (1.3, 1.4, 1.5),
+            (None, None),
+        ],
+    )
+    def test_others_are_not_cold(
+        self, make_trials: MakeTrials, make_manifest: MakeManifest, ratios: tuple[float | None, ...]
+    ) -> None:
+        assert self.cold(make_trials, make_manifest, *ratios) == {}
+
+    def test_one_trial_speaks_for_itself(self, make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+        assert set(self.cold(make_trials, make_manifest, 0.89)) == of("stack=a", 1)
+        assert self.cold(make_trials, make_manifest, 0.91) == {}
+        assert "in the only trial of the cell" in self.cold(make_trials, make_manifest, 0.5)["r1.stack=a.b1"].seen
+
+    def test_trials_that_do_not_tell_are_no_part_of_it(
+        self, make_trials: MakeTrials, make_manifest: MakeManifest
+    ) -> None:
+        assert set(self.cold(make_trials, make_manifest, 0.5, None, 0.5, 0.6)) == of("stack=a", 4) - {"r1.stack=a.b2"}

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
+import numpy as np
+
 from benchkit import units
-from benchkit.analysis.verdicts.check import ALL, Check, Found, Reason, Unchecked
-from benchkit.analysis.verdicts.evidence import Evidence
+from benchkit.analysis.family import ALPHA
+from benchkit.analysis.inference import MIN_BLOCKS, t_quantile
+from benchkit.analysis.samples import Reals, counting
+from benchkit.analysis.verdicts.check import ALL, Check, Found, FoundInRun, Reason, Unchecked
+from benchkit.analysis.verdicts.evidence import Evidence, RunEvidence
 from benchkit.models.telemetry import generator_service
 from benchkit.scenario.thresholds import Thresholds
 
@@ -20,40 +26,81 @@ LEAST_SPAN = 0.6
 """Of the window, between the first and the last sample in it."""
 
 
-def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
-    """The entry server's own count of requests: its rate in the first third against that in the last.
+def first_over_last(evidence: Evidence) -> float | None:
+    """The entry server's rate in the first third of the window over that in the last, by its own count of requests.
 
-    One that gets slower is not cold. Neither is one whose load tool took as much more CPU time for a request in the first
-    third: it does the same for each, so that the machine under both got faster, or connections were being opened.
+    As many times more as a request cost the load tool in the first third: it does the same for each, so that the machine
+    under both got faster, or connections were being opened. None where the evidence does not tell.
     """
-    window_s = evidence.window_s
     counts = _counts(evidence)
-    if counts is None:
-        return Unchecked(why="the server tells no count of its requests")
+    if counts is None or _lacking(evidence, counts[0]):
+        return None
     t_s, served = counts
-    if window_s < 3 * LEAST_THIRD_S:
-        return Unchecked(why=f"the window is shorter than {3 * LEAST_THIRD_S:g} s: its thirds have no rate of seconds")
-    if len(t_s) < LEAST_SAMPLES or t_s[-1] - t_s[0] < LEAST_SPAN * window_s:
-        return Unchecked(why="the server's count was read too seldom for so short a window")
     third_s = (t_s[-1] - t_s[0]) / 3
-    first = (_at(t_s[0] + third_s, t_s, served) - served[0]) / third_s
-    last = (served[-1] - _at(t_s[-1] - third_s, t_s, served)) / third_s
-    if first * _dearer(evidence, t_s, served) >= (1 - thresholds.cold) * last:
-        return ()
-    return [
-        Reason(
-            severity="invalid",
-            metrics=ALL,
-            seen=f"the server answered {units.requests_per_s(first)} in the first third and {units.requests_per_s(last)} "
-            "in the last",
-            threshold=f"more than {units.share(thresholds.cold)} below",
-            means="It was still getting faster: the rate is that of a change, and depends on when one looks.",
-            advice="Warm up longer (load: warmup_s) or measure longer.",
-        )
-    ]
+    first, last = _at(t_s[0] + third_s, t_s, served) - served[0], served[-1] - _at(t_s[-1] - third_s, t_s, served)
+    return first * _dearer(evidence, t_s, served) / last if first > 0 and last > 0 else None
 
 
-CHECK = Check("cold", "the server was still warming up", of_trial=of_trial)
+def of_trial(evidence: Evidence, _thresholds: Thresholds) -> Found:
+    """Whether the trial tells what `of_run` looks at."""
+    counts = _counts(evidence)
+    why = "the server tells no count of its requests" if counts is None else _lacking(evidence, counts[0])
+    return Unchecked(why=why) if why else ()
+
+
+def of_run(evidence: RunEvidence, thresholds: Thresholds) -> FoundInRun:
+    """The first third of the window against the last, over all trials of a cell.
+
+    Each of them has its servers started afresh, so that one that has to warm up does so in all; the speed of a host that
+    changes by itself has one trial get faster and the next slower. So it is their geometric mean that is held to the
+    threshold, and from three trials up it has to be below one by a one-sided t test, too. All trials of such a cell are
+    cold, or none: to leave out those alone in which rates rose would choose trials by their values.
+    """
+    found: dict[str, Found] = {}
+    trials = evidence.trials[counting(evidence.trials)]
+    every: Reals = trials["rate_first_over_last"].to_numpy(dtype=np.float64, na_value=np.nan)
+    trial_ids = trials["trial_id"].to_list()
+    for places in trials.groupby("cell_id").indices.values():
+        told = [place for place in places if not math.isnan(every[place])]
+        if told and _is_cold(np.log(every[told]), thresholds.cold):
+            found |= {str(trial_ids[place]): [_reason(every[told], thresholds.cold)] for place in told}
+    return found
+
+
+CHECK = Check("cold", "the server was still warming up", of_trial=of_trial, of_run=of_run)
+
+
+def _is_cold(logs: Reals, most: float) -> bool:
+    mean = float(logs.mean())
+    if math.exp(mean) >= 1 - most:
+        return False
+    if len(logs) < MIN_BLOCKS:
+        return True
+    error = float(logs.std(ddof=1)) / math.sqrt(len(logs))
+    return mean + t_quantile(1 - 2 * ALPHA, len(logs) - 1) * error < 0
+
+
+def _reason(ratios: Reals, most: float) -> Reason:
+    below = 1 - math.exp(float(np.log(ratios).mean()))
+    over = f"over {len(ratios)} trials of the cell" if len(ratios) > 1 else "in the only trial of the cell"
+    return Reason(
+        severity="invalid",
+        metrics=ALL,
+        seen=f"{over} the server answered {units.share(below)} fewer requests in the first third of the window than in "
+        "the last",
+        threshold=f"more than {units.share(most)} fewer",
+        means="It was still getting faster: the rate is that of a change, and depends on when one looks.",
+        advice="Warm up longer (load: warmup_s) or measure longer.",
+    )
+
+
+def _lacking(evidence: Evidence, t_s: Sequence[float]) -> str:
+    """Why these instants tell no rates of thirds; empty where they do."""
+    if evidence.window_s < 3 * LEAST_THIRD_S:
+        return f"the window is shorter than {3 * LEAST_THIRD_S:g} s: its thirds have no rate of seconds"
+    if len(t_s) < LEAST_SAMPLES or t_s[-1] - t_s[0] < LEAST_SPAN * evidence.window_s:
+        return "the server's count was read too seldom for so short a window"
+    return ""
 
 
 def _counts(evidence: Evidence) -> tuple[Sequence[float], Sequence[float]] | None:
