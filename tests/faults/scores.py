@@ -20,6 +20,8 @@ class Scores:
     """(what was to be noticed, detected, injected)"""
     undisturbed: list[Judged] = field(default_factory=list)
     disturbed: list[Judged] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    """Why trials failed by themselves; they were made again."""
 
     def add(self, proof: Proof, trials: Sequence[Judged]) -> None:
         """Count trials that had a fault."""
@@ -41,6 +43,8 @@ class Scores:
             yield f"| `{proof.check}` | {proof.made} | {share(detected, trials)} | {self._raised(proof.check)} |"
         yield f"| any check | | | {_any(self.undisturbed)} |"
         yield "\n`throttled` is shown by a quota alone: a lab cannot steal time from itself, nor slow its clock."
+        if self.failed:
+            yield f"\n{len(self.failed)} trials failed by themselves and were made again: {'; '.join(self.failed)}."
         if self.disturbed:
             every = [*self.undisturbed, *self.disturbed]
             yield (

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from benchkit.analysis.verdicts.evidence import RunEvidence
+from benchkit.analysis.verdicts.judge import judge_run
 from benchkit.document import parse_document
 from benchkit.execute import execute
 from benchkit.hosts.connect import Hosts, connect_all
@@ -37,6 +39,7 @@ BASE: Mapping[str, Any] = {
 class Judged:
     """A trial, and the checks that raised something against it, or could not be made."""
 
+    run_id: str
     trial_id: str
     cell_id: str
     block: int
@@ -67,6 +70,7 @@ class Told:
 
     def __init__(self, meanwhile: Meanwhile) -> None:
         self._meanwhile = meanwhile
+        self.failed: list[str] = []
 
     def stage(self, text: str) -> None:
         """A stage of the run begins."""
@@ -86,8 +90,9 @@ class Told:
         self._meanwhile.end(slot)
 
     def trial_failed(self, slot: Slot, why: str) -> None:
-        """A trial failed: whatever was injected, the trials of this suite have to end."""
-        raise AssertionError(f"{slot}: {why}")
+        """A trial failed: now and then siege does not end."""
+        self._meanwhile.end(slot)
+        self.failed.append(why)
 
     def trial_again(self, slot: Slot, why: str) -> None:
         """A trial failed, and would be tried again."""
@@ -101,6 +106,8 @@ class Stage:
     lab: Lab
     hosts: Hosts
     folder: Path
+    failed: list[str] = field(default_factory=list)
+    """Why trials failed, of all runs."""
 
     @property
     def store(self) -> Store:
@@ -115,7 +122,7 @@ class Stage:
         meanwhile: Meanwhile | None = None,
         doctor: Callable[[RunFolder], None] | None = None,
     ) -> list[Judged]:
-        """Run a scenario laid over the base, and say what the checks said; in the order of its trials.
+        """Run a scenario laid over the base, and say what the checks said; in the order of the trials that ended.
 
         `amend` changes its plan, `meanwhile` is told of each trial, `doctor` may change its raw files, from which
         everything is then made again.
@@ -126,12 +133,38 @@ class Stage:
         path.write_text(json.dumps(document.data))
         plan = amend(make_plan(read_experiment(str(path)), self.hosts))
         assert [cell.unsupported for cell in plan.cells] == [None] * len(plan.cells)
-        outcome = execute(plan, self.hosts, self.store, Told(meanwhile or Meanwhile()))
-        assert outcome.status == "done", outcome.failures
+        watcher = Told(meanwhile or Meanwhile())
+        outcome = execute(plan, self.hosts, self.store, watcher)
+        assert outcome.status == ("failed" if watcher.failed else "done"), outcome.failures
+        self.failed += watcher.failed
         if doctor is not None:
             doctor(outcome.run)
             reparse(self.store, outcome.run)
         return list(self._judged(outcome.run))
+
+    def beside_each_other(self, kept: Sequence[Judged]) -> list[Judged]:
+        """These trials of one run, with what they show beside each other alone: the others say nothing of their cells."""
+        if not kept:
+            return []
+        run = self.store.run(kept[0].run_id)
+        tables = {
+            name: load(name, store=self.store.path, run_id=run.run_id) for name in ("trials", "verdicts", "hosts")
+        }
+        rows, said = tables["trials"], tables["verdicts"]
+        found = judge_run(
+            RunEvidence(run.manifest(), rows[rows["trial_id"].isin([each.trial_id for each in kept])], tables["hosts"])
+        )
+        by_trial = said[said["scope"] == "trial"]
+        return [
+            replace(
+                each,
+                raised={
+                    **dict(by_trial.loc[by_trial["trial_id"] == each.trial_id, ["check", "text"]].to_numpy().tolist()),
+                    **{one.check: one.reason.text for one in found[each.trial_id].raised},
+                },
+            )
+            for each in kept
+        ]
 
     def _judged(self, run: RunFolder) -> Iterator[Judged]:
         tables = {
@@ -149,7 +182,9 @@ class Stage:
         for trial_id, cell_id, block, kind in zip(*columns, strict=True):
             raised, unchecked = (said[table].get(trial_id, {}) for table in ("verdicts", "unchecked"))
             start_ns, end_ns = windows[trial_id]
-            yield Judged(trial_id, cell_id, int(block), kind, raised, unchecked, (start_ns / 1e9, end_ns / 1e9))
+            yield Judged(
+                run.run_id, trial_id, cell_id, int(block), kind, raised, unchecked, (start_ns / 1e9, end_ns / 1e9)
+            )
 
 
 @contextmanager

@@ -24,6 +24,8 @@ CAP_BPS = 20e6
 """Below what any of our servers sends on a core."""
 DISTURBED_CORES = 0.08
 """A trial during which others took so much of the lab's cores was not a healthy one."""
+SLOW_SHARE = 0.2
+"""Nor was one that had a core slow for so much of its window: a fifth at two thirds of its speed is 7 %."""
 MOST_WRONG = 0.05
 """Of the trials with a fault as many may be missed, and of the healthy ones as many raise an alarm."""
 SETTLED = round(1 / MOST_WRONG)
@@ -64,17 +66,27 @@ def scores() -> Iterator[Scores]:
 
 
 def injected(fault: Fault, stage: Stage, trials: int) -> Iterator[Judged]:
-    """So many trials with each fault, or a few more, and whatever stands beside them."""
+    """So many trials with each fault, or a few more, and whatever stands beside them; those that failed are made up for."""
     at_once = fault.at_once or trials
+    failed = len(stage.failed)
+
+    def run(trials: int) -> list[Judged]:
+        scenario = {**fault.scenario, **fault.repeated(trials)}
+        return stage.run(scenario, amend=fault.amend, meanwhile=fault.each(stage), doctor=fault.doctor)
+
     for _ in range(math.ceil(trials / at_once)):
-        scenario = {**fault.scenario, **fault.repeated(at_once)}
-        yield from stage.run(scenario, amend=fault.amend, meanwhile=fault.each(stage), doctor=fault.doctor)
+        yield from run(at_once)
+    lost = stage.failed[failed:]
+    assert len(lost) <= 1 + MOST_WRONG * trials, lost
+    if lost:
+        yield from run(fault.at_once or len(lost))
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_fault_is_noticed(fault: Fault, stages: Stages, scores: Scores) -> None:
     """The trials asked for are those that are counted, whatever comes of them."""
     stage = stages(fault.lab)
+    failed = len(stage.failed)
     with fault.around(stage):
         trials = list(injected(fault, stage, TRIALS))
         for proof in fault.proofs:
@@ -82,6 +94,7 @@ def test_a_fault_is_noticed(fault: Fault, stages: Stages, scores: Scores) -> Non
             scores.add(proof, struck(proof, trials))
         if TRIALS < SETTLED and any(missed(proof, trials) for proof in fault.proofs):
             trials += injected(fault, stage, SETTLED - TRIALS)
+    scores.failed += stage.failed[failed:]
     for proof in fault.proofs:
         assert len(missed(proof, trials)) <= MOST_WRONG * len(struck(proof, trials)), missed(proof, trials)
 
@@ -121,7 +134,12 @@ def undisturbed(healthy: Healthy, stage: Stage, wanted: int) -> tuple[list[Judge
         if len(left) < wanted:
             with Quiet(stage.lab) as quiet:
                 judged = stage.run({**healthy.scenario, "blocks": wanted - len(left)})
-            for trial in judged:
-                others = quiet.foreign_cores(trial.window_s)
-                (disturbed if others > DISTURBED_CORES else left).append(trial)
+            kept = [trial for trial in judged if not was_disturbed(trial, quiet)]
+            left += stage.beside_each_other(kept)
+            disturbed += [trial for trial in judged if trial not in kept]
     return left, disturbed
+
+
+def was_disturbed(trial: Judged, quiet: Quiet) -> bool:
+    """Whether others took of the lab's cores in its window, or made them slow."""
+    return quiet.foreign_cores(trial.window_s) > DISTURBED_CORES or quiet.slow_share(trial.window_s) > SLOW_SHARE
