@@ -106,6 +106,16 @@ def sysctls(stage: Stage, host: str, values: Mapping[str, str]) -> Iterator[None
         changes.write({key: value for key, value in former.items() if value is not None})
 
 
+@contextmanager
+def short_queue(stage: Stage) -> Iterator[None]:
+    """A backlog of 8, and a client that keeps no port waiting: short of ports it could not connect fast enough."""
+    with (
+        sysctls(stage, "sut", {"net.core.somaxconn": "8"}),
+        sysctls(stage, "load", {"net.ipv4.tcp_max_tw_buckets": "256"}),
+    ):
+        yield
+
+
 def few_files(plan: RunPlan) -> RunPlan:
     """Generators that may have half of the files open that their connections take."""
     cells = [
@@ -252,7 +262,7 @@ FAULTS = (
     Fault(
         shows("accept-overflow", "a backlog of 8 and short connections"),
         {"load": {"keepalive": False, "connections": 256}},
-        around=lambda stage: sysctls(stage, "sut", {"net.core.somaxconn": "8"}),
+        around=short_queue,
     ),
     Fault(
         shows("ports-exhausted", "200 local ports and short connections"),
