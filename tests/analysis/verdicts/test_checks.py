@@ -693,9 +693,14 @@ class TestCold:
     def test_first_third_over_last(self, first: float) -> None:
         assert first_over_last(trial(self.served(first * 50_000, 50_000))) == pytest.approx(first, rel=0.01)
 
-    @pytest.mark.parametrize(("dearer", "ratio"), [(1.0, 0.8), (1.1, 0.88), (1.25, 1.0), (0.5, 0.8)])
+    @pytest.mark.parametrize(
+        ("dearer", "ratio"), [(1.0, 0.8), (1.25**0.5, 0.8), (1.2, 0.96**2), (1.25, 1.0), (1.5, 1.0), (0.5, 0.8)]
+    )
     def test_less_what_the_load_tool_felt_as_much(self, dearer: float, ratio: float) -> None:
-        """At four fifths of its later rate the server was not slower where a request cost the load tool 5/4 of later."""
+        """At four fifths of its later rate the server was not slower where a request cost the load tool 5/4 of later.
+
+        It was where that rose no further than the lower rate makes it.
+        """
         third, cost_s = WINDOW_S / 3, 1e-5
         spent = (40_000 * third * cost_s * dearer, 45_000 * third * cost_s, 50_000 * third * cost_s)
         totals = dict(zip((third, 2 * third, WINDOW_S), itertools.accumulate(spent), strict=True))
