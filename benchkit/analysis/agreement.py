@@ -106,7 +106,7 @@ def agreements(trials: pd.DataFrame, caveats: Iterable[Caveat] = ()) -> tuple[Ag
     """All that the trials of a run say of the agreement of its tools; empty where no cells differ in their tool alone.
 
     `trials` is the table of that name with its `factor_<name>` columns, `caveats` what verdicts have against them: void
-    trials do not count, but for those in which the tool itself was the limit.
+    trials do not count, but for those in which the tool itself was the limit, and where they leave no two tools.
     """
     measured = trials[trials["kind"] == "measure"]
     by_tool = _tool_factor(measured)
@@ -169,9 +169,10 @@ def _agreement(
     void: dict[str, str] = {}
     figures: list[ToolFigures] = []
     counts = [OF_THE_TOOL.issuperset(against.get(trial_id, ())) for trial_id in every["trial_id"]]
-    rows = every[counts]
+    enough = every.loc[counts, "tool"].nunique() >= 2  # noqa: PLR2004 - two to compare
+    rows = every[counts] if enough else every
     for tool in dict.fromkeys(map(str, every["tool"])):
-        said = _void(every.loc[every["tool"] == tool, "trial_id"], against)
+        said = _void(every.loc[every["tool"] == tool, "trial_id"], against, counted=not enough)
         values = pd.to_numeric(rows.loc[rows["tool"] == tool, metric]).astype("float64")
         if values.empty:
             left_out[tool] = said
@@ -209,15 +210,18 @@ def _agreement(
     )
 
 
-def _void(trial_ids: Iterable[str], against: Mapping[str, Sequence[str]]) -> str:
-    """What became of the trials of a tool that verdicts void: left out, or as they are where the tool was the limit."""
+def _void(trial_ids: Iterable[str], against: Mapping[str, Sequence[str]], *, counted: bool) -> str:
+    """What became of the trials of a tool that verdicts void: left out, or counted all the same, and why."""
     ids = list(trial_ids)
     of_tool = [each for each in ids if each in against and OF_THE_TOOL.issuperset(against[each])]
     others = [each for each in ids if each in against and each not in of_tool]
     return "; ".join(
         f"{len(those)} of {units.counted(len(ids), 'trial')} {'is' if len(those) == 1 else 'are'} void and {how} "
         f"({', '.join(dict.fromkeys(check for each in those for check in against[each]))})"
-        for those, how in ((others, "left out"), (of_tool, "counted, as the tool was the limit"))
+        for those, how in (
+            (others, "counted, as too few others are left" if counted else "left out"),
+            (of_tool, "counted, as the tool was the limit"),
+        )
         if those
     )
 

@@ -151,8 +151,9 @@ def remarked_between(
         found = unlike(ratio.cell_id, ratio.baseline, now, was)
         if found and ratio.left_out:
             out = [trial.trial_id for trial in ratio.left_out]
-            left = (answers_by_cell(side[~side["trial_id"].isin(out)]) for side in reversed(sides))
-            found = unlike(ratio.cell_id, ratio.baseline, *left)
+            left = [answers_by_cell(side[~side["trial_id"].isin(out)]) for side in reversed(sides)]
+            if ratio.cell_id in left[0] and ratio.baseline in left[1]:
+                found = unlike(ratio.cell_id, ratio.baseline, *left)
         made.append(ratio.model_copy(update={"remarks": remarks(judged(found, manifest))}) if found else ratio)
     return made
 

@@ -147,6 +147,9 @@ def test_void_trials_do_not_count_but_for_those_in_which_the_tool_was_the_limit(
     none = of(agreements(frame, void("errors", *(f"ab.8.b{block}" for block in range(1, 7)))), "rps")
     assert none.left_out == {"ab": "6 of 6 trials are void and left out (errors)"}
     assert [each.tool for each in none.tools] == ["wrk", "hey"]
+    every = of(agreements(frame, void("noisy-host", *frame["trial_id"])), "rps")
+    assert [each.tool for each in every.tools] == ["wrk", "ab", "hey"]
+    assert every.void["wrk"] == "6 of 6 trials are void and counted, as too few others are left (noisy-host)"
 
 
 def test_without_tools_to_compare_there_is_nothing() -> None:

@@ -147,5 +147,8 @@ def test_answers_of_trials_that_do_not_count_say_nothing_of_a_ratio(
     void = [Exclusion(f"r1.{NGINX}.b2", "invalid: errors")]
     (fair,) = compare("r1", store=tmp_path, exclusions=void).ratios
     assert fair.remarks == ()
+    every = [Exclusion(trial_id, "invalid: noisy-host") for trial_id in trials["trial_id"]]
+    (unknown,) = compare("r1", store=tmp_path, exclusions=every).ratios
+    assert "status 200 or 500 against 200" in unknown.remarks[0]  # of trials none of which counts: better than no word
     (unfair,) = compare("r1", store=tmp_path, exclusions=()).ratios
     assert "status 200 or 500 against 200" in unfair.remarks[0]
