@@ -30,10 +30,10 @@ help:
 demo: system
 	.venv/bin/benchkit demo $(ARGS)
 
-# What injects faults by the dozen wants the machine for itself: `make faults`.
-APART = faults
-# Two at once, a lab each: nothing that is tested is a figure, and whatever measures (`make bench`) runs alone.
-BESIDE = --numprocesses=2 --dist=loadfile --no-loadscope-reorder
+# Beside other tests no trial is a healthy one: `make faults` looks at those.
+APART = faults/test_healthy.py
+# Three at once, a lab each: nothing that is tested is a figure, and whatever measures (`make bench`) runs alone.
+BESIDE = --numprocesses=3 --dist=loadfile --no-loadscope-reorder
 # Its browser opens reports as their readers do.
 test: also = chromium
 test: system

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 import pytest
@@ -14,7 +15,16 @@ from benchkit.lab.spec import LabSpec
 
 pytest_plugins = ("tests.browser",)
 
+LONGEST = ("cli/test_go_modules.py", "faults/test_faults.py", "cli/test_run.py", "test_readme.py", "test_wheel.py")
+"""Files that take a minute and more: they come first, so that no worker is left with one when the others have ended."""
+
 _OURS = re.compile(r"pytest-(?P<pid>[0-9]+)(?:-[a-z0-9-]+)?")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the longest files first, in an order that is every worker's."""
+    rank = {Path(__file__).parent / name: i for i, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: rank.get(item.path, len(rank)))
 
 
 @pytest.fixture(scope="session")

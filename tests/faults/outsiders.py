@@ -128,27 +128,41 @@ def stop_for(lab: Lab, host: str, seconds: float, is_one: Callable[[psutil.Proce
 
 
 class Later(Meanwhile):
-    """Something that is done once in each trial, some time after it began."""
+    """Something that is done once in each trial, some time after its load began."""
 
-    def __init__(self, after_s: float, do: Callable[[], None]) -> None:
+    LOOK_S = 0.02
+
+    def __init__(self, lab: Lab, after_s: float, do: Callable[[], None]) -> None:
+        self._lab = lab
         self._after_s = after_s
         self._do = do
-        self._timer: threading.Timer | None = None
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
         self._failure: Exception | None = None
 
     def begin(self, _: Slot) -> None:
-        """Set the timer."""
-        self._timer = threading.Timer(self._after_s, self._act)
-        self._timer.start()
+        """Wait for the load beside the trial."""
+        self._ended.clear()
+        self._thread = threading.Thread(target=self._act)
+        self._thread.start()
 
     def end(self, _: Slot) -> None:
         """Wait for it to be done. Raises what went wrong."""
-        if self._timer is not None:
-            self._timer.join()
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
         if self._failure is not None:
             raise self._failure
 
+    def _load_runs(self) -> bool:
+        return any(command_of(each).startswith("wrk ") for each in processes_of(self._lab, "load"))
+
     def _act(self) -> None:
+        while not self._load_runs():
+            if self._ended.wait(self.LOOK_S):
+                self._failure = AssertionError("no load was seen")
+                return
+        time.sleep(self._after_s)
         try:
             self._do()
         except (AssertionError, BenchkitError, OSError, psutil.Error) as error:

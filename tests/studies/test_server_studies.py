@@ -23,7 +23,7 @@ from tests.studies.conftest import Ran, RunStudy
 HEADER_AND_BODY = 141 + 12
 MANY = 256
 """Connections: far more than a Go program has goroutines of its own."""
-SLOW_LINK_BPS = 20e6
+SLOW_LINK_BPS = 10e6
 LARGE_BODY = 4096
 """Some 580 answers a second with such a body fill the link, which any server here can; one of 12 bytes would take 11,000."""
 
@@ -132,6 +132,7 @@ def test_over_a_slow_link_hello_sits_at_its_cap(slow_link: Inventory, run_study:
         f"factors={{stack: [go, node], work: [none], keepalive: [true], body: [{LARGE_BODY}]}}",
         "exclude=[]",
         "load.duration_s=2",
+        "load.warmup_s=1",
     )
     telemetry = ran.table("telemetry")
     sent = telemetry[(telemetry["metric"] == "net_sent_bytes_total") & (telemetry["host"] == "sut")]

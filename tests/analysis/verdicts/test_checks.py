@@ -730,6 +730,11 @@ class TestCold:
     def test_a_server_that_answers_nothing_has_no_ratio(self) -> None:
         assert first_over_last(trial(self.served(0, 0))) is None
 
+    def test_one_that_answers_nothing_at_first_has_the_lowest(self) -> None:
+        found = first_over_last(trial(self.served(0, 50_000)))
+        assert found is not None
+        assert 0 < found < 1e-3
+
 
 class TestTooFewSamples:
     @pytest.mark.parametrize(("requests", "raised"), [(1000, False), (999, True)])

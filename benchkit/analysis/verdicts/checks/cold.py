@@ -44,9 +44,9 @@ def first_over_last(evidence: Evidence) -> float | None:
     t_s, served = counts
     third_s = (t_s[-1] - t_s[0]) / 3
     first, last = _at(t_s[0] + third_s, t_s, served) - served[0], served[-1] - _at(t_s[-1] - third_s, t_s, served)
-    if first <= 0 or last <= 0:
+    if last <= 0:
         return None
-    seen = first / last
+    seen = max(first, 1.0) / last  # a third without an answer is as one with a single one
     return max(seen, min(1.0, math.pow(seen * _dearer(evidence, t_s, served), 1 / (1 - RISES))))
 
 

@@ -1,0 +1,61 @@
+"""Healthy trials are left alone. Only `make faults` asks for it: beside other tests no trial is one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+
+from tests.faults.faults import HEALTHY, Healthy
+from tests.faults.outsiders import Quiet
+from tests.faults.scores import Scores
+from tests.faults.stage import Judged, Stage
+from tests.faults.test_faults import MOST_WRONG, SETTLED, TRIALS
+
+pytestmark = pytest.mark.lab
+
+DISTURBED_CORES = 0.08
+"""A trial during which others took so much of the lab's cores was not a healthy one."""
+SLOW_SHARE = 0.2
+"""Nor was one that had a core slow for so much of its window: a fifth at two thirds of its speed is 7 %."""
+ROUNDS = 8
+"""So often healthy trials are made again for those that others disturbed: on a busy machine there is no end to it."""
+
+Stages = Callable[[str], Stage]
+
+
+@pytest.mark.parametrize("healthy", HEALTHY, ids=lambda healthy: healthy.name)
+def test_healthy_trials_are_left_alone(healthy: Healthy, stages: Stages, scores: Scores) -> None:
+    """Trials during which others worked on the lab's cores are set aside: by other counters than the checks read."""
+    stage = stages("plain")
+    wanted = math.ceil(TRIALS / len(HEALTHY))
+    left, disturbed = undisturbed(healthy, stage, wanted)
+    scores.healthy(left, disturbed)
+    if TRIALS >= SETTLED:
+        assert len(left) >= wanted, f"others worked on the lab's cores during {len(disturbed)} of the healthy trials"
+    if not left:
+        pytest.skip("others worked on the lab's cores during all healthy trials")
+    if wanted < SETTLED and any(trial.raised for trial in left):
+        left += undisturbed(healthy, stage, SETTLED - len(left))[0]
+    alarmed = [trial for trial in left if trial.raised]
+    assert len(alarmed) <= MOST_WRONG * len(left), alarmed
+
+
+def undisturbed(healthy: Healthy, stage: Stage, wanted: int) -> tuple[list[Judged], list[Judged]]:
+    """So many trials that nobody disturbed, or as many as there are after some rounds; and those that somebody did."""
+    left: list[Judged] = []
+    disturbed: list[Judged] = []
+    for _ in range(ROUNDS):
+        if len(left) < wanted:
+            with Quiet(stage.lab) as quiet:
+                judged = stage.run({**healthy.scenario, "blocks": wanted - len(left)})
+            kept = [trial for trial in judged if not was_disturbed(trial, quiet)]
+            left += stage.beside_each_other(kept)
+            disturbed += [trial for trial in judged if trial not in kept]
+    return left, disturbed
+
+
+def was_disturbed(trial: Judged, quiet: Quiet) -> bool:
+    """Whether others took of the lab's cores in its window, or made them slow."""
+    return quiet.foreign_cores(trial.window_s) > DISTURBED_CORES or quiet.slow_share(trial.window_s) > SLOW_SHARE
