@@ -19,9 +19,9 @@ CAP_BPS = 20e6
 Stages = Callable[[str], Stage]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def stages(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stages]:
-    """Labs by name, each made when it is first asked for."""
+    """Labs by name, each made when it is first asked for; whoever is connected to a lab holds its hosts."""
     shapes = {
         "capped": LabSpec(hosts=tuple(LabHost(name=n, roles=(n,), link_bps=CAP_BPS) for n in ("sut", "load"))),
         "shared": LabSpec(shared=True),
