@@ -41,6 +41,10 @@ class Scores:
         yield "|---|---|---|---|"
         for proof, detected, trials in sorted(self.faults, key=lambda each: list(CHECKS).index(each[0].check)):
             yield f"| `{proof.check}` | {proof.made} | {share(detected, trials)} | {self._raised(proof.check)} |"
+        shown = {proof.check for proof, _, _ in self.faults}
+        for check in CHECKS:
+            if check not in shown and any(check in trial.raised for trial in self.undisturbed):
+                yield f"| `{check}` | | | {self._raised(check)} |"
         yield f"| any check | | | {_any(self.undisturbed)} |"
         yield "\n`throttled` is shown by a quota alone: a lab cannot steal time from itself, nor slow its clock."
         if self.failed:
