@@ -17,8 +17,8 @@ pytestmark = pytest.mark.lab
 
 DISTURBED_CORES = 0.08
 """A trial during which others took so much of the lab's cores was not a healthy one."""
-SLOW_SHARE = 0.2
-"""Nor was one that had a core slow for so much of its window: a fifth at two thirds of its speed is 7 %."""
+SLOW_SHARE = 0.5
+"""Nor was one that had a core slow for most of its window."""
 ROUNDS = 8
 """So often healthy trials are made again for those that others disturbed: on a busy machine there is no end to it."""
 
