@@ -170,26 +170,19 @@ class Later(Meanwhile):
 
 
 class Quiet:
-    """What disturbs a healthy trial: others on the lab's cores, and cores that are slower for a while; ten looks a second.
+    """How much CPU time went to neither the lab nor this process, ten times a second: what disturbs a healthy trial.
 
-    By other means than those of the checks. CPU time that went to neither the lab nor this process, by the control groups
-    of the lab's hosts, which have the interrupts in them that came while the hosts' processes ran, unless the kernel
-    counts those apart. And the CPU time that a fixed piece of work takes on each core: a neighbour on the other thread
-    of a physical core, whom a virtual machine cannot see, makes it longer by half.
+    By other counters than those that the checks read: the control groups of the lab's hosts. They have the interrupts in
+    them that came while the hosts' processes ran, unless the kernel counts those apart.
     """
 
     INTERVAL_S = 0.1
-    WORK = 4_000
-    """Additions: a tenth of a millisecond on each core, a thousandth of it."""
-    SLOW = 1.25
-    """Times what the work takes at its best (the fastest tenth of all looks), beyond which a core was slow."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
         self._cpus = {cpu for host in lab.hosts for cpu in host.cpus}
         self._apart = irq_time_is_apart()
         self._looks: list[tuple[float, float]] = []
-        self._work: dict[int, list[tuple[float, float]]] = {cpu: [] for cpu in self._cpus}
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch)
 
@@ -209,25 +202,11 @@ class Quiet:
         first, last = np.interp(window_s, when, known)
         return len(self._cpus) - float(last - first) / (window_s[1] - window_s[0])
 
-    def slow_share(self, window_s: tuple[float, float]) -> float:
-        """Of the looks in this time, by `time.monotonic()`: those at which a core was slow, of the core that was most."""
-        shares = []
-        for looks in self._work.values():
-            when, took = np.array(looks).T
-            inside = (window_s[0] <= when) & (when <= window_s[1])
-            shares.append(float((took[inside] > self.SLOW * np.quantile(took, 0.1)).mean()))
-        return max(shares)
-
     def _watch(self) -> None:
         while not self._ended.wait(self.INTERVAL_S):
             look = self._look()
             if look is not None:
                 self._looks.append((time.monotonic(), look))
-            for cpu, looks in self._work.items():
-                os.sched_setaffinity(0, {cpu})  # of this thread alone
-                before = time.thread_time()
-                sum(range(self.WORK))
-                looks.append((time.monotonic(), time.thread_time() - before))
 
     def _look(self) -> float | None:
         """Seconds of the lab's cores that are accounted for: idle, the lab's, and this process's."""

@@ -52,7 +52,7 @@ class Scores:
         if self.disturbed:
             every = [*self.undisturbed, *self.disturbed]
             yield (
-                f"\n{len(self.disturbed)} healthy trials were set aside, as others took of the lab's cores meanwhile or slowed them; with "
+                f"\n{len(self.disturbed)} healthy trials were set aside, as others worked on the lab's cores meanwhile; with "
                 f"them any check was raised on {_any(every)}."
             )
 

@@ -17,8 +17,6 @@ pytestmark = pytest.mark.lab
 
 DISTURBED_CORES = 0.08
 """A trial during which others took so much of the lab's cores was not a healthy one."""
-SLOW_SHARE = 0.5
-"""Nor was one that had a core slow for most of its window."""
 ROUNDS = 8
 """So often healthy trials are made again for those that others disturbed: on a busy machine there is no end to it."""
 
@@ -50,12 +48,7 @@ def undisturbed(healthy: Healthy, stage: Stage, wanted: int) -> tuple[list[Judge
         if len(left) < wanted:
             with Quiet(stage.lab) as quiet:
                 judged = stage.run({**healthy.scenario, "blocks": wanted - len(left)})
-            kept = [trial for trial in judged if not was_disturbed(trial, quiet)]
+            kept = [trial for trial in judged if quiet.foreign_cores(trial.window_s) <= DISTURBED_CORES]
             left += stage.beside_each_other(kept)
             disturbed += [trial for trial in judged if trial not in kept]
     return left, disturbed
-
-
-def was_disturbed(trial: Judged, quiet: Quiet) -> bool:
-    """Whether others took of the lab's cores in its window, or made them slow."""
-    return quiet.foreign_cores(trial.window_s) > DISTURBED_CORES or quiet.slow_share(trial.window_s) > SLOW_SHARE
