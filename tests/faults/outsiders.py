@@ -173,7 +173,8 @@ class Quiet:
     """How much CPU time went to neither the lab nor this process, ten times a second: what disturbs a healthy trial.
 
     By other counters than those that the checks read: the control groups of the lab's hosts. They have the interrupts in
-    them that came while the hosts' processes ran, unless the kernel counts those apart.
+    them that came while the hosts' processes ran, unless the kernel counts those apart. What a hypervisor withheld went
+    to others, too.
     """
 
     INTERVAL_S = 0.1
@@ -209,12 +210,12 @@ class Quiet:
                 self._looks.append((time.monotonic(), look))
 
     def _look(self) -> float | None:
-        """Seconds of the lab's cores that are accounted for: idle, the lab's, and this process's."""
+        """Seconds of the lab's cores that are accounted for: idle, the lab's, and this process's; not what was stolen."""
         used = [_usage_s(self._lab, host.name) for host in self._lab.hosts]
         if any(each is None for each in used):
             return None
         times = psutil.cpu_times(percpu=True)
-        known = sum(times[cpu].idle + times[cpu].iowait + times[cpu].steal for cpu in self._cpus)
+        known = sum(times[cpu].idle + times[cpu].iowait for cpu in self._cpus)
         if self._apart:
             known += sum(times[cpu].irq + times[cpu].softirq for cpu in self._cpus)
         own = psutil.Process().cpu_times()

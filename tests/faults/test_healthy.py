@@ -15,7 +15,7 @@ from tests.faults.test_faults import MOST_WRONG, SETTLED, TRIALS
 
 pytestmark = pytest.mark.lab
 
-DISTURBED_CORES = 0.08
+DISTURBED_CORES = 0.05
 """A trial during which others took so much of the lab's cores was not a healthy one."""
 ROUNDS = 8
 """So often healthy trials are made again for those that others disturbed: on a busy machine there is no end to it."""
