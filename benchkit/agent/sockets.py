@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import socket
+import struct
 import sys
 import time
 from typing import Dict, Iterable, List, Optional, Tuple
@@ -112,9 +113,16 @@ class Sockets:
         return connection
 
     def _try_to_connect(self, tcp: Optional[Tuple[str, int]], unix: Optional[str], timeout_s: float) -> Optional[str]:
-        """Why nobody took a connection; None where somebody did."""
+        """Why nobody took a connection; None where somebody did.
+
+        A port that nobody listens on can connect to itself: where the kernel takes it as the source port as well (RFC 9293,
+        section 3.5, simultaneous open). Such a connection ends at once, or its port would be taken for a minute.
+        """
         try:
-            self._socket(tcp, unix, min(timeout_s, 1.0)).close()
+            with self._socket(tcp, unix, min(timeout_s, 1.0)) as connection:
+                if tcp is not None and connection.getsockname() == connection.getpeername():
+                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    return os.strerror(errno.ECONNREFUSED)
         except socket.timeout:
             return "no answer"
         except OSError as error:

@@ -13,7 +13,7 @@ from benchkit.lab.spec import LabHost, LabSpec
 from tests.faults.scores import Scores
 from tests.faults.stage import Stage, staged
 
-CAP_BPS = 20e6
+CAP_BPS = 8e6
 """Below what any of our servers sends on a core."""
 
 Stages = Callable[[str], Stage]

@@ -243,6 +243,19 @@ def test_a_service_comes_answers_and_goes(hosts: Hosts, sut: Host, inventory: In
     sut.sockets.require_free([at.port])
 
 
+def test_a_port_that_connects_to_itself_is_nobody_who_listens(sut: Host, inventory: Inventory) -> None:
+    """With two local ports to take the kernel soon takes the one that is looked for."""
+    at = Tcp(inventory.named("sut").address, 40080)
+    (ports,) = sut.changes.read(["net.ipv4.ip_local_port_range"]).values()
+    sut.changes.write({"net.ipv4.ip_local_port_range": "40080 40081"})
+    try:
+        with pytest.raises(HostError, match="nobody listens on"):
+            sut.sockets.wait_open(at, 1)
+        sut.sockets.require_free([at.port])
+    finally:
+        sut.changes.write({"net.ipv4.ip_local_port_range": str(ports.value)})
+
+
 def test_a_service_that_dies_early_is_not_waited_for(sut: Host) -> None:
     server = sut.processes.start(Start(["/bin/sh", "-c", "sleep 0.1; exit 7"]))
     began = time.monotonic()
