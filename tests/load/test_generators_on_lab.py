@@ -196,8 +196,10 @@ def test_the_tools_own_percentiles_agree_with_those_of_the_histogram(hosts: Host
             printed = TOOLS[tool].parse(trial.files[generator.files["stdout"]].decode()).latency
             assert printed.resolution_s is not None
             for percent in ("50", "75", "90", "99"):
-                mine = histogram.percentile(float(percent))
-                assert mine == pytest.approx(printed.percentiles[percent], abs=printed.resolution_s), (tool, percent)
+                # Of few requests two neighbours in rank lie further apart than the tool's step, and tools take either.
+                rank = 100 / (reading.result.requests or 1)
+                low, high = (histogram.percentile(float(percent) + beside) for beside in (-rank, rank))
+                assert low - printed.resolution_s <= printed.percentiles[percent] <= high + printed.resolution_s, tool
 
 
 def test_a_generator_that_fails_is_named_with_its_host_and_its_words(hosts: Hosts) -> None:
