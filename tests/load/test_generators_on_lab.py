@@ -199,6 +199,8 @@ def test_the_tools_own_percentiles_agree_with_those_of_the_histogram(hosts: Host
                 # Of few requests two neighbours in rank lie further apart than the tool's step, and tools take either.
                 rank = 100 / (reading.result.requests or 1)
                 low, high = (histogram.percentile(float(percent) + beside) for beside in (-rank, rank))
+                assert low is not None
+                assert high is not None
                 assert low - printed.resolution_s <= printed.percentiles[percent] <= high + printed.resolution_s, tool
 
 
