@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
 import os
-import platform
 import re
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
@@ -170,11 +168,11 @@ class Later(Meanwhile):
 
 
 class Quiet:
-    """How much CPU time went to neither the lab nor this process, ten times a second: what disturbs a healthy trial.
+    """How much of the lab's cores went to neither the lab nor this process, ten times a second: what disturbs a trial.
 
-    By other counters than those that the checks read: the control groups of the lab's hosts. They have the interrupts in
-    them that came while the hosts' processes ran, unless the kernel counts those apart. What a hypervisor withheld went
-    to others, too.
+    By other counters than those that the checks read: the CPU time of the machine's control group less that of the
+    groups of the lab's hosts, and what a hypervisor withheld. Not by idle time: interrupts that come while a core is
+    idle belong to no group, and a host that often waits for another has up to a tenth of a core of them.
     """
 
     INTERVAL_S = 0.1
@@ -182,7 +180,6 @@ class Quiet:
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
         self._cpus = {cpu for host in lab.hosts for cpu in host.cpus}
-        self._apart = irq_time_is_apart()
         self._looks: list[tuple[float, float]] = []
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch)
@@ -199,9 +196,9 @@ class Quiet:
         """Cores' worth of time in this time, by `time.monotonic()`; 0 where the lab has no control groups to know it by."""
         if not self._looks:
             return 0.0
-        when, known = zip(*self._looks, strict=True)
-        first, last = np.interp(window_s, when, known)
-        return len(self._cpus) - float(last - first) / (window_s[1] - window_s[0])
+        when, foreign = zip(*self._looks, strict=True)
+        first, last = np.interp(window_s, when, foreign)
+        return float(last - first) / (window_s[1] - window_s[0])
 
     def _watch(self) -> None:
         while not self._ended.wait(self.INTERVAL_S):
@@ -210,33 +207,24 @@ class Quiet:
                 self._looks.append((time.monotonic(), look))
 
     def _look(self) -> float | None:
-        """Seconds of the lab's cores that are accounted for: idle, the lab's, and this process's; not what was stolen."""
-        used = [_usage_s(self._lab, host.name) for host in self._lab.hosts]
-        if any(each is None for each in used):
+        """Seconds so far that others had, or that were stolen."""
+        groups = [folder for host in self._lab.hosts for folder in groups_of(self._lab, host.name)]
+        ours = [used for folder in groups if (used := _usage_s(folder, self._cpus)) is not None]
+        mounts = {parent for folder in groups for parent in folder.parents if parent.is_mount()}
+        everybodys = [used for mount in mounts if (used := _usage_s(mount, self._cpus)) is not None]
+        if len(ours) < len(self._lab.hosts) or len(everybodys) != 1:
             return None
         times = psutil.cpu_times(percpu=True)
-        known = sum(times[cpu].idle + times[cpu].iowait for cpu in self._cpus)
-        if self._apart:
-            known += sum(times[cpu].irq + times[cpu].softirq for cpu in self._cpus)
         own = psutil.Process().cpu_times()
-        return known + sum(each or 0.0 for each in used) + own.user + own.system
+        stolen = sum(times[cpu].steal for cpu in self._cpus)
+        return everybodys[0] - sum(ours) - own.user - own.system + stolen
 
 
-def irq_time_is_apart() -> bool:
-    """Whether the kernel counts interrupts apart from the processes that they interrupt, as far as its configuration tells."""
-    for path in (Path("/proc/config.gz"), Path("/boot", f"config-{platform.release()}")):
-        with suppress(OSError):
-            content = path.read_bytes()
-            text = gzip.decompress(content) if path.suffix == ".gz" else content
-            return b"CONFIG_IRQ_TIME_ACCOUNTING=y" in text
-    return False
-
-
-def _usage_s(lab: Lab, host: str) -> float | None:
-    """CPU time of a host's control group so far."""
-    for group in groups_of(lab, host):
-        if (group / "cpuacct.usage").exists():
-            return int((group / "cpuacct.usage").read_text()) / 1e9
-        if (group / "cpu.stat").exists() and "usage_usec" in (text := (group / "cpu.stat").read_text()):
-            return int(text.split("usage_usec")[1].split()[0]) / 1e6
+def _usage_s(folder: Path, cpus: Iterable[int]) -> float | None:
+    """CPU time of a control group on these cores, or, of version 2, which does not tell cores apart, on all; if it has it."""
+    if (per_cpu := folder / "cpuacct.usage_percpu").exists():
+        spent = per_cpu.read_text().split()
+        return sum(int(spent[cpu]) for cpu in cpus) / 1e9
+    if (stat := folder / "cpu.stat").exists() and "usage_usec" in (text := stat.read_text()):
+        return int(text.split("usage_usec")[1].split()[0]) / 1e6
     return None
