@@ -42,6 +42,7 @@ HOST_METRICS: tuple[Metric, ...] = (
     Metric(name="cpu_iowait_s_total", unit="s", instance="core", text="time without work while a disk was waited for"),
     Metric(name="cpu_steal_s_total", unit="s", instance="core", text="time that the hypervisor gave to others"),
     Metric(name="cpu_frequency_hz", unit="Hz", instance="core", text="clock rate, at three points of the window"),
+    Metric(name="cpu_loop_s", unit="s", instance="core", text="CPU time of a small fixed loop: how slow the core is"),
     Metric(name="load1", unit="1", instance=None, text="load average over a minute"),
     Metric(name="memory_available_bytes", unit="B", instance=None, text="memory that can be had without swapping"),
     Metric(name="memory_used_bytes", unit="B", instance=None, text="memory less what is available"),

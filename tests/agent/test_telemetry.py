@@ -352,6 +352,23 @@ def test_connections_and_clock_rates_are_looked_at_when_it_was_asked_for(agent: 
     assert all(each.t_ns == series.t_ns and min(each.numbers) > 1e8 for each in clocks)
 
 
+def test_how_fast_each_core_is_shows_by_a_small_loop(agent: Link, watch: Watch) -> None:
+    """A core is asked as well while somebody else has all of it: the loop's time is its own, not the wait for the core."""
+    core = max(os.sched_getaffinity(0))
+    watch.start(0.05)
+    time.sleep(1)
+    others = ["/bin/sh", "-c", f"for i in 1 2 3; do taskset -c {core} sh -c 'while :; do :; done' & done; wait"]
+    process = start(agent, *others)
+    time.sleep(2)
+    found, unseen = watch.stop()
+    stop(agent, process)
+    assert not [what for what in unseen if "fast" in what]
+    loops = {core: each.numbers for (_, metric, core), each in found.items() if metric == "cpu_loop_s"}
+    assert set(loops) == {str(core) for core in os.sched_getaffinity(0)}
+    assert all(len(each) >= 3 for each in loops.values()), "the interval leaves room for many more"
+    assert all(1e-6 < loop_s < 1e-3 for each in loops.values() for loop_s in each)
+
+
 class Page(BaseHTTPRequestHandler):
     """A server's page about itself."""
 
@@ -435,6 +452,7 @@ def test_a_host_without_psutil_is_watched_all_the_same(launch: Callable[..., Lin
     watch.start(60)
     agent.request("telemetry_look_at", {"at_ns": [0]})
     watch.look()
+    time.sleep(0.5)  # nothing tells when cores were looked at for how fast they are
     found, unseen = watch.stop()
     assert {what.partition(":")[0] for what in unseen} == {"clock rate"}
     seen = {metric for _, metric, _ in found}

@@ -26,6 +26,7 @@ from benchkit.agent.watch.registry import (
 )
 from benchkit.agent.watch.rhythm import Rhythm
 from benchkit.agent.watch.sampler import Sampler
+from benchkit.agent.watch.speed import Speeds
 from benchkit.agent.watch.tree import Tree
 
 
@@ -51,7 +52,9 @@ class Session:
         self._at_instants: List[Tuple[Group, Make]] = []
         self._instants: List[Instants] = []
         self._look_at_instants(None, of_host_at_instants(psutil))
+        self._speeds = Speeds(interval_s, self._recorder)
         self._sampler.start()
+        self._speeds.start()
 
     def add(self, services: List[Json]) -> None:
         """Watch these too: {"name", "process": number, "listen": […], "threads": bool, "admin": {…} or None}."""
@@ -87,11 +90,11 @@ class Session:
         """End the watch; what could not be seen, for people, and the CPU quota of the host."""
         for rhythm in (self._looking, self._asking):
             rhythm.end()
-        for instants in self._instants:
-            instants.stop()
-        for thread in (self._sampler, *self._pollers, *self._instants):
+        for aside in (self._speeds, *self._instants):
+            aside.stop()
+        for thread in (self._sampler, self._speeds, *self._pollers, *self._instants):
             thread.join(self.END_S)
-        stories = [poller.story() for poller in self._pollers]
+        stories = [thread.story() for thread in (self._speeds, *self._pollers)]
         failures = [failure for instants in self._instants for failure in instants.failures]
         unseen = list(dict.fromkeys([*self._sampler.unseen(), *filter(None, stories), *failures]))
         about = {"ended_ns": time.monotonic_ns(), "cpu_quota": cpu_quota(own_groups()), "unseen": unseen}

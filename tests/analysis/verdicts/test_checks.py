@@ -9,7 +9,7 @@ from typing import ClassVar
 import pytest
 
 from benchkit.analysis.verdicts.check import ALL, CPU, LATENCIES, LOAD, RATES
-from benchkit.analysis.verdicts.checks.cold import first_over_last
+from benchkit.analysis.verdicts.checks.cold import SPEEDS, first_over_last
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.analysis.verdicts.judge import judge_trial
 from benchkit.analysis.verdicts.registry import CHECKS
@@ -706,6 +706,40 @@ class TestCold:
         totals = dict(zip((third, 2 * third, WINDOW_S), itertools.accumulate(spent), strict=True))
         samples = self.served(40_000, 50_000) | {("cpu_s_total", "load", "generator-1", None): totals}
         assert first_over_last(trial(samples)) == pytest.approx(ratio, rel=0.02)
+
+    def looks(self, host: str, core: int, first: float, last: float, each: int = 5) -> dict[Key, dict[float, float]]:
+        """How long a loop took on a core, so often in the first third of the window, and in the last."""
+        starts = {0.05: first, 2 * WINDOW_S / 3 + 0.05: last}
+        found = {start + 0.1 * n: loop * 1e-5 for start, loop in starts.items() for n in range(each)}
+        return {("cpu_loop_s", host, None, str(core)): found}
+
+    @pytest.mark.parametrize("slower", [0.7, 1.0, 1.6])
+    def test_less_what_the_servers_cores_were_seen_to_do(self, slower: float) -> None:
+        rate = 50_000 / slower**SPEEDS
+        samples = self.served(rate, 50_000) | self.looks("sut", 0, slower, 1.0)
+        assert first_over_last(trial(samples)) == pytest.approx(1.0, rel=0.01)
+        assert first_over_last(trial(self.served(rate, 50_000))) == pytest.approx(rate / 50_000, rel=0.01)
+
+    def test_a_cold_server_is_one_on_a_core_that_got_faster_too(self) -> None:
+        samples = self.served(20_000, 50_000) | self.looks("sut", 0, 1.3, 1.0)
+        assert first_over_last(trial(samples)) == pytest.approx(0.4 * 1.3**SPEEDS, rel=0.01)
+
+    def test_cores_looked_at_twice_or_of_others_say_nothing(self) -> None:
+        others = self.looks("sut", 5, 1.6, 1.0) | self.looks("sut", 0, 1.6, 1.0, each=2)
+        assert first_over_last(trial(self.served(40_000, 50_000) | others)) == pytest.approx(0.8, rel=0.01)
+
+    def test_a_set_rate_does_not_go_by_how_fast_cores_are(self) -> None:
+        samples = self.served(50_000, 50_000) | self.looks("sut", 0, 0.6, 1.0)
+        assert first_over_last(trial(samples, load=load(rate=50_000.0))) == pytest.approx(1.0, rel=0.01)
+
+    def test_a_load_tool_on_a_core_that_got_faster_was_not_slowed_by_the_server(self) -> None:
+        """All that a request cost more in the first third is the load tool's own core's doing: the server was cold."""
+        third, cost_s, dearer = WINDOW_S / 3, 1e-5, 1.25
+        spent = (40_000 * third * cost_s * dearer, 45_000 * third * cost_s, 50_000 * third * cost_s)
+        totals = dict(zip((third, 2 * third, WINDOW_S), itertools.accumulate(spent), strict=True))
+        samples = self.served(40_000, 50_000) | {("cpu_s_total", "load", "generator-1", None): totals}
+        samples |= self.looks("load", 1, dearer ** (1 / SPEEDS), 1.0)
+        assert first_over_last(trial(samples)) == pytest.approx(0.8, rel=0.02)
 
     def test_a_window_of_two_seconds_has_no_thirds_of_seconds(self) -> None:
         short = trial(self.served(1, 2), generators=(generator(wall_s=2.9, cpu_s=1.0),))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from statistics import fmean
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from benchkit.analysis.inference import MIN_BLOCKS, t_quantile
 from benchkit.analysis.samples import Reals, counting
 from benchkit.analysis.verdicts.check import ALL, Check, Found, FoundInRun, Reason, Unchecked
 from benchkit.analysis.verdicts.evidence import Evidence, RunEvidence
+from benchkit.analysis.verdicts.watched import Series
 from benchkit.models.telemetry import generator_service
 from benchkit.scenario.thresholds import Thresholds
 
@@ -28,15 +30,24 @@ RISES = 0.5
 """The power of the rate by which a request gets dearer for a load tool where it gets fewer answers, so that it finds fewer of
 them at a time. wrk took 9, 23 and 35 % more CPU time for each where a server that worked longer let the rate fall by 18, 28
 and 44 % (powers of 0.44, 0.62 and 0.51 over six pairs of trials each on a lab)."""
+SPEEDS = 0.7
+"""The power of a core's speed, as a loop that needs no memory shows it, by which the rate of a server goes."""
+LEAST_LOOKS = 3
+"""At how fast a core is, in each of the two thirds."""
+
+Span = tuple[float, float]
+"""Two instants of the window, in seconds of it."""
 
 
 def first_over_last(evidence: Evidence) -> float | None:
     """The entry server's rate in the first third of the window over that in the last, by its own count of requests.
 
-    Less what the machine under both did: it got faster, or connections were being opened, where a request cost the load
-    tool more in the first third than a lower rate alone makes it cost. The rate goes by speed times warmth, the cost by the
-    inverse of speed times warmth to the power of `RISES`: this is the warmth that follows from both, but never less than
-    the rates say, and the load tool's costs make it one at most. None where the evidence does not tell.
+    Less what the machines did. The server's cores were seen to get faster or slower: its rate goes by that to the power of
+    `SPEEDS`. Or connections were being opened, or nobody looked at cores, but a request cost the load tool more in the
+    first third than its own cores and a lower rate alone make it cost: the rate goes by speed times warmth, the cost by the
+    inverse of speed times warmth to the power of `RISES`. This is the warmth that follows from both, but never less than
+    the rates and the server's cores say, and the load tool's costs make it one at most. None where the evidence does not
+    tell.
     """
     counts = _counts(evidence)
     if counts is None or _lacking(evidence, counts[0]):
@@ -46,8 +57,13 @@ def first_over_last(evidence: Evidence) -> float | None:
     first, last = _at(t_s[0] + third_s, t_s, served) - served[0], served[-1] - _at(t_s[-1] - third_s, t_s, served)
     if last <= 0:
         return None
+    thirds = (t_s[0], t_s[0] + third_s), (t_s[-1] - third_s, t_s[-1])
+    server = {(each.host, cpu) for each in evidence.record.services for cpu in each.cpus}
+    load = {(each.host, cpu) for each in evidence.record.generators for cpu in each.cpus}
     seen = max(first, 1.0) / last  # a third without an answer is as one with a single one
-    return max(seen, min(1.0, math.pow(seen * _dearer(evidence, t_s, served), 1 / (1 - RISES))))
+    seen *= math.pow(_slower(evidence, server, *thirds), SPEEDS)
+    dearer = max(1.0, _dearer(evidence, t_s, served) / math.pow(_slower(evidence, load, *thirds), SPEEDS))
+    return max(seen, min(1.0, math.pow(seen * dearer, 1 / (1 - RISES))))
 
 
 def of_trial(evidence: Evidence, _thresholds: Thresholds) -> Found:
@@ -128,7 +144,7 @@ def _counts(evidence: Evidence) -> tuple[Sequence[float], Sequence[float]] | Non
 
 
 def _dearer(evidence: Evidence, t_s: Sequence[float], served: Sequence[float]) -> float:
-    """How many times the CPU time a request cost the load tool in the first third that it cost in the last; 1 at least.
+    """How many times the CPU time a request cost the load tool in the first third that it cost in the last.
 
     Also 1 where nothing is known of that. It begins with the window, having taken none.
     """
@@ -144,7 +160,25 @@ def _dearer(evidence: Evidence, t_s: Sequence[float], served: Sequence[float]) -
             _at(end, *look) - _at(begin, *look) for each in spent for look in [([0.0, *each.t_s], [0.0, *each.values])]
         )
         cost.append(took / max(_at(end, t_s, served) - _at(begin, t_s, served), 1.0))
-    return max(1.0, cost[0] / cost[1]) if cost[1] > 0 else 1.0
+    return cost[0] / cost[1] if cost[1] > 0 else 1.0
+
+
+def _slower(evidence: Evidence, cores: Collection[tuple[str, int]], first: Span, last: Span) -> float:
+    """How many times as long a loop took on these cores in one span than in the other, by (host, core); geometric mean.
+
+    1 where no core was looked at often enough in both, and where a set rate does not go by how fast cores are.
+    """
+    logs = []
+    for host, core in cores if evidence.closed_loop else ():
+        series = evidence.watched.instance("cpu_loop_s", host, str(core))
+        looks = [] if series is None else [_between(series, *span) for span in (first, last)]
+        if looks and min(map(len, looks)) >= LEAST_LOOKS:
+            logs.append(math.log(fmean(looks[0]) / fmean(looks[1])))
+    return math.exp(fmean(logs)) if logs else 1.0
+
+
+def _between(series: Series, begin_s: float, end_s: float) -> Sequence[float]:
+    return series.values[bisect_left(series.t_s, begin_s) : bisect_right(series.t_s, end_s)]
 
 
 def _at(when: float, t_s: Sequence[float], counts: Sequence[float]) -> float:
