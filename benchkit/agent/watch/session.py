@@ -90,11 +90,12 @@ class Session:
         """End the watch; what could not be seen, for people, and the CPU quota of the host."""
         for rhythm in (self._looking, self._asking):
             rhythm.end()
-        for aside in (self._speeds, *self._instants):
-            aside.stop()
+        self._speeds.stop()
+        for instants in self._instants:
+            instants.stop()
         for thread in (self._sampler, self._speeds, *self._pollers, *self._instants):
             thread.join(self.END_S)
-        stories = [thread.story() for thread in (self._speeds, *self._pollers)]
+        stories = [self._speeds.story(), *(poller.story() for poller in self._pollers)]
         failures = [failure for instants in self._instants for failure in instants.failures]
         unseen = list(dict.fromkeys([*self._sampler.unseen(), *filter(None, stories), *failures]))
         about = {"ended_ns": time.monotonic_ns(), "cpu_quota": cpu_quota(own_groups()), "unseen": unseen}
