@@ -1,8 +1,8 @@
 """How fast each core is: the CPU time that a small loop takes on it, always the same one.
 
 Stolen time tells of others on the same core, and a clock rate of governors and heat, where either is told at all. Nothing
-tells of a neighbour on the other thread of a physical core, whom a hypervisor counts nowhere: with one the loop took 1.7
-times as long, for seconds at a time, on a machine that showed no stolen time.
+tells of a neighbour on the other thread of a physical core, whom a hypervisor counts nowhere. On a virtual machine that
+showed no stolen time the loop took 1.7 times as long for seconds at a time, which fits one, though nobody could look.
 """
 
 from __future__ import annotations
