@@ -17,6 +17,7 @@ from typing import Self
 import numpy as np
 import psutil
 
+from benchkit.agent.watch.speed import loop_on
 from benchkit.errors import BenchkitError
 from benchkit.hosts.files import PlacedFile
 from benchkit.lab.lab import Lab
@@ -168,19 +169,24 @@ class Later(Meanwhile):
 
 
 class Quiet:
-    """How much of the lab's cores went to neither the lab nor this process, ten times a second: what disturbs a trial.
+    """What others did to the lab's cores, ten times a second: what disturbs a trial.
 
-    By other counters than those that the checks read: the CPU time of the machine's control group less that of the
-    groups of the lab's hosts, and what a hypervisor withheld. Not by idle time: interrupts that come while a core is
-    idle belong to no group, and a host that often waits for another has up to a tenth of a core of them.
+    How much of them went to neither the lab nor this process, by other counters than those that the checks read: the CPU
+    time of the machine's control group less that of the groups of the lab's hosts, and what a hypervisor withheld. Not by
+    idle time: interrupts that come while a core is idle belong to no group, and a host that often waits for another has up
+    to a tenth of a core of them. And how often a neighbour on the same physical core slowed one down, which no counter
+    shows: by a small loop, as the agent's telemetry has it, but looked at from here.
     """
 
     INTERVAL_S = 0.1
+    SLOWED = 1.25
+    """Times as long as at its fastest: the loop takes either that long or 1.6 times as long, and seldom a time between."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
         self._cpus = {cpu for host in lab.hosts for cpu in host.cpus}
         self._looks: list[tuple[float, float]] = []
+        self._speeds: list[tuple[float, float]] = []
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch)
 
@@ -200,11 +206,18 @@ class Quiet:
         first, last = np.interp(window_s, when, foreign)
         return float(last - first) / (window_s[1] - window_s[0])
 
+    def slowed_share(self, window_s: tuple[float, float]) -> float:
+        """Of the looks at a core in this time, those that found it slowed."""
+        fastest = min(loop_s for _, loop_s in self._speeds)
+        slow = [loop_s > self.SLOWED * fastest for when, loop_s in self._speeds if window_s[0] <= when <= window_s[1]]
+        return sum(slow) / len(slow)
+
     def _watch(self) -> None:
         while not self._ended.wait(self.INTERVAL_S):
             look = self._look()
             if look is not None:
                 self._looks.append((time.monotonic(), look))
+            self._speeds += [(time.monotonic(), loop_on(cpu)) for cpu in self._cpus]
 
     def _look(self) -> float | None:
         """Seconds so far that others had, or that were stolen."""

@@ -52,8 +52,8 @@ class Scores:
         if self.disturbed:
             every = [*self.undisturbed, *self.disturbed]
             yield (
-                f"\n{len(self.disturbed)} healthy trials were set aside, as others worked on the lab's cores meanwhile; with "
-                f"them any check was raised on {_any(every)}."
+                f"\n{len(self.disturbed)} healthy trials were set aside, as others worked on the lab's cores meanwhile or "
+                f"slowed them; with them any check was raised on {_any(every)}."
             )
 
     def _raised(self, check: str) -> str:

@@ -288,12 +288,19 @@ class TestCold:
         assert {(each.severity, each.metrics) for each in raised.values()} == {("invalid", ALL)}
         assert "over 4 trials of the cell the server answered 18.7 % fewer requests" in raised["r1.stack=a.b1"].seen
 
+    def test_a_server_that_is_so_slow_at_first_that_no_two_trials_agree_by_how_much(
+        self, make_trials: MakeTrials, make_manifest: MakeManifest
+    ) -> None:
+        """A one-sided t test of their logarithms has p = 0.052."""
+        assert set(self.cold(make_trials, make_manifest, 0.1, 0.1, 0.6)) == of("stack=a", 3)
+
     @pytest.mark.parametrize(
         "ratios",
         [
             (0.95, 0.92, 0.93, 0.94),  # within the threshold
             (0.6, 1.3, 0.7, 1.4),  # a host whose speed changes by itself
             (0.55, 0.95, 1.0),  # as much on average, but by one trial alone
+            (0.1, 0.1, 0.91),
             (1.3, 1.4, 1.5),
             (None, None),
         ],

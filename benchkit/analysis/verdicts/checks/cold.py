@@ -78,8 +78,10 @@ def of_run(evidence: RunEvidence, thresholds: Thresholds) -> FoundInRun:
 
     Each of them has its servers started afresh, so that one that has to warm up does so in all; the speed of a host that
     changes by itself has one trial get faster and the next slower. So it is their geometric mean that is held to the
-    threshold, and from three trials up it has to be below one by a one-sided t test, too. All trials of such a cell are
-    cold, or none: to leave out those alone in which rates rose would choose trials by their values.
+    threshold, and from three trials up it has to be below one by a one-sided t test, too, but where each of them is beyond
+    the threshold: what makes one third a tenth of another does not make it the same tenth each time, and the spread of
+    three such trials is more than the test bears. All trials of such a cell are cold, or none: to leave out those alone in
+    which rates rose would choose trials by their values.
     """
     found: dict[str, Found] = {}
     trials = evidence.trials[counting(evidence.trials)]
@@ -87,7 +89,7 @@ def of_run(evidence: RunEvidence, thresholds: Thresholds) -> FoundInRun:
     trial_ids = trials["trial_id"].to_list()
     for places in trials.groupby("cell_id").indices.values():
         told = [place for place in places if not math.isnan(every[place])]
-        if told and _is_cold(np.log(every[told]), thresholds.cold):
+        if told and _is_cold(every[told], thresholds.cold):
             found |= {str(trial_ids[place]): [_reason(every[told], thresholds.cold)] for place in told}
     return found
 
@@ -95,11 +97,12 @@ def of_run(evidence: RunEvidence, thresholds: Thresholds) -> FoundInRun:
 CHECK = Check("cold", "the server was still warming up", of_trial=of_trial, of_run=of_run)
 
 
-def _is_cold(logs: Reals, most: float) -> bool:
+def _is_cold(ratios: Reals, most: float) -> bool:
+    logs = np.log(ratios)
     mean = float(logs.mean())
     if math.exp(mean) >= 1 - most:
         return False
-    if len(logs) < MIN_BLOCKS:
+    if len(logs) < MIN_BLOCKS or ratios.max() < 1 - most:
         return True
     error = float(logs.std(ddof=1)) / math.sqrt(len(logs))
     return mean + t_quantile(1 - 2 * ALPHA, len(logs) - 1) * error < 0
