@@ -179,8 +179,10 @@ class Quiet:
     """
 
     INTERVAL_S = 0.1
+    FASTEST = 0.02
+    """The quantile of what the loop took on cores at their speed: a neighbour is seldom there all the time."""
     SLOWED = 1.25
-    """Times as long as at its fastest: the loop takes either that long or 1.6 times as long, and seldom a time between."""
+    """Times as long as that: the loop takes either so long or 1.6 times as long, and seldom a time between."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
@@ -208,7 +210,7 @@ class Quiet:
 
     def slowed_share(self, window_s: tuple[float, float]) -> float:
         """Of the looks at a core in this time, those that found it slowed."""
-        fastest = min(loop_s for _, loop_s in self._speeds)
+        fastest = np.quantile([loop_s for _, loop_s in self._speeds], self.FASTEST)
         slow = [loop_s > self.SLOWED * fastest for when, loop_s in self._speeds if window_s[0] <= when <= window_s[1]]
         return sum(slow) / len(slow)
 
