@@ -54,7 +54,8 @@ def test_a_fault_is_noticed(fault: Fault, stages: Stages, scores: Scores) -> Non
             trials += injected(fault, stage, SETTLED - TRIALS)
     scores.failed += stage.failed[failed:]
     for proof in fault.proofs:
-        assert len(missed(proof, trials)) <= MOST_WRONG * len(struck(proof, trials)), missed(proof, trials)
+        lost = missed(proof, trials)
+        assert len(lost) <= MOST_WRONG * len(struck(proof, trials)), told(lost)
 
 
 def struck(proof: Proof, trials: Sequence[Judged]) -> list[Judged]:
@@ -65,3 +66,8 @@ def struck(proof: Proof, trials: Sequence[Judged]) -> list[Judged]:
 def missed(proof: Proof, trials: Sequence[Judged]) -> list[Judged]:
     """Those of them in which nobody noticed it."""
     return [trial for trial in struck(proof, trials) if proof.check not in trial.raised]
+
+
+def told(trials: Sequence[Judged]) -> str:
+    """A line each, whole: pytest cuts what it prints of a list."""
+    return "\n".join(["", *map(str, trials)])

@@ -11,7 +11,7 @@ from tests.faults.faults import HEALTHY, Healthy
 from tests.faults.outsiders import Quiet
 from tests.faults.scores import Scores
 from tests.faults.stage import Judged, Stage
-from tests.faults.test_faults import MOST_WRONG, SETTLED, TRIALS
+from tests.faults.test_faults import MOST_WRONG, SETTLED, TRIALS, told
 
 pytestmark = pytest.mark.lab
 
@@ -39,7 +39,7 @@ def test_healthy_trials_are_left_alone(healthy: Healthy, stages: Stages, scores:
     if wanted < SETTLED and any(trial.raised for trial in left):
         left += undisturbed(healthy, stage, SETTLED - len(left))[0]
     alarmed = [trial for trial in left if trial.raised]
-    assert len(alarmed) <= MOST_WRONG * len(left), alarmed
+    assert len(alarmed) <= MOST_WRONG * len(left), told(alarmed)
 
 
 def undisturbed(healthy: Healthy, stage: Stage, wanted: int) -> tuple[list[Judged], list[Judged]]:
