@@ -214,14 +214,20 @@ time.sleep(60)
 """
 
 
+def titles_of(pid: int) -> dict[str, int]:
+    """Its children by title: a child that was only just forked still has its parent's."""
+    titles = {" ".join(psutil.Process(child).cmdline()[:1]): child for child in children_of(pid)}
+    return {title: child for title, child in titles.items() if title.startswith("nginx: ")}
+
+
 def test_a_process_that_ends_by_itself_is_none_that_has_to_stay(agent: Link, watch: Watch) -> None:
     process = python(agent, PASSING)
-    until(lambda: len(children_of(process["pid"])) == 2)
+    until(lambda: len(titles_of(process["pid"])) == 2)
     watch.start(60, service(process))
     until(lambda: len(watch.look()["app"]) == 2)
     (first, _), (second, _) = watch.look()["app"]
     found, _ = watch.stop()
-    manager = next(pid for pid in children_of(process["pid"]) if "manager" in psutil.Process(pid).cmdline()[0])
+    manager = titles_of(process["pid"])["nginx: cache manager process"]
     stop(agent, process)
     assert {first, second} == {process["pid"], manager}
     assert values(found, "processes")[-1] == 3
