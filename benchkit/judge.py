@@ -14,6 +14,7 @@ from benchkit.analysis.verdicts.checks.cold import first_over_last
 from benchkit.analysis.verdicts.evidence import Evidence, Facts, RunEvidence, asked_metrics
 from benchkit.analysis.verdicts.exclusions import voided
 from benchkit.analysis.verdicts.judge import Judgement, judge_run, judge_trial, verdict_of
+from benchkit.analysis.verdicts.speeds import server_loop_s
 from benchkit.analysis.verdicts.watched import Watched
 from benchkit.models.run import Manifest
 from benchkit.models.trial import TrialRecord
@@ -82,7 +83,7 @@ class Judge:
         """The rows of a trial with its verdict, the reasons for it, what could not be checked, and what checks of runs take."""
         evidence = self._evidence(record, tables)
         judgement = judge_trial(evidence, self._thresholds)
-        settled = {"rate_first_over_last": first_over_last(evidence)}
+        settled = {"rate_first_over_last": first_over_last(evidence), "server_loop_s": server_loop_s(evidence)}
         self._exclusions += voided((record.trial_id, each.check, each.reason.metrics) for each in judgement.invalid)
         return {
             **tables,

@@ -47,6 +47,7 @@ def test_a_trial_gets_its_verdict_with_its_reasons_and_what_could_not_be_checked
     assert rows_of(judged, "trials")[0]["verdict"] == "valid"
     assert judged["verdicts"] == []
     assert rows_of(judged, "trials")[0]["rate_first_over_last"] == pytest.approx(1.0, rel=0.01)
+    assert rows_of(judged, "trials")[0]["server_loop_s"] is None
     assert [row["check"] for row in rows_of(judged, "unchecked")] == ["link-saturated"]
     assert not judge.exclusions
     full = trial(generators=(generator(cpu_s=0.95 * WINDOW_S),)).record

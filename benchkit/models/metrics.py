@@ -52,6 +52,7 @@ def _metrics() -> dict[str, Metric]:
         *(Metric(name, title, "lower", units.count, "count") for name, title in failures.items()),
         Metric("server_cpu_s_per_request", "server CPU per request", "lower", units.seconds, "sec/req"),
         Metric("rate_first_over_last", "rate in the first third over the last", None, units.ratio, "ratio"),
+        Metric("server_loop_s", "a small loop on the server's cores", None, units.seconds, "sec"),
         Metric("overhead_s", "overhead of a trial", "lower", units.seconds, "sec"),
         Metric("duration_s", "measured window", None, units.seconds, "sec"),
     ]

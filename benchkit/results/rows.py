@@ -72,6 +72,7 @@ def trial_row(record: TrialRecord, result: LoadResult, *, split: bool = False) -
         "probe_body_bytes": record.probe.body_bytes,
         "probe_body_sha256": record.probe.body_sha256,
         "rate_first_over_last": None,
+        "server_loop_s": None,
         "verdict": None,
         "overhead_s": None if measured is None else record.wall_s - warm_up - measured,
     }

@@ -58,6 +58,7 @@ TABLES: Mapping[str, Mapping[str, pa.DataType]] = {
         "probe_body_bytes": _COUNT,
         "probe_body_sha256": _TEXT,
         "rate_first_over_last": _REAL,
+        "server_loop_s": _REAL,
         "verdict": _TEXT,
         "overhead_s": _REAL,
     },

@@ -211,8 +211,8 @@ class Quiet:
     def slowed_share(self, window_s: tuple[float, float]) -> float:
         """Of the looks at a core in this time, those that found it slowed."""
         fastest = np.quantile([loop_s for _, loop_s in self._speeds], self.FASTEST)
-        slow = [loop_s > self.SLOWED * fastest for when, loop_s in self._speeds if window_s[0] <= when <= window_s[1]]
-        return sum(slow) / len(slow)
+        looks = [loop_s for when, loop_s in self._speeds if window_s[0] <= when <= window_s[1]]
+        return float(np.mean(np.array(looks) > self.SLOWED * fastest))
 
     def _watch(self) -> None:
         while not self._ended.wait(self.INTERVAL_S):

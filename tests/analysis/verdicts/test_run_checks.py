@@ -140,6 +140,54 @@ class TestUnstable:
         assert width is not None
         assert f"is known to {units.share(width - 1)}" in reason.text
 
+    def reason(
+        self,
+        make_trials: MakeTrials,
+        make_manifest: MakeManifest,
+        rates: Sequence[float],
+        loops_s: Sequence[float | None],
+    ) -> Reason:
+        trials = make_trials({"stack=a": rates}).assign(server_loop_s=np.array(loops_s, dtype=float))
+        return found("unstable", make_manifest(SERVERS[:1], blocks=len(rates)), trials)["r1.stack=a.b1"]
+
+    def test_a_spread_that_goes_with_how_fast_cores_were_is_said_to(
+        self, make_trials: MakeTrials, make_manifest: MakeManifest
+    ) -> None:
+        """Rates and loops of a run on a lab whose cores were slowed now and then."""
+        reason = self.reason(
+            make_trials,
+            make_manifest,
+            (62_626, 59_753, 58_539, 48_246, 47_796, 48_923, 43_426, 52_931),
+            (9.5e-6, 10.31e-6, 9.55e-6, 11.66e-6, 12.54e-6, 11.16e-6, 14.69e-6, 12.0e-6),
+        )
+        assert "83.8 % of the variance goes with how fast the server's cores were" in reason.means
+        assert "a small loop took 9.50 µs to 14.7 µs on them" in reason.means
+        assert reason.advice.startswith("The machine changes its speed")
+
+    @pytest.mark.parametrize(
+        "loops_s",
+        [
+            (None, None, None, None),  # nobody looked
+            (1e-5, 2e-5, 3e-5, None),
+            (1e-5, 1e-5, 1e-5, 1e-5),  # at their speed all the time
+            (1e-5, 2e-5, 3e-5, 4e-5),  # the faster they were the slower the server: by chance
+            (2e-5, 1e-5, 1.9e-5, 1.1e-5),  # as it comes
+        ],
+    )
+    def test_any_other_has_a_cause_that_is_not_known(
+        self, make_trials: MakeTrials, make_manifest: MakeManifest, loops_s: tuple[float | None, ...]
+    ) -> None:
+        reason = self.reason(make_trials, make_manifest, (100, 150, 200, 250), loops_s)
+        assert "how fast" not in reason.means
+        assert reason.advice.startswith("Look for what varies")
+
+    def test_three_trials_that_happen_to_go_together_explain_nothing(
+        self, make_trials: MakeTrials, make_manifest: MakeManifest
+    ) -> None:
+        """A squared correlation of 0.96 has p = 0.06 there."""
+        reason = self.reason(make_trials, make_manifest, (100, 120, 180), (2e-5, 1.7e-5, 1.4e-5))
+        assert reason.advice.startswith("Look for what varies")
+
     def test_two_trials_have_none(self, make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
         assert unmade("unstable", make_manifest(SERVERS[:1]), make_trials({"stack=a": [1, 9]})) == of("stack=a", 2)
 

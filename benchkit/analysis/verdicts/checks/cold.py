@@ -15,7 +15,7 @@ from benchkit.analysis.inference import MIN_BLOCKS, t_quantile
 from benchkit.analysis.samples import Reals, counting
 from benchkit.analysis.verdicts.check import ALL, Check, Found, FoundInRun, Reason, Unchecked
 from benchkit.analysis.verdicts.evidence import Evidence, RunEvidence
-from benchkit.analysis.verdicts.watched import Series
+from benchkit.analysis.verdicts.speeds import Core, Span, load_cores, loop_s, server_cores
 from benchkit.models.telemetry import generator_service
 from benchkit.scenario.thresholds import Thresholds
 
@@ -32,13 +32,8 @@ them at a time. wrk took 9, 23 and 35 % more CPU time for each where a server th
 and 44 % (powers of 0.44, 0.62 and 0.51 over six pairs of trials each on a lab)."""
 SPEEDS = 0.7
 """The power of a core's speed by which a server's rate is taken to go, where a third of a window has ten looks at it. Over
-whole trials rates go by the speed itself (powers around 1, over 14 runs on a lab whose cores a neighbour slowed), over thirds by
-the power of 0.55 to 0.64 of what so few looks tell of it: it is between two speeds, and one sees that of a moment."""
-LEAST_LOOKS = 3
-"""At how fast a core is, in each of the two thirds."""
-
-Span = tuple[float, float]
-"""Two instants of the window, in seconds of it."""
+whole trials rates go by the speed itself (powers around 1 in 14 runs on a lab whose cores were often slowed). Over thirds they go
+by a power of 0.55 to 0.64 of what so few looks tell of it: cores are at one of two speeds, and a look sees that of its moment."""
 
 
 def first_over_last(evidence: Evidence) -> float | None:
@@ -60,12 +55,10 @@ def first_over_last(evidence: Evidence) -> float | None:
     if last <= 0:
         return None
     thirds = (t_s[0], t_s[0] + third_s), (t_s[-1] - third_s, t_s[-1])
-    server = {(each.host, cpu) for each in evidence.record.services for cpu in each.cpus}
-    load = {(each.host, cpu) for each in evidence.record.generators for cpu in each.cpus}
     seen = max(first, 1.0) / last  # a third without an answer is as one with a single one
-    seen *= math.pow(_slower(evidence, server, *thirds), SPEEDS)
-    dearer = max(1.0, _dearer(evidence, t_s, served) / math.pow(_slower(evidence, load, *thirds), SPEEDS))
-    return max(seen, min(1.0, math.pow(seen * dearer, 1 / (1 - RISES))))
+    seen *= math.pow(_slower(evidence, server_cores(evidence), *thirds), SPEEDS)
+    dearer = _dearer(evidence, t_s, served) / math.pow(_slower(evidence, load_cores(evidence), *thirds), SPEEDS)
+    return max(seen, min(1.0, math.pow(seen * max(1.0, dearer), 1 / (1 - RISES))))
 
 
 def of_trial(evidence: Evidence, _thresholds: Thresholds) -> Found:
@@ -168,22 +161,17 @@ def _dearer(evidence: Evidence, t_s: Sequence[float], served: Sequence[float]) -
     return cost[0] / cost[1] if cost[1] > 0 else 1.0
 
 
-def _slower(evidence: Evidence, cores: Collection[tuple[str, int]], first: Span, last: Span) -> float:
-    """How many times as long a loop took on these cores in one span than in the other, by (host, core); geometric mean.
+def _slower(evidence: Evidence, cores: Collection[Core], first: Span, last: Span) -> float:
+    """How many times as long a loop took on these cores in one span than in the other; geometric mean.
 
     1 where no core was looked at often enough in both, and where a set rate does not go by how fast cores are.
     """
     logs = []
-    for host, core in cores if evidence.closed_loop else ():
-        series = evidence.watched.instance("cpu_loop_s", host, str(core))
-        looks = [] if series is None else [_between(series, *span) for span in (first, last)]
-        if looks and min(map(len, looks)) >= LEAST_LOOKS:
-            logs.append(math.log(fmean(looks[0]) / fmean(looks[1])))
+    for core in cores if evidence.closed_loop else ():
+        before_s, after_s = loop_s(evidence, [core], first), loop_s(evidence, [core], last)
+        if before_s is not None and after_s is not None:
+            logs.append(math.log(before_s / after_s))
     return math.exp(fmean(logs)) if logs else 1.0
-
-
-def _between(series: Series, begin_s: float, end_s: float) -> Sequence[float]:
-    return series.values[bisect_left(series.t_s, begin_s) : bisect_right(series.t_s, end_s)]
 
 
 def _at(when: float, t_s: Sequence[float], counts: Sequence[float]) -> float:
