@@ -47,7 +47,6 @@ def test_a_trial_gets_its_verdict_with_its_reasons_and_what_could_not_be_checked
     assert rows_of(judged, "trials")[0]["verdict"] == "valid"
     assert judged["verdicts"] == []
     assert rows_of(judged, "trials")[0]["rate_first_over_last"] == pytest.approx(1.0, rel=0.01)
-    assert rows_of(judged, "trials")[0]["server_loop_s"] is None
     assert [row["check"] for row in rows_of(judged, "unchecked")] == ["link-saturated"]
     assert not judge.exclusions
     full = trial(generators=(generator(cpu_s=0.95 * WINDOW_S),)).record
@@ -56,6 +55,14 @@ def test_a_trial_gets_its_verdict_with_its_reasons_and_what_could_not_be_checked
     assert [row["check"] for row in rows_of(judged, "verdicts")] == ["generator-saturated"]
     assert [each.covers("rps") for each in judge.exclusions] == [True]
     assert not any(each.covers("server_cpu_s_per_request") for each in judge.exclusions)
+
+
+def test_a_trial_tells_how_fast_the_servers_cores_were() -> None:
+    looks: Samples = {("cpu_loop_s", "sut", None, "0"): {0.1: 1e-5, 0.2: 1e-5, 0.3: 2e-5}}
+    judge = Judge(manifest())
+    seen, unseen = (rows_of(judge.judged(trial().record, tables(each)), "trials")[0] for each in (looks, {}))
+    assert seen["server_loop_s"] == pytest.approx(1.2e-5)
+    assert unseen["server_loop_s"] is None
 
 
 def test_thresholds_are_those_that_the_run_was_under() -> None:

@@ -359,7 +359,7 @@ HEALTHY = (
     ),
     Healthy("Go at a set rate", {"load": {**USUAL["load"], "tool": "vegeta", "rate": 2000, "connections": 8}}),
     # One h2load barely fills a core of Node: Node gets half of one, as in its study. It takes 0.4 s to come to its rate on
-    # new connections, however long it worked before: in a window of 3 s that is a fifth of the first third.
+    # new connections, however long it worked before: in a window of 3 s the first third lacks a fifth of its answers.
     Healthy(
         "Node under h2load",
         {

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
@@ -174,21 +174,21 @@ class Quiet:
     How much of them went to neither the lab nor this process, by other counters than those that the checks read: the CPU
     time of the machine's control group less that of the groups of the lab's hosts, and what a hypervisor withheld. Not by
     idle time: interrupts that come while a core is idle belong to no group, and a host that often waits for another has up
-    to a tenth of a core of them. And how often a neighbour on the same physical core slowed one down, which no counter
-    shows: by a small loop, as the agent's telemetry has it, but looked at from here.
+    to a tenth of a core of them. And how often cores were slowed, which no counter shows: by the small loop that the
+    agent's telemetry has, looked at from here.
     """
 
     INTERVAL_S = 0.1
     FASTEST = 0.02
     """The quantile of what the loop took on cores at their speed: a neighbour is seldom there all the time."""
     SLOWED = 1.25
-    """Times as long as that: the loop takes either so long or 1.6 times as long, and seldom a time between."""
+    """Times as long as that: where cores are slowed the loop takes 1.6 times as long, and seldom a time between."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
         self._cpus = {cpu for host in lab.hosts for cpu in host.cpus}
         self._looks: list[tuple[float, float]] = []
-        self._speeds: list[tuple[float, float]] = []
+        self._speeds: dict[int, list[tuple[float, float]]] = {cpu: [] for cpu in self._cpus}
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch)
 
@@ -209,17 +209,23 @@ class Quiet:
         return float(last - first) / (window_s[1] - window_s[0])
 
     def slowed_share(self, window_s: tuple[float, float]) -> float:
-        """Of the looks at a core in this time, those that found it slowed."""
-        fastest = np.quantile([loop_s for _, loop_s in self._speeds], self.FASTEST)
-        looks = [loop_s for when, loop_s in self._speeds if window_s[0] <= when <= window_s[1]]
-        return float(np.mean(np.array(looks) > self.SLOWED * fastest))
+        """Of the looks at a core in this time, those that found it slowed; of the core that was most often."""
+        return max(self._slowed(looks, *window_s) for looks in self._speeds.values())
+
+    def _slowed(self, looks: Sequence[tuple[float, float]], start: float, end: float) -> float:
+        inside = [loop_s for when, loop_s in looks if start <= when <= end]
+        assert inside, "nobody looked at a core's speed"
+        return float(np.mean(np.array(inside) > self.SLOWED * np.quantile([each for _, each in looks], self.FASTEST)))
 
     def _watch(self) -> None:
+        everywhere = os.sched_getaffinity(0)
         while not self._ended.wait(self.INTERVAL_S):
             look = self._look()
             if look is not None:
                 self._looks.append((time.monotonic(), look))
-            self._speeds += [(time.monotonic(), loop_on(cpu)) for cpu in self._cpus]
+            for cpu, looks in self._speeds.items():
+                looks.append((time.monotonic(), loop_on(cpu)))
+            os.sched_setaffinity(0, everywhere)
 
     def _look(self) -> float | None:
         """Seconds so far that others had, or that were stolen."""

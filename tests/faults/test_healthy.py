@@ -18,8 +18,7 @@ pytestmark = pytest.mark.lab
 DISTURBED_CORES = 0.05
 """A trial during which others took so much of the lab's cores was not a healthy one."""
 SLOWED_SHARE = 0.5
-"""And one for so much of whose window cores were slowed down, to six tenths of their speed: rates go by it, with a correlation
-of 0.5 to 0.99 over the trials of a run, and spread by 3 to 7 % where it was less and by up to 18 % over all."""
+"""And one on a core that was slowed, to six tenths of its speed, for more of its window than this: rates go by that."""
 ROUNDS = 8
 """So often healthy trials are made again for those that others disturbed: on a busy machine there is no end to it."""
 

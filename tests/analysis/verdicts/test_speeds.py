@@ -26,19 +26,29 @@ def test_the_cores_are_those_of_services_and_of_load_tools() -> None:
 
 
 def test_a_mean_over_the_looks_in_the_span_and_no_others() -> None:
+    """Twice at one speed and once at half of it: on average at 5/6 of it."""
     looks = looked(
-        *(("sut", 0, when, took) for when, took in ((-0.1, 9.0), (0.0, 1.0), (0.5, 2.0), (WINDOW_S, 6.0), (3.1, 9.0)))
+        *(("sut", 0, when, took) for when, took in ((-0.1, 9.0), (0.0, 1.0), (0.5, 1.0), (WINDOW_S, 2.0), (3.1, 9.0)))
     )
-    assert server_loop_s(looks) == pytest.approx(3.0)
+    assert server_loop_s(looks) == pytest.approx(6 / 5)
+    assert loop_s(looks, [("sut", 0)], (0.0, WINDOW_S), least=4) is None
     assert loop_s(looks, [("sut", 0)], (0.0, 0.5)) is None
     assert loop_s(looks, [("load", 1)], (0.0, WINDOW_S)) is None
 
 
 def test_cores_that_take_turns_tell_together() -> None:
-    turns = [("sut", core, 0.1 * number, float(core)) for number, core in enumerate((1, 2, 3, 4))]
+    turns = [
+        ("sut", core, 0.1 * number, took)
+        for number, (core, took) in enumerate([(0, 1.0), (1, 1.0), (2, 0.5), (3, 0.5)])
+    ]
     assert len(turns) >= LEAST_LOOKS
-    cores = [("sut", core) for core in (1, 2, 3, 4)]
-    assert loop_s(looked(*turns), cores, (0.0, WINDOW_S)) == pytest.approx(2.5)
+    cores = [("sut", core) for core in range(4)]
+    assert loop_s(looked(*turns), cores, (0.0, WINDOW_S)) == pytest.approx(1 / 1.5)
+
+
+def test_a_look_that_took_no_time_is_none() -> None:
+    looks = [("sut", 0, 0.1 * number, took) for number, took in enumerate([1.0, 0.0, 1.0, 1.0])]
+    assert server_loop_s(looked(*looks)) == pytest.approx(1.0)
 
 
 def test_a_server_whose_cores_nobody_looked_at_has_none() -> None:
