@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Self
 
 import numpy as np
+import numpy.typing as npt
 import psutil
 
 from benchkit.agent.watch.speed import loop_on
@@ -174,20 +175,17 @@ class Quiet:
     How much of them went to neither the lab nor this process, by other counters than those that the checks read: the CPU
     time of the machine's control group less that of the groups of the lab's hosts, and what a hypervisor withheld. Not by
     idle time: interrupts that come while a core is idle belong to no group, and a host that often waits for another has up
-    to a tenth of a core of them. And how often cores were slowed, which no counter shows: by the small loop that the
-    agent's telemetry has, looked at from here.
+    to a tenth of a core of them. And how fast cores were, which no counter shows: by the small loop that the agent's
+    telemetry has, looked at from here.
     """
 
     INTERVAL_S = 0.1
-    FASTEST = 0.02
-    """The quantile of what the loop took on cores at their speed: a neighbour is seldom there all the time."""
-    SLOWED = 1.25
-    """Times as long as that: where cores are slowed the loop takes 1.6 times as long, and seldom a time between."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
         self._cpus = {cpu for host in lab.hosts for cpu in host.cpus}
         self._looks: list[tuple[float, float]] = []
+        self._stolen: dict[int, list[tuple[float, float]]] = {cpu: [] for cpu in self._cpus}
         self._speeds: dict[int, list[tuple[float, float]]] = {cpu: [] for cpu in self._cpus}
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch)
@@ -202,20 +200,17 @@ class Quiet:
 
     def foreign_cores(self, window_s: tuple[float, float]) -> float:
         """Cores' worth of time in this time, by `time.monotonic()`; 0 where the lab has no control groups to know it by."""
-        if not self._looks:
-            return 0.0
-        when, foreign = zip(*self._looks, strict=True)
-        first, last = np.interp(window_s, when, foreign)
-        return float(last - first) / (window_s[1] - window_s[0])
+        return _growth(self._looks, *window_s) if self._looks else 0.0
 
-    def slowed_share(self, window_s: tuple[float, float]) -> float:
-        """Of the looks at a core in this time, those that found it slowed; of the core that was most often."""
-        return max(self._slowed(looks, *window_s) for looks in self._speeds.values())
+    def stolen_share(self, window_s: tuple[float, float]) -> float:
+        """Of this time, what a hypervisor withheld; of the core of which it withheld most."""
+        return max(_growth(looks, *window_s) for looks in self._stolen.values())
 
-    def _slowed(self, looks: Sequence[tuple[float, float]], start: float, end: float) -> float:
-        inside = [loop_s for when, loop_s in looks if start <= when <= end]
-        assert inside, "nobody looked at a core's speed"
-        return float(np.mean(np.array(inside) > self.SLOWED * np.quantile([each for _, each in looks], self.FASTEST)))
+    def speeds(self, window_s: tuple[float, float]) -> npt.NDArray[np.float64]:
+        """How many of the loops a second each core of the lab would have made in this time, on average."""
+        start, end = window_s
+        inside = [[1 / took_s for when, took_s in looks if start <= when <= end] for looks in self._speeds.values()]
+        return np.array([np.mean(each) for each in inside])
 
     def _watch(self) -> None:
         everywhere = os.sched_getaffinity(0)
@@ -223,8 +218,12 @@ class Quiet:
             look = self._look()
             if look is not None:
                 self._looks.append((time.monotonic(), look))
-            for cpu, looks in self._speeds.items():
-                looks.append((time.monotonic(), loop_on(cpu)))
+            times = psutil.cpu_times(percpu=True)
+            for cpu in self._cpus:
+                self._stolen[cpu].append((time.monotonic(), times[cpu].steal))
+                took_s = loop_on(cpu)
+                if took_s > 0:
+                    self._speeds[cpu].append((time.monotonic(), took_s))
             os.sched_setaffinity(0, everywhere)
 
     def _look(self) -> float | None:
@@ -239,6 +238,13 @@ class Quiet:
         own = psutil.Process().cpu_times()
         stolen = sum(times[cpu].steal for cpu in self._cpus)
         return everybodys[0] - sum(ours) - own.user - own.system + stolen
+
+
+def _growth(looks: Sequence[tuple[float, float]], start: float, end: float) -> float:
+    """How much a counter grew in this time, per second."""
+    when, counts = zip(*looks, strict=True)
+    first, last = np.interp((start, end), when, counts)
+    return float(last - first) / (end - start)
 
 
 def _usage_s(folder: Path, cpus: Iterable[int]) -> float | None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+import numpy as np
 import pytest
 
+from benchkit.analysis.verdicts.checks.unstable import STATED_FOR
 from tests.faults.faults import HEALTHY, Healthy
 from tests.faults.outsiders import Quiet
 from tests.faults.scores import Scores
@@ -15,10 +17,13 @@ from tests.faults.test_faults import MOST_WRONG, SETTLED, TRIALS, told
 
 pytestmark = pytest.mark.lab
 
-DISTURBED_CORES = 0.05
-"""A trial during which others took so much of the lab's cores was not a healthy one."""
-SLOWED_SHARE = 0.5
-"""And one on a core that was slowed, to six tenths of its speed, for more of its window than this: rates go by that."""
+DISTURBED_CORES, STOLEN = 0.05, 0.015
+"""A trial during which others took so much of the lab's cores, or a hypervisor so much of one, was not a healthy one."""
+USUAL_SPEED = 0.12
+"""Nor one during which a core was faster or slower than in most trials beside it, by so much: rates go by that, and cores that
+somebody slows come down to six tenths of their speed."""
+TOGETHER = STATED_FOR
+"""Fewer trials beside each other than these say little of how they vary."""
 ROUNDS = 8
 """So often healthy trials are made again for those that others disturbed: on a busy machine there is no end to it."""
 
@@ -43,19 +48,29 @@ def test_healthy_trials_are_left_alone(healthy: Healthy, stages: Stages, scores:
 
 
 def undisturbed(healthy: Healthy, stage: Stage, wanted: int) -> tuple[list[Judged], list[Judged]]:
-    """So many trials that nobody disturbed, or as many as there are after some rounds; and those that somebody did."""
+    """So many trials that nobody disturbed, or more, or as many as there are after some rounds; and those that somebody did."""
     left: list[Judged] = []
     disturbed: list[Judged] = []
     for _ in range(ROUNDS):
         if len(left) < wanted:
             with Quiet(stage.lab) as quiet:
-                judged = stage.run({**healthy.scenario, "blocks": wanted - len(left)})
-            kept = [trial for trial in judged if is_undisturbed(quiet, trial)]
+                judged = stage.run({**healthy.scenario, "blocks": wanted})
+            kept = alike(quiet, [trial for trial in judged if is_left_alone(quiet, trial)])
+            kept = kept if len(kept) >= min(TOGETHER, wanted) else []
             left += stage.beside_each_other(kept)
             disturbed += [trial for trial in judged if trial not in kept]
     return left, disturbed
 
 
-def is_undisturbed(quiet: Quiet, trial: Judged) -> bool:
-    """Whether the lab had its cores to itself, at their speed."""
-    return quiet.foreign_cores(trial.window_s) <= DISTURBED_CORES and quiet.slowed_share(trial.window_s) <= SLOWED_SHARE
+def is_left_alone(quiet: Quiet, trial: Judged) -> bool:
+    """Whether the lab had its cores to itself."""
+    return quiet.foreign_cores(trial.window_s) <= DISTURBED_CORES and quiet.stolen_share(trial.window_s) <= STOLEN
+
+
+def alike(quiet: Quiet, trials: Sequence[Judged]) -> list[Judged]:
+    """Those in which every core was about as fast as in most of them."""
+    if not trials:
+        return []
+    logs = np.log([quiet.speeds(trial.window_s) for trial in trials])
+    usual = (np.abs(logs - np.median(logs, axis=0)) <= USUAL_SPEED).all(axis=1)
+    return [trial for trial, is_usual in zip(trials, usual, strict=True) if is_usual]
