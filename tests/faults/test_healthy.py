@@ -21,7 +21,7 @@ DISTURBED_CORES, STOLEN = 0.05, 0.015
 """A trial during which others took so much of the lab's cores, or a hypervisor so much of one, was not a healthy one."""
 USUAL_SPEED = 0.08
 """Nor one during which a core was faster or slower than in most trials beside it, by so much. Rates go by that, Node's by its
-power of 1.3, so that speeds alone make them vary by 6 % at most, where `unstable` bears 10."""
+power of 1.3, so that speeds alone make them vary by some 6 %, where `unstable` bears 10."""
 TOGETHER = STATED_FOR
 """Fewer trials beside each other than these say little of how they vary."""
 ROUNDS = 8
