@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from itertools import pairwise
@@ -20,6 +21,7 @@ from benchkit.agent.watch.quota import cpu_quota, groups
 from benchkit.agent.watch.recorder import Recorder
 from benchkit.agent.watch.rhythm import Rhythm
 from benchkit.agent.watch.sampler import Sampler
+from benchkit.agent.watch.speed import Speeds
 
 NGINX = b"""Active connections: 291
 server accepts handled requests
@@ -192,3 +194,25 @@ def test_a_look_is_of_the_instant_at_which_the_cores_are_read(tmp_path: Path) ->
     instants = [each["t_ns"] for each in lines if "t_ns" in each]
     assert instants
     assert instants[-1] >= families.seen_ns
+
+
+def test_a_core_where_the_agent_may_not_run_is_named_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel refuses a core that is not there as it refuses one that was taken away."""
+    (core, *_), gone = sorted(os.sched_getaffinity(0)), 1023
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {core, gone})
+    recorder = Recorder(tmp_path / "samples", {})
+    speeds = Speeds(60, recorder)
+    speeds.start()
+    deadline = time.monotonic() + 30
+    while speeds.story() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    speeds.stop()
+    speeds.join()
+    recorder.close({})
+    story = speeds.story()
+    assert story is not None
+    assert story.startswith(f"core {gone}: how fast it was is not known")
+    assert "Invalid argument" in story
+    assert "leave its CPUs be" in story

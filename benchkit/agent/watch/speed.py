@@ -32,7 +32,7 @@ class Speeds(threading.Thread):
         self._interval_s = interval_s
         self._recorder = recorder
         self._over = threading.Event()
-        self._failure: Optional[OSError] = None
+        self._failures: Dict[int, OSError] = {}
 
     def run(self) -> None:
         """Look at once and then at the interval, until it is over."""
@@ -44,7 +44,7 @@ class Speeds(threading.Thread):
                 try:
                     loop_s = loop_on(core)
                 except OSError as error:  # its cores were taken from it
-                    self._failure = error
+                    self._failures[core] = error
                 else:
                     self._recorder.write(time.monotonic_ns(), [(groups[core], {("cpu_loop_s", str(core)): loop_s})])
             self._over.wait(self._interval_s)
@@ -55,7 +55,10 @@ class Speeds(threading.Thread):
 
     def story(self) -> Optional[str]:
         """What went wrong, for people; None where nothing did."""
-        return None if self._failure is None else f"how fast cores are: {self._failure.strerror}"
+        if not self._failures:
+            return None
+        cores, why = ", ".join(map(str, sorted(self._failures))), next(iter(self._failures.values())).strerror
+        return f"core {cores}: how fast it was is not known, as the agent might not run there ({why}); leave its CPUs be in a run"
 
 
 def loop_on(core: int) -> float:
