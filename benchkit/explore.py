@@ -12,11 +12,11 @@ from pathlib import Path
 import pandas as pd
 
 from benchkit.analysis.claims import judge_claims
-from benchkit.analysis.data import read_data
+from benchkit.analysis.run_data import read_data
 from benchkit.errors import InputError
 from benchkit.report.figures.registry import FIGURES, get_figure
 from benchkit.report.picture import Picture, picture
-from benchkit.report.read import read_run
+from benchkit.report.run_reader import read_run
 from benchkit.report.view import RunView
 from benchkit.results.store import Store, store_path
 

@@ -11,10 +11,11 @@ import time
 from pathlib import Path
 from typing import Dict, List, Optional, Sequence, Tuple
 
-from benchkit.agent.basics import RefusedError, read_text
+from benchkit.agent.cgroups import where
+from benchkit.agent.common import RefusedError, read_text
 from benchkit.agent.frames import Json
-from benchkit.agent.groups import where
 from benchkit.agent.interfaces import interfaces
+from benchkit.agent.launch import Command
 from benchkit.agent.machine import (
     cpu_model,
     distribution,
@@ -28,7 +29,6 @@ from benchkit.agent.machine import (
 from benchkit.agent.proc import TICKS
 from benchkit.agent.processes import Processes
 from benchkit.agent.psutil_copy import Psutil
-from benchkit.agent.spawn import Command
 from benchkit.agent.sysctls import Sysctls
 from benchkit.agent.workdir import Workdir
 

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Dict, List, Tuple
 
-from benchkit.agent.basics import Answer, RefusedError
+from benchkit.agent.common import Answer, RefusedError
 from benchkit.agent.frames import MAX_BODY, Json
 from benchkit.agent.workdir import Workdir
 

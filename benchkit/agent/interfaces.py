@@ -9,7 +9,7 @@ import struct
 from pathlib import Path
 from typing import Any, Dict, List
 
-from benchkit.agent.basics import read_text
+from benchkit.agent.common import read_text
 from benchkit.agent.frames import Json
 
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any, List, Optional
 
-from benchkit.agent.basics import read_text
+from benchkit.agent.common import read_text
 
 
 def distribution() -> Optional[str]:

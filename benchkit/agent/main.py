@@ -8,12 +8,12 @@ import signal
 import sys
 from typing import List
 
-from benchkit.agent.basics import RefusedError
+from benchkit.agent.common import RefusedError
 from benchkit.agent.frames import COMPLAINT
-from benchkit.agent.guarded import Guarded
-from benchkit.agent.guardian import guarded
+from benchkit.agent.lease import Lease
 from benchkit.agent.records import Records
 from benchkit.agent.server import Agent
+from benchkit.agent.watchdog import guarded
 from benchkit.agent.workdir import Workdir
 
 
@@ -28,7 +28,7 @@ def main(argv: List[str]) -> int:
     return guarded(workdir, lease_s, lambda guard, records: serve(workdir, guard, records))
 
 
-def serve(workdir: Workdir, guard: Guarded, records: Records) -> int:
+def serve(workdir: Workdir, guard: Lease, records: Records) -> int:
     """Be the agent, to its end."""
     requests, answers = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)

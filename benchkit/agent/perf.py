@@ -10,7 +10,7 @@ import stat
 from pathlib import Path
 from typing import List, Tuple
 
-from benchkit.agent.basics import RefusedError
+from benchkit.agent.common import RefusedError
 from benchkit.agent.frames import Json
 from benchkit.agent.records import Records
 from benchkit.agent.workdir import Workdir

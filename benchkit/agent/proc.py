@@ -8,7 +8,7 @@ import signal
 import time
 from typing import Callable, Dict, List, NamedTuple, Optional
 
-from benchkit.agent.basics import poll_until, read_bytes
+from benchkit.agent.common import poll_until, read_bytes
 
 TICKS = os.sysconf("SC_CLK_TCK")
 PR_SET_CHILD_SUBREAPER = 36  # prctl(2), Linux 3.4

@@ -9,15 +9,15 @@ import threading
 import time
 from typing import Any, Dict, List, Optional, Tuple
 
-from benchkit.agent.basics import Answer, RefusedError, poll_until
-from benchkit.agent.child import Child
+from benchkit.agent.cgroups import Groups
+from benchkit.agent.child_process import Child
+from benchkit.agent.common import Answer, RefusedError, poll_until
 from benchkit.agent.frames import Json
-from benchkit.agent.groups import Groups
-from benchkit.agent.outputs import Sink
+from benchkit.agent.launch import OUTPUTS, Command, Descriptors, Streams, launch, sleep_until
+from benchkit.agent.output_pumps import Sink
 from benchkit.agent.proc import TAG, ProcStat, all_processes, become_subreaper, proc_stat, signal_exactly, tag_of
+from benchkit.agent.process_owners import NOBODYS, members
 from benchkit.agent.records import Records
-from benchkit.agent.spawn import OUTPUTS, Command, Descriptors, Streams, launch, sleep_until
-from benchkit.agent.tree import NOBODYS, members
 from benchkit.agent.workdir import Workdir
 
 

@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 from typing import Any, Optional
 
-from benchkit.agent.basics import RefusedError
+from benchkit.agent.common import RefusedError
 from benchkit.agent.files import Files
 from benchkit.agent.frames import Json
 from benchkit.agent.workdir import Workdir

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Iterator, List, Tuple
 
-from benchkit.agent.basics import read_bytes, read_text, sync_folder, write_synced
+from benchkit.agent.common import read_bytes, read_text, sync_folder, write_synced
 from benchkit.agent.frames import Json
 from benchkit.agent.proc import ProcStat, all_processes, is_running, proc_stat, tag_of
 from benchkit.agent.workdir import Workdir

@@ -10,24 +10,24 @@ import time
 import traceback
 from typing import Callable, Dict, List
 
-from benchkit.agent.basics import Answer, RefusedError, write_all
+from benchkit.agent.cgroups import Groups
+from benchkit.agent.common import Answer, RefusedError, write_all
 from benchkit.agent.facts import Facts
 from benchkit.agent.files import Files
 from benchkit.agent.frames import PROTOCOL, FrameError, FrameReader, Json, pack
-from benchkit.agent.goenv import GoEnv
-from benchkit.agent.groups import Groups
-from benchkit.agent.guarded import Guarded
-from benchkit.agent.hold import holder
+from benchkit.agent.go_settings import GoEnv
+from benchkit.agent.host_lock import holder
+from benchkit.agent.launch import Command
+from benchkit.agent.lease import Lease
 from benchkit.agent.perf import Perf
 from benchkit.agent.processes import Processes
 from benchkit.agent.psutil_copy import Psutil
 from benchkit.agent.records import Records
-from benchkit.agent.scratch import Scratch
 from benchkit.agent.sockets import Sockets
-from benchkit.agent.spawn import Command
 from benchkit.agent.sysctls import Sysctls
-from benchkit.agent.telemetry import Telemetry
+from benchkit.agent.temporary_folders import Scratch
 from benchkit.agent.undo import Undo
+from benchkit.agent.watch_requests import Telemetry
 from benchkit.agent.workdir import Workdir
 
 GOODBYE = "the controller said goodbye"
@@ -43,7 +43,7 @@ class Agent:
 
     MOST_AT_ONCE = 256
 
-    def __init__(self, workdir: Workdir, records: Records, guard: Guarded, requests: int, answers: int) -> None:
+    def __init__(self, workdir: Workdir, records: Records, guard: Lease, requests: int, answers: int) -> None:
         self._requests = requests
         self._answers = answers
         self._guard = guard

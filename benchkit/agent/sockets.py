@@ -11,9 +11,9 @@ import sys
 import time
 from typing import Dict, Iterable, List, Optional, Tuple
 
-from benchkit.agent.basics import Answer, RefusedError, poll_until, read_text
+from benchkit.agent.common import Answer, RefusedError, poll_until, read_text
 from benchkit.agent.frames import Json
-from benchkit.agent.http import HttpResponse
+from benchkit.agent.http_response import HttpResponse
 from benchkit.agent.proc import pids, proc_stat
 from benchkit.agent.processes import Processes
 

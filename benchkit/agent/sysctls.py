@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 from typing import Callable, Dict, List, Optional, Tuple
 
-from benchkit.agent.basics import RefusedError, read_text
+from benchkit.agent.common import RefusedError, read_text
 from benchkit.agent.frames import Json
 from benchkit.agent.records import Records
 

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Callable, Dict, List
 
-from benchkit.agent import goenv, groups, perf
+from benchkit.agent import cgroups, go_settings, perf
 from benchkit.agent.frames import Json
 from benchkit.agent.proc import end_processes, end_session, is_running
 from benchkit.agent.records import DAMAGED, Records
@@ -27,8 +27,8 @@ class Undo:
             "sysctl": sysctls.restore,
             "process": lambda record: end_session(record["pid"], record["start"]),
             "folder": self._remove_folder,
-            "group": groups.remove,
-            "go-settings": goenv.restore,
+            "group": cgroups.remove,
+            "go-settings": go_settings.restore,
             perf.MAPS: perf.undo,
         }
         self._outlive_a_boot = frozenset({"folder", "go-settings", perf.MAPS})

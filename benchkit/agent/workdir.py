@@ -6,7 +6,7 @@ import os
 import stat
 from pathlib import Path
 
-from benchkit.agent.basics import RefusedError
+from benchkit.agent.common import RefusedError
 
 
 class Workdir:

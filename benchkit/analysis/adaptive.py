@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import pandas as pd
 import pyarrow as pa
 
-from benchkit.analysis.pairs import asked_ratios
+from benchkit.analysis.cell_pairs import asked_ratios
 from benchkit.analysis.ratio import Ratio
 from benchkit.analysis.samples import Exclusion, take_samples
 from benchkit.analysis.verdicts.exclusions import excluded_by_run
-from benchkit.analysis.within import Pair, block_ratios
+from benchkit.analysis.within_blocks import Pair, block_ratios
 from benchkit.models.base import Frozen
 from benchkit.models.run import Manifest
 from benchkit.results.rows import Row

@@ -241,7 +241,7 @@ def _corrected(found: Sequence[Agreement]) -> Iterator[Agreement]:
     if not told:
         yield from found
         return
-    from benchkit.analysis.family import holm  # noqa: PLC0415 - SciPy beside it is slow to import, and most runs have one tool
+    from benchkit.analysis.multiple_tests import holm  # noqa: PLC0415 - SciPy beside it is slow to import, and most runs have one tool
 
     corrected = iter(holm(told))
     for each in found:

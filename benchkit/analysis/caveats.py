@@ -30,7 +30,7 @@ class Caveat:
 
 
 @dataclass(frozen=True, eq=False)
-class Grounds:
+class RatioBasis:
     """What ratios of one run rest on: which trials each cell has, and what there is against them."""
 
     trials: Mapping[str, Sequence[str]]
@@ -48,7 +48,7 @@ def caveats_of(verdicts: pd.DataFrame) -> tuple[Caveat, ...]:
     )
 
 
-def grounds(trials: pd.DataFrame, caveats: Iterable[Caveat]) -> Grounds:
+def grounds(trials: pd.DataFrame, caveats: Iterable[Caveat]) -> RatioBasis:
     """What ratios rest on, from rows of `trials` of one run."""
     measured = trials[counting(trials)]
     of_cells: defaultdict[str, list[str]] = defaultdict(list)
@@ -58,10 +58,10 @@ def grounds(trials: pd.DataFrame, caveats: Iterable[Caveat]) -> Grounds:
     for caveat in caveats:
         for metric in caveat.metrics:
             by_metric[metric].append(caveat)
-    return Grounds(of_cells, by_metric)
+    return RatioBasis(of_cells, by_metric)
 
 
-def cautioned(ratios: Iterable[Ratio], sides: Mapping[str, Grounds]) -> list[Ratio]:
+def cautioned(ratios: Iterable[Ratio], sides: Mapping[str, RatioBasis]) -> list[Ratio]:
     """Ratios, each with what is to be known of the trials in it; `sides` are the runs that it is of, by their ids."""
     against = {
         (run_id, metric): _by_trial(caveats)
@@ -88,7 +88,9 @@ def _by_trial(caveats: Sequence[Caveat]) -> dict[str, list[Caveat]]:
     return found
 
 
-def _remarks(ratio: Ratio, run_id: str | None, side: Grounds, against: Mapping[str, Sequence[Caveat]]) -> Iterator[str]:
+def _remarks(
+    ratio: Ratio, run_id: str | None, side: RatioBasis, against: Mapping[str, Sequence[Caveat]]
+) -> Iterator[str]:
     """A sentence for each cell of the ratio, and each severity, that has anything against it."""
     if not against:
         return

@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from benchkit.analysis.caveats import cautioned
-from benchkit.analysis.claimed import ClaimResult, State
-from benchkit.analysis.data import Data
+from benchkit.analysis.cell_pairs import claimed_pairs
+from benchkit.analysis.claim_result import ClaimResult, State
 from benchkit.analysis.fairness import remarked
-from benchkit.analysis.pairs import claimed_pairs
 from benchkit.analysis.ratio import Ratio
+from benchkit.analysis.run_data import Data
 from benchkit.analysis.samples import take_samples
-from benchkit.analysis.within import block_ratios
+from benchkit.analysis.within_blocks import block_ratios
 from benchkit.errors import InputError
 from benchkit.models.run import HostRecord, Manifest
 from benchkit.scenario.claims import Claim, Need, claims_of

@@ -8,20 +8,20 @@ from typing import Literal
 
 import pandas as pd
 
-from benchkit.analysis import gate, latency
-from benchkit.analysis.between import run_ratios, sequential_ratios
+from benchkit.analysis import gate, latency_notes
+from benchkit.analysis.between_runs import run_ratios, sequential_ratios
 from benchkit.analysis.caveats import cautioned
+from benchkit.analysis.cell_pairs import baseline_pairs, levels_of, matching, scenario_baseline
 from benchkit.analysis.claims import judge_claims
 from benchkit.analysis.comparison import Comparison
-from benchkit.analysis.data import Data, read_data
 from benchkit.analysis.fairness import remarked, remarked_between
-from benchkit.analysis.family import ALPHA
-from benchkit.analysis.ground import asked_otherwise, drift
-from benchkit.analysis.pairs import baseline_pairs, levels_of, matching, scenario_baseline
+from benchkit.analysis.multiple_tests import ALPHA
 from benchkit.analysis.ratio import Ratio, with_outcomes
 from benchkit.analysis.resolution import Resolution, noise_of, resolution
+from benchkit.analysis.run_data import Data, read_data
+from benchkit.analysis.run_differences import drift, settings_differing
 from benchkit.analysis.samples import Exclusion, take_samples
-from benchkit.analysis.within import block_ratios
+from benchkit.analysis.within_blocks import block_ratios
 from benchkit.errors import InputError
 from benchkit.results.store import Store, store_path
 from benchkit.results.tables import load
@@ -84,7 +84,7 @@ def compare_cells(data: Data, metrics: Sequence[str], baseline: str | None = Non
     for metric in metrics:
         ratios += take(take_samples(data.trials, metric, data.exclusions), pairs, data.level)
     ratios = remarked(with_outcomes(ratios, data.level), data.trials, data.manifest)
-    ratios = latency.remarked(ratios, data.trials, data.trials)
+    ratios = latency_notes.remarked(ratios, data.trials, data.trials)
     ratios = cautioned(ratios, {data.manifest.run_id: data.grounds})
     notices = [
         *_of_run(data),
@@ -130,10 +130,10 @@ def compare_runs(
         samples = [take_samples(data.trials, metric, data.exclusions) for data in runs]
         ratios += run_ratios(samples[0], samples[1], compared, reference, level)
     ratios = remarked_between(with_outcomes(ratios, level), before.trials, after.trials, after.manifest)
-    ratios = latency.remarked(ratios, before.trials, after.trials)
+    ratios = latency_notes.remarked(ratios, before.trials, after.trials)
     ratios = cautioned(ratios, {data.manifest.run_id: data.grounds for data in runs})
     changes = drift(*facts)
-    asked = asked_otherwise(before.manifest, after.manifest)
+    asked = settings_differing(before.manifest, after.manifest)
     notices = [
         *([f"The hosts have drifted: {'; '.join(change.text for change in changes)}."] if changes else []),
         *([f"The runs were asked for different things: {'; '.join(c.text for c in asked)}."] if asked else []),
@@ -176,7 +176,7 @@ def _made(
         mode=mode,
         runs=tuple(data.side for data in runs),
         metrics=tuple(metrics),
-        notices=(*notices, *latency.notices(metrics, [data.trials for data in runs]), *alarms, *limits),
+        notices=(*notices, *latency_notes.notices(metrics, [data.trials for data in runs]), *alarms, *limits),
         alpha=ALPHA,
         level=level,
         ratios=tuple(ratios),

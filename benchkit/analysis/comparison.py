@@ -7,11 +7,11 @@ from typing import Literal
 
 import pandas as pd
 
-from benchkit.analysis.claimed import ClaimResult
+from benchkit.analysis.claim_result import ClaimResult
 from benchkit.analysis.gate import GateResult
-from benchkit.analysis.ground import Change
 from benchkit.analysis.ratio import Ratio
 from benchkit.analysis.resolution import Resolution
+from benchkit.analysis.run_differences import FactDifference
 from benchkit.models.base import Frozen
 from benchkit.scenario.designs import Design
 
@@ -38,8 +38,8 @@ class Comparison(Frozen):
     mode: Literal["cells", "runs"]
     runs: tuple[Side, ...]
     metrics: tuple[str, ...]
-    drift: tuple[Change, ...] = ()
-    asked: tuple[Change, ...] = ()
+    drift: tuple[FactDifference, ...] = ()
+    asked: tuple[FactDifference, ...] = ()
     notices: tuple[str, ...] = ()
     alpha: float
     level: float

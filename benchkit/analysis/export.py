@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import pandas as pd
 
-from benchkit.analysis.latency import caveat
+from benchkit.analysis.latency_notes import caveat
 from benchkit.analysis.samples import Exclusion, counting
 from benchkit.errors import InputError
 from benchkit.models.metrics import Metric, metric_named

@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 import pandas as pd
 
-from benchkit.analysis.pairs import texts
+from benchkit.analysis.cell_pairs import texts
 from benchkit.analysis.ratio import Ratio
 from benchkit.analysis.samples import counting
 from benchkit.models.base import Frozen
@@ -36,7 +36,7 @@ Answers = Mapping[Trait, frozenset[str]]
 """What a cell's probes answered: every value seen of a trait; none where no trial tells."""
 
 
-class Unlike(Frozen):
+class ResponseMismatch(Frozen):
     """A trait in which two cells that are compared did not answer alike."""
 
     trait: Trait
@@ -80,7 +80,7 @@ def unlike(
     baseline: str,
     answers: Mapping[str, Answers],
     baseline_answers: Mapping[str, Answers] | None = None,
-) -> tuple[Unlike, ...]:
+) -> tuple[ResponseMismatch, ...]:
     """The traits in which two cells did not answer alike; a trait that varies within one of them is such a one.
 
     Bodies of different length are not said to be different bodies, too.
@@ -90,13 +90,13 @@ def unlike(
     """
     one = answers.get(cell_id, {})
     other = (answers if baseline_answers is None else baseline_answers).get(baseline, {})
-    found: list[Unlike] = []
+    found: list[ResponseMismatch] = []
     for trait in TRAITS:
         mine, theirs = one.get(trait, frozenset()), other.get(trait, frozenset())
         implied = trait == "body" and any(each.trait == "body_bytes" for each in found)
         if mine and theirs and len(mine | theirs) > 1 and not implied:
             found.append(
-                Unlike(
+                ResponseMismatch(
                     trait=trait,
                     cell_id=cell_id,
                     baseline=baseline,
@@ -107,7 +107,7 @@ def unlike(
     return tuple(found)
 
 
-def judged(found: Iterable[Unlike], manifest: Manifest) -> tuple[Unlike, ...]:
+def judged(found: Iterable[ResponseMismatch], manifest: Manifest) -> tuple[ResponseMismatch, ...]:
     """The same, with the reason of each that the scenario of the run means to have."""
     declared = differences(manifest.scenario)
     levels = {cell.cell_id: texts(cell.levels) for cell in manifest.cells}
@@ -119,7 +119,7 @@ def differences(scenario: Mapping[str, Any]) -> tuple[Difference, ...]:
     return tuple(Difference.model_validate(each) for each in scenario.get("differs") or ())
 
 
-def remarks(found: Sequence[Unlike]) -> tuple[str, ...]:
+def remarks(found: Sequence[ResponseMismatch]) -> tuple[str, ...]:
     """What stands beside a ratio of cells that did not answer alike: one sentence for each reason, and one for none."""
     by_reason: dict[str | None, list[str]] = {}
     for each in found:
@@ -158,7 +158,9 @@ def remarked_between(
     return made
 
 
-def _meant(found: Unlike, declared: Sequence[Difference], levels: Mapping[str, Mapping[str, str]]) -> str | None:
+def _meant(
+    found: ResponseMismatch, declared: Sequence[Difference], levels: Mapping[str, Mapping[str, str]]
+) -> str | None:
     sides = [levels.get(cell_id, {}) for cell_id in (found.cell_id, found.baseline)]
     for each in declared:
         wanted = texts(each.cells)

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 from scipy import special
 
-from benchkit.analysis.family import ALPHA, holm
+from benchkit.analysis.multiple_tests import ALPHA, holm
 from benchkit.analysis.ratio import Ratio
 from benchkit.analysis.samples import omission
 from benchkit.document import read_document

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 
 from benchkit import units
-from benchkit.analysis.claimed import ClaimResult
+from benchkit.analysis.claim_result import ClaimResult
 from benchkit.analysis.comparison import Comparison
 from benchkit.analysis.ratio import Ratio
-from benchkit.analysis.words import interval, outcome, p_value, side_titles, title
+from benchkit.analysis.wording import interval, outcome, p_value, side_titles, title
 from benchkit.models.metrics import metric_named
 
 _SPECIAL = re.compile(r"([\\`*_\[\]|~]|^[-+#>]|(?<=^[0-9])[.)])")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchkit.analysis.compare import METRICS, compare_cells
 from benchkit.analysis.comparison import Comparison
-from benchkit.analysis.data import Data
+from benchkit.analysis.run_data import Data
 from benchkit.scenario.claims import claims_of
 from benchkit.scenario.designs import until_of
 

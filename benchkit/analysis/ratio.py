@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
-from benchkit.analysis.family import ALPHA, Test, deciding_test, holm, shown_from
 from benchkit.analysis.inference import MIN_BLOCKS, smallest_p, t_quantile
-from benchkit.analysis.samples import LeftOut, reasons
+from benchkit.analysis.multiple_tests import ALPHA, Test, deciding_test, holm, shown_from
+from benchkit.analysis.samples import ExcludedTrial, reasons
 from benchkit.models.base import Frozen
 from benchkit.models.metrics import metric_named
 
@@ -50,7 +50,7 @@ class Ratio(Frozen):
     worth: Worth | None = None
     """Whether the difference that is shown is one for the better; None where none is, or neither way is better."""
     reason: str | None = None
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[ExcludedTrial, ...] = ()
     remarks: tuple[str, ...] = ()
     """What is to be known beside this ratio alone: that its cells did not answer alike."""
 

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from benchkit.analysis.family import ALPHA, Test, deciding_test, shown_from
 from benchkit.analysis.inference import MIN_BLOCKS, smallest_p, t_quantile
+from benchkit.analysis.multiple_tests import ALPHA, Test, deciding_test, shown_from
 from benchkit.analysis.samples import Exclusion, Reals, take_samples
 from benchkit.models.base import Frozen
 

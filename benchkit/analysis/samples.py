@@ -39,7 +39,7 @@ class Exclusion:
         return self.metrics is None or metric in self.metrics
 
 
-class LeftOut(Frozen):
+class ExcludedTrial(Frozen):
     """A trial that ended and is in no ratio of the metric, and why."""
 
     trial_id: str
@@ -60,7 +60,7 @@ class Samples:
     cells: tuple[str, ...]
     blocks: tuple[int, ...]
     logs: Reals
-    left_out: Mapping[str, tuple[LeftOut, ...]]
+    left_out: Mapping[str, tuple[ExcludedTrial, ...]]
 
     def of(self, cell_id: str) -> Reals:
         """The logarithms of a cell, a block each; all NaN for a cell that has no trial."""
@@ -119,14 +119,14 @@ def take_samples(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusi
     logs = np.full(there.shape, math.nan)
     np.divide(sums, there, out=logs, where=whole)
 
-    left_out: defaultdict[str, list[LeftOut]] = defaultdict(list)
+    left_out: defaultdict[str, list[ExcludedTrial]] = defaultdict(list)
     cut = trials[trials["kind"] == SPLIT]
     for trial_id, cell_id, block in zip(cut["trial_id"], cut["cell_id"], cut["block"], strict=True):
-        left_out[str(cell_id)].append(LeftOut(trial_id=trial_id, cell_id=cell_id, block=int(block), reason=CUT))
+        left_out[str(cell_id)].append(ExcludedTrial(trial_id=trial_id, cell_id=cell_id, block=int(block), reason=CUT))
     for row in np.flatnonzero(~usable | ~whole[cell_of, block_of]):
         cell_id, block = str(cells[cell_of[row]]), int(blocks[block_of[row]])
         reason = out.get(str(ids[row])) or _reason(metric, float(values[row]))
-        left_out[cell_id].append(LeftOut(trial_id=str(ids[row]), cell_id=cell_id, block=block, reason=reason))
+        left_out[cell_id].append(ExcludedTrial(trial_id=str(ids[row]), cell_id=cell_id, block=block, reason=reason))
     return Samples(
         metric=metric,
         cells=tuple(map(str, cells)),
@@ -136,7 +136,7 @@ def take_samples(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusi
     )
 
 
-def reasons(left_out: Sequence[LeftOut]) -> str:
+def reasons(left_out: Sequence[ExcludedTrial]) -> str:
     """Why trials are left out, each reason once, with how often it applies."""
     counted: dict[str, int] = {}
     for trial in left_out:
@@ -144,7 +144,7 @@ def reasons(left_out: Sequence[LeftOut]) -> str:
     return "; ".join(reason if times == 1 else f"{reason} ({times} trials)" for reason, times in counted.items())
 
 
-def omission(left_out: Sequence[LeftOut]) -> str:
+def omission(left_out: Sequence[ExcludedTrial]) -> str:
     """How many trials are left out, and why; empty where none is."""
     return f"{units.counted(len(left_out), 'trial')} left out: {reasons(left_out)}" if left_out else ""
 

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from benchkit.analysis.data import Data, read_data
-from benchkit.analysis.family import ALPHA
 from benchkit.analysis.inference import MIN_BLOCKS, t_p_values, t_quantile, t_statistics
+from benchkit.analysis.multiple_tests import ALPHA
+from benchkit.analysis.run_data import Data, read_data
 from benchkit.analysis.samples import Reals, Samples, reasons, take_samples
 from benchkit.errors import InputError
 from benchkit.models.base import Frozen

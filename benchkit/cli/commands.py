@@ -14,7 +14,7 @@ from typer.main import get_group
 HOMES: Mapping[str, str] = MappingProxyType(
     {
         "demo": "benchkit.cli.run:demo",
-        "validate": "benchkit.cli.scenarios:validate",
+        "validate": "benchkit.cli.validate:validate",
         "plan": "benchkit.cli.plan:plan",
         "run": "benchkit.cli.run:run",
         "compare": "benchkit.cli.compare:compare",

@@ -12,7 +12,7 @@ from benchkit.cli.options import Json, RunId, StoreFolder
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from benchkit.analysis.claimed import ClaimResult
+    from benchkit.analysis.claim_result import ClaimResult
     from benchkit.analysis.comparison import Comparison
     from benchkit.analysis.gate import Thresholds
     from benchkit.analysis.ratio import Ratio
@@ -95,7 +95,7 @@ def _print(found: Comparison, form: str) -> None:
 
 def _show(found: Comparison) -> None:
     """The comparison for people: what to know first, the tables, what the design resolves, the gate."""
-    from benchkit.analysis.words import heading
+    from benchkit.analysis.wording import heading
 
     print(heading(found))
     for notice in found.notices:
@@ -126,7 +126,7 @@ def show_claims(claims: Sequence[ClaimResult]) -> None:
 def _show_metric(ratios: list[Ratio], found: Comparison) -> None:
     """One metric: what cells have in common stands above the table, so that it fits 80 columns."""
     from benchkit import units
-    from benchkit.analysis.words import interval, outcome, over, p_value, side_titles
+    from benchkit.analysis.wording import interval, outcome, over, p_value, side_titles
     from benchkit.cli.console import print_table
     from benchkit.models.metrics import metric_named
 

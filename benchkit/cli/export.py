@@ -60,8 +60,8 @@ def export(
 
 def _texts(run: str, form: str, cell: str | None, series: str, store: Path | None, *, void: bool) -> Mapping[str, str]:
     """What is exported, by the name of its file. Raises InputError where there is nothing."""
-    from benchkit.analysis.data import read_data
     from benchkit.analysis.export import benchstat, csv, merged_by_cell
+    from benchkit.analysis.run_data import read_data
     from benchkit.errors import InputError, suggestion
     from benchkit.results.store import Store, store_path
     from benchkit.results.tables import load

@@ -11,9 +11,9 @@ from benchkit.cli.options import InventoryFile, Json, ScenarioName
 from benchkit.errors import HostError, InputError
 
 if TYPE_CHECKING:
-    from benchkit.hosts.connect import Hosts
+    from benchkit.hosts.connections import Hosts
     from benchkit.hosts.host import Host
-    from benchkit.hosts.install import Ground, Privilege
+    from benchkit.hosts.package_steps import PackageState, Privilege
 
 HOW = {"undone": "put back", "rebooted": "a reboot of the host had undone it"}
 
@@ -24,8 +24,8 @@ app = typer.Typer(help="The hosts: facts, what they lack, what was left on them.
 def check(inventory: InventoryFile = None, json: Json = False) -> None:
     """Show facts and limits of every host, tools found, who holds it, and what abandoned runs left or had put back."""
     from benchkit.cli.console import print_json, print_table
-    from benchkit.cli.hosts_of import inventory_of
-    from benchkit.hosts.connect import connect_all
+    from benchkit.cli.inventory_choice import inventory_of
+    from benchkit.hosts.connections import connect_all
     from benchkit.units import size
 
     with connect_all(inventory_of(inventory)) as hosts:
@@ -95,8 +95,8 @@ def restore(
 ) -> None:
     """Put back what an abandoned run changed, verified by reading back; say what its guardian put back already."""
     from benchkit.cli.console import print_json
-    from benchkit.cli.hosts_of import inventory_of
-    from benchkit.hosts.connect import connect_all
+    from benchkit.cli.inventory_choice import inventory_of
+    from benchkit.hosts.connections import connect_all
 
     with connect_all(inventory_of(inventory)) as hosts:
         ended = {host.name: host.changes.release() for host in hosts} if take_over else {}
@@ -132,9 +132,9 @@ def prepare(
 ) -> None:
     """Install what a scenario needs on its hosts where that may be; else print the line to run there."""
     from benchkit.cli.console import print_json
-    from benchkit.cli.hosts_of import inventory_of
-    from benchkit.hosts.connect import connect_all
-    from benchkit.planning.check import needed_programs
+    from benchkit.cli.inventory_choice import inventory_of
+    from benchkit.hosts.connections import connect_all
+    from benchkit.run.plan.requirements import needed_programs
     from benchkit.scenario.read import read_experiment
 
     needed = needed_programs(read_experiment(scenario))
@@ -167,9 +167,9 @@ def _lacking(hosts: Hosts, needed: dict[str, set[str]]) -> list[tuple[Host, set[
 
 def _prepare(host: Host, lacking: list[str], *, yes: bool) -> dict[str, Any]:
     """Install on one host, or say why not and what to run."""
-    from benchkit.hosts.install import install_steps, survey
+    from benchkit.hosts.host_runner import HostRunner
+    from benchkit.hosts.package_steps import install_steps, survey
     from benchkit.hosts.packages import Manager, packages_for
-    from benchkit.hosts.remote import HostRunner
     from benchkit.hosts.steps import carry_out
 
     manager = next((known for known in get_args(Manager) if known == host.facts.package_manager), None)
@@ -193,7 +193,7 @@ def _prepare(host: Host, lacking: list[str], *, yes: bool) -> dict[str, Any]:
     return outcome
 
 
-def _obstacle(host: str, ground: Ground, packages: tuple[str, ...], *, yes: bool) -> str | None:
+def _obstacle(host: str, ground: PackageState, packages: tuple[str, ...], *, yes: bool) -> str | None:
     """Why benchkit may not install there; asks where there is somebody to ask."""
     if ground.manager != "apt":
         return f"benchkit installs with apt only, not with {ground.manager}"
@@ -207,9 +207,9 @@ def _obstacle(host: str, ground: Ground, packages: tuple[str, ...], *, yes: bool
     return None if typer.confirm(asked, default=True, err=True) else "you said no"
 
 
-def _line(ground: Ground, packages: tuple[str, ...]) -> str:
+def _line(ground: PackageState, packages: tuple[str, ...]) -> str:
     from dataclasses import replace
 
-    from benchkit.hosts.install import install_steps, line_to_run
+    from benchkit.hosts.package_steps import install_steps, line_to_run
 
     return line_to_run(install_steps(replace(ground, privilege="root"), packages), sudo=ground.privilege != "root")

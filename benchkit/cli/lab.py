@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from benchkit.cli.lab_prepare import prepare
 from benchkit.cli.options import Json, Quiet
-from benchkit.cli.prepare import prepare
 
 if TYPE_CHECKING:
     from benchkit.lab.lab import Lab

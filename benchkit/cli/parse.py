@@ -21,10 +21,10 @@ def parse(
 ) -> None:
     """Read one output of a load tool."""
     from benchkit.cli.console import print_json, print_table, say
-    from benchkit.cli.reading import bytes_of, name_of
+    from benchkit.cli.input_file import bytes_of, name_of
     from benchkit.errors import ParseError
-    from benchkit.load.registry import get_tool, readers_of
-    from benchkit.load.text import decode
+    from benchkit.load.tools.registry import get_tool, readers_of
+    from benchkit.load.tools.text import decode
 
     reader = get_tool(tool)
     text = decode(bytes_of(file))

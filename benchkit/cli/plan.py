@@ -22,9 +22,9 @@ from benchkit.cli.options import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from benchkit.analysis.foresight import Foresight
-    from benchkit.hosts.connect import Hosts
-    from benchkit.planning.plan import PlannedCell, RunPlan
+    from benchkit.analysis.power import PowerAnalysis
+    from benchkit.hosts.connections import Hosts
+    from benchkit.run.plan.model import PlannedCell, RunPlan
 
 _LISTED = 12
 """So many ratios are shown one by one; of more the one that is known best and the one that is known least."""
@@ -51,11 +51,11 @@ def plan(
     pilot, which puts a little load on the hosts.
     """
     from benchkit.cli.console import print_json, scale_named
-    from benchkit.cli.hosts_of import inventory_of
-    from benchkit.cli.interrupt import signals_interrupt
-    from benchkit.hosts.connect import connect_all
-    from benchkit.planning.make import make_plan
+    from benchkit.cli.inventory_choice import inventory_of
+    from benchkit.cli.signals import signals_interrupt
+    from benchkit.hosts.connections import connect_all
     from benchkit.results.store import store_path
+    from benchkit.run.plan.planner import make_plan
     from benchkit.scenario.read import read_experiment
 
     asked = [*(settings or ()), *([WITH_PROFILES] if profile else [])]
@@ -73,9 +73,9 @@ def plan(
         raise obstacle
 
 
-def _foreseen(made: RunPlan, hosts: Hosts, store: Path, *, pilot: bool, quiet: bool) -> Foresight:
+def _foreseen(made: RunPlan, hosts: Hosts, store: Path, *, pilot: bool, quiet: bool) -> PowerAnalysis:
     """What the design will show: by a pilot where one is asked for, else by earlier runs."""
-    from benchkit.analysis.foresight import earlier_runs, foresee
+    from benchkit.analysis.power import analyse_power, earlier_runs
     from benchkit.results.store import Store
     from benchkit.run.manifest import manifest_of
 
@@ -83,13 +83,13 @@ def _foreseen(made: RunPlan, hosts: Hosts, store: Path, *, pilot: bool, quiet: b
     block_s = None if made.seconds is None else made.seconds / made.blocks
     if not pilot:
         runs = earlier_runs(Store(store), planned)
-        return foresee(planned, runs, [run.manifest.run_id for run in runs], block_s=block_s)
-    from benchkit.cli.live import display
-    from benchkit.pilot import pilot_plan, run_pilot
+        return analyse_power(planned, runs, [run.manifest.run_id for run in runs], block_s=block_s)
+    from benchkit.cli.progress import display
+    from benchkit.run.pilot import pilot_plan, run_pilot
 
     piloted = pilot_plan(made.experiment, planned, hosts)
     with display(piloted, hosts, quiet=quiet) as watcher:
-        return foresee(planned, [run_pilot(piloted, hosts, watcher)], ["the pilot"], block_s=block_s)
+        return analyse_power(planned, [run_pilot(piloted, hosts, watcher)], ["the pilot"], block_s=block_s)
 
 
 def _document(plan: RunPlan) -> dict[str, object]:
@@ -114,8 +114,13 @@ def _document(plan: RunPlan) -> dict[str, object]:
             for cell in plan.cells
         ],
         "order": [
-            {"block": slot.block, "position": slot.position, "cell_id": slot.cell_id, "kind": slot.kind}
-            for slot in plan.slots
+            {
+                "block": planned_trial.block,
+                "position": planned_trial.position,
+                "cell_id": planned_trial.cell_id,
+                "kind": planned_trial.kind,
+            }
+            for planned_trial in plan.planned_trials
         ],
         "builds": [
             {"program": b.program, "target": b.target, "go_version": b.go_version, "hosts": b.hosts}
@@ -173,7 +178,7 @@ def _length(plan: RunPlan) -> str:
 
     until = plan.experiment.scenario.until
     blocks = units.counted(plan.blocks, "block")
-    trials = units.counted(len(plan.slots), "trial")
+    trials = units.counted(len(plan.planned_trials), "trial")
     time = "of unknown length" if plan.seconds is None else f"about {units.seconds(plan.seconds)}"
     if until is not None:
         blocks = f"{until.min_blocks} to {blocks} (until every interval reaches at most {until.precision:.1%})"
@@ -187,17 +192,20 @@ def _show_order(plan: RunPlan) -> None:
     from benchkit import units
 
     if plan.experiment.scenario.design == "sequential":
-        runs = [(cell, len(list(same))) for cell, same in groupby(slot.cell_id for slot in plan.slots)]
+        runs = [
+            (cell, len(list(same)))
+            for cell, same in groupby(planned_trial.cell_id for planned_trial in plan.planned_trials)
+        ]
         print("  " + " → ".join(f"{cell}, {units.counted(times, 'trial')}" for cell, times in runs))
         return
-    for block in dict.fromkeys(slot.block for slot in plan.slots):
-        slots = [slot for slot in plan.slots if slot.block == block]
-        in_pass = ", for profiles" if any(slot.kind == "profile" for slot in slots) else ""
-        named = (slot.title for slot in slots)
+    for block in dict.fromkeys(planned_trial.block for planned_trial in plan.planned_trials):
+        planned_trials = [planned_trial for planned_trial in plan.planned_trials if planned_trial.block == block]
+        in_pass = ", for profiles" if any(planned_trial.kind == "profile" for planned_trial in planned_trials) else ""
+        named = (planned_trial.title for planned_trial in planned_trials)
         print(f"  block {block}{in_pass}: " + " → ".join(named))
 
 
-def _show_foresight(found: Foresight, plan: RunPlan, store: Path, *, pilot: bool) -> None:
+def _show_foresight(found: PowerAnalysis, plan: RunPlan, store: Path, *, pilot: bool) -> None:
     """Which differences the design will show, or why that is not known."""
     from benchkit.cli.console import print_table
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from benchkit.cli.options import Json, RunId, StoreFolder
-from benchkit.cli.profiles_of import CellOption, ServiceOption, profile_of
+from benchkit.cli.profile_choice import CellOption, ServiceOption, profile_of
 
 if TYPE_CHECKING:  # reading profiles costs time, and --help reads none
     from collections.abc import Iterator
 
     from benchkit.models.profile import Profile, ValueType
-    from benchkit.observe.top import Top
+    from benchkit.profiles.top import Top
 
 app = typer.Typer(help="What a pprof or perf profile says: functions, shares, flame graphs.", no_args_is_help=True)
 
@@ -43,7 +43,7 @@ def show_top(
     json: Json = False,
 ) -> None:
     """Show flat and cumulative values of each function, row for row as `go tool pprof -top` does."""
-    from benchkit.observe.top import top
+    from benchkit.profiles.top import top
 
     profile, index, _ = profile_of(file, value, cell=cell, service=service, store=store)
     found = top(profile, value=index, order="cum" if cum else "flat", least_share=least, most_rows=rows)
@@ -75,7 +75,7 @@ def show_shares(
     json: Json = False,
 ) -> None:
     """Show the share of each category (scheduler, system calls, GC, HTTP, …); together they are one."""
-    from benchkit.observe.shares import shares
+    from benchkit.profiles.shares import shares
 
     profile, index, _ = profile_of(file, value, cell=cell, service=service, store=store)
     found = shares(profile, value=index, kernel=kernel)
@@ -134,7 +134,7 @@ def flame(
     elif out.suffix == ".json" and before is None:
         from json import dumps
 
-        from benchkit.observe.speedscope import speedscope
+        from benchkit.profiles.speedscope import speedscope
 
         content = dumps(speedscope(profile, name), ensure_ascii=False)
     else:
@@ -156,11 +156,11 @@ def show_cells(run: RunId, store: StoreFolder = None, json: Json = False) -> Non
     And what profiling cost, with its interval.
     """
     from benchkit import units
-    from benchkit.analysis.data import read_data
-    from benchkit.analysis.profiling import METRICS, profiler_costs, void_in_pass
-    from benchkit.analysis.scheduling import service_profiles
+    from benchkit.analysis.profiler_cost import METRICS, profiler_costs, void_in_pass
+    from benchkit.analysis.run_data import read_data
+    from benchkit.analysis.scheduler_share import service_profiles
     from benchkit.cli.console import print_json, print_table, say
-    from benchkit.results.profiles import PROFILE_NOTES
+    from benchkit.results.profile_tables import PROFILE_NOTES
     from benchkit.results.store import Store, store_path
     from benchkit.results.tables import load
 

@@ -28,8 +28,8 @@ def report(
     where = Store(store_path(store))
     found = list({run.run_id: run for run in map(where.run, runs)}.values())
     with ahead(where.path, [run.manifest() for run in found]) as meanwhile:
-        from benchkit.report.read import read_run
-        from benchkit.report.write import write_report
+        from benchkit.report.report_files import write_report
+        from benchkit.report.run_reader import read_run
 
         first, *others = (read_run(where, run) for run in found)
         path = write_report(first, out or found[0].report, *others, drawn=meanwhile.drawings_of)

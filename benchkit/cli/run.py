@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from benchkit.hosts.inventory import Inventory
     from benchkit.lab.lab import Lab
     from benchkit.results.store import RunFolder, Store
-    from benchkit.run.book import Outcome
+    from benchkit.run.recorder import RunOutcome
     from benchkit.scenario.read import Experiment
 
 
@@ -53,11 +53,11 @@ def run(
 ) -> None:
     """Run a scenario on its hosts and store what comes of it, or go on with a run that was cut off."""
     from benchkit.cli.console import scale_named
-    from benchkit.cli.hosts_of import inventory_of
-    from benchkit.cli.summary import tell
+    from benchkit.cli.inventory_choice import inventory_of
+    from benchkit.cli.run_summary import tell
     from benchkit.errors import InputError
-    from benchkit.planning.check import check_experiment
     from benchkit.results.store import Store, store_path
+    from benchkit.run.plan.requirements import check_experiment
     from benchkit.scenario.read import read_experiment, stored_experiment
 
     where = Store(store_path(store))
@@ -77,17 +77,17 @@ def run(
     else:
         experiment = read_experiment(scenario, scale_named(scale or "lab"), asked)
     check_experiment(experiment)
-    again = None if run_folder is None else Again(run_folder, accept_changes=accept_changes)
-    patience = Patience(lease, reconnect)
+    again = None if run_folder is None else ResumeOptions(run_folder, accept_changes=accept_changes)
+    patience = ConnectionTimeouts(lease, reconnect)
     hosts = inventory_of(inventory)
     outcome = carry_out(experiment, hosts, where, seed=seed, quiet=quiet, again=again, patience=patience)
     tell(outcome, where, quiet=quiet, json=json)
-    if outcome.failures or outcome.not_put_back:
+    if outcome.failures or outcome.not_restored:
         raise typer.Exit(1)
 
 
 @dataclass(frozen=True)
-class Again:
+class ResumeOptions:
     """A run that is taken up again."""
 
     run: RunFolder
@@ -95,7 +95,7 @@ class Again:
 
 
 @dataclass(frozen=True)
-class Patience:
+class ConnectionTimeouts:
     """How long hosts wait for us, and we for hosts; seconds, None: as usual."""
 
     lease_s: float | None = None
@@ -110,7 +110,7 @@ def demo(
 ) -> None:
     """Bring up a lab, compare Go alone with Go behind nginx, write the report; takes down the lab that it brought up."""
     from benchkit.cli.console import scale_named
-    from benchkit.cli.summary import tell
+    from benchkit.cli.run_summary import tell
     from benchkit.results.store import Store, store_path
     from benchkit.scenario.read import read_experiment
 
@@ -120,7 +120,7 @@ def demo(
         outcome = carry_out(experiment, lab.inventory(), where, seed=None, quiet=quiet)
     report = write(outcome, where)
     tell(outcome, where, quiet=quiet, json=json, report=report)
-    if outcome.failures or outcome.not_put_back:
+    if outcome.failures or outcome.not_restored:
         raise typer.Exit(1)
 
 
@@ -149,18 +149,18 @@ def carry_out(
     *,
     seed: int | None,
     quiet: bool,
-    again: Again | None = None,
-    patience: Patience = Patience(),
-) -> Outcome:
+    again: ResumeOptions | None = None,
+    patience: ConnectionTimeouts = ConnectionTimeouts(),
+) -> RunOutcome:
     """Plan and execute an experiment on the hosts of an inventory, with a display of how it goes."""
     from benchkit.cli.console import say
-    from benchkit.cli.interrupt import signals_interrupt
-    from benchkit.cli.live import display
-    from benchkit.execute import execute, resume
+    from benchkit.cli.progress import display
+    from benchkit.cli.signals import signals_interrupt
     from benchkit.hosts.bootstrap import LEASE_S
-    from benchkit.hosts.connect import RECONNECT_S, connect_all
-    from benchkit.planning.make import make_plan
+    from benchkit.hosts.connections import RECONNECT_S, connect_all
+    from benchkit.run.loop import execute, resume
     from benchkit.run.manifest import new_run_id
+    from benchkit.run.plan.planner import make_plan
     from benchkit.run.resume import check_resumption
 
     run_id = new_run_id() if again is None else again.run.run_id
@@ -190,9 +190,9 @@ def carry_out(
         raise
 
 
-def write(outcome: Outcome, store: Store) -> Path:
+def write(outcome: RunOutcome, store: Store) -> Path:
     """Write the report of a run beside it."""
-    from benchkit.report.read import read_run
-    from benchkit.report.write import write_report
+    from benchkit.report.report_files import write_report
+    from benchkit.report.run_reader import read_run
 
     return write_report(read_run(store, outcome.run), outcome.run.report)

@@ -12,10 +12,10 @@ import typer
 from benchkit.cli.options import InventoryFile, Json, Quiet, Scale, ScenarioName, Set
 
 if TYPE_CHECKING:
-    from benchkit.hosts.connect import Hosts
-    from benchkit.planning.plan import PlannedCell, RunPlan
+    from benchkit.hosts.connections import Hosts
+    from benchkit.run.deployment import ServiceStatus
+    from benchkit.run.plan.model import PlannedCell, RunPlan
     from benchkit.scenario.read import Experiment
-    from benchkit.service import Standing
 
 app = typer.Typer(help="A scenario's stack kept up on its hosts, without load.", no_args_is_help=True)
 
@@ -39,13 +39,13 @@ def up(
     json: Json = False,
 ) -> None:
     """Deploy the stack, have its clients prove it, and leave it up until it is told to go."""
-    from benchkit import service
     from benchkit.cli.console import print_json, say
+    from benchkit.run import deployment
 
     with _planned(scenario, inventory, scale, settings, cell) as (plan, chosen, hosts):
-        service.up(plan, chosen, hosts, (lambda _: None) if quiet else say, apply=apply)
+        deployment.up(plan, chosen, hosts, (lambda _: None) if quiet else say, apply=apply)
         guidance = [each for made in chosen.services for each in made.guidance]
-        standing = service.status(plan.experiment, chosen, hosts)
+        standing = deployment.status(plan.experiment, chosen, hosts)
     if json:
         told = [{"what": each.what, "value": each.value} for each in guidance]
         print_json({**_document(plan.experiment, chosen, standing), "guidance": told})
@@ -67,11 +67,11 @@ def status(
     json: Json = False,
 ) -> None:
     """Show which services of the stack are up; exit code 1 where one of them is not."""
-    from benchkit import service
     from benchkit.cli.console import print_json
+    from benchkit.run import deployment
 
     with _planned(scenario, inventory, scale, settings, cell) as (plan, chosen, hosts):
-        standing = service.status(plan.experiment, chosen, hosts)
+        standing = deployment.status(plan.experiment, chosen, hosts)
     if json:
         print_json(_document(plan.experiment, chosen, standing))
     else:
@@ -91,20 +91,20 @@ def down(
     json: Json = False,
 ) -> None:
     """Take the stack down and put its hosts back; fine where it is not up."""
-    from benchkit import service
     from benchkit.cli.console import print_json, say, scale_named
-    from benchkit.cli.hosts_of import inventory_of
-    from benchkit.cli.interrupt import signals_interrupt
-    from benchkit.hosts.connect import connect_all
+    from benchkit.cli.inventory_choice import inventory_of
+    from benchkit.cli.signals import signals_interrupt
+    from benchkit.hosts.connections import connect_all
+    from benchkit.run import deployment
     from benchkit.scenario.read import read_experiment
 
     experiment = read_experiment(scenario, scale_named(scale), settings or ())
     with signals_interrupt(), connect_all(inventory_of(inventory)) as hosts:
-        were = service.down(experiment, hosts)
+        were = deployment.down(experiment, hosts)
     if json:
         print_json({"scenario": experiment.scenario.name, "up": False, "hosts": were})
     elif not quiet:
-        say(f"taken down on {', '.join(were)}" if were else f"{service.name_of(experiment)} is not up")
+        say(f"taken down on {', '.join(were)}" if were else f"{deployment.name_of(experiment)} is not up")
 
 
 @contextmanager
@@ -112,21 +112,21 @@ def _planned(
     scenario: str, inventory: Path | None, scale: str, settings: list[str] | None, cell: str | None
 ) -> Iterator[tuple[RunPlan, PlannedCell, Hosts]]:
     """The plan, the cell whose stack is meant, and its hosts connected."""
-    from benchkit import service
     from benchkit.cli.console import scale_named
-    from benchkit.cli.hosts_of import inventory_of
-    from benchkit.cli.interrupt import signals_interrupt
-    from benchkit.hosts.connect import connect_all
-    from benchkit.planning.make import make_plan
+    from benchkit.cli.inventory_choice import inventory_of
+    from benchkit.cli.signals import signals_interrupt
+    from benchkit.hosts.connections import connect_all
+    from benchkit.run import deployment
+    from benchkit.run.plan.planner import make_plan
     from benchkit.scenario.read import read_experiment
 
     experiment = read_experiment(scenario, scale_named(scale), settings or ())
     with signals_interrupt(), connect_all(inventory_of(inventory)) as hosts:
         plan = make_plan(experiment, hosts)
-        yield plan, service.cell_of(plan, cell), hosts
+        yield plan, deployment.cell_of(plan, cell), hosts
 
 
-def _document(experiment: Experiment, cell: PlannedCell, standing: Sequence[Standing]) -> dict[str, Any]:
+def _document(experiment: Experiment, cell: PlannedCell, standing: Sequence[ServiceStatus]) -> dict[str, Any]:
     return {
         "scenario": experiment.scenario.name,
         "cell_id": cell.cell_id,
@@ -145,7 +145,7 @@ def _document(experiment: Experiment, cell: PlannedCell, standing: Sequence[Stan
     }
 
 
-def _show(standing: Sequence[Standing]) -> None:
+def _show(standing: Sequence[ServiceStatus]) -> None:
     from benchkit.cli.console import print_table
 
     print_table(

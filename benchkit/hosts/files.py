@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from benchkit.errors import HostError
-from benchkit.hosts.link import Link, Reply
+from benchkit.hosts.agent_link import Link, Reply
 
 HostPath = str | PurePosixPath
 """A path on a host: absolute, or relative to its work directory."""

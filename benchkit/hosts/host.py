@@ -11,16 +11,16 @@ from typing import Any, Self
 
 from benchkit.errors import HostError
 from benchkit.hosts import clock as clocks
-from benchkit.hosts.changes import Changes, Found
+from benchkit.hosts.agent_link import Link
 from benchkit.hosts.clock import Clock
 from benchkit.hosts.facts import facts_of, questions
 from benchkit.hosts.files import Files
+from benchkit.hosts.host_changes import Changes, Leftovers
 from benchkit.hosts.inventory import HostSpec
-from benchkit.hosts.link import Link
 from benchkit.hosts.processes import Processes
 from benchkit.hosts.psutil_wheel import psutil_for
 from benchkit.hosts.sockets import Sockets
-from benchkit.hosts.telemetry import Telemetry
+from benchkit.hosts.watch import Telemetry
 from benchkit.models.facts import HostFacts
 
 TIDY_S = 20.0
@@ -63,12 +63,12 @@ class Host:
         self.facts = self._gather()
         self.workdir = PurePosixPath(self.facts.workdir)
 
-    def claim(self, run: str, who: str) -> Found:
+    def claim(self, run: str, who: str) -> Leftovers:
         """Hold the host for a run, and clear it of what earlier ones have left. Raises HostError."""
         held = self.changes.hold(run, self.name, who)
         self.shared_with = held.shared_with
         found = self.changes.clear()
-        if held.waited or found != Found():  # it was not itself when its facts were asked
+        if held.waited or found != Leftovers():  # it was not itself when its facts were asked
             self.facts = self._gather()
         return found
 

@@ -1,4 +1,4 @@
-"""Which package brings which program, by package manager. Knowledge as data; `benchkit.hosts.install` makes use of it."""
+"""Which package brings which program, by package manager. Knowledge as data; `benchkit.hosts.package_steps` makes use of it."""
 
 from __future__ import annotations
 

@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from benchkit.errors import HostError
+from benchkit.hosts.agent_link import Link, Reply
 from benchkit.hosts.clock import Clock
 from benchkit.hosts.files import HostPath
-from benchkit.hosts.link import Link, Reply
 
 OUTPUT_BYTES = 64 << 20
 """More than any tool or service of ours prints; whoever does floods the disk."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchkit.errors import HostError
+from benchkit.hosts.agent_link import Link
 from benchkit.hosts.files import HostPath
-from benchkit.hosts.link import Link
 from benchkit.hosts.processes import Process
 
 

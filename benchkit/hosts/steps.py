@@ -27,7 +27,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StepOutcome:
     """How a command ended."""
 
     code: int
@@ -38,7 +38,7 @@ class Outcome:
 class Runner(Protocol):
     """Where steps are carried out: this machine, or a host over SSH."""
 
-    def run(self, argv: tuple[str, ...], *, stdin: str | None = None, shown: bool = True) -> Outcome:
+    def run(self, argv: tuple[str, ...], *, stdin: str | None = None, shown: bool = True) -> StepOutcome:
         """Run a command to its end; `shown` where people may want to see what it prints. Code 127: there is no such command."""
         ...
 
@@ -46,7 +46,7 @@ class Runner(Protocol):
 class LocalRunner:
     """This machine. What commands print goes to stderr, for stdout is for results."""
 
-    def run(self, argv: tuple[str, ...], *, stdin: str | None = None, shown: bool = True) -> Outcome:
+    def run(self, argv: tuple[str, ...], *, stdin: str | None = None, shown: bool = True) -> StepOutcome:
         """Run a command to its end, through interrupts: a package manager killed half-way leaves a broken machine."""
         sys.stderr.flush()
         path = os.pathsep.join((os.environ.get("PATH", os.defpath), *SBIN))  # dpkg refuses to work without them
@@ -60,7 +60,7 @@ class LocalRunner:
                 text=True,
             )
         except FileNotFoundError:
-            return Outcome(127, f"{argv[0]}: not found")
+            return StepOutcome(127, f"{argv[0]}: not found")
         interrupted = False
         pending = stdin
         while True:
@@ -73,7 +73,7 @@ class LocalRunner:
                 break
         if interrupted:
             raise KeyboardInterrupt
-        return Outcome(process.returncode)
+        return StepOutcome(process.returncode)
 
 
 def carry_out(steps: Iterable[Step], runner: Runner, *, where: str | None = None) -> None:

@@ -1,6 +1,6 @@
 """Tuning: which settings of a profile a host takes, which it does not and why, and having it take them.
 
-Planning is pure. What was applied is put back by the agent, exactly as it was found; see `benchkit.hosts.changes`.
+Planning is pure. What was applied is put back by the agent, exactly as it was found; see `benchkit.hosts.host_changes`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from benchkit.errors import HostError
-from benchkit.hosts.changes import Changes, Sysctl, Written
+from benchkit.hosts.host_changes import Changes, Sysctl, Written
 from benchkit.hosts.inventory import HostSpec
 from benchkit.hosts.processes import Processes
 
@@ -20,9 +20,11 @@ SUDO_SYSCTL = ("sudo", "-n", "--", "sysctl", "-q", "-w")
 SUDO_CHECK = ("sudo", "-n", "--", "true")
 """How the agent finds out, whenever a host that allows sudo is connected, whether it asks for no password."""
 
-Fate = Literal["apply", "already", "absent", "unreadable", "read-only", "not-isolated", "needs-root", "no-sudo"]
+SettingStatus = Literal[
+    "apply", "already", "absent", "unreadable", "read-only", "not-isolated", "needs-root", "no-sudo"
+]
 
-_WHY_NOT: Mapping[Fate, str] = {
+_WHY_NOT: Mapping[SettingStatus, str] = {
     "absent": "not applied, this host has no such setting",
     "unreadable": "not applied, it cannot be read and so could not be put back",
     "read-only": "not applied, it is read-only here, for root too",
@@ -41,7 +43,7 @@ class Setting:
     """As the profile wants it."""
     found: str | None
     """As the host has it."""
-    fate: Fate
+    status: SettingStatus
     sudo: bool = False
     """Whether it is applied through sudo."""
 
@@ -70,7 +72,7 @@ class TuningPlan:
     @property
     def values(self) -> dict[str, str]:
         """What is to be written, in the profile's order."""
-        return {setting.key: setting.value for setting in self.settings if setting.fate == "apply"}
+        return {setting.key: setting.value for setting in self.settings if setting.status == "apply"}
 
     @property
     def commands(self) -> tuple[tuple[str, ...], ...]:
@@ -87,8 +89,8 @@ class TuningPlan:
         """What is not applied, a sentence for each reason; for people."""
         by_reason: dict[str, list[str]] = {}
         for setting in self.settings:
-            if setting.fate in _WHY_NOT:
-                by_reason.setdefault(_WHY_NOT[setting.fate], []).append(f"{setting.key} = {setting.value}")
+            if setting.status in _WHY_NOT:
+                by_reason.setdefault(_WHY_NOT[setting.status], []).append(f"{setting.key} = {setting.value}")
         said = [f"{self.host}: {reason}: {', '.join(settings)}" for reason, settings in by_reason.items()]
         if self.nofile is not None and self.nofile.why_not is not None:
             said.append(f"{self.host}: not applied, {self.nofile.why_not}: open files {self.nofile.wanted}")
@@ -134,9 +136,9 @@ def plan(
     for key, wanted in profile.items():
         value = " ".join(str(wanted).split())
         sysctl = found[key]
-        fate = _fate(sysctl, value, spec, root=root, can_sudo=can_sudo, shared=key in shared)
-        sudo = fate == "apply" and not sysctl.writable
-        settings.append(Setting(key, value, sysctl.value, fate, sudo))
+        status = _fate(sysctl, value, spec, root=root, can_sudo=can_sudo, shared=key in shared)
+        sudo = status == "apply" and not sysctl.writable
+        settings.append(Setting(key, value, sysctl.value, status, sudo))
     return TuningPlan(spec.name, tuple(settings), nofile)
 
 
@@ -173,19 +175,21 @@ def apply(changes: Changes, planned: TuningPlan) -> Tuned:
     return Tuned(written, tuple(sentences))
 
 
-def _fate(sysctl: Sysctl, value: str, spec: HostSpec, *, root: bool, can_sudo: bool | None, shared: bool) -> Fate:
-    fate: Fate = "apply" if sysctl.writable or can_sudo else "no-sudo"
+def _fate(
+    sysctl: Sysctl, value: str, spec: HostSpec, *, root: bool, can_sudo: bool | None, shared: bool
+) -> SettingStatus:
+    status: SettingStatus = "apply" if sysctl.writable or can_sudo else "no-sudo"
     if sysctl.state == "present" and (sysctl.value or "").split() == value.split():
-        fate = "already"
+        status = "already"
     elif shared:  # also where only the machine has it, and not the host
-        fate = "not-isolated"
+        status = "not-isolated"
     elif sysctl.state != "present":
-        fate = sysctl.state
+        status = sysctl.state
     elif not sysctl.writable and root:
-        fate = "read-only"
+        status = "read-only"
     elif not sysctl.writable and not spec.sudo:
-        fate = "needs-root"
-    return fate
+        status = "needs-root"
+    return status
 
 
 def _short_of(outcome: Written) -> str:

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from benchkit.errors import HostError, InputError
 from benchkit.hosts.inventory import HostSpec, Inventory
 from benchkit.lab import loopback, namespaces
-from benchkit.lab.inside.wire import answers
-from benchkit.lab.launch import NotPermittedError
+from benchkit.lab.first_process import NotPermittedError
+from benchkit.lab.inside.messages import answers
 from benchkit.lab.processes import end_all, marked
 from benchkit.lab.programs import find_programs
 from benchkit.lab.spec import LabSpec, lab_name

@@ -17,12 +17,12 @@ import psutil
 
 from benchkit.errors import HostError
 from benchkit.lab import limits, openssh
-from benchkit.lab.access import login_account, session_environment, write_access
 from benchkit.lab.cpus import divide, usable_cores
-from benchkit.lab.launch import START_DEADLINE_S, FirstProcess
+from benchkit.lab.first_process import START_DEADLINE_S, FirstProcess
 from benchkit.lab.processes import mark
 from benchkit.lab.programs import openssh_version
 from benchkit.lab.spec import LabSpec
+from benchkit.lab.ssh_access import login_account, session_environment, write_access
 from benchkit.lab.state import HostState, LabFolder, LabState, boot_id
 
 PROGRAMS = ("sshd", "ssh-keygen")

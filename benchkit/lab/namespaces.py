@@ -11,14 +11,14 @@ from typing import Any
 
 from benchkit.errors import HostError
 from benchkit.lab import cgroups, limits, network, openssh
-from benchkit.lab.access import login_account, session_environment, write_access
 from benchkit.lab.cpus import divide, usable_cores
+from benchkit.lab.first_process import START_DEADLINE_S, FirstProcess, NotPermittedError, command
+from benchkit.lab.inside.messages import CommandError, batch
 from benchkit.lab.inside.mounts import writable_sysctls
-from benchkit.lab.inside.wire import CommandError, batch
-from benchkit.lab.launch import START_DEADLINE_S, FirstProcess, NotPermittedError, command
 from benchkit.lab.processes import mark
 from benchkit.lab.programs import find_programs, openssh_version
 from benchkit.lab.spec import LabSpec
+from benchkit.lab.ssh_access import login_account, session_environment, write_access
 from benchkit.lab.state import HostState, LabFolder, LabState, boot_id
 
 SSH_PORT = 22

@@ -21,7 +21,7 @@ _POLL_S = 0.005
 
 
 @dataclass(frozen=True)
-class Marked:
+class LabProcess:
     """A first process of a lab."""
 
     process: psutil.Process
@@ -38,10 +38,10 @@ def _prefix(key: str) -> str:
     return f"benchkit-lab:{key}:"
 
 
-def marked(key: str) -> list[Marked]:
+def marked(key: str) -> list[LabProcess]:
     """The first processes of the lab with this key that live, this user's only."""
     return [
-        Marked(process, *word.removeprefix(_prefix(key)).split(":", 1))
+        LabProcess(process, *word.removeprefix(_prefix(key)).split(":", 1))
         for process in _own("cmdline")
         for word in process.info["cmdline"] or ()
         if word.startswith(_prefix(key))

@@ -29,9 +29,9 @@ from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped] # the li
 from pydantic import Field, ValidationError
 
 from benchkit.errors import ParseError
-from benchkit.load.go_errors import errors_of
-from benchkit.load.histograms import Counters, Measurement
-from benchkit.load.text import shown
+from benchkit.load.measurement import Counters, Measurement
+from benchkit.load.tools.go_errors import errors_of
+from benchkit.load.tools.text import shown
 from benchkit.models.base import Frozen
 from benchkit.models.histogram import NS_PER_S, Histogram
 from benchkit.models.load_result import Errors, LoadResult, Note

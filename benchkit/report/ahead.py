@@ -32,8 +32,8 @@ system libraries do not stand it. It is safe here: no thread of ours runs then, 
 jemalloc) prepare for it."""
 
 _SHARED = (
-    "benchkit.report.read",
-    "benchkit.report.write",
+    "benchkit.report.run_reader",
+    "benchkit.report.report_files",
     "matplotlib.backends.backend_agg",
     "matplotlib.backends.backend_svg",
 )
@@ -112,8 +112,8 @@ def draw(store: Path, run_id: str) -> Theirs:
     """Those of the figures apart that a run has data for. Runs in the second process."""
     patient()
     from benchkit.report.figures.registry import FIGURES  # noqa: PLC0415
-    from benchkit.report.read import read_run  # noqa: PLC0415
     from benchkit.report.rendering import render  # noqa: PLC0415
+    from benchkit.report.run_reader import read_run  # noqa: PLC0415
     from benchkit.report.view import kept_as  # noqa: PLC0415
     from benchkit.results.store import Store  # noqa: PLC0415
 
@@ -128,11 +128,11 @@ def draw(store: Path, run_id: str) -> Theirs:
 
 def of_telemetry() -> tuple[Callable[[RunView], object], ...]:
     """What the page asks of runs `once` and takes from telemetry."""
-    from benchkit.report.figures import accept_queue, around  # noqa: PLC0415
-    from benchkit.report.sections.folders import folder_table  # noqa: PLC0415
+    from benchkit.report.figures import accept_queue, host_activity  # noqa: PLC0415
+    from benchkit.report.sections.disk_usage import folder_table  # noqa: PLC0415
     from benchkit.report.sections.workers import worker_table  # noqa: PLC0415
 
-    return accept_queue.caption, accept_queue.table, around.table, worker_table, folder_table
+    return accept_queue.caption, accept_queue.table, host_activity.table, worker_table, folder_table
 
 
 def patient() -> None:

@@ -11,9 +11,9 @@ from importlib.resources import files
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from benchkit.report.clean_text import legible
 from benchkit.report.flame import palette
 from benchkit.report.tables import Table
-from benchkit.report.text import legible
 from benchkit.report.theme import SERIES, TONES
 
 _OPENS = {"number": "<td", "name": "<th scope=row", "text": "<td class=text", "prose": "<td class=prose"}

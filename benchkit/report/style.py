@@ -16,8 +16,8 @@ from matplotlib.font_manager import FontProperties, findfont
 from matplotlib.ft2font import FT2Font
 from matplotlib.textpath import TextToPath
 
+from benchkit.report.clean_text import REPLACEMENT, clean
 from benchkit.report.svg import HOVER
-from benchkit.report.text import REPLACEMENT, clean
 from benchkit.report.theme import GRID, INK, MUTED, SERIES, SURFACE
 
 Params = ParamSpec("Params")

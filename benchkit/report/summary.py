@@ -12,8 +12,8 @@ import pandas as pd
 
 from benchkit import units
 from benchkit.analysis.ratio import Ratio
-from benchkit.report.cells import CellView
-from benchkit.report.text import clean
+from benchkit.report.cell_labels import CellView
+from benchkit.report.clean_text import clean
 from benchkit.report.view import RunView, numbers, once
 
 ERRORS = ("errors_connect", "errors_read", "errors_write", "errors_timeout")

@@ -14,17 +14,17 @@ import numpy.typing as npt
 import pandas as pd
 
 from benchkit.analysis.agreement import Agreement, agreements
-from benchkit.analysis.claimed import ClaimResult
+from benchkit.analysis.claim_result import ClaimResult
 from benchkit.analysis.claims import judge_claims
 from benchkit.analysis.comparison import Comparison
-from benchkit.analysis.data import Data, data_of
 from benchkit.analysis.overview import overview
-from benchkit.analysis.profiling import void_in_pass
+from benchkit.analysis.profiler_cost import void_in_pass
+from benchkit.analysis.run_data import Data, data_of
 from benchkit.analysis.samples import Exclusion
-from benchkit.analysis.scheduling import ServiceProfile, service_profiles
+from benchkit.analysis.scheduler_share import ServiceProfile, service_profiles
 from benchkit.models.profile import Profile
 from benchkit.models.run import Manifest
-from benchkit.report.cells import CellView, cell_views
+from benchkit.report.cell_labels import CellView, cell_views
 from benchkit.results.progress import Progress
 from benchkit.results.schema import empty_frame
 

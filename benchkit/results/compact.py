@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from benchkit.models.run import SCHEMA_VERSION
-from benchkit.results.durable import make_folders, write_whole
+from benchkit.results.durable_files import make_folders, write_whole
 from benchkit.results.schema import TABLES, VERSION_KEY, arrow_schema
 from benchkit.results.store import Store
 

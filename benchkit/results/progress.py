@@ -11,7 +11,7 @@ STARTED, ENDED, FAILED, SKIPPED, SPLIT = "trial-started", "trial-ended", "trial-
 
 
 @dataclass(frozen=True)
-class Place:
+class TrialPosition:
     """Where in the order of a run a trial stands; `round` counts how often its block has been begun anew."""
 
     block: int
@@ -24,7 +24,7 @@ class Place:
 class Progress:
     """What has become of the trials of a run so far, by their ids."""
 
-    places: dict[str, Place] = field(default_factory=dict)
+    places: dict[str, TrialPosition] = field(default_factory=dict)
     ended: dict[str, float] = field(default_factory=dict)
     """How long it took, seconds."""
     failed: dict[str, str] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class Progress:
 
     def _take_trial(self, kind: str, trial: str, event: Mapping[str, Any]) -> None:
         if kind in (STARTED, SKIPPED):
-            place = Place(event["block"], event.get("round", 1), event["position"], event["cell_id"])
+            place = TrialPosition(event["block"], event.get("round", 1), event["position"], event["cell_id"])
             self.places[trial] = place
         if kind == STARTED:
             self.skipped.pop(trial, None)

@@ -6,18 +6,18 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Literal
 
-from benchkit.load.reading import read_generator, together
-from benchkit.load.registry import get_tool
-from benchkit.load.text import decode
-from benchkit.load.tool import Printed, Reading
+from benchkit.load.tools.registry import get_tool
+from benchkit.load.tools.text import decode
+from benchkit.load.tools.tool import ParsedOutput, ToolOutput
+from benchkit.load.trial_result import read_generator, together
 from benchkit.models.trial import GeneratorRecord, TrialRecord
-from benchkit.results.profiles import profile_tables
+from benchkit.results.profile_tables import profile_tables
 from benchkit.results.progress import progress_of
 from benchkit.results.rows import Columns, Row, factor_rows, host_rows, latency_columns, note_rows, trial_row
 from benchkit.results.schema import TABLES
 from benchkit.results.store import RunFolder, Store
 from benchkit.results.tables import RunTables
-from benchkit.results.telemetry import telemetry_tables
+from benchkit.results.telemetry_table import telemetry_tables
 
 RawFile = Callable[[str], bytes]
 """The content of a trial's raw file, by its name."""
@@ -28,17 +28,17 @@ TrialTables = dict[str, list[Row] | Columns]
 Finish = Callable[[TrialRecord, TrialTables], TrialTables]
 
 
-def read_generators(record: TrialRecord, raw: RawFile) -> tuple[Reading, ...]:
+def read_generators(record: TrialRecord, raw: RawFile) -> tuple[ParsedOutput, ...]:
     """What each generator of a trial measured, from its raw files. Raises ParseError."""
     return tuple(_read(record, generator, raw) for generator in record.generators)
 
 
-def read_trial(record: TrialRecord, readings: Sequence[Reading]) -> Reading:
+def read_trial(record: TrialRecord, readings: Sequence[ParsedOutput]) -> ParsedOutput:
     """What all generators of a trial measured together. Raises InputError where they are of different tools."""
     return together(readings, [generator.started_s for generator in record.generators])
 
 
-def trial_tables(record: TrialRecord, reading: Reading, raw: RawFile, *, split: bool = False) -> TrialTables:
+def trial_tables(record: TrialRecord, reading: ParsedOutput, raw: RawFile, *, split: bool = False) -> TrialTables:
     """The rows of a trial, by table; `split` where its block was cut by a pause and run again."""
     profiles, telemetry = profile_tables(record, raw), telemetry_tables(record, raw)
     return {
@@ -67,8 +67,8 @@ def reparse(store: Store, run: RunFolder, finish: Finish = lambda _, tables: tab
     return len(trials)
 
 
-def _read(record: TrialRecord, generator: GeneratorRecord, raw: RawFile) -> Reading:
-    printed = Printed(
+def _read(record: TrialRecord, generator: GeneratorRecord, raw: RawFile) -> ParsedOutput:
+    printed = ToolOutput(
         stdout=_text(generator, "stdout", raw),
         stderr=_text(generator, "stderr", raw),
         reduction=raw(generator.files["reduction"]) if "reduction" in generator.files else None,

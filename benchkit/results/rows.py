@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from benchkit.load.histograms import Measurement
+from benchkit.load.measurement import Measurement
 from benchkit.models.load_result import LoadResult
 from benchkit.models.run import CellRecord
 from benchkit.models.trial import TrialRecord

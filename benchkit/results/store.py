@@ -21,11 +21,11 @@ from pydantic import BaseModel, ValidationError
 from benchkit.errors import InputError
 from benchkit.models.run import SCHEMA_VERSION, Manifest, RunStatus
 from benchkit.models.trial import TrialRecord
-from benchkit.results.durable import locked, make_folders, sync_folder, write_synced, write_whole
+from benchkit.results.compression import compressed, uncompressed
+from benchkit.results.durable_files import locked, make_folders, sync_folder, write_synced, write_whole
+from benchkit.results.folder_swap import Scratch
 from benchkit.results.journal import Journal, read_journal
-from benchkit.results.packing import compressed, uncompressed
 from benchkit.results.progress import ENDED
-from benchkit.results.scratch import Scratch
 
 ENVIRONMENT = "BENCHKIT_STORE"
 DEFAULT = Path("results")

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from benchkit.errors import InputError
 from benchkit.results.compact import read_compact, written
-from benchkit.results.durable import make_folders, sync_file, sync_folder
+from benchkit.results.durable_files import make_folders, sync_file, sync_folder
 from benchkit.results.rows import SPLIT, Columns, Row
 from benchkit.results.schema import TABLES, VERSION_KEY, arrow_schema
 from benchkit.results.store import Store, refuse_newer, store_path

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from benchkit.errors import HostError, InputError, ParseError
-from benchkit.load.tool import Reading
+from benchkit.load.tools.tool import ParsedOutput
 from benchkit.models.trial import TrialRecord
-from benchkit.pipeline import Watcher, run_trial
 from benchkit.results.reparse import read_generators, read_trial
 from benchkit.results.rows import Row
 from benchkit.results.store import RunFolder
-from benchkit.run.book import Book
-from benchkit.run.site import Site
-from benchkit.scenario.schedule import Slot
-from benchkit.trial.state import trial_id_of, trial_of
+from benchkit.run.recorder import RunRecorder
+from benchkit.run.steps.trial_state import trial_id_of, trial_of
+from benchkit.run.testbed import Testbed
+from benchkit.run.trial import RunObserver, run_trial
+from benchkit.scenario.trial_order import PlannedTrial
 
 MOST_TRIES = 3
 """Of a trial whose hosts are lost in it. What fails while all hosts answer is a failure of what is measured: it is not
@@ -27,7 +27,7 @@ PAUSE_S = 60.0
 
 
 @dataclass(frozen=True)
-class Attempted:
+class AttemptResult:
     """What became of a trial: it `ended`, it `failed` or was `skipped`, or its block was `cut` by a pause."""
 
     how: Literal["ended", "failed", "skipped", "cut"]
@@ -35,39 +35,41 @@ class Attempted:
     """Of `trials`, where it ended."""
 
 
-def attempt_trial(slot: Slot, site: Site, book: Book, watcher: Watcher) -> Attempted:
+def attempt_trial(
+    planned_trial: PlannedTrial, testbed: Testbed, recorder: RunRecorder, watcher: RunObserver
+) -> AttemptResult:
     """Carry out a trial, at most `MOST_TRIES` times where its hosts are lost in it. A failure is written down."""
-    cell, run = site.plan.cell_of(slot), book.outcome.run
-    trial_id = trial_id_of(run.run_id, slot)
+    cell, run = testbed.plan.cell_of(planned_trial), recorder.outcome.run
+    trial_id = trial_id_of(run.run_id, planned_trial)
     for attempt in range(1, MOST_TRIES + 1):
-        if (why := site.missing_for(cell)) is not None:
-            book.skipped(trial_id, slot, why)
-            watcher.trial_failed(slot, why)
-            return Attempted("skipped")
-        book.started(trial_id, slot, attempt)
+        if (why := testbed.missing_for(cell)) is not None:
+            recorder.skipped(trial_id, planned_trial, why)
+            watcher.trial_failed(planned_trial, why)
+            return AttemptResult("skipped")
+        recorder.started(trial_id, planned_trial, attempt)
         try:
-            book.block(site.plan, slot, site.hosts)
-            trial = trial_of(site.plan, slot, run.run_id, site.hosts)
+            recorder.block(testbed.plan, planned_trial, testbed.hosts)
+            trial = trial_of(testbed.plan, planned_trial, run.run_id, testbed.hosts)
             trial.attempt = attempt
             record, reading = _read(run_trial(trial), trial.files, run)
         except (HostError, InputError) as error:
-            lost = bool(site.hosts.lost())
+            lost = bool(testbed.hosts.lost())
             again = lost and attempt < MOST_TRIES
-            book.failure(trial_id, slot.cell_id, error, again=again)
-            (watcher.trial_again if again else watcher.trial_failed)(slot, str(error))
-            pause_s = site.recover() if lost else 0.0
+            recorder.failure(trial_id, planned_trial.cell_id, error, again=again)
+            (watcher.trial_retrying if again else watcher.trial_failed)(planned_trial, str(error))
+            pause_s = testbed.recover() if lost else 0.0
             if not again:
-                return Attempted("failed")
+                return AttemptResult("failed")
             if pause_s > PAUSE_S:
-                return Attempted("cut")
+                return AttemptResult("cut")
         else:
-            row = book.trial(record, reading, trial.files.__getitem__)
-            watcher.trial_ended(slot, reading.result.rps, row["verdict"])
-            return Attempted("ended", row)
+            row = recorder.trial(record, reading, trial.files.__getitem__)
+            watcher.trial_ended(planned_trial, reading.result.rps, row["verdict"])
+            return AttemptResult("ended", row)
     raise AssertionError
 
 
-def _read(record: TrialRecord, files: Mapping[str, bytes], run: RunFolder) -> tuple[TrialRecord, Reading]:
+def _read(record: TrialRecord, files: Mapping[str, bytes], run: RunFolder) -> tuple[TrialRecord, ParsedOutput]:
     """Read what the generators left, and store it with what each of them said; also where it cannot be read.
 
     Raises ParseError.

@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from benchkit import __version__
-from benchkit.hosts.connect import Hosts
+from benchkit.hosts.connections import Hosts
+from benchkit.hosts.cpu_affinity import controller
 from benchkit.hosts.host import Host
-from benchkit.lab.controller import controller
-from benchkit.load.registry import get_tool
+from benchkit.load.tools.registry import get_tool
 from benchkit.models.run import CellRecord, ControllerRecord, HostRecord, Manifest
-from benchkit.planning.plan import RunPlan
+from benchkit.run.plan.model import RunPlan
 
 
 def new_run_id() -> str:

@@ -9,43 +9,46 @@ from datetime import UTC, datetime
 from functools import partial
 
 from benchkit.analysis.adaptive import rule_of
-from benchkit.analysis.ground import Change, asked_otherwise, facts_differing
-from benchkit.course import Course
+from benchkit.analysis.run_differences import FactDifference, facts_differing, settings_differing
 from benchkit.errors import InputError, ParseError
-from benchkit.hosts.connect import Hosts
-from benchkit.judge import reparse
+from benchkit.hosts.connections import Hosts
 from benchkit.models.run import Manifest
-from benchkit.planning.plan import RunPlan
 from benchkit.results.progress import ENDED, FAILED, SPLIT, Progress, progress_of
 from benchkit.results.reparse import host_parts, read_generators
 from benchkit.results.store import RunFolder, Store
 from benchkit.results.tables import RunTables
-from benchkit.run.book import Book
+from benchkit.run.judge import reparse
 from benchkit.run.manifest import facts_of, manifest_of
-from benchkit.scenario.schedule import Slot
-from benchkit.trial.state import trial_id_of
+from benchkit.run.plan.model import RunPlan
+from benchkit.run.recorder import RunRecorder
+from benchkit.run.steps.trial_state import trial_id_of
+from benchkit.run.trial_queue import TrialQueue
+from benchkit.scenario.trial_order import PlannedTrial
 
 SHOWN = 20
 """So many differences are listed; more say no more."""
 
 
 @dataclass(frozen=True)
-class Resumption:
+class ResumePlan:
     """A stored run that may be taken up again by this plan."""
 
     plan: RunPlan
     run: RunFolder
-    changes: tuple[Change, ...]
+    changes: tuple[FactDifference, ...]
     """What is another than when the run began, and was said to be fine."""
 
 
-def order_of(slots: Iterable[Slot]) -> str:
+def order_of(planned_trials: Iterable[PlannedTrial]) -> str:
     """The order of a plan's trials, as a hash."""
-    text = "\n".join(f"{slot.block} {slot.position} {slot.kind} {slot.cell_id}" for slot in slots)
+    text = "\n".join(
+        f"{planned_trial.block} {planned_trial.position} {planned_trial.kind} {planned_trial.cell_id}"
+        for planned_trial in planned_trials
+    )
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def check_resumption(plan: RunPlan, hosts: Hosts, run: RunFolder, *, accept_changes: bool) -> Resumption:
+def check_resumption(plan: RunPlan, hosts: Hosts, run: RunFolder, *, accept_changes: bool) -> ResumePlan:
     """Whether the run, which must be locked, may be taken up again by this plan on these hosts.
 
     They must be held for it: one that was left within its lease is as it was tuned until then. Raises InputError where
@@ -53,14 +56,14 @@ def check_resumption(plan: RunPlan, hosts: Hosts, run: RunFolder, *, accept_chan
     or hosts have changed, naming what.
     """
     before, progress = run.manifest(), progress_of(run.history())
-    if progress.order not in (None, order_of(plan.slots)):
+    if progress.order not in (None, order_of(plan.planned_trials)):
         raise InputError(
             "the plan has another order of trials than this run",
             where=run.run_id,
-            why=_listed(asked_otherwise(before, manifest_of(plan, hosts))) or "another benchkit made it",
+            why=_listed(settings_differing(before, manifest_of(plan, hosts))) or "another benchkit made it",
             hint="start a new run; this one keeps what it has",
         )
-    left = [slot for slot in plan.slots if not _is_over(run.run_id, slot, progress)]
+    left = [planned_trial for planned_trial in plan.planned_trials if not _is_over(run.run_id, planned_trial, progress)]
     if progress.closed == "done" or (not left and progress.closed is not None):
         raise InputError(
             "nothing of it is left to do", where=run.run_id, hint="`benchkit report` shows what came of it"
@@ -73,42 +76,44 @@ def check_resumption(plan: RunPlan, hosts: Hosts, run: RunFolder, *, accept_chan
             why=_listed(changes),
             hint="put it back, or say --accept-changes: the differences are written down, and its trials will differ",
         )
-    return Resumption(plan, run, changes if accept_changes else ())
+    return ResumePlan(plan, run, changes if accept_changes else ())
 
 
-def take_up(resumption: Resumption, store: Store, book: Book, tables: RunTables) -> Course:
+def resume_queue(resumption: ResumePlan, store: Store, recorder: RunRecorder, tables: RunTables) -> TrialQueue:
     """Settle what a crash has left open, mark the blocks it has cut, rebuild the tables, and find where to go on.
 
     The run must be locked.
     """
     run, plan = resumption.run, resumption.plan
-    book.begin(run.manifest(), plan.slots, order_of(plan.slots), progress_of(run.history()))
-    book.journal.append("run-resumed", changes=[change.text for change in resumption.changes])
-    _settle(run, book)
+    recorder.begin(run.manifest(), plan.planned_trials, order_of(plan.planned_trials), progress_of(run.history()))
+    recorder.journal.append("run-resumed", changes=[change.text for change in resumption.changes])
+    _settle(run, recorder)
     progress = progress_of(run.history())
-    for block, over in _cut(plan.slots, progress, run.run_id).items():
-        trials = [trial_id_of(run.run_id, slot) for slot in over]
-        book.journal.append(SPLIT, block=block, round=over[0].round + 1, trials=trials)
+    for block, over in _cut(plan.planned_trials, progress, run.run_id).items():
+        trials = [trial_id_of(run.run_id, planned_trial) for planned_trial in over]
+        recorder.journal.append(SPLIT, block=block, round=over[0].round + 1, trials=trials)
     progress = progress_of(run.history())
     manifest = _begin_again(run, resumption.changes)
-    reparse(store, run, book.judge)
+    reparse(store, run, recorder.judge)
     tables.apart("hosts", host_parts(run.history()))
     rows = {row["trial_id"]: row for row in tables.rows("trials").to_pylist()}
-    course = Course(_latest(plan.slots, progress), rule_of(manifest))
-    for slot in _latest(plan.slots, progress):
-        if _is_over(run.run_id, slot, progress):
-            trial_id = trial_id_of(run.run_id, slot)
-            course.already(slot, rows.get(trial_id), progress.ended.get(trial_id, 0.0), book.exclusions)
-    return course
+    queue = TrialQueue(_latest(plan.planned_trials, progress), rule_of(manifest))
+    for planned_trial in _latest(plan.planned_trials, progress):
+        if _is_over(run.run_id, planned_trial, progress):
+            trial_id = trial_id_of(run.run_id, planned_trial)
+            queue.already(planned_trial, rows.get(trial_id), progress.ended.get(trial_id, 0.0), recorder.exclusions)
+    return queue
 
 
-def marks_of(course: Course, run: RunFolder, tables: RunTables) -> dict[Slot, str]:
+def marks_of(queue: TrialQueue, run: RunFolder, tables: RunTables) -> dict[PlannedTrial, str]:
     """The trials that are over, each with its verdict, or `failed`."""
     verdicts = {row["trial_id"]: row["verdict"] for row in tables.rows("trials").to_pylist()}
-    return {slot: verdicts.get(trial_id_of(run.run_id, slot)) or "failed" for slot in course.over}
+    return {
+        planned_trial: verdicts.get(trial_id_of(run.run_id, planned_trial)) or "failed" for planned_trial in queue.over
+    }
 
 
-def _settle(run: RunFolder, book: Book) -> None:
+def _settle(run: RunFolder, recorder: RunRecorder) -> None:
     """Trials whose raw files are whole ended, even where the journal was not told any more."""
     progress = progress_of(run.history())
     for trial_id in set(run.tidy()) & progress.unsettled:
@@ -116,12 +121,12 @@ def _settle(run: RunFolder, book: Book) -> None:
         try:
             read_generators(record, partial(run.raw_file, trial_id))
         except ParseError as error:
-            book.journal.append(FAILED, trial_id=trial_id, cell_id=record.cell_id, why=str(error), again=False)
+            recorder.journal.append(FAILED, trial_id=trial_id, cell_id=record.cell_id, why=str(error), again=False)
         else:
-            book.journal.append(ENDED, trial_id=trial_id, cell_id=record.cell_id, wall_s=record.wall_s)
+            recorder.journal.append(ENDED, trial_id=trial_id, cell_id=record.cell_id, wall_s=record.wall_s)
 
 
-def _begin_again(run: RunFolder, changes: Collection[Change]) -> Manifest:
+def _begin_again(run: RunFolder, changes: Collection[FactDifference]) -> Manifest:
     manifest = run.manifest()
     at = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
     notices = (*manifest.notices, *(f"Taken up again at {at}, although {change.text}." for change in changes))
@@ -130,40 +135,44 @@ def _begin_again(run: RunFolder, changes: Collection[Change]) -> Manifest:
     return manifest
 
 
-def _cut(slots: Sequence[Slot], progress: Progress, run_id: str) -> dict[int, tuple[Slot, ...]]:
+def _cut(
+    planned_trials: Sequence[PlannedTrial], progress: Progress, run_id: str
+) -> dict[int, tuple[PlannedTrial, ...]]:
     """The blocks of which some trials are over and others not, with those that are."""
-    course = Course(_latest(slots, progress))
-    for slot in _latest(slots, progress):
-        if _is_over(run_id, slot, progress):
-            course.already(slot, None, 0.0)
-    return {block: course.again(block) for block in course.begun()}
+    queue = TrialQueue(_latest(planned_trials, progress))
+    for planned_trial in _latest(planned_trials, progress):
+        if _is_over(run_id, planned_trial, progress):
+            queue.already(planned_trial, None, 0.0)
+    return {block: queue.again(block) for block in queue.begun()}
 
 
-def _latest(slots: Sequence[Slot], progress: Progress) -> tuple[Slot, ...]:
+def _latest(planned_trials: Sequence[PlannedTrial], progress: Progress) -> tuple[PlannedTrial, ...]:
     """The order, its blocks in the round that they have come to."""
-    return tuple(replace(slot, round=progress.rounds.get(slot.block, 1)) for slot in slots)
+    return tuple(
+        replace(planned_trial, round=progress.rounds.get(planned_trial.block, 1)) for planned_trial in planned_trials
+    )
 
 
-def _is_over(run_id: str, slot: Slot, progress: Progress) -> bool:
-    trial_id = trial_id_of(run_id, replace(slot, round=progress.rounds.get(slot.block, 1)))
+def _is_over(run_id: str, planned_trial: PlannedTrial, progress: Progress) -> bool:
+    trial_id = trial_id_of(run_id, replace(planned_trial, round=progress.rounds.get(planned_trial.block, 1)))
     return trial_id in progress.ended or trial_id in progress.failed
 
 
-def _changes(before: Manifest, plan: RunPlan, hosts: Hosts) -> Iterable[Change]:
+def _changes(before: Manifest, plan: RunPlan, hosts: Hosts) -> Iterable[FactDifference]:
     now = manifest_of(plan, hosts)
-    yield from asked_otherwise(before, now)
+    yield from settings_differing(before, now)
     there = {host.name: host for host in before.hosts}
     for host in now.hosts:
         known = there.pop(host.name, None)
         if known is None:
-            yield Change(where=f"host {host.name}", what="host of the run", before=None, after=host.name)
+            yield FactDifference(where=f"host {host.name}", what="host of the run", before=None, after=host.name)
         else:
             yield from facts_differing(f"host {host.name}", known.facts, facts_of(hosts[host.name]))
     for name in there:
-        yield Change(where=f"host {name}", what="host of the run", before=name, after=None)
+        yield FactDifference(where=f"host {name}", what="host of the run", before=name, after=None)
 
 
-def _listed(changes: Collection[Change]) -> str:
+def _listed(changes: Collection[FactDifference]) -> str:
     lines = [f"\n  {change.text}" for change in changes]
     more = f"\n  and {len(lines) - SHOWN} more" if len(lines) > SHOWN else ""
     return "".join(lines[:SHOWN]) + more

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from benchkit.document import Document, Location
 from benchkit.errors import InputError, suggestion
 from benchkit.scenario.model import STACK, Scenario
-from benchkit.scenario.names import Level, Levels
+from benchkit.scenario.vocabulary import Level, Levels
 
 REFERENCE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_-]*)\Z")
 """A value `$name` stands for the level of factor `name`; `$$name` for the text `$name`."""

@@ -11,8 +11,8 @@ from pydantic import Field, PositiveFloat, PositiveInt
 
 from benchkit.errors import InputError
 from benchkit.models.base import Frozen
-from benchkit.scenario.names import Name
-from benchkit.scenario.schedule import Slot, schedule
+from benchkit.scenario.trial_order import PlannedTrial, schedule
+from benchkit.scenario.vocabulary import Name
 
 Design = Literal["blocks", "abba", "sequential"]
 """`blocks`: every cell once a block, in random order; `abba`: two cells, each twice a block, mirrored; `sequential`: all
@@ -38,7 +38,7 @@ class Until(Frozen):
     budget_s: PositiveFloat | None = None
 
 
-def slots(design: Design, cell_ids: Sequence[str], blocks: int, seed: int) -> tuple[Slot, ...]:
+def planned_trials(design: Design, cell_ids: Sequence[str], blocks: int, seed: int) -> tuple[PlannedTrial, ...]:
     """The order of trials of a design, those of controls marked. Raises InputError for cells that it cannot take."""
     match design:
         case "blocks":
@@ -47,10 +47,13 @@ def slots(design: Design, cell_ids: Sequence[str], blocks: int, seed: int) -> tu
             made = abba(cell_ids, blocks, seed)
         case "sequential":
             made = sequential(cell_ids, blocks)
-    return tuple(replace(slot, kind="control") if controlled(slot.cell_id) else slot for slot in made)
+    return tuple(
+        replace(planned_trial, kind="control") if controlled(planned_trial.cell_id) else planned_trial
+        for planned_trial in made
+    )
 
 
-def abba(cell_ids: Sequence[str], blocks: int, seed: int) -> tuple[Slot, ...]:
+def abba(cell_ids: Sequence[str], blocks: int, seed: int) -> tuple[PlannedTrial, ...]:
     """Two cells, mirrored in every block: ABBA or BAAB, drawn for the block from the seed.
 
     Drift that is linear over a block falls out of its ratio altogether (Cox, Planning of Experiments, 1958, ch. 14);
@@ -59,20 +62,22 @@ def abba(cell_ids: Sequence[str], blocks: int, seed: int) -> tuple[Slot, ...]:
     """
     if len(cell_ids) != CELLS_OF_ABBA:
         raise InputError(f"an ABBA design compares two cells; there are {len(cell_ids)}", hint="use design: blocks")
-    made: list[Slot] = []
+    made: list[PlannedTrial] = []
     for block in range(1, blocks + 1):
         one, other = random.Random(f"{seed}/{block}").sample(list(cell_ids), 2)  # noqa: S311 - an order, no secret
-        made += [Slot(block, position, cell) for position, cell in enumerate((one, other, other, one), start=1)]
+        made += [PlannedTrial(block, position, cell) for position, cell in enumerate((one, other, other, one), start=1)]
     return tuple(made)
 
 
-def sequential(cell_ids: Sequence[str], blocks: int) -> tuple[Slot, ...]:
+def sequential(cell_ids: Sequence[str], blocks: int) -> tuple[PlannedTrial, ...]:
     """All trials of a cell, then all of the next; `block` counts the repetitions of the cell.
 
     Whatever changes over the run is in the ratios. It is here to be shown beside the others, and is labelled.
     """
     return tuple(
-        Slot(block, position, cell) for position, cell in enumerate(cell_ids, start=1) for block in range(1, blocks + 1)
+        PlannedTrial(block, position, cell)
+        for position, cell in enumerate(cell_ids, start=1)
+        for block in range(1, blocks + 1)
     )
 
 

@@ -1,7 +1,7 @@
 """What a scenario file says, at one scale.
 
 Services and load stay mappings here: their fields belong to the backend and the tool they name, which check them
-cell by cell once the levels are filled in (`benchkit.stack`, `benchkit.load`).
+cell by cell once the levels are filled in (`benchkit.services`, `benchkit.load`).
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from benchkit.models.base import Frozen
 from benchkit.scenario.claims import Claim
 from benchkit.scenario.cpus import CpuPlaces
 from benchkit.scenario.designs import Design, Until
-from benchkit.scenario.names import Level, Levels, Name
-from benchkit.scenario.profiling import ProfilePass
+from benchkit.scenario.profile_pass import ProfilePass
 from benchkit.scenario.published import Published
+from benchkit.scenario.telemetry_options import Telemetry, Watching
 from benchkit.scenario.thresholds import Thresholds
-from benchkit.scenario.watching import Telemetry, Watching
+from benchkit.scenario.vocabulary import Level, Levels, Name
 
 CpuCount = Literal["all"] | Annotated[int, Field(strict=True, gt=0)]
 Cpus = CpuCount | CpuPlaces

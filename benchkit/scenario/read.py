@@ -13,9 +13,9 @@ from benchkit.errors import InputError, suggestion
 from benchkit.models.base import Frozen
 from benchkit.models.scale import Scale
 from benchkit.scenario.cells import Cell, cell_id, expand
-from benchkit.scenario.check import check_scenario
+from benchkit.scenario.checks import check_scenario
 from benchkit.scenario.model import Scenario
-from benchkit.scenario.names import Name
+from benchkit.scenario.vocabulary import Name
 
 SCALES: tuple[Scale, ...] = get_args(Scale)
 DEFAULT_SCALE: Scale = "lab"

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import HostError
+from benchkit.hosts.agent_link import Link
 from benchkit.hosts.bootstrap import agent_file, command, start
-from benchkit.hosts.link import Link
 
 
 class PipeStream:

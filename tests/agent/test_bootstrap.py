@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import HostError
+from benchkit.hosts.agent_link import Link
 from benchkit.hosts.bootstrap import AgentFile, agent_file, command, start
-from benchkit.hosts.link import Link
 from benchkit.hosts.stream import Stream
 
 pytestmark = pytest.mark.system

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import HostError
-from benchkit.hosts.link import Link
+from benchkit.hosts.agent_link import Link
 
 pytestmark = pytest.mark.system
 

@@ -15,11 +15,11 @@ from typing import Any
 import psutil
 import pytest
 
-from benchkit.agent.basics import RefusedError
+from benchkit.agent.common import RefusedError
 from benchkit.agent.interfaces import interfaces
 from benchkit.agent.machine import memory_bytes, physical_cores
 from benchkit.agent.psutil_copy import unpack
-from benchkit.hosts.link import Link
+from benchkit.hosts.agent_link import Link
 from benchkit.hosts.psutil_wheel import psutil_for
 
 pytestmark = pytest.mark.system

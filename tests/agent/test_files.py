@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchkit.agent.basics import RefusedError
+from benchkit.agent.common import RefusedError
 from benchkit.agent.files import Files
 from benchkit.agent.frames import Json
 from benchkit.agent.workdir import Workdir

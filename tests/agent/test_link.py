@@ -11,8 +11,8 @@ import pytest
 
 from benchkit.agent.server import Agent
 from benchkit.errors import HostError, LostError
-from benchkit.hosts import link as links
-from benchkit.hosts.link import Link, RefusedError
+from benchkit.hosts import agent_link as links
+from benchkit.hosts.agent_link import Link, RefusedError
 
 pytestmark = pytest.mark.system
 

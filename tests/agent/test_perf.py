@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchkit.hosts.link import Link, RefusedError
+from benchkit.hosts.agent_link import Link, RefusedError
 
 pytestmark = pytest.mark.system
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from benchkit.hosts.link import Link, RefusedError
+from benchkit.hosts.agent_link import Link, RefusedError
 
 pytestmark = pytest.mark.system
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from benchkit.hosts.changes import Changes
+from benchkit.hosts.agent_link import Link
 from benchkit.hosts.facts import questions
+from benchkit.hosts.host_changes import Changes
 from benchkit.hosts.inventory import HostSpec
-from benchkit.hosts.link import Link
 from benchkit.hosts.tuning import apply, plan, sudo_commands
 
 pytestmark = [

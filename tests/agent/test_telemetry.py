@@ -19,9 +19,9 @@ from typing import Any, ClassVar
 import psutil
 import pytest
 
-from benchkit.hosts.link import Link, RefusedError
+from benchkit.hosts.agent_link import Link, RefusedError
 from benchkit.models.telemetry import HOST_METRICS, METRICS
-from benchkit.observe.telemetry import Key, Series, read_telemetry
+from benchkit.results.telemetry_file import Key, Series, read_telemetry
 
 pytestmark = pytest.mark.system
 

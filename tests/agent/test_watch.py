@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from benchkit.agent.watch.base import UnseenError, number_after
+from benchkit.agent.watch.accept_queues import Listeners
+from benchkit.agent.watch.collector import UnseenError, number_after
+from benchkit.agent.watch.core_speed import Speeds
 from benchkit.agent.watch.cores import Cores
-from benchkit.agent.watch.counters import Asked, nginx, node
-from benchkit.agent.watch.families import Families
-from benchkit.agent.watch.page import body_of
-from benchkit.agent.watch.queues import Listeners
-from benchkit.agent.watch.quota import cpu_quota, groups
+from benchkit.agent.watch.cpu_quota import cpu_quota, groups
+from benchkit.agent.watch.process_trees import ProcessTrees
 from benchkit.agent.watch.recorder import Recorder
-from benchkit.agent.watch.rhythm import Rhythm
 from benchkit.agent.watch.sampler import Sampler
-from benchkit.agent.watch.speed import Speeds
+from benchkit.agent.watch.sampling_schedule import SamplingSchedule
+from benchkit.agent.watch.server_counters import Asked, nginx, node
+from benchkit.agent.watch.server_page import body_of
 
 NGINX = b"""Active connections: 291
 server accepts handled requests
@@ -135,7 +135,7 @@ def test_a_number_is_found_behind_its_word_alone() -> None:
 
 
 def test_a_beat_that_was_missed_is_not_made_up() -> None:
-    rhythm = Rhythm(0.02)
+    rhythm = SamplingSchedule(0.02)
     times: list[float] = []
     for _ in rhythm.beats():
         times.append(time.monotonic())
@@ -149,7 +149,7 @@ def test_a_beat_that_was_missed_is_not_made_up() -> None:
 
 
 def test_who_asks_for_a_beat_gets_one_that_began_after_that() -> None:
-    rhythm = Rhythm(60)
+    rhythm = SamplingSchedule(60)
     times: list[float] = []
 
     beats = rhythm.beats()
@@ -166,7 +166,7 @@ def test_who_asks_for_a_beat_gets_one_that_began_after_that() -> None:
     assert rhythm.beat_now(0), "nobody follows any more"
 
 
-class Noting(Families):
+class Noting(ProcessTrees):
     """Nobody's family, which notes when it was looked at."""
 
     def __init__(self) -> None:
@@ -181,7 +181,7 @@ class Noting(Families):
 
 def test_a_look_is_of_the_instant_at_which_the_cores_are_read(tmp_path: Path) -> None:
     """Looking for processes takes a while, another one each time, in which idle cores would seem to have worked."""
-    rhythm, families = Rhythm(60), Noting()
+    rhythm, families = SamplingSchedule(60), Noting()
     recorder = Recorder(tmp_path / "samples", {})
     sampler = Sampler(rhythm, recorder, families, Listeners())
     sampler.add(None, [Cores])

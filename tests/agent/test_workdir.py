@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from benchkit.agent.basics import RefusedError
+from benchkit.agent.common import RefusedError
 from benchkit.agent.workdir import Workdir
 
 

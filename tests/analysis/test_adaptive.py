@@ -8,7 +8,7 @@ import pytest
 
 from benchkit.analysis.adaptive import decide, rule_of
 from benchkit.analysis.samples import Exclusion
-from benchkit.analysis.within import Pair
+from benchkit.analysis.within_blocks import Pair
 from benchkit.models.run import Manifest
 from benchkit.results.rows import Row
 from benchkit.scenario.designs import Until

@@ -18,7 +18,7 @@ from benchkit.analysis.junit import junit
 from benchkit.analysis.markdown import markdown
 from benchkit.cli.app import app
 from benchkit.models.run import Manifest
-from benchkit.report.read import read_run
+from benchkit.report.run_reader import read_run
 from benchkit.report.sections import claims, ratios
 from benchkit.report.sections.section import Material
 from benchkit.results.store import RunFolder, Store

@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchkit.analysis.claimed import ClaimResult
+from benchkit.analysis.claim_result import ClaimResult
 from benchkit.analysis.claims import judge_claims
-from benchkit.analysis.data import Data
+from benchkit.analysis.run_data import Data
 from benchkit.analysis.samples import Exclusion
 from benchkit.models.run import Manifest
 

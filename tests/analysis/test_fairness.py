@@ -9,9 +9,9 @@ import pytest
 
 from benchkit.analysis.claims import judge_claims
 from benchkit.analysis.compare import compare
-from benchkit.analysis.data import Data
 from benchkit.analysis.fairness import answers_by_cell, judged, remarks, unlike
 from benchkit.analysis.markdown import markdown
+from benchkit.analysis.run_data import Data
 from benchkit.analysis.samples import Exclusion
 from benchkit.errors import InputError
 from benchkit.models.run import Manifest

@@ -16,14 +16,14 @@ from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped] # the li
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchkit.analysis.claimed import ClaimResult
+from benchkit.analysis.claim_result import ClaimResult
 from benchkit.analysis.compare import compare_cells
 from benchkit.analysis.comparison import Comparison, Side
-from benchkit.analysis.data import Data
 from benchkit.analysis.export import benchstat, csv, hgrm, merged_by_cell
 from benchkit.analysis.gate import GateLine, GateResult, Thresholds, judge
 from benchkit.analysis.junit import junit
 from benchkit.analysis.markdown import code, markdown, text
+from benchkit.analysis.run_data import Data
 from benchkit.analysis.samples import Exclusion
 from benchkit.errors import InputError
 from benchkit.models.run import Manifest

@@ -16,7 +16,7 @@ from benchkit.analysis.gate import (
     read_thresholds,
 )
 from benchkit.analysis.samples import Exclusion, take_samples
-from benchkit.analysis.within import Pair, block_ratios
+from benchkit.analysis.within_blocks import Pair, block_ratios
 from benchkit.errors import InputError
 
 MakeTrials = Callable[..., pd.DataFrame]

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchkit.analysis.between import run_ratios, sequential_ratios
+from benchkit.analysis.between_runs import run_ratios, sequential_ratios
 from benchkit.analysis.ratio import Ratio, with_outcomes
 from benchkit.analysis.samples import Exclusion, take_samples
-from benchkit.analysis.within import Pair, block_ratios
+from benchkit.analysis.within_blocks import Pair, block_ratios
 
 MakeTrials = Callable[..., pd.DataFrame]
 BASE = np.array([100, 110, 90, 105, 95, 100, 102, 98])

@@ -25,7 +25,7 @@ from benchkit.analysis.simulation.figures import (
     student,
 )
 from benchkit.analysis.simulation.noise import MODELS, cells_in_blocks, drift, lab
-from benchkit.analysis.within import Pair, block_ratios
+from benchkit.analysis.within_blocks import Pair, block_ratios
 from benchkit.scenario.designs import Until
 
 pytestmark = pytest.mark.long

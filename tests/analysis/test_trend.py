@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import benchkit
-from benchkit.analysis.data import Data
+from benchkit.analysis.run_data import Data
 from benchkit.analysis.samples import Exclusion
 from benchkit.analysis.trend import trends_of
 from benchkit.errors import InputError

@@ -18,9 +18,9 @@ import pytest
 
 from benchkit.models.base import Frozen
 from benchkit.scenario.read import read_experiment
-from benchkit.stack.backend import File, GoSource, Kept, Place, Program, Service
-from benchkit.stack.gobuild import build
-from benchkit.stack.plan import TypedService, render_services, typed_services
+from benchkit.services.backend import ControllerFile, File, GoSource, Program, Service, ServicePlacement
+from benchkit.services.go_build import build
+from benchkit.services.rendering import TypedService, render_services, typed_services
 
 pytestmark = pytest.mark.system
 
@@ -81,14 +81,14 @@ def here() -> Here:
     return Here(node=node, nginx=nginx, version=tuple(map(int, numbers[1].split("."))), said=said)
 
 
-def place(here: Here, folder: Path) -> Place:
+def place(here: Here, folder: Path) -> ServicePlacement:
     programs = {
         "node": Program(here.node, (20,)),
         "nginx": Program(here.nginx, here.version, here.said),
     }
     cpus = tuple(sorted(os.sched_getaffinity(0)))
     root = os.geteuid() == 0
-    return Place(
+    return ServicePlacement(
         "here",
         "127.0.0.1",
         cpus,
@@ -128,7 +128,7 @@ def put(file: File) -> None:
     if isinstance(file.content, GoSource):
         path.symlink_to(build(file.content.module, goos="linux", goarch=file.content.goarch).path)
     else:
-        assert not isinstance(file.content, Kept)
+        assert not isinstance(file.content, ControllerFile)
         path.write_bytes(file.content)
 
 
@@ -186,7 +186,7 @@ def test_all_servers_send_the_same_bytes(here: Here, tmp_path: Path, tmp_path_fa
     answers: dict[str, Answer] = {}
     for number, cell in enumerate(experiment.cells):
 
-        def placed(service: TypedService, number: int = number) -> Place:
+        def placed(service: TypedService, number: int = number) -> ServicePlacement:
             folder = folders / str(number) / service.name
             folder.mkdir(parents=True)
             return place(here, folder)

@@ -12,10 +12,10 @@ from typing import cast
 import pytest
 
 from benchkit.resources import BACKENDS
-from benchkit.stack.gobuild import pinned_toolchain
-from benchkit.stack.goserver import ServerOptions
-from benchkit.stack.gotool import find_go, go_environment, run_go
-from benchkit.stack.registry import BACKENDS as REGISTRY
+from benchkit.services.go_build import pinned_toolchain
+from benchkit.services.go_server import ServerOptions
+from benchkit.services.go_toolchain import find_go, go_environment, run_go
+from benchkit.services.registry import BACKENDS as REGISTRY
 
 pytestmark = pytest.mark.system
 

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from benchkit.analysis.ratio import Ratio
-from benchkit.hosts.connect import connect_all
+from benchkit.hosts.connections import connect_all
 from benchkit.lab.lab import Lab
 from benchkit.scenario.read import read_experiment
 from tests.bench.real_runs import STACKS, interval, ratio_of, run_once, table

@@ -14,8 +14,8 @@ import pytest
 
 from benchkit.analysis.claims import judge_claims
 from benchkit.analysis.compare import compare
-from benchkit.analysis.data import Data
 from benchkit.analysis.gate import Thresholds
+from benchkit.analysis.run_data import Data
 from benchkit.models.run import CellRecord, HostRecord, Manifest
 from benchkit.results.rows import factor_rows, host_rows
 from benchkit.results.schema import TABLES

@@ -9,12 +9,12 @@ import pytest
 
 from benchkit.analysis.ratio import Ratio
 from benchkit.analysis.resolution import blocks_for, noise_of
-from benchkit.cli.live import Silent
-from benchkit.hosts.connect import connect_all
+from benchkit.cli.progress import Silent
+from benchkit.hosts.connections import connect_all
 from benchkit.lab.lab import Lab
 from benchkit.results.tables import load
 from benchkit.scenario.read import read_experiment
-from benchkit.scenario.schedule import Slot
+from benchkit.scenario.trial_order import PlannedTrial
 from tests.bench.real_runs import QUIET, STACKS, interval, ratio_of, run_once, table
 from tests.faults.outsiders import set_quota
 
@@ -49,7 +49,7 @@ class Tightening(Silent):
         self._trials = trials
         self._begun = 0
 
-    def trial_started(self, slot: Slot) -> None:  # noqa: ARG002 - it tightens whatever is run
+    def trial_started(self, planned_trial: PlannedTrial) -> None:  # noqa: ARG002 - it tightens whatever is run
         """A trial begins."""
         set_quota(self._lab, "sut", 1 - (1 - LEAST_QUOTA) * self._begun / (self._trials - 1))
         self._begun += 1

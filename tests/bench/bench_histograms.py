@@ -17,7 +17,7 @@ import pytest
 
 from benchkit.load.reduction import SOURCE, measurement, read
 from benchkit.models.histogram import Histogram, merge
-from benchkit.stack.gobuild import build
+from benchkit.services.go_build import build
 
 ROWS = 5_000_000
 PAIRS = 7

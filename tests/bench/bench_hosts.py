@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from benchkit.hosts.connect import connect_all
+from benchkit.hosts.connections import connect_all
 from benchkit.lab.lab import Lab
 
 pytestmark = pytest.mark.lab

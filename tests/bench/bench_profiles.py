@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 
 from benchkit.cli.app import app
 from benchkit.lab.lab import Lab
-from benchkit.observe.read import read_profile
-from benchkit.observe.shares import shares
-from benchkit.observe.top import top
+from benchkit.profiles.profile_file import read_profile
+from benchkit.profiles.shares import shares
+from benchkit.profiles.top import top
 
 PROFILE = Path(__file__).parents[1] / "fixtures" / "profiles" / "nethttp-go1.26-busy.pb.gz"
 BENCHKIT = str(Path(sys.executable).with_name("benchkit"))

@@ -17,27 +17,27 @@ from benchkit.agent.watch.cores import Cores
 from benchkit.agent.watch.disks import Disks
 from benchkit.agent.watch.interfaces import Interfaces
 from benchkit.agent.watch.memory import Memory
-from benchkit.agent.watch.tree import look_at
+from benchkit.agent.watch.process_tree import look_at
 from benchkit.analysis.samples import take_samples
-from benchkit.analysis.within import Pair, block_ratios
-from benchkit.hosts.connect import Hosts, connect_all
+from benchkit.analysis.within_blocks import Pair, block_ratios
+from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.hosts.host import Host
 from benchkit.hosts.processes import Start, ToFile
 from benchkit.lab.lab import Lab
 from benchkit.models.telemetry import AGENT_SERVICE
-from benchkit.observe.telemetry import Key, Series, read_telemetry
-from benchkit.pipeline import run_trial
-from benchkit.planning.make import make_plan
-from benchkit.planning.plan import RunPlan
 from benchkit.results.reparse import read_generators, read_trial
 from benchkit.results.rows import trial_row
-from benchkit.run.site import place_programs
+from benchkit.results.telemetry_file import Key, Series, read_telemetry
+from benchkit.run.plan.model import RunPlan
+from benchkit.run.plan.planner import make_plan
+from benchkit.run.steps.trial_state import trial_of
+from benchkit.run.steps.watch import watched_service
+from benchkit.run.testbed import place_programs
+from benchkit.run.trial import run_trial
 from benchkit.scenario.read import Experiment, read_experiment
-from benchkit.scenario.watching import Watching
-from benchkit.stack import deploy
-from benchkit.stack.deploy import Running
-from benchkit.trial.state import trial_of
-from benchkit.trial.watch import watched_service
+from benchkit.scenario.telemetry_options import Watching
+from benchkit.services import deploy
+from benchkit.services.deploy import Running
 
 pytestmark = pytest.mark.lab
 
@@ -166,8 +166,8 @@ def test_a_load_does_not_feel_it(lab: Lab) -> None:
             order = ["watched", "unwatched"]
             rng.shuffle(order)
             for position, cell_id in enumerate(order):
-                slot = replace(plan.slots[0], block=pair, position=position)
-                trial = trial_of(plan, slot, "bench", hosts)
+                planned_trial = replace(plan.planned_trials[0], block=pair, position=position)
+                trial = trial_of(plan, planned_trial, "bench", hosts)
                 trial.watching = Watching() if cell_id == "watched" else None
                 record = run_trial(trial)
                 reading = read_trial(record, read_generators(record, trial.files.__getitem__))

@@ -8,11 +8,11 @@ from pathlib import Path
 from benchkit.analysis.compare import compare
 from benchkit.analysis.ratio import Ratio
 from benchkit.analysis.samples import Exclusion
-from benchkit.cli.live import Silent
-from benchkit.execute import execute
-from benchkit.hosts.connect import Hosts
-from benchkit.planning.make import make_plan
+from benchkit.cli.progress import Silent
+from benchkit.hosts.connections import Hosts
 from benchkit.results.store import Store
+from benchkit.run.loop import execute
+from benchkit.run.plan.planner import make_plan
 from benchkit.scenario.read import Experiment
 
 STACKS = """\

@@ -35,12 +35,12 @@ class Point(NamedTuple):
 JOURNAL = "benchkit.results.journal:Journal.append"
 
 POINTS = {
-    "held": Point("benchkit.hosts.connect:Hosts.hold"),
+    "held": Point("benchkit.hosts.connections:Hosts.hold"),
     "created": Point("benchkit.results.store:Store.create"),
     "tuned": Point(JOURNAL, word="tuned"),
     "deployed": Point(JOURNAL, word="deployed"),
-    "services-up": Point("benchkit.stack.deploy:start"),
-    "under-load": Point("benchkit.trial.drive:drive", when=0.1),
+    "services-up": Point("benchkit.services.deploy:start"),
+    "under-load": Point("benchkit.run.steps.load:drive", when=0.1),
     "raw-half-written": Point("benchkit.results.store:write_synced", nth=4),
     "raw-whole": Point("benchkit.results.store:RunFolder.commit_trial"),
     "rows-half-written": Point("benchkit.results.tables:_write", nth=5),
@@ -50,12 +50,12 @@ POINTS = {
     "cut-block-noted": Point(JOURNAL, word="block-split"),
     "tables-rebuilt": Point("benchkit.results.tables:RunTables.apart"),
     "restored": Point(JOURNAL, word="restored"),
-    "tables-half-joined": Point("benchkit.results.scratch:exchange", nth=3),
-    "manifest-half-written": Point("benchkit.results.durable:Path.replace", when="before", nth=3),
+    "tables-half-joined": Point("benchkit.results.folder_swap:exchange", nth=3),
+    "manifest-half-written": Point("benchkit.results.durable_files:Path.replace", when="before", nth=3),
     "finished": Point("benchkit.results.store:RunFolder.finish"),
 }
 
-MOMENTS = {"trials-over": Point("benchkit.tune:_restore", when="before")}
+MOMENTS = {"trials-over": Point("benchkit.run.tuned_hosts:_restore", when="before")}
 """Where something is done to the hosts: when the last trial has ended, and nothing was put back yet."""
 
 

@@ -207,10 +207,10 @@ class Bench:
 
 
 IMPATIENT: dict[str, object] = {
-    "benchkit.hosts.link:PATIENCE_S": 3.0,
-    "benchkit.hosts.link:SIGN_S": 1.0,
-    "benchkit.hosts.link:SILENCE_S": 3.0,
-    "benchkit.hosts.connect:PAUSES_S": (0.1, 0.5),
+    "benchkit.hosts.agent_link:PATIENCE_S": 3.0,
+    "benchkit.hosts.agent_link:SIGN_S": 1.0,
+    "benchkit.hosts.agent_link:SILENCE_S": 3.0,
+    "benchkit.hosts.connections:PAUSES_S": (0.1, 0.5),
 }
 """What takes tens of seconds on slow networks, so that tests need not wait for it. A host that starts its agent is given
 all the time there is, for that is slow on busy machines."""

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import BenchkitError
-from benchkit.hosts.connect import connect_all
+from benchkit.hosts.connections import connect_all
 from benchkit.hosts.facts import facts_of, questions
 from benchkit.hosts.host import Host
 from benchkit.hosts.inventory import load_inventory
 from benchkit.lab.lab import Lab
-from benchkit.planning.check import check_experiment
-from benchkit.planning.make import make_plan
+from benchkit.run.plan.planner import make_plan
+from benchkit.run.plan.requirements import check_experiment
 from benchkit.scenario.read import read_experiment
 from tests.chaos.hostile import drawn, inventory, scenarios, texts, written
 

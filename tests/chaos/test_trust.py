@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from benchkit.lab.lab import Lab
-from benchkit.results.packing import uncompressed
+from benchkit.results.compression import uncompressed
 from tests.chaos.kit import SCENARIO, Bench, on_host
 from tests.chaos.meddling import Held
 

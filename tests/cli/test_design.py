@@ -62,7 +62,7 @@ def test_a_run_that_knows_enough_ends_and_is_judged(
     planned = cli("plan", scenario, "-i", inventory(sut={"sudo": True}), "--json").document()
     assert planned["sudo"] == [{"host": "sut", "when": "connecting", "argv": ["sudo", "-n", "--", "true"]}]
     hosts, store = inventory(), tmp_path / "store"
-    kinds = {slot["cell_id"]: slot["kind"] for slot in planned["order"]}
+    kinds = {planned_trial["cell_id"]: planned_trial["kind"] for planned_trial in planned["order"]}
     assert kinds == {"stack=bare": "measure", "stack=busy": "measure", "stack=bare~control": "control"}
     assert planned["foresight"]["noise_from"] == []
 

@@ -14,7 +14,7 @@ import pytest
 
 import benchkit
 from benchkit.errors import HostError
-from benchkit.hosts.connect import Hosts, connect_all
+from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.hosts.files import PlacedFile
 from benchkit.hosts.inventory import Inventory
 from benchkit.hosts.processes import Completed, Start, ToFile

@@ -140,7 +140,7 @@ def test_what_cannot_be_asked_for_is_refused(tmp_path: Path) -> None:
 def test_help_reads_no_profile() -> None:
     program = (
         "import sys, benchkit.cli.profile; "
-        "print(*sorted({'google.protobuf', 'pydantic', 'jinja2', 'benchkit.observe.shares'} & sys.modules.keys()))"
+        "print(*sorted({'google.protobuf', 'pydantic', 'jinja2', 'benchkit.profiles.shares'} & sys.modules.keys()))"
     )
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert shown.stdout.split() == []

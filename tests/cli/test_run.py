@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 
 import benchkit
-from benchkit.hosts.connect import connect_all
+from benchkit.hosts.connections import connect_all
 from benchkit.hosts.processes import Start
 from benchkit.hosts.sockets import Tcp
 from benchkit.lab.lab import Lab
@@ -64,7 +64,7 @@ def test_quickstart_from_plan_to_report(cli: Cli, inventory: Inventory, tmp_path
     hosts = inventory()
     planned = cli("plan", "quickstart", "-i", hosts, "--scale", "smoke", "--json")
     assert planned.code == 0
-    order = [slot["cell_id"] for slot in planned.document()["order"]]
+    order = [planned_trial["cell_id"] for planned_trial in planned.document()["order"]]
     assert sorted(order) == ["stack=go"] * 2 + ["stack=nginx-go"] * 2
 
     said = cli("run", "quickstart", "-i", hosts, "--scale", "smoke", "--json")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchkit.hosts.connect import connect_all
+from benchkit.hosts.connections import connect_all
 from benchkit.hosts.sockets import Tcp
 from benchkit.lab.lab import Lab
 from tests.cli.conftest import Cli

@@ -8,10 +8,10 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from benchkit.hosts.changes import Changes
-from benchkit.planning.plan import RunPlan
+from benchkit.hosts.host_changes import Changes
 from benchkit.results.store import RunFolder
-from benchkit.scenario.schedule import Slot
+from benchkit.run.plan.model import RunPlan
+from benchkit.scenario.trial_order import PlannedTrial
 from tests.faults.outsiders import (
     Later,
     busy_loop,
@@ -170,8 +170,10 @@ def twice_as_fast(run: RunFolder) -> None:
 def another_value(stage: Stage) -> Meanwhile:
     """Somebody changes a setting before every other block, and back."""
 
-    def change(slot: Slot) -> None:
-        written = stage.hosts["sut"].changes.write({"net.core.somaxconn": "4096" if slot.block % 2 else "1024"})
+    def change(planned_trial: PlannedTrial) -> None:
+        written = stage.hosts["sut"].changes.write(
+            {"net.core.somaxconn": "4096" if planned_trial.block % 2 else "1024"}
+        )
         assert {each.outcome for each in written.values()} <= {"applied", "already"}, written
 
     return Meanwhile(change)
@@ -180,8 +182,8 @@ def another_value(stage: Stage) -> Meanwhile:
 def other_ports(stage: Stage) -> Meanwhile:
     """As few ports for each trial, and others than for the one before: those are in TIME_WAIT for a minute."""
 
-    def change(slot: Slot) -> None:
-        first = 20_000 + 200 * (slot.block % 200)
+    def change(planned_trial: PlannedTrial) -> None:
+        first = 20_000 + 200 * (planned_trial.block % 200)
         ports = {"net.ipv4.ip_local_port_range": f"{first} {first + 199}"}
         assert {each.outcome for each in stage.hosts["load"].changes.write(ports).values()} <= {"applied", "already"}
 
@@ -191,7 +193,7 @@ def other_ports(stage: Stage) -> Meanwhile:
 def growing_noise(stage: Stage) -> Meanwhile:
     """A server that gets another part of its core in each trial."""
     parts = (1.0, 0.6, 0.3, 0.15, 0.8)
-    return Meanwhile(lambda slot: set_quota(stage.lab, "sut", parts[slot.block % len(parts)]))
+    return Meanwhile(lambda planned_trial: set_quota(stage.lab, "sut", parts[planned_trial.block % len(parts)]))
 
 
 @contextmanager

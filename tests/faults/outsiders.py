@@ -18,12 +18,12 @@ import numpy as np
 import numpy.typing as npt
 import psutil
 
-from benchkit.agent.watch.speed import loop_on
+from benchkit.agent.watch.core_speed import loop_on
 from benchkit.errors import BenchkitError
 from benchkit.hosts.files import PlacedFile
 from benchkit.lab.lab import Lab
-from benchkit.scenario.schedule import Slot
-from benchkit.stack.content import hello
+from benchkit.scenario.trial_order import PlannedTrial
+from benchkit.services.response_bodies import hello
 from tests.faults.stage import Meanwhile, Stage
 
 LOOP = "import os, sys\nos.sched_setaffinity(0, {int(sys.argv[1])})\nprint(flush=True)\nwhile True: pass\n"
@@ -140,13 +140,13 @@ class Later(Meanwhile):
         self._thread: threading.Thread | None = None
         self._failure: Exception | None = None
 
-    def begin(self, _: Slot) -> None:
+    def begin(self, _: PlannedTrial) -> None:
         """Wait for the load beside the trial."""
         self._ended.clear()
         self._thread = threading.Thread(target=self._act)
         self._thread.start()
 
-    def end(self, _: Slot) -> None:
+    def end(self, _: PlannedTrial) -> None:
         """Wait for it to be done. Raises what went wrong."""
         self._ended.set()
         if self._thread is not None:

@@ -12,16 +12,16 @@ from typing import Any
 from benchkit.analysis.verdicts.evidence import RunEvidence
 from benchkit.analysis.verdicts.judge import judge_run
 from benchkit.document import parse_document
-from benchkit.execute import execute
-from benchkit.hosts.connect import Hosts, connect_all
-from benchkit.judge import reparse
+from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.lab.lab import Lab
-from benchkit.planning.make import make_plan
-from benchkit.planning.plan import RunPlan
 from benchkit.results.store import RunFolder, Store
 from benchkit.results.tables import load
+from benchkit.run.judge import reparse
+from benchkit.run.loop import execute
+from benchkit.run.plan.model import RunPlan
+from benchkit.run.plan.planner import make_plan
 from benchkit.scenario.read import read_experiment
-from benchkit.scenario.schedule import Slot
+from benchkit.scenario.trial_order import PlannedTrial
 
 BASE: Mapping[str, Any] = {
     "name": "faults",
@@ -54,14 +54,14 @@ class Judged:
 class Meanwhile:
     """What happens around each trial of a run; nothing, unless it is given or made otherwise."""
 
-    def __init__(self, before: Callable[[Slot], None] = lambda _: None) -> None:
+    def __init__(self, before: Callable[[PlannedTrial], None] = lambda _: None) -> None:
         self._before = before
 
-    def begin(self, slot: Slot) -> None:
+    def begin(self, planned_trial: PlannedTrial) -> None:
         """A trial begins."""
-        self._before(slot)
+        self._before(planned_trial)
 
-    def end(self, slot: Slot) -> None:
+    def end(self, planned_trial: PlannedTrial) -> None:
         """A trial ended."""
 
 
@@ -75,28 +75,28 @@ class Told:
     def stage(self, text: str) -> None:
         """A stage of the run begins."""
 
-    def taken_up(self, over: Mapping[Slot, str]) -> None:
+    def resumed(self, over: Mapping[PlannedTrial, str]) -> None:
         """No run of this suite is."""
 
-    def block_cut(self, block: int) -> None:
+    def block_interrupted(self, block: int) -> None:
         """No pause is made."""
 
-    def trial_started(self, slot: Slot) -> None:
+    def trial_started(self, planned_trial: PlannedTrial) -> None:
         """A trial begins."""
-        self._meanwhile.begin(slot)
+        self._meanwhile.begin(planned_trial)
 
-    def trial_ended(self, slot: Slot, rps: float | None, verdict: str) -> None:  # noqa: ARG002 - the protocol's
+    def trial_ended(self, planned_trial: PlannedTrial, rps: float | None, verdict: str) -> None:  # noqa: ARG002 - the protocol's
         """A trial ended."""
-        self._meanwhile.end(slot)
+        self._meanwhile.end(planned_trial)
 
-    def trial_failed(self, slot: Slot, why: str) -> None:
+    def trial_failed(self, planned_trial: PlannedTrial, why: str) -> None:
         """A trial failed: now and then siege does not end."""
-        self._meanwhile.end(slot)
+        self._meanwhile.end(planned_trial)
         self.failed.append(why)
 
-    def trial_again(self, slot: Slot, why: str) -> None:
+    def trial_retrying(self, planned_trial: PlannedTrial, why: str) -> None:
         """A trial failed, and would be tried again."""
-        raise AssertionError(f"{slot}: {why}")
+        raise AssertionError(f"{planned_trial}: {why}")
 
 
 @dataclass

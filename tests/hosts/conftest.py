@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchkit.hosts.connect import Hosts, connect_all
+from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.hosts.files import PlacedFile
 from benchkit.hosts.host import Host
 from benchkit.hosts.inventory import HostSpec, Inventory

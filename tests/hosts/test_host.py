@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import HostError
-from benchkit.hosts.connect import Hosts, connect
+from benchkit.hosts.connections import Hosts, connect
 from benchkit.hosts.files import PIECE, HostPath, PlacedFile
 from benchkit.hosts.host import Host
 from benchkit.hosts.inventory import Inventory
@@ -297,7 +297,7 @@ def test_tuning_is_applied_read_back_and_put_back_at_the_end(hosts: Hosts, inven
 
 CONTROLLER = """
 import sys, time
-from benchkit.hosts.connect import connect
+from benchkit.hosts.connections import connect
 from benchkit.hosts.inventory import HostSpec
 from benchkit.hosts.processes import Start
 host = connect(HostSpec.model_validate_json(sys.argv[1]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchkit.hosts.connect import connect_all
+from benchkit.hosts.connections import connect_all
 from benchkit.hosts.host import Host
 from benchkit.hosts.inventory import Inventory
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from benchkit.errors import HostError, InputError
-from benchkit.hosts.connect import connect, connect_all
+from benchkit.hosts.connections import connect, connect_all
 from benchkit.hosts.inventory import HostSpec, Inventory
 from benchkit.hosts.ssh import SshConnection
 

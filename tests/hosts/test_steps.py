@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import HostError
-from benchkit.hosts.steps import LocalRunner, Outcome, Step, carry_out
+from benchkit.hosts.steps import LocalRunner, Step, StepOutcome, carry_out
 
 RUNNER = LocalRunner()
 
@@ -57,7 +57,7 @@ def test_a_step_is_tried_once_more_after_what_may_mend_it(tmp_path: Path) -> Non
 
 
 def test_a_command_that_does_not_exist_is_a_failure_with_its_name() -> None:
-    assert RUNNER.run(("benchkit-has-no-such-command",)) == Outcome(127, "benchkit-has-no-such-command: not found")
+    assert RUNNER.run(("benchkit-has-no-such-command",)) == StepOutcome(127, "benchkit-has-no-such-command: not found")
     with pytest.raises(HostError, match=r"benchkit-has-no-such-command: not found \(exit code 127\)"):
         carry_out([Step(("benchkit-has-no-such-command",))], RUNNER)
 

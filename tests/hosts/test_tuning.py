@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from benchkit.hosts.changes import Sysctl
 from benchkit.hosts.host import Host
+from benchkit.hosts.host_changes import Sysctl
 from benchkit.hosts.inventory import HostSpec
-from benchkit.hosts.tuning import Fate, FileLimit, Setting, file_limit, plan
+from benchkit.hosts.tuning import FileLimit, Setting, SettingStatus, file_limit, plan
 
 SPEC = HostSpec(name="box", address="192.0.2.1", roles=("sut",))
 WITH_SUDO = SPEC.model_copy(update={"sudo": True})
@@ -15,7 +15,7 @@ ABSENT = Sysctl("absent", None, writable=False)
 
 
 @pytest.mark.parametrize(
-    ("found", "root", "sudo", "can_sudo", "fate"),
+    ("found", "root", "sudo", "can_sudo", "status"),
     [
         (FREE, True, False, None, "apply"),
         (FREE, False, False, None, "apply"),
@@ -30,11 +30,17 @@ ABSENT = Sysctl("absent", None, writable=False)
         (Sysctl("present", "4096", writable=False), False, False, None, "already"),
     ],
 )
-def test_what_becomes_of_a_setting(found: Sysctl, root: bool, sudo: bool, can_sudo: bool | None, fate: Fate) -> None:  # noqa: FBT001
+def test_what_becomes_of_a_setting(
+    found: Sysctl,
+    root: bool,  # noqa: FBT001 - a column of the table above
+    sudo: bool,  # noqa: FBT001
+    can_sudo: bool | None,  # noqa: FBT001
+    status: SettingStatus,
+) -> None:
     spec = WITH_SUDO if sudo else SPEC
     planned = plan(spec, {"net.core.somaxconn": 4096}, {"net.core.somaxconn": found}, root=root, can_sudo=can_sudo)
-    assert [setting.fate for setting in planned.settings] == [fate]
-    assert planned.values == ({"net.core.somaxconn": "4096"} if fate == "apply" else {})
+    assert [setting.status for setting in planned.settings] == [status]
+    assert planned.values == ({"net.core.somaxconn": "4096"} if status == "apply" else {})
 
 
 def test_sudo_runs_for_what_needs_it_and_is_shown() -> None:
@@ -59,7 +65,7 @@ def test_what_only_the_machine_has_is_not_isolated_rather_than_absent() -> None:
     planned = plan(
         SPEC, {"net.core.x": 1}, {"net.core.x": ABSENT}, root=True, can_sudo=None, not_isolated=["net.core.x"]
     )
-    assert [setting.fate for setting in planned.settings] == ["not-isolated"]
+    assert [setting.status for setting in planned.settings] == ["not-isolated"]
 
 
 def test_every_reason_has_its_sentence() -> None:

@@ -88,7 +88,7 @@ def test_a_kernel_without_the_discipline_is_told_from_a_failure() -> None:
     found = find_programs(["ip", "tc", "unshare"])
     script = """
 import sys
-from benchkit.lab.inside.wire import CommandError, cap_link
+from benchkit.lab.inside.messages import CommandError, cap_link
 tc = sys.argv[1]
 kinds = ("netem delay 1ms", "cake", "hhf", "etf clockid CLOCK_TAI")
 print([cap_link(tc, [f"qdisc replace dev lo root {kind}"]) for kind in kinds])

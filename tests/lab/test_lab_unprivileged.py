@@ -164,7 +164,7 @@ def test_an_account_without_a_shell_is_said(as_user: Run, home: Path) -> None:
     if not accounts.is_file():
         pytest.skip("the account is this user's own")
     accounts.write_text(accounts.read_text().replace(f"{home}:/bin/sh", f"{home}:/usr/sbin/nologin"))
-    done = as_user(sys.executable, "-c", "from benchkit.lab.access import login_account; login_account()")
+    done = as_user(sys.executable, "-c", "from benchkit.lab.ssh_access import login_account; login_account()")
     assert "its shell is /usr/sbin/nologin" in done.stderr
 
 

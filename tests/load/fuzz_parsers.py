@@ -22,8 +22,8 @@ atheris = importlib.import_module("atheris")
 
 with atheris.instrument_imports(include=["benchkit.load"]):
     from benchkit.errors import ParseError
-    from benchkit.load.registry import TOOLS
-    from benchkit.load.text import decode
+    from benchkit.load.tools.registry import TOOLS
+    from benchkit.load.tools.text import decode
     from benchkit.models.load_result import LoadResult
 
 NAMES = sorted(TOOLS)

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from benchkit.load.generator import generators
-from benchkit.load.reading import read_generator
-from benchkit.load.registry import TOOLS
-from benchkit.load.text import decode
-from benchkit.load.tool import Printed, Reading
+from benchkit.load.generators.generator import generators
+from benchkit.load.tools.registry import TOOLS
+from benchkit.load.tools.text import decode
+from benchkit.load.tools.tool import ParsedOutput, ToolOutput
+from benchkit.load.trial_result import read_generator
 from benchkit.models.load import Load
-from benchkit.stack.backend import GoSource, Place
-from benchkit.stack.gobuild import build
+from benchkit.services.backend import GoSource, ServicePlacement
+from benchkit.services.go_build import build
 
 pytestmark = pytest.mark.lab
 
@@ -52,7 +52,7 @@ def server() -> Iterator[Server]:
         running.stop()
 
 
-def _drive(load: Load, url: str, folder: Path) -> Reading:
+def _drive(load: Load, url: str, folder: Path) -> ParsedOutput:
     """Run one generator as it is planned, its rows piped to the reducer, and read what it left."""
     tool = TOOLS[load.tool]
     if tool.program is None and shutil.which(tool.binary) is None:
@@ -70,20 +70,22 @@ def _drive(load: Load, url: str, folder: Path) -> Reading:
             stdout = subprocess.run(
                 generator.argv, cwd=folder, stdout=subprocess.PIPE, stderr=stderr, timeout=30, check=True
             ).stdout
-            return read_generator(tool, load, Printed(decode(stdout), (folder / "stderr").read_text()))
+            return read_generator(tool, load, ToolOutput(decode(stdout), (folder / "stderr").read_text()))
         reduce = [*generator.reducer, "-out", "reduced", "-rest", "stdout"]
         reducer = subprocess.Popen(reduce, cwd=folder, stdin=subprocess.PIPE)
         subprocess.run(generator.argv, cwd=folder, stdout=reducer.stdin, stderr=stderr, timeout=30, check=True)
     reducer.communicate(timeout=10)
     assert reducer.returncode == 0
-    left = Printed((folder / "stdout").read_text(), (folder / "stderr").read_text(), (folder / "reduced").read_bytes())
+    left = ToolOutput(
+        (folder / "stdout").read_text(), (folder / "stderr").read_text(), (folder / "reduced").read_bytes()
+    )
     return read_generator(tool, load, left)
 
 
-def _place(folder: Path) -> Place:
+def _place(folder: Path) -> ServicePlacement:
     """This machine as a load host."""
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
-    return Place(
+    return ServicePlacement(
         host="here",
         address="127.0.0.1",
         cpus=(0,),

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from benchkit.errors import UnsupportedError
-from benchkit.load.generator import REDUCER, generators, warming_up
-from benchkit.load.vegeta import PROGRAM
+from benchkit.load.generators.generator import REDUCER, generators, warming_up
+from benchkit.load.tools.vegeta.command import PROGRAM
 from benchkit.models.load import Load
-from benchkit.stack.backend import GoSource, Place
+from benchkit.services.backend import GoSource, ServicePlacement
 
 URL = "http://10.0.0.2:8080/"
 
 
-def _place(host: str, goarch: str = "amd64") -> Place:
-    return Place(
+def _place(host: str, goarch: str = "amd64") -> ServicePlacement:
+    return ServicePlacement(
         host=host,
         address="10.0.0.9",
         cpus=(2, 3),
@@ -44,7 +44,7 @@ def test_every_host_runs_as_many_processes() -> None:
         (3, 4, "b", 2),
         (4, 4, "b", 2),
     ]
-    assert made[0].argv == ("wrk", "-v", "-t1", "-c3", "-d5s", "--latency", "-s", "wrk_histogram.lua", URL)
+    assert made[0].argv == ("wrk", "-v", "-t1", "-c3", "-d5s", "--latency", "-s", "histogram.lua", URL)
     assert {(each.cpus, each.nofile) for each in made} == {((2, 3), 4096)}
     assert [each.name for each in made] == ["wrk.a.1", "wrk.a.2", "wrk.b.3", "wrk.b.4"]
     assert str(made[2]) == "wrk, generator 3 of 4,"
@@ -65,7 +65,7 @@ def test_more_pinned_processes_than_cpus_are_too_many() -> None:
 def test_wrk_needs_nothing_built() -> None:
     (made,) = generators(_load("wrk"), URL, [_place("a")])
     assert (made.reducer, made.programs) == (None, ())
-    assert list(made.files) == ["wrk_histogram.lua"]
+    assert list(made.files) == ["histogram.lua"]
 
 
 def test_rows_go_to_a_reducer_built_for_the_host() -> None:

@@ -12,25 +12,25 @@ from typing import Any
 import pytest
 
 from benchkit.errors import HostError, InputError
-from benchkit.hosts.connect import Hosts, connect_all
+from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.hosts.sockets import Tcp
 from benchkit.lab.lab import down, up
 from benchkit.lab.spec import LabHost, LabSpec
-from benchkit.load.histograms import Series
-from benchkit.load.registry import TOOLS
-from benchkit.load.tool import Reading
+from benchkit.load.measurement import Series
+from benchkit.load.tools.registry import TOOLS
+from benchkit.load.tools.tool import ParsedOutput
 from benchkit.models.trial import TrialRecord
-from benchkit.pipeline import AFTERWARDS, STEPS, run_trial
-from benchkit.planning.make import make_plan
-from benchkit.planning.plan import RunPlan
 from benchkit.results.reparse import read_generators, read_trial
-from benchkit.run.site import place_programs
+from benchkit.run.plan.model import RunPlan
+from benchkit.run.plan.planner import make_plan
+from benchkit.run.steps.load import measure
+from benchkit.run.steps.record import record_of
+from benchkit.run.steps.trial_state import Trial, trial_of
+from benchkit.run.testbed import place_programs
+from benchkit.run.trial import AFTERWARDS, STEPS, run_trial
 from benchkit.scenario.read import read_experiment
-from benchkit.scenario.schedule import Slot
-from benchkit.stack import deploy
-from benchkit.trial.drive import measure
-from benchkit.trial.record import record_of
-from benchkit.trial.state import Trial, trial_of
+from benchkit.scenario.trial_order import PlannedTrial
+from benchkit.services import deploy
 
 pytestmark = pytest.mark.lab
 
@@ -57,8 +57,8 @@ class Counted:
     """A trial, and how many requests its server says that it answered."""
 
     record: TrialRecord
-    readings: tuple[Reading, ...]
-    reading: Reading
+    readings: tuple[ParsedOutput, ...]
+    reading: ParsedOutput
     files: Mapping[str, bytes]
     served: int
 
@@ -82,7 +82,7 @@ def counted_trial(hosts: Hosts, load: Mapping[str, Any]) -> Counted:
     plan = replace(plan, cells=(replace(cell, services=(counting,)),))
     place_programs(plan, hosts)
     deploy.deploy(hosts["sut"], [counting])
-    trial = trial_of(plan, Slot(1, 1, cell.cell_id), "r-counted", hosts)
+    trial = trial_of(plan, PlannedTrial(1, 1, cell.cell_id), "r-counted", hosts)
     served = None
     try:
         for step in STEPS:
@@ -215,7 +215,7 @@ def test_a_generator_that_fails_is_named_with_its_host_and_its_words(hosts: Host
     plan = replace(plan, cells=(replace(cell, generators=others),))
     place_programs(plan, hosts)
     deploy.deploy(hosts["sut"], cell.services)
-    trial = trial_of(plan, Slot(1, 1, cell.cell_id), "r-failing", hosts)
+    trial = trial_of(plan, PlannedTrial(1, 1, cell.cell_id), "r-failing", hosts)
     with pytest.raises(HostError) as failure:
         run_trial(trial)
     message = str(failure.value)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from benchkit.errors import InputError
-from benchkit.load.hey_template import TEMPLATE
-from benchkit.load.registry import TOOLS, get_tool
-from benchkit.load.wrk import SCRIPT
+from benchkit.load.tools.hey.template import TEMPLATE
+from benchkit.load.tools.registry import TOOLS, get_tool
+from benchkit.load.tools.wrk.command import SCRIPT
 from benchkit.models.load import Load
 
 URL = "http://10.0.0.2:8080/"
@@ -22,7 +22,7 @@ def _load(tool: str, **more: Any) -> Load:  # noqa: ANN401 - any field of a load
 ATTACK = "vegeta attack -targets=vegeta.targets -output=stdout -redirects=-1 -connections=4 -max-connections=4"
 PLAIN = {"histogram": False}
 COMMANDS: dict[str, tuple[dict[str, Any], str]] = {
-    "wrk": ({}, "wrk -v -t1 -c4 -d5s --latency -s wrk_histogram.lua"),
+    "wrk": ({}, "wrk -v -t1 -c4 -d5s --latency -s histogram.lua"),
     "wrk-plain": (PLAIN, "wrk -v -t1 -c4 -d5s --latency"),
     "wrk-all": (
         {"threads": 2, "keepalive": False, "timeout_s": 3, "headers": {"X-A": "b"}, "extra_args": ("--foo",), **PLAIN},

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import ParseError
-from benchkit.load.registry import TOOLS
-from benchkit.load.text import SECONDS, decode, number, scaled
-from benchkit.load.vegeta_output import duration
-from benchkit.load.wrk_output import BYTES
+from benchkit.load.tools.registry import TOOLS
+from benchkit.load.tools.text import SECONDS, decode, number, scaled
+from benchkit.load.tools.vegeta.output import duration
+from benchkit.load.tools.wrk.output import BYTES
 from benchkit.models.load_result import LoadResult
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "load"

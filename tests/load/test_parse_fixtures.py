@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from benchkit.cli.parse import parse
 from benchkit.errors import ParseError
-from benchkit.load.registry import TOOLS, readers_of
+from benchkit.load.tools.registry import TOOLS, readers_of
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "load"
 OUTPUTS = sorted(FIXTURES.glob("*/*.txt"))

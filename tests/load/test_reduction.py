@@ -20,11 +20,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from benchkit.errors import ParseError
-from benchkit.load import ab, hey, siege, vegeta
 from benchkit.load.reduction import SOURCE, Reduction, load_result, measurement, read
-from benchkit.load.text import decode
+from benchkit.load.tools.ab import command as ab
+from benchkit.load.tools.hey import command as hey
+from benchkit.load.tools.siege import command as siege
+from benchkit.load.tools.text import decode
+from benchkit.load.tools.vegeta import command as vegeta
 from benchkit.models.load_result import LoadResult
-from benchkit.stack.gobuild import build
+from benchkit.services.go_build import build
 
 TESTS = Path(__file__).parents[1]
 RECORDED = TESTS / "fixtures" / "load"

@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchkit.errors import ParseError
-from benchkit.load import wrk
-from benchkit.load.histograms import Measurement
-from benchkit.load.wrk import SCRIPT
-from benchkit.load.wrk_histogram import expected_interval_us, measurement, read, without_additions
+from benchkit.load.measurement import Measurement
+from benchkit.load.tools.wrk import command as wrk
+from benchkit.load.tools.wrk.command import SCRIPT
+from benchkit.load.tools.wrk.histogram import expected_interval_us, measurement, read, without_additions
 from benchkit.models.histogram import Histogram
 
 pytestmark = pytest.mark.long

@@ -11,9 +11,9 @@ import pytest
 
 from benchkit.report import ahead
 from benchkit.report.figures.registry import FIGURES
-from benchkit.report.read import read_run
+from benchkit.report.report_files import write_report
+from benchkit.report.run_reader import read_run
 from benchkit.report.view import RunView
-from benchkit.report.write import write_report
 from benchkit.results.store import Store
 from tests.report.conftest import keep, synthetic_run, watched
 from tests.report.test_verdicts import judged

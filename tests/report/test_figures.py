@@ -16,7 +16,7 @@ from matplotlib.font_manager import findfont
 
 from benchkit.errors import InputError
 from benchkit.report.figures.registry import FIGURES, get_figure
-from benchkit.report.grid import some
+from benchkit.report.panel_grid import some
 from benchkit.report.rendering import render
 from benchkit.report.theme import SERIES
 from benchkit.report.view import RunView, known

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from benchkit.report.read import read_run
+from benchkit.report.report_files import write_report
+from benchkit.report.run_reader import read_run
 from benchkit.report.view import RunView
-from benchkit.report.write import write_report
 from benchkit.results.store import Store
 from tests.report.conftest import watched
 

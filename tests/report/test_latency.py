@@ -6,8 +6,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from benchkit.analysis.latency import caveat
-from benchkit.report.latency import stored
+from benchkit.analysis.latency_notes import caveat
+from benchkit.report.latency_curves import stored
 from benchkit.report.view import RunView
 
 MakeRun = Callable[..., RunView]

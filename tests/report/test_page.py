@@ -17,8 +17,8 @@ from ruamel.yaml import YAML
 from benchkit import units
 from benchkit.models.run import HostRecord
 from benchkit.report.page import page
+from benchkit.report.report_files import drawings_of
 from benchkit.report.view import RunView
-from benchkit.report.write import drawings_of
 from tests.report.conftest import watched
 
 pytestmark = pytest.mark.long

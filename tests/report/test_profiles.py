@@ -13,14 +13,14 @@ import pytest
 from matplotlib.collections import PathCollection, PolyCollection
 
 from benchkit.models.categories import CATEGORIES
-from benchkit.report.figures.categories import TONES
+from benchkit.report.figures.cpu_categories import TONES
 from benchkit.report.figures.registry import get_figure
 from benchkit.report.page import page
 from benchkit.report.rendering import render
 from benchkit.report.sections.profiles import SECTION
 from benchkit.report.sections.section import Material
 from benchkit.report.view import RunView
-from benchkit.results.profiles import NO_PROFILE
+from benchkit.results.profile_tables import NO_PROFILE
 from benchkit.results.schema import arrow_schema, empty_frame
 
 pytestmark = pytest.mark.long

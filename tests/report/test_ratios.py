@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 
 from benchkit.analysis.compare import compare_cells
 from benchkit.models.run import CellRecord
-from benchkit.report.figures.forest import FIGURE, MOST
-from benchkit.report.noise import UNKNOWN, noise_of
+from benchkit.report.figures.ratio_forest import FIGURE, MOST
+from benchkit.report.noise_notes import UNKNOWN, noise_of
 from benchkit.report.sections import claims, ratios, verdicts
 from benchkit.report.sections.section import Material
 from benchkit.report.tables import Table

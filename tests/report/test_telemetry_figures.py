@@ -13,12 +13,12 @@ from matplotlib.collections import LineCollection, PathCollection, PolyCollectio
 from matplotlib.figure import Figure
 
 from benchkit.analysis.trend import trends_of
-from benchkit.report.cells import cell_views
+from benchkit.report.cell_labels import cell_views
+from benchkit.report.cell_lines import factor_of
+from benchkit.report.counter_rates import rates, series
 from benchkit.report.figures.accept_queue import overflows
 from benchkit.report.figures.registry import get_figure
-from benchkit.report.lines import factor_of
-from benchkit.report.telemetry import rates, series
-from benchkit.report.trends import trends_along
+from benchkit.report.trend_tables import trends_along
 from benchkit.report.view import RunView
 from tests.report.conftest import watched
 

@@ -17,7 +17,7 @@ from benchkit import units
 from benchkit.report.figures.tool_agreement import FIGURE, MOST_ROWS
 from benchkit.report.page import page
 from benchkit.report.rendering import render
-from benchkit.report.sections import agreement, notes
+from benchkit.report.sections import notes, tool_agreement
 from benchkit.report.sections.section import Material
 from tests.report.test_verdicts import judged
 
@@ -36,7 +36,7 @@ def _by_tool(run: RunView) -> RunView:
 
 def test_tools_of_one_cell_are_set_side_by_side(make_run: MakeRun) -> None:
     run = _by_tool(make_run({"tool": ["wrk", "hey", "ab"]}, blocks=6))
-    shown = agreement.build(Material(run, ()))
+    shown = tool_agreement.build(Material(run, ()))
     assert shown is not None
     (cell,) = shown["cells"]
     assert cell["label"] == ""
@@ -51,14 +51,14 @@ def test_tools_of_one_cell_are_set_side_by_side(make_run: MakeRun) -> None:
 
 def test_cells_with_other_factors_stand_apart(make_run: MakeRun) -> None:
     run = _by_tool(make_run({"tool": ["wrk", "hey"], "stack": ["go", "nginx-go"]}, blocks=3))
-    shown = agreement.build(Material(run, ()))
+    shown = tool_agreement.build(Material(run, ()))
     assert shown is not None
     assert [cell["label"] for cell in shown["cells"]] == ["stack go", "stack nginx-go"]
     assert len({cell["table"].name for cell in shown["cells"]}) == 2
 
 
 def test_one_tool_has_nothing_to_agree_with(run: RunView) -> None:
-    assert agreement.build(Material(run, ())) is None
+    assert tool_agreement.build(Material(run, ())) is None
     assert "Do the tools agree?" not in page((run, ()))
 
 

@@ -13,10 +13,10 @@ from matplotlib.colors import to_rgba_array
 from matplotlib.figure import Figure
 
 from benchkit.report.figures.verdict_matrix import FIGURE, MOST_BLOCKS, MOST_CELLS
-from benchkit.report.matrix import Fate, matrix
 from benchkit.report.rendering import render
 from benchkit.report.sections import verdicts
 from benchkit.report.sections.section import Material
+from benchkit.report.trial_matrix import TrialOutcome, matrix
 from benchkit.report.view import RunView
 from benchkit.results.progress import Progress, progress_of
 from tests.report.test_failures import trial
@@ -69,8 +69,8 @@ def test_what_did_not_end_is_told_from_what_did(doubted: RunView) -> None:
         NGINX: ["valid", "failed", "valid", "missing", "valid"],
     }
     found = matrix(doubted).fates
-    assert found[GO, 1] == Fate("invalid", "invalid (link-saturated, cold)")
-    assert found[NGINX, 2] == Fate("failed", "failed: it did not listen")
+    assert found[GO, 1] == TrialOutcome("invalid", "invalid (link-saturated, cold)")
+    assert found[NGINX, 2] == TrialOutcome("failed", "failed: it did not listen")
     assert found[NGINX, 4].said == "missing: it was not carried out"
 
 
@@ -98,7 +98,7 @@ def test_a_trial_left_out_for_now_is_missing_and_says_why(run: RunView) -> None:
     left = replace(run, trials=run.trials[run.trials["trial_id"] != go[2]])
     skipped = progress_of([trial("skipped", go[2], 3, GO, why="its host is gone")])
     found = matrix(judged(replace(left, progress=skipped)))
-    assert found.fates[GO, 3] == Fate("missing", "left out: its host is gone")
+    assert found.fates[GO, 3] == TrialOutcome("missing", "left out: its host is gone")
 
 
 def test_every_kind_has_a_shape_and_a_tone_of_its_own(doubted: RunView) -> None:

@@ -15,7 +15,7 @@ from matplotlib.text import Text
 from scipy import stats
 
 from benchkit.analysis.verdicts.check import ALL
-from benchkit.report.figures import accept_queue, around, rps
+from benchkit.report.figures import accept_queue, host_activity, rps
 from benchkit.report.figures.registry import get_figure
 from benchkit.report.rendering import render
 from benchkit.report.sections.profiles import SECTION
@@ -119,13 +119,13 @@ def test_tables_below_figures_have_what_is_drawn_there(make_run: MakeRun) -> Non
     doubtful = void(run, ids(run, "stack=go")[1])
     queues = [[entry.text for entry in row] for row in accept_queue.table(doubtful).rows]
     assert queues == [["go", "7", "128", "9", "3", "1"], ["nginx-go", "7", "128", "9", "3", "0"]]
-    rows = [[entry.text for entry in row] for row in around.table(doubtful).rows]
+    rows = [[entry.text for entry in row] for row in host_activity.table(doubtful).rows]
     assert ["go", "app", "CPUs busy", "0.8", "0.8", "0.8", "2"] in rows
     assert ["nginx-go", "app", "requests/s", "1,000", "1,000", "1,000", "3"] in rows
     assert ["go", "sut", "sent", "1.00 MB/s", "1.00 MB/s", "1.00 MB/s", "2"] in rows
     everything = void(run, *ids(run, "stack=go"))
     assert ["go", "app", "CPUs busy", *["0.8, void"] * 3, "3"] in [
-        [entry.text for entry in row] for row in around.table(everything).rows
+        [entry.text for entry in row] for row in host_activity.table(everything).rows
     ]
 
 

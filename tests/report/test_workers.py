@@ -10,7 +10,7 @@ from benchkit.report.sections.section import Material
 from benchkit.report.sections.workers import SECTION
 from benchkit.report.view import RunView
 from benchkit.results.schema import empty_frame
-from tests.analysis.test_workers import watched
+from tests.analysis.test_worker_balance import watched
 from tests.report.test_verdicts import ids, judged
 
 MakeRun = Callable[..., RunView]

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import BenchkitError
+from benchkit.report.report_files import write_report
 from benchkit.report.view import RunView
-from benchkit.report.write import write_report
 
 pytestmark = pytest.mark.long
 
@@ -19,7 +19,7 @@ FILES = [*(f"figures/{name}.{kind}" for name in NAMES for kind in ("png", "svg")
 
 DRAW = """
 import importlib.util, pathlib, sys
-from benchkit.report.write import write_report
+from benchkit.report.report_files import write_report
 spec = importlib.util.spec_from_file_location("synthetic", sys.argv[1])
 module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)

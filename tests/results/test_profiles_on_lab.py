@@ -16,29 +16,29 @@ import pytest
 from typer.testing import CliRunner
 
 import benchkit
-from benchkit.analysis.profiling import profiler_costs
+from benchkit.analysis.profiler_cost import profiler_costs
 from benchkit.analysis.samples import take_samples
 from benchkit.cli.app import app as command_line
-from benchkit.cli.live import Silent
-from benchkit.execute import execute
-from benchkit.hosts.connect import Hosts, connect_all
+from benchkit.cli.progress import Silent
+from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.hosts.files import PlacedFile
-from benchkit.judge import reparse
 from benchkit.lab.lab import Lab
 from benchkit.models.facts import ProgramFact
 from benchkit.models.trial import ProfileRecord, TrialRecord
-from benchkit.observe.read import read_profile
-from benchkit.planning.make import make_plan
-from benchkit.planning.plan import RunPlan
+from benchkit.profiles.profile_file import read_profile
 from benchkit.report.figures.registry import FIGURES
 from benchkit.report.page import page
-from benchkit.report.read import read_run
 from benchkit.report.rendering import render
-from benchkit.results.profiles import NO_PROFILE
+from benchkit.report.run_reader import read_run
+from benchkit.results.profile_tables import NO_PROFILE
 from benchkit.results.store import Store
-from benchkit.run.book import Outcome
+from benchkit.run.judge import reparse
+from benchkit.run.loop import execute
+from benchkit.run.plan.model import RunPlan
+from benchkit.run.plan.planner import make_plan
+from benchkit.run.recorder import RunOutcome
 from benchkit.scenario.read import read_experiment
-from benchkit.stack.backend import Service
+from benchkit.services.backend import Service
 
 pytestmark = pytest.mark.lab
 
@@ -62,7 +62,7 @@ CACHE = Path.home() / ".debug"
 WITHOUT_RIGHTS = '#!/bin/sh\nexec setpriv --bounding-set -all --inh-caps -all perf "$@"\n'
 
 
-Ran = tuple[Store, Outcome]
+Ran = tuple[Store, RunOutcome]
 
 
 @pytest.fixture(scope="module")
@@ -264,7 +264,10 @@ def elsewhere(service: Service) -> Service:
 
 
 def only_profiled(plan: RunPlan) -> RunPlan:
-    return replace(plan, slots=tuple(slot for slot in plan.slots if slot.kind == "profile"))
+    return replace(
+        plan,
+        planned_trials=tuple(planned_trial for planned_trial in plan.planned_trials if planned_trial.kind == "profile"),
+    )
 
 
 def test_a_host_that_cannot_be_profiled_is_said_and_the_run_goes_on(blind: tuple[Ran, Ran]) -> None:

@@ -12,25 +12,25 @@ import pytest
 
 import benchkit
 from benchkit.analysis.agreement import METRICS, agreements, sentence
-from benchkit.cli.live import Silent
-from benchkit.execute import execute
-from benchkit.hosts.connect import connect_all
-from benchkit.judge import reparse
+from benchkit.cli.progress import Silent
+from benchkit.hosts.connections import connect_all
 from benchkit.lab.lab import Lab
-from benchkit.load.registry import TOOLS
-from benchkit.planning.make import make_plan
+from benchkit.load.tools.registry import TOOLS
 from benchkit.report.page import page
-from benchkit.report.read import read_run
+from benchkit.report.run_reader import read_run
 from benchkit.results.schema import TABLES
 from benchkit.results.store import Store
-from benchkit.run.book import Outcome
+from benchkit.run.judge import reparse
+from benchkit.run.loop import execute
+from benchkit.run.plan.planner import make_plan
+from benchkit.run.recorder import RunOutcome
 from benchkit.scenario.read import read_experiment
 
 pytestmark = pytest.mark.lab
 
 
 @pytest.fixture(scope="module")
-def ran(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, Outcome]:
+def ran(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, RunOutcome]:
     """The shipped scenario with all tools, one block of it."""
     if missing := [name for name, tool in TOOLS.items() if tool.program is None and shutil.which(tool.binary) is None]:
         pytest.skip(f"not installed: {', '.join(missing)}")
@@ -54,7 +54,7 @@ def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
 
-def test_every_tool_gives_a_row_with_percentiles_of_all_its_requests(ran: tuple[Store, Outcome]) -> None:
+def test_every_tool_gives_a_row_with_percentiles_of_all_its_requests(ran: tuple[Store, RunOutcome]) -> None:
     store, _ = ran
     trials, latency = _table(store, "trials"), _table(store, "latency")
     assert sorted(trials["tool"]) == sorted(TOOLS)
@@ -74,7 +74,7 @@ def test_every_tool_gives_a_row_with_percentiles_of_all_its_requests(ran: tuple[
     )
 
 
-def test_percentiles_are_those_of_the_buckets(ran: tuple[Store, Outcome]) -> None:
+def test_percentiles_are_those_of_the_buckets(ran: tuple[Store, RunOutcome]) -> None:
     """Anyone can take them from the table: the upper end of the bucket that has the request of that rank."""
     store, _ = ran
     trials, latency = _table(store, "trials"), _table(store, "latency")
@@ -90,7 +90,7 @@ def test_percentiles_are_those_of_the_buckets(ran: tuple[Store, Outcome]) -> Non
                 assert stored == pytest.approx(min(wanted, row["latency_max_s"]), abs=1e-12), row
 
 
-def test_raw_files_alone_give_every_table_again(ran: tuple[Store, Outcome]) -> None:
+def test_raw_files_alone_give_every_table_again(ran: tuple[Store, RunOutcome]) -> None:
     store, outcome = ran
     before = {table: _table(store, table) for table in TABLES if store.table(table).is_dir()}
     assert {"trials", "latency", "notes", "factors", "hosts"} <= set(before)
@@ -102,7 +102,7 @@ def test_raw_files_alone_give_every_table_again(ran: tuple[Store, Outcome]) -> N
         pd.testing.assert_frame_equal(frame, _table(store, table))
 
 
-def test_what_a_trial_keeps_says_who_drove_it(ran: tuple[Store, Outcome]) -> None:
+def test_what_a_trial_keeps_says_who_drove_it(ran: tuple[Store, RunOutcome]) -> None:
     _, outcome = ran
     for record in outcome.run.records():
         (generator,) = record.generators
@@ -117,7 +117,7 @@ def test_what_a_trial_keeps_says_who_drove_it(ran: tuple[Store, Outcome]) -> Non
     assert outcome.run.manifest().versions["load.vegeta"] == "12.8.4"
 
 
-def test_the_report_says_how_far_tools_agree_and_what_they_note(ran: tuple[Store, Outcome]) -> None:
+def test_the_report_says_how_far_tools_agree_and_what_they_note(ran: tuple[Store, RunOutcome]) -> None:
     store, outcome = ran
     run = read_run(store, outcome.run)
     found = agreements(run.trials)
@@ -128,7 +128,7 @@ def test_the_report_says_how_far_tools_agree_and_what_they_note(ran: tuple[Store
     assert "siege counts times in steps of 10 ms" in html
 
 
-def test_notes_of_every_trial_are_stored(ran: tuple[Store, Outcome]) -> None:
+def test_notes_of_every_trial_are_stored(ran: tuple[Store, RunOutcome]) -> None:
     store, _ = ran
     trials, notes = _table(store, "trials"), _table(store, "notes")
     said = notes.merge(trials[["trial_id", "tool"]], on="trial_id").groupby("tool")["code"].agg(set)
@@ -136,7 +136,7 @@ def test_notes_of_every_trial_are_stored(ran: tuple[Store, Outcome]) -> None:
     assert "wrk-corrected" in said["wrk"]
 
 
-def test_no_row_of_a_tool_ever_reached_a_disk(ran: tuple[Store, Outcome]) -> None:
+def test_no_row_of_a_tool_ever_reached_a_disk(ran: tuple[Store, RunOutcome]) -> None:
     """A trial of any length sends kilobytes."""
     _, outcome = ran
     for record in outcome.run.records():
@@ -144,7 +144,7 @@ def test_no_row_of_a_tool_ever_reached_a_disk(ran: tuple[Store, Outcome]) -> Non
         assert max(sizes.values()) < 200_000, sizes
 
 
-def test_nothing_is_left_on_the_hosts(ran: tuple[Store, Outcome], lab: Lab) -> None:
+def test_nothing_is_left_on_the_hosts(ran: tuple[Store, RunOutcome], lab: Lab) -> None:
     assert ran
     with connect_all(lab.inventory()) as hosts:
         for host in hosts:

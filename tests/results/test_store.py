@@ -15,7 +15,7 @@ from benchkit.errors import InputError
 from benchkit.models.load import Load
 from benchkit.models.run import SCHEMA_VERSION, CellRecord, Manifest
 from benchkit.models.trial import GeneratorRecord, ProbeRecord, ServiceRecord, TrialRecord
-from benchkit.results.durable import write_whole
+from benchkit.results.durable_files import write_whole
 from benchkit.results.journal import Journal, read_journal
 from benchkit.results.reparse import reparse
 from benchkit.results.rows import host_rows

@@ -6,14 +6,14 @@ import pandas as pd
 import pytest
 
 import benchkit
-from benchkit.cli.live import Silent
-from benchkit.execute import execute
-from benchkit.hosts.connect import Hosts, connect_all
+from benchkit.cli.progress import Silent
+from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.lab.lab import Lab
 from benchkit.models.telemetry import METRICS, generator_service
 from benchkit.models.trial import TrialRecord
-from benchkit.planning.make import make_plan
 from benchkit.results.store import Store
+from benchkit.run.loop import execute
+from benchkit.run.plan.planner import make_plan
 from benchkit.scenario.read import read_experiment
 
 pytestmark = pytest.mark.lab

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchkit.hosts.connect import connect_all
+from benchkit.hosts.connections import connect_all
 from tests.chaos.kit import SCENARIO, Bench, wait_for
 
 pytestmark = pytest.mark.lab

@@ -15,11 +15,11 @@ from benchkit.scenario.designs import (
     control_of,
     controlled,
     design_of,
+    planned_trials,
     sequential,
-    slots,
     until_of,
 )
-from benchkit.scenario.schedule import schedule
+from benchkit.scenario.trial_order import schedule
 
 
 @given(st.integers(1, 12), st.integers(0, 10_000))
@@ -27,7 +27,7 @@ def test_abba_blocks_are_mirrored_and_cancel_linear_drift(blocks: int, seed: int
     order = abba(["a", "b"], blocks, seed)
     assert len(order) == 4 * blocks
     for block in range(1, blocks + 1):
-        cells = [slot.cell_id for slot in order if slot.block == block]
+        cells = [planned_trial.cell_id for planned_trial in order if planned_trial.block == block]
         assert cells in (["a", "b", "b", "a"], ["b", "a", "a", "b"])
         positions = {cell: sum(s.position for s in order if s.block == block and s.cell_id == cell) for cell in "ab"}
         assert positions["a"] == positions["b"]
@@ -36,7 +36,7 @@ def test_abba_blocks_are_mirrored_and_cancel_linear_drift(blocks: int, seed: int
 
 
 def test_which_cell_comes_first_is_drawn() -> None:
-    first = [slot.cell_id for slot in abba(["a", "b"], 200, 1) if slot.position == 1]
+    first = [planned_trial.cell_id for planned_trial in abba(["a", "b"], 200, 1) if planned_trial.position == 1]
     assert 70 < Counter(first)["a"] < 130
 
 
@@ -47,23 +47,26 @@ def test_abba_is_for_two_cells() -> None:
 
 def test_sequential_runs_a_cell_to_its_end_before_the_next() -> None:
     order = sequential(["a", "b"], 3)
-    assert [slot.cell_id for slot in order] == ["a", "a", "a", "b", "b", "b"]
-    assert [slot.block for slot in order] == [1, 2, 3, 1, 2, 3]
-    assert len({(slot.block, slot.position) for slot in order}) == 6
+    assert [planned_trial.cell_id for planned_trial in order] == ["a", "a", "a", "b", "b", "b"]
+    assert [planned_trial.block for planned_trial in order] == [1, 2, 3, 1, 2, 3]
+    assert len({(planned_trial.block, planned_trial.position) for planned_trial in order}) == 6
 
 
 def test_a_design_gives_its_order() -> None:
     cells = ["a", "b"]
-    assert slots("blocks", cells, 3, 7) == schedule(cells, 3, 7)
-    assert slots("abba", cells, 3, 7) == abba(cells, 3, 7)
-    assert slots("sequential", cells, 3, 7) == sequential(cells, 3)
+    assert planned_trials("blocks", cells, 3, 7) == schedule(cells, 3, 7)
+    assert planned_trials("abba", cells, 3, 7) == abba(cells, 3, 7)
+    assert planned_trials("sequential", cells, 3, 7) == sequential(cells, 3)
 
 
 def test_a_control_is_a_cell_under_a_second_name() -> None:
     name = cell_id({"stack": "go", "version": "1.2+x"})
     assert controlled(control_of(name)) == name
     assert controlled(name) is None
-    kinds = {slot.cell_id: slot.kind for slot in slots("abba", ["a", control_of("a")], 2, 1)}
+    kinds = {
+        planned_trial.cell_id: planned_trial.kind
+        for planned_trial in planned_trials("abba", ["a", control_of("a")], 2, 1)
+    }
     assert kinds == {"a": "measure", "a~control": "control"}
 
 

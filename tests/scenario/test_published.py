@@ -65,7 +65,7 @@ def test_an_entry_says_something_of_a_cell() -> None:
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_study_repeats_a_cell_to_know_its_noise(name: str) -> None:
     """At the scales whose figures anybody reads; seconds-long runs need none."""
-    from benchkit.scenario.check import controls  # noqa: PLC0415 - only here
+    from benchkit.scenario.checks import controls  # noqa: PLC0415 - only here
 
     for scale in SCALES:
         assert scale in scales_of(name)

@@ -8,7 +8,7 @@ from benchkit.errors import InputError
 from benchkit.models.scale import Scale
 from benchkit.scenario.cells import cell_id
 from benchkit.scenario.read import SCALES, read_experiment
-from benchkit.scenario.schedule import schedule
+from benchkit.scenario.trial_order import schedule
 
 SCENARIO = """\
 name: small
@@ -126,13 +126,13 @@ def test_cell_ids_are_as_yaml_writes_levels() -> None:
 
 def test_blocks_are_complete_random_and_drawn_from_the_seed() -> None:
     cells = [f"c{i}" for i in range(6)]
-    slots = schedule(cells, blocks=50, seed=3)
-    by_block = [[s.cell_id for s in slots if s.block == block] for block in range(1, 51)]
+    planned_trials = schedule(cells, blocks=50, seed=3)
+    by_block = [[s.cell_id for s in planned_trials if s.block == block] for block in range(1, 51)]
     assert all(sorted(order) == cells for order in by_block)
-    assert [s.position for s in slots[:6]] == [1, 2, 3, 4, 5, 6]
-    assert slots == schedule(cells, 50, 3)
-    assert slots != schedule(cells, 50, 4)
-    assert slots[:60] == schedule(cells, 10, 3)
+    assert [s.position for s in planned_trials[:6]] == [1, 2, 3, 4, 5, 6]
+    assert planned_trials == schedule(cells, 50, 3)
+    assert planned_trials != schedule(cells, 50, 4)
+    assert planned_trials[:60] == schedule(cells, 10, 3)
     # Each cell comes first about equally often: 50 blocks, 6 cells, mean 8.3; 0.001 of seeds give a count above 18.
     firsts = [order[0] for order in by_block]
     assert set(firsts) == set(cells)

@@ -11,14 +11,14 @@ import pandas as pd
 import pytest
 
 import benchkit
-from benchkit.cli.live import Silent
-from benchkit.execute import execute
-from benchkit.hosts.connect import connect_all
+from benchkit.cli.progress import Silent
+from benchkit.hosts.connections import connect_all
 from benchkit.hosts.inventory import Inventory
 from benchkit.models.trial import TrialRecord
-from benchkit.planning.make import make_plan
 from benchkit.results.store import Store
-from benchkit.run.book import Outcome
+from benchkit.run.loop import execute
+from benchkit.run.plan.planner import make_plan
+from benchkit.run.recorder import RunOutcome
 from benchkit.scenario.read import read_experiment
 
 OF_THE_STUDY = ("errors", "unequal-responses", "service-restarted", "drifted-host")
@@ -30,7 +30,7 @@ class Ran:
     """A run that ended, as its store has it."""
 
     store: Store
-    outcome: Outcome
+    outcome: RunOutcome
 
     def table(self, name: str) -> pd.DataFrame:
         """A table of the run."""

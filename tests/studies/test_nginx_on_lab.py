@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import InputError
-from benchkit.hosts.connect import connect_all
+from benchkit.hosts.connections import connect_all
 from benchkit.hosts.files import PlacedFile
 from benchkit.hosts.inventory import HostSpec, Inventory
 from benchkit.lab.lab import Lab, down, up
 from benchkit.lab.spec import LabHost, LabSpec
-from benchkit.planning.make import make_plan
+from benchkit.run.plan.planner import make_plan
 from benchkit.scenario.read import read_experiment
 from tests.studies.conftest import RunStudy
 

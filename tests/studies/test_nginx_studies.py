@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 
 from benchkit.analysis.compare import compare
-from benchkit.hosts.connect import connect_all
+from benchkit.hosts.connections import connect_all
 from benchkit.hosts.inventory import Inventory
 from benchkit.lab.lab import Lab
 from benchkit.scenario.read import read_experiment
-from benchkit.scenario.tuning import profiles_of
+from benchkit.scenario.tuning_profiles import profiles_of
 from tests.studies.conftest import Ran, RunStudy
 
 pytestmark = [

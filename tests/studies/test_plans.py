@@ -7,10 +7,10 @@ import os
 
 import pytest
 
-from benchkit.hosts.connect import connect_all
+from benchkit.hosts.connections import connect_all
 from benchkit.lab.lab import Lab
-from benchkit.planning.make import make_plan
 from benchkit.resources import shipped
+from benchkit.run.plan.planner import make_plan
 from benchkit.scenario.read import read_experiment
 from tests.commands import command
 

@@ -9,15 +9,15 @@ from collections.abc import Iterator
 import pytest
 
 from benchkit.analysis.claims import judge_claims
-from benchkit.analysis.data import read_data
+from benchkit.analysis.run_data import read_data
 from benchkit.hosts.inventory import Inventory
 from benchkit.lab.lab import Lab, down, up
 from benchkit.lab.spec import LabHost, LabSpec
 from benchkit.models.categories import STUDIED
 from benchkit.report.figures.registry import get_figure
-from benchkit.report.read import read_run
-from benchkit.stack.goserver import GoServerOptions
-from benchkit.stack.registry import BACKENDS
+from benchkit.report.run_reader import read_run
+from benchkit.services.go_server import GoServerOptions
+from benchkit.services.registry import BACKENDS
 from tests.studies.conftest import Ran, RunStudy
 
 HEADER_AND_BODY = 141 + 12

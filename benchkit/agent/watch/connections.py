@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchkit.agent.frames import Json
-from benchkit.agent.watch.base import Collector, Values
+from benchkit.agent.watch.collector import Collector, Values
 from benchkit.agent.watch.sock_diag import SockDiag
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Tuple
 
 from benchkit.agent.proc import TICKS
-from benchkit.agent.watch.base import Collector, KernelFile, UnseenError, Values, number_after
+from benchkit.agent.watch.collector import Collector, KernelFile, UnseenError, Values, number_after
 
 KINDS: Tuple[Tuple[str, int], ...] = (
     ("cpu_system_s_total", 3),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Dict
 
-from benchkit.agent.watch.base import Collector, KernelFile, UnseenError, Values
+from benchkit.agent.watch.collector import Collector, KernelFile, UnseenError, Values
 
 SECTOR_BYTES = 512
 """In this file, whatever the disk's own are."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchkit.agent.watch.base import Collector, UnseenError, Values
+from benchkit.agent.watch.collector import Collector, UnseenError, Values
 
 
 class Frequency(Collector):

@@ -5,7 +5,7 @@ Read directly: verdicts rest on it, so that it has to be there on hosts without 
 
 from __future__ import annotations
 
-from benchkit.agent.watch.base import Collector, KernelFile, Values
+from benchkit.agent.watch.collector import Collector, KernelFile, Values
 
 COLUMNS = (
     ("net_received_bytes_total", 0),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchkit.agent.watch.base import Collector, KernelFile, UnseenError, Values, number_after
+from benchkit.agent.watch.collector import Collector, KernelFile, UnseenError, Values, number_after
 
 KIB = 1024
 

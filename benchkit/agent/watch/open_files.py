@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import Optional
 
-from benchkit.agent.watch.base import Collector, Pace, Values
-from benchkit.agent.watch.tree import Tree
+from benchkit.agent.watch.collector import Collector, Pace, Values
+from benchkit.agent.watch.process_tree import Tree
 
 
 class OpenFiles(Collector):

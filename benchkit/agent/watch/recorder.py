@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from benchkit.agent.frames import Json
-from benchkit.agent.watch.base import Key, Values
+from benchkit.agent.watch.collector import Key, Values
 
 FORMAT = 1
 

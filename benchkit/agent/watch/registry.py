@@ -10,23 +10,23 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Callable, List, Tuple
 
-from benchkit.agent.child import Child
+from benchkit.agent.child_process import Child
 from benchkit.agent.frames import Json
-from benchkit.agent.watch.base import Collector
+from benchkit.agent.watch.accept_queues import AcceptQueues, Listeners
+from benchkit.agent.watch.agent_cpu import Own
+from benchkit.agent.watch.collector import Collector
 from benchkit.agent.watch.connections import Connections
 from benchkit.agent.watch.cores import Cores
+from benchkit.agent.watch.cpu_quota import Quota
 from benchkit.agent.watch.disks import Disks
-from benchkit.agent.watch.families import Families
 from benchkit.agent.watch.frequency import Frequency
 from benchkit.agent.watch.interfaces import Interfaces
 from benchkit.agent.watch.memory import Memory
 from benchkit.agent.watch.open_files import OpenFiles
-from benchkit.agent.watch.own import Own
-from benchkit.agent.watch.queues import AcceptQueues, Listeners
-from benchkit.agent.watch.quota import Quota
-from benchkit.agent.watch.tcp import Netstat, Snmp, Sockstat
+from benchkit.agent.watch.process_tree import Tree
+from benchkit.agent.watch.process_trees import ProcessTrees
+from benchkit.agent.watch.tcp_counters import Netstat, Snmp, Sockstat
 from benchkit.agent.watch.threads import Switches, ThreadTimes
-from benchkit.agent.watch.tree import Tree
 
 Make = Callable[[], Collector]
 """Makes a collector. Raises UnseenError where the host does not have its source."""
@@ -50,7 +50,7 @@ def of_agent() -> List[Make]:
     return [Own]
 
 
-def of_service(wanted: Json, child: Child, families: Families, listeners: Listeners) -> Tuple[Tree, List[Make]]:
+def of_service(wanted: Json, child: Child, families: ProcessTrees, listeners: Listeners) -> Tuple[Tree, List[Make]]:
     """What is watched of a service: its tree, which comes first, and what follows from it.
 
     `wanted`: {"listen": [{"tcp": [address, port]} or {"unix": path}, …], "threads": whether each is of interest}.

@@ -6,18 +6,20 @@ import threading
 import time
 from typing import Dict, List, Optional, Tuple
 
-from benchkit.agent.watch.base import Collector, UnseenError
-from benchkit.agent.watch.families import Families
-from benchkit.agent.watch.queues import Listeners
+from benchkit.agent.watch.accept_queues import Listeners
+from benchkit.agent.watch.collector import Collector, UnseenError
+from benchkit.agent.watch.process_trees import ProcessTrees
 from benchkit.agent.watch.recorder import Group, Recorder, Sample
 from benchkit.agent.watch.registry import Make
-from benchkit.agent.watch.rhythm import Rhythm
+from benchkit.agent.watch.sampling_schedule import SamplingSchedule
 
 
 class Sampler(threading.Thread):
     """All collectors of one watch."""
 
-    def __init__(self, rhythm: Rhythm, recorder: Recorder, families: Families, listeners: Listeners) -> None:
+    def __init__(
+        self, rhythm: SamplingSchedule, recorder: Recorder, families: ProcessTrees, listeners: Listeners
+    ) -> None:
         super().__init__(name="sampler", daemon=True)
         self._beats = rhythm.beats()
         self._interval_ns = rhythm.interval_ns

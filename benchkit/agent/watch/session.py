@@ -6,14 +6,15 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
-from benchkit.agent.basics import RefusedError
+from benchkit.agent.common import RefusedError
 from benchkit.agent.frames import Json
 from benchkit.agent.processes import Processes
-from benchkit.agent.watch.families import Families
-from benchkit.agent.watch.instants import Instants
-from benchkit.agent.watch.poller import Poller
-from benchkit.agent.watch.queues import Listeners
-from benchkit.agent.watch.quota import cpu_quota, own_groups
+from benchkit.agent.watch.accept_queues import Listeners
+from benchkit.agent.watch.core_speed import Speeds
+from benchkit.agent.watch.counter_poller import Poller
+from benchkit.agent.watch.cpu_quota import cpu_quota, own_groups
+from benchkit.agent.watch.process_tree import Tree
+from benchkit.agent.watch.process_trees import ProcessTrees
 from benchkit.agent.watch.recorder import Group, Recorder
 from benchkit.agent.watch.registry import (
     AGENT,
@@ -24,10 +25,9 @@ from benchkit.agent.watch.registry import (
     of_service,
     of_service_at_instants,
 )
-from benchkit.agent.watch.rhythm import Rhythm
 from benchkit.agent.watch.sampler import Sampler
-from benchkit.agent.watch.speed import Speeds
-from benchkit.agent.watch.tree import Tree
+from benchkit.agent.watch.sampling_schedule import SamplingSchedule
+from benchkit.agent.watch.scheduled_samples import Instants
 
 
 class Session:
@@ -41,9 +41,9 @@ class Session:
     def __init__(self, path: Path, interval_s: float, processes: Processes, psutil: Any) -> None:  # noqa: ANN401 - a module, or None
         """Begin to watch the host, writing to a new file."""
         self._processes = processes
-        self._looking, self._asking = Rhythm(interval_s), Rhythm(interval_s)
+        self._looking, self._asking = SamplingSchedule(interval_s), SamplingSchedule(interval_s)
         self._recorder = Recorder(path, {"interval_s": interval_s, "began_ns": time.monotonic_ns()})
-        self._families, self._listeners = Families(processes), Listeners()
+        self._families, self._listeners = ProcessTrees(processes), Listeners()
         self._sampler = Sampler(self._looking, self._recorder, self._families, self._listeners)
         self._sampler.add(None, of_host())
         self._sampler.add(AGENT, of_agent())

@@ -8,7 +8,7 @@ import socket
 import struct
 from typing import Collection, Iterator, List, NamedTuple, Optional, Tuple
 
-from benchkit.agent.watch.base import UnseenError
+from benchkit.agent.watch.collector import UnseenError
 
 NETLINK_SOCK_DIAG = 4
 SOCK_DIAG_BY_FAMILY = 20

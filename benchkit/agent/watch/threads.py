@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 from typing import Dict, List, Tuple
 
-from benchkit.agent.child import Child
-from benchkit.agent.watch.base import Collector, Pace, UnseenError, Values, number_after, read_once
-from benchkit.agent.watch.families import Families
-from benchkit.agent.watch.tree import Tree
+from benchkit.agent.child_process import Child
+from benchkit.agent.watch.collector import Collector, Pace, UnseenError, Values, number_after, read_once
+from benchkit.agent.watch.process_tree import Tree
+from benchkit.agent.watch.process_trees import ProcessTrees
 
 NANOSECOND = 1e-9
 MOST = 512
@@ -22,7 +22,7 @@ MOST = 512
 class ThreadTimes(Collector):
     """CPU time of each thread of a process: what the scheduler has run it for (sched-stats.rst of Linux)."""
 
-    def __init__(self, child: Child, families: Families) -> None:
+    def __init__(self, child: Child, families: ProcessTrees) -> None:
         self._pid = child.pid
         self._families = families
         self._changes = -1
@@ -55,7 +55,7 @@ class Switches(Collector):
 
     SHARE = 0.0001
 
-    def __init__(self, tree: Tree, families: Families) -> None:
+    def __init__(self, tree: Tree, families: ProcessTrees) -> None:
         self._tree = tree
         self._families = families
         self._changes = -1

@@ -12,7 +12,6 @@ import numpy as np
 from scipy import stats
 
 from benchkit.analysis import adaptive
-from benchkit.analysis.family import ALPHA, deciding_test, holm
 from benchkit.analysis.inference import (
     serial_inflation,
     sign_flip_p_values,
@@ -21,6 +20,7 @@ from benchkit.analysis.inference import (
     t_statistics,
     welch,
 )
+from benchkit.analysis.multiple_tests import ALPHA, deciding_test, holm
 from benchkit.analysis.resolution import Noise, mde
 from benchkit.analysis.samples import Reals
 from benchkit.analysis.simulation.noise import Model, cells_in_blocks

@@ -54,13 +54,13 @@ class Reason(Frozen):
         return f"{self.seen[:1].upper()}{self.seen[1:]} ({self.threshold}). {self.means} {self.advice}"
 
 
-class Unchecked(Frozen):
+class SkippedCheck(Frozen):
     """A check that could not be made, and what it lacked: a clause."""
 
     why: str
 
 
-Found = Sequence[Reason] | Unchecked
+Found = Sequence[Reason] | SkippedCheck
 """What a check came to."""
 
 FoundInRun = Mapping[str, Found]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from benchkit.analysis.verdicts.watched import Watched
+from benchkit.analysis.verdicts.trial_telemetry import TrialTelemetry
 from benchkit.models.run import ControllerRecord, Manifest
 from benchkit.models.trial import TrialRecord, WatchRecord
 from benchkit.scenario.model import STACK
@@ -25,7 +25,7 @@ class Evidence:
     record: TrialRecord
     row: Mapping[str, Any]
     """Its row in `trials`; absent is None."""
-    watched: Watched = field(default_factory=Watched)
+    watched: TrialTelemetry = field(default_factory=TrialTelemetry)
     facts: Mapping[str, Facts] = field(default_factory=dict)
     """By host."""
     notes: Mapping[str, str] = field(default_factory=dict)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-from benchkit.analysis.verdicts.check import Found, Reason, Unchecked, Verdict
+from benchkit.analysis.verdicts.check import Found, Reason, SkippedCheck, Verdict
 from benchkit.analysis.verdicts.evidence import Evidence, RunEvidence
 from benchkit.analysis.verdicts.registry import CHECKS
 from benchkit.models.base import Frozen
@@ -17,7 +17,7 @@ Scope = Literal["trial", "run"]
 """What a judgement rests on: the trial by itself, or all trials of its run beside each other."""
 
 
-class Raised(Frozen):
+class Finding(Frozen):
     """A reason, and the check that gives it."""
 
     check: str
@@ -27,7 +27,7 @@ class Raised(Frozen):
 class Judgement(Frozen):
     """What checks have to say of one trial."""
 
-    raised: tuple[Raised, ...] = ()
+    raised: tuple[Finding, ...] = ()
     unchecked: Mapping[str, str] = {}
     """Checks that could not be made: what they lacked, by code."""
 
@@ -37,7 +37,7 @@ class Judgement(Frozen):
         return verdict_of(each.reason.severity for each in self.raised)
 
     @property
-    def invalid(self) -> tuple[Raised, ...]:
+    def invalid(self) -> tuple[Finding, ...]:
         """The reasons that void what they name."""
         return tuple(each for each in self.raised if each.reason.severity == "invalid")
 
@@ -74,12 +74,12 @@ def judgement(found: Mapping[str, Found]) -> Judgement:
     """What checks came to, by their code, as one."""
     return Judgement(
         raised=tuple(
-            Raised(check=code, reason=reason)
+            Finding(check=code, reason=reason)
             for code, reasons in found.items()
-            if not isinstance(reasons, Unchecked)
+            if not isinstance(reasons, SkippedCheck)
             for reason in reasons
         ),
-        unchecked={code: reasons.why for code, reasons in found.items() if isinstance(reasons, Unchecked)},
+        unchecked={code: reasons.why for code, reasons in found.items() if isinstance(reasons, SkippedCheck)},
     )
 
 

@@ -19,7 +19,7 @@ UNCHECKED = ("check", "why")
 WORST_FIRST: tuple[Verdict, ...] = ("invalid", "suspect", "valid")
 
 
-class Doubted(Frozen):
+class FindingGroup(Frozen):
     """A reason that some trials of a cell have against them."""
 
     severity: Severity
@@ -33,7 +33,7 @@ class Doubted(Frozen):
     """That of the first of them."""
 
 
-class Unmade(Frozen):
+class SkippedCheckGroup(Frozen):
     """A check that could not be made of some trials, and what it lacked."""
 
     check: str
@@ -81,12 +81,12 @@ def counts(trials: pd.DataFrame) -> Counts:
     return Counts(**known, unjudged=len(trials) - sum(known.values()))
 
 
-def doubts(trials: pd.DataFrame, verdicts: pd.DataFrame) -> list[Doubted]:
+def doubts(trials: pd.DataFrame, verdicts: pd.DataFrame) -> list[FindingGroup]:
     """Every reason once for each cell, the gravest first, then in the order of the checks and of the cells."""
     places = trials[["trial_id", "cell_id", "block", "position"]]
     known = verdicts[["trial_id", "check", "severity", "metrics", "text"]].merge(places, on="trial_id")
     found = [
-        Doubted(
+        FindingGroup(
             severity=severity,
             check=str(check),
             cell_id=str(cell_id),
@@ -105,10 +105,10 @@ def doubts(trials: pd.DataFrame, verdicts: pd.DataFrame) -> list[Doubted]:
     )
 
 
-def unmade(unchecked: pd.DataFrame) -> list[Unmade]:
+def unmade(unchecked: pd.DataFrame) -> list[SkippedCheckGroup]:
     """Checks that could not be made, each reason once, in the order of the checks."""
     found = [
-        Unmade(check=str(check), why=str(why), trials=len(rows))
+        SkippedCheckGroup(check=str(check), why=str(why), trials=len(rows))
         for (check, why), rows in unchecked.groupby(["check", "why"], sort=False)
     ]
     return sorted(found, key=lambda each: _place(each.check))

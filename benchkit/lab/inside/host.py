@@ -14,7 +14,7 @@ from typing import Any
 
 from benchkit.lab.inside import mounts
 from benchkit.lab.inside.kernel import CLONE_NEWIPC, CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUTS, unshare
-from benchkit.lab.inside.wire import batch, cap_link, open_log, release_streams, say, wait_for_banner
+from benchkit.lab.inside.messages import batch, cap_link, open_log, release_streams, say, wait_for_banner
 
 
 def run(config: Mapping[str, Any]) -> None:

@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any
 
 from benchkit.lab.inside.kernel import become_subreaper, die_with
-from benchkit.lab.inside.wire import open_log, receive, release_streams, say, wait_for_banner
+from benchkit.lab.inside.messages import open_log, receive, release_streams, say, wait_for_banner
 
 
 def run(config: Mapping[str, Any]) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchkit.lab.inside.kernel import CLONE_NEWNET, CLONE_NEWPID, unshare
-from benchkit.lab.inside.wire import batch, receive, release_streams, say
+from benchkit.lab.inside.messages import batch, receive, release_streams, say
 
 _BRIDGE_HOOKS = Path("/proc/sys/net/bridge")
 """Where frames that only cross a bridge are shown to iptables (kernels with br_netfilter)."""

@@ -11,13 +11,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from benchkit import units
-from benchkit.report.cells import CellView
+from benchkit.report.cell_labels import CellView
 from benchkit.report.figures.figure import ReportFigure, provenance
-from benchkit.report.grid import grid, left_out
-from benchkit.report.marks import DOTTED, any_void, draw_lines
+from benchkit.report.panel_grid import grid, left_out
 from benchkit.report.style import styled
 from benchkit.report.tables import Column, Entry, Table, number
 from benchkit.report.theme import GRID, MUTED
+from benchkit.report.trial_marks import DOTTED, any_void, draw_lines
 from benchkit.report.view import RunView, numbers, once
 
 TITLE = "Accept queues"

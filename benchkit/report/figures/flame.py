@@ -5,14 +5,14 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from benchkit import units
+from benchkit.report.clean_text import clean
 from benchkit.report.figures.figure import ReportFigure, provenance
-from benchkit.report.flame.chosen import shown
 from benchkit.report.flame.icicle import draw_icicle, left_out, shares
 from benchkit.report.flame.page import amount, functions
 from benchkit.report.flame.palette import KERNEL, tone
+from benchkit.report.flame.selection import shown
 from benchkit.report.flame.tree import Node, call_tree
 from benchkit.report.style import styled
-from benchkit.report.text import clean
 from benchkit.report.view import RunView
 
 TITLE = "Flame graph of the baseline"

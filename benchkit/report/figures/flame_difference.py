@@ -5,14 +5,14 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from benchkit import units
+from benchkit.report.clean_text import clean
 from benchkit.report.figures.figure import ReportFigure, provenance
-from benchkit.report.flame.chosen import Chosen, compared, shown
 from benchkit.report.flame.icicle import draw_icicle, left_out, shares
 from benchkit.report.flame.page import functions
 from benchkit.report.flame.palette import LESS, MORE, SAME, STEPS, change_tone
+from benchkit.report.flame.selection import SelectedProfiles, compared, shown
 from benchkit.report.flame.tree import CallTree, Node, call_tree
 from benchkit.report.style import styled
-from benchkit.report.text import clean
 from benchkit.report.theme import Tone
 from benchkit.report.view import RunView
 
@@ -71,7 +71,7 @@ FIGURE = ReportFigure(
 )
 
 
-def _given(run: RunView) -> tuple[Chosen, Chosen, CallTree]:
+def _given(run: RunView) -> tuple[SelectedProfiles, SelectedProfiles, CallTree]:
     """What is drawn, what it is set against, and the tree of both."""
     (chosen,), (base,) = compared(run), shown(run)
     return chosen, base, call_tree(chosen.profile, base=base.profile)
@@ -85,7 +85,7 @@ def _before(node: Node, tree: CallTree) -> float:
     return node.base / tree.root.base if tree.root.base else 0.0
 
 
-def _said(node: Node, tree: CallTree, base: Chosen) -> str:
+def _said(node: Node, tree: CallTree, base: SelectedProfiles) -> str:
     where = " (kernel)" if node.frame.kernel else ""
     before, change = units.share(_before(node, tree)), 100 * _change(node, tree)
     return f"{node.frame.label}{where}: {shares(node, tree.root.value)}; {before} in {base.name}: {change:+.2f} points"

@@ -16,13 +16,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from benchkit import units
-from benchkit.analysis.latency import caveat
-from benchkit.report.cells import CellView
+from benchkit.analysis.latency_notes import caveat
+from benchkit.report.cell_labels import CellView
 from benchkit.report.figures.figure import ReportFigure, provenance
-from benchkit.report.grid import grid, left_out
-from benchkit.report.latency import Percentile, Reals, curves, stored
-from benchkit.report.marks import DOTTED, Mark, any_void, draw_lines, draw_marks
+from benchkit.report.latency_curves import Percentile, Reals, curves, stored
+from benchkit.report.panel_grid import grid, left_out
 from benchkit.report.style import styled, tick
+from benchkit.report.trial_marks import DOTTED, Mark, any_void, draw_lines, draw_marks
 from benchkit.report.view import RunView, among, known, numbers
 
 Curves = Mapping[str, tuple[Reals, Reals]]

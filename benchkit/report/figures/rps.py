@@ -16,13 +16,13 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from benchkit import units
 from benchkit.analysis.inference import MIN_BLOCKS, t_quantile, t_statistics
 from benchkit.analysis.samples import take_samples
+from benchkit.report.figure_frame import EDGE_IN, WIDTH_IN, framed
 from benchkit.report.figures.figure import ReportFigure, provenance
-from benchkit.report.frame import EDGE_IN, WIDTH_IN, framed
-from benchkit.report.marks import HOLLOW, Mark, any_void, draw_marks
-from benchkit.report.rows import cut, head, room_for
+from benchkit.report.row_layout import cut, head, room_for
 from benchkit.report.style import colour, drawable, hover, styled
 from benchkit.report.summary import CellSummary, summarise
 from benchkit.report.theme import INK, MUTED, SERIES
+from benchkit.report.trial_marks import HOLLOW, Mark, any_void, draw_marks
 from benchkit.report.view import RunView, numbers, once
 
 TITLE = "Requests per second by cell"

@@ -11,12 +11,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchkit import units
-from benchkit.analysis.scheduling import goroutines_of, headlines_of
+from benchkit.analysis.scheduler_share import goroutines_of, headlines_of
+from benchkit.report.cell_lines import Line, dress, factor_of, lines_of
+from benchkit.report.figure_frame import EDGE_IN, WIDTH_IN, framed
 from benchkit.report.figures.figure import ReportFigure, provenance
-from benchkit.report.frame import EDGE_IN, WIDTH_IN, framed
-from benchkit.report.lines import Line, dress, factor_of, lines_of
-from benchkit.report.marks import HOLLOW, Mark, any_void, draw_marks
 from benchkit.report.style import colour, dashes, styled
+from benchkit.report.trial_marks import HOLLOW, Mark, any_void, draw_marks
 from benchkit.report.view import RunView, numbers
 
 TITLE = "The Go scheduler's share of the CPU against load"

@@ -11,11 +11,11 @@ from matplotlib.figure import Figure
 
 from benchkit import units
 from benchkit.analysis.agreement import Agreement, ToolFigures, titled, trials_of
+from benchkit.report.clean_text import clean
+from benchkit.report.figure_frame import EDGE_IN, WIDTH_IN, framed
 from benchkit.report.figures.figure import ReportFigure, provenance
-from benchkit.report.frame import EDGE_IN, WIDTH_IN, framed
-from benchkit.report.rows import cut, head, lay, ratio_axis, room_for, row_height, text_size, write
+from benchkit.report.row_layout import cut, head, lay, ratio_axis, room_for, row_height, text_size, write
 from benchkit.report.style import colour, drawable, hover, marker, styled
-from benchkit.report.text import clean
 from benchkit.report.theme import INK, SURFACE
 from benchkit.report.view import RunView, numbers
 

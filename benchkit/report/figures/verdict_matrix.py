@@ -13,12 +13,12 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from benchkit import units
 from benchkit.analysis.verdicts.overview import counts
+from benchkit.report.figure_frame import EDGE_IN, WIDTH_IN, framed
 from benchkit.report.figures.figure import ReportFigure, provenance
-from benchkit.report.frame import EDGE_IN, WIDTH_IN, framed
-from benchkit.report.matrix import STATES, Matrix, State, matrix
-from benchkit.report.rows import cut, lay, room_for, row_height, text_size, write
+from benchkit.report.row_layout import cut, lay, room_for, row_height, text_size, write
 from benchkit.report.style import drawable, hover, styled
 from benchkit.report.theme import INK, MUTED, SERIES, SURFACE, Tone
+from benchkit.report.trial_matrix import STATES, Matrix, State, matrix
 from benchkit.report.view import RunView
 
 TITLE = "The verdict on every trial"

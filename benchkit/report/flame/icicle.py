@@ -12,11 +12,11 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
 from benchkit import units
+from benchkit.report.clean_text import clean
+from benchkit.report.figure_frame import EDGE_IN, WIDTH_IN, framed
 from benchkit.report.flame.palette import EVERYTHING
 from benchkit.report.flame.tree import CallTree, Node
-from benchkit.report.frame import EDGE_IN, WIDTH_IN, framed
 from benchkit.report.style import drawable, hover, width_in
-from benchkit.report.text import clean
 from benchkit.report.theme import INK, SURFACE, Tone
 
 LEAST = 0.002

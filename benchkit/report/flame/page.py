@@ -11,9 +11,9 @@ from markupsafe import Markup
 from benchkit import __version__, units
 from benchkit.models.profile import PER_SECOND, Profile, ValueType
 from benchkit.report import html
+from benchkit.report.clean_text import clean
 from benchkit.report.flame.palette import EVERYTHING, style, tone
 from benchkit.report.flame.tree import CallTree, call_tree
-from benchkit.report.text import clean
 
 ROWS = 25
 """Functions in the table below the graph."""

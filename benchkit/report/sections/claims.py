@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchkit import units
-from benchkit.analysis.claimed import ClaimResult
+from benchkit.analysis.claim_result import ClaimResult
 from benchkit.models.metrics import metric_named
+from benchkit.report.clean_text import clean
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.tables import Column, Entry, Table
-from benchkit.report.text import clean
 from benchkit.units import ABSENT
 
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchkit import units
+from benchkit.report.clean_text import clean
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.tables import Column, Entry, Table
-from benchkit.report.text import clean
-from benchkit.results.profiles import PROFILE_NOTES
+from benchkit.results.profile_tables import PROFILE_NOTES
 
 
 def build(material: Material) -> Mapping[str, Any] | None:

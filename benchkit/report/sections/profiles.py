@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from benchkit import units
-from benchkit.analysis.profiling import METRICS, ProfilerCost, profiler_costs
-from benchkit.analysis.scheduling import ServiceProfile
+from benchkit.analysis.profiler_cost import METRICS, ProfilerCost, profiler_costs
+from benchkit.analysis.scheduler_share import ServiceProfile
 from benchkit.models.categories import CATEGORIES, STUDIED
 from benchkit.models.metrics import metric_named
+from benchkit.report.clean_text import clean
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.tables import Column, Entry, Table
-from benchkit.report.text import clean
 from benchkit.report.view import RunView
-from benchkit.results.profiles import PROFILE_NOTES
+from benchkit.results.profile_tables import PROFILE_NOTES
 
 
 def build(material: Material) -> Mapping[str, Any] | None:

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchkit import units
-from benchkit.analysis.published import Printed, published_figures
+from benchkit.analysis.published_figures import PublishedComparison, published_figures
 from benchkit.models.metrics import metric_named
-from benchkit.report.cells import level_name
+from benchkit.report.cell_labels import level_name
+from benchkit.report.clean_text import clean
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.tables import Column, Entry, Table
-from benchkit.report.text import clean
 from benchkit.units import ABSENT
 
 
@@ -44,7 +44,7 @@ def build(material: Material) -> Mapping[str, Any] | None:
 SECTION = Section("published", "Published figures beside measured ones", "published.html.j2", build)
 
 
-def _row(each: Printed, labels: Mapping[str, str]) -> tuple[Entry, ...]:
+def _row(each: PublishedComparison, labels: Mapping[str, str]) -> tuple[Entry, ...]:
     shown = units.share if each.share else metric_named(each.name).shown
     void = ", void" if each.void else ""
     return (
@@ -57,14 +57,14 @@ def _row(each: Printed, labels: Mapping[str, str]) -> tuple[Entry, ...]:
     )
 
 
-def _cell(each: Printed, labels: Mapping[str, str]) -> str:
+def _cell(each: PublishedComparison, labels: Mapping[str, str]) -> str:
     name = labels.get(each.cell_id or "") or clean(
         ", ".join(level_name(factor, level) for factor, level in each.levels.items())
     )
     return f"{name}: {clean(each.service)}" if each.service else name
 
 
-def _verdicts(each: Printed) -> str:
+def _verdicts(each: PublishedComparison) -> str:
     """`8 valid, 2 suspect (cold)`: what the figure rests on."""
     if each.profiles is not None:
         return units.counted(each.profiles, "profile")

@@ -8,12 +8,12 @@ from typing import Any
 from benchkit.analysis.comparison import Comparison
 from benchkit.analysis.ratio import Ratio
 from benchkit.analysis.samples import omission
-from benchkit.analysis.words import outcome, p_value
+from benchkit.analysis.wording import outcome, p_value
 from benchkit.models.metrics import metric_named
-from benchkit.report.compared import labels
+from benchkit.report.clean_text import clean
+from benchkit.report.ratio_labels import labels
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.tables import Column, Entry, Table
-from benchkit.report.text import clean
 from benchkit.units import ABSENT
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from benchkit import units
-from benchkit.report.cells import factors
+from benchkit.report.cell_labels import factors
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.summary import CellSummary, Summary, sentence, summarise
 from benchkit.report.theme import SERIES

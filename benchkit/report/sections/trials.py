@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 
 from benchkit import units
-from benchkit.analysis.latency import caveat
+from benchkit.analysis.latency_notes import caveat
 from benchkit.analysis.verdicts.overview import checks_by_trial, marked
-from benchkit.report.latency import PERCENTILES
+from benchkit.report.latency_curves import PERCENTILES
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.summary import errors
 from benchkit.report.tables import Column, Entry, Table, number

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchkit import units
-from benchkit.analysis.verdicts.overview import Doubted, counts, doubts, unmade
+from benchkit.analysis.verdicts.overview import FindingGroup, counts, doubts, unmade
 from benchkit.analysis.verdicts.registry import CHECKS
 from benchkit.models.metrics import metric_named
-from benchkit.report.matrix import State, matrix
-from benchkit.report.noise import noise_of
+from benchkit.report.clean_text import clean
+from benchkit.report.noise_notes import noise_of
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.tables import Column, Entry, Table
-from benchkit.report.text import clean
+from benchkit.report.trial_matrix import State, matrix
 from benchkit.report.view import RunView
 from benchkit.units import ABSENT
 
@@ -69,7 +69,7 @@ def _matrix(run: RunView, labels: Mapping[str, str]) -> Table | None:
     )
 
 
-def _reasons(found: list[Doubted], labels: Mapping[str, str]) -> Table:
+def _reasons(found: list[FindingGroup], labels: Mapping[str, str]) -> Table:
     return Table(
         name="reasons",
         caption="Why trials are doubted",

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchkit import units
-from benchkit.analysis.workers import Workers, evenness
+from benchkit.analysis.worker_balance import Workers, evenness
+from benchkit.report.clean_text import clean
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.tables import Column, Entry, Table
-from benchkit.report.text import clean
 from benchkit.report.view import RunView, once
 
 

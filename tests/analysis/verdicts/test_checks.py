@@ -17,7 +17,7 @@ from benchkit.models.load_result import Errors, LoadResult
 from benchkit.models.run import ControllerRecord
 from benchkit.models.trial import ProfileRecord
 from benchkit.scenario.thresholds import Thresholds
-from tests.analysis.verdicts.made import (
+from tests.analysis.verdicts.builders import (
     WINDOW_S,
     Key,
     cores,

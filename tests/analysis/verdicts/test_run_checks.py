@@ -12,7 +12,7 @@ import pytest
 
 from benchkit import units
 from benchkit.analysis.resolution import Noise, half_width
-from benchkit.analysis.verdicts.check import ALL, RATES, Reason, Unchecked
+from benchkit.analysis.verdicts.check import ALL, RATES, Reason, SkippedCheck
 from benchkit.analysis.verdicts.evidence import RunEvidence
 from benchkit.analysis.verdicts.exclusions import exclusions
 from benchkit.analysis.verdicts.judge import judge_run, judgement
@@ -39,15 +39,15 @@ def found(code: str, manifest: Manifest, trials: pd.DataFrame, facts: pd.DataFra
     """The reasons that a check over a run gives, by trial."""
     evidence = RunEvidence(manifest, trials, hosts() if facts is None else facts)
     by_trial = CHECKS[code].of_run(evidence, Thresholds())
-    assert not any(isinstance(each, Unchecked) for each in by_trial.values())
-    return {trial: each[0] for trial, each in by_trial.items() if not isinstance(each, Unchecked) and each}
+    assert not any(isinstance(each, SkippedCheck) for each in by_trial.values())
+    return {trial: each[0] for trial, each in by_trial.items() if not isinstance(each, SkippedCheck) and each}
 
 
 def unmade(code: str, manifest: Manifest, trials: pd.DataFrame, facts: pd.DataFrame | None = None) -> set[str]:
     """The trials of which a check could not be made."""
     evidence = RunEvidence(manifest, trials, hosts() if facts is None else facts)
     by_trial = CHECKS[code].of_run(evidence, Thresholds())
-    return {trial for trial, each in by_trial.items() if isinstance(each, Unchecked)}
+    return {trial for trial, each in by_trial.items() if isinstance(each, SkippedCheck)}
 
 
 def of(cell: str, blocks: int = 3) -> set[str]:

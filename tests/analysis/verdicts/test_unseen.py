@@ -6,7 +6,18 @@ import pytest
 
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.models.trial import WatchRecord
-from tests.analysis.verdicts.made import WINDOW_S, Key, cores, generator, load, look, service, trial, unchecked, watch
+from tests.analysis.verdicts.builders import (
+    WINDOW_S,
+    Key,
+    cores,
+    generator,
+    load,
+    look,
+    service,
+    trial,
+    unchecked,
+    watch,
+)
 
 
 def beside(samples: dict[Key, dict[float, float]] | None = None, **fields: object) -> Evidence:

@@ -18,8 +18,8 @@ from matplotlib.figure import Figure
 from benchkit.errors import InputError
 from benchkit.models.profile import Profile
 from benchkit.models.trial import ProfileRecord
-from benchkit.observe.merge import merged
-from benchkit.observe.read import read_profile
+from benchkit.profiles.merge import merged
+from benchkit.profiles.profile_file import read_profile
 from benchkit.report.figures.registry import get_figure
 from benchkit.report.flame import icicle
 from benchkit.report.flame.icicle import boxes, short
@@ -27,15 +27,15 @@ from benchkit.report.flame.palette import KERNEL, LESS, MORE, SAME, STEPS, chang
 from benchkit.report.flame.tree import call_tree
 from benchkit.report.html import asset
 from benchkit.report.page import page
-from benchkit.report.read import read_run
 from benchkit.report.rendering import render
+from benchkit.report.report_files import drawings_of
+from benchkit.report.run_reader import read_run
 from benchkit.report.view import RunView
-from benchkit.report.write import drawings_of
-from benchkit.results.profiles import profile_tables
+from benchkit.results.profile_tables import profile_tables
 from benchkit.results.schema import arrow_schema, empty_frame
 from benchkit.results.store import Store
 from tests.report.flame.test_flame import FASTER, HOSTILE, SERVER, profile_of
-from tests.results.test_profiles import record
+from tests.results.test_profile_tables import record
 
 pytestmark = pytest.mark.long
 
@@ -51,7 +51,7 @@ def profile(name: str) -> Profile:
 
 def with_stacks(run: RunView, profiles: Mapping[str, Sequence[Profile]]) -> RunView:
     """The run with a profile trial for each of these profiles of a cell's service `app`."""
-    from benchkit.results import profiles as rows_of  # noqa: PLC0415 - what makes rows of one that is read
+    from benchkit.results import profile_tables as rows_of  # noqa: PLC0415 - what makes rows of one that is read
 
     parts, functions, shares, stacks = [run.trials], [], [], {}
     for cell_id, taken in profiles.items():

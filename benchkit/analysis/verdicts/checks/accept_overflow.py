@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchkit import units
-from benchkit.analysis.verdicts.check import LOAD, Check, Found, Reason, Severity, Unchecked
+from benchkit.analysis.verdicts.check import LOAD, Check, Found, Reason, Severity, SkippedCheck
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.scenario.thresholds import Thresholds
 
@@ -25,7 +25,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
     lost, full = sum(counted), list(_full(evidence))
     if not lost and not full:
         unwatched = [host for host in evidence.server_hosts if _grown(evidence, host, DROPPED[0]) is None]
-        return Unchecked(why=f"not watched: {', '.join(unwatched)}") if unwatched else ()
+        return SkippedCheck(why=f"not watched: {', '.join(unwatched)}") if unwatched else ()
     opened = _opened(evidence)
     share = lost / (opened + lost)
     severity: Severity = "invalid" if share > thresholds.dropped_connections else "suspect"

@@ -10,12 +10,12 @@ from statistics import fmean
 import numpy as np
 
 from benchkit import units
-from benchkit.analysis.family import ALPHA
 from benchkit.analysis.inference import MIN_BLOCKS, t_quantile
+from benchkit.analysis.multiple_tests import ALPHA
 from benchkit.analysis.samples import Reals, counting
-from benchkit.analysis.verdicts.check import ALL, Check, Found, FoundInRun, Reason, Unchecked
+from benchkit.analysis.verdicts.check import ALL, Check, Found, FoundInRun, Reason, SkippedCheck
+from benchkit.analysis.verdicts.core_speed import Core, Span, load_cores, loop_s, server_cores
 from benchkit.analysis.verdicts.evidence import Evidence, RunEvidence
-from benchkit.analysis.verdicts.speeds import Core, Span, load_cores, loop_s, server_cores
 from benchkit.models.telemetry import generator_service
 from benchkit.scenario.thresholds import Thresholds
 
@@ -68,7 +68,7 @@ def of_trial(evidence: Evidence, _thresholds: Thresholds) -> Found:
     """Whether the trial tells what `of_run` looks at."""
     counts = _counts(evidence)
     why = "the server tells no count of its requests" if counts is None else _lacking(evidence, counts[0])
-    return Unchecked(why=why) if why else ()
+    return SkippedCheck(why=why) if why else ()
 
 
 def of_run(evidence: RunEvidence, thresholds: Thresholds) -> FoundInRun:

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from benchkit.analysis.ground import MATTERS
-from benchkit.analysis.verdicts.check import ALL, Check, Found, FoundInRun, Reason, Unchecked
+from benchkit.analysis.run_differences import MATTERS
+from benchkit.analysis.verdicts.check import ALL, Check, Found, FoundInRun, Reason, SkippedCheck
 from benchkit.analysis.verdicts.evidence import RunEvidence
 from benchkit.scenario.thresholds import Thresholds
 
@@ -26,7 +26,9 @@ def of_run(evidence: RunEvidence, _thresholds: Thresholds) -> FoundInRun:
     looks = _looks(evidence.hosts)
     trials = evidence.trials
     if not looks:
-        return {str(trial): Unchecked(why="nobody looked at the hosts between blocks") for trial in trials["trial_id"]}
+        return {
+            str(trial): SkippedCheck(why="nobody looked at the hosts between blocks") for trial in trials["trial_id"]
+        }
     first, last = min(looks), max(block for block in looks if block != _END)
     found: dict[str, Found] = {}
     for look in sorted(looks):

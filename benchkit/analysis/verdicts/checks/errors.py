@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchkit import units
-from benchkit.analysis.verdicts.check import ALL, Check, Found, Reason, Unchecked
+from benchkit.analysis.verdicts.check import ALL, Check, Found, Reason, SkippedCheck
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.scenario.thresholds import Thresholds
 
@@ -27,7 +27,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
     known |= _of_the_tool(evidence, kinds=bool(known))
     requests = evidence.number("requests")
     if not known or requests is None:
-        return Unchecked(why="the tool counts no failures")
+        return SkippedCheck(why="the tool counts no failures")
     failed = sum(known.values())
     if not failed:
         return ()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchkit import units
-from benchkit.analysis.verdicts.check import LOAD, Check, Found, Reason, Unchecked
-from benchkit.analysis.verdicts.cpu import capacity, cores_busy, generator_cores, quota_of
+from benchkit.analysis.verdicts.check import LOAD, Check, Found, Reason, SkippedCheck
+from benchkit.analysis.verdicts.cpu_time import capacity, cores_busy, generator_cores, quota_of
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.models.telemetry import generator_service
 from benchkit.models.trial import GeneratorRecord
@@ -24,14 +24,14 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
     """
     generators = evidence.record.generators
     if any(not generator.cpus for generator in generators):
-        return Unchecked(why="the CPUs of the load tool are not recorded")
+        return SkippedCheck(why="the CPUs of the load tool are not recorded")
     used = [use for generator in generators for use in _uses(evidence, generator)]
     hosts = [use for host in evidence.load_hosts for use in _host_uses(evidence, host)]
     share, what = max([*used, *hosts])
     if share >= thresholds.generator_cpu < 1:
         return [_reason(what, share, thresholds)]
     unwatched = [host for host in evidence.load_hosts if _busy(evidence, host) is None]
-    return Unchecked(why=f"not watched: the cores of {', '.join(unwatched)}") if unwatched else ()
+    return SkippedCheck(why=f"not watched: the cores of {', '.join(unwatched)}") if unwatched else ()
 
 
 CHECK = Check("generator-saturated", "the load tool was the limit", of_trial=of_trial)

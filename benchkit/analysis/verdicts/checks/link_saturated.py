@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from benchkit import units
-from benchkit.analysis.verdicts.check import LOAD, Check, Found, Reason, Unchecked
+from benchkit.analysis.verdicts.check import LOAD, Check, Found, Reason, SkippedCheck
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.scenario.thresholds import Thresholds
 
@@ -71,7 +71,7 @@ def _unknown(evidence: Evidence, links: Mapping[str, Sequence[_Link]]) -> Found:
     said = [f"not watched: the links of {', '.join(unwatched)}"] if unwatched else []
     if unrated:
         said.append(f"nobody says how fast the links of {', '.join(unrated)} are (inventory: link_bps)")
-    return Unchecked(why="; ".join(said)) if said else ()
+    return SkippedCheck(why="; ".join(said)) if said else ()
 
 
 def _carried(evidence: Evidence, host: str) -> dict[str, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchkit import units
-from benchkit.analysis.verdicts.check import LOAD, Check, Found, Reason, Unchecked
+from benchkit.analysis.verdicts.check import LOAD, Check, Found, Reason, SkippedCheck
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.scenario.thresholds import Thresholds
 
@@ -21,12 +21,14 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
         return ()
     record, row = evidence.record, evidence.row
     if not record.load.keepalive and row.get("latency_covers") != "connect+request":
-        return Unchecked(why="the tool's latency leaves out connecting, which is a part of short connections' cycle")
+        return SkippedCheck(why="the tool's latency leaves out connecting, which is a part of short connections' cycle")
     if row.get("latency_corrected") is not False:
-        return Unchecked(why="the mean latency has the tool's own correction in it; a histogram would free it of that")
+        return SkippedCheck(
+            why="the mean latency has the tool's own correction in it; a histogram would free it of that"
+        )
     rps, mean = evidence.number("rps"), evidence.number("latency_mean_s")
     if rps is None or mean is None:
-        return Unchecked(why="the tool states no rate, or no mean above its resolution")
+        return SkippedCheck(why="the tool states no rate, or no mean above its resolution")
     product, connections = rps * mean, record.load.connections
     inexact = rps * (evidence.number("latency_resolution_s") or 0.0) / connections
     if abs(product / connections - 1) <= thresholds.littles_law + inexact:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchkit import units
-from benchkit.analysis.verdicts.check import ALL, Check, Found, Reason, Unchecked
+from benchkit.analysis.verdicts.check import ALL, Check, Found, Reason, SkippedCheck
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.models.telemetry import LOOKED_AT
 from benchkit.scenario.thresholds import Thresholds
@@ -30,11 +30,11 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
         for value in each.within(record.window_s if timed else record.window_s * (1 - LAST_ANSWERS))
     ]
     if not looks:
-        return Unchecked(why="nobody counted the connections")
+        return SkippedCheck(why="nobody counted the connections")
     fewest, wanted, planned = min(looks), record.load.connections, len(LOOKED_AT) if timed else 1
     if fewest >= thresholds.connections * wanted:
         few = f"the connections were counted at {len(looks)} of {planned} instants"
-        return () if len(looks) >= planned else Unchecked(why=few)
+        return () if len(looks) >= planned else SkippedCheck(why=few)
     return [
         Reason(
             severity="invalid",

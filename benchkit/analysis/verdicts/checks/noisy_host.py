@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from benchkit.analysis.verdicts.check import ALL, Check, Found, Reason, Unchecked
-from benchkit.analysis.verdicts.cpu import INTERRUPTS, Taken, cores_busy, cores_spent, machine_of, taken
+from benchkit.analysis.verdicts.check import ALL, Check, Found, Reason, SkippedCheck
+from benchkit.analysis.verdicts.cpu_time import INTERRUPTS, CpuUsage, cores_busy, cores_spent, machine_of, taken
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.scenario.thresholds import Thresholds
 
@@ -77,10 +77,10 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
     """
     processes = taken(evidence)
     if processes is None:
-        return Unchecked(why="the CPU time of its own processes is not known")
+        return SkippedCheck(why="the CPU time of its own processes is not known")
     known = list(processes)
     if any(not each.cpus for each in known):
-        return Unchecked(why="the CPUs of its own processes are not recorded")
+        return SkippedCheck(why="the CPUs of its own processes are not recorded")
     groups = _groups(evidence, known)
     looks = [look for group in groups if (look := _look(evidence, group, known)) is not None]
     counted_in = {look.group.machine for look in looks if look.counts_in}
@@ -93,7 +93,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
     if not found:
         seen = {look.group for look in looks}
         unseen = [group.named for group in groups if group not in seen]
-        return Unchecked(why=f"not watched: {'; '.join(unseen)}") if unseen else ()
+        return SkippedCheck(why=f"not watched: {'; '.join(unseen)}") if unseen else ()
     cores, group, limit = max(found, key=lambda each: each[0])
     return [
         Reason(
@@ -110,7 +110,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
 CHECK = Check("noisy-host", "something else ran on the host's CPUs", of_trial=of_trial)
 
 
-def _groups(evidence: Evidence, processes: Sequence[Taken]) -> list[_Group]:
+def _groups(evidence: Evidence, processes: Sequence[CpuUsage]) -> list[_Group]:
     """The CPUs of the trial's own processes, those together that a process may run on, or several through each other."""
     groups: list[_Group] = []
     for each in processes:
@@ -128,7 +128,7 @@ def _groups(evidence: Evidence, processes: Sequence[Taken]) -> list[_Group]:
     return groups
 
 
-def _look(evidence: Evidence, group: _Group, processes: Sequence[Taken]) -> _Look | None:
+def _look(evidence: Evidence, group: _Group, processes: Sequence[CpuUsage]) -> _Look | None:
     """What the CPUs of a group did; None where nobody watched them."""
     there = [each for each in processes if machine_of(evidence, each.host) == group.machine]
     own = sum(each.cores for each in there if group.cpus.issuperset(each.cpus))

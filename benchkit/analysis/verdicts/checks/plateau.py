@@ -11,7 +11,7 @@ from math import isnan
 import pandas as pd
 
 from benchkit import units
-from benchkit.analysis.verdicts.check import RATES, Check, Found, FoundInRun, Reason, Unchecked
+from benchkit.analysis.verdicts.check import RATES, Check, Found, FoundInRun, Reason, SkippedCheck
 from benchkit.analysis.verdicts.evidence import RunEvidence
 from benchkit.scenario.model import STACK
 from benchkit.scenario.thresholds import Thresholds
@@ -41,7 +41,7 @@ def of_run(evidence: RunEvidence, thresholds: Thresholds) -> FoundInRun:
         known = [cells[cell_id] for cell_id in group if cell_id in cells]
         for cell in known:
             if isnan(cell.cores):
-                found |= dict.fromkeys(cell.trial_ids, Unchecked(why="the server's CPU time is not known"))
+                found |= dict.fromkeys(cell.trial_ids, SkippedCheck(why="the server's CPU time is not known"))
         for plateau in _plateaus([cell for cell in known if not isnan(cell.cores)], thresholds):
             reason = _reason(plateau, thresholds)
             found |= {trial_id: [reason] for cell in plateau for trial_id in cell.trial_ids}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from benchkit import units
-from benchkit.analysis.verdicts.check import LOAD, Check, Found, Reason, Unchecked
-from benchkit.analysis.verdicts.cpu import machine_of
+from benchkit.analysis.verdicts.check import LOAD, Check, Found, Reason, SkippedCheck
+from benchkit.analysis.verdicts.cpu_time import machine_of
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.scenario.thresholds import Thresholds
 
@@ -35,7 +35,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
     if taken < thresholds.ports * ports:
         lacking = [host for host, use in uses.items() if use is None]
         what = f"the sockets, the port range or the failed connects of {', '.join(lacking)}"
-        return Unchecked(why=f"not known: {what}") if lacking else ()
+        return SkippedCheck(why=f"not known: {what}") if lacking else ()
     refused = f", and {units.count(failed)} connects failed" if failed else ""
     return [
         Reason(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from benchkit import units
-from benchkit.analysis.verdicts.check import RATES, Check, Found, Reason, Unchecked
-from benchkit.analysis.verdicts.cpu import INTERRUPTS, capacity, cores_busy, cores_spent, quota_of, service_cores
+from benchkit.analysis.verdicts.check import RATES, Check, Found, Reason, SkippedCheck
+from benchkit.analysis.verdicts.cpu_time import INTERRUPTS, capacity, cores_busy, cores_spent, quota_of, service_cores
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.models.trial import ServiceRecord
 from benchkit.scenario.thresholds import Thresholds
@@ -23,7 +23,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
     services = evidence.record.services
     took = {service.name: cores for service in services if (cores := service_cores(evidence, service)) is not None}
     if any(not service.cpus or service.name not in took for service in services):
-        return Unchecked(why="the server's CPU time or its CPUs are not recorded")
+        return SkippedCheck(why="the server's CPU time or its CPUs are not recorded")
     share, what = max(_uses(evidence, took))
     if share >= thresholds.server_cpu:
         return ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchkit import units
-from benchkit.analysis.verdicts.check import ALL, Check, Found, Reason, Unchecked
+from benchkit.analysis.verdicts.check import ALL, Check, Found, Reason, SkippedCheck
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.scenario.thresholds import Thresholds
 
@@ -12,7 +12,7 @@ def of_trial(evidence: Evidence, _thresholds: Thresholds) -> Found:
     """The processes of each service just before the window and just after it; a pid used again is another process."""
     services = evidence.record.services
     if any(not service.pids_before or not service.pids_after for service in services):
-        return Unchecked(why="nobody looked at the servers' processes")
+        return SkippedCheck(why="nobody looked at the servers' processes")
     said = []
     for service in services:
         gone = set(service.pids_before) - set(service.pids_after)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from benchkit.analysis.verdicts.check import ALL, Check, Found, Reason, Unchecked
-from benchkit.analysis.verdicts.cpu import machine_of
+from benchkit.analysis.verdicts.check import ALL, Check, Found, Reason, SkippedCheck
+from benchkit.analysis.verdicts.cpu_time import machine_of
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.scenario.thresholds import Thresholds
 
@@ -18,7 +18,7 @@ def of_trial(evidence: Evidence, _thresholds: Thresholds) -> Found:
     """
     servers, others = dict(_servers(evidence)), {**dict(_generators(evidence)), **dict(_controller(evidence))}
     if not all((*servers.values(), *others.values())):
-        return Unchecked(why="the CPUs of its processes are not recorded")
+        return SkippedCheck(why="the CPUs of its processes are not recorded")
     shared: dict[str, set[int]] = {}
     for (machine, _), cpus in servers.items():
         for (other, name), theirs in others.items():

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from benchkit import units
-from benchkit.analysis.verdicts.check import ALL, Check, Found, Reason, Unchecked
+from benchkit.analysis.verdicts.check import ALL, Check, Found, Reason, SkippedCheck
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.models.trial import WatchRecord
 from benchkit.scenario.thresholds import Thresholds
@@ -24,7 +24,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
     lacking = set(evidence.hosts) - {watch.host for watch, _ in watched}
     if found or not lacking:
         return found
-    return Unchecked(why=f"not watched: {', '.join(sorted(lacking))}")
+    return SkippedCheck(why=f"not watched: {', '.join(sorted(lacking))}")
 
 
 CHECK = Check("stalled", "a host stopped for a while", of_trial=of_trial)

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from benchkit import units
-from benchkit.analysis.verdicts.check import ALL, LOAD, Check, Found, Reason, Unchecked
-from benchkit.analysis.verdicts.cpu import STOLEN, cores_busy, cores_spent, quota_of
+from benchkit.analysis.verdicts.check import ALL, LOAD, Check, Found, Reason, SkippedCheck
+from benchkit.analysis.verdicts.cpu_time import STOLEN, cores_busy, cores_spent, quota_of
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.scenario.thresholds import Thresholds
 
@@ -24,7 +24,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
             unknown.setdefault(what, []).append(host)
     if found or not unknown:
         return found
-    return Unchecked(why="not known: " + "; ".join(f"{what} of {', '.join(of)}" for what, of in unknown.items()))
+    return SkippedCheck(why="not known: " + "; ".join(f"{what} of {', '.join(of)}" for what, of in unknown.items()))
 
 
 CHECK = Check("throttled", "the host did not get its CPU", of_trial=of_trial)

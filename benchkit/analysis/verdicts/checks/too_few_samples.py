@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from benchkit import units
-from benchkit.analysis.verdicts.check import Check, Found, Reason, Unchecked
+from benchkit.analysis.verdicts.check import Check, Found, Reason, SkippedCheck
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.models.metrics import metric_named
 from benchkit.scenario.thresholds import Thresholds
@@ -37,7 +37,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
     requests = evidence.number("requests")
     if requests is None:
         asked = bool(evidence.asked & PERCENTILES.keys())
-        return Unchecked(why="the tool does not say how many requests there were") if asked else ()
+        return SkippedCheck(why="the tool does not say how many requests there were") if asked else ()
     void = _void(evidence.asked, requests, thresholds)
     if not void:
         return ()

@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 
 from benchkit import units
-from benchkit.analysis.fairness import COLUMNS, TRAITS, Unlike, differences, judged, unlike
-from benchkit.analysis.pairs import baseline_pairs, scenario_baseline, texts
-from benchkit.analysis.verdicts.check import ALL, Check, Found, FoundInRun, Reason, Unchecked
+from benchkit.analysis.cell_pairs import baseline_pairs, scenario_baseline, texts
+from benchkit.analysis.fairness import COLUMNS, TRAITS, ResponseMismatch, differences, judged, unlike
+from benchkit.analysis.verdicts.check import ALL, Check, Found, FoundInRun, Reason, SkippedCheck
 from benchkit.analysis.verdicts.evidence import Evidence, RunEvidence
 from benchkit.models.trial import ProbeRecord
 from benchkit.scenario.thresholds import Thresholds
@@ -38,7 +38,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
     """
     probe, requests, received = evidence.record.probe, evidence.number("requests"), evidence.number("bytes_total")
     if not requests or received is None:
-        return Unchecked(why="the tool does not say how much it received")
+        return SkippedCheck(why="the tool does not say how much it received")
     if _lengths_vary(evidence) or (evidence.number("non_2xx") or 0) > 0:
         return ()
     each = received / requests
@@ -74,7 +74,7 @@ def of_run(evidence: RunEvidence, _thresholds: Thresholds) -> FoundInRun:
         for answer, trials in answers.items():
             reference = usual.get(baseline)
             if None in answer or reference is None or None in reference:
-                found |= dict.fromkeys(trials, Unchecked(why="its answers were not probed"))
+                found |= dict.fromkeys(trials, SkippedCheck(why="its answers were not probed"))
             elif answer != reference:
                 found |= dict.fromkeys(trials, _reasons(cell_id, answer, baseline, reference, evidence))
     return found
@@ -126,7 +126,7 @@ def _reasons(cell_id: str, answer: Answer, baseline: str, reference: Answer, evi
     ]
 
 
-def _said(found: list[Unlike]) -> str:
+def _said(found: list[ResponseMismatch]) -> str:
     return "; ".join(each.text for each in found)
 
 

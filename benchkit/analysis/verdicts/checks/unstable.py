@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from benchkit import units
-from benchkit.analysis.family import ALPHA
 from benchkit.analysis.inference import MIN_BLOCKS, t_quantile
+from benchkit.analysis.multiple_tests import ALPHA
 from benchkit.analysis.samples import Reals, counting
-from benchkit.analysis.verdicts.check import RATES, Check, Found, FoundInRun, Reason, Unchecked
+from benchkit.analysis.verdicts.check import RATES, Check, Found, FoundInRun, Reason, SkippedCheck
 from benchkit.analysis.verdicts.evidence import RunEvidence
 from benchkit.scenario.thresholds import Thresholds
 
@@ -41,7 +41,7 @@ def of_run(evidence: RunEvidence, thresholds: Thresholds) -> FoundInRun:
         rates = all_rates[counted]
         if len(rates) < MIN_BLOCKS:
             why = f"{units.counted(len(rates), 'trial')} of the cell: a spread takes {MIN_BLOCKS}"
-            found |= {str(trial_ids[place]): Unchecked(why=why) for place in places}
+            found |= {str(trial_ids[place]): SkippedCheck(why=why) for place in places}
             continue
         spread = float(np.std(np.log(rates), ddof=1))
         most = thresholds.spread * _reach(STATED_FOR) / _reach(len(rates))

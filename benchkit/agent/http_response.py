@@ -1,0 +1,132 @@
+"""An HTTP response read from a socket, with every byte of it counted."""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+import time
+from typing import List, Optional, Tuple
+
+from benchkit.agent.common import RefusedError
+from benchkit.agent.frames import Json
+
+HEAD_LIMIT = 1 << 20
+NO_BODY = frozenset({204, 304})
+STATUS_LINE_WORDS = 2
+
+
+class HttpResponse:
+    """A response read from a socket, with every byte of it counted."""
+
+    def __init__(self, connection: socket.socket, deadline: float, max_body: int, max_total: int) -> None:
+        self._connection = connection
+        self._deadline = deadline
+        self._max_body = max_body
+        self._max_total = max_total
+        self._buffer = bytearray()
+        self._digest = hashlib.sha256()
+        self.start_of_body = bytearray()
+        self.status = 0
+        self.reason = ""
+        self.header_bytes = 0
+        self.headers: List[Tuple[str, str]] = []
+        self.body_bytes = 0
+        self.complete = False
+
+    def read(self, method: str) -> None:
+        """Read the whole response to a request with this method. Raises RefusedError for what is no HTTP."""
+        while True:
+            self._read_head()
+            if self.status >= 200:  # noqa: PLR2004 - RFC 9110 15.2: 1xx are interim
+                break
+        length, encoding = self._header("content-length"), self._header("transfer-encoding")
+        if method == "HEAD" or self.status in NO_BODY:
+            self.complete = True
+        elif encoding is not None and encoding.lower().split(",")[-1].strip() == "chunked":
+            self.complete = self._read_chunks()
+        elif length is not None and length.isascii() and length.isdigit():
+            self.complete = self._take(int(length))
+        else:
+            self.complete = self._take(None)
+
+    def report(self) -> Json:
+        """Everything but the body."""
+        return {
+            "status": self.status,
+            "reason": self.reason,
+            "header_bytes": self.header_bytes,
+            "headers": self.headers,
+            "body_bytes": self.body_bytes,
+            "body_sha256": self._digest.hexdigest(),
+            "complete": self.complete,
+        }
+
+    def _read_head(self) -> None:
+        while b"\r\n\r\n" not in self._buffer:
+            if len(self._buffer) > HEAD_LIMIT or not self._more():
+                start = bytes(self._buffer[:80])
+                raise RefusedError(
+                    "no-http", "no HTTP response", f"it began with {start!r}" if start else "it was empty"
+                )
+        head, _, rest = bytes(self._buffer).partition(b"\r\n\r\n")
+        self.header_bytes = len(head) + 4
+        self._buffer = bytearray(rest)
+        first, *lines = head.decode("latin-1").split("\r\n")
+        words = first.split(" ", STATUS_LINE_WORDS)
+        if len(words) < STATUS_LINE_WORDS or not words[0].startswith("HTTP/1.") or not words[1].isdigit():
+            raise RefusedError("no-http", "no HTTP response", f"it began with {first[:80]!r}")
+        self.status = int(words[1])
+        self.reason = words[2] if len(words) > STATUS_LINE_WORDS else ""
+        self.headers = [(name, value.strip()) for name, _, value in (line.partition(":") for line in lines)]
+
+    def _header(self, name: str) -> Optional[str]:
+        values = [value for each, value in self.headers if each.lower() == name]
+        return values[-1] if values else None
+
+    def _more(self) -> bool:
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise RefusedError("timeout", "the response took too long")
+        self._connection.settimeout(left)
+        try:
+            piece = self._connection.recv(65536)
+        except socket.timeout:
+            raise RefusedError("timeout", "the response took too long") from None
+        self._buffer += piece
+        return bool(piece)
+
+    def _take(self, size: Optional[int]) -> bool:
+        """Take `size` bytes of body, or all to the end of the connection; whether they all came."""
+        left = size
+        while left is None or left > 0:
+            if self.body_bytes >= self._max_total:
+                return False
+            if not self._buffer and not self._more():
+                return left is None
+            piece = bytes(self._buffer if left is None else self._buffer[:left])
+            del self._buffer[: len(piece)]
+            self._digest.update(piece)
+            self.start_of_body += piece[: max(0, self._max_body - len(self.start_of_body))]
+            self.body_bytes += len(piece)
+            left = None if left is None else left - len(piece)
+        return True
+
+    def _read_chunks(self) -> bool:
+        while True:
+            while b"\r\n" not in self._buffer:
+                if len(self._buffer) > HEAD_LIMIT or not self._more():
+                    return False
+            line, _, rest = bytes(self._buffer).partition(b"\r\n")
+            self._buffer = bytearray(rest)
+            try:
+                size = int(line.split(b";")[0].strip() or b"0", 16)
+            except ValueError:
+                raise RefusedError("no-http", "a broken chunk", f"its size is {line[:40]!r}") from None
+            if size == 0:
+                return True
+            if not self._take(size):
+                return False
+            while len(self._buffer) < len(b"\r\n"):
+                if not self._more():
+                    return False
+            del self._buffer[:2]

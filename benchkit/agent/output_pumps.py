@@ -1,0 +1,85 @@
+"""What processes print: carried to files or memory, never beyond a ceiling."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import threading
+import time
+from typing import List, Optional, Tuple
+
+from benchkit.agent.common import write_all
+from benchkit.agent.frames import Json
+
+
+class Sink:
+    """Where a process's output goes: a file or memory, up to a ceiling; what comes after that is counted and dropped."""
+
+    def __init__(self, max_bytes: int, fd: Optional[int] = None) -> None:
+        self.kept = bytearray()
+        self.size = 0
+        self.dropped = 0
+        self.error: Optional[str] = None
+        self.done = threading.Event()
+        self._max = max_bytes
+        self._fd = fd
+
+    def write(self, piece: bytes) -> None:
+        """Take what came."""
+        keep = piece[: self._max - self.size] if self.error is None else b""
+        try:
+            if self._fd is None:
+                self.kept += keep
+            else:
+                write_all(self._fd, keep)
+        except OSError as error:
+            self.error = error.strerror
+            keep = b""
+        self.size += len(keep)
+        self.dropped += len(piece) - len(keep)
+
+    def close(self) -> None:
+        """Nothing more will come."""
+        if self._fd is not None:
+            os.close(self._fd)
+        self.done.set()
+
+    def report(self) -> Json:
+        """What became of the output."""
+        return {"size": self.size, "dropped": self.dropped, "error": self.error}
+
+
+class Pump(threading.Thread):
+    """Carries the output of all processes to their sinks, so that none of them can fill the disk."""
+
+    PIECE = 65536
+
+    def __init__(self) -> None:
+        super().__init__(name="pump", daemon=True)
+        self._selector = selectors.DefaultSelector()
+        wake_out, self._wake_in = os.pipe2(os.O_CLOEXEC)
+        self._selector.register(wake_out, selectors.EVENT_READ)
+        self._new: List[Tuple[int, Sink]] = []
+
+    def add(self, fd: int, sink: Sink) -> None:
+        """Carry what comes out of `fd` to `sink`, and close both at its end."""
+        self._new.append((fd, sink))
+        os.write(self._wake_in, b"+")
+
+    def run(self) -> None:
+        """Serve until the agent ends."""
+        while True:
+            for key, _ in self._selector.select():
+                piece = os.read(key.fd, self.PIECE)
+                if key.data is None:
+                    while self._new:
+                        fd, sink = self._new.pop()
+                        self._selector.register(fd, selectors.EVENT_READ, sink)
+                elif piece:
+                    key.data.write(piece)
+                    if key.data.dropped:
+                        time.sleep(0.001)  # a flood is slowed down, rather than carried away at full speed
+                else:
+                    self._selector.unregister(key.fd)
+                    os.close(key.fd)
+                    key.data.close()

@@ -1,0 +1,131 @@
+"""Which cell is compared with which, from levels as people and scenarios write them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from benchkit.analysis.within_blocks import Pair
+from benchkit.errors import InputError, suggestion
+from benchkit.models.run import CellRecord
+from benchkit.scenario.cells import cell_id, level_text
+from benchkit.scenario.claims import Sides, claims_of
+from benchkit.scenario.designs import controlled
+
+Levels = Mapping[str, str]
+"""Levels as text, a part of the factors or all of them."""
+
+
+def levels_of(text: str, cells: Sequence[CellRecord]) -> Levels:
+    """Levels as typed: `stack=go` or a whole cell id. Raises InputError for what no cell of the run has."""
+    for cell in cells:
+        if cell.cell_id == text and controlled(text) is None:
+            return texts(cell.levels)
+    levels: dict[str, str] = {}
+    for part in text.split(","):
+        factor, equals, level = part.strip().partition("=")
+        if not equals:
+            raise InputError(f"no cell {text!r}", why=suggestion(text, [cell.cell_id for cell in cells]))
+        levels[factor] = level
+    check_levels(levels, cells)
+    return levels
+
+
+def check_levels(levels: Levels, cells: Sequence[CellRecord]) -> None:
+    """Raise InputError where no cell has these levels, naming the factor or level at fault."""
+    known: dict[str, list[str]] = {}
+    for cell in cells:
+        for factor, level in texts(cell.levels).items():
+            known.setdefault(factor, []).append(level)
+    for factor, level in levels.items():
+        if factor not in known:
+            raise InputError(f"no factor {factor!r}", why=suggestion(factor, known))
+        if level not in known[factor]:
+            raise InputError(f"no level {level!r} of {factor}", why=suggestion(level, dict.fromkeys(known[factor])))
+    if not matching(levels, cells):
+        raise InputError(f"no cell has {cell_id(levels)}")
+
+
+def matching(levels: Levels, cells: Sequence[CellRecord]) -> list[CellRecord]:
+    """The cells that have these levels; controls are none of them."""
+    return [cell for cell in cells if controlled(cell.cell_id) is None and levels.items() <= texts(cell.levels).items()]
+
+
+def partners(levels: Levels, cells: Sequence[CellRecord]) -> Callable[[CellRecord], CellRecord | None]:
+    """For a cell the one that differs from it in these levels alone; else the only one that has them at all."""
+    found = {frozenset(texts(cell.levels).items()): cell for cell in matching(levels, cells)}
+    only = next(iter(found.values())) if len(found) == 1 else None
+    return lambda cell: found.get(frozenset({**texts(cell.levels), **levels}.items()), only)
+
+
+def baseline_pairs(cells: Sequence[CellRecord], baseline: Levels) -> tuple[list[Pair], list[str]]:
+    """Every cell against its baseline, controls against their cell; and the cells that have no baseline.
+
+    A baseline of some factors (`stack=go`) is for each cell the one that differs from it in those alone. Cells that the
+    hosts could not carry are left out.
+    """
+    partner = partners(baseline, cells)
+    pairs: list[Pair] = []
+    alone: list[str] = []
+    for cell in cells:
+        if cell.unsupported is not None:
+            continue
+        original = controlled(cell.cell_id)
+        if original is not None:
+            pairs.append(Pair(cell.cell_id, original, control=True))
+            continue
+        base = partner(cell)
+        if base is None or base.unsupported is not None:
+            alone.append(cell.cell_id)
+        elif base.cell_id != cell.cell_id:
+            pairs.append(Pair(cell.cell_id, base.cell_id))
+    return pairs, alone
+
+
+def claimed_pairs(ratio: Sides, cells: Sequence[CellRecord]) -> list[Pair]:
+    """The comparisons that a claim is about. Raises InputError where the run has no such cells."""
+    of, to = texts(ratio.of), texts(ratio.to)
+    for levels in (of, to):
+        check_levels(levels, cells)
+    partner = partners(to, cells)
+    pairs = []
+    for cell in matching(of, cells):
+        base = partner(cell)
+        if base is not None and base.cell_id != cell.cell_id:
+            pairs.append(Pair(cell.cell_id, base.cell_id))
+    if not pairs:
+        raise InputError(f"no two cells differ as {of} and {to} do")
+    return pairs
+
+
+def asked_ratios(
+    scenario: Mapping[str, Any], cells: Sequence[CellRecord], metrics: Iterable[str]
+) -> Iterator[tuple[str, Pair, str | None]]:
+    """Every ratio that a stored scenario asks for: metric, comparison, and the claim that asks for it.
+
+    Cells over their baseline in each of the metrics, then what claims are about, in theirs. Claims on cells that the run
+    has not, and cells that its hosts did not carry, are left out; so are controls, which nobody asks about.
+    """
+    pairs, _ = baseline_pairs(cells, scenario_baseline(scenario, cells))
+    for metric in metrics:
+        yield from ((metric, pair, None) for pair in pairs if not pair.control)
+    carried = {cell.cell_id for cell in cells if cell.unsupported is None}
+    for claim in claims_of(scenario):
+        try:
+            claimed = claimed_pairs(claim.ratio, cells)
+        except InputError:
+            continue  # not at this scale
+        yield from ((claim.metric, pair, claim.text) for pair in claimed if {pair.cell_id, pair.baseline} <= carried)
+
+
+def scenario_baseline(scenario: Mapping[str, Any], cells: Sequence[CellRecord]) -> Levels:
+    """The baseline that the scenario names, else its first cell that the hosts carried."""
+    given = scenario.get("baseline")
+    if isinstance(given, Mapping) and matching(texts(given), cells):
+        return texts(given)
+    return texts(next((cell for cell in cells if cell.unsupported is None), cells[0]).levels)
+
+
+def texts(levels: Mapping[str, Any]) -> Levels:
+    """Levels as text, as cell ids and tables have them."""
+    return {name: level_text(level) for name, level in levels.items()}

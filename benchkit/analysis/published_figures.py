@@ -1,0 +1,113 @@
+"""What a study printed of its cells, beside what was measured of them here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import pandas as pd
+
+from benchkit.analysis.cell_pairs import matching, texts
+from benchkit.analysis.run_data import Data
+from benchkit.analysis.scheduler_share import ServiceProfile
+from benchkit.models.base import Frozen
+from benchkit.models.run import CellRecord
+from benchkit.scenario.published import Published, published_of
+from benchkit.scenario.vocabulary import Level
+
+NO_CELL = "no such cell at this scale"
+
+
+class PublishedComparison(Frozen):
+    """A figure of a study and the same of a run.
+
+    `measured` is the median over the cell's measured trials that count, for shares the mean over its profiles; where
+    verdicts void all of them, it is over those, and `void` says so. Absent where there is none, with `why`.
+    """
+
+    levels: Mapping[str, Level]
+    """As the study told its cell."""
+    name: str
+    """A column of `trials`, or a function of which it is the cumulative share."""
+    share: bool
+    published: float
+    note: str | None = None
+    cell_id: str | None = None
+    service: str | None = None
+    measured: float | None = None
+    void: bool = False
+    verdicts: Mapping[str, int] = {}
+    """The trials behind it by their verdict on this figure; `invalid` ones are left out."""
+    checks: tuple[str, ...] = ()
+    """What raised those."""
+    profiles: int | None = None
+    """How many profiles a share is of."""
+    why: str | None = None
+
+
+def published_figures(data: Data, profiled: Iterable[ServiceProfile]) -> tuple[PublishedComparison, ...]:
+    """Every figure that the scenario says was published, in the order of its file; `profiled` are the run's profiles."""
+    services = tuple(profiled)
+    return tuple(row for entry in published_of(data.manifest.scenario) for row in _rows_of_entry(entry, data, services))
+
+
+def _rows_of_entry(entry: Published, data: Data, profiled: Sequence[ServiceProfile]) -> Iterator[PublishedComparison]:
+    cells: Sequence[CellRecord | None] = matching(texts(entry.cell), data.manifest.cells) or (None,)
+    for cell in cells:
+        for share, figures in ((False, entry.figures), (True, entry.shares)):
+            for name, published in figures.items():
+                row = PublishedComparison(
+                    levels=entry.cell, name=name, share=share, published=published, note=entry.note
+                )
+                if cell is None:
+                    yield row.model_copy(update={"why": NO_CELL})
+                    continue
+                row = row.model_copy(update={"cell_id": cell.cell_id})
+                if cell.unsupported is not None:
+                    yield row.model_copy(update={"why": cell.unsupported})
+                elif share:
+                    yield from _shares(row, [each for each in profiled if each.cell_id == cell.cell_id])
+                else:
+                    yield _figure(row, cell.cell_id, data)
+
+
+def _shares(row: PublishedComparison, profiled: Sequence[ServiceProfile]) -> Iterator[PublishedComparison]:
+    """The share in each service of the cell that was profiled."""
+    if not profiled:
+        yield row.model_copy(update={"why": "it was not profiled"})
+    for each in profiled:
+        yield row.model_copy(
+            update={
+                "service": each.service if len(profiled) > 1 else None,
+                "measured": each.cumulative[row.name],
+                "void": "shares" in each.void,
+                "profiles": each.profiles,
+            }
+        )
+
+
+def _figure(row: PublishedComparison, cell_id: str, data: Data) -> PublishedComparison:
+    """The median of the cell's measured trials that count."""
+    trials = data.trials[(data.trials["kind"] == "measure") & (data.trials["cell_id"] == cell_id)]
+    trials = trials[pd.to_numeric(trials[row.name]).notna()]
+    if trials.empty:
+        return row.model_copy(update={"why": "no trial says it"})
+    void = {each.trial_id for each in data.exclusions if each.covers(row.name)}
+    against = data.grounds.caveats.get(row.name, ())
+    doubted = {each.trial_id for each in against if each.severity == "suspect"} - void
+    verdicts: dict[str, int] = {}
+    for trial_id, judged in zip(trials["trial_id"], trials["verdict"].notna(), strict=True):
+        verdict = "invalid" if trial_id in void else "suspect" if trial_id in doubted else "valid"
+        verdict = verdict if judged or verdict == "invalid" else "not judged"
+        verdicts[verdict] = verdicts.get(verdict, 0) + 1
+    counted = trials[~trials["trial_id"].isin(list(void))]
+    ids = set(trials["trial_id"])
+    return row.model_copy(
+        update={
+            "measured": float(pd.to_numeric((trials if counted.empty else counted)[row.name]).median()),
+            "void": counted.empty,
+            "verdicts": {
+                name: verdicts[name] for name in ("valid", "suspect", "invalid", "not judged") if name in verdicts
+            },
+            "checks": tuple(dict.fromkeys(each.check for each in against if each.trial_id in ids)),
+        }
+    )

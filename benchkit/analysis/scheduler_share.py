@@ -1,0 +1,143 @@
+"""Where servers' time goes, by cell: the scheduler's share beside goroutines, rate and CPU per request."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Literal
+
+import pandas as pd
+
+from benchkit.analysis.run_data import Data
+from benchkit.analysis.samples import Exclusion
+from benchkit.models.base import Frozen
+from benchkit.models.categories import CATEGORIES, SCHEDULING, STUDIED
+
+GOROUTINES = "goroutines"
+CPU = "server_cpu_s_per_request"
+
+
+Figure = Literal["shares", "goroutines", "rps", "server_cpu_s_per_request"]
+
+
+class ServiceProfile(Frozen):
+    """A service of a cell, over the profiles of it that the run has.
+
+    Shares are means over profiles, each from 0 to 1; `scheduling` is the scheduler's with netpoll under it, `range` the
+    smallest and the largest of it. `cumulative` holds the figures by which study 4 told it. Goroutines, rate and CPU are
+    medians over the cell's measured trials, which were not profiled; absent where nothing says them. All of them rest on
+    the trials that count; where verdicts void all of a figure's trials, on those, and `void` names it.
+    """
+
+    cell_id: str
+    service: str
+    profiles: int
+    scheduling: float
+    range: tuple[float, float]
+    categories: Mapping[str, float]
+    cumulative: Mapping[str, float]
+    goroutines: float | None = None
+    rps: float | None = None
+    server_cpu_s_per_request: float | None = None
+    left_out: int = 0
+    """Profiles that are not in these shares: verdicts void the rate of their trials, and other ones count."""
+    void: tuple[Figure, ...] = ()
+
+    def marked(self, figure: Figure, text: str) -> str:
+        """The figure as it is shown: of which no trial counts, it says so."""
+        return f"{text}, void" if figure in self.void else text
+
+
+def service_profiles(
+    data: Data,
+    shares: pd.DataFrame,
+    functions: pd.DataFrame,
+    telemetry: pd.DataFrame,
+    *,
+    void: Iterable[Exclusion] = (),
+) -> tuple[ServiceProfile, ...]:
+    """The services of a run that were profiled, by cell in the order of the plan.
+
+    The frames are the tables `profile_share`, `profile` and `telemetry` of the run; `void` are the trials of the profile
+    pass that do not count (`benchkit.analysis.profiler_cost.void_in_pass`).
+    """
+    if shares.empty:
+        return ()
+    trials = data.trials
+    measured = trials[trials["kind"] == "measure"]
+    counted = goroutines_of(measured, telemetry)
+    out = {metric: {each.trial_id for each in data.exclusions if each.covers(metric)} for metric in ("rps", CPU)}
+    out_of_pass = {each.trial_id for each in void if each.covers("rps")}
+    cell_of = dict(zip(trials["trial_id"], trials["cell_id"], strict=True))
+    shares = shares.assign(cell_id=shares["trial_id"].map(cell_of))
+    functions = functions.assign(cell_id=functions["trial_id"].map(cell_of))
+    found: list[ServiceProfile] = []
+    for cell in data.manifest.cells:
+        of_cell = measured[measured["cell_id"] == cell.cell_id]
+        mine = shares[shares["cell_id"] == cell.cell_id]
+        for service, rows in mine.groupby("service", sort=False):
+            alive = counted[(counted["cell_id"] == cell.cell_id) & (counted["service"] == service)]
+            goroutines, no_goroutines = _counting(alive, "count", out["rps"])
+            rps, no_rps = _counting(of_cell, "rps", out["rps"])
+            cpu, no_cpu = _counting(of_cell, CPU, out[CPU])
+            kept, no_shares = _counting(rows, "share", out_of_pass)
+            doubted = {"shares": no_shares, "goroutines": no_goroutines, "rps": no_rps, CPU: no_cpu}
+            profiles = set(kept["trial_id"])
+            called = functions[(functions["cell_id"] == cell.cell_id) & (functions["service"] == service)]
+            table = kept.pivot_table(index="trial_id", columns="category", values="share", aggfunc="sum")
+            headline = table[[name for name in table.columns if name in SCHEDULING]].sum(axis="columns")
+            means = table.mean()
+            found.append(
+                ServiceProfile(
+                    cell_id=cell.cell_id,
+                    service=str(service),
+                    profiles=len(profiles),
+                    scheduling=float(headline.mean()),
+                    range=(float(headline.min()), float(headline.max())),
+                    categories={name: float(means.get(name, 0.0)) for name in CATEGORIES},
+                    cumulative=dict(_cumulative(called[called["trial_id"].isin(profiles)], len(profiles))),
+                    goroutines=_median(goroutines["count"]),
+                    rps=_median(rps["rps"]),
+                    server_cpu_s_per_request=_median(cpu[CPU]),
+                    left_out=rows["trial_id"].nunique() - len(profiles),
+                    void=tuple(name for name, none_counts in doubted.items() if none_counts),
+                )
+            )
+    return tuple(found)
+
+
+def _cumulative(functions: pd.DataFrame, profiles: int) -> Iterator[tuple[str, float]]:
+    """The mean cumulative share of each function of the study's; a profile in which it does not stand counts as 0."""
+    names = functions["function"].astype(str)
+    for name, pattern in STUDIED.items():
+        shares = functions["cum_share"][
+            names.map(lambda label, pattern=pattern: bool(pattern.match(label))).astype(bool)
+        ]
+        yield name, float(shares.sum()) / profiles
+
+
+def goroutines_of(trials: pd.DataFrame, telemetry: pd.DataFrame) -> pd.DataFrame:
+    """The goroutines of each service in each trial, the median over its window: trial_id, cell_id, block, service, count."""
+    rows = telemetry[telemetry["metric"] == GOROUTINES]
+    rows = rows.merge(trials[["trial_id", "cell_id", "block", "duration_s"]], on="trial_id")
+    rows = rows[(rows["t_s"] >= 0) & (rows["t_s"] <= rows["duration_s"])]
+    keys = ["trial_id", "cell_id", "block", "service"]
+    return rows.groupby(keys, sort=False)["value"].median().reset_index().rename(columns={"value": "count"})
+
+
+def headlines_of(trials: pd.DataFrame, shares: pd.DataFrame) -> pd.DataFrame:
+    """The scheduler's share of each profile, with netpoll under it: trial_id, service, share, cell_id, block."""
+    rows = shares[shares["category"].isin(list(SCHEDULING))]
+    summed = rows.groupby(["trial_id", "service"], sort=False)["share"].sum().reset_index()
+    return summed.merge(trials[["trial_id", "cell_id", "block"]], on="trial_id")
+
+
+def _counting(rows: pd.DataFrame, column: str, void: Collection[str]) -> tuple[pd.DataFrame, bool]:
+    """The rows with a figure whose trials count; all of them, and that it is so, where none does."""
+    there = rows[rows[column].notna()]
+    counting = there[~there["trial_id"].isin(list(void))]
+    return (there, True) if counting.empty and not there.empty else (counting, False)
+
+
+def _median(column: pd.Series) -> float | None:
+    there = pd.to_numeric(column).dropna()
+    return float(there.median()) if len(there) else None

@@ -1,0 +1,126 @@
+"""`benchkit lab prepare`: the system packages that a lab on this machine needs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from benchkit.cli.options import Quiet
+from benchkit.errors import HostError, InputError, suggestion
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from benchkit.hosts.package_steps import PackageState, Privilege
+
+PROGRAMS = ("sshd", "ip", "tc", "nginx", "wrk", "ab", "hey", "siege", "h2load", "git", "ssh")
+"""What a lab is made of, and the programs that the shipped scenarios and the tests drive."""
+
+
+def prepare(
+    also: Annotated[
+        list[str] | None, typer.Argument(metavar="[PROGRAM]…", help="Further programs, like the tests' chromium.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Install without asking.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Install the system packages that a lab on this machine needs and does not have.
+
+    With apt, as root or where sudo asks for no password, after asking; otherwise prints the one line that installs them.
+    """
+    from benchkit.cli.signals import signals_interrupt
+    from benchkit.hosts.package_steps import install_steps, survey
+    from benchkit.hosts.packages import manager_here, packages_for
+    from benchkit.hosts.steps import LocalRunner, carry_out
+
+    wanted = _wanted(also or ())
+    lacking = _lacking(wanted)
+    if not lacking:
+        if not quiet:
+            typer.echo("System packages: nothing to install.", err=True)
+        return
+    missing = f"missing on this machine: {', '.join(lacking)}"
+    manager = manager_here(_path())
+    if manager is None:
+        raise InputError(missing, why="no package manager that benchkit knows", hint=_elsewhere(lacking))
+    packages, unpackaged = packages_for(lacking, manager)
+    if packages:
+        runner = LocalRunner()
+        ground = survey(runner, manager, _privilege(), packages)
+        obstacle = _obstacle(ground, packages, yes=yes)
+        if obstacle:
+            raise InputError(missing, why=obstacle, hint=_advice(ground, packages, unpackaged))
+        with signals_interrupt():
+            carry_out(install_steps(ground, packages), runner)
+    if still := _lacking(wanted):
+        hint = _elsewhere(unpackaged) if unpackaged else "if they are installed, add their folder to PATH"
+        raise HostError(f"still not found on this machine: {', '.join(still)}", hint=hint)
+
+
+def _wanted(also: Sequence[str]) -> tuple[str, ...]:
+    """What this machine needs of a lab's programs, and what is asked for beside. Raises InputError."""
+    from benchkit.hosts.packages import LINUX_ONLY
+    from benchkit.hosts.packages import PROGRAMS as KNOWN
+
+    for program in also:
+        if program not in KNOWN:
+            raise InputError(f"no package is known for {program!r}", hint=suggestion(program, KNOWN))
+    mine = [program for program in PROGRAMS if sys.platform == "linux" or program not in LINUX_ONLY]
+    return tuple(dict.fromkeys((*mine, *also)))
+
+
+def _lacking(wanted: Sequence[str]) -> tuple[str, ...]:
+    from benchkit.hosts.packages import find_here, missing
+
+    return missing(wanted, find_here(wanted, _path()))
+
+
+def _path() -> str:
+    return os.environ.get("PATH", os.defpath)
+
+
+def _privilege() -> Privilege:
+    if os.geteuid() == 0:
+        return "root"
+    if shutil.which("sudo") is None:
+        return "none"
+    allowed = subprocess.run(["sudo", "-n", "true"], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    return "sudo" if allowed.returncode == 0 else "none"
+
+
+def _obstacle(ground: PackageState, packages: tuple[str, ...], *, yes: bool) -> str | None:
+    """Why benchkit may not install; asks where there is somebody to ask."""
+    if ground.manager != "apt":
+        return f"benchkit installs with apt only, not with {ground.manager}"
+    if ground.privilege == "none":
+        return "installing takes root, or sudo without a password"
+    if yes:
+        return None
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return "nobody to ask, and --yes was not given"
+    typer.echo(f"To be installed with apt, no daemon of theirs started: {', '.join(packages)}", err=True)
+    return None if typer.confirm("Install them now?", default=True, err=True) else "you said no"
+
+
+def _advice(ground: PackageState, packages: tuple[str, ...], unpackaged: tuple[str, ...]) -> str:
+    """The line that installs `packages`, and where to get what no package has."""
+    from dataclasses import replace
+
+    from benchkit.hosts.package_steps import install_steps, line_to_run
+
+    needs_root = ground.manager != "brew" and os.geteuid() != 0
+    sudo = needs_root and shutil.which("sudo") is not None
+    line = line_to_run(install_steps(replace(ground, privilege="root"), packages), sudo=sudo)
+    how = f"run this line{' as root' if needs_root and not sudo else ''}, then start again:\n\n{line}\n"
+    return f"{how}\n{_elsewhere(unpackaged)}" if unpackaged else how
+
+
+def _elsewhere(programs: tuple[str, ...]) -> str:
+    from benchkit.hosts.packages import PROGRAMS as KNOWN
+
+    return "install by hand: " + ", ".join(f"{program} ({KNOWN[program].home})" for program in programs)

@@ -1,0 +1,87 @@
+"""The profile that a command is about: a file, or all that a run has of a cell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:  # reading profiles costs time, and --help reads none
+    from benchkit.models.profile import Profile
+    from benchkit.results.store import RunFolder
+
+CellOption = Annotated[
+    str | None,
+    typer.Option(
+        "--cell", metavar="CELL", help="All profiles that the run named in the place of FILE has of this cell."
+    ),
+]
+ServiceOption = Annotated[
+    str | None, typer.Option("--service", metavar="NAME", help="With --cell: of this service, where there are several.")
+]
+
+
+def profile_of(
+    what: str, value: str | None, *, cell: str | None = None, service: str | None = None, store: Path | None = None
+) -> tuple[Profile, int, str]:
+    """The profile, the value of its samples that is asked for, and what it is called.
+
+    `what` is a file, or a run where `cell` is given: a cell's id, or as many of its levels as tell it apart. Raises
+    InputError.
+    """
+    from benchkit.errors import InputError
+
+    if cell is None:
+        if service is not None:
+            raise InputError("--service belongs to --cell", hint="name a run in the place of FILE, and a cell of it")
+        name, profile = _of_file(what)
+    else:
+        from benchkit.results.store import Store, store_path
+
+        name, profile = _of_cell(Store(store_path(store)).run(what), cell, service)
+    try:
+        return profile, profile.value_index(value), name
+    except KeyError:
+        there_are = ", ".join(each.kind for each in profile.value_types)
+        raise InputError(f"no value {value!r}", where=name, why=f"there are: {there_are}") from None
+
+
+def _of_file(file: str) -> tuple[str, Profile]:
+    from benchkit.cli.input_file import bytes_of, name_of
+
+    return name_of(file), _read(bytes_of(file), name_of(file))
+
+
+def _of_cell(run: RunFolder, cell: str, service: str | None) -> tuple[str, Profile]:
+    from benchkit.analysis.cell_pairs import levels_of, matching
+    from benchkit.errors import InputError, suggestion
+    from benchkit.results.merged_profiles import merged_profile
+
+    manifest = run.manifest()
+    cells = [each.cell_id for each in matching(levels_of(cell, manifest.cells), manifest.cells)]
+    if len(cells) != 1:
+        raise InputError(f"{cell!r} is not one cell", where=run.run_id, why=f"there are {', '.join(cells)}")
+    records = [record for record in run.records() if record.cell_id == cells[0]]
+    taken = [profile for record in records for profile in record.profiles]
+    there = list(dict.fromkeys(profile.service for profile in taken if profile.file is not None))
+    if not there:
+        failures = dict.fromkeys(profile.why_not for profile in taken if profile.why_not is not None)
+        why = "; ".join(failures) or "its scenario profiles nothing; `benchkit run --profile` does"
+        raise InputError(f"no profile of {cells[0]}", where=run.run_id, why=why)
+    if service is None and len(there) > 1:
+        raise InputError(f"{cells[0]} has several services", why=", ".join(there), hint="name one with --service")
+    wanted = there[0] if service is None else service
+    if wanted not in there:
+        raise InputError(f"no profile of service {wanted!r}", where=run.run_id, why=suggestion(wanted, there))
+    return f"{wanted} of {cells[0]}, {run.run_id}", merged_profile(run, records, wanted)
+
+
+def _read(content: bytes, name: str) -> Profile:
+    from benchkit.errors import ParseError
+    from benchkit.profiles.profile_file import read_profile
+
+    try:
+        return read_profile(content)
+    except ParseError as error:
+        raise ParseError(error.what, where=name, why=error.why, hint=error.hint) from None

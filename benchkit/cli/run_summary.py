@@ -1,0 +1,129 @@
+"""What a run says when it has ended: cells, ratios, claims, and where all of it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from benchkit.analysis.comparison import Comparison
+    from benchkit.analysis.run_data import Data
+    from benchkit.results.store import Store
+    from benchkit.run.recorder import RunOutcome
+
+
+def tell(outcome: RunOutcome, store: Store, *, quiet: bool, json: bool, report: Path | None = None) -> None:
+    """Print the summary: one JSON document, or a table; quietly no more than the path of a report."""
+    from benchkit.analysis.claims import judge_claims
+    from benchkit.analysis.compare import METRICS, compare_cells
+    from benchkit.analysis.run_data import read_data
+    from benchkit.cli.compare import show_claims
+    from benchkit.cli.console import print_json, say
+
+    for why in outcome.not_restored.values():
+        say(f"benchkit: not put back: {why}\n  → the record is kept there; `benchkit hosts restore` tries again")
+    for why in outcome.restore_unconfirmed.values():
+        say(
+            f"benchkit: not seen to be put back: {why}\n  → its guardian does that; `benchkit hosts check` reads what it did"
+        )
+    data = read_data(store, outcome.run)
+    cells, claims, compared = _cells(data, failed_blocks(outcome)), judge_claims(data), compare_cells(data, METRICS)
+    if json:
+        print_json(
+            {
+                "run_id": outcome.run.run_id,
+                "status": outcome.status,
+                "store": store.path,
+                "design": data.side.design,
+                "blocks": data.manifest.blocks,
+                "trials": outcome.trials,
+                "failures": outcome.failures,
+                "retries": outcome.retries,
+                "not_put_back": outcome.not_restored,
+                "not_seen_put_back": outcome.restore_unconfirmed,
+                "cells": [{**cell, "verdicts": cell["verdicts"].model_dump()} for cell in cells],
+                "ratios": [ratio.model_dump(mode="json") for ratio in compared.ratios],
+                "claims": [claim.model_dump(mode="json") for claim in claims],
+                "report": report,
+            }
+        )
+        return
+    if not quiet:
+        _show(cells, compared)
+        show_claims(claims)
+        print(f"\nrun     {outcome.run.run_id}")
+    if report is not None:
+        print(report if quiet else f"report  {report.resolve()}")
+
+
+def _show(cells: list[dict[str, Any]], compared: Comparison) -> None:
+    """The cells with their ratios, and what is to be known of all of these."""
+    from benchkit import units
+    from benchkit.analysis.wording import outcome
+    from benchkit.cli.console import print_table
+
+    ratios = {ratio.cell_id: ratio for ratio in compared.ratios}
+    rows = []
+    for cell in cells:
+        ratio = ratios.get(cell["cell_id"])
+        shown = (
+            ("", "") if ratio is None else (_bracketed(ratio.ratio, ratio.low, ratio.high), outcome(ratio, brief=True))
+        )
+        doubts = cell["unsupported"] or "; ".join(filter(None, (_failed(cell["failed"]), cell["verdicts"].doubts)))
+        rows.append((cell["cell_id"], str(cell["trials"]), units.rate(cell["rps_median"]), *shown, doubts))
+    print_table(("cell", "trials", "RPS (median)", "ratio [95 %]", "difference", ""), rows, right=(1, 2, 3))
+    for notice in compared.notices:
+        print(f"! {notice}")
+
+
+def _bracketed(ratio: float | None, low: float | None, high: float | None) -> str:
+    if ratio is None:
+        return ""
+    return f"{ratio:.3f}" if low is None or high is None else f"{ratio:.3f} [{low:.3f}, {high:.3f}]"
+
+
+def _failed(blocks: list[int]) -> str:
+    """`2 failed (blocks 1, 4)`: a cell that fails in a different block each time is a failing cell."""
+    if not blocks:
+        return ""
+    where = f"block{'s' if len(set(blocks)) > 1 else ''} {', '.join(map(str, sorted(set(blocks))))}"
+    return f"{len(blocks)} failed ({where})"
+
+
+def failed_blocks(outcome: RunOutcome) -> dict[str, list[int]]:
+    """The blocks in which trials of a cell failed or were left out, by cell."""
+    from benchkit.results.progress import progress_of
+
+    progress = progress_of(outcome.run.history())
+    found: dict[str, list[int]] = {}
+    for trial_id in outcome.failures:
+        place = progress.places[trial_id]
+        found.setdefault(place.cell_id, []).append(place.block)
+    return found
+
+
+def _cells(data: Data, failed: dict[str, list[int]]) -> list[dict[str, Any]]:
+    """A line for each cell; the median over the trials whose rate counts, over all where none does, None without any."""
+    from statistics import median
+
+    from benchkit.analysis.samples import counting
+    from benchkit.analysis.verdicts.overview import Counts, counts
+
+    trials = data.trials[counting(data.trials)]
+    void = {each.trial_id for each in data.exclusions if each.covers("rps")}
+    rates: dict[str, list[float]] = {}
+    for cell_id, rows in trials.dropna(subset=["rps"]).groupby("cell_id"):
+        believed = rows[~rows["trial_id"].isin(void)]
+        rates[str(cell_id)] = [float(each) for each in (rows if believed.empty else believed)["rps"]]
+    verdicts = {str(cell_id): counts(rows) for cell_id, rows in trials.groupby("cell_id")}
+    return [
+        {
+            "cell_id": cell.cell_id,
+            "trials": verdicts.get(cell.cell_id, Counts()).trials,
+            "failed": sorted(failed.get(cell.cell_id, [])),
+            "verdicts": verdicts.get(cell.cell_id, Counts()),
+            "rps_median": median(rates[cell.cell_id]) if rates.get(cell.cell_id) else None,
+            "unsupported": cell.unsupported,
+        }
+        for cell in data.manifest.cells
+    ]

@@ -1,0 +1,39 @@
+"""`benchkit validate`: whether scenario files make sense."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from benchkit.cli.options import Json
+
+
+def validate(
+    scenarios: Annotated[list[str], typer.Argument(metavar="SCENARIO…", help="Names of shipped scenarios, or files.")],
+    json: Json = False,
+) -> None:
+    """Check scenario files at every scale they have; errors name file, line and field."""
+    from benchkit.cli.console import print_json, say
+    from benchkit.errors import InputError
+    from benchkit.run.plan.requirements import check_experiment
+    from benchkit.scenario.read import read_experiment, scales_of
+
+    checked, faults = [], []
+    for name in scenarios:
+        try:
+            for scale in scales_of(name):
+                experiment = read_experiment(name, scale)
+                check_experiment(experiment)
+                checked.append({"scenario": experiment.scenario.name, "scale": scale, "cells": len(experiment.cells)})
+        except InputError as error:
+            faults.append(error)
+    if json:
+        print_json({"checked": checked, "errors": [str(error) for error in faults]})
+    for fault in faults:
+        say(str(fault))
+    if faults:
+        raise typer.Exit(InputError.exit_code)
+    if not json:
+        for line in checked:
+            print(f"{line['scenario']} at {line['scale']} scale: {line['cells']} cells, no fault found")

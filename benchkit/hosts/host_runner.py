@@ -1,0 +1,38 @@
+"""Carrying out installation steps on a host."""
+
+from __future__ import annotations
+
+import os
+
+from benchkit.hosts.agent_link import RefusedError
+from benchkit.hosts.host import Host
+from benchkit.hosts.packages import SBIN
+from benchkit.hosts.steps import StepOutcome
+
+LONGEST_S = 1800.0
+"""A package manager waits for others (DPkg::Lock::Timeout) and fetches over slow links."""
+KEPT_BYTES = 64 << 10
+NOT_FOUND = 127
+
+
+class HostRunner:
+    """Runs steps on a host over its link, as its login user; what they print comes back when they end."""
+
+    def __init__(self, host: Host) -> None:
+        """Take the host."""
+        self._host = host
+
+    def run(self, argv: tuple[str, ...], *, stdin: str | None = None, shown: bool = True) -> StepOutcome:
+        """Run a command to its end. Raises HostError where the host is lost."""
+        path = os.pathsep.join(("/usr/local/bin", "/usr/bin", "/bin", *SBIN))
+        try:
+            done = self._host.processes.run(
+                argv, env={"PATH": path}, stdin=(stdin or "").encode(), timeout_s=LONGEST_S, max_bytes=KEPT_BYTES
+            )
+        except RefusedError as error:
+            if error.kind != "not-found":
+                raise
+            return StepOutcome(NOT_FOUND, f"{argv[0]}: not found")
+        code = done.ended.exit_code
+        text = (done.stderr or done.stdout).decode(errors="replace") if shown else ""
+        return StepOutcome(-(done.ended.signal or 0) if code is None else code, text)

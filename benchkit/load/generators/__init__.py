@@ -1,0 +1,1 @@
+"""Generators: the processes of load tools on the load hosts, started together and merged."""

@@ -1,0 +1,1 @@
+"""Load tools: a package each, with its command line and its parser."""

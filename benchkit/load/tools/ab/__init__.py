@@ -1,0 +1,1 @@
+"""ab: its command line and its output."""

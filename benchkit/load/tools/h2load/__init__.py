@@ -1,0 +1,1 @@
+"""h2load: its command line and its output."""

@@ -1,0 +1,1 @@
+"""hey: its command line and its output."""

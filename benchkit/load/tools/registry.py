@@ -1,0 +1,39 @@
+"""The load tools there are. Adding one touches its file, this list and its fixtures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from benchkit.errors import InputError, ParseError
+from benchkit.load.tools.ab import command as ab
+from benchkit.load.tools.h2load import command as h2load
+from benchkit.load.tools.hey import command as hey
+from benchkit.load.tools.siege import command as siege
+from benchkit.load.tools.tool import Tool
+from benchkit.load.tools.vegeta import command as vegeta
+from benchkit.load.tools.wrk import command as wrk
+
+TOOLS: Mapping[str, Tool] = MappingProxyType(
+    {tool.name: tool for tool in (wrk.TOOL, ab.TOOL, hey.TOOL, siege.TOOL, vegeta.TOOL, h2load.TOOL)}
+)
+"""Every load tool by name."""
+
+
+def get_tool(name: str) -> Tool:
+    """The tool of that name. Raises InputError naming those there are."""
+    if name not in TOOLS:
+        raise InputError(f"no load tool is called {name!r}", hint=f"one of: {', '.join(TOOLS)}")
+    return TOOLS[name]
+
+
+def readers_of(text: str) -> list[str]:
+    """The names of the tools that wrote `text`, by their parsers."""
+    names = []
+    for name, tool in TOOLS.items():
+        try:
+            tool.parse(text)
+        except ParseError:
+            continue
+        names.append(name)
+    return names

@@ -1,0 +1,1 @@
+"""siege: its command line and its output."""

@@ -1,0 +1,1 @@
+"""vegeta: its command line and its output."""

@@ -1,0 +1,1 @@
+"""wrk: its command line and its output."""

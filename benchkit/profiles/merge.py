@@ -1,0 +1,41 @@
+"""Several profiles of the same thing as one: their samples together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchkit.errors import ParseError
+from benchkit.models.profile import Frame, Profile
+from benchkit.profiles.interned import Interned
+
+
+def merged(profiles: Sequence[Profile]) -> Profile:
+    """The samples of all of them in one profile, over the time of all. Raises ParseError where they count other things."""
+    first = profiles[0]
+    if len(profiles) == 1:
+        return first
+    if any((each.profiler, each.value_types) != (first.profiler, first.value_types) for each in profiles):
+        counted = sorted({f"{each.profiler}: {', '.join(v.kind for v in each.value_types)}" for each in profiles})
+        raise ParseError("profiles of different things cannot be added up", why="; ".join(counted))
+    frames: Interned[Frame] = Interned()
+    stacks: Interned[tuple[int, ...]] = Interned()
+    samples: list[int] = []
+    for profile in profiles:
+        place_of = [frames.place(frame) for frame in profile.frames]
+        stack_of = [stacks.place(tuple(place_of[frame] for frame in stack)) for stack in profile.stacks]
+        samples += [stack_of[stack] for stack in profile.samples]
+    durations = [each.duration_s for each in profiles if each.duration_s is not None]
+    started = [each.started_at for each in profiles if each.started_at is not None]
+    return Profile(
+        profiler=first.profiler,
+        value_types=first.value_types,
+        default_value=first.default_value,
+        frames=frames.things,
+        stacks=stacks.things,
+        samples=tuple(samples),
+        values=tuple(
+            tuple(value for each in profiles for value in each.values[i]) for i in range(len(first.value_types))
+        ),
+        started_at=min(started, default=None),
+        duration_s=sum(durations) if len(durations) == len(profiles) else None,
+    )

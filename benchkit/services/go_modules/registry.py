@@ -1,0 +1,22 @@
+"""The services of in-house Go modules. Adding one: its file, and its line here."""
+
+from __future__ import annotations
+
+from benchkit.services.backend import Backend
+from benchkit.services.go_modules.developer import GO_DEVELOPER
+from benchkit.services.go_modules.front import MODULE_SITE
+from benchkit.services.go_modules.git import GIT_SSH
+from benchkit.services.go_modules.proxy import GOPROXY, GOPROXYIO
+from benchkit.services.go_modules.upstream import MODULE_GUARD, MODULE_UPSTREAM
+from benchkit.services.go_modules.vanity import VANITY
+
+MODULE_BACKENDS: tuple[Backend, ...] = (
+    GIT_SSH,
+    VANITY,
+    MODULE_UPSTREAM,
+    MODULE_GUARD,
+    GOPROXYIO,
+    GOPROXY,
+    MODULE_SITE,
+    GO_DEVELOPER,
+)

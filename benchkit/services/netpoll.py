@@ -1,0 +1,7 @@
+"""HTTP/1.1 on the event loops of cloudwego/netpoll."""
+
+from __future__ import annotations
+
+from benchkit.services.go_server import go_backend
+
+NETPOLL = go_backend("netpoll")

@@ -1,7 +1,0 @@
-"""HTTP/1.1 on the event loops of panjf2000/gnet."""
-
-from __future__ import annotations
-
-from benchkit.stack.goserver import go_backend
-
-GNET = go_backend("gnet")

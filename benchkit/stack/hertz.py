@@ -1,7 +1,0 @@
-"""cloudwego/hertz, the HTTP framework that goes with cloudwego/netpoll."""
-
-from __future__ import annotations
-
-from benchkit.stack.goserver import go_backend
-
-HERTZ = go_backend("hertz")

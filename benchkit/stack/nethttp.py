@@ -1,7 +1,0 @@
-"""Go's net/http on its own."""
-
-from __future__ import annotations
-
-from benchkit.stack.goserver import go_backend
-
-NETHTTP = go_backend("nethttp")

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from benchkit.analysis.cell_pairs import baseline_pairs, levels_of, partners, scenario_baseline
+from benchkit.analysis.within_blocks import Pair
+from benchkit.errors import InputError
+from benchkit.models.run import Manifest
+
+MakeManifest = Callable[..., Manifest]
+GRID = [{"stack": stack, "connections": n} for stack in ("go", "nginx") for n in (8, 64)]
+
+
+def test_a_whole_cell_is_everybodys_baseline(make_manifest: MakeManifest) -> None:
+    cells = make_manifest(GRID).cells
+    pairs, alone = baseline_pairs(cells, levels_of("stack=go,connections=8", cells))
+    assert [(pair.cell_id, pair.baseline) for pair in pairs] == [
+        ("stack=go,connections=64", "stack=go,connections=8"),
+        ("stack=nginx,connections=8", "stack=go,connections=8"),
+        ("stack=nginx,connections=64", "stack=go,connections=8"),
+    ]
+    assert alone == []
+
+
+def test_a_baseline_of_some_levels_is_the_cell_that_differs_in_those_alone(make_manifest: MakeManifest) -> None:
+    cells = make_manifest(GRID).cells
+    pairs, _ = baseline_pairs(cells, levels_of("stack=go", cells))
+    assert pairs == [
+        Pair("stack=nginx,connections=8", "stack=go,connections=8"),
+        Pair("stack=nginx,connections=64", "stack=go,connections=64"),
+    ]
+
+
+def test_cells_without_a_partner_are_said(make_manifest: MakeManifest) -> None:
+    cells = make_manifest([*GRID, {"stack": "nginx", "connections": 256}]).cells
+    pairs, alone = baseline_pairs(cells, {"stack": "go"})
+    assert len(pairs) == 2
+    assert alone == ["stack=nginx,connections=256"]
+    # The only cell that has the levels at all will do.
+    cells = make_manifest([{"stack": "go", "connections": 8}, {"stack": "nginx", "connections": 64}]).cells
+    assert baseline_pairs(cells, {"stack": "go"})[0] == [Pair("stack=nginx,connections=64", "stack=go,connections=8")]
+
+
+def test_unsupported_cells_are_compared_with_nothing(make_manifest: MakeManifest) -> None:
+    carried = make_manifest(GRID, unsupported={"stack=go,connections=64": "too few files"}).cells
+    pairs, alone = baseline_pairs(carried, {"stack": "go"})
+    assert pairs == [Pair("stack=nginx,connections=8", "stack=go,connections=8")]
+    assert alone == ["stack=nginx,connections=64"]
+
+
+def test_a_control_is_compared_with_its_own_cell(make_manifest: MakeManifest) -> None:
+    cells = make_manifest(GRID, controls=["stack=nginx,connections=8"]).cells
+    pairs, _ = baseline_pairs(cells, {"stack": "go"})
+    assert pairs[-1] == Pair("stack=nginx,connections=8~control", "stack=nginx,connections=8", control=True)
+    assert len(pairs) == 3
+    assert partners({"stack": "nginx"}, cells)(cells[0]) == cells[2]
+
+
+def test_the_scenario_names_the_baseline_else_it_is_the_first_cell(make_manifest: MakeManifest) -> None:
+    cells = make_manifest(GRID, unsupported={"stack=go,connections=8": "no"}).cells
+    assert scenario_baseline({"baseline": {"stack": "nginx"}}, cells) == {"stack": "nginx"}
+    assert scenario_baseline({}, cells) == {"stack": "go", "connections": "64"}
+    assert scenario_baseline({"baseline": {"stack": "gone"}}, cells) == {"stack": "go", "connections": "64"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("stak=go", "no factor 'stak': did you mean 'stack'"),
+        ("stack=ngin", "no level 'ngin' of stack: did you mean 'nginx'.* allowed: go, nginx$"),
+        ("stack=go,connections=9", "no level '9' of connections"),
+        ("go", "no cell 'go'"),
+    ],
+)
+def test_what_no_cell_has_is_refused_with_what_there_is(text: str, said: str, make_manifest: MakeManifest) -> None:
+    with pytest.raises(InputError, match=said):
+        levels_of(text, make_manifest(GRID).cells)
+
+
+def test_levels_that_no_cell_has_together_are_refused(make_manifest: MakeManifest) -> None:
+    cells = make_manifest([{"stack": "go", "connections": 8}, {"stack": "nginx", "connections": 64}]).cells
+    with pytest.raises(InputError, match="no cell has stack=go,connections=64"):
+        levels_of("stack=go,connections=64", cells)
+
+
+def test_a_scenario_without_factors_has_one_cell(make_manifest: MakeManifest) -> None:
+    cells = make_manifest([{}]).cells
+    assert levels_of("only", cells) == {}
+    assert baseline_pairs(cells, {}) == ([], [])

@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchkit.analysis.adaptive import LEVEL
+from benchkit.analysis.power import NEWEST, analyse_power, asked_ratios, earlier_runs
+from benchkit.analysis.resolution import Noise, mde, noise_of
+from benchkit.analysis.run_data import Data
+from benchkit.models.run import Manifest
+from benchkit.results.store import RunFolder, Store
+
+MakeTrials = Callable[..., pd.DataFrame]
+MakeManifest = Callable[..., Manifest]
+StoreRun = Callable[..., RunFolder]
+CELLS = [{"stack": "go"}, {"stack": "nginx"}, {"stack": "node"}]
+NAMES = [f"stack={cell['stack']}" for cell in CELLS]
+
+
+def rates(blocks: int, spread: Mapping[str, float], seed: int = 1) -> dict[str, Any]:
+    generator = np.random.default_rng(seed)
+    return {name: 100 * np.exp(spread[name] * generator.standard_normal(blocks)) for name in spread}
+
+
+def test_every_ratio_has_the_noise_of_its_own_cells(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+    spread = dict(zip(NAMES, (0.02, 0.02, 0.4), strict=True))
+    planned = make_manifest(CELLS, blocks=10)
+    trials = make_trials(rates(40, spread))
+    found = analyse_power(planned, [Data(planned, trials)], ["r1"])
+    assert found.noise_from == ("r1",)
+    quiet, loud = found.ratios
+    assert (quiet.cell_id, quiet.baseline, loud.cell_id) == ("stack=nginx", "stack=go", "stack=node")
+    assert quiet.own
+    differences = np.log(trials.loc[trials["cell_id"] == "stack=nginx", "rps"].to_numpy()) - np.log(
+        trials.loc[trials["cell_id"] == "stack=go", "rps"].to_numpy()
+    )
+    noise = Noise(float(differences.std(ddof=1)), 39)
+    assert quiet.resolution.noise_sd == pytest.approx(noise.sd)
+    assert quiet.resolution.detectable == pytest.approx(mde(noise, 10, family=2))
+    assert (loud.resolution.detectable or 0) - 1 > 5 * ((quiet.resolution.detectable or math.inf) - 1)
+
+
+def test_several_runs_are_one_estimate(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+    planned = make_manifest(CELLS[:2], blocks=10)
+    runs = [
+        Data(planned, make_trials(rates(blocks, dict.fromkeys(NAMES[:2], 0.1), seed)))
+        for seed, blocks in ((1, 6), (2, 20))
+    ]
+    found = analyse_power(planned, runs, ["r1", "r2"]).ratios[0].resolution
+    sds = [noise_of(data.trials, "rps") for data in runs]
+    assert found.noise_df == 5 + 19
+    assert sds[0] is not None
+    assert sds[1] is not None
+    assert found.noise_sd == pytest.approx(math.sqrt((5 * sds[0].sd ** 2 + 19 * sds[1].sd ** 2) / 24))
+
+
+def test_a_ratio_that_no_run_had_takes_the_noise_of_the_others(
+    make_trials: MakeTrials, make_manifest: MakeManifest
+) -> None:
+    planned = make_manifest(CELLS, blocks=10)
+    pilot = Data(make_manifest(CELLS[:2], blocks=5), make_trials(rates(5, dict.fromkeys(NAMES[:2], 0.1))))
+    known, unknown = analyse_power(planned, [pilot], ["the pilot"]).ratios
+    assert known.own
+    assert not unknown.own
+    assert unknown.resolution.noise_sd == pytest.approx(known.resolution.noise_sd)
+
+
+def test_without_a_run_it_says_what_blocks_cannot_show_and_no_size(make_manifest: MakeManifest) -> None:
+    found = analyse_power(make_manifest(CELLS[:2], blocks=5), [], [])
+    assert found.noise_from == ()
+    (ratio,) = found.ratios
+    assert ratio.resolution.limits.startswith("5 blocks cannot show a difference")
+    assert ratio.resolution.detectable is None
+    assert ratio.with_more is not None
+    assert ratio.with_more.blocks == 6
+
+
+def test_a_block_of_abba_is_less_noisy_than_one_that_has_its_cells_once(
+    make_trials: MakeTrials, make_manifest: MakeManifest
+) -> None:
+    once, twice = (make_manifest(CELLS[:2], blocks=8, scenario={"design": design}) for design in ("blocks", "abba"))
+    trials = make_trials(rates(8, dict.fromkeys(NAMES[:2], 0.1)))
+    sd = {
+        (planned, ran): analyse_power(manifest, [Data(run, trials)], ["r1"]).ratios[0].resolution.noise_sd or math.nan
+        for planned, manifest in (("blocks", once), ("abba", twice))
+        for ran, run in (("blocks", once), ("abba", twice))
+    }
+    assert sd["blocks", "blocks"] == pytest.approx(sd["abba", "abba"])
+    assert sd["abba", "blocks"] == pytest.approx(sd["blocks", "blocks"] / math.sqrt(2))
+    assert sd["blocks", "abba"] == pytest.approx(sd["blocks", "blocks"] * math.sqrt(2))
+
+
+def test_a_sequential_design_promises_nothing(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+    planned = make_manifest(CELLS[:2], scenario={"design": "sequential"})
+    trials = make_trials(rates(8, dict.fromkeys(NAMES[:2], 0.1)))
+    assert analyse_power(planned, [Data(make_manifest(CELLS[:2]), trials)], ["r1"]).ratios == ()
+
+
+def test_a_run_that_may_end_early_has_an_expected_length(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+    trials = make_trials(rates(40, dict.fromkeys(NAMES[:2], 0.05)))
+    for precision, least, most in ((0.5, 7, 7), (0.05, 8, 29), (0.01, 30, 30)):
+        planned = make_manifest(CELLS[:2], blocks=30, scenario={"until": {"precision": precision}})
+        found = analyse_power(planned, [Data(planned, trials)], ["r1"])
+        assert found.ratios[0].resolution.alpha == LEVEL
+        assert found.blocks_expected is not None
+        assert least <= found.blocks_expected <= most
+
+
+def test_a_run_that_may_end_early_promises_what_its_expected_blocks_show(
+    make_trials: MakeTrials, make_manifest: MakeManifest
+) -> None:
+    trials = make_trials(rates(40, dict.fromkeys(NAMES[:2], 0.05)))
+    planned = make_manifest(CELLS[:2], blocks=60, scenario={"until": {"precision": 0.05, "budget_s": 100}})
+    found = analyse_power(planned, [Data(planned, trials)], ["r1"])
+    resolved = found.ratios[0].resolution
+    assert resolved.blocks == found.blocks_expected
+    assert 8 < resolved.blocks < 30
+    noise = Noise(resolved.noise_sd or math.nan, resolved.noise_df)
+    assert resolved.detectable == pytest.approx(mde(noise, resolved.blocks, alpha=LEVEL))
+    # 100 seconds have time for eight blocks of twelve, and where nothing is known of the noise, the fewest count.
+    assert analyse_power(planned, [Data(planned, trials)], ["r1"], block_s=12).ratios[0].resolution.blocks == 8
+    assert analyse_power(planned, [], []).ratios[0].resolution.blocks == 7
+
+
+def test_what_claims_ask_for_is_in_the_expected_length(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+    claim = {
+        "text": "p99",
+        "metric": "latency_p99_s",
+        "ratio": {"of": {"stack": "nginx"}, "to": {"stack": "go"}},
+        "at_least": 1,
+    }
+    wild = np.random.default_rng(1).lognormal(0, 0.5, 80)
+    trials = make_trials(rates(40, dict.fromkeys(NAMES[:2], 0.01))).assign(latency_p99_s=wild)
+    until = {"until": {"precision": 0.05}}
+    alone, claimed = (
+        make_manifest(CELLS[:2], blocks=30, scenario={**until, "claims": claims}) for claims in ([], [claim])
+    )
+    assert analyse_power(alone, [Data(alone, trials)], ["r1"]).blocks_expected == 7
+    assert analyse_power(claimed, [Data(claimed, trials)], ["r1"]).blocks_expected == 30
+
+
+def test_claims_ask_for_ratios_too_in_their_own_metric(make_manifest: MakeManifest) -> None:
+    claims = [
+        {"text": "slower", "ratio": {"of": {"stack": "node"}, "to": {"stack": "nginx"}}, "at_most": 1},
+        {
+            "text": "p99",
+            "metric": "latency_p99_s",
+            "ratio": {"of": {"stack": "nginx"}, "to": {"stack": "go"}},
+            "at_least": 1,
+        },
+        {"text": "elsewhere", "ratio": {"of": {"stack": "zig"}, "to": {"stack": "go"}}, "at_least": 1},
+    ]
+    planned = make_manifest(CELLS, scenario={"claims": claims, "until": {"precision": 0.1, "metrics": ["rps"]}})
+    assert [(metric, pair.cell_id, pair.baseline, claim) for metric, pair, claim in asked_ratios(planned)] == [
+        ("rps", "stack=nginx", "stack=go", None),
+        ("rps", "stack=node", "stack=go", None),
+        ("rps", "stack=node", "stack=nginx", "slower"),
+        ("latency_p99_s", "stack=nginx", "stack=go", "p99"),
+    ]
+
+
+def test_only_runs_like_the_planned_one_tell_its_noise(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    load = {"load": {"tool": "wrk", "duration_s": 5}}
+    others: dict[str, dict[str, Any]] = {
+        "other-load": {"scenario": {"load": {"tool": "wrk", "duration_s": 1}}},
+        "other-scale": {"scenario": load, "scale": "smoke"},
+        "other-host": {"scenario": load, "facts": {"cpus": [0, 1, 2, 3], "kernel": "6.1"}},
+        "sequential": {"scenario": {**load, "design": "sequential"}},
+        "running": {"scenario": load, "status": "running"},
+    }
+    for name, fields in others.items():
+        stored(make_manifest(CELLS[:2], run_id=name, **fields), make_trials(rates(6, {"stack=go": 0.1}), run_id=name))
+    alike = [f"alike{i}" for i in range(NEWEST + 1)]
+    for name in alike:
+        manifest = make_manifest(CELLS, run_id=name, scenario={**load, "design": "abba"})
+        later = manifest.model_copy(update={"started_at": manifest.started_at.replace(minute=int(name[-1]))})
+        stored(later, make_trials(rates(6, {"stack=go": 0.1}), run_id=name))
+    planned = make_manifest(CELLS[:2], run_id="planned", scenario=load)
+    found = earlier_runs(Store(tmp_path), planned)
+    assert [data.manifest.run_id for data in found] == alike[1:]
+    assert all(len(data.trials) == 6 for data in found)

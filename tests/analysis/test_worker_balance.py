@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pandas as pd
+import pytest
+
+from benchkit.analysis.worker_balance import evenness
+
+MakeTrials = Callable[..., pd.DataFrame]
+CpuUsage = Mapping[str, Mapping[int, float]]
+"""Of each service what its processes take within the window, by pid."""
+
+
+def watched(trial_id: str, services: CpuUsage, window_s: float = 2.0, *, until_s: float | None = None) -> pd.DataFrame:
+    """Samples just before the window, in its middle and just after it; processes had taken 5 s before."""
+    ends = ((-0.01, 0.0), (window_s / 2, 0.5), (window_s + 0.02, 1.0))
+    return pd.DataFrame(
+        [
+            {
+                "trial_id": trial_id,
+                "service": service,
+                "metric": "process_cpu_s_total",
+                "instance": str(pid),
+                "t_s": t,
+                "value": 5.0 + part * taken,
+            }
+            for service, processes in services.items()
+            for pid, taken in processes.items()
+            for t, part in ends
+            if until_s is None or t <= until_s
+        ]
+    )
+
+
+@pytest.fixture
+def trials(make_trials: MakeTrials) -> pd.DataFrame:
+    return make_trials({"a": [10, 10, 10], "b": [10]}, duration_s=2.0)
+
+
+def test_the_busiest_worker_is_told_over_the_mean_of_all(trials: pd.DataFrame) -> None:
+    telemetry = pd.concat(
+        [
+            watched("r1.a.b1", {"front": {9: 0.0, 10: 1.0, 11: 1.0}, "app": {20: 3.0}}),
+            watched("r1.a.b2", {"front": {99: 0.0, 100: 1.5, 101: 0.5}}),
+            watched("r1.a.b3", {"front": {9: 0.0, 10: 2.0, 11: 0.0}}),
+            watched(
+                "r1.b.b1", {"front": {9: 0.0, 10: 1.0, 11: 1.0, 12: 4.0, 13: 0.1}, "generator-1": {1: 1, 2: 5, 3: 9}}
+            ),
+        ]
+    )
+    a, b = evenness(trials, telemetry)
+    assert (a.cell_id, a.service, a.workers, a.trials) == ("a", "front", 2, 3)
+    assert (a.busiest, a.highest, a.idle) == pytest.approx((1.5, 2.0, 0))
+    assert (b.cell_id, b.workers, b.idle) == ("b", 4, 1)
+    assert b.busiest == pytest.approx(4 / (6.1 / 4))
+    (a, _) = evenness(trials, telemetry, {"r1.a.b2", "r1.a.b3"})
+    assert (a.trials, a.void) == (1, False)
+    assert a.busiest == pytest.approx(1.0)
+    (a, _) = evenness(trials, telemetry, set(trials["trial_id"]))
+    assert (a.trials, a.void) == (3, True)
+    assert a.busiest == pytest.approx(1.5)
+
+
+def test_only_processes_that_were_there_throughout_are_workers(trials: pd.DataFrame) -> None:
+    lasting = watched("r1.a.b1", {"front": {9: 0.0, 10: 1.0, 11: 1.0}})
+    short = watched("r1.a.b1", {"front": {12: 3.0}}, until_s=1.5)
+    (found,) = evenness(trials, pd.concat([lasting, short]))
+    assert found.workers == 2
+    assert found.busiest == pytest.approx(1.0)
+    gone = watched("r1.a.b1", {"front": {9: 0.0, 10: 1.0, 11: 1.0}}, until_s=1.5)
+    assert evenness(trials, gone) == ()
+
+
+def test_nothing_is_said_of_one_worker_or_of_workers_without_work(trials: pd.DataFrame) -> None:
+    alone = watched("r1.a.b1", {"app": {9: 0.0, 10: 1.0}})
+    idle = watched("r1.a.b2", {"app": {9: 0.0, 10: 0.0, 11: 0.0}})
+    assert evenness(trials, pd.concat([alone, idle])) == ()
+    assert evenness(trials, alone.iloc[:0]) == ()

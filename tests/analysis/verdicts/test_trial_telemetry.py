@@ -1,0 +1,84 @@
+"""Series of a trial's telemetry: made of rows in any order, and what they say of the measured window."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchkit.analysis.verdicts.checks import cold
+from benchkit.analysis.verdicts.trial_telemetry import Series, TrialTelemetry
+from tests.analysis.verdicts.builders import Key, columns, trial
+
+WINDOW_S = 3.0
+
+
+def sampled(t_s: list[float], values: list[float | None], *, instance: str | None = None) -> TrialTelemetry:
+    """One metric of one host, its rows in this order."""
+    rows = range(len(t_s))
+    key = {"metric": "m", "host": "sut", "service": None, "instance": instance}
+    return TrialTelemetry({**{name: [value for _ in rows] for name, value in key.items()}, "t_s": t_s, "value": values})
+
+
+def test_samples_come_in_the_order_of_their_instants_without_gaps_among_them() -> None:
+    (series,) = sampled([2, 0.5, 1, 1.5], [30, 10, None, float("nan")]).series("m")
+    assert (series.t_s, series.values) == ([0.5, 2.0], [10.0, 30.0])
+
+
+def test_series_are_found_by_host_service_and_instance() -> None:
+    watched = TrialTelemetry(
+        columns(
+            {
+                ("m", "sut", None, "0"): {0.0: 1},
+                ("m", "sut", "app", "1"): {0.0: 2},
+                ("m", "load", None, "0"): {0.0: 3},
+                ("other", "sut", None, "0"): {0.0: 4},
+            }
+        )
+    )
+    assert [each.values for each in watched.series("m")] == [[1.0], [2.0], [3.0]]
+    assert [each.values for each in watched.series("m", "sut")] == [[1.0], [2.0]]
+    assert [each.values for each in watched.series("m", "sut", "app")] == [[2.0]]
+    assert [each.values for each in watched.series("m", service="app")] == [[2.0]]
+    assert list(watched.series("m", "elsewhere")) == list(watched.series("nothing")) == []
+    load = watched.instance("m", "load", "0")
+    assert load is not None
+    assert load.values == [3.0]
+    assert watched.instance("m", "load", "1") is None
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_counters_grow_linearly_between_their_samples(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    t_s, values = np.sort(random.uniform(-2, 5, 20)), np.cumsum(random.uniform(0, 9, 20))
+    series = Series("sut", None, None, t_s.tolist(), values.tolist())
+    grown = series.growth(WINDOW_S)
+    assert grown is not None
+    snapped = series.snapped(WINDOW_S)
+    start, end = np.interp([max(0.0, snapped[0]), min(WINDOW_S, snapped[-1])], snapped, values)
+    assert grown.by == pytest.approx(end - start, rel=1e-12)
+
+
+def test_states_are_those_of_looks_within_the_window() -> None:
+    """Not of those just before it and just after it, which are near enough for what counters grew by."""
+    (series,) = sampled([-0.01, 0.1, 2.9, 3.01], [0, 64, 63, 0]).series("m")
+    assert series.snapped(WINDOW_S) == [0.0, 0.1, 2.9, 3.0]
+    assert (series.within(WINDOW_S), series.highest(WINDOW_S)) == ([64, 63], 64)
+    (unseen,) = sampled([-0.01, 3.01], [64, 64]).series("m")
+    assert (unseen.within(WINDOW_S), unseen.highest(WINDOW_S)) == ([], None)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_requests_of_several_processes_are_added_up_as_between_samples_and_held_outside_of_them(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    looks = [(np.sort(random.uniform(0.2, 2.8, 9)), np.cumsum(random.uniform(0, 9, 9))) for _ in range(3)]
+    counted: dict[Key, dict[float, float]] = {
+        ("requests_total", "sut", "app", str(number)): dict(zip(t_s.tolist(), counts.tolist(), strict=True))
+        for number, (t_s, counts) in enumerate(looks, 1)
+    }
+    found = cold._counts(trial(counted))
+    assert found is not None
+    t_s, served = found
+    seen = TrialTelemetry(columns(counted)).series("requests_total")
+    expected = sum(np.interp(t_s, each.snapped(WINDOW_S), each.values) for each in seen)
+    assert len(t_s) == len(looks[0][0])
+    assert served == pytest.approx(expected, rel=1e-12)

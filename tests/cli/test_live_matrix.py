@@ -1,0 +1,141 @@
+"""What a terminal shows of a run: on values, and of a real run in a terminal of 80 columns."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import os
+import pty
+import re
+import struct
+import sys
+import termios
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from benchkit.cli.live_matrix import MARKS, Live, Picture, said_of
+from benchkit.cli.progress import Plain
+from benchkit.hosts.connections import Hosts
+from benchkit.hosts.inventory import Inventory
+from benchkit.lab.lab import Lab
+from benchkit.run.plan.model import RunPlan
+from benchkit.scenario.designs import planned_trials
+from benchkit.scenario.read import read_experiment
+from benchkit.scenario.trial_order import PlannedTrial
+
+BENCHKIT = str(Path(sys.executable).with_name("benchkit"))
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
+
+
+def drawn(picture: Picture, width: int = 80, height: int = 24) -> list[str]:
+    """The lines of a picture on a terminal of that size."""
+    console = Console(width=width, height=height, file=io.StringIO(), record=True)
+    console.print(picture.draw(width, height))
+    return console.export_text().splitlines()
+
+
+def picture(cells: int, blocks: int, current: PlannedTrial | None = None) -> Picture:
+    names = tuple(f"stack=some-rather-long-name,connections={n}" for n in range(cells))
+    return Picture("study", names, blocks, cells * blocks, current=current)
+
+
+def test_marks_stand_where_cells_and_blocks_cross() -> None:
+    shown = picture(2, 3, PlannedTrial(2, 1, "stack=some-rather-long-name,connections=1"))
+    shown.marks = {(shown.cells[0], 1): "valid", (shown.cells[1], 1): "suspect", (shown.cells[1], 2): "running"}
+    lines = drawn(shown)
+    assert lines[1].endswith(MARKS["valid"][0] + 2 * MARKS["to come"][0])
+    assert lines[2].endswith(MARKS["suspect"][0] + MARKS["running"][0] + MARKS["to come"][0])
+    assert "block 2, stack=some-rather-long-name,connections=1" in lines[4]
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (40, 10), (20, 5), (200, 50)])
+@pytest.mark.parametrize(("cells", "blocks"), [(1, 1), (4, 6), (500, 100)])
+def test_no_line_is_wider_than_the_terminal_and_the_trial_under_way_is_seen(
+    cells: int, blocks: int, width: int, height: int
+) -> None:
+    at = f"stack=some-rather-long-name,connections={cells - 1}"
+    shown = picture(cells, blocks, PlannedTrial(blocks, 1, at))
+    shown.marks[at, blocks] = "running"
+    lines = drawn(shown, width, height)
+    assert max(map(len, lines)) <= width
+    assert any(line.endswith(MARKS["running"][0]) for line in lines[1:-3])
+    assert len(lines) <= max(height, 10)
+
+
+def test_what_goes_on_is_told_by_two_looks() -> None:
+    before = {"app": {"cpu_s_total": (0, 1.0), "requests_total": (0, 100.0)}, "generator-1": {"cpu_s_total": (0, 5.0)}}
+    after = {
+        "app": {"cpu_s_total": (2_000_000_000, 2.5), "requests_total": (2_000_000_000, 20_100.0)},
+        "generator-1": {"cpu_s_total": (1_000_000_000, 5.5)},
+    }
+    assert said_of(before, after, "app") == "server 0.75 CPUs, generator 0.50 CPUs, 10,000 requests/s"
+    assert said_of({}, after, "app") == ""
+    assert said_of(after, before, "app") == "", "counters that went back are of another trial"
+
+
+SLOTS = planned_trials("blocks", ("a", "b"), 2, seed=1)
+FIRST, SECOND = SLOTS[:2]
+PLAN = RunPlan(
+    experiment=read_experiment("quickstart", "smoke"),
+    seed=1,
+    roles={},
+    cells=(),
+    planned_trials=SLOTS,
+    notices=(),
+    obstacles=(),
+    tuning=(),
+    tuning_required=frozenset(),
+)
+
+
+def go_on(display: Plain | Live) -> None:
+    """A run taken up again, of which a block is cut before its last trial has ended."""
+    display.resumed({FIRST: "suspect"})
+    display.trial_started(SECOND)
+    display.block_interrupted(1)
+    display.trial_ended(replace(FIRST, round=2), 1.0, "valid")
+
+
+def test_a_run_that_is_taken_up_again_shows_what_was_over_and_a_block_that_is_cut_is_shown_anew() -> None:
+    display = Live(PLAN, Hosts(Inventory(hosts=()), ()))
+    display.resumed({FIRST: "suspect"})
+    shown = display.picture
+    assert (shown.marks, len(shown.over)) == ({(FIRST.cell_id, 1): "suspect"}, 1)
+    go_on(display)
+    assert (shown.marks, len(shown.over)) == ({(FIRST.cell_id, 1): "valid"}, 1)
+
+
+def test_lines_count_no_trial_twice(capfd: pytest.CaptureFixture[str]) -> None:
+    display = Plain(PLAN)
+    go_on(display)
+    for planned_trial in SLOTS[1:]:
+        display.trial_ended(planned_trial, 1.0, "valid")
+    lines = [line for line in capfd.readouterr().err.splitlines() if line.startswith("[")]
+    assert [line.split()[0] for line in lines] == ["[1/4]", "[2/4]", "[3/4]", "[4/4]"]
+
+
+@pytest.mark.lab
+def test_a_run_fills_the_terminal_and_leaves_it_as_it_was(lab: Lab, tmp_path: Path) -> None:
+    environment = {**os.environ, "BENCHKIT_LAB": lab.name, "TERM": "xterm-256color"}
+    command = [BENCHKIT, "run", "quickstart", "--scale", "smoke", "--store", str(tmp_path), "--set", "blocks=1"]
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve(BENCHKIT, command, environment)  # noqa: S606 - the terminal's own process
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    output = b""
+    try:
+        while piece := os.read(terminal, 1 << 16):
+            output += piece
+    except OSError:  # how a terminal says that nobody is left to write to it
+        pass
+    _, status = os.waitpid(pid, 0)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(status) == 0, output.decode()
+    text = ESCAPES.sub("", output.decode()).replace("\r", "\n")
+    assert "quickstart  2/2 trials" in text
+    assert re.search(r"server \d+\.\d\d CPUs", text)
+    assert output.endswith(b"\n")
+    assert output.count(b"\x1b[?25l") == output.count(b"\x1b[?25h") > 0, "the cursor is shown again"

@@ -1,0 +1,96 @@
+"""A load divided among generators: nothing lost, remainders to the first, and every objection by its field."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchkit.load.load_shares import objections, shares, warm_up
+from benchkit.load.tools.registry import TOOLS
+from benchkit.models.load import Load
+
+
+def _load(tool: str = "hey", **fields: Any) -> Load:  # noqa: ANN401 - any field of a load
+    return Load.model_validate({"tool": tool, "connections": 16, "duration_s": 5, **fields})
+
+
+def test_remainders_go_to_the_first() -> None:
+    parts = shares(_load(connections=10, duration_s=None, requests=23, rate=100, processes=4), 4)
+    assert [part.connections for part in parts] == [3, 3, 2, 2]
+    assert [part.requests for part in parts] == [6, 6, 6, 5]
+    assert [part.rate for part in parts] == [25.0] * 4
+    assert [part.rate for part in shares(_load(rate=100), 3)] == [33.334, 33.333, 33.333]
+
+
+def test_one_generator_has_all_of_it() -> None:
+    load = _load(rate=1 / 3)
+    assert shares(load, 1) == (load,)
+
+
+@given(st.integers(1, 40), st.integers(1, 5000), st.integers(1, 10**7), st.integers(1, 10**6))
+def test_nothing_is_lost(generators: int, connections: int, requests: int, thousandths: int) -> None:
+    load = _load(connections=connections, duration_s=None, requests=requests, rate=thousandths / 1000)
+    if min(connections, requests, thousandths) < generators:
+        with pytest.raises(ValueError, match="leave one of"):
+            shares(load, generators)
+        return
+    parts = shares(load, generators)
+    assert sum(part.connections for part in parts) == connections
+    assert sum(part.requests or 0 for part in parts) == requests
+    assert sum(round((part.rate or 0) * 1000) for part in parts) == thousandths
+    for figures in ([p.connections for p in parts], [p.requests or 0 for p in parts]):
+        assert figures == sorted(figures, reverse=True)
+        assert max(figures) - min(figures) <= 1
+
+
+def test_the_warm_up_is_the_same_load_for_its_time() -> None:
+    load = _load(duration_s=None, requests=800, warmup_s=2)
+    assert warm_up(load) == _load(duration_s=2, warmup_s=2, histogram=False)
+
+
+REFUSED: dict[str, tuple[dict[str, Any], int, str, str]] = {
+    "fewer connections than generators": (
+        {"connections": 7},
+        8,
+        "connections",
+        "7 leave one of 8 generators without any",
+    ),
+    "fewer requests than generators": ({"duration_s": None, "requests": 3, "connections": 8}, 4, "requests", "3 leave"),
+    "a rate that thousandths do not divide": ({"rate": 1 / 3}, 2, "rate", "in thousandths"),
+    "a share that hey does not make": (
+        {"duration_s": None, "requests": 100, "connections": 12},
+        4,
+        "requests",
+        "3 do not divide them (one of 4 generators has 3 connections, 25 requests)",
+    ),
+    "a share with fewer connections than threads": (
+        {"tool": "wrk", "threads": 8},
+        4,
+        "threads",
+        "8 threads need as many connections, not 4 (one of 4 generators has 4 connections)",
+    ),
+    "a warm-up that the tool cannot take": ({"tool": "wrk", "warmup_s": 0.5}, 1, "warmup_s", "wrk takes whole seconds"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_generators_cannot_carry_is_refused_by_field(case: str) -> None:
+    fields, generators, field, why = REFUSED[case]
+    load = _load(**fields)
+    (objection,) = objections(TOOLS[load.tool], load, generators)
+    assert objection.field == field
+    assert why in objection.why
+
+
+def test_what_is_too_much_for_one_may_be_right_for_many() -> None:
+    load = _load(connections=200, duration_s=None, requests=8_000_000)
+    assert [o.field for o in objections(TOOLS["hey"], load, 1)] == ["requests"]
+    assert objections(TOOLS["hey"], load, 8) == ()
+
+
+def test_an_objection_stands_once_for_all_generators() -> None:
+    found = objections(TOOLS["wrk"], _load("wrk", connections=17, method="POST", body="x", warmup_s=1), 4)
+    assert [objection.field for objection in found] == ["method", "body"]

@@ -1,0 +1,196 @@
+"""Generators read and merged, on values."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchkit.errors import ParseError
+from benchkit.load.measurement import Counters, Measurement
+from benchkit.load.tools.hey.csv import MAX_RESULTS
+from benchkit.load.tools.hey.template import TEMPLATE, counters
+from benchkit.load.tools.hey.template_result import reading
+from benchkit.load.tools.tool import ParsedOutput, ToolOutput
+from benchkit.load.trial_result import together
+from benchkit.models.histogram import Histogram
+from benchkit.models.load_result import Errors, Latency, LoadResult, Note
+
+
+def _histogram(values: dict[int, int]) -> Histogram:
+    return Histogram.of_microseconds(np.array(list(values)), np.array(list(values.values())), digits=4)
+
+
+def _reading(requests: int, duration_s: float, times: dict[int, int] | None, **fields: Any) -> ParsedOutput:  # noqa: ANN401
+    measurement = None
+    if times is not None:
+        measurement = Measurement(
+            tool="hey",
+            histograms={"raw": _histogram(times)},
+            counters=Counters(requests=requests, recorded=sum(times.values())),
+            resolution_s=1e-9,
+            covers="connect+request",
+            complete=True,
+        )
+    result = LoadResult(
+        tool="hey",
+        duration_s=duration_s,
+        requests=requests,
+        rps=requests / duration_s,
+        bytes_total=12.0 * requests,
+        **{"latency": Latency() if measurement is None else measurement.latency(), **fields},
+    )
+    return ParsedOutput(result, measurement)
+
+
+def test_one_generator_stays_as_it_is() -> None:
+    alone = _reading(100, 2.0, {1000: 100})
+    assert together([alone], [0.0]) is alone
+
+
+def test_counts_and_rates_add_up_and_histograms_merge() -> None:
+    one = _reading(
+        1000, 2.0, {1000: 900, 9000: 100}, errors=Errors(connect=1, timeout=0), status={"200": 999, "503": 1}
+    )
+    two = _reading(600, 1.9, {2000: 600}, errors=Errors(connect=2, timeout=None), status={"200": 600})
+    merged = together([one, two], [0.0, 0.05])
+    result, measured = merged.result, merged.measurement
+    assert (result.requests, result.bytes_total) == (1600, 19200)
+    assert result.rps == pytest.approx(1000 / 2.0 + 600 / 1.9)
+    assert result.duration_s == pytest.approx(1.95 - 0.05)  # from the last start to the first end
+    assert result.errors == Errors(connect=3)
+    assert result.status == {"200": 1599, "503": 1}
+    assert measured is not None
+    assert measured.histograms["raw"] == _histogram({1000: 900, 2000: 600, 9000: 100})
+    assert result.latency == measured.latency()
+    assert result.latency.percentiles["50"] == 0.001
+    assert result.latency.percentiles["90"] == 0.002  # no mean of 0.001 and 0.002 could say that
+    assert result.latency.corrected is False
+
+
+def test_without_histograms_percentiles_are_lost_and_said_so() -> None:
+    times = Latency(min_s=0.001, mean_s=0.002, max_s=0.01, percentiles={"50": 0.002}, covers="request")
+    other = Latency(min_s=0.002, mean_s=0.006, max_s=0.02, percentiles={"50": 0.006}, covers="request")
+    result = together(
+        [_reading(300, 1.0, None, latency=times), _reading(100, 1.0, None, latency=other)], [0.0, 0.0]
+    ).result
+    assert (result.latency.min_s, result.latency.max_s) == (0.001, 0.02)
+    assert result.latency.mean_s == pytest.approx(0.003)
+    assert result.latency.percentiles == {}
+    assert [note.code for note in result.notes] == ["percentiles-lost"]
+
+
+def test_generators_that_end_apart_are_said_and_do_not_dilute_the_rate() -> None:
+    """Eight heys that took from 35.9 to 43.0 s made more than their count over 43.0 s."""
+    seconds = [35.9, 36.5, 37.0, 38.0, 39.0, 40.0, 41.5, 43.0]
+    merged = together([_reading(1_000_000, s, {1000: 1}) for s in seconds], [0.0] * 8).result
+    assert merged.rps == pytest.approx(sum(1_000_000 / s for s in seconds))
+    assert sum(1_000_000 / s for s in seconds) > 8_000_000 / 43.0
+    assert merged.duration_s == 35.9
+    assert [note.code for note in merged.notes] == ["ended-apart"]
+    assert "7.10 s apart" in merged.notes[0].message
+
+
+def test_notes_stand_once_with_the_generator_that_has_them() -> None:
+    same, own, like = (
+        Note(code="a", message="of all"),
+        Note(code="b", message="1 seen"),
+        Note(code="b", message="2 seen"),
+    )
+    merged = together(
+        [
+            _reading(10, 1.0, {1: 10}, notes=(same, own)),
+            _reading(10, 1.0, {1: 10}, notes=(same, like)),
+            _reading(10, 1.0, {1: 10}, notes=(same,)),
+        ],
+        [0.0] * 3,
+    ).result
+    assert [(note.code, note.message) for note in merged.notes] == [
+        ("a", "of all"),
+        ("b", "generator 1 of 3: 1 seen; 1 others say the like"),
+    ]
+
+
+def _block(requests: int, errors: dict[str, int], *, time_s: float = 1.5) -> str:
+    hexed = json.dumps(errors).encode().hex()
+    return (
+        f"--- benchkit counters of hey 1\nrequests {requests}\nduration_ns 2500000000\nbytes 1200\n"
+        f"time_s {time_s:.9f}\nerrors {hexed}\n--- end of benchkit counters of hey\n\n"
+    )
+
+
+def _reduction(rows: int) -> bytes:
+    from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped] # noqa: PLC0415 - the library has no types
+
+    histogram = HdrHistogram(1, 3_600_000_000, 4)
+    histogram.record_value(1000, rows)
+    latency = {
+        "histogram_us": histogram.encode().decode(),
+        "min_ns": 1_000_000,
+        "max_ns": 1_000_000,
+        "sum_ns": rows * 1_000_000,
+    }
+    document = {
+        "reduction": 1,
+        "tool": "hey",
+        "ended": "whole",
+        "rows": rows,
+        "unread": {"count": 0, "first": None},
+        "resolution_ns": 1,
+        "latency": latency,
+        "status": {"200": rows},
+        "errors": {},
+        "other_errors": 0,
+        "bytes_in": None,
+        "bytes_out": None,
+        "span": None,
+        "seconds": None,
+        "rest": {"bytes": 0, "dropped": 0},
+    }
+    return json.dumps(document).encode()
+
+
+def test_hey_counts_failures_that_its_rows_do_not_have() -> None:
+    failures = {'Get "http://x/%2F": dial tcp 10.0.0.2:8080: connect: connection refused': 3, "timeout awaiting": 1}
+    found = reading(ToolOutput(_block(104, failures), reduction=_reduction(100)))
+    assert (found.result.requests, found.result.failed, found.result.duration_s) == (104, 4, 2.5)
+    assert (found.result.errors.connect, found.result.errors.timeout) == (3, 1)
+    assert found.result.rps == pytest.approx(41.6)
+    assert found.result.latency.mean_s == pytest.approx(0.001)
+    assert found.result.latency.resolution_s == 1e-9
+    assert "hey-errors" in [note.code for note in found.result.notes]
+
+
+def test_hey_past_a_million_keeps_its_counts_and_its_mean() -> None:
+    found = reading(ToolOutput(_block(3_000_001, {"EOF": 1}, time_s=6000.0), reduction=_reduction(MAX_RESULTS)))
+    assert found.result.requests == 3_000_001
+    assert found.result.rps == pytest.approx(3_000_001 / 2.5)
+    assert found.result.latency.mean_s == pytest.approx(0.002)  # of all; the rows of the first million say 0.001
+    assert found.result.latency.percentiles["99.9"] == 0.001
+    assert found.result.non_2xx is None
+    assert [note.code for note in found.result.notes] == ["hey-cap", "hey-errors"]
+    assert found.measurement is not None
+    assert not found.measurement.complete
+
+
+@pytest.mark.parametrize(
+    ("text", "rows", "message"),
+    [
+        ("", 100, "printed no counters"),
+        (_block(100, {})[:-60], 100, "printed no counters"),
+        (_block(100, {}) + _block(100, {}), 100, "printed no counters"),
+        (_block(100, {}), 99, "99 rows of hey, but 100 answers"),
+        (_block(100, {}).replace("errors 7b7d", "errors 7b"), 100, "cannot be read"),
+    ],
+)
+def test_counters_that_are_not_those_of_the_rows_are_refused(text: str, rows: int, message: str) -> None:
+    with pytest.raises(ParseError, match=message):
+        reading(ToolOutput(text, reduction=_reduction(rows)))
+
+
+def test_the_template_prints_nothing_that_a_format_could_change() -> None:
+    """It goes through fmt.Fprintf: `%` may come from nowhere but the verbs of its own printf."""
+    assert set(TEMPLATE.replace("%.9f,%d,%.6f", "").replace("%.9f", "").replace("%x", "")).isdisjoint("%")
+    assert counters(_block(1, {})).failed == 0

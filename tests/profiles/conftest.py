@@ -1,0 +1,32 @@
+"""Recorded profiles, each read once."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from benchkit.models.profile import Profile
+from benchkit.profiles.profile_file import read_profile
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "profiles"
+
+
+@cache
+def _read(name: str) -> Profile:
+    return read_profile((FIXTURES / name).read_bytes())
+
+
+@pytest.fixture(scope="session")
+def recorded() -> Callable[[str], Profile]:
+    """The profile in a recorded file of that name."""
+    return _read
+
+
+@pytest.fixture(scope="session")
+def unpacked() -> Callable[[str], bytes]:
+    """The content of a recorded file of that name."""
+    return lambda name: gzip.decompress((FIXTURES / name).read_bytes())

@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchkit.models.profile import Frame, Profile, ValueType
+from benchkit.profiles.top import Order, Row, Top, top
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "profiles"
+RECORDED = sorted(path.name for path in FIXTURES.glob("*.pb.gz"))
+HARD = [name for name in RECORDED if name.startswith("mixed-") or "busy" in name]
+
+THEIR_ROW = re.compile(
+    r"\s*(?P<flat>-?[0-9]+)[a-zB]*\s+(?P<flat_share>\S+%)\s+(?P<sum>\S+%)\s+(?P<cum>-?[0-9]+)[a-zB]*\s+(?P<cum_share>\S+%)  (?P<name>.*)"
+)
+PLAIN_UNITS = {"nanoseconds": "ns", "bytes": "B", "count": "count"}
+
+
+def profile_of(*samples: tuple[str, int]) -> Profile:
+    """A profile of stacks written outermost first: `main > work > step+`, a plus meaning that it was inlined."""
+    frames: dict[Frame, int] = {}
+    stacks: list[tuple[int, ...]] = []
+    for stack, _ in samples:
+        names = [name for name in stack.split(" > ") if name]
+        made = [Frame(name.removesuffix("+"), inlined=name.endswith("+")) for name in names]
+        stacks.append(tuple(frames.setdefault(frame, len(frames)) for frame in reversed(made)))
+    return Profile(
+        profiler="pprof",
+        value_types=(ValueType("cpu", "nanoseconds"),),
+        default_value=0,
+        frames=tuple(frames),
+        stacks=tuple(stacks),
+        samples=tuple(range(len(stacks))),
+        values=(tuple(value for _, value in samples),),
+    )
+
+
+def percent(value: int, total: int) -> str:
+    """As pprof writes percentages (internal/measurement)."""
+    number = abs(value / total) * 100 if total else 0.0
+    if 99.95 <= number <= 100.05:
+        return "100%"
+    return (f"{number:.2f}" if number >= 1 else f"{number:.2g}") + "%"
+
+
+def rows_of(table: Top) -> list[tuple[str, ...]]:
+    return [
+        (
+            str(row.flat),
+            percent(row.flat, table.total),
+            percent(running, table.total),
+            str(row.cum),
+            percent(row.cum, table.total),
+            f"{row.function} ({row.inlined})" if row.inlined else row.function,
+        )
+        for row, running in zip(table.rows, table.running(), strict=True)
+    ]
+
+
+@pytest.fixture(scope="session")
+def pprof() -> str:
+    """The program behind `go tool pprof`; asked directly, it starts in half the time."""
+    if shutil.which("go") is None:
+        pytest.skip("there is no go command")
+    subprocess.run(["go", "tool", "pprof", "-h"], capture_output=True, check=False)  # builds it where it is not there
+    return subprocess.run(["go", "tool", "-n", "pprof"], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def rows_of_pprof(program: str, name: str, unit: str, options: Sequence[str]) -> list[tuple[str | Any, ...]]:
+    argv = [program, "-top", f"-unit={PLAIN_UNITS[unit]}", *options, str(FIXTURES / name)]
+    printed = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
+    head = next(i for i, line in enumerate(printed) if line.split() == ["flat", "flat%", "sum%", "cum", "cum%"])
+    matches = [THEIR_ROW.fullmatch(line) for line in printed[head + 1 :]]
+    assert all(matches), printed
+    return [match.groups() for match in matches if match]
+
+
+@pytest.mark.parametrize(
+    ("name", "how"), [*((name, "plainly") for name in RECORDED), *((name, "thoroughly") for name in HARD)]
+)
+def test_every_row_is_that_of_pprof(name: str, how: str, pprof: str, recorded: Callable[[str], Profile]) -> None:
+    """Thoroughly: every value that the samples have, and other limits than the default ones."""
+    profile = recorded(name)
+    asked: list[tuple[int, Order, list[str], dict[str, Any]]] = []
+    orders: tuple[Order, ...] = ("flat", "cum")
+    for order in orders:
+        sorting = ["-cum"] if order == "cum" else []
+        if how == "plainly":
+            asked.append((profile.default_value, order, sorting, {}))
+            continue
+        for value in range(len(profile.value_types)):
+            index = [*sorting, f"-sample_index={value}"]
+            asked.append((value, order, [*index, "-nodefraction=0"], {"least_share": 0}))
+            asked.append((value, order, [*index, "-nodecount=12"], {"most_rows": 12}))
+    with ThreadPoolExecutor(4) as pool:
+        units = [profile.value_types[value].unit for value, *_ in asked]
+        theirs = pool.map(rows_of_pprof, [pprof] * len(asked), [name] * len(asked), units, [ask[2] for ask in asked])
+        for (value, order, _, limits), expected in zip(asked, theirs, strict=True):
+            assert rows_of(top(profile, value=value, order=order, **limits)) == expected
+            assert len(expected) > 0
+
+
+def test_a_function_that_recurs_is_counted_once() -> None:
+    table = top(profile_of(("main > walk > walk > walk > visit", 5), ("main > walk > walk", 2)))
+    assert table.rows == (
+        Row("visit", 5, 5, None),
+        Row("walk", 2, 7, None),
+        Row("main", 0, 7, None),
+    )
+
+
+def test_rows_are_sorted_by_value_then_by_name() -> None:
+    profile = profile_of(("main > b", 5), ("main > a", 5), ("main > c > d", 7))
+    assert [row.function for row in top(profile).rows] == ["d", "a", "b", "c", "main"]
+    assert [row.function for row in top(profile, order="cum").rows] == ["main", "c", "d", "a", "b"]
+
+
+def test_inlined_functions_are_marked_by_how_they_are_called() -> None:
+    marks = {row.function: row.inlined for row in top(profile_of(("f > a+ > b", 3), ("g > a+", 2), ("g > b+", 2))).rows}
+    assert marks == {"a": "inline", "b": "partial-inline", "f": None, "g": None}
+
+
+def test_one_call_that_is_no_inlined_one_makes_it_a_call() -> None:
+    marks = {row.function: row.inlined for row in top(profile_of(("f > a+", 3), ("f > a", 2))).rows}
+    assert marks == {"a": None, "f": None}
+
+
+def test_small_functions_are_left_out_and_skipped_as_callers() -> None:
+    profile = profile_of(("main > big", 996), ("main > small > big+", 4))
+    table = top(profile)
+    assert [(row.function, row.flat, row.cum) for row in table.rows] == [("big", 1000, 1000), ("main", 0, 1000)]
+    assert table.functions == 3
+    assert [row.function for row in top(profile, least_share=0).rows] == ["big", "main", "small"]
+    assert [row.function for row in top(profile, most_rows=1).rows] == ["big"]
+
+
+def test_shares_are_of_absolute_values() -> None:
+    table = top(profile_of(("a", 6), ("b", -2)))
+    assert (table.total, [(row.function, row.flat) for row in table.rows]) == (8, [("a", 6), ("b", -2)])
+    assert table.share(-2) == -0.25
+
+
+def test_a_profile_without_samples_has_no_rows() -> None:
+    table = top(profile_of())
+    assert (table.total, table.rows, table.share(0)) == (0, (), 0.0)
+
+
+def test_a_sample_without_a_stack_counts_for_the_whole_only() -> None:
+    table = top(profile_of(("", 10), ("a", 10)))
+    assert [(row.flat, table.share(row.flat)) for row in table.rows] == [(10, 0.5)]
+
+
+def test_functions_without_a_name_are_one_for_each_file() -> None:
+    frames = (Frame("", "/bin/x"), Frame("", "/lib/y"), Frame(""), Frame("", "/opt/x"))
+    profile = Profile("perf", (ValueType("samples", "count"),), 0, frames, ((0, 1, 2, 3),), (0,), ((1,),))
+    assert sorted(row.function for row in top(profile).rows) == ["<unknown>", "[x]", "[x]", "[y]"]

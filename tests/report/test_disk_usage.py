@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pandas as pd
+
+from benchkit.report.page import page
+from benchkit.report.sections.disk_usage import SECTION
+from benchkit.report.sections.section import Material
+from benchkit.report.view import RunView
+from benchkit.results.schema import empty_frame
+from tests.report.test_verdicts import ids
+
+MakeRun = Callable[..., RunView]
+MIB = 1 << 20
+
+
+def test_what_services_kept_has_a_table_in_the_report(make_run: MakeRun) -> None:
+    run = make_run(blocks=2)
+    rows = [
+        {"trial_id": trial, "service": "<proxy>", "instance": "cache", "metric": metric, "t_s": 2.0, "value": value}
+        for trial, size in zip(ids(run, "stack=nginx-go"), (2.0 * MIB, 4.0 * MIB), strict=True)
+        for metric, value in (("folder_bytes", size), ("cpu_s_total", 1.0))
+    ]
+    telemetry = pd.DataFrame(rows)
+    run = replace(run, table=lambda name: telemetry if name == "telemetry" else empty_frame(name))
+    content = SECTION.build(Material(run, ()))
+    assert content is not None
+    shown = [[entry.text for entry in row] for row in content["table"].rows]
+    assert shown == [["nginx-go", "<proxy>", "cache", "3.00 MiB", "4.00 MiB", "2"]]
+    assert "&lt;proxy&gt;" in page((run, ()))
+
+
+def test_a_run_whose_services_keep_nothing_has_no_such_section(run: RunView) -> None:
+    assert SECTION.build(Material(run, ())) is None

@@ -1,0 +1,315 @@
+"""What crashes, full disks and several processes at once make of a store: nothing that is half."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import benchkit
+from benchkit.errors import InputError
+from benchkit.models.run import CellRecord
+from benchkit.results import folder_swap as scratches
+from benchkit.results.durable_files import exchange, write_whole
+from benchkit.results.journal import Journal, read_journal
+from benchkit.results.rows import factor_rows
+from benchkit.results.store import Store
+from benchkit.results.tables import RunTables
+from tests.results.test_store import WRK, manifest, record, stored
+
+if TYPE_CHECKING:
+    from benchkit.results.store import RunFolder
+
+CELL = CellRecord(cell_id="only", levels={})
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own with little room."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting takes root")
+    folder = tmp_path / "small"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=96k", "tmpfs", str(folder)], check=True)
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def fill(folder: Path, left: int) -> Path:
+    """Fill the disk, but for so many bytes."""
+    path = folder / "filler"
+    with path.open("wb", buffering=0) as file:
+        room = os.statvfs(folder)
+        file.write(bytes(max(0, room.f_bavail * room.f_frsize - left)))
+    return path
+
+
+def test_a_journal_on_a_full_disk_has_whole_lines_and_goes_on(small_disk: Path) -> None:
+    path = small_disk / "journal"
+    with Journal(path) as journal:
+        journal.append("first")
+        filler = fill(small_disk, 4096)
+        with pytest.raises(OSError, match="No space left") as caught:  # noqa: PT012 - it is the disk that ends it
+            while True:
+                journal.append("more", text="x" * 1000)
+        assert caught.value.errno == errno.ENOSPC
+        assert {event["event"] for event in read_journal(path)} == {"first", "more"}
+        assert path.read_bytes().endswith(b"\n")
+        filler.unlink()
+        journal.append("again")
+    assert [event["event"] for event in read_journal(path)][-1] == "again"
+
+
+def test_on_a_full_disk_nothing_is_half(small_disk: Path) -> None:
+    store = Store(small_disk)
+    run = store.create(manifest("r1", cells=(CELL,)))
+    tables = RunTables(store, "small", "r1")
+    tables.add("factors", "factors", factor_rows([CellRecord(cell_id="a", levels={"x": 1})]))
+    filler = fill(small_disk, 12 << 10)
+    noise = random.Random(1).randbytes(40 << 10)  # noqa: S311 - what no compression makes smaller
+    with pytest.raises(OSError, match="No space left"):
+        run.commit_trial(record("r1.b001.p001", CELL), {"wrk.txt": noise})
+    with pytest.raises(OSError, match="No space left"):
+        tables.add("notes", "n", [{"trial_id": "t", "code": "c", "message": noise.hex()}])
+    with pytest.raises(OSError, match="No space left"):
+        write_whole(run.path / "manifest.json", noise)
+    assert list((run.path / "raw").iterdir()) == []
+    assert benchkit.load("notes", store=small_disk).empty
+    assert run.manifest().run_id == "r1"
+    assert sorted(path.name for path in run.path.iterdir()) == ["manifest.json", "raw"]
+    filler.unlink()
+    run.commit_trial(record("r1.b001.p001", CELL), {"wrk.txt": WRK.encode()})
+    assert run.tidy() == ["r1.b001.p001"]
+
+
+@pytest.mark.parametrize("cut", [b'{"event": "trial-en', b"\0" * 70_000, b'{"event": "a"}\n{'])
+def test_a_journal_goes_on_after_a_crash(tmp_path: Path, cut: bytes) -> None:
+    path = tmp_path / "journal"
+    with Journal(path) as journal:
+        journal.append("one")
+    with path.open("ab") as file:
+        file.write(cut)
+    with Journal(path) as journal:
+        journal.append("two")
+    events = [event["event"] for event in read_journal(path)]
+    assert (events[0], events[-1]) == ("one", "two")
+
+
+@pytest.mark.parametrize("line", [b"{}\n", b"[]\n", b'{"event": 1}\n', b"\xff\n", b"{\n"])
+def test_a_damaged_journal_is_named_with_its_line(tmp_path: Path, line: bytes) -> None:
+    path = tmp_path / "journal"
+    with Journal(path) as journal:
+        journal.append("one")
+    with path.open("ab") as file:
+        file.write(line)
+    with pytest.raises(InputError, match=r"journal:2: the journal is damaged"):
+        list(read_journal(path))
+
+
+def test_folders_are_exchanged_at_one_stroke(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / name).touch()
+    assert exchange(tmp_path / "a", tmp_path / "b")
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["b"]
+    with pytest.raises(FileNotFoundError):
+        exchange(tmp_path / "a", tmp_path / "none")
+
+
+def left(store: Path) -> list[str]:
+    """What is left of exchanging folders."""
+    return [path.name for path in (store / "tmp").iterdir() if path.name != ".lock"]
+
+
+REPLACE = """
+import sys
+from pathlib import Path
+from benchkit.results.store import Store
+from benchkit.results.tables import RunTables
+tables = RunTables(Store(Path(sys.argv[1])), "small", "r1")
+row = {"trial_id": "t", "code": "c"}
+print(flush=True)
+number = 0
+while True:
+    number += 1
+    tables.replace("notes", [{**row, "message": str(number)}] * 3)
+"""
+
+
+def rewriting(store: Path) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen([sys.executable, "-c", REPLACE, str(store)], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.stdout.close()
+    return process
+
+
+@pytest.mark.system
+def test_readers_see_all_rows_once_while_they_are_exchanged_and_killed(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    RunTables(store, "small", "r1").replace("notes", [{"trial_id": "t", "code": "c", "message": "0"}] * 3)
+    for _ in range(3):
+        process = rewriting(tmp_path)
+        seen: set[str] = set()
+        until = time.monotonic() + random.uniform(0.1, 0.3)  # noqa: S311 - a moment
+        while len(seen) < 3 or time.monotonic() < until:  # it is rewritten meanwhile, however busy the machine is
+            frame = benchkit.load("notes", store=tmp_path, run_id="r1")
+            assert len(frame) == 3
+            assert frame["message"].nunique() == 1
+            seen.add(frame["message"].iloc[0])
+            assert process.poll() is None
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert len(benchkit.load("notes", store=tmp_path, run_id="r1")) == 3
+    store.tidy()
+    assert left(tmp_path) == []
+
+
+KILLED_AT_EACH_STEP = """
+import os, signal, sys
+from itertools import count
+from pathlib import Path
+from benchkit.results import folder_swap as scratches
+from benchkit.results.folder_swap import Scratch
+
+root = Path(sys.argv[1])
+if sys.argv[2] == "renames":
+    scratches.exchange = lambda *_: False
+scratch, folder = Scratch(root, root / "tmp"), root / "served"
+scratch.replace(folder, lambda new: (new / "0").touch())
+
+
+def replace(number, step):
+    steps = count(1)
+    def kill(event, _):
+        if event.startswith(("os.", "open", "shutil.", "fcntl.")) and next(steps) == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+    sys.addaudithook(kill)
+    scratch.replace(folder, lambda new: (new / str(number)).touch())
+    os._exit(0)
+
+
+for number in count(1):
+    before = [path.name for path in folder.iterdir()]
+    child = os.fork() or replace(number, number)
+    ended = os.waitpid(child, 0)[1]
+    scratch.tidy()
+    assert [path.name for path in (root / "tmp").iterdir()] == [".lock"], number
+    now = [path.name for path in folder.iterdir()]
+    assert now in (before, [str(number)]), (number, now)
+    if ended == 0:
+        break
+    assert ended == signal.SIGKILL
+print(number, *now)
+"""
+
+
+@pytest.mark.parametrize("way", ["exchange", "renames"])
+def test_killed_at_each_step_of_an_exchange_nothing_is_lost_or_left(tmp_path: Path, way: str) -> None:
+    command = [sys.executable, "-c", KILLED_AT_EACH_STEP, str(tmp_path), way]
+    said = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert said.returncode == 0, said.stderr
+    steps, now = map(int, said.stdout.split())
+    assert now == steps > 15, "the last one was not killed"
+
+
+def test_what_a_crash_left_between_two_renames_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where names cannot be exchanged, a crash can come between the two renames."""
+    store = Store(tmp_path)
+    tables = RunTables(store, "small", "r1")
+    tables.replace("notes", [{"trial_id": "old"}])
+    monkeypatch.setattr(scratches, "exchange", lambda *_: False)
+    tables.replace("notes", [{"trial_id": "new"}])
+    assert benchkit.load("notes", store=tmp_path)["trial_id"].tolist() == ["new"]
+    rename = Path.rename
+
+    def crash(self: Path, target: Path) -> Path:
+        if self.name == "new":
+            raise KeyboardInterrupt
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", crash)
+    with pytest.raises(KeyboardInterrupt):
+        tables.replace("notes", [{"trial_id": "newest"}])
+    monkeypatch.undo()
+    assert benchkit.load("notes", store=tmp_path).empty
+    store.tidy()
+    assert benchkit.load("notes", store=tmp_path)["trial_id"].tolist() == ["newest"]
+    assert left(tmp_path) == []
+
+
+WRITE = """
+import sys
+from pathlib import Path
+from tests.results.test_store import stored
+from benchkit.results.store import Store
+store, name = Store(Path(sys.argv[1])), sys.argv[2]
+print(flush=True)
+sys.stdin.readline()
+for number in range(4):
+    stored(store, f"{name}{number}", "small", [{"stack": "go"}, {"stack": "nginx"}])
+"""
+
+
+@pytest.mark.system
+def test_a_store_that_two_processes_write_stays_sound(tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITE, str(tmp_path), name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=os.environ | {"PYTHONPATH": str(root)},
+        )
+        for name in ("ra", "rb")
+    ]
+    for writer in writers:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+    for writer in writers:
+        writer.communicate(b"\n")
+    assert [writer.returncode for writer in writers] == [0, 0]
+    frame = benchkit.load("trials", store=tmp_path)
+    assert frame.groupby("run_id").size().to_dict() == {f"r{name}{number}": 2 for name in "ab" for number in range(4)}
+    assert len(Store(tmp_path).runs()) == 8
+    assert left(tmp_path) == []
+
+
+def test_a_run_is_written_to_by_one_process_at_a_time(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    run = stored(store, "r1", "small", [{"stack": "go"}])
+    assert not run.is_worked_on()
+    with run.locked():
+        assert run.is_worked_on()
+        with pytest.raises(InputError, match="r1: another benchkit works on this run"):
+            store.remove(run)
+    assert not run.is_worked_on()
+    store.remove(run)
+    assert store.runs() == []
+
+
+def damaged(run: RunFolder, text: str) -> None:
+    (run.path / "manifest.json").write_text(text)
+
+
+def test_one_bad_manifest_hides_no_other_run(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for name in ("r1", "r2", "r3"):
+        stored(store, name, "small", [{"stack": "go"}])
+    damaged(store.run("r1"), "{")
+    damaged(store.run("r3"), "\0")
+    found, unreadable = store.survey()
+    assert [run.run_id for run, _ in found] == ["r2"]
+    assert list(unreadable) == ["r1", "r3"]
+    assert store.run("latest").run_id == "r2"
+    store.remove(store.run("r3"))
+    assert set(benchkit.load("trials", store=tmp_path)["run_id"]) == {"r1", "r2"}

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import gzip
+from collections import defaultdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from benchkit.models.categories import CATEGORIES
+from benchkit.models.load import Load
+from benchkit.models.trial import GeneratorRecord, ProbeRecord, ProfileRecord, TrialRecord
+from benchkit.results.profile_tables import NO_KERNEL, NO_PROFILE, profile_tables
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "profiles"
+FILES = {
+    "app.sut.pb.gz": (FIXTURES / "nethttp-go1.26.pb.gz").read_bytes(),
+    "front.sut.perf.txt.gz": (FIXTURES / "nginx-http.perf.txt.gz").read_bytes(),
+    "cut.sut.pb.gz": (FIXTURES / "gnet.pb.gz").read_bytes()[:1000],
+    "idle.sut.perf.txt.gz": b"",
+}
+
+
+def record(*profiles: ProfileRecord) -> TrialRecord:
+    load = Load(tool="wrk", connections=8, duration_s=2)
+    return TrialRecord(
+        trial_id="r1.b001.p001",
+        cell_id="only",
+        levels={},
+        block=1,
+        position=1,
+        kind="profile",
+        started_at=datetime(2026, 3, 1, tzinfo=UTC),
+        wall_s=3,
+        load=load,
+        target="http://10.0.0.1:8080",
+        services=(),
+        generators=(
+            GeneratorRecord(number=1, host="load", argv=("wrk",), load=load, files={}, started_s=0, wall_s=2, cpu_s=1),
+        ),
+        probe=ProbeRecord(status=200, header_bytes=9, headers=(), body_bytes=0, body_sha256=""),
+        profiles=profiles,
+    )
+
+
+APP = ProfileRecord(service="app", host="sut", profiler="pprof", file="app.sut.pb.gz", started_s=0, ended_s=1)
+FRONT = ProfileRecord(
+    service="front", host="sut", profiler="perf", file="front.sut.perf.txt.gz", started_s=0, ended_s=1
+)
+
+
+def test_a_trial_without_profiles_has_no_rows() -> None:
+    assert profile_tables(record(), FILES.__getitem__) == {"profile": [], "profile_share": [], "notes": []}
+
+
+def test_every_service_has_shares_that_are_one_and_all_its_functions() -> None:
+    rows = profile_tables(record(APP, FRONT), FILES.__getitem__)
+    assert rows["notes"] == []
+    sums: defaultdict[str, float] = defaultdict(float)
+    for row in rows["profile_share"]:
+        sums[row["service"]] += row["share"]
+        assert row["trial_id"] == "r1.b001.p001"
+    assert sums == {"app": pytest.approx(1), "front": pytest.approx(1)}
+    assert [row["category"] for row in rows["profile_share"] if row["service"] == "app"] == list(CATEGORIES)
+    for service in ("app", "front"):
+        functions = [row for row in rows["profile"] if row["service"] == service]
+        assert len({row["function"] for row in functions}) == len(functions) > 50
+        assert sum(row["flat_share"] for row in functions) == pytest.approx(1)
+        assert all(0 <= row["flat_share"] <= row["cum_share"] <= 1 for row in functions)
+        assert all(row["flat_s"] <= row["cum_s"] for row in functions)
+
+
+def test_the_kernel_counts_as_the_system_call_that_it_works_for() -> None:
+    rows = profile_tables(record(FRONT), FILES.__getitem__)
+    shares = {row["category"]: row["share"] for row in rows["profile_share"]}
+    assert shares["kernel network"] == 0
+    assert shares["read/write"] > 0.3
+
+
+@pytest.mark.parametrize(
+    ("profile", "said"),
+    [
+        (
+            APP.model_copy(update={"file": None, "why_not": "sut: pprof answers 404"}),
+            "app on sut is not profiled: sut: pprof answers 404",
+        ),
+        (
+            APP.model_copy(update={"file": "cut.sut.pb.gz"}),
+            "app on sut is not profiled: cut.sut.pb.gz: a part of a gzip file",
+        ),
+        (
+            FRONT.model_copy(update={"file": "idle.sut.perf.txt.gz"}),
+            "front on sut is not profiled: idle.sut.perf.txt.gz: empty",
+        ),
+    ],
+)
+def test_what_cannot_be_had_is_a_note_and_no_row(profile: ProfileRecord, said: str) -> None:
+    rows = profile_tables(record(profile, APP), FILES.__getitem__)
+    (note,) = rows["notes"]
+    assert (note["trial_id"], note["code"]) == ("r1.b001.p001", NO_PROFILE)
+    assert note["message"].startswith(said)
+    assert {row["service"] for row in rows["profile_share"]} == {"app"}
+
+
+def test_a_perf_that_may_not_see_the_kernel_is_said() -> None:
+    text = gzip.decompress(FILES["front.sut.perf.txt.gz"]).decode()
+    user = "\n".join(line for line in text.splitlines() if not line.strip().startswith("ffff")) + "\n\n"
+    rows = profile_tables(record(FRONT), lambda _: user.encode())
+    (note,) = rows["notes"]
+    assert note["code"] == NO_KERNEL
+    assert note["message"].startswith("front on sut: perf may not see the kernel there")
+    assert sum(row["share"] for row in rows["profile_share"]) == pytest.approx(1)

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from benchkit.models.load import Load
+from benchkit.models.trial import GeneratorRecord, ProbeRecord, ServiceRecord, TrialRecord, WatchRecord
+from benchkit.results.telemetry_table import telemetry_tables
+
+SECOND = 1_000_000_000
+WRITTEN = """\
+{"format":1,"interval_s":1.0}
+{"group":0,"service":null,"series":[["load1",null],["cpu_idle_s_total","0"],["of_tomorrow",null]]}
+{"group":1,"service":"app","series":[["cpu_s_total",null]]}
+{"group":2,"service":"generator-1","series":[["cpu_s_total",null]]}
+{"t_ns":4000000000,"values":{"0":[0.5,30,1],"1":[0.25],"2":[0.0]}}
+{"t_ns":6500000000,"values":{"0":[0.75,32,1],"1":[1.25],"2":[2.0]}}
+"""
+
+
+def record(*watched: WatchRecord) -> TrialRecord:
+    load = Load(tool="wrk", connections=1, duration_s=2)
+    generator = GeneratorRecord(
+        number=1, host="h", argv=("wrk",), load=load, files={}, started_s=0, wall_s=2.5, cpu_s=1, cpus=(1,), threads=1
+    )
+    return TrialRecord(
+        trial_id="r1.b000.p000",
+        cell_id="c",
+        levels={},
+        block=0,
+        position=0,
+        started_at=datetime(2026, 1, 1, tzinfo=UTC),
+        wall_s=3,
+        load=load,
+        target="http://h/",
+        services=(ServiceRecord(name="app", backend="nethttp", host="h", pid=1, argv=("x",)),),
+        generators=(generator,),
+        probe=ProbeRecord(status=200, header_bytes=1, headers=(), body_bytes=1, body_sha256=""),
+        watched=watched,
+    )
+
+
+def watch(*roles: str, unseen: tuple[str, ...] = ()) -> WatchRecord:
+    return WatchRecord(
+        host="h",
+        roles=roles,
+        file="telemetry.h.jsonl",
+        interval_s=1,
+        window_ns=(5 * SECOND, 7 * SECOND),
+        clock_uncertainty_s=0.001,
+        unseen=unseen,
+    )
+
+
+def rows(made: TrialRecord) -> list[tuple[object, ...]]:
+    columns = telemetry_tables(made, lambda _: WRITTEN.encode())["telemetry"]
+    assert set(columns["trial_id"]) <= {made.trial_id}
+    names = ("role", "service", "metric", "instance", "unit", "t_s", "value")
+    return list(zip(*(columns[name] for name in names), strict=True))
+
+
+def test_times_are_from_the_window_and_what_the_host_counts_begins_at_nought() -> None:
+    assert rows(record(watch("sut"))) == [
+        ("sut", None, "load1", None, "1", -1.0, 0.5),
+        ("sut", None, "load1", None, "1", 1.5, 0.75),
+        ("sut", None, "cpu_idle_s_total", "0", "s", -1.0, 0.0),
+        ("sut", None, "cpu_idle_s_total", "0", "s", 1.5, 2.0),
+        ("sut", "app", "cpu_s_total", None, "s", -1.0, 0.25),
+        ("sut", "app", "cpu_s_total", None, "s", 1.5, 1.25),
+        ("load", "generator-1", "cpu_s_total", None, "s", -1.0, 0.0),
+        ("load", "generator-1", "cpu_s_total", None, "s", 1.5, 2.0),
+    ]
+
+
+def test_on_a_host_of_several_roles_each_service_has_its_own() -> None:
+    found = {(service, role) for role, service, *_ in rows(record(watch("sut", "load")))}
+    assert found == {(None, "sut,load"), ("app", "sut"), ("generator-1", "load")}
+
+
+def test_what_could_not_be_watched_is_a_note_and_so_is_a_file_that_is_damaged() -> None:
+    made = record(watch("sut", unseen=("memory: there is no psutil",)))
+    found = telemetry_tables(made, lambda _: b"what is this\n")
+    assert [note["message"] for note in found["notes"]] == [
+        "h: memory: there is no psutil",
+        "h: line 1 of the telemetry is no JSON: Expecting value: line 1 column 1 (char 0)",
+    ]
+    assert len(found["telemetry"]["value"]) == 0
+
+
+def test_nothing_watched_gives_no_rows() -> None:
+    assert rows(record()) == []
+
+
+def test_the_window_is_from_the_first_start_to_the_last_end() -> None:
+    made = record()
+    late = made.generators[0].model_copy(update={"started_s": 0.5})
+    assert made.model_copy(update={"generators": (*made.generators, late)}).window_s == pytest.approx(3.0)

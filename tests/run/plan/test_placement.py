@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from ipaddress import IPv4Address
+from pathlib import PurePosixPath
+
+import pytest
+
+from benchkit.errors import InputError, UnsupportedError
+from benchkit.hosts.inventory import HostSpec
+from benchkit.models.facts import HostFacts, Interface, ProgramFact
+from benchkit.run.plan.placement import (
+    HostCapabilities,
+    local_ports,
+    place_on,
+    quota_not_applied,
+    too_many,
+    version_numbers,
+    with_quota,
+)
+from benchkit.services.backend import Quota
+
+
+def ground(
+    address: str = "10.0.0.5",
+    own: tuple[str, ...] = ("10.0.0.5",),
+    service_address: IPv4Address | None = None,
+    **changes: object,
+) -> HostCapabilities:
+    facts = {
+        "hostname": "box",
+        "os": "linux",
+        "kernel": "6.1",
+        "machine": "x86_64",
+        "goarch": "amd64",
+        "python": "3.11.2",
+        "cpus": (2, 3),
+        "user": "bench",
+        "uid": 1000,
+        "nofile_hard": 1024,
+        "clock_offset_s": 0.0,
+        "clock_uncertainty_s": 0.0,
+        "interfaces": (
+            Interface(name="lo", addresses=("127.0.0.1", "::1")),
+            Interface(name="eth0", addresses=("fe80::1", *own)),
+        ),
+        "programs": {"nginx": ProgramFact(path="/usr/sbin/nginx", version="1.22.1")},
+        "sysctls": {"net.ipv4.ip_local_port_range": "32768 60999"},
+        "workdir": "/home/benchkit",
+    }
+    spec = HostSpec(name="box", address=address, roles=("sut",), service_address=service_address)
+    return HostCapabilities(spec, HostFacts.model_validate(facts | changes))
+
+
+@pytest.mark.parametrize(
+    ("address", "own", "wanted"),
+    [
+        ("10.0.0.5", ("10.0.0.5",), "10.0.0.5"),
+        ("10.0.0.6", ("10.0.0.5", "10.0.0.6"), "10.0.0.6"),
+        ("203.0.113.9", ("10.0.0.5",), "10.0.0.5"),  # translated on the way
+        ("box.example", ("10.0.0.5",), "10.0.0.5"),
+        ("127.0.0.2", (), "127.0.0.2"),  # a lab on loopback
+        ("box.example", ("fd00::5",), "fd00::5"),
+    ],
+)
+def test_services_bind_to_an_address_of_their_own_that_others_reach(
+    address: str, own: tuple[str, ...], wanted: str
+) -> None:
+    assert ground(address, own).address == wanted
+
+
+def test_the_inventory_may_name_the_address_of_services() -> None:
+    assert (
+        ground("box.example", ("10.0.0.5", "192.168.7.1"), service_address=IPv4Address("192.168.7.1")).address
+        == "192.168.7.1"
+    )
+
+
+def test_a_host_without_an_address_says_what_to_write() -> None:
+    with pytest.raises(InputError, match=r"service_address: 10\.0\.0\.1"):
+        _ = ground("box.example", ()).address
+
+
+def test_a_role_takes_the_first_cpus_of_its_host() -> None:
+    place = place_on(ground(), PurePosixPath("/f"), "sut", 1)
+    assert (place.cpus, place.root, place.nofile) == ((2,), False, 1024)
+    assert place.programs["nginx"].version == (1, 22, 1)
+    with pytest.raises(UnsupportedError, match="role sut: cpus 3: box has 2 CPUs for this role"):
+        place_on(ground(), PurePosixPath("/f"), "sut", 3)
+    with pytest.raises(UnsupportedError, match="Go does not build for mips"):
+        place_on(ground(machine="mips", goarch=None), PurePosixPath("/f"), "sut", "all")
+
+
+def test_connections_are_held_against_open_files_and_local_ports() -> None:
+    small = ground()
+    assert too_many(960, [small], [small]) is None
+    assert too_many(961, [small], [small]) == "961 connections: box may have 1024 files open at most"
+    large = ground(nofile_hard=None)
+    assert too_many(28232, [large], [large]) is None
+    assert too_many(28233, [large], [large]) == "28233 connections: box has 28232 local ports for one address"
+    assert local_ports(ground(sysctls={})) is None
+
+
+def test_tuning_widens_what_a_host_can_hold() -> None:
+    ports = {"net.ipv4.ip_local_port_range": "1025 65535"}
+    tuned = replace(ground(), tuned=ports, tuned_nofile=200000)
+    assert too_many(60000, [tuned], [tuned]) is None
+    assert too_many(65000, [tuned], [tuned]) == "65000 connections: box has 64511 local ports for one address"
+    assert place_on(tuned, PurePosixPath("/f"), "sut", "all").nofile == 200000
+
+
+def test_versions_compare_by_their_numbers() -> None:
+    assert version_numbers("1.22.1") == (1, 22, 1)
+    assert version_numbers("4.1.0-3+b2") == (4, 1, 0)
+    assert version_numbers(None) == version_numbers("unknown") == ()
+
+
+def test_a_quota_is_held_where_control_groups_can_be_made_and_said_where_not() -> None:
+    able, unable = ground(cpu_groups=True), ground(cpu_groups=False)
+    place = place_on(able, PurePosixPath("/f"), "sut", "all")
+    assert with_quota(place, "sut", 0.4, able).quota == Quota("sut", 0.4)
+    assert with_quota(place, "sut", None, able).quota is None
+    assert quota_not_applied("sut", 0.4, able) is None
+    assert with_quota(place, "sut", 0.4, unable).quota is None
+    assert quota_not_applied("sut", 0.4, unable) == (
+        "box: not applied, bench may make no control group with the CPU controller there: quota 0.4 of role sut"
+    )

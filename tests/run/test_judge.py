@@ -1,0 +1,132 @@
+"""Runs judged as they go on and as they are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from benchkit.models.run import HostRecord, Manifest
+from benchkit.results.reparse import TrialTables
+from benchkit.results.store import RunFolder, Store
+from benchkit.results.tables import RunTables
+from benchkit.results.tables import load as load_table
+from benchkit.run.judge import Judge, judge_stored, rows_of
+from tests.analysis.conftest import manifest_of, store_run, trials_of
+from tests.analysis.verdicts.builders import FACTS, WINDOW_S, Samples, columns, generator, healthy, load, trial
+
+ALIKE: dict[str, Any] = {
+    "probe_status": 200,
+    "probe_header_bytes": 141,
+    "probe_body_bytes": 12,
+    "probe_body_sha256": "ab",
+}
+
+
+def manifest(**fields: Any) -> Manifest:  # noqa: ANN401 - fields of Manifest
+    hosts = tuple(HostRecord(name=name, roles=(name,), facts=facts) for name, facts in FACTS.items())
+    return manifest_of([{"stack": "a"}], **fields).model_copy(update={"hosts": hosts})
+
+
+def tables(samples: Samples | None = None, row: Mapping[str, object] | None = None) -> TrialTables:
+    """The rows of a healthy trial, as a run makes them."""
+    evidence = trial()
+    return {
+        "trials": [{**evidence.row, "trial_id": evidence.record.trial_id, "verdict": None, **(row or {})}],
+        "notes": [],
+        "telemetry": columns({**healthy(), **(samples or {})}),
+    }
+
+
+def test_a_trial_gets_its_verdict_with_its_reasons_and_what_could_not_be_checked() -> None:
+    judge = Judge(manifest())
+    judged = judge.judged(trial().record, tables())
+    assert rows_of(judged, "trials")[0]["verdict"] == "valid"
+    assert judged["verdicts"] == []
+    assert rows_of(judged, "trials")[0]["rate_first_over_last"] == pytest.approx(1.0, rel=0.01)
+    assert [row["check"] for row in rows_of(judged, "unchecked")] == ["link-saturated"]
+    assert not judge.exclusions
+    full = trial(generators=(generator(cpu_s=0.95 * WINDOW_S),)).record
+    judged = judge.judged(full, tables())
+    assert rows_of(judged, "trials")[0]["verdict"] == "invalid"
+    assert [row["check"] for row in rows_of(judged, "verdicts")] == ["generator-saturated"]
+    assert [each.covers("rps") for each in judge.exclusions] == [True]
+    assert not any(each.covers("server_cpu_s_per_request") for each in judge.exclusions)
+
+
+def test_a_trial_tells_how_fast_the_servers_cores_were() -> None:
+    looks: Samples = {("cpu_loop_s", "sut", None, "0"): {0.1: 1e-5, 0.2: 1e-5, 0.3: 2e-5}}
+    judge = Judge(manifest())
+    seen, unseen = (rows_of(judge.judged(trial().record, tables(each)), "trials")[0] for each in (looks, {}))
+    assert seen["server_loop_s"] == pytest.approx(1.2e-5)
+    assert unseen["server_loop_s"] is None
+
+
+def test_thresholds_are_those_that_the_run_was_under() -> None:
+    busy = trial(generators=(generator(cpu_s=0.95 * WINDOW_S),)).record
+    lax = Judge(manifest(thresholds={"generator_cpu": 0.99}))
+    assert lax.judge(busy, tables()).verdict == "valid"
+
+
+def test_facts_are_those_of_the_trials_own_block() -> None:
+    """A port range that somebody narrowed before block 2, and 71 sockets in use."""
+    judge = Judge(manifest())
+    judge.learn("load", "tuned", {"sysctls": {"net.ipv4.ip_local_port_range": "1025\t65535"}})
+    judge.learn("load", "block 1", {"sysctls": {}})
+    judge.learn("load", "block 2", {"sysctls": {"net.ipv4.ip_local_port_range": "10001 10070"}})
+    judge.learn("load", "restored", {"sysctls": {"net.ipv4.ip_local_port_range": "10001 10002"}})
+    short = load(keepalive=False)
+    covered = {"latency_covers": "connect+request"}
+    raised = {b: judge.judge(trial(block=b, load=short).record, tables(row=covered)).raised for b in (1, 2)}
+    assert raised[1] == ()
+    assert [each.check for each in raised[2]] == ["ports-exhausted"]
+
+
+def stored(path: Path) -> tuple[Store, RunFolder]:
+    """Three steady trials of a cell and three of one that answers otherwise, one of them invalid by itself."""
+    trials = trials_of({"stack=a": [1000, 1001, 1002], "stack=b": [900, 901, 902]}, **ALIKE, verdict="valid")
+    trials.loc[trials["cell_id"] == "stack=b", "probe_body_sha256"] = "cd"
+    run = store_run(path, manifest_of([{"stack": "a"}, {"stack": "b"}]), trials)
+    reason = {"check": "errors", "severity": "invalid", "metrics": ["rps"], "scope": "trial"}
+    said = {"trial_id": "r1.stack=a.b1", "seen": "1", "threshold": "0", "text": "One."}
+    RunTables(Store(path), "small", "r1").replace("verdicts", [{**reason, **said}])
+    return Store(path), run
+
+
+def verdicts(store: Store) -> dict[str, str]:
+    frame: pd.DataFrame = load_table("trials", store=store.path)
+    return dict(zip(frame["trial_id"], frame["verdict"], strict=True))
+
+
+def test_a_stored_run_is_judged_beside_each_other_and_keeps_what_trials_showed_by_themselves(tmp_path: Path) -> None:
+    store, run = stored(tmp_path)
+    judge_stored(store, run)
+    found = load_table("verdicts", store=store.path)
+    assert sorted(zip(found["trial_id"], found["check"], found["scope"], strict=True)) == [
+        ("r1.stack=a.b1", "errors", "trial"),
+        *((f"r1.stack=b.b{block}", "unequal-responses", "run") for block in (1, 2, 3)),
+    ]
+    assert verdicts(store) == {
+        "r1.stack=a.b1": "invalid",
+        "r1.stack=a.b2": "valid",
+        "r1.stack=a.b3": "valid",
+        **{f"r1.stack=b.b{block}": "invalid" for block in (1, 2, 3)},
+    }
+
+
+def test_judging_it_again_changes_nothing(tmp_path: Path) -> None:
+    store, run = stored(tmp_path)
+    judge_stored(store, run)
+    before = {name: load_table(name, store=store.path) for name in ("trials", "verdicts", "unchecked")}
+    judge_stored(store, run)
+    for name, frame in before.items():
+        pd.testing.assert_frame_equal(load_table(name, store=store.path), frame)
+
+
+def test_trials_that_nobody_judged_have_no_verdict(tmp_path: Path) -> None:
+    run = store_run(tmp_path, manifest_of([{"stack": "a"}]), trials_of({"stack=a": [1000, 1001, 1002]}, **ALIKE))
+    judge_stored(Store(tmp_path), run)
+    assert load_table("trials", store=tmp_path)["verdict"].isna().all()

@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchkit.analysis.adaptive import Rule, StopDecision, rule_of
+from benchkit.analysis.samples import Exclusion
+from benchkit.analysis.within_blocks import Pair
+from benchkit.models.run import CellRecord, Manifest
+from benchkit.results.rows import Row
+from benchkit.run.trial_queue import TrialQueue
+from benchkit.scenario.designs import Until, planned_trials
+from benchkit.scenario.profile_pass import ProfilePass, profile_slots
+from benchkit.scenario.trial_order import PlannedTrial
+
+BLOCKS = 20
+ORDER = planned_trials("blocks", ["a", "b"], BLOCKS, 1)
+RULE = Rule(Until(precision=0.05), (("rps", Pair("b", "a")),), BLOCKS)
+
+
+def row(planned_trial: PlannedTrial, spread: float) -> Row:
+    noise = np.random.default_rng([planned_trial.block, planned_trial.position]).standard_normal()
+    rate = {"a": 100, "b": 50}[planned_trial.cell_id] * float(np.exp(spread * noise))
+    return {
+        "cell_id": planned_trial.cell_id,
+        "trial_id": f"t{planned_trial.block}.{planned_trial.position}",
+        "block": planned_trial.block,
+        "kind": planned_trial.kind,
+        "rps": rate,
+    }
+
+
+def walk(
+    queue: TrialQueue, spread: float, *, took_s: float = 1.0, failing: frozenset[int] = frozenset()
+) -> tuple[list[PlannedTrial], list[StopDecision]]:
+    """Everything run, the trials of the `failing` blocks without success."""
+    ran, said = [], []
+    for planned_trial in queue:
+        ran.append(planned_trial)
+        decision = queue.ended(
+            planned_trial, None if planned_trial.block in failing else row(planned_trial, spread), took_s
+        )
+        said += [decision] if decision else []
+    return ran, said
+
+
+def test_without_a_rule_everything_runs_in_the_order_of_the_plan() -> None:
+    queue = TrialQueue(ORDER)
+    ran, said = walk(queue, 0.001)
+    assert tuple(ran) == ORDER
+    assert said == []
+    assert queue.early is None
+
+
+def test_a_run_that_knows_enough_ends_after_a_whole_block() -> None:
+    queue = TrialQueue(ORDER, RULE)
+    ran, said = walk(queue, 0.01)
+    assert tuple(ran) == ORDER[: 2 * 7]
+    assert [decision.blocks for decision in said] == [1, 2, 3, 4, 5, 6, 7]
+    assert [decision.stop for decision in said] == [False] * 6 + [True]
+    assert queue.early is said[-1]
+
+
+def test_a_run_that_does_not_ends_with_its_last_block_and_not_early() -> None:
+    queue = TrialQueue(ORDER, RULE)
+    ran, said = walk(queue, 0.5)
+    assert tuple(ran) == ORDER
+    assert said[-1].reason == "all 20 blocks are done"
+    assert queue.early is None
+
+
+def test_no_block_is_begun_that_would_not_end_within_the_time() -> None:
+    rule = Rule(Until(precision=0.05, budget_s=25), RULE.asked, BLOCKS)
+    queue = TrialQueue(ORDER, rule)
+    ran, _ = walk(queue, 0.5, took_s=2.0)  # a block takes four seconds
+    assert len(ran) == 2 * 6
+    assert queue.early is not None
+    assert queue.early.reason == "the time is spent (25 s)"
+
+
+def test_blocks_of_failed_trials_are_gone_through_and_count_for_nothing() -> None:
+    queue = TrialQueue(ORDER, RULE)
+    ran, _ = walk(queue, 0.01, failing=frozenset({2, 5}))
+    assert ran[-1].block == 9
+    assert queue.early is not None
+    assert queue.early.blocks == 9
+
+
+def test_what_ended_before_a_pause_is_known_when_it_is_told() -> None:
+    whole, told = TrialQueue(ORDER, RULE), TrialQueue(ORDER, RULE)
+    ran, _ = walk(whole, 0.06)
+    assert 14 < len(ran) < len(ORDER)
+    before = ran[:9]
+    for planned_trial in before:
+        told.ended(planned_trial, row(planned_trial, 0.06), 1.0)
+    after = [
+        planned_trial
+        for planned_trial in told
+        if planned_trial not in before and (told.ended(planned_trial, row(planned_trial, 0.06), 1.0) or True)
+    ]
+    assert before + after == ran
+
+
+def test_the_profile_pass_runs_however_early_the_blocks_before_it_ended() -> None:
+    profiled = profile_slots(ProfilePass(blocks=1), ["a", "b"], BLOCKS, 1)
+    queue = TrialQueue((*ORDER, *profiled), RULE)
+    ran, said = walk(queue, 0.01)
+    assert tuple(ran) == (*ORDER[: 2 * 7], *profiled)
+    assert len(said) == 7
+
+
+def test_trials_that_do_not_count_are_not_known() -> None:
+    queue = TrialQueue(ORDER, RULE)
+    out: list[Exclusion] = []
+    for planned_trial in queue:
+        made = row(planned_trial, 0.001)
+        if planned_trial.cell_id == "b" and planned_trial.block <= 3:
+            out.append(Exclusion(made["trial_id"], "invalid"))
+        decision = queue.ended(planned_trial, made, 1.0, out)
+    assert decision is not None
+    assert decision.widest is not None
+    assert (decision.blocks, decision.widest.blocks) == (10, 7)
+
+
+@pytest.mark.parametrize("until", [None, {"precision": 0.1}])
+def test_the_rule_of_a_run_asks_for_its_baseline_and_its_claims(until: dict[str, float] | None) -> None:
+    cells = tuple(CellRecord(cell_id=f"stack={name}", levels={"stack": name}) for name in ("go", "nginx", "node"))
+    claims = [
+        {"text": "x", "ratio": {"of": {"stack": "node"}, "to": {"stack": "nginx"}}, "at_least": 1},
+        {"text": "at another scale", "ratio": {"of": {"stack": "zig"}, "to": {"stack": "nginx"}}, "at_least": 1},
+    ]
+    manifest = Manifest.model_validate(
+        {
+            "run_id": "r1",
+            "scenario": {"name": "small", "baseline": {"stack": "go"}, "claims": claims, "until": until},
+            "scale": "lab",
+            "seed": 1,
+            "blocks": 9,
+            "cells": cells,
+            "hosts": (),
+            "versions": {},
+            "started_at": "2026-03-01T10:00:00Z",
+        }
+    )
+    rule = rule_of(manifest)
+    if until is None:
+        assert rule is None
+        return
+    assert rule is not None
+    assert rule.most == 9
+    assert rule.asked == (
+        ("rps", Pair("stack=nginx", "stack=go")),
+        ("rps", Pair("stack=node", "stack=go")),
+        ("rps", Pair("stack=node", "stack=nginx")),
+    )

@@ -1,0 +1,59 @@
+"""What tests of the module services share: a place to render them for, and a state folder of the test's own."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from benchkit.services.backend import Program, ServicePlacement
+from benchkit.services.kept_secrets import STATE_ENVIRONMENT
+
+PROGRAMS = {
+    "go": Program("/usr/local/go/bin/go", (1, 26, 8)),
+    "git": Program("/usr/bin/git", (2, 39, 5)),
+    "ssh": Program("/usr/bin/ssh", (9, 2)),
+    "sshd": Program("/usr/sbin/sshd", (9, 2)),
+    "nginx": Program("/usr/sbin/nginx", (1, 22, 1), said="nginx version: nginx/1.22.1"),
+}
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Secrets of the test's own."""
+    folder = tmp_path / "state"
+    monkeypatch.setenv(STATE_ENVIRONMENT, str(folder))
+    return folder
+
+
+@pytest.fixture
+def place() -> Callable[..., ServicePlacement]:
+    """A two-core host."""
+
+    def made(
+        name: str, folder: str | Path = "/w/stack/cell", *, address: str = "10.0.0.1", root: bool = False
+    ) -> ServicePlacement:
+        return ServicePlacement(
+            host="one",
+            address=address,
+            cpus=(0, 1),
+            folder=PurePosixPath(folder) / name,
+            user="root" if root else "bench",
+            root=root,
+            goos="linux",
+            goarch="amd64",
+            nofile=1024,
+            programs=PROGRAMS,
+        )
+
+    return made
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A port that nobody had a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from benchkit.services.backend import ControllerFile, File, Request, Service, ServicePlacement
+from benchkit.services.endpoint import Endpoint
+from benchkit.services.go_modules.git import GitOptions, render
+from benchkit.services.go_modules.git_stream import Repository
+from benchkit.services.go_modules.ssh import SshKey, reading, repository_url
+
+OPTIONS = {
+    "backend": "git-ssh",
+    "listen": 2222,
+    "readers": ("proxy", "developers"),
+    "repositories": {
+        "module1": Repository(module="a.example/go/module1", versions=2),
+        "new-*": Repository(versions=1),
+        "new-old": Repository(module="a.example/go/new-old"),
+    },
+}
+SERVER = Endpoint("vcs", "ssh", "10.0.0.1", 2222, user="bench")
+
+
+@pytest.fixture
+def service(place: Callable[..., ServicePlacement], tmp_path: Path) -> Service:
+    """A git server rendered for this machine, its files in place and its repositories made."""
+    folder = tmp_path / "stack" / "cell"
+    request = Request("vcs", GitOptions.model_validate(OPTIONS), place("vcs", folder), SERVER, {})
+    service = render(request)
+    for file in service.files:
+        put(file)
+    return service
+
+
+def put(file: File) -> None:
+    path = Path(file.path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = file.content.read() if isinstance(file.content, ControllerFile) else file.content
+    assert isinstance(content, bytes)
+    path.write_bytes(content)
+    path.chmod(file.mode)
+
+
+def make(service: Service) -> None:
+    done = subprocess.run(service.preparations[0].argv, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def asked(service: Service, command: str | None) -> subprocess.CompletedProcess[bytes]:
+    environment = {"PATH": os.environ["PATH"]} | ({} if command is None else {"SSH_ORIGINAL_COMMAND": command})
+    gate = Path(service.folder) / "read.sh"
+    return subprocess.run(["/bin/sh", gate], env=environment, input=b"0000", capture_output=True, check=False)
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(
+    ("name", "tags"),
+    [("/module1", 2), ("module1", 2), ("/module1.git", 2), ("/new-1", 1), ("/new-whatever.7", 1), ("/new-old", 1)],
+)
+def test_repositories_are_read(service: Service, name: str, tags: int) -> None:
+    make(service)
+    done = asked(service, f"git-upload-pack '{name}'")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count(b"refs/tags/") == tags
+
+
+@pytest.mark.system
+def test_repositories_are_made_once(service: Service, tmp_path: Path) -> None:
+    make(service)
+    kept = tmp_path / "stack" / "repositories"
+    before = {path: path.stat().st_mtime_ns for path in kept.rglob("*")}
+    make(service)
+    assert {path: path.stat().st_mtime_ns for path in kept.rglob("*")} == before
+    assert len(list(kept.iterdir())) == 3
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(
+    "command",
+    [
+        None, "", "sh", "git-receive-pack '/module1'", "git-upload-archive '/module1'", "git-upload-pack", "git-upload-pack ''",
+        "git-upload-pack '/'", "git-upload-pack '/module2'", "git-upload-pack '/../module1'", "git-upload-pack '/module1/..'",
+        "git-upload-pack '/module1'; id", "git-upload-pack '/module1' --x", "git-upload-pack '/$(id)'", "git-upload-pack '/*'",
+        "git-upload-pack '/m?dule1'", "git-upload-pack '/new-'\\''x'", "git-upload-pack '/module1\n/etc'", "git-upload-pack '-x'",
+    ],
+)  # fmt: skip
+def test_nothing_else_is_done(service: Service, command: str | None) -> None:
+    make(service)
+    done = asked(service, command)
+    assert done.returncode == 1
+    assert done.stdout == b""
+    assert done.stderr.startswith((b"repositories are only read here", b"no repository is called "))
+
+
+def test_readers_have_keys_of_their_own_that_do_one_thing(service: Service) -> None:
+    folder = Path(service.folder)
+    lines = {reader: (folder / f"reader_{reader}.pub").read_text() for reader in ("proxy", "developers")}
+    assert lines["proxy"].split()[-1] != lines["developers"].split()[-1]
+    for line in lines.values():
+        assert line.startswith(f'command="{folder}/read.sh",restrict ssh-ed25519 ')
+    config = (folder / "sshd_config").read_text()
+    assert f'AuthorizedKeysFile "{folder}/reader_proxy.pub" "{folder}/reader_developers.pub"' in config
+    assert "AllowUsers bench\n" in config
+    assert "PermitRootLogin no" in config
+    assert "PerSourcePenalties" not in config  # an OpenSSH of before 9.8 would not start
+    assert (folder / "host_key").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.system
+def test_the_keys_are_those_of_openssh(service: Service, tmp_path: Path) -> None:
+    folder = Path(service.folder)
+    said = subprocess.run(["ssh-keygen", "-y", "-f", folder / "host_key"], capture_output=True, text=True, check=True)
+    given = reading(SERVER, "proxy", PurePosixPath(tmp_path / "reader"))
+    for file in given.files:
+        put(file)
+    known = (tmp_path / "reader" / "ssh_known_hosts").read_text()
+    assert known == f"[10.0.0.1]:2222 {' '.join(said.stdout.split()[:2])}\n"
+    said = subprocess.run(
+        ["ssh", "-G", "-F", tmp_path / "reader" / "ssh_config", "x"], capture_output=True, text=True, check=True
+    )
+    assert "stricthostkeychecking true" in said.stdout
+    assert given.command == f"ssh -F {tmp_path}/reader/ssh_config"
+
+
+def test_a_pinned_key_is_taken_as_it_is(tmp_path: Path) -> None:
+    given = reading(SERVER, "proxy", PurePosixPath(tmp_path), "ssh-ed25519 AAAA")
+    assert [file.content for file in given.files if file.path.name == "ssh_known_hosts"] == [
+        b"[10.0.0.1]:2222 ssh-ed25519 AAAA\n"
+    ]
+
+
+def test_a_key_is_made_once_and_shown_in_no_plan(state: Path) -> None:
+    key = SshKey("host vcs", "private")
+    assert key.read() == key.read() == SshKey("host vcs", "private").read()
+    assert key.read() != SshKey("host other", "private").read()
+    assert b"PRIVATE" in key.read()
+    assert "PRIVATE" not in repr(key)
+    kept = state / "benchkit" / "kept"
+    assert kept.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o777 for path in kept.iterdir()} == {0o600}
+
+
+def test_urls_name_user_and_port() -> None:
+    assert repository_url(SERVER, "module1") == "ssh://bench@10.0.0.1:2222/module1"

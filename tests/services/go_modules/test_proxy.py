@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pytest
+
+from benchkit.errors import BenchkitError
+from benchkit.services.backend import GoSource, Request, Service, ServicePlacement
+from benchkit.services.endpoint import Endpoint
+from benchkit.services.go_modules.module_paths import escaped, expression_of
+from benchkit.services.go_modules.proxy import GOPROXY, GOPROXYIO, ProxyOptions
+from benchkit.services.go_modules.ssh import host_key
+from benchkit.services.go_modules.upstream import ModuleFile, UpstreamOptions, render_upstream
+
+PEERS = {
+    "vcs": Endpoint("vcs", "ssh", "10.0.0.3", 2222, user="bench"),
+    "guard": Endpoint("one", "http", "127.0.0.1", 8082),
+    "names": Endpoint("one", "http", "10.0.0.2", 8000),
+}
+BASE: dict[str, Any] = {
+    "backend": "goproxyio", "listen": "127.0.0.1:8081", "upstream": "guard", "private": ["mycompany.com/go", "b.example"],
+}  # fmt: skip
+
+
+def rendered(place: Callable[..., ServicePlacement], backend: str, **options: object) -> Service:
+    checked = ProxyOptions.model_validate(BASE | options)
+    made = {"goproxyio": GOPROXYIO, "goproxy": GOPROXY}[backend]
+    return made.render(Request("proxy", checked, place("proxy"), Endpoint("one", "http", "127.0.0.1", 8081), PEERS))
+
+
+@pytest.mark.parametrize(("backend", "package"), [("goproxyio", "github.com/goproxyio/goproxy/v2"), ("goproxy", ".")])
+def test_both_programs_are_called_alike(place: Callable[..., ServicePlacement], backend: str, package: str) -> None:
+    service = rendered(place, backend, vanity="names", vcs="vcs")
+    assert service.process.argv == (
+        f"/w/stack/cell/proxy/{backend}", "-listen", "127.0.0.1:8081", "-cacheDir", "/w/stack/cell/proxy/cache",
+        "-proxy", "http://127.0.0.1:8082", "-exclude", "mycompany.com/go,b.example",
+    )  # fmt: skip
+    (source,) = (file.content for file in service.files if isinstance(file.content, GoSource))
+    assert (source.module.name, source.package) == (backend, package)
+    assert (source.module / "go.mod").is_file()
+    assert service.scratch == (PurePosixPath("/w/stack/cell/proxy/cache"), PurePosixPath("/w/stack/cell/proxy/scratch"))
+    env = service.process.env
+    assert env["GOINSECURE"] == "mycompany.com/go,b.example"
+    assert (env["HTTP_PROXY"], env["HTTPS_PROXY"], env["NO_PROXY"]) == (*2 * ("http://10.0.0.2:8000",), "127.0.0.1")
+    assert env["PATH"].split(":") == ["/usr/local/go/bin", "/usr/bin", "/usr/local/bin", "/bin"]
+    assert (env["GOENV"], env["GOTOOLCHAIN"]) == ("off", "local")
+
+
+def test_without_services_of_the_stack_the_logins_own_ssh_counts(place: Callable[..., ServicePlacement]) -> None:
+    service = rendered(place, "goproxyio", upstream="https://proxy.example")
+    assert "GIT_SSH_COMMAND" not in service.process.env
+    assert "HTTP_PROXY" not in service.process.env
+    assert "https://proxy.example" in service.process.argv
+
+
+def test_keys_of_servers_are_told_apart() -> None:
+    assert host_key(PEERS["vcs"]) != host_key(Endpoint("vcs", "ssh", "10.0.0.3", 2223, user="bench"))
+
+
+def test_capitals_are_escaped() -> None:
+    assert escaped("github.com/BurntSushi/toml") == "github.com/!burnt!sushi/toml"
+    assert expression_of("a.example/*/Team-?") == r"a\.example/[^/]*/!team\-[^/]"
+
+
+def test_an_upstream_has_the_files_of_its_modules(place: Callable[..., ServicePlacement]) -> None:
+    options = UpstreamOptions.model_validate(
+        {"backend": "module-upstream", "listen": 8083, "modules": ["a.example/B@v1.0.0", "a.example/B@v1.1.0"]}
+    )
+    service = render_upstream(Request("up", options, place("up"), Endpoint("one", "http", "10.0.0.1", 8083), {}))
+    files = {str(file.path.relative_to("/w/stack/cell/up")): file.content for file in service.files}
+    assert files["modules/a.example/!b/@v/list"] == b"v1.0.0\nv1.1.0\n"
+    assert files["modules/a.example/!b/@v/v1.1.0.zip"] == ModuleFile("a.example/B@v1.1.0", "zip")
+    assert len(files) == 8
+
+
+@pytest.mark.system
+def test_modules_come_from_this_machines_cache() -> None:
+    module = "github.com/beorn7/perks@v1.0.1"
+    assert ModuleFile(module, "mod").read() == b"module github.com/beorn7/perks\n\ngo 1.11\n"
+    assert b'"Version":"v1.0.1"' in ModuleFile(module, "info").read()
+    assert ModuleFile(module, "zip").read().startswith(b"PK")
+
+
+@pytest.mark.system
+def test_a_module_that_there_is_not_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("GOPROXY", f"file://{tmp_path}")
+    with pytest.raises(BenchkitError, match=r"a\.example/nothing@v1\.0\.0"):
+        ModuleFile("a.example/nothing@v1.0.0", "zip").read()

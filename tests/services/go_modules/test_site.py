@@ -1,0 +1,281 @@
+"""The site before a module proxy, tried user by user with the real nginx; what reaches the proxy is what a server behind sees."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import shutil
+import ssl
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from benchkit.errors import InputError
+from benchkit.services.backend import ControllerFile, Request, Service, ServicePlacement, protocol_of
+from benchkit.services.endpoint import Endpoint
+from benchkit.services.go_modules.access import Netrc, Right, netrc_file, password_of, rights_map
+from benchkit.services.go_modules.certificate import Certificate, certificate_file
+from benchkit.services.go_modules.front import MODULE_SITE, SiteOptions, render
+
+USERS = {
+    "alice": {"may_pull": ["mycompany.com/go"]},
+    "bob": {"may_pull": ["mycompany.com/go/module1", "mycompany.com/go/lib-*"]},
+    "eve": {},
+}
+PRIVATE = ["mycompany.com/go", "Secret.example"]
+
+
+class Behind(BaseHTTPRequestHandler):
+    """A module proxy that has everything; it notes what it was asked for, and what came with it."""
+
+    seen: list[tuple[str, Mapping[str, str]]]
+
+    def do_GET(self) -> None:
+        self.seen.append((self.path, dict(self.headers)))
+        self.send_response(200)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"ok")
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+class Site:
+    """A running nginx, and the server behind it."""
+
+    def __init__(self, service: Service, seen: list[tuple[str, Mapping[str, str]]]) -> None:
+        self.service = service
+        self.seen = seen
+
+    def ask(
+        self, path: str, user: str | None = None, password: str | None = None, method: str = "GET"
+    ) -> tuple[int, bytes]:
+        endpoint = self.service.endpoint
+        if endpoint.protocol == "https":
+            trusted = ssl.create_default_context(cadata=Certificate(endpoint, "certificate").read().decode())
+            connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+                str(endpoint.address), endpoint.port, context=trusted, timeout=10
+            )
+        else:
+            connection = http.client.HTTPConnection(str(endpoint.address), endpoint.port, timeout=10)
+        headers = {}
+        if user is not None:
+            password = password_of(endpoint, user).text if password is None else password
+            headers["Authorization"] = f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
+        connection.putrequest(method, path, skip_host=False)
+        for name, value in headers.items():
+            connection.putheader(name, value)
+        connection.endheaders()
+        answer = connection.getresponse()
+        content = answer.read()
+        connection.close()
+        return answer.status, content
+
+
+@pytest.fixture
+def site(place: Callable[..., ServicePlacement], tmp_path: Path, free_port: int) -> Iterator[Callable[..., Site]]:
+    """Start nginx as the site has it."""
+    seen: list[tuple[str, Mapping[str, str]]] = []
+    behind = ThreadingHTTPServer(("127.0.0.1", 0), type("Noting", (Behind,), {"seen": seen}))
+    threading.Thread(target=behind.serve_forever, args=(0.01,), daemon=True).start()
+    running: list[subprocess.Popen[bytes]] = []
+
+    def start(**options: object) -> Site:
+        checked = SiteOptions.model_validate(
+            {"backend": "module-site", "listen": free_port, "proxy": "proxy", **options}
+        )
+        here = replace(place("site", tmp_path, address="127.0.0.1"), user="root", root=True)
+        endpoint = Endpoint("one", protocol_of(MODULE_SITE, checked), "127.0.0.1", free_port)
+        peers = {"proxy": Endpoint("one", "http", "127.0.0.1", behind.server_address[1])}
+        service = render(Request("site", checked, here, endpoint, peers))
+        for file in service.files:
+            Path(file.path).parent.mkdir(parents=True, exist_ok=True)
+            content = file.content.read() if isinstance(file.content, ControllerFile) else file.content
+            assert isinstance(content, bytes)
+            Path(file.path).write_bytes(content)
+        subprocess.run(service.preparations[0].argv, check=True)
+        running.append(subprocess.Popen(service.process.argv, cwd=service.folder))
+        made = Site(service, seen)
+        deadline = time.monotonic() + 10
+        while True:
+            try:
+                made.ask("/x")
+            except OSError:
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            else:
+                return made
+
+    yield start
+    for process in running:
+        process.terminate()
+        process.wait(10)
+    behind.shutdown()
+    behind.server_close()
+
+
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.skipif(shutil.which("nginx", path="/usr/sbin:/usr/bin") is None, reason="no nginx"),
+]
+
+M1, M2, LIB = (f"/mycompany.com/go/{name}/@v/v1.0.0.info" for name in ("module1", "module2", "lib-net"))
+PUBLIC = "/github.com/%21burnt%21sushi/toml/@v/v1.0.0.zip"
+CAPITAL = "/!secret.example/x/@v/list"
+
+
+@pytest.mark.parametrize("serve_files", [False, True], ids=["by-the-proxy", "by-files"])
+def test_every_user_gets_what_there_is_a_right_to_and_the_rest_never_reaches_the_proxy(
+    site: Callable[..., Site], *, serve_files: bool
+) -> None:
+    started = site(users=USERS, private=PRIVATE, serve_files=serve_files)
+    table = {
+        "alice": {M1: 200, M2: 200, LIB: 200, PUBLIC: 200, CAPITAL: 404},
+        "bob": {M1: 200, M2: 404, LIB: 200, PUBLIC: 200, CAPITAL: 404},
+        "eve": {M1: 404, M2: 404, LIB: 404, PUBLIC: 200, CAPITAL: 404},
+    }
+    got = {user: {path: started.ask(path, user)[0] for path in paths} for user, paths in table.items()}
+    assert got == table
+    allowed = [path for paths in table.values() for path, status in paths.items() if status == 200]
+    assert [path for path, _ in started.seen] == allowed
+    assert not any("Authorization" in headers for _, headers in started.seen)
+
+
+def test_who_is_not_known_learns_nothing(site: Callable[..., Site]) -> None:
+    started = site(users=USERS, private=PRIVATE, serve_files=True)
+    for path in (M1, PUBLIC, "/mycompany.com/go/nothing/@v/list"):
+        assert started.ask(path)[0] == 401
+        assert started.ask(path, "alice", "wrong")[0] == 401
+        assert started.ask(path, "mallory", "x")[0] == 401
+        assert started.ask(path, "", "")[0] == 401
+    assert started.seen == []
+
+
+SPELLINGS = (
+    "/mycompany.com/go/module1/../module2/@v/list",
+    "/github.com/x/../../mycompany.com/go/module2/@v/list",
+    "//mycompany.com/go/module2/@v/list",
+    "/./mycompany.com/go/module2/@v/list",
+    "/mycompany.com//go/module2/@v/list",
+    "/mycompany.com/%67o/module2/@v/list",
+    "/mycompany.com%2fgo%2fmodule2/@v/list",
+    "/mycompany.com/go/module1/%2e%2e/module2/@v/list",
+    "/mycompany.com/go/module1/@v/list?x=/mycompany.com/go/module2",
+    "/mycompany.com/go/module1/@v/list%0d%0aX-Y:%20z",
+    "/mycompany.com/go/module1/@v/list%00",
+    "/mycompany.com/go/module2;/@v/list",
+    "/MyCompany.com/go/module2/@v/list",
+    "/mycompany.com/go/Module2/@v/list",
+    "/mycompany.com/go/@v/list",
+    "/mycompany.com/@v/v1.0.0.info",
+    "/mycompany.com/@latest",
+    "/",
+)
+
+
+def test_no_spelling_gets_around_the_rights(site: Callable[..., Site]) -> None:
+    started = site(users=USERS, private=PRIVATE, serve_files=True)
+    got = {path: started.ask(path, "bob")[0] for path in SPELLINGS}
+    assert set(got.values()) <= {400, 404}, got
+    assert started.seen == []
+
+
+def test_only_reading_is_allowed(site: Callable[..., Site]) -> None:
+    started = site(users=USERS, private=PRIVATE)
+    for method in ("POST", "PUT", "DELETE", "CONNECT"):
+        assert started.ask(M1, "alice", method=method)[0] in {400, 405}
+    assert started.seen == []
+
+
+def test_versions_that_the_proxy_has_are_answered_with_the_files_to_who_may_have_them(
+    site: Callable[..., Site], tmp_path: Path
+) -> None:
+    started = site(users=USERS, private=PRIVATE, serve_files=True)
+    cache = tmp_path / "proxy" / "cache" / "pkg" / "mod" / "cache" / "download"
+    for path in (
+        M2,
+        PUBLIC.replace("%21", "!"),
+        "/mycompany.com/go/module2/@v/list",
+        "/mycompany.com/go/module2/@v/main.info",
+    ):
+        file = cache / path.lstrip("/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"on disk")
+    assert started.ask(M2, "alice") == (200, b"on disk")
+    assert started.ask(PUBLIC, "bob") == (200, b"on disk")
+    assert started.ask(M2, "bob")[0] == 404
+    assert started.ask(M2)[0] == 401
+    assert started.seen == []
+    for moving in ("/mycompany.com/go/module2/@v/list", "/mycompany.com/go/module2/@v/main.info"):
+        assert started.ask(moving, "alice") == (200, b"ok")
+
+
+def test_without_users_everybody_gets_everything_but_what_is_none(site: Callable[..., Site]) -> None:
+    started = site(private=PRIVATE)
+    assert started.service.endpoint.protocol == "http"
+    assert [started.ask(path)[0] for path in (M1, PUBLIC, CAPITAL, "/mycompany.com/@latest")] == [200, 200, 200, 404]
+
+
+def test_passwords_are_hashed_where_the_proxy_is(site: Callable[..., Site], state: Path) -> None:
+    started = site(users=USERS, private=PRIVATE)
+    endpoint = started.service.endpoint
+    text = password_of(endpoint, "alice").text
+    for path in Path(started.service.folder).rglob("*"):
+        assert not path.is_file() or text.encode() not in path.read_bytes()
+    lines = (Path(started.service.folder) / "passwords").read_text().splitlines()
+    assert [line.split(":")[0] for line in lines] == ["alice", "bob", "eve"]
+    assert all(line.partition(":")[2].startswith("$2b$05$") for line in lines)
+    assert text in netrc_file(endpoint, "alice").read_text()
+    assert {path.stat().st_mode & 0o777 for path in (state / "benchkit" / "kept").iterdir()} == {0o600}
+    assert "PRIVATE" not in certificate_file(endpoint).read_text() or not certificate_file(endpoint).exists()
+    assert text not in repr(started.service)
+
+
+def test_the_netrc_names_the_machine_as_the_go_command_looks_for_it() -> None:
+    endpoint = Endpoint("one", "https", "10.0.0.1", 8443)
+    password = password_of(endpoint, "bob").text
+    assert Netrc(endpoint, "bob").read().decode() == (
+        f"machine 10.0.0.1:8443 login bob password {password}\nmachine 10.0.0.1 login bob password {password}\n"
+    )
+
+
+def test_rights_become_expressions_in_order() -> None:
+    assert list(rights_map({"bob": Right(may_pull=("a.example/Go/lib-*",))}, ["a.example/Go"])) == [
+        ('"~^[^:]*:/a\\\\.example/@"', "denied"),
+        ('"~^bob:/a\\\\.example/!go/lib\\\\-[^/]*/"', "allowed"),
+        ('"~^[^:]*:/a\\\\.example/!go/"', "denied"),
+        ('"~^[^:]+:/"', "allowed"),
+    ]
+
+
+def test_a_proxy_on_another_host_is_refused(place: Callable[..., ServicePlacement]) -> None:
+    options = SiteOptions.model_validate({"backend": "module-site", "listen": 8443, "proxy": "proxy"})
+    endpoint = Endpoint("one", "http", "10.0.0.1", 8443)
+    peers = {"proxy": Endpoint("other", "http", "10.0.0.2", 8081)}
+    with pytest.raises(InputError, match="they share a cache"):
+        render(Request("site", options, place("site"), endpoint, peers))
+
+
+def test_users_without_private_paths_are_refused() -> None:
+    with pytest.raises(ValueError, match="name the module paths that take a right"):
+        SiteOptions.model_validate({"backend": "module-site", "listen": 1, "proxy": "proxy", "users": {"bob": {}}})
+
+
+def test_the_cache_is_where_the_proxy_has_it(place: Callable[..., ServicePlacement]) -> None:
+    options = SiteOptions.model_validate(
+        {"backend": "module-site", "listen": 8080, "proxy": "cache1", "serve_files": True}
+    )
+    endpoint = Endpoint("one", "http", "10.0.0.1", 8080)
+    service = render(
+        Request("site", options, place("site"), endpoint, {"cache1": Endpoint("one", "http", "127.0.0.1", 1)})
+    )
+    content = service.files[0].content
+    assert isinstance(content, bytes)
+    assert f"root {PurePosixPath('/w/stack/cell/cache1/cache/pkg/mod/cache/download')};" in content.decode()

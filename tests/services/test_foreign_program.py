@@ -1,0 +1,53 @@
+"""A program of the inventory that its host cannot execute, on a real host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchkit.errors import InputError
+from benchkit.hosts.connections import connect_all
+from benchkit.hosts.files import PlacedFile
+from benchkit.lab.lab import Lab
+from benchkit.run.plan.planner import make_plan
+from benchkit.scenario.read import read_experiment
+
+pytestmark = pytest.mark.lab
+
+MACHINE = slice(18, 20)
+NO_MACHINE = (8).to_bytes(2, "little")
+"""e_machine of an ELF file (elf(5)), and that of MIPS: nothing that this is run on."""
+
+SCENARIO = """\
+name: foreign
+title: t
+question: q
+stacks:
+  it:
+    entry: app
+    services:
+      app: {backend: node, listen: 8080}
+load: {tool: wrk, connections: 4, duration_s: 1}
+blocks: 1
+"""
+
+
+def test_a_node_for_another_architecture_is_refused_before_anything_is_deployed(lab: Lab, tmp_path: Path) -> None:
+    (tmp_path / "foreign.yaml").write_text(SCENARIO)
+    inventory = lab.inventory()
+    (sut,) = inventory.by_role("sut")
+    content = bytearray(Path("/bin/true").resolve().read_bytes())
+    content[MACHINE] = NO_MACHINE
+    with connect_all(inventory) as hosts:
+        program = hosts[sut.name].workdir / "foreign" / "node"
+        hosts[sut.name].files.place([PlacedFile(program, bytes(content), 0o755)])
+    named = sut.model_copy(update={"programs": {"node": str(program)}})
+    others = tuple(named if host.name == sut.name else host for host in inventory.hosts)
+    with connect_all(inventory.model_copy(update={"hosts": others})) as hosts:
+        with pytest.raises(InputError) as caught:
+            make_plan(read_experiment(str(tmp_path / "foreign.yaml")), hosts)
+        hosts[sut.name].files.remove(program.parent)
+    assert f"foreign.yaml:8: stacks.it.services.app.backend: {program} on sut" in str(caught.value)
+    assert "is it built for this host's architecture?" in str(caught.value)
+    assert "hosts.sut.programs.node" in str(caught.value)

@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from benchkit.errors import InputError, UnsupportedError
+from benchkit.scenario.read import read_experiment
+from benchkit.services.backend import Admin, Check, GoSource, Program, Service, ServicePlacement
+from benchkit.services.endpoint import Endpoint, Listen
+from benchkit.services.rendering import TypedService, render_services, typed_services
+
+SCENARIO = """\
+name: small
+title: Small
+question: Which?
+stacks:
+  both:
+    entry: front
+    services:
+      app: {backend: nethttp, listen: "127.0.0.1:9000"}
+      front: {backend: nginx, listen: 8080, upstream: app}
+load: {tool: wrk, connections: 4, duration_s: 1}
+blocks: 2
+"""
+
+
+def typed(tmp_path: Path, *changes: tuple[str, str]) -> tuple[TypedService, ...]:
+    text = SCENARIO
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    path = tmp_path / "small.yaml"
+    path.write_text(text)
+    experiment = read_experiment(str(path))
+    return typed_services(experiment.cells[0], experiment.scenario)
+
+
+def place(  # a two-core host with nginx
+    service: TypedService,
+    *,
+    host: str = "sut",
+    cpus: tuple[int, ...] = (0, 1),
+    root: bool = False,
+    nginx: tuple[int, ...] = (1, 22, 1),
+) -> ServicePlacement:
+    return ServicePlacement(
+        host=host,
+        address="10.0.0.1",
+        cpus=cpus,
+        folder=PurePosixPath("/w") / service.name,
+        user="root" if root else "bench",
+        root=root,
+        goos="linux",
+        goarch="amd64",
+        nofile=20000,
+        programs={"nginx": Program("/usr/sbin/nginx", nginx, f"nginx version: nginx/{'.'.join(map(str, nginx))}")},
+    )
+
+
+def test_a_go_server_is_one_built_file_and_one_process(tmp_path: Path) -> None:
+    app, _ = render_services(typed(tmp_path), place)
+    (file,) = app.files
+    assert file.path == PurePosixPath("/w/app/nethttp")
+    assert isinstance(file.content, GoSource)
+    assert (file.content.module / "go.mod").is_file()
+    assert app.process.argv == (
+        *("/w/app/nethttp", "-listen", "127.0.0.1:9000", "-admin", "unix:/w/app/_admin.sock", "-work", "none"),
+    )
+    assert app.process.env == {"GOMAXPROCS": "2"}
+    assert app.process.cpus == (0, 1)
+    assert app.endpoint == Endpoint("sut", "http", "127.0.0.1", 9000)
+    assert app.parallelism == 2
+    assert app.admin == Admin(
+        "expvar", Endpoint("sut", "http", path=PurePosixPath("/w/app/_admin.sock")), "/debug/vars"
+    )
+
+
+def test_options_of_a_go_server_become_its_command_line(tmp_path: Path) -> None:
+    options = (
+        '"127.0.0.1:9000", work: "loop:7", body_size: 5, go_version: 1.22.12, inject_fault: "delay:5ms", gomaxprocs: 1'
+    )
+    app, _ = render_services(typed(tmp_path, ('"127.0.0.1:9000"', options)), place)
+    assert app.process.argv[5:] == ("-work", "loop:7", "-body-size", "5", "-inject-fault", "delay:5ms")
+    assert app.process.env == {"GOMAXPROCS": "1"}
+    content = app.files[0].content
+    assert isinstance(content, GoSource)
+    assert content.go_version == "1.22.12"
+
+
+def test_nginx_runs_from_its_own_prefix_and_is_checked_first(tmp_path: Path) -> None:
+    _, front = render_services(typed(tmp_path), place)
+    argv = ("/usr/sbin/nginx", "-p", "/w/front/", "-c", "/w/front/nginx.conf", "-e", "stderr")
+    assert front.process.argv == argv
+    assert front.checks == (Check((*argv, "-t", "-q"), PurePosixPath("/w/front/nginx.conf")),)
+    config = config_of(front)
+    assert "user " not in config
+    assert "worker_processes 2;" in config
+    assert "listen 10.0.0.1:8080;" in config
+    assert "server 127.0.0.1:9000;\n        keepalive 300;" in config
+    assert 'proxy_set_header Connection "";' in config
+
+
+def test_nginx_follows_its_version_the_user_and_the_cpus(tmp_path: Path) -> None:
+    def old(service: TypedService) -> ServicePlacement:
+        return place(service, root=True, cpus=(3,), nginx=(1, 18, 0))
+
+    _, front = render_services(typed(tmp_path), old)
+    assert "-e" not in front.process.argv
+    assert config_of(front).startswith("daemon off;\n")
+    assert "user root;" in config_of(front)
+    assert "worker_processes 1;" in config_of(front)
+
+
+def test_unix_sockets_and_no_keepalive_to_the_upstream(tmp_path: Path) -> None:
+    services = typed(
+        tmp_path, ('"127.0.0.1:9000"', "unix"), ("upstream: app", "upstream: app, upstream_keepalive: 0, backlog: 7")
+    )
+    app, front = render_services(services, place)
+    assert app.process.argv[2] == "unix:/w/app/app.sock"
+    config = config_of(front)
+    assert "server unix:/w/app/app.sock;\n    }" in config
+    assert 'proxy_set_header Connection "close";' in config
+    assert "listen 10.0.0.1:8080 backlog=7;" in config
+
+
+def test_nginx_itself_accepts_what_is_rendered(tmp_path: Path) -> None:
+    def here(service: TypedService) -> ServicePlacement:
+        folder = tmp_path / service.name
+        folder.mkdir(exist_ok=True)
+        return place(service, root=True).__class__(
+            **{**vars(place(service, root=True)), "address": "127.0.0.1", "folder": PurePosixPath(folder)}
+        )
+
+    _, front = render_services(typed(tmp_path), here)
+    (tmp_path / "front" / "nginx.conf").write_text(config_of(front))
+    check = subprocess.run(front.checks[0].argv, capture_output=True, text=True, check=False)
+    assert (check.returncode, check.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("backend: nethttp", "backend: nethtp", "small.yaml:8: stacks.both.services.app.backend: no backend 'nethtp'; did you mean 'nethttp'?"),
+        ("backend: nethttp, ", "", "small.yaml:8: stacks.both.services.app: service app: backend is missing"),
+        ("upstream: app", "upstream: ap", "small.yaml:9: stacks.both.services.front: no other service 'ap' in this stack; did you mean 'app'?"),
+        ("upstream: app", "upstream: front", "no other service 'front' in this stack"),
+        ("upstream: app", "workers: 2", "small.yaml:9: stacks.both.services.front: needs one of upstream, file_bytes, status, template; found none"),
+        ("upstream: app", "upstream: app, workers: 0", "small.yaml:9: stacks.both.services.front.workers: found 0"),
+        ("upstream: app", "upstream: app, wrkers: 1", "small.yaml:9: stacks.both.services.front.wrkers: no such field"),
+        ('"127.0.0.1:9000"', "99999", "small.yaml:8: stacks.both.services.app.listen: found 99999; allowed: a port (8080), address:port"),
+        ('"127.0.0.1:9000"', "'evil;host:1'", "listen: found 'evil;host:1'; allowed: a port"),
+        ('"127.0.0.1:9000"', '"127.0.0.1:8080"', "small.yaml:9: stacks.both.services.front.listen: port 8080 is already that of service 'app'"),
+        ("listen: 8080", "role: sot, listen: 8080", "small.yaml:9: stacks.both.services.front.role: no role 'sot'; did you mean 'sut'?"),
+        ('"127.0.0.1:9000"', '"127.0.0.1:9000", work: "loop:-1"', "small.yaml:8: stacks.both.services.app.work: found 'loop:-1'"),
+        ('"127.0.0.1:9000"', '"127.0.0.1:9000", work: "loop:100000001"', "services.app.work: found 'loop:100000001'"),
+        ('"127.0.0.1:9000"', '"127.0.0.1:9000", go_version: "1.24"', "services.app.go_version: found '1.24'"),
+        ('backend: nethttp, listen: "127.0.0.1:9000"', "backend: fasthttp, listen: 80, go_version: 1.22.10", "small.yaml:8: stacks.both.services.app.go_version: found '1.22.10'; fasthttp needs Go 1.23.0 or newer"),
+        ('"127.0.0.1:9000"', '"127.0.0.1:9000", inject_fault: luck', "small.yaml:8: stacks.both.services.app.inject_fault: found 'luck'; allowed: none, fail:SHARE"),
+        ('"127.0.0.1:9000"', '"127.0.0.1:9000", inject_fault: ["fail:0.5", "fail:1.5"]', "services.app.inject_fault.1: found 'fail:1.5'"),
+        ('"127.0.0.1:9000"', '"127.0.0.1:9000", inject_fault: "delay:0ms"', "services.app.inject_fault: found 'delay:0ms'"),
+        ('"127.0.0.1:9000"', '"127.0.0.1:9000", body_size: -1', "small.yaml:8: stacks.both.services.app.body_size: found -1"),
+    ],
+)  # fmt: skip
+def test_faults_name_file_line_and_field(tmp_path: Path, old: str, new: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        typed(tmp_path, (old, new))
+    assert message in str(caught.value)
+
+
+def test_a_host_that_cannot_carry_a_service_says_why(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match="cpus 3: sut has 2 CPUs for this role"):
+        render_services(typed(tmp_path, ('9000"', '9000", cpus: 3')), place)
+    with pytest.raises(UnsupportedError, match="listen 80: bench on sut may not open a port below 1024"):
+        render_services(typed(tmp_path, ("listen: 8080", "listen: 80")), place)
+    with pytest.raises(UnsupportedError, match="sut has no nginx"):
+        render_services(typed(tmp_path), lambda s: ServicePlacement(**{**vars(place(s)), "programs": {}}))
+
+
+def test_roles_that_share_a_host_share_its_ports(tmp_path: Path) -> None:
+    services = typed(
+        tmp_path,
+        ("question: Which?", "question: Which?\nroles: {sut: {}, front: {}, load: {}}"),
+        ('"127.0.0.1:9000"', '"127.0.0.1:8080"'),
+        ("listen: 8080, upstream", "role: front, listen: 8080, upstream"),
+    )
+    with pytest.raises(InputError, match=r"front.listen: port 8080 of sut is already that of service 'app'"):
+        render_services(services, place)
+
+
+def test_loopback_of_another_host_is_out_of_reach(tmp_path: Path) -> None:
+    services = typed(tmp_path)
+    with pytest.raises(
+        InputError, match=r"small.yaml:9: .*front.upstream: app listens on 127.0.0.1:9000 of a, where b cannot reach it"
+    ):
+        render_services(services, lambda s: place(s, host="a" if s.name == "app" else "b"))
+
+
+@pytest.mark.parametrize(
+    ("value", "listen"),
+    [(8080, Listen(None, 8080)), ("127.0.0.1:1", Listen("127.0.0.1", 1)), ("[::1]:2", Listen("::1", 2)), ("unix", Listen())],
+)  # fmt: skip
+def test_listen(value: object, listen: Listen) -> None:
+    assert Listen.parse(value) == listen
+
+
+@pytest.mark.parametrize("value", [0, 65536, -1, True, None, 1.5, "x", "host:80", ":80", "1.2.3.4:0", "1.2.3.4:٣"])
+def test_listen_refuses(value: object) -> None:
+    with pytest.raises(ValueError, match="allowed: a port"):
+        Listen.parse(value)
+
+
+def config_of(service: Service) -> str:
+    content = service.files[0].content
+    assert isinstance(content, bytes)
+    return content.decode()
