@@ -17,10 +17,11 @@ PACKAGE = ROOT / "benchkit"
 
 FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"errors", "units", "models", "document", "resources"}),
-    frozenset({"scenario", "agent"}),
+    frozenset({"agent"}),
     frozenset({"hosts"}),
     frozenset({"services"}),
     frozenset({"load", "profiles"}),
+    frozenset({"scenario"}),
     frozenset({"results"}),
     frozenset({"analysis"}),
     frozenset({"report", "lab"}),
@@ -35,8 +36,9 @@ LEVEL = {part: level for level, floor in enumerate(FLOORS) for part in floor}
 APART = frozenset({"backends", "_shipped"})
 """What is no Python of the package."""
 
-OFFLINE = {"analysis": ("hosts", "services", "load", "profiles"), "report": ("hosts", "services", "load", "profiles")}
-"""Every stored run can be judged and drawn again where no host is."""
+LIVE = ("hosts", "services", "load", "profiles", "scenario")
+OFFLINE = {"results": ("scenario",), "analysis": LIVE, "report": LIVE}
+"""Every stored run can be judged and drawn again offline: these read what `models` describes, and reach no host."""
 
 OWNED = {"fabric": "hosts/ssh.py", "paramiko": "hosts/ssh.py", "invoke": "hosts/ssh.py", "matplotlib": "report/"}
 LAYOUT = re.compile(r"manifest\.json|journal\.jsonl|(scenario|run_id)=")

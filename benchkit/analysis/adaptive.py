@@ -15,10 +15,10 @@ from benchkit.analysis.samples import Exclusion, take_samples
 from benchkit.analysis.verdicts.exclusions import excluded_by_run
 from benchkit.analysis.within_blocks import Pair, block_ratios
 from benchkit.models.base import Frozen
+from benchkit.models.design import Until, until_of
 from benchkit.models.run import Manifest
 from benchkit.results.rows import Row
 from benchkit.results.schema import arrow_schema
-from benchkit.scenario.designs import Until, until_of
 
 LEVEL = 0.03
 """What an interval, and a test, of an adaptive run may miss for it to keep 0.05.

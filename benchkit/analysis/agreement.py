@@ -18,8 +18,8 @@ import pandas as pd
 
 from benchkit import units
 from benchkit.models.base import Frozen
+from benchkit.models.levels import level_text
 from benchkit.models.metrics import metric_named
-from benchkit.scenario.cells import level_text
 
 if TYPE_CHECKING:
     from benchkit.analysis.caveats import Caveat

@@ -7,10 +7,10 @@ from typing import Any
 
 from benchkit.analysis.within_blocks import Pair
 from benchkit.errors import InputError, suggestion
+from benchkit.models.claims import Sides, claims_of
+from benchkit.models.design import controlled
+from benchkit.models.levels import cell_id, level_text
 from benchkit.models.run import CellRecord
-from benchkit.scenario.cells import cell_id, level_text
-from benchkit.scenario.claims import Sides, claims_of
-from benchkit.scenario.designs import controlled
 
 Levels = Mapping[str, str]
 """Levels as text, a part of the factors or all of them."""

@@ -14,9 +14,9 @@ from benchkit.analysis.run_data import Data
 from benchkit.analysis.samples import take_samples
 from benchkit.analysis.within_blocks import block_ratios
 from benchkit.errors import InputError
+from benchkit.models.claims import Claim, Need, claims_of
+from benchkit.models.cpus import cpu_places
 from benchkit.models.run import HostRecord, Manifest
-from benchkit.scenario.claims import Claim, Need, claims_of
-from benchkit.scenario.cpus import cpu_places
 
 
 def judge_claims(data: Data) -> tuple[ClaimResult, ...]:

@@ -23,9 +23,9 @@ from benchkit.analysis.run_differences import drift, settings_differing
 from benchkit.analysis.samples import Exclusion, take_samples
 from benchkit.analysis.within_blocks import block_ratios
 from benchkit.errors import InputError
+from benchkit.models.design import controlled
 from benchkit.results.store import Store, store_path
 from benchkit.results.tables import load
-from benchkit.scenario.designs import controlled
 
 METRICS = ("rps",)
 """Compared where none is asked for."""

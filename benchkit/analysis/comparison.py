@@ -13,7 +13,7 @@ from benchkit.analysis.ratio import Ratio
 from benchkit.analysis.resolution import Resolution
 from benchkit.analysis.run_differences import FactDifference
 from benchkit.models.base import Frozen
-from benchkit.scenario.designs import Design
+from benchkit.models.design import Design
 
 
 class Side(Frozen):

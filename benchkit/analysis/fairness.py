@@ -16,8 +16,8 @@ from benchkit.analysis.cell_pairs import texts
 from benchkit.analysis.ratio import Ratio
 from benchkit.analysis.samples import counting
 from benchkit.models.base import Frozen
+from benchkit.models.response_differences import Difference, Trait
 from benchkit.models.run import Manifest
-from benchkit.scenario.model import Difference, Trait
 
 TRAITS: tuple[Trait, ...] = get_args(Trait)
 

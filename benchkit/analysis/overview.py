@@ -5,8 +5,8 @@ from __future__ import annotations
 from benchkit.analysis.compare import METRICS, compare_cells
 from benchkit.analysis.comparison import Comparison
 from benchkit.analysis.run_data import Data
-from benchkit.scenario.claims import claims_of
-from benchkit.scenario.designs import until_of
+from benchkit.models.claims import claims_of
+from benchkit.models.design import until_of
 
 BESIDE = ("latency_p99_s", "server_cpu_s_per_request")
 """Metrics that are shown where trials have them, asked for or not, of runs that a person can look through."""

@@ -15,9 +15,9 @@ from benchkit.analysis.run_data import Data, read_data
 from benchkit.analysis.samples import take_samples
 from benchkit.analysis.within_blocks import Pair
 from benchkit.models.base import Frozen
+from benchkit.models.design import Until, design_of, until_of
 from benchkit.models.run import HostRecord, Manifest
 from benchkit.results.store import Store
-from benchkit.scenario.designs import Until, design_of, until_of
 
 NEWEST = 5
 """So many of the newest runs tell the noise; hosts change, and older ones tell less of what they are now."""

@@ -14,9 +14,9 @@ from benchkit.analysis.samples import Exclusion
 from benchkit.analysis.verdicts.checks import cold, observed
 from benchkit.analysis.verdicts.exclusions import exclusions
 from benchkit.models.base import Frozen
+from benchkit.models.design import controlled
 from benchkit.models.metrics import metric_named
 from benchkit.models.run import Manifest
-from benchkit.scenario.designs import controlled
 from benchkit.units import counted
 
 METRICS = ("rps", "server_cpu_s_per_request")

@@ -10,9 +10,9 @@ from benchkit.analysis.cell_pairs import matching, texts
 from benchkit.analysis.run_data import Data
 from benchkit.analysis.scheduler_share import ServiceProfile
 from benchkit.models.base import Frozen
+from benchkit.models.levels import Level
+from benchkit.models.published import Published, published_of
 from benchkit.models.run import CellRecord
-from benchkit.scenario.published import Published, published_of
-from benchkit.scenario.vocabulary import Level
 
 NO_CELL = "no such cell at this scale"
 

@@ -14,10 +14,10 @@ from benchkit.analysis.comparison import Side
 from benchkit.analysis.multiple_tests import ALPHA
 from benchkit.analysis.samples import Exclusion
 from benchkit.analysis.verdicts.exclusions import exclusions
+from benchkit.models.design import design_of, until_of
 from benchkit.models.run import Manifest
 from benchkit.results.store import RunFolder, Store
 from benchkit.results.tables import load
-from benchkit.scenario.designs import design_of, until_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,8 +18,8 @@ import pandas as pd
 from benchkit import units
 from benchkit.errors import InputError
 from benchkit.models.base import Frozen
+from benchkit.models.design import CONTROL
 from benchkit.results.rows import SPLIT
-from benchkit.scenario.designs import CONTROL
 
 Reals = npt.NDArray[np.float64]
 

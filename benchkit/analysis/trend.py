@@ -16,10 +16,10 @@ from benchkit.analysis.run_data import Data, read_data
 from benchkit.analysis.samples import Reals, Samples, reasons, take_samples
 from benchkit.errors import InputError
 from benchkit.models.base import Frozen
+from benchkit.models.design import controlled
+from benchkit.models.levels import level_text
 from benchkit.models.run import CellRecord
 from benchkit.results.store import Store, store_path
-from benchkit.scenario.cells import level_text
-from benchkit.scenario.designs import controlled
 
 _CURVED_FROM = 3
 """Two levels always lie on a line."""

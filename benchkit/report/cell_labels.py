@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from benchkit.models.design import controlled
+from benchkit.models.levels import level_text
 from benchkit.models.run import CellRecord, Manifest
 from benchkit.report.clean_text import clean
-from benchkit.scenario.cells import level_text
-from benchkit.scenario.designs import controlled
 
 Level = str | int | float | bool
 

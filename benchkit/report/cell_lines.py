@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 
+from benchkit.models.design import controlled
 from benchkit.models.run import CellRecord
 from benchkit.report.cell_labels import level_name
 from benchkit.report.style import tick
 from benchkit.report.view import RunView
-from benchkit.scenario.designs import controlled
 
 PREFERRED = "connections"
 

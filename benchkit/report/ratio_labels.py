@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from benchkit.analysis.ratio import Ratio
+from benchkit.models.design import controlled
 from benchkit.report.view import RunView
-from benchkit.scenario.designs import controlled
 
 
 def labels(run: RunView) -> dict[str, str]:

@@ -7,13 +7,13 @@ from itertools import chain
 
 from benchkit import units
 from benchkit.analysis.trend import Trend, trends_of
+from benchkit.models.design import controlled
+from benchkit.models.levels import level_text
 from benchkit.models.metrics import metric_named
 from benchkit.report.cell_lines import Line, factor_of, lines_of
 from benchkit.report.clean_text import clean
 from benchkit.report.tables import Column, Entry, Table
 from benchkit.report.view import RunView
-from benchkit.scenario.cells import level_text
-from benchkit.scenario.designs import controlled
 from benchkit.units import ABSENT
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from benchkit.load.measurement import Measurement
+from benchkit.models.levels import level_text
 from benchkit.models.load_result import LoadResult
 from benchkit.models.run import CellRecord
 from benchkit.models.trial import TrialRecord
-from benchkit.scenario.cells import level_text
 
 SPLIT = "split"
 """The kind, in the table, of a trial whose block was cut by a pause and run again: kept, and in no figure or ratio."""

@@ -17,13 +17,13 @@ from benchkit.analysis.verdicts.exclusions import voided
 from benchkit.analysis.verdicts.judge import Judgement, judge_run, judge_trial, verdict_of
 from benchkit.analysis.verdicts.trial_telemetry import TrialTelemetry
 from benchkit.models.run import Manifest
+from benchkit.models.thresholds import thresholds_of
 from benchkit.models.trial import TrialRecord
 from benchkit.results import reparse as results
 from benchkit.results.reparse import TrialTables
 from benchkit.results.rows import Columns, Row
 from benchkit.results.store import RunFolder, Store
 from benchkit.results.tables import RunTables, load
-from benchkit.scenario.thresholds import thresholds_of
 
 GROUND = ("start", "tuned")
 """The stages of a run whose facts are those under which all of its trials ran, later ones over earlier ones."""

@@ -9,13 +9,13 @@ from benchkit.analysis.power import asked_ratios
 from benchkit.analysis.run_data import Data, read_data
 from benchkit.errors import InputError
 from benchkit.hosts.connections import Hosts
+from benchkit.models.design import design_of
 from benchkit.models.run import Manifest
 from benchkit.results.store import Store
 from benchkit.run.loop import execute
 from benchkit.run.plan.model import RunPlan
 from benchkit.run.plan.planner import make_plan
 from benchkit.run.trial import RunObserver
-from benchkit.scenario.designs import design_of
 from benchkit.scenario.read import Experiment, varied
 
 BLOCKS = 5

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from benchkit.document import Document, Location
 from benchkit.errors import InputError, suggestion
-from benchkit.scenario.model import STACK, Scenario
-from benchkit.scenario.vocabulary import Level, Levels
+from benchkit.models.levels import STACK, Level, Levels, cell_id, level_text
+from benchkit.scenario.model import Scenario
 
 REFERENCE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_-]*)\Z")
 """A value `$name` stands for the level of factor `name`; `$$name` for the text `$name`."""
@@ -35,16 +35,6 @@ def expand(scenario: Scenario, document: Document) -> tuple[Cell, ...]:
     """
     _check_factors(scenario, document)
     return tuple(_cell(scenario, document, levels) for levels in _combinations(scenario, document))
-
-
-def cell_id(levels: Levels) -> str:
-    """`stack=go,connections=64`: the name of a cell, as people type it."""
-    return ",".join(f"{name}={level_text(level)}" for name, level in levels.items()) or "only"
-
-
-def level_text(level: Level) -> str:
-    """A level as text, as YAML writes it (`true`, not `True`)."""
-    return str(level).lower() if isinstance(level, bool) else str(level)
 
 
 def _cell(scenario: Scenario, document: Document, levels: dict[str, Level]) -> Cell:

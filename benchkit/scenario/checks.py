@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from benchkit.document import Document
 from benchkit.errors import InputError, suggestion
+from benchkit.models.claims import Claim
+from benchkit.models.levels import Level, cell_id, level_text
 from benchkit.models.metrics import METRICS
-from benchkit.scenario.cells import Cell, cell_id, level_text
-from benchkit.scenario.claims import Claim
+from benchkit.models.published import Published
+from benchkit.scenario.cells import Cell
 from benchkit.scenario.designs import CELLS_OF_ABBA
 from benchkit.scenario.model import Scenario
 from benchkit.scenario.profile_pass import unknown_services
-from benchkit.scenario.published import Published
-from benchkit.scenario.vocabulary import Level
 
 Factors = Mapping[str, Sequence[object]]
 """The levels of each factor at any scale: what only one scale has may be claimed about, and is not testable elsewhere."""

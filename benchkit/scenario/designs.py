@@ -3,39 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal
-
-from pydantic import Field, PositiveFloat, PositiveInt
 
 from benchkit.errors import InputError
-from benchkit.models.base import Frozen
+from benchkit.models.design import Design, controlled
 from benchkit.scenario.trial_order import PlannedTrial, schedule
-from benchkit.scenario.vocabulary import Name
-
-Design = Literal["blocks", "abba", "sequential"]
-"""`blocks`: every cell once a block, in random order; `abba`: two cells, each twice a block, mirrored; `sequential`: all
-trials of a cell, then all of the next, which lets drift pass for a difference."""
-
-CONTROL = "~control"
-"""What the second name of a cell ends with; no level can hold the character."""
 
 CELLS_OF_ABBA = 2
-
-
-class Until(Frozen):
-    """When a run may end before its blocks are done: every ratio known well enough, or its time spent.
-
-    The ratios are those of cells to their baseline in each of the metrics, and those of claims in theirs.
-    """
-
-    precision: float = Field(gt=0, lt=1, description="0.05: intervals reach at most 5 % to either side")
-    metrics: tuple[Name, ...] = Field(default=("rps",), min_length=1)
-    min_blocks: PositiveInt = Field(
-        default=7, ge=6, description="7 can show a difference by the sign-flip test at the level of such runs"
-    )
-    budget_s: PositiveFloat | None = None
 
 
 def planned_trials(design: Design, cell_ids: Sequence[str], blocks: int, seed: int) -> tuple[PlannedTrial, ...]:
@@ -79,25 +54,3 @@ def sequential(cell_ids: Sequence[str], blocks: int) -> tuple[PlannedTrial, ...]
         for position, cell in enumerate(cell_ids, start=1)
         for block in range(1, blocks + 1)
     )
-
-
-def control_of(cell_id: str) -> str:
-    """The second name of a cell: its ratio to the first is the run's own noise."""
-    return cell_id + CONTROL
-
-
-def controlled(cell_id: str) -> str | None:
-    """The cell that this is the second name of; None for a cell of its own."""
-    return cell_id.removesuffix(CONTROL) if cell_id.endswith(CONTROL) else None
-
-
-def design_of(scenario: Mapping[str, Any]) -> Design:
-    """The design of a stored scenario."""
-    design = scenario.get("design")
-    return design if design in {"abba", "sequential"} else "blocks"
-
-
-def until_of(scenario: Mapping[str, Any]) -> Until | None:
-    """When a run of the stored scenario was to end early; None: after its blocks."""
-    until = scenario.get("until")
-    return None if until is None else Until.model_validate(until)

@@ -7,26 +7,20 @@ cell by cell once the levels are filled in (`benchkit.services`, `benchkit.load`
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field, PositiveInt, StringConstraints
 
 from benchkit.models.base import Frozen
-from benchkit.scenario.claims import Claim
-from benchkit.scenario.cpus import CpuPlaces
-from benchkit.scenario.designs import Design, Until
+from benchkit.models.claims import Claim
+from benchkit.models.cpus import Cpus
+from benchkit.models.design import Design, Until
+from benchkit.models.levels import Level, Levels, Name
+from benchkit.models.published import Published
+from benchkit.models.response_differences import Difference
+from benchkit.models.thresholds import Thresholds
 from benchkit.scenario.profile_pass import ProfilePass
-from benchkit.scenario.published import Published
 from benchkit.scenario.telemetry_options import Telemetry, Watching
-from benchkit.scenario.thresholds import Thresholds
-from benchkit.scenario.vocabulary import Level, Levels, Name
-
-CpuCount = Literal["all"] | Annotated[int, Field(strict=True, gt=0)]
-Cpus = CpuCount | CpuPlaces
-"""So many of the CPUs there are, the first ones, or those at certain places: `2`, `0-3,6`."""
-
-STACK = "stack"
-"""The factor whose levels are the names of the scenario's stacks."""
 
 
 class Role(Frozen):
@@ -58,24 +52,6 @@ class TuningUse(Frozen):
     profile: Annotated[str, StringConstraints(strict=True, pattern=r"^([a-z][a-z0-9_-]{0,63}|[^\x00-\x1f]+\.ya?ml)$")]
     roles: tuple[Name, ...] = ("sut",)
     required: bool = Field(default=False, description="whether a setting that cannot be applied stops the run")
-
-
-Trait = Literal["status", "header_bytes", "body_bytes", "body"]
-"""What the answers of two cells are compared by; other lengths of body are other bodies."""
-
-
-class Difference(Frozen):
-    """A difference between the answers of cells that are compared, as the scenario means it to be."""
-
-    what: tuple[Trait, ...] = Field(min_length=1)
-    why: str = Field(min_length=1, description="the reason, which stands beside every ratio that it touches")
-    cells: Levels = Field(
-        default_factory=dict, description="levels that one of the two cells must have; none: it is so for all"
-    )
-    varies: bool = Field(
-        default=False,
-        description="also from one answer to the next of the same cell, so that answers under load are not held to the probe",
-    )
 
 
 class Scenario(Frozen):

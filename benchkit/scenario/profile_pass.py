@@ -9,11 +9,11 @@ from typing import Annotated, Any
 from pydantic import Field, PositiveFloat, PositiveInt
 
 from benchkit.models.base import Frozen
+from benchkit.models.design import controlled
+from benchkit.models.levels import Name
 from benchkit.models.load import Load
 from benchkit.models.run import TrialKind
-from benchkit.scenario.designs import controlled
 from benchkit.scenario.trial_order import PlannedTrial
-from benchkit.scenario.vocabulary import Name
 
 LEAST_S = 2.0
 """What is left of a window for a profile, at least: Go's profiler takes whole seconds, and has to end before the load."""

@@ -11,11 +11,11 @@ from benchkit import resources
 from benchkit.document import Document, Origin, parse_document, read_document
 from benchkit.errors import InputError, suggestion
 from benchkit.models.base import Frozen
+from benchkit.models.levels import Name, cell_id
 from benchkit.models.scale import Scale
-from benchkit.scenario.cells import Cell, cell_id, expand
+from benchkit.scenario.cells import Cell, expand
 from benchkit.scenario.checks import check_scenario
 from benchkit.scenario.model import Scenario
-from benchkit.scenario.vocabulary import Name
 
 SCALES: tuple[Scale, ...] = get_args(Scale)
 DEFAULT_SCALE: Scale = "lab"

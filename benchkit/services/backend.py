@@ -17,9 +17,8 @@ from pydantic import Field
 from benchkit.document import Document
 from benchkit.errors import UnsupportedError
 from benchkit.models.base import Frozen
-from benchkit.scenario.cpus import cpu_places
-from benchkit.scenario.model import Cpus
-from benchkit.scenario.vocabulary import Name
+from benchkit.models.cpus import Cpus, cpu_places
+from benchkit.models.levels import Name
 from benchkit.services.endpoint import FIRST_UNPRIVILEGED_PORT, Endpoint, Listen, Protocol
 from benchkit.units import counted
 

@@ -11,8 +11,8 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from benchkit.document import Document
 from benchkit.errors import InputError, UnsupportedError
+from benchkit.models.cpus import CpuCount
 from benchkit.resources import BACKENDS
-from benchkit.scenario.model import CpuCount
 from benchkit.services.backend import (
     Admin,
     Backend,

@@ -9,8 +9,8 @@ from pydantic import Field, StringConstraints, model_validator
 
 from benchkit.document import Document
 from benchkit.errors import FieldError, InputError, UnsupportedError
-from benchkit.scenario.model import CpuCount
-from benchkit.scenario.vocabulary import Name
+from benchkit.models.cpus import CpuCount
+from benchkit.models.levels import Name
 from benchkit.services.backend import (
     Admin,
     Backend,

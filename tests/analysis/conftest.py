@@ -13,12 +13,12 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from benchkit.models.levels import cell_id
 from benchkit.models.run import CellRecord, HostRecord, Manifest
 from benchkit.results.rows import factor_rows, host_rows
 from benchkit.results.schema import TABLES, arrow_schema
 from benchkit.results.store import RunFolder, Store
 from benchkit.results.tables import RunTables
-from benchkit.scenario.cells import cell_id
 
 STARTED = datetime(2026, 3, 1, 10, tzinfo=UTC)
 

@@ -9,9 +9,9 @@ import pytest
 from benchkit.analysis.adaptive import decide, rule_of
 from benchkit.analysis.samples import Exclusion
 from benchkit.analysis.within_blocks import Pair
+from benchkit.models.design import Until
 from benchkit.models.run import Manifest
 from benchkit.results.rows import Row
-from benchkit.scenario.designs import Until
 
 MakeTrials = Callable[..., pd.DataFrame]
 UNTIL = Until(precision=0.05, budget_s=600)

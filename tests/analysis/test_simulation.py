@@ -26,7 +26,7 @@ from benchkit.analysis.simulation.figures import (
 )
 from benchkit.analysis.simulation.noise import MODELS, cells_in_blocks, drift, lab
 from benchkit.analysis.within_blocks import Pair, block_ratios
-from benchkit.scenario.designs import Until
+from benchkit.models.design import Until
 
 pytestmark = pytest.mark.long
 

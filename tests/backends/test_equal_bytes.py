@@ -17,10 +17,11 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from benchkit.models.base import Frozen
+from benchkit.scenario.cell_services import typed_services
 from benchkit.scenario.read import read_experiment
 from benchkit.services.backend import ControllerFile, File, GoSource, Program, Service, ServicePlacement
 from benchkit.services.go_build import build
-from benchkit.services.rendering import TypedService, render_services, typed_services
+from benchkit.services.rendering import TypedService, render_services
 
 pytestmark = pytest.mark.system
 

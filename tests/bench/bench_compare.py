@@ -16,12 +16,12 @@ from benchkit.analysis.claims import judge_claims
 from benchkit.analysis.compare import compare
 from benchkit.analysis.gate import Thresholds
 from benchkit.analysis.run_data import Data
+from benchkit.models.levels import cell_id
 from benchkit.models.run import CellRecord, HostRecord, Manifest
 from benchkit.results.rows import factor_rows, host_rows
 from benchkit.results.schema import TABLES
 from benchkit.results.store import Store
 from benchkit.results.tables import RunTables, load
-from benchkit.scenario.cells import cell_id
 
 CELLS, BLOCKS, REPEATS = 500, 10, 5
 METRICS = ("rps", "latency_p99_s", "server_cpu_s_per_request")

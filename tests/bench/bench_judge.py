@@ -13,14 +13,14 @@ import pytest
 
 from benchkit.analysis.compare import compare
 from benchkit.analysis.verdicts.judge import judge_trial
+from benchkit.models.levels import cell_id
 from benchkit.models.run import CellRecord, HostRecord, Manifest
+from benchkit.models.thresholds import Thresholds
 from benchkit.results.rows import factor_rows, host_rows
 from benchkit.results.schema import TABLES
 from benchkit.results.store import Store
 from benchkit.results.tables import RunTables, load
 from benchkit.run.judge import judge_stored
-from benchkit.scenario.cells import cell_id
-from benchkit.scenario.thresholds import Thresholds
 from tests.analysis.verdicts.builders import trial
 
 CELLS, BLOCKS, REPEATS = 500, 10, 5

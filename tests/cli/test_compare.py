@@ -17,12 +17,12 @@ from typer.testing import CliRunner
 from benchkit.cli.compare import compare
 from benchkit.cli.export import export
 from benchkit.errors import InputError
+from benchkit.models.levels import cell_id
 from benchkit.models.run import CellRecord, HostRecord, Manifest
 from benchkit.results.rows import factor_rows, host_rows
 from benchkit.results.schema import TABLES
 from benchkit.results.store import Store
 from benchkit.results.tables import RunTables
-from benchkit.scenario.cells import cell_id
 
 pytestmark = pytest.mark.system
 

@@ -14,6 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from benchkit.models.levels import cell_id
 from benchkit.models.run import CellRecord, HostRecord, Manifest
 from benchkit.models.telemetry import METRICS
 from benchkit.report.view import RunView
@@ -21,7 +22,6 @@ from benchkit.results.rows import factor_rows
 from benchkit.results.schema import arrow_schema, empty_frame
 from benchkit.results.store import Store
 from benchkit.results.tables import RunTables
-from benchkit.scenario.cells import cell_id
 
 STARTED = datetime(2026, 3, 1, 10, 22, tzinfo=UTC)
 Factors = Mapping[str, Sequence[str | int | bool]]

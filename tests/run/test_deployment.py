@@ -8,10 +8,10 @@ import pytest
 from benchkit.errors import InputError
 from benchkit.hosts.connections import connect_all
 from benchkit.lab.lab import Lab
-from benchkit.load.checked_load import typed_load
 from benchkit.run.deployment import cell_of, down, name_of, up
 from benchkit.run.plan.model import PlannedCell, RunPlan
 from benchkit.run.plan.planner import make_plan
+from benchkit.scenario.cell_load import typed_load
 from benchkit.scenario.read import read_experiment
 
 SCENARIO = """\

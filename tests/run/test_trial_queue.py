@@ -6,10 +6,11 @@ import pytest
 from benchkit.analysis.adaptive import Rule, StopDecision, rule_of
 from benchkit.analysis.samples import Exclusion
 from benchkit.analysis.within_blocks import Pair
+from benchkit.models.design import Until
 from benchkit.models.run import CellRecord, Manifest
 from benchkit.results.rows import Row
 from benchkit.run.trial_queue import TrialQueue
-from benchkit.scenario.designs import Until, planned_trials
+from benchkit.scenario.designs import planned_trials
 from benchkit.scenario.profile_pass import ProfilePass, profile_slots
 from benchkit.scenario.trial_order import PlannedTrial
 

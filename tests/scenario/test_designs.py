@@ -8,17 +8,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from benchkit.errors import InputError
-from benchkit.scenario.cells import cell_id
-from benchkit.scenario.designs import (
-    Until,
-    abba,
-    control_of,
-    controlled,
-    design_of,
-    planned_trials,
-    sequential,
-    until_of,
-)
+from benchkit.models.design import Until, control_of, controlled, design_of, until_of
+from benchkit.models.levels import cell_id
+from benchkit.scenario.designs import abba, planned_trials, sequential
 from benchkit.scenario.trial_order import schedule
 
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from benchkit.models.design import control_of
 from benchkit.models.load import Load
-from benchkit.scenario.designs import control_of
 from benchkit.scenario.profile_pass import ProfilePass, in_pass, pass_of, profile_slots, unknown_services
 
 CELLS = ["server=a", "server=b", "server=c"]

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import InputError
+from benchkit.models.levels import cell_id
 from benchkit.models.scale import Scale
-from benchkit.scenario.cells import cell_id
 from benchkit.scenario.read import SCALES, read_experiment
 from benchkit.scenario.trial_order import schedule
 

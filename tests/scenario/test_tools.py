@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from benchkit.errors import InputError
-from benchkit.load.checked_load import typed_load
 from benchkit.models.load import Load
 from benchkit.run.plan.requirements import check_experiment
+from benchkit.scenario.cell_load import typed_load
 from benchkit.scenario.read import Experiment, read_experiment
 
 SCENARIO = """\

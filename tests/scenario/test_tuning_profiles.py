@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import InputError
+from benchkit.hosts.known_sysctls import advice, is_made_up
+from benchkit.models.cpus import cpu_places
 from benchkit.resources import shipped
-from benchkit.scenario.cpus import cpu_places
-from benchkit.scenario.known_sysctls import advice, is_made_up
 from benchkit.scenario.read import Experiment, read_experiment
 from benchkit.scenario.tuning_profiles import check_tuning, profiles_of
 

@@ -6,10 +6,11 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from benchkit.errors import InputError, UnsupportedError
+from benchkit.scenario.cell_services import typed_services
 from benchkit.scenario.read import read_experiment
 from benchkit.services.backend import Admin, Check, GoSource, Program, Service, ServicePlacement
 from benchkit.services.endpoint import Endpoint, Listen
-from benchkit.services.rendering import TypedService, render_services, typed_services
+from benchkit.services.rendering import TypedService, render_services
 
 SCENARIO = """\
 name: small

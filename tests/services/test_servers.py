@@ -10,13 +10,14 @@ import pytest
 from benchkit.errors import InputError, UnsupportedError
 from benchkit.resources import BACKENDS as SOURCES
 from benchkit.run.plan.releases import check_releases
+from benchkit.scenario.cell_services import typed_services
 from benchkit.scenario.read import read_experiment
 from benchkit.services.backend import Admin, GoSource, Program, Service, ServicePlacement
 from benchkit.services.endpoint import Endpoint
 from benchkit.services.go_server import ServerOptions
 from benchkit.services.node_release import NodeProgram, download_command
 from benchkit.services.registry import BACKENDS
-from benchkit.services.rendering import TypedService, render_services, typed_services
+from benchkit.services.rendering import TypedService, render_services
 
 GO = ("nethttp", "fcgi", "gostring", "fileserver", "fasthttp", "gnet", "netpoll", "hertz")
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 from benchkit.analysis.verdicts.evidence import Evidence, RunEvidence
 from benchkit.models.base import Frozen
-from benchkit.scenario.thresholds import Thresholds
+from benchkit.models.thresholds import Thresholds
 
 Severity = Literal["suspect", "invalid"]
 """`suspect`: shown, marked and ranked with a warning; `invalid`: shown, never ranked or used in a ratio."""

@@ -10,9 +10,9 @@ from typing import Any
 import pandas as pd
 
 from benchkit.analysis.verdicts.trial_telemetry import TrialTelemetry
+from benchkit.models.levels import STACK
 from benchkit.models.run import ControllerRecord, Manifest
 from benchkit.models.trial import TrialRecord, WatchRecord
-from benchkit.scenario.model import STACK
 
 Facts = Mapping[str, Any]
 """The facts of a host, as the manifest has them, with what the run set laid over them."""

@@ -11,8 +11,8 @@ from benchkit.analysis.verdicts.checks.too_few_samples import PERCENTILES, least
 from benchkit.analysis.verdicts.evidence import RunEvidence
 from benchkit.analysis.verdicts.judge import judge_run
 from benchkit.models.run import Manifest
+from benchkit.models.thresholds import Thresholds, thresholds_of
 from benchkit.results.schema import empty_frame
-from benchkit.scenario.thresholds import Thresholds, thresholds_of
 
 
 def exclusions(trials: pd.DataFrame, verdicts: pd.DataFrame, manifest: Manifest) -> tuple[Exclusion, ...]:

@@ -9,7 +9,7 @@ from benchkit.analysis.verdicts.check import Found, Reason, SkippedCheck, Verdic
 from benchkit.analysis.verdicts.evidence import Evidence, RunEvidence
 from benchkit.analysis.verdicts.registry import CHECKS
 from benchkit.models.base import Frozen
-from benchkit.scenario.thresholds import Thresholds, thresholds_of
+from benchkit.models.thresholds import Thresholds, thresholds_of
 
 Row = dict[str, Any]
 

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from benchkit import units
 from benchkit.analysis.cell_pairs import scenario_baseline
 from benchkit.analysis.ratio import Ratio
+from benchkit.models.levels import cell_id
 from benchkit.models.metrics import metric_named
 from benchkit.report.figure_frame import EDGE_IN, WIDTH_IN, framed
 from benchkit.report.figures.figure import ReportFigure, provenance
@@ -20,7 +21,6 @@ from benchkit.report.row_layout import cut, head, lay, ratio_axis, room_for, row
 from benchkit.report.style import colour, drawable, hover, marker, styled
 from benchkit.report.theme import GRID, INK, SURFACE
 from benchkit.report.view import RunView, once
-from benchkit.scenario.cells import cell_id
 
 TITLE = "Ratios to the baseline, with their intervals"
 

@@ -11,12 +11,12 @@ import pandas as pd
 from benchkit import units
 from benchkit.analysis.latency_notes import caveat
 from benchkit.analysis.verdicts.overview import checks_by_trial, marked
+from benchkit.models.design import control_of
 from benchkit.report.latency_curves import PERCENTILES
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.summary import errors
 from benchkit.report.tables import Column, Entry, Table, number
 from benchkit.report.view import RunView, numbers, once
-from benchkit.scenario.designs import control_of
 from benchkit.units import ABSENT
 
 _LATENCY = "latency"

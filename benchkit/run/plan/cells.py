@@ -9,16 +9,17 @@ from pathlib import PurePosixPath
 
 from benchkit.errors import HostError, InputError, UnsupportedError
 from benchkit.hosts.packages import PROGRAMS
-from benchkit.load.checked_load import typed_load
 from benchkit.load.generators.generator import generators
+from benchkit.models.cpus import Cpus
 from benchkit.run.plan.model import LOAD_ROLE, PlannedCell
 from benchkit.run.plan.placement import HostCapabilities, place_on, too_many, with_quota
+from benchkit.scenario.cell_load import typed_load
+from benchkit.scenario.cell_services import typed_services
 from benchkit.scenario.cells import Cell
-from benchkit.scenario.model import Cpus
 from benchkit.scenario.read import Experiment
 from benchkit.services.backend import Service, ServicePlacement
 from benchkit.services.endpoint import is_loopback
-from benchkit.services.rendering import TypedService, render_services, typed_services
+from benchkit.services.rendering import TypedService, render_services
 
 
 def missing_program(host: str, program: str, experiment: Experiment) -> HostError:

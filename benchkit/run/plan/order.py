@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from benchkit.models.design import control_of
 from benchkit.run.plan.model import PlannedCell
 from benchkit.scenario.checks import controls
-from benchkit.scenario.designs import CELLS_OF_ABBA, control_of, planned_trials
+from benchkit.scenario.designs import CELLS_OF_ABBA, planned_trials
 from benchkit.scenario.read import Experiment
 from benchkit.scenario.trial_order import PlannedTrial
 

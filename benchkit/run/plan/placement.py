@@ -10,8 +10,8 @@ from pathlib import PurePosixPath
 
 from benchkit.errors import InputError, UnsupportedError
 from benchkit.hosts.inventory import HostSpec
+from benchkit.models.cpus import Cpus
 from benchkit.models.facts import HostFacts
-from benchkit.scenario.model import Cpus
 from benchkit.services.backend import Program, Quota, ServicePlacement
 
 FILES_APART = 64

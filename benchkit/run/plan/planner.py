@@ -8,7 +8,6 @@ from benchkit.errors import HostError, InputError
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.inventory import Inventory
 from benchkit.hosts.tuning import sudo_commands
-from benchkit.load.checked_load import typed_load
 from benchkit.load.tools.registry import get_tool
 from benchkit.run.plan.cells import missing_program, plan_cell
 from benchkit.run.plan.config_checks import check_configs
@@ -19,6 +18,7 @@ from benchkit.run.plan.profile_pass import profile_cells, profile_notices, profi
 from benchkit.run.plan.releases import check_node_releases, check_releases
 from benchkit.run.plan.requirements import check_experiment
 from benchkit.run.plan.tuning_plan import ground_of, plan_tuning, quotas_not_applied
+from benchkit.scenario.cell_load import typed_load
 from benchkit.scenario.read import Experiment
 
 

@@ -6,18 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from benchkit.errors import InputError
-from benchkit.load.checked_load import typed_load
 from benchkit.load.generators.generator import lasting
 from benchkit.load.load_shares import objections
 from benchkit.load.tools.registry import get_tool
+from benchkit.models.design import controlled
 from benchkit.run.plan.model import PlannedCell
 from benchkit.run.plan.placement import HostCapabilities
-from benchkit.scenario.designs import controlled
+from benchkit.scenario.cell_load import typed_load
+from benchkit.scenario.cell_services import typed_services
 from benchkit.scenario.profile_pass import LEAST_S, profile_slots
 from benchkit.scenario.read import Experiment
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.services.profilers import PERF, needs_perf, profiles_itself
-from benchkit.services.rendering import typed_services
 
 
 def check_profile(experiment: Experiment, hosts: int) -> None:

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 
 from benchkit.errors import InputError
 from benchkit.run.plan.model import PlannedCell
+from benchkit.scenario.cell_services import typed_services
 from benchkit.scenario.read import Experiment
 from benchkit.services.go_server import GoServerOptions
 from benchkit.services.go_toolchain import why_no_release
 from benchkit.services.node_release import NodeProgram
-from benchkit.services.rendering import typed_services
 
 
 def check_releases(experiment: Experiment) -> None:

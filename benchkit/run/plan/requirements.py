@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from benchkit.errors import InputError, suggestion
-from benchkit.load.checked_load import check_tools, typed_load
 from benchkit.load.tools.registry import get_tool
 from benchkit.run.plan.model import LOAD_ROLE
 from benchkit.run.plan.profile_pass import check_profile, profiling_programs
+from benchkit.scenario.cell_load import check_tools, typed_load
+from benchkit.scenario.cell_services import typed_services
 from benchkit.scenario.model import Scenario
 from benchkit.scenario.read import Experiment
 from benchkit.scenario.tuning_profiles import check_tuning
-from benchkit.services.rendering import typed_services
 
 
 def check_experiment(experiment: Experiment) -> None:

@@ -8,9 +8,9 @@ from benchkit.errors import InputError
 from benchkit.hosts import tuning as host_tuning
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.host import Host
+from benchkit.hosts.known_sysctls import advice, is_made_up
 from benchkit.hosts.tuning import TuningPlan
 from benchkit.run.plan.placement import HostCapabilities, quota_not_applied
-from benchkit.scenario.known_sysctls import advice, is_made_up
 from benchkit.scenario.model import Scenario
 from benchkit.scenario.read import Experiment
 from benchkit.scenario.tuning_profiles import UsedProfile, profiles_of

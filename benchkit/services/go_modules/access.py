@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchkit.models.base import Frozen
-from benchkit.scenario.vocabulary import Name
+from benchkit.models.levels import Name
 from benchkit.services.backend import ControllerFile
 from benchkit.services.endpoint import Endpoint
 from benchkit.services.go_modules.module_paths import PathPattern, expression_of

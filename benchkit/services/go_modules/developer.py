@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, StringConstraints, model_validator
 
 from benchkit.models.base import Frozen
-from benchkit.scenario.vocabulary import Name
+from benchkit.models.levels import Name
 from benchkit.services.backend import (
     Backend,
     File,

@@ -13,8 +13,8 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from benchkit.errors import FieldError, UnsupportedError
+from benchkit.models.levels import Name
 from benchkit.resources import shipped
-from benchkit.scenario.vocabulary import Name
 from benchkit.services.backend import (
     Admin,
     Backend,

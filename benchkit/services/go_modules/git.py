@@ -11,7 +11,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from benchkit.scenario.vocabulary import Name
+from benchkit.models.levels import Name
 from benchkit.services.backend import Backend, File, Preparation, Process, Request, Service, ServiceOptions
 from benchkit.services.go_modules.git_stream import Repository, stream
 from benchkit.services.go_modules.ssh import PRIVATE, SshKey, host_key, reader_key, server_config

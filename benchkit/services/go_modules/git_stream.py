@@ -14,7 +14,7 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from benchkit.models.base import Frozen
-from benchkit.scenario.vocabulary import Name
+from benchkit.models.levels import Name
 
 ModulePath = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]*\.[a-z]+(/[a-z0-9][a-z0-9._-]*)*$")]
 """Import paths in lower case: those with capitals are escaped in URLs, and no repository here needs them."""

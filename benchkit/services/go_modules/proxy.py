@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
+from benchkit.models.levels import Name
 from benchkit.resources import BACKENDS
-from benchkit.scenario.vocabulary import Name
 from benchkit.services.backend import (
     Backend,
     File,

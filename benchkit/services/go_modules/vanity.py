@@ -13,8 +13,8 @@ from ruamel.yaml import YAML
 from benchkit.document import Document, read_document
 from benchkit.errors import FieldError
 from benchkit.models.base import Frozen
+from benchkit.models.levels import Name
 from benchkit.resources import BACKENDS
-from benchkit.scenario.vocabulary import Name
 from benchkit.services.backend import Backend, File, GoSource, Preparation, Process, Request, Service, ServiceOptions
 from benchkit.services.endpoint import Endpoint
 from benchkit.services.go_modules.ssh import repository_url

@@ -13,8 +13,8 @@ from benchkit.analysis.verdicts.trial_telemetry import TrialTelemetry
 from benchkit.models.load import Load
 from benchkit.models.load_result import LoadResult
 from benchkit.models.run import ControllerRecord
+from benchkit.models.thresholds import Thresholds
 from benchkit.models.trial import GeneratorRecord, ProbeRecord, ServiceRecord, TrialRecord, WatchRecord
-from benchkit.scenario.thresholds import Thresholds
 
 WINDOW_S = 3.0
 FACTS = {

@@ -15,8 +15,8 @@ from benchkit.analysis.verdicts.judge import judge_trial
 from benchkit.analysis.verdicts.registry import CHECKS
 from benchkit.models.load_result import Errors, LoadResult
 from benchkit.models.run import ControllerRecord
+from benchkit.models.thresholds import Thresholds
 from benchkit.models.trial import ProfileRecord
-from benchkit.scenario.thresholds import Thresholds
 from tests.analysis.verdicts.builders import (
     WINDOW_S,
     Key,

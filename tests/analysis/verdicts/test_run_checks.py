@@ -18,8 +18,8 @@ from benchkit.analysis.verdicts.exclusions import exclusions
 from benchkit.analysis.verdicts.judge import judge_run, judgement
 from benchkit.analysis.verdicts.registry import CHECKS
 from benchkit.models.run import Manifest
+from benchkit.models.thresholds import Thresholds
 from benchkit.results.schema import arrow_schema
-from benchkit.scenario.thresholds import Thresholds
 
 MakeTrials = Callable[..., pd.DataFrame]
 MakeManifest = Callable[..., Manifest]

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from benchkit.load.checked_load import typed_load
 from benchkit.run.plan.model import PlannedCell
 from benchkit.run.plan.order import control_cells, ordered
+from benchkit.scenario.cell_load import typed_load
 from benchkit.scenario.read import Experiment, read_experiment
 
 SCENARIO = """\

@@ -7,10 +7,11 @@ import pytest
 from ruamel.yaml import YAML
 
 from benchkit.errors import InputError
+from benchkit.scenario.cell_services import typed_services
 from benchkit.scenario.read import read_experiment
 from benchkit.services.backend import Service, ServicePlacement
 from benchkit.services.go_modules.vanity import overlap
-from benchkit.services.rendering import render_services, typed_services
+from benchkit.services.rendering import render_services
 
 SCENARIO = """\
 name: small

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from benchkit import units
 from benchkit.analysis.verdicts.check import LOAD, Check, Found, Reason, Severity, SkippedCheck
 from benchkit.analysis.verdicts.evidence import Evidence
-from benchkit.scenario.thresholds import Thresholds
+from benchkit.models.thresholds import Thresholds
 
 DROPPED = ("listen_overflows_total", "listen_drops_total", "req_queue_full_drops_total")
 """The kernel counts a connection that finds the accept queue full as an overflow and as a drop: the most of them is how

@@ -17,7 +17,7 @@ from benchkit.analysis.verdicts.check import ALL, Check, Found, FoundInRun, Reas
 from benchkit.analysis.verdicts.core_speed import Core, Span, load_cores, loop_s, server_cores
 from benchkit.analysis.verdicts.evidence import Evidence, RunEvidence
 from benchkit.models.telemetry import generator_service
-from benchkit.scenario.thresholds import Thresholds
+from benchkit.models.thresholds import Thresholds
 
 LEAST_THIRD_S = 1.0
 """Rates are those of seconds: over less of a time they differ by more than 10 % from one third to the next on a server that

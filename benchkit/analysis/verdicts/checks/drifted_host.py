@@ -11,7 +11,7 @@ import pandas as pd
 from benchkit.analysis.run_differences import MATTERS
 from benchkit.analysis.verdicts.check import ALL, Check, Found, FoundInRun, Reason, SkippedCheck
 from benchkit.analysis.verdicts.evidence import RunEvidence
-from benchkit.scenario.thresholds import Thresholds
+from benchkit.models.thresholds import Thresholds
 
 _PROGRAM = re.compile(r"executables\.(.+)")
 """Files of programs, by their sizes and times: they tell a host from itself only, not one from another."""

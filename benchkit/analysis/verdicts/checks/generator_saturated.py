@@ -9,8 +9,8 @@ from benchkit.analysis.verdicts.check import LOAD, Check, Found, Reason, Skipped
 from benchkit.analysis.verdicts.cpu_time import capacity, cores_busy, generator_cores, quota_of
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.models.telemetry import generator_service
+from benchkit.models.thresholds import Thresholds
 from benchkit.models.trial import GeneratorRecord
-from benchkit.scenario.thresholds import Thresholds
 
 MEANS = "The load tool was the limit, so its rate and its times are its own and not the server's."
 ADVICE = "Give it more cores, threads or processes, add a load host, or lower the server's CPU."

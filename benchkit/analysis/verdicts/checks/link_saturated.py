@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from benchkit import units
 from benchkit.analysis.verdicts.check import LOAD, Check, Found, Reason, SkippedCheck
 from benchkit.analysis.verdicts.evidence import Evidence
-from benchkit.scenario.thresholds import Thresholds
+from benchkit.models.thresholds import Thresholds
 
 FRAME_OVERHEAD_BYTES = 24
 """What Ethernet has on the wire for each packet beside what interfaces count: preamble 8, checksum 4, gap 12 (IEEE 802.3,

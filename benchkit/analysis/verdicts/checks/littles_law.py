@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchkit import units
 from benchkit.analysis.verdicts.check import LOAD, Check, Found, Reason, SkippedCheck
 from benchkit.analysis.verdicts.evidence import Evidence
-from benchkit.scenario.thresholds import Thresholds
+from benchkit.models.thresholds import Thresholds
 
 LOW = "Connections were not all at work: some hung or were not open, or the load tool could not keep up."
 HIGH = "More was under way than there are connections: the tool's rate or its times are wrong."

@@ -6,7 +6,7 @@ from benchkit import units
 from benchkit.analysis.verdicts.check import ALL, Check, Found, Reason, SkippedCheck
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.models.telemetry import LOOKED_AT
-from benchkit.scenario.thresholds import Thresholds
+from benchkit.models.thresholds import Thresholds
 
 LAST_ANSWERS = 0.1
 """Of a window that ends with so many requests: clients whose share of them is done leave, while the others go on."""

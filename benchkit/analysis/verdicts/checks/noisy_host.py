@@ -9,7 +9,7 @@ from typing import NamedTuple
 from benchkit.analysis.verdicts.check import ALL, Check, Found, Reason, SkippedCheck
 from benchkit.analysis.verdicts.cpu_time import INTERRUPTS, CpuUsage, cores_busy, cores_spent, machine_of, taken
 from benchkit.analysis.verdicts.evidence import Evidence
-from benchkit.scenario.thresholds import Thresholds
+from benchkit.models.thresholds import Thresholds
 
 COUNTED_IN = 0.03
 """Cores' worth of time by which the trial's processes took more than their cores worked outside of interrupts: more than

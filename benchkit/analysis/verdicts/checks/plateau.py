@@ -13,8 +13,8 @@ import pandas as pd
 from benchkit import units
 from benchkit.analysis.verdicts.check import RATES, Check, Found, FoundInRun, Reason, SkippedCheck
 from benchkit.analysis.verdicts.evidence import RunEvidence
-from benchkit.scenario.model import STACK
-from benchkit.scenario.thresholds import Thresholds
+from benchkit.models.levels import STACK
+from benchkit.models.thresholds import Thresholds
 
 LEAST_SERVERS = 3
 """Two may be as fast as each other."""

@@ -6,7 +6,7 @@ from benchkit import units
 from benchkit.analysis.verdicts.check import LOAD, Check, Found, Reason, SkippedCheck
 from benchkit.analysis.verdicts.cpu_time import machine_of
 from benchkit.analysis.verdicts.evidence import Evidence
-from benchkit.scenario.thresholds import Thresholds
+from benchkit.models.thresholds import Thresholds
 
 PORT_RANGE = "net.ipv4.ip_local_port_range"
 REUSE = "net.ipv4.tcp_tw_reuse"

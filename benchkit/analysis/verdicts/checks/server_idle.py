@@ -8,8 +8,8 @@ from benchkit import units
 from benchkit.analysis.verdicts.check import RATES, Check, Found, Reason, SkippedCheck
 from benchkit.analysis.verdicts.cpu_time import INTERRUPTS, capacity, cores_busy, cores_spent, quota_of, service_cores
 from benchkit.analysis.verdicts.evidence import Evidence
+from benchkit.models.thresholds import Thresholds
 from benchkit.models.trial import ServiceRecord
-from benchkit.scenario.thresholds import Thresholds
 
 
 def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:

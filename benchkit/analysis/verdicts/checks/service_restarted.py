@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchkit import units
 from benchkit.analysis.verdicts.check import ALL, Check, Found, Reason, SkippedCheck
 from benchkit.analysis.verdicts.evidence import Evidence
-from benchkit.scenario.thresholds import Thresholds
+from benchkit.models.thresholds import Thresholds
 
 
 def of_trial(evidence: Evidence, _thresholds: Thresholds) -> Found:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from benchkit.analysis.verdicts.check import ALL, Check, Found, Reason, SkippedCheck
 from benchkit.analysis.verdicts.cpu_time import machine_of
 from benchkit.analysis.verdicts.evidence import Evidence
-from benchkit.scenario.thresholds import Thresholds
+from benchkit.models.thresholds import Thresholds
 
 
 def of_trial(evidence: Evidence, _thresholds: Thresholds) -> Found:

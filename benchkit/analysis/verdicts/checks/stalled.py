@@ -8,8 +8,8 @@ from itertools import pairwise
 from benchkit import units
 from benchkit.analysis.verdicts.check import ALL, Check, Found, Reason, SkippedCheck
 from benchkit.analysis.verdicts.evidence import Evidence
+from benchkit.models.thresholds import Thresholds
 from benchkit.models.trial import WatchRecord
-from benchkit.scenario.thresholds import Thresholds
 
 
 def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:

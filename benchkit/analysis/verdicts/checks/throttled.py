@@ -9,7 +9,7 @@ from benchkit import units
 from benchkit.analysis.verdicts.check import ALL, LOAD, Check, Found, Reason, SkippedCheck
 from benchkit.analysis.verdicts.cpu_time import STOLEN, cores_busy, cores_spent, quota_of
 from benchkit.analysis.verdicts.evidence import Evidence
-from benchkit.scenario.thresholds import Thresholds
+from benchkit.models.thresholds import Thresholds
 
 NOMINAL = re.compile(r"@ ([0-9.]+) ?GHz")
 """What many makers write behind a CPU's name: the rate that it keeps up."""

@@ -9,7 +9,7 @@ from benchkit import units
 from benchkit.analysis.verdicts.check import Check, Found, Reason, SkippedCheck
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.models.metrics import metric_named
-from benchkit.scenario.thresholds import Thresholds
+from benchkit.models.thresholds import Thresholds
 
 PERCENTILES: Mapping[str, float] = MappingProxyType(
     {

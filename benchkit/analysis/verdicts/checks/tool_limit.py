@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from benchkit import units
 from benchkit.analysis.verdicts.check import ALL, LATENCIES, Check, Found, Reason
 from benchkit.analysis.verdicts.evidence import Evidence
-from benchkit.scenario.thresholds import Thresholds
+from benchkit.models.thresholds import Thresholds
 
 HEY_CAP = "hey-cap"
 """The note of hey's parser: it keeps 1,000,000 results (requester/requester.go, maxRes)."""

@@ -13,8 +13,8 @@ from benchkit.analysis.cell_pairs import baseline_pairs, scenario_baseline, text
 from benchkit.analysis.fairness import COLUMNS, TRAITS, ResponseMismatch, differences, judged, unlike
 from benchkit.analysis.verdicts.check import ALL, Check, Found, FoundInRun, Reason, SkippedCheck
 from benchkit.analysis.verdicts.evidence import Evidence, RunEvidence
+from benchkit.models.thresholds import Thresholds
 from benchkit.models.trial import ProbeRecord
-from benchkit.scenario.thresholds import Thresholds
 
 MEANS = "Servers that send different things do different work: a ratio of their rates is no figure of theirs alone."
 ADVICE = "Make the answers alike, or declare the difference and its reason in the scenario (differs)."

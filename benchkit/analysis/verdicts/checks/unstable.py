@@ -13,7 +13,7 @@ from benchkit.analysis.multiple_tests import ALPHA
 from benchkit.analysis.samples import Reals, counting
 from benchkit.analysis.verdicts.check import RATES, Check, Found, FoundInRun, Reason, SkippedCheck
 from benchkit.analysis.verdicts.evidence import RunEvidence
-from benchkit.scenario.thresholds import Thresholds
+from benchkit.models.thresholds import Thresholds
 
 STATED_FOR = 6
 """Blocks: the threshold is that of a cell with so many trials."""

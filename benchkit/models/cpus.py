@@ -1,16 +1,19 @@
-"""CPUs as a scenario names them: by their places among those that a host or a role has."""
+"""CPUs as a scenario names them: a count, or positions among the CPUs of a host or role."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints
 
 _LIST = r"^[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*$"
 
 
 def cpu_places(text: str) -> tuple[int, ...]:
-    """The places in a list as taskset(1) takes it: `0-2,6` → (0, 1, 2, 6). Raises ValueError for none, or one twice."""
+    """Return the positions in a list of the form that taskset(1) takes: `0-2,6` → (0, 1, 2, 6).
+
+    Raises ValueError for a descending range and for a CPU named twice.
+    """
     places: list[int] = []
     for part in text.split(","):
         first, dash, last = part.partition("-")
@@ -29,4 +32,8 @@ def _checked(text: str) -> str:
 
 
 CpuPlaces = Annotated[str, StringConstraints(strict=True, pattern=_LIST), AfterValidator(_checked)]
-"""Places from 0 among the CPUs that there are, whatever their numbers: `0-3,6`."""
+"""Positions, counted from 0, among the available CPUs, whatever their numbers: `0-3,6`."""
+
+CpuCount = Literal["all"] | Annotated[int, Field(strict=True, gt=0)]
+Cpus = CpuCount | CpuPlaces
+"""A number of CPUs, taken from the first on, or CPUs at given positions: `2`, `0-3,6`."""

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from benchkit.errors import InputError
-from benchkit.scenario.published import Published, published_of
+from benchkit.models.published import Published, published_of
 from benchkit.scenario.read import SCALES, Experiment, read_experiment, scales_of
 
 SCENARIO = """\

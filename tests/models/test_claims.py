@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from benchkit.scenario.claims import Claim
+from benchkit.models.claims import Claim
 
 RATIO = {"of": {"stack": "nginx"}, "to": {"stack": "go"}}
 

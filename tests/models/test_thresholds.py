@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import InputError
+from benchkit.models.thresholds import Thresholds
 from benchkit.scenario.read import read_experiment
-from benchkit.scenario.thresholds import Thresholds
 
 SMALL = """\
 name: small

@@ -8,7 +8,7 @@ from typing import Any, Self
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from benchkit.models.base import Frozen
-from benchkit.scenario.vocabulary import Levels, Name
+from benchkit.models.levels import Levels, Name
 
 
 class Sides(Frozen):

@@ -9,8 +9,8 @@ from pydantic import Field, model_validator
 
 from benchkit.models.base import Frozen
 from benchkit.models.categories import STUDIED
+from benchkit.models.levels import Levels, Name
 from benchkit.models.metrics import METRICS
-from benchkit.scenario.vocabulary import Levels, Name
 
 Figure = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]

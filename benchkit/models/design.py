@@ -1,0 +1,59 @@
+"""The design of a run: how its trials are ordered, when it may end early, and how control cells are named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import Field, PositiveFloat, PositiveInt
+
+from benchkit.models.base import Frozen
+from benchkit.models.levels import Name
+
+Design = Literal["blocks", "abba", "sequential"]
+"""Order of trials.
+
+`blocks`: every cell once per block, in random order; `abba`: two cells, each twice per block, mirrored; `sequential`:
+all trials of one cell, then all of the next, so that drift can be mistaken for a difference.
+"""
+
+CONTROL = "~control"
+"""Suffix of a control cell's name; no level can contain the character `~`."""
+
+
+class Until(Frozen):
+    """Condition under which a run ends before its last block: ratios precise enough, or time budget spent.
+
+    The ratios are those of cells to their baseline in each of the metrics, and those of claims in their own metrics.
+    """
+
+    precision: float = Field(gt=0, lt=1, description="0.05: intervals reach at most 5 % to either side")
+    metrics: tuple[Name, ...] = Field(default=("rps",), min_length=1)
+    min_blocks: PositiveInt = Field(
+        default=7,
+        ge=6,
+        description="7 are enough for the sign-flip test to show a difference at the significance level of such runs",
+    )
+    budget_s: PositiveFloat | None = None
+
+
+def control_of(cell_id: str) -> str:
+    """Return the name of a cell's control, whose ratio to the cell is the noise of the run."""
+    return cell_id + CONTROL
+
+
+def controlled(cell_id: str) -> str | None:
+    """Return the cell that a control repeats, or None for a cell that is no control."""
+    return cell_id.removesuffix(CONTROL) if cell_id.endswith(CONTROL) else None
+
+
+def design_of(scenario: Mapping[str, Any]) -> Design:
+    """Return the design of a stored scenario."""
+    design = scenario.get("design")
+    return design if design in {"abba", "sequential"} else "blocks"
+
+
+def until_of(scenario: Mapping[str, Any]) -> Until | None:
+    """Return the condition under which a run of the stored scenario ends early, or None."""
+    until = scenario.get("until")
+    return None if until is None else Until.model_validate(until)

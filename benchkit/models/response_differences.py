@@ -1,0 +1,28 @@
+"""Differences between the responses of cells that a scenario declares as intended."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from benchkit.models.base import Frozen
+from benchkit.models.levels import Levels
+
+Trait = Literal["status", "header_bytes", "body_bytes", "body"]
+"""What the responses of two cells are compared by; `body` covers its length too."""
+
+
+class Difference(Frozen):
+    """A difference between the responses of compared cells that the scenario intends."""
+
+    what: tuple[Trait, ...] = Field(min_length=1)
+    why: str = Field(min_length=1, description="reason, shown beside every ratio that it affects")
+    cells: Levels = Field(
+        default_factory=dict, description="levels that one of the two cells must have; empty: applies to all cells"
+    )
+    varies: bool = Field(
+        default=False,
+        description="also from one response to the next of the same cell, so that responses under load are not compared "
+        "with the probe",
+    )
