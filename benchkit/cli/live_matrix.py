@@ -169,7 +169,7 @@ class Live(Silent):
         self.picture.current, self.picture.stage = None, ""
         self._display.stop()
 
-    def stage(self, text: str) -> None:
+    def notify(self, text: str) -> None:
         """Show the stage in the place of the trial."""
         self.picture.stage = text
 
@@ -194,9 +194,9 @@ class Live(Silent):
             f"block {planned_trial.block}  {planned_trial.cell_id}  is tried again: {why}", markup=False
         )
 
-    def resumed(self, over: Mapping[PlannedTrial, str]) -> None:
+    def run_resumed(self, finished: Mapping[PlannedTrial, str]) -> None:
         """Mark those, and count on from them."""
-        for planned_trial, verdict in over.items():
+        for planned_trial, verdict in finished.items():
             self._mark(planned_trial, verdict)
 
     def block_interrupted(self, block: int) -> None:

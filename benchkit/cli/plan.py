@@ -77,17 +77,17 @@ def _foreseen(made: RunPlan, hosts: Hosts, store: Path, *, pilot: bool, quiet: b
     """What the design will show: by a pilot where one is asked for, else by earlier runs."""
     from benchkit.analysis.power import analyse_power, earlier_runs
     from benchkit.results.store import Store
-    from benchkit.run.manifest import manifest_of
+    from benchkit.run.manifest import make_manifest
 
-    planned = manifest_of(made, hosts)
+    planned = make_manifest(made, hosts)
     block_s = None if made.seconds is None else made.seconds / made.blocks
     if not pilot:
         runs = earlier_runs(Store(store), planned)
         return analyse_power(planned, runs, [run.manifest.run_id for run in runs], block_s=block_s)
     from benchkit.cli.progress import display
-    from benchkit.run.pilot import pilot_plan, run_pilot
+    from benchkit.run.pilot import plan_pilot, run_pilot
 
-    piloted = pilot_plan(made.experiment, planned, hosts)
+    piloted = plan_pilot(made.experiment, planned, hosts)
     with display(piloted, hosts, quiet=quiet) as watcher:
         return analyse_power(planned, [run_pilot(piloted, hosts, watcher)], ["the pilot"], block_s=block_s)
 

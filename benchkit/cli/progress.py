@@ -32,7 +32,7 @@ class Silent:
     ) -> None:
         """Nothing was opened."""
 
-    def stage(self, text: str) -> None:
+    def notify(self, text: str) -> None:
         """A stage of the run begins."""
 
     def trial_started(self, planned_trial: PlannedTrial) -> None:
@@ -47,7 +47,7 @@ class Silent:
     def trial_retrying(self, planned_trial: PlannedTrial, why: str) -> None:
         """A trial could not be carried out, and is tried again."""
 
-    def resumed(self, over: Mapping[PlannedTrial, str]) -> None:
+    def run_resumed(self, finished: Mapping[PlannedTrial, str]) -> None:
         """Those trials of the run were over before it was taken up again, each with its verdict, or `failed`."""
 
     def block_interrupted(self, block: int) -> None:
@@ -64,21 +64,21 @@ class Plain(Silent):
         self._over: Places = frozenset()
         self._began = time.monotonic()
 
-    def resumed(self, over: Mapping[PlannedTrial, str]) -> None:
+    def run_resumed(self, finished: Mapping[PlannedTrial, str]) -> None:
         """Count on from those."""
-        self._over = frozenset(map(place_of, over))
+        self._over = frozenset(map(place_of, finished))
 
     def block_interrupted(self, block: int) -> None:
         """Print that, and count its trials anew."""
         self._over = without(self._over, block)
-        self.stage(f"block {block} stood still for too long and runs again, whole")
+        self.notify(f"block {block} stood still for too long and runs again, whole")
 
     def trial_started(self, planned_trial: PlannedTrial) -> None:  # noqa: ARG002 - every display is told which
         """Count time from the first trial on: building and deploying come once."""
         if self._done == 0:
             self._began = time.monotonic()
 
-    def stage(self, text: str) -> None:
+    def notify(self, text: str) -> None:
         """Print the stage."""
         print(text, file=sys.stderr, flush=True)
 
@@ -92,7 +92,7 @@ class Plain(Silent):
 
     def trial_retrying(self, planned_trial: PlannedTrial, why: str) -> None:
         """Print block, cell and the reason, without counting it."""
-        self.stage(f"block {planned_trial.block}  {planned_trial.title}  is tried again: {why}")
+        self.notify(f"block {planned_trial.block}  {planned_trial.title}  is tried again: {why}")
 
     def _line(self, planned_trial: PlannedTrial, outcome: str) -> None:
         self._done += 1

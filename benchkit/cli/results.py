@@ -142,7 +142,7 @@ def reparse(run: RunId, store: StoreFolder = None, json: Json = False) -> None:
     """Rebuild the tables of a run from its raw outputs alone, and judge its trials anew."""
     from benchkit.cli.console import print_json, say
     from benchkit.results.store import Store, store_path
-    from benchkit.run.judge import reparse as rebuild
+    from benchkit.run.judge import rebuild_tables as rebuild
 
     where = Store(store_path(store))
     found = where.run(run)

@@ -76,7 +76,7 @@ def status(
         print_json(_document(plan.experiment, chosen, standing))
     else:
         _show(standing)
-    if not all(each.kept and each.listens for each in standing):
+    if not all(each.is_held and each.is_listening for each in standing):
         raise typer.Exit(1)
 
 
@@ -104,7 +104,7 @@ def down(
     if json:
         print_json({"scenario": experiment.scenario.name, "up": False, "hosts": were})
     elif not quiet:
-        say(f"taken down on {', '.join(were)}" if were else f"{deployment.name_of(experiment)} is not up")
+        say(f"taken down on {', '.join(were)}" if were else f"{deployment.holder_name(experiment)} is not up")
 
 
 @contextmanager
@@ -123,22 +123,22 @@ def _planned(
     experiment = read_experiment(scenario, scale_named(scale), settings or ())
     with signals_interrupt(), connect_all(inventory_of(inventory)) as hosts:
         plan = make_plan(experiment, hosts)
-        yield plan, deployment.cell_of(plan, cell), hosts
+        yield plan, deployment.select_cell(plan, cell), hosts
 
 
 def _document(experiment: Experiment, cell: PlannedCell, standing: Sequence[ServiceStatus]) -> dict[str, Any]:
     return {
         "scenario": experiment.scenario.name,
         "cell_id": cell.cell_id,
-        "up": all(each.kept and each.listens for each in standing),
+        "up": all(each.is_held and each.is_listening for each in standing),
         "services": [
             {
                 "name": each.service.name,
                 "backend": each.service.backend,
                 "host": each.service.host,
                 "listens_on": each.service.endpoint.authority,
-                "kept": each.kept,
-                "listens": each.listens,
+                "kept": each.is_held,
+                "listens": each.is_listening,
             }
             for each in standing
         ],
@@ -156,7 +156,11 @@ def _show(standing: Sequence[ServiceStatus]) -> None:
                 each.service.backend,
                 each.service.host,
                 each.service.endpoint.authority,
-                "up" if each.kept and each.listens else "listens, but is not kept" if each.listens else "not up",
+                "up"
+                if each.is_held and each.is_listening
+                else "listens, but is not kept"
+                if each.is_listening
+                else "not up",
             )
             for each in standing
         ),

@@ -12,10 +12,11 @@ from benchkit.models.trial import TrialRecord
 from benchkit.results.reparse import read_generators, read_trial
 from benchkit.results.rows import Row
 from benchkit.results.store import RunFolder
+from benchkit.run.events import RunObserver
 from benchkit.run.recorder import RunRecorder
-from benchkit.run.steps.trial_state import trial_id_of, trial_of
+from benchkit.run.steps.trial_state import make_trial, trial_id_of
 from benchkit.run.testbed import Testbed
-from benchkit.run.trial import RunObserver, run_trial
+from benchkit.run.trial import run_trial
 from benchkit.scenario.trial_order import PlannedTrial
 
 MOST_TRIES = 3
@@ -36,7 +37,7 @@ class AttemptResult:
 
 
 def attempt_trial(
-    planned_trial: PlannedTrial, testbed: Testbed, recorder: RunRecorder, watcher: RunObserver
+    planned_trial: PlannedTrial, testbed: Testbed, recorder: RunRecorder, observer: RunObserver
 ) -> AttemptResult:
     """Carry out a trial, at most `MOST_TRIES` times where its hosts are lost in it. A failure is written down."""
     cell, run = testbed.plan.cell_of(planned_trial), recorder.outcome.run
@@ -44,19 +45,19 @@ def attempt_trial(
     for attempt in range(1, MOST_TRIES + 1):
         if (why := testbed.missing_for(cell)) is not None:
             recorder.skipped(trial_id, planned_trial, why)
-            watcher.trial_failed(planned_trial, why)
+            observer.trial_failed(planned_trial, why)
             return AttemptResult("skipped")
         recorder.started(trial_id, planned_trial, attempt)
         try:
             recorder.block(testbed.plan, planned_trial, testbed.hosts)
-            trial = trial_of(testbed.plan, planned_trial, run.run_id, testbed.hosts)
+            trial = make_trial(testbed.plan, planned_trial, run.run_id, testbed.hosts)
             trial.attempt = attempt
             record, reading = _read(run_trial(trial), trial.files, run)
         except (HostError, InputError) as error:
             lost = bool(testbed.hosts.lost())
             again = lost and attempt < MOST_TRIES
             recorder.failure(trial_id, planned_trial.cell_id, error, again=again)
-            (watcher.trial_retrying if again else watcher.trial_failed)(planned_trial, str(error))
+            (observer.trial_retrying if again else observer.trial_failed)(planned_trial, str(error))
             pause_s = testbed.recover() if lost else 0.0
             if not again:
                 return AttemptResult("failed")
@@ -64,7 +65,7 @@ def attempt_trial(
                 return AttemptResult("cut")
         else:
             row = recorder.trial(record, reading, trial.files.__getitem__)
-            watcher.trial_ended(planned_trial, reading.result.rps, row["verdict"])
+            observer.trial_ended(planned_trial, reading.result.rps, row["verdict"])
             return AttemptResult("ended", row)
     raise AssertionError
 

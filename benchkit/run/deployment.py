@@ -33,17 +33,17 @@ class ServiceStatus:
     """A service as it is found."""
 
     service: Service
-    kept: bool
+    is_held: bool
     """Whether its host is held for it."""
-    listens: bool
+    is_listening: bool
 
 
-def name_of(experiment: Experiment) -> str:
+def holder_name(experiment: Experiment) -> str:
     """Under which name hosts are held, for whoever finds them held."""
     return f"service {experiment.scenario.name}"
 
 
-def cell_of(plan: RunPlan, wanted: str | None = None) -> PlannedCell:
+def select_cell(plan: RunPlan, wanted: str | None = None) -> PlannedCell:
     """The cell whose stack is kept up: as wanted, else as the scenario says, else its baseline.
 
     Raises InputError where there is none, or these hosts cannot carry it.
@@ -78,11 +78,11 @@ def up(plan: RunPlan, cell: PlannedCell, hosts: Hosts, say: Say, *, apply: bool 
     for obstacle in plan.obstacles:
         raise obstacle
     if _is_up_already(plan, cell, hosts):
-        say(f"{name_of(plan.experiment)} is up already")
+        say(f"{holder_name(plan.experiment)} is up already")
         if apply:
             _apply_later(plan, cell, hosts, say)
         return
-    hosts.hold(name_of(plan.experiment))
+    hosts.hold(holder_name(plan.experiment))
     plan = make_plan(plan.experiment, hosts, plan.seed)  # anew: until now they may have been as another run tuned them
     cell = plan.cell(cell.cell_id)
     _require_machines_of_their_own(hosts)
@@ -111,7 +111,7 @@ def _apply_later(plan: RunPlan, cell: PlannedCell, hosts: Hosts, say: Say) -> No
 
     Raises HostError where such a machine is held already, for this service with something else to be put back, or by others.
     """
-    name, clients = name_of(plan.experiment), [each for each in cell.services if each.go_settings is not None]
+    name, clients = holder_name(plan.experiment), [each for each in cell.services if each.go_settings is not None]
     lacking = {each.host for each in clients if not _has_go_settings(hosts[each.host])}
     if held := sorted(host for host, mine in _held(name, hosts).items() if mine and host in lacking):
         raise HostError(
@@ -135,12 +135,12 @@ def _has_go_settings(host: Host) -> bool:
 def _is_up_already(plan: RunPlan, cell: PlannedCell, hosts: Hosts) -> bool:
     """Whether all of it stands. Raises HostError where a part does: what is held for it would be taken down for this one."""
     standing = status(plan.experiment, cell, hosts)
-    if all(each.kept and each.listens for each in standing):
+    if all(each.is_held and each.is_listening for each in standing):
         return True
-    if held := sorted({each.service.host for each in standing if each.kept}):
+    if held := sorted({each.service.host for each in standing if each.is_held}):
         name = plan.experiment.scenario.name
         raise HostError(
-            f"{name_of(plan.experiment)} is up already, and not as it should be",
+            f"{holder_name(plan.experiment)} is up already, and not as it should be",
             where=", ".join(held),
             hint=f"take it down first: benchkit service down {name}",
         )
@@ -166,7 +166,7 @@ def _start(service: Service, host: Host, logs: PurePosixPath) -> None:
 
 def status(experiment: Experiment, cell: PlannedCell, hosts: Hosts) -> tuple[ServiceStatus, ...]:
     """The services of a cell as they are found. Raises HostError where a host does not answer."""
-    held = _held(name_of(experiment), hosts)
+    held = _held(holder_name(experiment), hosts)
     found = []
     for service in cell.services:
         if service.client:
@@ -190,7 +190,7 @@ def down(experiment: Experiment, hosts: Hosts) -> tuple[str, ...]:
 
     Raises HostError, naming the host, where something cannot be put back.
     """
-    name = name_of(experiment)
+    name = holder_name(experiment)
     held = _held(name, hosts)
     failures = [
         failure

@@ -93,7 +93,7 @@ class Judge:
         }
 
 
-def judge_stored(store: Store, run: RunFolder) -> None:
+def judge_stored_run(store: Store, run: RunFolder) -> None:
     """Judge the trials of a stored run beside each other, and give every trial its verdict in the end.
 
     What trials show by themselves stays as it is; doing it again changes nothing.
@@ -112,7 +112,7 @@ def judge_stored(store: Store, run: RunFolder) -> None:
     tables.replace("trials", _with_verdicts(tables.rows("trials"), tables.rows("verdicts")))
 
 
-def reparse(store: Store, run: RunFolder, judge: Judge | None = None) -> int:
+def rebuild_tables(store: Store, run: RunFolder, judge: Judge | None = None) -> int:
     """Rebuild all tables of a run from its raw files alone, verdicts included; the number of trials.
 
     A `judge` that is given knows the trials then, as if it had been there.
@@ -124,7 +124,7 @@ def reparse(store: Store, run: RunFolder, judge: Judge | None = None) -> int:
             case {"event": "host-facts", "host": str(host), "stage": str(stage), "facts": dict(facts)}:
                 judge.learn(host, stage, facts)
     trials = results.reparse(store, run, judge.judged)
-    judge_stored(store, run)
+    judge_stored_run(store, run)
     return trials
 
 

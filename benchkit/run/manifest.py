@@ -21,7 +21,7 @@ def new_run_id() -> str:
     return f"r{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
 
 
-def manifest_of(plan: RunPlan, hosts: Hosts, run_id: str | None = None) -> Manifest:
+def make_manifest(plan: RunPlan, hosts: Hosts, run_id: str | None = None) -> Manifest:
     """The manifest that a run of the plan begins with."""
     used = sorted({name for names in plan.roles.values() for name in names})
     return Manifest(

@@ -12,10 +12,10 @@ from benchkit.hosts.connections import Hosts
 from benchkit.models.design import design_of
 from benchkit.models.run import Manifest
 from benchkit.results.store import Store
+from benchkit.run.events import RunObserver
 from benchkit.run.loop import execute
 from benchkit.run.plan.model import RunPlan
 from benchkit.run.plan.planner import make_plan
-from benchkit.run.trial import RunObserver
 from benchkit.scenario.read import Experiment, varied
 
 BLOCKS = 5
@@ -25,7 +25,7 @@ LONGEST_S = 5
 """Of a window. Noise falls with longer ones, so that a pilot promises less than a run of longer windows keeps."""
 
 
-def pilot_plan(experiment: Experiment, planned: Manifest, hosts: Hosts) -> RunPlan:
+def plan_pilot(experiment: Experiment, planned: Manifest, hosts: Hosts) -> RunPlan:
     """The pilot of a planned run: the first ratio that it asks for.
 
     Raises InputError where it asks for none, and for a sequential design, of which no noise tells what it will show.
@@ -58,8 +58,8 @@ def pilot_plan(experiment: Experiment, planned: Manifest, hosts: Hosts) -> RunPl
     return make_plan(varied(experiment, changes, "--pilot"), hosts)
 
 
-def run_pilot(plan: RunPlan, hosts: Hosts, watcher: RunObserver) -> Data:
+def run_pilot(plan: RunPlan, hosts: Hosts, observer: RunObserver) -> Data:
     """Carry out a pilot, which leaves nothing in any store. Raises HostError."""
     with tempfile.TemporaryDirectory(prefix="benchkit-pilot-") as folder:
         store = Store(Path(folder))
-        return read_data(store, execute(plan, hosts, store, watcher).run)
+        return read_data(store, execute(plan, hosts, store, observer).run)

@@ -22,7 +22,7 @@ from benchkit.results.reparse import RawFile, trial_tables
 from benchkit.results.rows import Row, factor_rows, host_rows
 from benchkit.results.store import RunFolder, Store
 from benchkit.results.tables import RunTables
-from benchkit.run.judge import Judge, judge_stored, rows_of
+from benchkit.run.judge import Judge, judge_stored_run, rows_of
 from benchkit.run.manifest import roles_of
 from benchkit.run.plan.model import RunPlan
 from benchkit.scenario.trial_order import PlannedTrial
@@ -214,7 +214,7 @@ def closing(outcome: RunOutcome, store: Store, tables: RunTables, journal: Journ
         ended = {"status": status, "trials": outcome.trials, "failed": len(outcome.failures)}
         last: tuple[Callable[[], object], ...] = (
             tables.join,
-            lambda: judge_stored(store, outcome.run),
+            lambda: judge_stored_run(store, outcome.run),
             lambda: outcome.run.finish(status),
             lambda: journal.append("run-ended", **ended),
         )

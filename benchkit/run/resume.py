@@ -17,8 +17,8 @@ from benchkit.results.progress import ENDED, FAILED, SPLIT, Progress, progress_o
 from benchkit.results.reparse import host_parts, read_generators
 from benchkit.results.store import RunFolder, Store
 from benchkit.results.tables import RunTables
-from benchkit.run.judge import reparse
-from benchkit.run.manifest import facts_of, manifest_of
+from benchkit.run.judge import rebuild_tables
+from benchkit.run.manifest import facts_of, make_manifest
 from benchkit.run.plan.model import RunPlan
 from benchkit.run.recorder import RunRecorder
 from benchkit.run.steps.trial_state import trial_id_of
@@ -60,7 +60,7 @@ def check_resumption(plan: RunPlan, hosts: Hosts, run: RunFolder, *, accept_chan
         raise InputError(
             "the plan has another order of trials than this run",
             where=run.run_id,
-            why=_listed(settings_differing(before, manifest_of(plan, hosts))) or "another benchkit made it",
+            why=_listed(settings_differing(before, make_manifest(plan, hosts))) or "another benchkit made it",
             hint="start a new run; this one keeps what it has",
         )
     left = [planned_trial for planned_trial in plan.planned_trials if not _is_over(run.run_id, planned_trial, progress)]
@@ -94,7 +94,7 @@ def resume_queue(resumption: ResumePlan, store: Store, recorder: RunRecorder, ta
         recorder.journal.append(SPLIT, block=block, round=over[0].round + 1, trials=trials)
     progress = progress_of(run.history())
     manifest = _begin_again(run, resumption.changes)
-    reparse(store, run, recorder.judge)
+    rebuild_tables(store, run, recorder.judge)
     tables.apart("hosts", host_parts(run.history()))
     rows = {row["trial_id"]: row for row in tables.rows("trials").to_pylist()}
     queue = TrialQueue(_latest(plan.planned_trials, progress), rule_of(manifest))
@@ -159,7 +159,7 @@ def _is_over(run_id: str, planned_trial: PlannedTrial, progress: Progress) -> bo
 
 
 def _changes(before: Manifest, plan: RunPlan, hosts: Hosts) -> Iterable[FactDifference]:
-    now = manifest_of(plan, hosts)
+    now = make_manifest(plan, hosts)
     yield from settings_differing(before, now)
     there = {host.name: host for host in before.hosts}
     for host in now.hosts:

@@ -16,11 +16,11 @@ from benchkit.hosts.facts import SYSCTLS
 from benchkit.hosts.files import Placed
 from benchkit.hosts.host import Host
 from benchkit.hosts.host_changes import Leftovers
+from benchkit.run.events import RunObserver
 from benchkit.run.manifest import controller_of, facts_of, roles_of
 from benchkit.run.plan.model import PlannedCell, RunPlan
 from benchkit.run.plan.tuning_plan import nofile_on
 from benchkit.run.recorder import RunRecorder
-from benchkit.run.trial import RunObserver
 from benchkit.run.tuned_hosts import NotRestoredError, tune, tuned
 from benchkit.run.wall_clocks import WallClocks
 from benchkit.services import deploy
@@ -38,7 +38,7 @@ class Testbed:
         plan: RunPlan,
         hosts: Hosts,
         recorder: RunRecorder,
-        watcher: RunObserver,
+        observer: RunObserver,
         *,
         reconnect_s: float = RECONNECT_S,
     ) -> None:
@@ -48,7 +48,7 @@ class Testbed:
         self.gone: dict[str, str] = {}
         """Hosts that were given up, and why."""
         self._book = recorder
-        self._watcher = watcher
+        self._observer = observer
         self._reconnect_s = reconnect_s
         self._reconnects: dict[str, int] = {}
         self._clocks = WallClocks()
@@ -69,7 +69,7 @@ class Testbed:
                 if self.plan.tuning:
                     for host in self.hosts:
                         self._look(host, "tuned", became)
-                self._watcher.stage("building and deploying")
+                self._observer.notify("building and deploying")
                 self._place_programs()
                 self._deploy()
                 with confined(controller_of(self.plan, self.hosts)):
@@ -92,12 +92,12 @@ class Testbed:
         lost = self.hosts.lost()
         alive_s = min((self.hosts[name].alive_s for name in lost), default=elapsed_s())
         for name in lost:
-            self._watcher.stage(f"{name}: lost; connecting again")
+            self._observer.notify(f"{name}: lost; connecting again")
             try:
                 self._reconnect(name)
             except HostError as error:
                 self._book.lost(name, str(error))
-                self._watcher.stage(f"{error}\n{name} is given up; what is left of the run goes on without it")
+                self._observer.notify(f"{error}\n{name} is given up; what is left of the run goes on without it")
                 self.gone[name] = str(error)
                 self.hosts.give_up(name)
             else:
@@ -110,7 +110,7 @@ class Testbed:
         if text is not None:
             self._book.journal.append("clocks-set", text=text)
             self._book.notice(f"While it ran, {text}. Times of day in it are off by that, durations are not.")
-            self._watcher.stage(text)
+            self._observer.notify(text)
 
     def missing_for(self, cell: PlannedCell) -> str | None:
         """Why a cell cannot be carried out any more, if so: a host that it needs was given up."""
@@ -124,9 +124,9 @@ class Testbed:
         found = self.hosts.found.get(name, Leftovers())
         self._book.found(name, found)
         for report in found.reports:
-            self._watcher.stage(f"{name} was put back behind an earlier run: {report}")
+            self._observer.notify(f"{name} was put back behind an earlier run: {report}")
         for each in found.undone:
-            self._watcher.stage(f"{name}: an earlier run had left {each.text}: {each.how}")
+            self._observer.notify(f"{name}: an earlier run had left {each.text}: {each.how}")
 
     def _reconnect(self, name: str) -> None:
         self._reconnects[name] = self._reconnects.get(name, 0) + 1
@@ -176,7 +176,7 @@ class Testbed:
         self._book.facts(host.name, roles_of(self.plan, host.name), stage, facts)
 
     def _place_programs(self, only: str | None = None) -> None:
-        for host, placed in place_programs(self.plan, self.hosts, only).items():
+        for host, placed in install_programs(self.plan, self.hosts, only).items():
             self._journal("programs-placed", host, placed)
 
     def _deploy(self, only: str | None = None) -> None:
@@ -192,7 +192,7 @@ class Testbed:
         self._book.journal.append(event, **more, host=host, **sent)
 
 
-def place_programs(plan: RunPlan, hosts: Hosts, only: str | None = None) -> dict[str, Placed]:
+def install_programs(plan: RunPlan, hosts: Hosts, only: str | None = None) -> dict[str, Placed]:
     """Build what generators need, and have it stand on their hosts, or on `only` that one; what that took, by host.
 
     Raises HostError, or BenchkitError where a program does not build.

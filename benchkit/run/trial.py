@@ -6,15 +6,12 @@ Nothing here decides what is run (that is the plan's), how a host is spoken to (
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
-
 from benchkit.errors import HostError
 from benchkit.models.trial import TrialRecord
 from benchkit.run.steps.load import collect_load, measure, warm_up
 from benchkit.run.steps.probe import probe_response
 from benchkit.run.steps.profiles import collect_profiles, drop_profiles
-from benchkit.run.steps.record import record_of
+from benchkit.run.steps.record import make_record
 from benchkit.run.steps.services import (
     cause_outages,
     clear_away,
@@ -28,7 +25,6 @@ from benchkit.run.steps.services import (
 )
 from benchkit.run.steps.trial_state import Step, Trial
 from benchkit.run.steps.watch import collect_telemetry, unwatch_hosts, watch_hosts
-from benchkit.scenario.trial_order import PlannedTrial
 
 STEPS: tuple[Step, ...] = (
     require_free_ports,
@@ -63,7 +59,7 @@ def run_trial(trial: Trial) -> TrialRecord:
         raise
     for failure in _afterwards(trial):
         raise failure
-    return record_of(trial)
+    return make_record(trial)
 
 
 def _afterwards(trial: Trial) -> list[HostError]:
@@ -75,28 +71,3 @@ def _afterwards(trial: Trial) -> list[HostError]:
         except HostError as error:
             failures.append(error)
     return failures
-
-
-class RunObserver(Protocol):
-    """Who is told how a run goes."""
-
-    def stage(self, text: str) -> None:
-        """A stage of the run begins."""
-
-    def trial_started(self, planned_trial: PlannedTrial) -> None:
-        """A trial begins."""
-
-    def trial_ended(self, planned_trial: PlannedTrial, rps: float | None, verdict: str) -> None:
-        """A trial ended with this rate, which is `valid`, `suspect` or `invalid`."""
-
-    def trial_failed(self, planned_trial: PlannedTrial, why: str) -> None:
-        """A trial could not be carried out."""
-
-    def trial_retrying(self, planned_trial: PlannedTrial, why: str) -> None:
-        """A trial could not be carried out, and is tried again."""
-
-    def resumed(self, over: Mapping[PlannedTrial, str]) -> None:
-        """Those trials of the run were over before it was taken up again, each with its verdict, or `failed`."""
-
-    def block_interrupted(self, block: int) -> None:
-        """A pause has cut a block: all of its trials come again."""

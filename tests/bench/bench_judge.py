@@ -20,7 +20,7 @@ from benchkit.results.rows import factor_rows, host_rows
 from benchkit.results.schema import TABLES
 from benchkit.results.store import Store
 from benchkit.results.tables import RunTables, load
-from benchkit.run.judge import judge_stored
+from benchkit.run.judge import judge_stored_run
 from tests.analysis.verdicts.builders import trial
 
 CELLS, BLOCKS, REPEATS = 500, 10, 5
@@ -89,7 +89,7 @@ def test_judging_and_comparing_a_run_of_500_cells_takes_at_most_3_seconds(store:
     for _ in range(REPEATS):
         each_s = [_judged_s() for _ in range(CELLS * BLOCKS)]
         moments = [time.perf_counter()]
-        judge_stored(store, run)
+        judge_stored_run(store, run)
         moments.append(time.perf_counter())
         found = compare("r1", store=store.path)
         moments.append(time.perf_counter())

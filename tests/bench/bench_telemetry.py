@@ -30,9 +30,9 @@ from benchkit.results.rows import trial_row
 from benchkit.results.telemetry_file import Key, Series, read_telemetry
 from benchkit.run.plan.model import RunPlan
 from benchkit.run.plan.planner import make_plan
-from benchkit.run.steps.trial_state import trial_of
+from benchkit.run.steps.trial_state import make_trial
 from benchkit.run.steps.watch import watched_service
-from benchkit.run.testbed import place_programs
+from benchkit.run.testbed import install_programs
 from benchkit.run.trial import run_trial
 from benchkit.scenario.read import Experiment, read_experiment
 from benchkit.scenario.telemetry_options import Watching
@@ -76,7 +76,7 @@ def deployed(lab: Lab, experiment: Experiment) -> Iterator[tuple[RunPlan, Hosts]
     """A plan, deployed; by agents of its own, so that those given have not had their memory filled with programs."""
     with connect_all(lab.inventory()) as hosts:
         plan = make_plan(experiment, hosts)
-        place_programs(plan, hosts)
+        install_programs(plan, hosts)
         for cell in plan.cells:
             for host, services in deploy.by_host(cell.services).items():
                 deploy.deploy(hosts[host], services)
@@ -167,7 +167,7 @@ def test_a_load_does_not_feel_it(lab: Lab) -> None:
             rng.shuffle(order)
             for position, cell_id in enumerate(order):
                 planned_trial = replace(plan.planned_trials[0], block=pair, position=position)
-                trial = trial_of(plan, planned_trial, "bench", hosts)
+                trial = make_trial(plan, planned_trial, "bench", hosts)
                 trial.watching = Watching() if cell_id == "watched" else None
                 record = run_trial(trial)
                 reading = read_trial(record, read_generators(record, trial.files.__getitem__))

@@ -160,14 +160,13 @@ if __name__ == "__main__":
     from benchkit.cli.app import main
 
     used = (
-        "execute",
-        "cli.live",
+        "run.loop",
+        "cli.live_matrix",
         "hosts.ssh",
         "lab.lab",
-        "planning.make",
-        "run.resume",
+        "run.plan.planner",
         "analysis.claims",
-        "report.write",
+        "report.report_files",
     )
     for module in used:
         importlib.import_module(f"benchkit.{module}")

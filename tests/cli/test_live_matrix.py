@@ -93,7 +93,7 @@ PLAN = RunPlan(
 
 def go_on(display: Plain | Live) -> None:
     """A run taken up again, of which a block is cut before its last trial has ended."""
-    display.resumed({FIRST: "suspect"})
+    display.run_resumed({FIRST: "suspect"})
     display.trial_started(SECOND)
     display.block_interrupted(1)
     display.trial_ended(replace(FIRST, round=2), 1.0, "valid")
@@ -101,7 +101,7 @@ def go_on(display: Plain | Live) -> None:
 
 def test_a_run_that_is_taken_up_again_shows_what_was_over_and_a_block_that_is_cut_is_shown_anew() -> None:
     display = Live(PLAN, Hosts(Inventory(hosts=()), ()))
-    display.resumed({FIRST: "suspect"})
+    display.run_resumed({FIRST: "suspect"})
     shown = display.picture
     assert (shown.marks, len(shown.over)) == ({(FIRST.cell_id, 1): "suspect"}, 1)
     go_on(display)

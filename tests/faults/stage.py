@@ -16,7 +16,7 @@ from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.lab.lab import Lab
 from benchkit.results.store import RunFolder, Store
 from benchkit.results.tables import load
-from benchkit.run.judge import reparse
+from benchkit.run.judge import rebuild_tables
 from benchkit.run.loop import execute
 from benchkit.run.plan.model import RunPlan
 from benchkit.run.plan.planner import make_plan
@@ -72,10 +72,10 @@ class Told:
         self._meanwhile = meanwhile
         self.failed: list[str] = []
 
-    def stage(self, text: str) -> None:
+    def notify(self, text: str) -> None:
         """A stage of the run begins."""
 
-    def resumed(self, over: Mapping[PlannedTrial, str]) -> None:
+    def run_resumed(self, finished: Mapping[PlannedTrial, str]) -> None:
         """No run of this suite is."""
 
     def block_interrupted(self, block: int) -> None:
@@ -139,7 +139,7 @@ class Stage:
         self.failed += watcher.failed
         if doctor is not None:
             doctor(outcome.run)
-            reparse(self.store, outcome.run)
+            rebuild_tables(self.store, outcome.run)
         return list(self._judged(outcome.run))
 
     def beside_each_other(self, kept: Sequence[Judged]) -> list[Judged]:

@@ -24,9 +24,9 @@ from benchkit.results.reparse import read_generators, read_trial
 from benchkit.run.plan.model import RunPlan
 from benchkit.run.plan.planner import make_plan
 from benchkit.run.steps.load import measure
-from benchkit.run.steps.record import record_of
-from benchkit.run.steps.trial_state import Trial, trial_of
-from benchkit.run.testbed import place_programs
+from benchkit.run.steps.record import make_record
+from benchkit.run.steps.trial_state import Trial, make_trial
+from benchkit.run.testbed import install_programs
 from benchkit.run.trial import AFTERWARDS, STEPS, run_trial
 from benchkit.scenario.read import read_experiment
 from benchkit.scenario.trial_order import PlannedTrial
@@ -80,9 +80,9 @@ def counted_trial(hosts: Hosts, load: Mapping[str, Any]) -> Counted:
     argv = (*service.process.argv, "-admin", f"{address}:{ADMIN_PORT}")
     counting = replace(service, process=replace(service.process, argv=argv))
     plan = replace(plan, cells=(replace(cell, services=(counting,)),))
-    place_programs(plan, hosts)
+    install_programs(plan, hosts)
     deploy.deploy(hosts["sut"], [counting])
-    trial = trial_of(plan, PlannedTrial(1, 1, cell.cell_id), "r-counted", hosts)
+    trial = make_trial(plan, PlannedTrial(1, 1, cell.cell_id), "r-counted", hosts)
     served = None
     try:
         for step in STEPS:
@@ -93,7 +93,7 @@ def counted_trial(hosts: Hosts, load: Mapping[str, Any]) -> Counted:
         for step in AFTERWARDS:
             step(trial)
     assert served is not None
-    record = record_of(trial)
+    record = make_record(trial)
     readings = read_generators(record, trial.files.__getitem__)
     return Counted(record, readings, read_trial(record, readings), trial.files, served - PROBES)
 
@@ -213,9 +213,9 @@ def test_a_generator_that_fails_is_named_with_its_host_and_its_words(hosts: Host
     broken = replace(third, argv=("wrk", "--no-such-option"))
     others = tuple(broken if each is third else each for each in cell.generators)
     plan = replace(plan, cells=(replace(cell, generators=others),))
-    place_programs(plan, hosts)
+    install_programs(plan, hosts)
     deploy.deploy(hosts["sut"], cell.services)
-    trial = trial_of(plan, PlannedTrial(1, 1, cell.cell_id), "r-failing", hosts)
+    trial = make_trial(plan, PlannedTrial(1, 1, cell.cell_id), "r-failing", hosts)
     with pytest.raises(HostError) as failure:
         run_trial(trial)
     message = str(failure.value)

@@ -32,7 +32,7 @@ from benchkit.report.rendering import render
 from benchkit.report.run_reader import read_run
 from benchkit.results.profile_tables import NO_PROFILE
 from benchkit.results.store import Store
-from benchkit.run.judge import reparse
+from benchkit.run.judge import rebuild_tables
 from benchkit.run.loop import execute
 from benchkit.run.plan.model import RunPlan
 from benchkit.run.plan.planner import make_plan
@@ -176,7 +176,7 @@ def test_every_service_has_shares_that_are_one_with_little_left_over(ran: Ran, p
 def test_raw_files_alone_give_the_same_rows_again(ran: Ran) -> None:
     store, outcome = ran
     before = {name: table(store, name) for name in ("profile", "profile_share", "notes")}
-    assert reparse(store, outcome.run) == 3
+    assert rebuild_tables(store, outcome.run) == 3
     for name, rows in before.items():
         keys = list(rows.columns)
         again = table(store, name)

@@ -20,7 +20,7 @@ from benchkit.report.page import page
 from benchkit.report.run_reader import read_run
 from benchkit.results.schema import TABLES
 from benchkit.results.store import Store
-from benchkit.run.judge import reparse
+from benchkit.run.judge import rebuild_tables
 from benchkit.run.loop import execute
 from benchkit.run.plan.planner import make_plan
 from benchkit.run.recorder import RunOutcome
@@ -97,7 +97,7 @@ def test_raw_files_alone_give_every_table_again(ran: tuple[Store, RunOutcome]) -
     assert all(len(frame) for frame in before.values())
     for table in before:
         shutil.rmtree(store.table(table))
-    assert reparse(store, outcome.run) == len(TOOLS)
+    assert rebuild_tables(store, outcome.run) == len(TOOLS)
     for table, frame in before.items():
         pd.testing.assert_frame_equal(frame, _table(store, table))
 

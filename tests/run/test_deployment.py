@@ -8,7 +8,7 @@ import pytest
 from benchkit.errors import InputError
 from benchkit.hosts.connections import connect_all
 from benchkit.lab.lab import Lab
-from benchkit.run.deployment import cell_of, down, name_of, up
+from benchkit.run.deployment import down, holder_name, select_cell, up
 from benchkit.run.plan.model import PlannedCell, RunPlan
 from benchkit.run.plan.planner import make_plan
 from benchkit.scenario.cell_load import typed_load
@@ -40,24 +40,24 @@ def plan(tmp_path: Path, more: str = "", unsupported: Sequence[str] = ()) -> Run
 
 
 def test_the_cell_is_the_one_wanted_else_the_scenarios_else_the_baseline(tmp_path: Path) -> None:
-    assert cell_of(plan(tmp_path)).cell_id == "stack=one"
-    assert cell_of(plan(tmp_path, "baseline: {stack: two}\n")).cell_id == "stack=two"
+    assert select_cell(plan(tmp_path)).cell_id == "stack=one"
+    assert select_cell(plan(tmp_path, "baseline: {stack: two}\n")).cell_id == "stack=two"
     named = plan(tmp_path, "baseline: {stack: one}\nservice: {stack: two}\n")
-    assert cell_of(named).cell_id == "stack=two"
-    assert cell_of(named, "stack=one").cell_id == "stack=one"
-    assert name_of(named.experiment) == "service small"
+    assert select_cell(named).cell_id == "stack=two"
+    assert select_cell(named, "stack=one").cell_id == "stack=one"
+    assert holder_name(named.experiment) == "service small"
 
 
 def test_a_cell_that_there_is_not_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no cell 'stack=three': did you mean 'stack=two'"):
-        cell_of(plan(tmp_path), "stack=three")
+        select_cell(plan(tmp_path), "stack=three")
     with pytest.raises(InputError, match=r"service\.stack: found three; levels of stack: one, two"):
         plan(tmp_path, "service: {stack: three}\n")
 
 
 def test_a_cell_that_hosts_cannot_carry_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="stack=two: too small"):
-        cell_of(plan(tmp_path, unsupported=["stack=two"]), "stack=two")
+        select_cell(plan(tmp_path, unsupported=["stack=two"]), "stack=two")
 
 
 TUNED = """\
@@ -77,7 +77,7 @@ def test_hosts_that_were_another_runs_when_they_were_asked_are_tuned_all_the_sam
             others["sut"].changes.write({key: "65535"})
             planned = make_plan(experiment, hosts)
         assert hosts["sut"].changes.read([key])[key].value == before != "65535"
-        up(planned, cell_of(planned), hosts, lambda _: None)
+        up(planned, select_cell(planned), hosts, lambda _: None)
     with connect_all(lab.inventory()) as hosts:
         while_up = hosts["sut"].changes.read([key])[key].value
         assert down(experiment, hosts) == ("sut",)

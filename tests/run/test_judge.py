@@ -14,7 +14,7 @@ from benchkit.results.reparse import TrialTables
 from benchkit.results.store import RunFolder, Store
 from benchkit.results.tables import RunTables
 from benchkit.results.tables import load as load_table
-from benchkit.run.judge import Judge, judge_stored, rows_of
+from benchkit.run.judge import Judge, judge_stored_run, rows_of
 from tests.analysis.conftest import manifest_of, store_run, trials_of
 from tests.analysis.verdicts.builders import FACTS, WINDOW_S, Samples, columns, generator, healthy, load, trial
 
@@ -103,7 +103,7 @@ def verdicts(store: Store) -> dict[str, str]:
 
 def test_a_stored_run_is_judged_beside_each_other_and_keeps_what_trials_showed_by_themselves(tmp_path: Path) -> None:
     store, run = stored(tmp_path)
-    judge_stored(store, run)
+    judge_stored_run(store, run)
     found = load_table("verdicts", store=store.path)
     assert sorted(zip(found["trial_id"], found["check"], found["scope"], strict=True)) == [
         ("r1.stack=a.b1", "errors", "trial"),
@@ -119,14 +119,14 @@ def test_a_stored_run_is_judged_beside_each_other_and_keeps_what_trials_showed_b
 
 def test_judging_it_again_changes_nothing(tmp_path: Path) -> None:
     store, run = stored(tmp_path)
-    judge_stored(store, run)
+    judge_stored_run(store, run)
     before = {name: load_table(name, store=store.path) for name in ("trials", "verdicts", "unchecked")}
-    judge_stored(store, run)
+    judge_stored_run(store, run)
     for name, frame in before.items():
         pd.testing.assert_frame_equal(load_table(name, store=store.path), frame)
 
 
 def test_trials_that_nobody_judged_have_no_verdict(tmp_path: Path) -> None:
     run = store_run(tmp_path, manifest_of([{"stack": "a"}]), trials_of({"stack=a": [1000, 1001, 1002]}, **ALIKE))
-    judge_stored(Store(tmp_path), run)
+    judge_stored_run(Store(tmp_path), run)
     assert load_table("trials", store=tmp_path)["verdict"].isna().all()

@@ -11,7 +11,7 @@ from benchkit.run.steps.trial_state import Trial
 from benchkit.services.deploy import Running
 
 
-def record_of(trial: Trial) -> TrialRecord:
+def make_record(trial: Trial) -> TrialRecord:
     """What is kept of a trial that was carried out, beside its files."""
     if trial.probe is None or not trial.generators:
         raise AssertionError("a step was left out")

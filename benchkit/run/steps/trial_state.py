@@ -93,7 +93,7 @@ def trial_id_of(run_id: str, planned_trial: PlannedTrial) -> str:
     return f"{run_id}.b{planned_trial.block:03}{again}.p{planned_trial.position:03}"
 
 
-def trial_of(plan: RunPlan, planned_trial: PlannedTrial, run_id: str, hosts: Hosts) -> Trial:
+def make_trial(plan: RunPlan, planned_trial: PlannedTrial, run_id: str, hosts: Hosts) -> Trial:
     """A trial of the plan, about to begin."""
     trial_id = trial_id_of(run_id, planned_trial)
     cell, profile = plan.cell_of(planned_trial), None

@@ -1,0 +1,33 @@
+"""The interface by which a run reports its progress to whoever displays it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from benchkit.scenario.trial_order import PlannedTrial
+
+
+class RunObserver(Protocol):
+    """Receiver of the events of a run."""
+
+    def notify(self, text: str) -> None:
+        """Show a message about the run as a whole: its present stage, or something that happened to a host."""
+
+    def run_resumed(self, finished: Mapping[PlannedTrial, str]) -> None:
+        """Take in the trials that finished before the run was resumed, each with its verdict, or `failed`."""
+
+    def trial_started(self, planned_trial: PlannedTrial) -> None:
+        """Take in that a trial starts."""
+
+    def trial_ended(self, planned_trial: PlannedTrial, rps: float | None, verdict: str) -> None:
+        """Take in that a trial ended with this rate and the verdict `valid`, `suspect` or `invalid`."""
+
+    def trial_failed(self, planned_trial: PlannedTrial, why: str) -> None:
+        """Take in that a trial failed or was skipped."""
+
+    def trial_retrying(self, planned_trial: PlannedTrial, why: str) -> None:
+        """Take in that a trial failed and is about to be retried."""
+
+    def block_interrupted(self, block: int) -> None:
+        """Take in that a pause interrupted a block: all of its trials are repeated."""
