@@ -83,7 +83,7 @@ def titled(metric: str) -> tuple[str, Callable[[float | None], str]]:
     """What a metric is called where a sentence begins, and how its values read."""
     known = metric_named(metric)
     first, rest = known.title[:1], known.title[1:]
-    return (first if rest[:1].isdigit() else first.upper()) + rest, known.shown  # p50 stays p50
+    return (first if rest[:1].isdigit() else first.upper()) + rest, known.format  # p50 stays p50
 
 
 def sentence(agreement: Agreement) -> str:

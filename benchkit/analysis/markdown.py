@@ -82,7 +82,7 @@ def _claims(claims: Sequence[ClaimResult]) -> Iterator[str]:
 
 def _cells(ratio: Ratio) -> list[str]:
     metric = metric_named(ratio.metric)
-    shown = units.ratio if ratio.relative_to else metric.shown
+    shown = units.ratio if ratio.relative_to else metric.format
     return [
         code(ratio.cell_id),
         text(metric.title),

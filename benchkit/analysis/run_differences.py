@@ -9,7 +9,7 @@ import pandas as pd
 
 from benchkit.models.base import Frozen
 from benchkit.models.run import Manifest
-from benchkit.results.rows import flat
+from benchkit.results.rows import flatten_facts
 
 MATTERS = re.compile(
     r"kernel|distribution|machine|glibc|cpus|cpu_model|cores|memory_bytes|nofile_(soft|hard)|governor|virtualisation"
@@ -66,14 +66,20 @@ def facts_differing(
     where: str, before: Mapping[str, object], after: Mapping[str, object]
 ) -> tuple[FactDifference, ...]:
     """The facts that matter and differ between two looks at a host; facts as a manifest has them of it."""
-    looks = [_matter({name: text for name, text in flat(facts) if text is not None}) for facts in (before, after)]
+    looks = [
+        _matter({name: text for name, text in flatten_facts(facts) if text is not None}) for facts in (before, after)
+    ]
     return tuple(_differing(where, *looks))
 
 
 def settings_differing(before: Manifest, after: Manifest) -> tuple[FactDifference, ...]:
     """What two runs were asked for that makes their figures differ by itself, and by which benchkit."""
     one, other = (
-        {what: text for what, text in flat({name: run.scenario.get(name) for name in ASKED}) if text is not None}
+        {
+            what: text
+            for what, text in flatten_facts({name: run.scenario.get(name) for name in ASKED})
+            if text is not None
+        }
         for run in (before, after)
     )
     versions = ({"version": run.versions["benchkit"]} if "benchkit" in run.versions else {} for run in (before, after))

@@ -19,7 +19,7 @@ from benchkit import units
 from benchkit.errors import InputError
 from benchkit.models.base import Frozen
 from benchkit.models.design import CONTROL
-from benchkit.results.rows import SPLIT
+from benchkit.results.rows import INTERRUPTED
 
 Reals = npt.NDArray[np.float64]
 
@@ -120,7 +120,7 @@ def take_samples(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusi
     np.divide(sums, there, out=logs, where=whole)
 
     left_out: defaultdict[str, list[ExcludedTrial]] = defaultdict(list)
-    cut = trials[trials["kind"] == SPLIT]
+    cut = trials[trials["kind"] == INTERRUPTED]
     for trial_id, cell_id, block in zip(cut["trial_id"], cut["cell_id"], cut["block"], strict=True):
         left_out[str(cell_id)].append(ExcludedTrial(trial_id=trial_id, cell_id=cell_id, block=int(block), reason=CUT))
     for row in np.flatnonzero(~usable | ~whole[cell_of, block_of]):

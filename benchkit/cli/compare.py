@@ -133,7 +133,7 @@ def _show_metric(ratios: list[Ratio], found: Comparison) -> None:
     if not ratios:
         return
     metric = metric_named(ratios[0].metric)
-    shown = units.ratio if ratios[0].relative_to else metric.shown
+    shown = units.ratio if ratios[0].relative_to else metric.format
     bases = list(dict.fromkeys((over(ratio, found), shown(ratio.baseline_value)) for ratio in ratios))
     one = len(bases) == 1
     print(f"\n{metric.title}, over {bases[0][0]} ({bases[0][1]})" if one else f"\n{metric.title}")

@@ -56,7 +56,7 @@ def _of_file(file: str) -> tuple[str, Profile]:
 def _of_cell(run: RunFolder, cell: str, service: str | None) -> tuple[str, Profile]:
     from benchkit.analysis.cell_pairs import levels_of, matching
     from benchkit.errors import InputError, suggestion
-    from benchkit.results.merged_profiles import merged_profile
+    from benchkit.results.merged_profile import read_merged_profile
 
     manifest = run.manifest()
     cells = [each.cell_id for each in matching(levels_of(cell, manifest.cells), manifest.cells)]
@@ -74,7 +74,7 @@ def _of_cell(run: RunFolder, cell: str, service: str | None) -> tuple[str, Profi
     wanted = there[0] if service is None else service
     if wanted not in there:
         raise InputError(f"no profile of service {wanted!r}", where=run.run_id, why=suggestion(wanted, there))
-    return f"{wanted} of {cells[0]}, {run.run_id}", merged_profile(run, records, wanted)
+    return f"{wanted} of {cells[0]}, {run.run_id}", read_merged_profile(run, records, wanted)
 
 
 def _read(content: bytes, name: str) -> Profile:

@@ -22,7 +22,7 @@ def list_runs(store: StoreFolder = None, json: Json = False) -> None:
     from benchkit.results.store import Store, store_path
 
     found, unreadable = Store(store_path(store)).survey()
-    rows = [(m, "stopped" if m.status == "running" and not run.is_worked_on() else m.status) for run, m in found]
+    rows = [(m, "stopped" if m.status == "running" and not run.is_locked() else m.status) for run, m in found]
     if json:
         shown = {"run_id", "scale", "seed", "blocks", "started_at", "ended_at"}
         print_json(

@@ -92,12 +92,12 @@ def _failed(blocks: list[int]) -> str:
 
 def failed_blocks(outcome: RunOutcome) -> dict[str, list[int]]:
     """The blocks in which trials of a cell failed or were left out, by cell."""
-    from benchkit.results.progress import progress_of
+    from benchkit.results.progress import read_progress
 
-    progress = progress_of(outcome.run.history())
+    progress = read_progress(outcome.run.history())
     found: dict[str, list[int]] = {}
     for trial_id in outcome.failures:
-        place = progress.places[trial_id]
+        place = progress.positions[trial_id]
         found.setdefault(place.cell_id, []).append(place.block)
     return found
 

@@ -10,7 +10,7 @@ from typing import Literal
 from benchkit import units
 
 Better = Literal["higher", "lower"]
-Shown = Callable[[float | None], str]
+Formatter = Callable[[float | None], str]
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Metric:
     name: str
     title: str
     better: Better | None
-    shown: Shown
+    format: Formatter
     """Its values as people read them."""
     unit: str
     """The SI unit of its values, as benchmark formats write it after a number."""

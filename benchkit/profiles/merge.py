@@ -9,7 +9,7 @@ from benchkit.models.profile import Frame, Profile
 from benchkit.profiles.interned import Interned
 
 
-def merged(profiles: Sequence[Profile]) -> Profile:
+def merge_profiles(profiles: Sequence[Profile]) -> Profile:
     """The samples of all of them in one profile, over the time of all. Raises ParseError where they count other things."""
     first = profiles[0]
     if len(profiles) == 1:

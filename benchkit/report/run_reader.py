@@ -9,8 +9,8 @@ import pandas as pd
 
 from benchkit.models.profile import Profile
 from benchkit.report.view import RunView
-from benchkit.results.merged_profiles import merged_profile
-from benchkit.results.progress import progress_of
+from benchkit.results.merged_profile import read_merged_profile
+from benchkit.results.progress import read_progress
 from benchkit.results.store import RunFolder, Store
 from benchkit.results.tables import load, load_columns
 
@@ -26,7 +26,7 @@ def read_run(store: Store, run: RunFolder) -> RunView:
         hosts=load("hosts", store=store.path, run_id=run.run_id),
         notes=load("notes", store=store.path, run_id=run.run_id),
         table=partial(_table, store.path, run.run_id),
-        progress=progress_of(run.history()),
+        progress=read_progress(run.history()),
         stacks=cache(partial(_stacks, run)),
     )
 
@@ -41,4 +41,4 @@ def _stacks(run: RunFolder, trials: tuple[str, ...], service: str) -> Profile | 
     """The profiles of a service in these trials as one; None where raw files were left out of the store."""
     if not all(run.raw(trial_id).is_dir() for trial_id in trials):
         return None
-    return merged_profile(run, map(run.record, trials), service)
+    return read_merged_profile(run, map(run.record, trials), service)

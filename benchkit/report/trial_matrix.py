@@ -74,7 +74,7 @@ def _not_ended(run: RunView) -> Iterator[tuple[tuple[str, int], TrialOutcome]]:
     )
     for state, word, whys in kinds:
         for trial_id, why in whys.items():
-            place = progress.places.get(trial_id)
+            place = progress.positions.get(trial_id)
             if place is None or place.block > run.manifest.blocks:
                 continue
             if place.round == progress.rounds.get(place.block, 1):

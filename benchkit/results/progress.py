@@ -1,4 +1,4 @@
-"""How far a run has come, by its journal: what a run that is taken up again goes on from. Pure."""
+"""The progress of a run by its journal: what a resumed run continues from. Pure."""
 
 from __future__ import annotations
 
@@ -6,13 +6,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-STARTED, ENDED, FAILED, SKIPPED, SPLIT = "trial-started", "trial-ended", "trial-failed", "trial-skipped", "block-split"
-"""The journal's words. A trial that ended is stored and counts; one that failed for good is not tried again."""
+TRIAL_STARTED, TRIAL_ENDED, TRIAL_FAILED, TRIAL_SKIPPED = (
+    "trial-started",
+    "trial-ended",
+    "trial-failed",
+    "trial-skipped",
+)
+BLOCK_INTERRUPTED = "block-split"
+"""Events of the journal. A trial that ended is stored and counts; one that failed finally is not retried."""
 
 
 @dataclass(frozen=True)
 class TrialPosition:
-    """Where in the order of a run a trial stands; `round` counts how often its block has been begun anew."""
+    """The position of a trial in the order of a run; `round` counts how often its block was started."""
 
     block: int
     round: int
@@ -22,69 +28,70 @@ class TrialPosition:
 
 @dataclass
 class Progress:
-    """What has become of the trials of a run so far, by their ids."""
+    """The state of the trials of a run so far, by their ids."""
 
-    places: dict[str, TrialPosition] = field(default_factory=dict)
+    positions: dict[str, TrialPosition] = field(default_factory=dict)
     ended: dict[str, float] = field(default_factory=dict)
-    """How long it took, seconds."""
+    """Duration in seconds of each trial that ended."""
     failed: dict[str, str] = field(default_factory=dict)
-    """Why it failed for good."""
+    """Reason of each final failure."""
     skipped: dict[str, str] = field(default_factory=dict)
-    """Why it was not carried out; it still may be."""
-    retried: dict[str, list[str]] = field(default_factory=dict)
-    """Why it was tried again, each time."""
-    split: set[str] = field(default_factory=set)
-    """Those whose block was cut by a pause and run again whole: kept, and left out of ratios."""
+    """Reason for each trial that was skipped; it may still run."""
+    retries: dict[str, list[str]] = field(default_factory=dict)
+    """Reasons of all retries of a trial."""
+    interrupted: set[str] = field(default_factory=set)
+    """Trials whose block was interrupted by a pause and repeated: stored, and in no ratio."""
     rounds: dict[int, int] = field(default_factory=dict)
-    """The latest round of each block that was begun anew."""
-    order: str | None = None
-    """What the plan's order was, as a hash."""
-    closed: str | None = None
-    """How it ended; None while it has not, or was killed."""
-    known: set[str] = field(default_factory=set)
-    """Hosts whose facts at the start are written down."""
+    """The latest round of each block that was repeated."""
+    order_hash: str | None = None
+    """Hash of the planned order of trials."""
+    status: str | None = None
+    """Final status of the run; None while it runs, or if it was killed."""
+    known_hosts: set[str] = field(default_factory=set)
+    """Hosts whose facts at the start are recorded."""
 
     @property
-    def unsettled(self) -> set[str]:
-        """Trials that were begun, and of which nothing more is known."""
-        return self.places.keys() - self.ended.keys() - self.failed.keys() - self.skipped.keys()
+    def unresolved(self) -> set[str]:
+        """Trials that started and have no recorded end."""
+        return self.positions.keys() - self.ended.keys() - self.failed.keys() - self.skipped.keys()
 
-    def take(self, event: Mapping[str, Any]) -> None:
-        """Take in a line of the journal."""
+    def apply(self, event: Mapping[str, Any]) -> None:
+        """Apply one event of the journal."""
         match event["event"]:
             case "run-started":
-                self.order = event.get("order")
+                self.order_hash = event.get("order")
             case "run-ended":
-                self.closed = event["status"]
+                self.status = event["status"]
             case "run-resumed":
-                self.closed = None
+                self.status = None
             case "host-facts" if event["stage"] == "start":
-                self.known.add(event["host"])
+                self.known_hosts.add(event["host"])
             case "block-split":
-                self.split.update(event["trials"])
+                self.interrupted.update(event["trials"])
                 self.rounds[event["block"]] = event["round"]
             case kind if kind.startswith("trial-"):
-                self._take_trial(kind, str(event["trial_id"]), event)
+                self._apply_to_trial(kind, str(event["trial_id"]), event)
 
-    def _take_trial(self, kind: str, trial: str, event: Mapping[str, Any]) -> None:
-        if kind in (STARTED, SKIPPED):
-            place = TrialPosition(event["block"], event.get("round", 1), event["position"], event["cell_id"])
-            self.places[trial] = place
-        if kind == STARTED:
+    def _apply_to_trial(self, kind: str, trial: str, event: Mapping[str, Any]) -> None:
+        if kind in (TRIAL_STARTED, TRIAL_SKIPPED):
+            self.positions[trial] = TrialPosition(
+                event["block"], event.get("round", 1), event["position"], event["cell_id"]
+            )
+        if kind == TRIAL_STARTED:
             self.skipped.pop(trial, None)
-        elif kind == ENDED:
+        elif kind == TRIAL_ENDED:
             self.ended[trial] = float(event.get("wall_s", 0.0))
-        elif kind == SKIPPED:
+        elif kind == TRIAL_SKIPPED:
             self.skipped[trial] = str(event["why"])
         elif event.get("again"):
-            self.retried.setdefault(trial, []).append(str(event["why"]))
+            self.retries.setdefault(trial, []).append(str(event["why"]))
         else:
             self.failed[trial] = str(event["why"])
 
 
-def progress_of(history: Iterable[Mapping[str, Any]]) -> Progress:
-    """How far a run has come."""
+def read_progress(history: Iterable[Mapping[str, Any]]) -> Progress:
+    """Return the progress that the events of a journal describe."""
     progress = Progress()
     for event in history:
-        progress.take(event)
+        progress.apply(event)
     return progress

@@ -12,7 +12,7 @@ from benchkit.load.tools.tool import ParsedOutput, ToolOutput
 from benchkit.load.trial_result import read_generator, together
 from benchkit.models.trial import GeneratorRecord, TrialRecord
 from benchkit.results.profile_tables import profile_tables
-from benchkit.results.progress import progress_of
+from benchkit.results.progress import read_progress
 from benchkit.results.rows import Columns, Row, factor_rows, host_rows, latency_columns, note_rows, trial_row
 from benchkit.results.schema import TABLES
 from benchkit.results.store import RunFolder, Store
@@ -33,12 +33,12 @@ def read_generators(record: TrialRecord, raw: RawFile) -> tuple[ParsedOutput, ..
     return tuple(_read(record, generator, raw) for generator in record.generators)
 
 
-def read_trial(record: TrialRecord, readings: Sequence[ParsedOutput]) -> ParsedOutput:
+def merge_outputs(record: TrialRecord, readings: Sequence[ParsedOutput]) -> ParsedOutput:
     """What all generators of a trial measured together. Raises InputError where they are of different tools."""
     return together(readings, [generator.started_s for generator in record.generators])
 
 
-def trial_tables(record: TrialRecord, reading: ParsedOutput, raw: RawFile, *, split: bool = False) -> TrialTables:
+def build_trial_tables(record: TrialRecord, reading: ParsedOutput, raw: RawFile, *, split: bool = False) -> TrialTables:
     """The rows of a trial, by table; `split` where its block was cut by a pause and run again."""
     profiles, telemetry = profile_tables(record, raw), telemetry_tables(record, raw)
     return {
@@ -58,7 +58,7 @@ def reparse(store: Store, run: RunFolder, finish: Finish = lambda _, tables: tab
     """
     manifest = run.manifest()
     tables = RunTables(store, str(manifest.scenario["name"]), run.run_id)
-    split = progress_of(run.history()).split
+    split = read_progress(run.history()).interrupted
     trials = [finish(record, _tables_of(run, record, split)) for record in run.records()]
     for table in TABLES.keys() - {"factors", "hosts"}:
         tables.replace(table, *(trial[table] for trial in trials if table in trial))
@@ -98,5 +98,5 @@ def host_parts(history: Iterable[Mapping[str, object]]) -> dict[str, list[Row]]:
 
 def _tables_of(run: RunFolder, record: TrialRecord, split: Container[str]) -> TrialTables:
     raw = partial(run.raw_file, record.trial_id)
-    reading = read_trial(record, read_generators(record, raw))
-    return trial_tables(record, reading, raw, split=record.trial_id in split)
+    reading = merge_outputs(record, read_generators(record, raw))
+    return build_trial_tables(record, reading, raw, split=record.trial_id in split)

@@ -13,7 +13,7 @@ from benchkit.models.load_result import LoadResult
 from benchkit.models.run import CellRecord
 from benchkit.models.trial import TrialRecord
 
-SPLIT = "split"
+INTERRUPTED = "split"
 """The kind, in the table, of a trial whose block was cut by a pause and run again: kept, and in no figure or ratio."""
 
 Row = dict[str, Any]
@@ -41,7 +41,7 @@ def trial_row(record: TrialRecord, result: LoadResult, *, split: bool = False) -
         "trial_id": record.trial_id,
         "block": record.block,
         "position": record.position,
-        "kind": SPLIT if split else record.kind,
+        "kind": INTERRUPTED if split else record.kind,
         "started_at": record.started_at,
         "duration_s": measured,
         "tool": result.tool,
@@ -113,7 +113,7 @@ def factor_rows(cells: Iterable[CellRecord]) -> list[Row]:
 
 def host_rows(host: str, roles: Iterable[str], at: str, facts: Mapping[str, Any]) -> list[Row]:
     """The rows of `hosts`: a fact of a host in each of its roles; nested facts get dotted names."""
-    named = dict(flat(facts))
+    named = dict(flatten_facts(facts))
     return [
         {"host": host, "role": role, "at": at, "fact": fact, "value": value}
         for role in roles
@@ -121,7 +121,7 @@ def host_rows(host: str, roles: Iterable[str], at: str, facts: Mapping[str, Any]
     ]
 
 
-def flat(value: object, name: str = "") -> Iterable[tuple[str, str | None]]:
+def flatten_facts(value: object, name: str = "") -> Iterable[tuple[str, str | None]]:
     """What is nested as names with dots, and texts: of mappings by their keys, of lists of such by their place.
 
     Lists of anything else are one text with commas.
@@ -129,10 +129,10 @@ def flat(value: object, name: str = "") -> Iterable[tuple[str, str | None]]:
     match value:
         case Mapping():
             for key, inner in value.items():
-                yield from flat(inner, f"{name}.{key}" if name else str(key))
+                yield from flatten_facts(inner, f"{name}.{key}" if name else str(key))
         case list() | tuple() if any(isinstance(inner, Mapping) for inner in value):
             for i, inner in enumerate(value):
-                yield from flat(inner, f"{name}.{i}")
+                yield from flatten_facts(inner, f"{name}.{i}")
         case list() | tuple():
             yield name, ",".join(map(str, value))
         case None:

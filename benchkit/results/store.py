@@ -25,7 +25,7 @@ from benchkit.results.compression import compressed, uncompressed
 from benchkit.results.durable_files import locked, make_folders, sync_folder, write_synced, write_whole
 from benchkit.results.folder_swap import Scratch
 from benchkit.results.journal import Journal, read_journal
-from benchkit.results.progress import ENDED
+from benchkit.results.progress import TRIAL_ENDED
 
 ENVIRONMENT = "BENCHKIT_STORE"
 DEFAULT = Path("results")
@@ -133,7 +133,7 @@ class RunFolder:
                 raise InputError("another benchkit works on this run", where=self.run_id, hint="wait for its end")
             yield
 
-    def is_worked_on(self) -> bool:
+    def is_locked(self) -> bool:
         """Whether a process writes to it now."""
         with locked(self.path / _LOCK) as is_free:
             return not is_free
@@ -171,7 +171,7 @@ class RunFolder:
     def records(self) -> Iterator[TrialRecord]:
         """The records of all trials that the journal says ended, in the order in which they ran."""
         for event in self.history():
-            if event["event"] == ENDED:
+            if event["event"] == TRIAL_ENDED:
                 yield self.record(str(event["trial_id"]))
 
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from benchkit.errors import InputError
 from benchkit.results.compact import read_compact, written
 from benchkit.results.durable_files import make_folders, sync_file, sync_folder
-from benchkit.results.rows import SPLIT, Columns, Row
+from benchkit.results.rows import INTERRUPTED, Columns, Row
 from benchkit.results.schema import TABLES, VERSION_KEY, arrow_schema
 from benchkit.results.store import Store, refuse_newer, store_path
 
@@ -69,7 +69,7 @@ class RunTables:
         rows = self.rows("trials")
         cut = pc.is_in(rows["trial_id"], value_set=pa.array(trial_ids, pa.string()))
         place = rows.schema.get_field_index("kind")
-        self._exchange("trials", rows.set_column(place, "kind", pc.if_else(cut, SPLIT, rows["kind"])))
+        self._exchange("trials", rows.set_column(place, "kind", pc.if_else(cut, INTERRUPTED, rows["kind"])))
 
     def apart(self, table: str, parts: Mapping[str, Sequence[Row]]) -> None:
         """Put rows in the place of all that the table has of the run, a file each name, so that each can be replaced."""

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchkit.errors import ParseError
-from benchkit.models.telemetry import METRICS, generator_service, reducer_service
+from benchkit.models.telemetry import TELEMETRY_METRICS, generator_service, reducer_service
 from benchkit.models.trial import TrialRecord, WatchRecord
 from benchkit.results.rows import Columns
 from benchkit.results.telemetry_file import Key, Series, read_telemetry
@@ -57,7 +57,7 @@ class _Rows:
     def take(self, watch: WatchRecord, found: Mapping[Key, Series]) -> None:
         """Take the samples of one host."""
         for (service, name, instance), series in found.items():
-            metric = METRICS.get(name)
+            metric = TELEMETRY_METRICS.get(name)
             if metric is None:  # of another version, which had it
                 continue
             known = watch.host, self._role(watch, service), service, instance, name, metric.unit
@@ -70,7 +70,7 @@ class _Rows:
 
     def weigh(self, watch: WatchRecord, record: TrialRecord) -> None:
         """Take what the services' folders on one host weigh, at the end of the window."""
-        metric = METRICS["folder_bytes"]
+        metric = TELEMETRY_METRICS["folder_bytes"]
         for service in record.services:
             if service.host == watch.host:
                 for folder, size in service.folder_bytes.items():

@@ -9,7 +9,7 @@ from typing import Literal
 from benchkit.errors import HostError, InputError, ParseError
 from benchkit.load.tools.tool import ParsedOutput
 from benchkit.models.trial import TrialRecord
-from benchkit.results.reparse import read_generators, read_trial
+from benchkit.results.reparse import merge_outputs, read_generators
 from benchkit.results.rows import Row
 from benchkit.results.store import RunFolder
 from benchkit.run.events import RunObserver
@@ -86,4 +86,4 @@ def _read(record: TrialRecord, files: Mapping[str, bytes], run: RunFolder) -> tu
     ]
     record = record.model_copy(update={"generators": tuple(said)})
     run.commit_trial(record, files)
-    return record, read_trial(record, readings)
+    return record, merge_outputs(record, readings)

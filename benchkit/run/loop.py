@@ -6,7 +6,7 @@ import time
 
 from benchkit.analysis.adaptive import StopDecision, rule_of
 from benchkit.hosts.connections import RECONNECT_S, Hosts
-from benchkit.results.progress import Progress, progress_of
+from benchkit.results.progress import Progress, read_progress
 from benchkit.results.store import RunFolder, Store
 from benchkit.results.tables import RunTables
 from benchkit.run.attempt import attempt_trial
@@ -66,7 +66,7 @@ def resume(
     with run.journal() as journal, closing(outcome, store, tables, journal):
         recorder = RunRecorder(outcome, tables, journal, Judge(run.manifest()))
         queue = resume_queue(resumption, store, recorder, tables)
-        outcome.count(progress_of(run.history()))
+        outcome.count(read_progress(run.history()))
         observer.run_resumed(marks_of(queue, run, tables))
         if not queue.is_over:  # else it was killed when only its last words were missing
             testbed = Testbed(plan, hosts, recorder, observer, reconnect_s=reconnect_s)

@@ -17,8 +17,15 @@ from benchkit.load.tools.tool import ParsedOutput
 from benchkit.models.run import Manifest, RunStatus
 from benchkit.models.trial import TrialRecord
 from benchkit.results.journal import Journal
-from benchkit.results.progress import ENDED, FAILED, SKIPPED, SPLIT, STARTED, Progress
-from benchkit.results.reparse import RawFile, trial_tables
+from benchkit.results.progress import (
+    BLOCK_INTERRUPTED,
+    TRIAL_ENDED,
+    TRIAL_FAILED,
+    TRIAL_SKIPPED,
+    TRIAL_STARTED,
+    Progress,
+)
+from benchkit.results.reparse import RawFile, build_trial_tables
 from benchkit.results.rows import Row, factor_rows, host_rows
 from benchkit.results.store import RunFolder, Store
 from benchkit.results.tables import RunTables
@@ -48,9 +55,9 @@ class RunOutcome:
 
     def count(self, progress: Progress) -> None:
         """Take over what had come of the run before it was taken up again."""
-        self.trials = len(progress.ended.keys() - progress.split)
-        self.failures = {trial: why for trial, why in progress.failed.items() if trial not in progress.split}
-        self.retries = {trial: list(whys) for trial, whys in progress.retried.items()}
+        self.trials = len(progress.ended.keys() - progress.interrupted)
+        self.failures = {trial: why for trial, why in progress.failed.items() if trial not in progress.interrupted}
+        self.retries = {trial: list(whys) for trial, whys in progress.retries.items()}
 
     def part(self, parting: RestoreOutcome) -> None:
         """Take in how the hosts were left at the very end, when their agents have tried once more."""
@@ -72,13 +79,13 @@ class RunRecorder:
 
     def begin(self, manifest: Manifest, planned_trials: Sequence[PlannedTrial], order: str, past: Progress) -> None:
         """Write down what a run begins with, as far as that is not written down yet."""
-        if past.order is None:
+        if past.order_hash is None:
             self.journal.append(
                 "run-started", run_id=manifest.run_id, seed=manifest.seed, trials=len(planned_trials), order=order
             )
         self.tables.add("factors", "factors", factor_rows(manifest.cells))
         for host in manifest.hosts:
-            if host.name not in past.known:
+            if host.name not in past.known_hosts:
                 self.facts(host.name, host.roles, "start", host.facts)
 
     def facts(self, host: str, roles: tuple[str, ...], stage: str, facts: Mapping[str, Any]) -> None:
@@ -118,11 +125,11 @@ class RunRecorder:
 
     def started(self, trial_id: str, planned_trial: PlannedTrial, attempt: int) -> None:
         """Write down that a trial begins."""
-        self.journal.append(STARTED, trial_id=trial_id, **_place(planned_trial), attempt=attempt)
+        self.journal.append(TRIAL_STARTED, trial_id=trial_id, **_place(planned_trial), attempt=attempt)
 
     def failure(self, trial_id: str, cell_id: str, error: BenchkitError, *, again: bool = False) -> None:
         """Write down why a trial could not be carried out, and whether it is tried again."""
-        self.journal.append(FAILED, trial_id=trial_id, cell_id=cell_id, why=str(error), again=again)
+        self.journal.append(TRIAL_FAILED, trial_id=trial_id, cell_id=cell_id, why=str(error), again=again)
         if again:
             self.outcome.retries.setdefault(trial_id, []).append(str(error))
         else:
@@ -130,13 +137,13 @@ class RunRecorder:
 
     def skipped(self, trial_id: str, planned_trial: PlannedTrial, why: str) -> None:
         """Write down why a trial is left out for now."""
-        self.journal.append(SKIPPED, trial_id=trial_id, **_place(planned_trial), why=why)
+        self.journal.append(TRIAL_SKIPPED, trial_id=trial_id, **_place(planned_trial), why=why)
         self.outcome.failures[trial_id] = why
 
     def split(self, block: int, round_: int, trials: Iterable[str]) -> None:
         """Write down that a block was cut by a pause, and that it is run again as this round."""
         cut = sorted(trials)
-        self.journal.append(SPLIT, block=block, round=round_, trials=cut)
+        self.journal.append(BLOCK_INTERRUPTED, block=block, round=round_, trials=cut)
         if cut:
             self.tables.mark_split(cut)
         failed = [trial for trial in cut if self.outcome.failures.pop(trial, None) is not None]
@@ -144,10 +151,10 @@ class RunRecorder:
 
     def trial(self, record: TrialRecord, reading: ParsedOutput, raw: RawFile) -> Row:
         """Write down a trial whose raw files are stored; its row of `trials`."""
-        tables = self.judge.judged(record, trial_tables(record, reading, raw))
+        tables = self.judge.judged(record, build_trial_tables(record, reading, raw))
         for table, rows in tables.items():
             self.tables.add(table, record.trial_id, rows)
-        self.journal.append(ENDED, trial_id=record.trial_id, cell_id=record.cell_id, wall_s=record.wall_s)
+        self.journal.append(TRIAL_ENDED, trial_id=record.trial_id, cell_id=record.cell_id, wall_s=record.wall_s)
         self.outcome.trials += 1
         (row,) = rows_of(tables, "trials")
         return row

@@ -13,7 +13,7 @@ from benchkit.analysis.run_differences import FactDifference, facts_differing, s
 from benchkit.errors import InputError, ParseError
 from benchkit.hosts.connections import Hosts
 from benchkit.models.run import Manifest
-from benchkit.results.progress import ENDED, FAILED, SPLIT, Progress, progress_of
+from benchkit.results.progress import BLOCK_INTERRUPTED, TRIAL_ENDED, TRIAL_FAILED, Progress, read_progress
 from benchkit.results.reparse import host_parts, read_generators
 from benchkit.results.store import RunFolder, Store
 from benchkit.results.tables import RunTables
@@ -55,8 +55,8 @@ def check_resumption(plan: RunPlan, hosts: Hosts, run: RunFolder, *, accept_chan
     nothing of it is left to do, where the plan has another order, and, unless `accept_changes`, where scenario, versions
     or hosts have changed, naming what.
     """
-    before, progress = run.manifest(), progress_of(run.history())
-    if progress.order not in (None, order_of(plan.planned_trials)):
+    before, progress = run.manifest(), read_progress(run.history())
+    if progress.order_hash not in (None, order_of(plan.planned_trials)):
         raise InputError(
             "the plan has another order of trials than this run",
             where=run.run_id,
@@ -64,7 +64,7 @@ def check_resumption(plan: RunPlan, hosts: Hosts, run: RunFolder, *, accept_chan
             hint="start a new run; this one keeps what it has",
         )
     left = [planned_trial for planned_trial in plan.planned_trials if not _is_over(run.run_id, planned_trial, progress)]
-    if progress.closed == "done" or (not left and progress.closed is not None):
+    if progress.status == "done" or (not left and progress.status is not None):
         raise InputError(
             "nothing of it is left to do", where=run.run_id, hint="`benchkit report` shows what came of it"
         )
@@ -85,14 +85,14 @@ def resume_queue(resumption: ResumePlan, store: Store, recorder: RunRecorder, ta
     The run must be locked.
     """
     run, plan = resumption.run, resumption.plan
-    recorder.begin(run.manifest(), plan.planned_trials, order_of(plan.planned_trials), progress_of(run.history()))
+    recorder.begin(run.manifest(), plan.planned_trials, order_of(plan.planned_trials), read_progress(run.history()))
     recorder.journal.append("run-resumed", changes=[change.text for change in resumption.changes])
     _settle(run, recorder)
-    progress = progress_of(run.history())
+    progress = read_progress(run.history())
     for block, over in _cut(plan.planned_trials, progress, run.run_id).items():
         trials = [trial_id_of(run.run_id, planned_trial) for planned_trial in over]
-        recorder.journal.append(SPLIT, block=block, round=over[0].round + 1, trials=trials)
-    progress = progress_of(run.history())
+        recorder.journal.append(BLOCK_INTERRUPTED, block=block, round=over[0].round + 1, trials=trials)
+    progress = read_progress(run.history())
     manifest = _begin_again(run, resumption.changes)
     rebuild_tables(store, run, recorder.judge)
     tables.apart("hosts", host_parts(run.history()))
@@ -115,15 +115,17 @@ def marks_of(queue: TrialQueue, run: RunFolder, tables: RunTables) -> dict[Plann
 
 def _settle(run: RunFolder, recorder: RunRecorder) -> None:
     """Trials whose raw files are whole ended, even where the journal was not told any more."""
-    progress = progress_of(run.history())
-    for trial_id in set(run.tidy()) & progress.unsettled:
+    progress = read_progress(run.history())
+    for trial_id in set(run.tidy()) & progress.unresolved:
         record = run.record(trial_id)
         try:
             read_generators(record, partial(run.raw_file, trial_id))
         except ParseError as error:
-            recorder.journal.append(FAILED, trial_id=trial_id, cell_id=record.cell_id, why=str(error), again=False)
+            recorder.journal.append(
+                TRIAL_FAILED, trial_id=trial_id, cell_id=record.cell_id, why=str(error), again=False
+            )
         else:
-            recorder.journal.append(ENDED, trial_id=trial_id, cell_id=record.cell_id, wall_s=record.wall_s)
+            recorder.journal.append(TRIAL_ENDED, trial_id=trial_id, cell_id=record.cell_id, wall_s=record.wall_s)
 
 
 def _begin_again(run: RunFolder, changes: Collection[FactDifference]) -> Manifest:

@@ -20,7 +20,7 @@ import psutil
 import pytest
 
 from benchkit.hosts.agent_link import Link, RefusedError
-from benchkit.models.telemetry import HOST_METRICS, METRICS
+from benchkit.models.telemetry import HOST_METRICS, TELEMETRY_METRICS
 from benchkit.results.telemetry_file import Key, Series, read_telemetry
 
 pytestmark = pytest.mark.system
@@ -100,9 +100,9 @@ def test_everything_seen_is_in_the_vocabulary_and_counters_only_grow(agent: Link
     found, _ = watch.stop()
     stop(agent, process)
     for (_, metric, instance), series in found.items():
-        assert (instance is None) == (METRICS[metric].instance is None) or metric == "requests_total", metric
+        assert (instance is None) == (TELEMETRY_METRICS[metric].instance is None) or metric == "requests_total", metric
         assert series.t_ns == sorted(set(series.t_ns))
-        if METRICS[metric].grows:
+        if TELEMETRY_METRICS[metric].grows:
             assert series.numbers == sorted(series.numbers), metric
     assert {name for name, _, _ in found} == {None, "agent", "app"}
     cores = {instance for _, metric, instance in found if metric == "cpu_idle_s_total"}

@@ -62,7 +62,7 @@ def test_killed_and_taken_up_again(new_bench: NewBench, undisturbed: Bench, chan
         running.wait()
         before = progress(bench)
         over = set(before.ended)
-        if before.closed is not None:
+        if before.status is not None:
             counts["killed when all was over"] += 1
             continue
         again = bench.run("--resume", "latest")
@@ -73,7 +73,7 @@ def test_killed_and_taken_up_again(new_bench: NewBench, undisturbed: Bench, chan
         after = bench.progress()
         counts["trials that had ended"] += len(over)
         counts["of those lost"] += len(over - after.ended.keys())
-        counts["of those in blocks that were cut, and so run again"] += len(over & after.split)
+        counts["of those in blocks that were cut, and so run again"] += len(over & after.interrupted)
     tell(f"kill -9 at {KILLS} random moments of a run of {whole_s:.1f} s", counts)
 
 
@@ -138,8 +138,8 @@ def account(bench: Bench, code: int, out: str, counts: Counter[str]) -> None:
         assert not known.ended
         return
     summary = json.loads(out)
-    settled = known.ended.keys() - known.split
-    failed = (known.failed.keys() | known.skipped.keys()) - known.split
+    settled = known.ended.keys() - known.interrupted
+    failed = (known.failed.keys() | known.skipped.keys()) - known.interrupted
     assert summary["trials"] == len(settled)
     assert summary["failures"].keys() == failed
     assert not settled & failed

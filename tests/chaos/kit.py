@@ -19,7 +19,7 @@ import psutil
 import benchkit
 from benchkit.lab.lab import Lab
 from benchkit.lab.processes import marked
-from benchkit.results.progress import Progress, progress_of
+from benchkit.results.progress import Progress, read_progress
 from benchkit.results.schema import TABLES
 
 HERE = Path(__file__).parent
@@ -185,7 +185,7 @@ class Bench:
 
     def progress(self) -> Progress:
         """How far it is."""
-        return progress_of(self.events())
+        return read_progress(self.events())
 
     def look(self) -> dict[str, str]:
         """Processes, ports, sysctls and files of every host; reports of guardians left out."""
@@ -303,7 +303,7 @@ def judge(bench: Bench, over: set[str], undisturbed: dict[str, object]) -> None:
     trials = benchkit.load("trials", store=bench.store)
     assert set(trials["trial_id"]) == set(ended), "a row for each, and only for those"
     assert trials["trial_id"].is_unique
-    assert set(trials.loc[trials["kind"] == "split", "trial_id"]) == progress.split & set(ended)
+    assert set(trials.loc[trials["kind"] == "split", "trial_id"]) == progress.interrupted & set(ended)
     counting = trials[trials["kind"] == "measure"]
     places = Counter(zip(counting["block"], counting["cell_id"], strict=True))
     assert len(places) == CELLS * BLOCKS

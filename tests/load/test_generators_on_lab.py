@@ -20,7 +20,7 @@ from benchkit.load.measurement import Series
 from benchkit.load.tools.registry import TOOLS
 from benchkit.load.tools.tool import ParsedOutput
 from benchkit.models.trial import TrialRecord
-from benchkit.results.reparse import read_generators, read_trial
+from benchkit.results.reparse import merge_outputs, read_generators
 from benchkit.run.plan.model import RunPlan
 from benchkit.run.plan.planner import make_plan
 from benchkit.run.steps.load import measure
@@ -95,7 +95,7 @@ def counted_trial(hosts: Hosts, load: Mapping[str, Any]) -> Counted:
     assert served is not None
     record = make_record(trial)
     readings = read_generators(record, trial.files.__getitem__)
-    return Counted(record, readings, read_trial(record, readings), trial.files, served - PROBES)
+    return Counted(record, readings, merge_outputs(record, readings), trial.files, served - PROBES)
 
 
 def _served(trial: Trial, address: str) -> int:

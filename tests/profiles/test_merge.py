@@ -6,20 +6,20 @@ import pytest
 
 from benchkit.errors import ParseError
 from benchkit.models.profile import Profile
-from benchkit.profiles.merge import merged
+from benchkit.profiles.merge import merge_profiles
 from benchkit.profiles.shares import shares
 from benchkit.profiles.top import top
 
 
 def test_one_profile_is_itself(recorded: Callable[[str], Profile]) -> None:
     profile = recorded("gnet.pb.gz")
-    assert merged([profile]) is profile
+    assert merge_profiles([profile]) is profile
 
 
 @pytest.mark.parametrize("name", ["nethttp-go1.26.pb.gz", "nginx-http.perf.txt.gz"])
 def test_a_profile_twice_has_every_value_twice(name: str, recorded: Callable[[str], Profile]) -> None:
     profile = recorded(name)
-    double = merged([profile, profile])
+    double = merge_profiles([profile, profile])
     assert len(double.frames) == len(profile.frames)
     assert len(double.stacks) == len(profile.stacks)
     assert shares(double).categories == pytest.approx(shares(profile).categories)
@@ -30,15 +30,15 @@ def test_a_profile_twice_has_every_value_twice(name: str, recorded: Callable[[st
 
 def test_shares_of_several_are_weighted_by_their_samples(recorded: Callable[[str], Profile]) -> None:
     one, other = recorded("nethttp-go1.26.pb.gz"), recorded("nethttp-go1.26-2000.pb.gz")
-    each, together = [shares(one), shares(other)], shares(merged([one, other]))
+    each, together = [shares(one), shares(other)], shares(merge_profiles([one, other]))
     assert together.total == sum(found.total for found in each)
     for category, share in together.categories.items():
         weighted = sum(found.categories[category] * found.total for found in each) / together.total
         assert share == pytest.approx(weighted), category
-    assert merged([one, other]).started_at == min(p.started_at for p in (one, other) if p.started_at)
+    assert merge_profiles([one, other]).started_at == min(p.started_at for p in (one, other) if p.started_at)
 
 
 def test_profiles_of_different_things_are_not_added_up(recorded: Callable[[str], Profile]) -> None:
     with pytest.raises(ParseError, match="different things") as refused:
-        merged([recorded("gnet.pb.gz"), recorded("nginx-http.perf.txt.gz")])
+        merge_profiles([recorded("gnet.pb.gz"), recorded("nginx-http.perf.txt.gz")])
     assert "perf: samples, cpu-clock; pprof: samples, cpu" in str(refused.value)

@@ -16,7 +16,7 @@ import pytest
 
 from benchkit.models.levels import cell_id
 from benchkit.models.run import CellRecord, HostRecord, Manifest
-from benchkit.models.telemetry import METRICS
+from benchkit.models.telemetry import TELEMETRY_METRICS
 from benchkit.report.view import RunView
 from benchkit.results.rows import factor_rows
 from benchkit.results.schema import arrow_schema, empty_frame
@@ -188,7 +188,13 @@ def watched(run: RunView, *, interval_s: float = 1.0, gap_in: str | None = None)
         for (host, service, instance, metric), values in series.items():
             said = {"trial_id": trial_id, "host": host, "role": host, "service": service, "instance": instance}
             rows += [
-                {**said, "t_s": float(t), "metric": metric, "unit": METRICS[metric].unit, "value": float(value)}
+                {
+                    **said,
+                    "t_s": float(t),
+                    "metric": metric,
+                    "unit": TELEMETRY_METRICS[metric].unit,
+                    "value": float(value),
+                }
                 for t, value in zip(at, values, strict=True)
             ]
     telemetry: pd.DataFrame = pa.Table.from_pylist(rows, schema=arrow_schema("telemetry")).to_pandas()

@@ -6,7 +6,7 @@ from dataclasses import replace
 from benchkit.report.sections.failures import build
 from benchkit.report.sections.section import Material
 from benchkit.report.view import RunView
-from benchkit.results.progress import Progress, progress_of
+from benchkit.results.progress import Progress, read_progress
 
 MakeRun = Callable[..., RunView]
 
@@ -38,7 +38,7 @@ def test_a_cell_that_fails_in_another_block_each_time_stands_out(make_run: MakeR
         trial("skipped", "b4", 4, second, why="gone"),
         {"event": "block-split", "block": 1, "round": 2, "trials": ["a1"]},
     ]
-    found = rows(run, progress_of(events))
+    found = rows(run, read_progress(events))
     assert [row[1:] for row in found if row[0] == found[-1][0]] == [
         ["1", "failed", "crash"],
         ["2", "failed", "crash"],
@@ -52,4 +52,4 @@ def test_where_all_went_well_there_is_no_such_section(make_run: MakeRun) -> None
     run = make_run()
     cell = run.manifest.cells[0].cell_id
     assert rows(run, Progress()) == []
-    assert rows(run, progress_of([trial("started", "a", 1, cell), trial("ended", "a", 1, cell)])) == []
+    assert rows(run, read_progress([trial("started", "a", 1, cell), trial("ended", "a", 1, cell)])) == []

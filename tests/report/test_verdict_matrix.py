@@ -18,7 +18,7 @@ from benchkit.report.sections import verdicts
 from benchkit.report.sections.section import Material
 from benchkit.report.trial_matrix import TrialOutcome, matrix
 from benchkit.report.view import RunView
-from benchkit.results.progress import Progress, progress_of
+from benchkit.results.progress import Progress, read_progress
 from tests.report.test_failures import trial
 from tests.report.test_verdicts import ids, judged
 
@@ -31,7 +31,7 @@ GO, NGINX = "stack=go", "stack=nginx-go"
 
 def history(*failed: tuple[str, int, str, str]) -> Progress:
     """A journal in which these trials failed: (trial, block, cell, why)."""
-    return progress_of(
+    return read_progress(
         event
         for name, block, cell, why in failed
         for event in (trial("started", name, block, cell), trial("failed", name, block, cell, why=why))
@@ -96,7 +96,7 @@ def test_cells_that_hosts_cannot_carry_are_no_rows(make_run: MakeRun) -> None:
 def test_a_trial_left_out_for_now_is_missing_and_says_why(run: RunView) -> None:
     go = ids(run, GO)
     left = replace(run, trials=run.trials[run.trials["trial_id"] != go[2]])
-    skipped = progress_of([trial("skipped", go[2], 3, GO, why="its host is gone")])
+    skipped = read_progress([trial("skipped", go[2], 3, GO, why="its host is gone")])
     found = matrix(judged(replace(left, progress=skipped)))
     assert found.fates[GO, 3] == TrialOutcome("missing", "left out: its host is gone")
 

@@ -287,12 +287,12 @@ def test_a_store_that_two_processes_write_stays_sound(tmp_path: Path) -> None:
 def test_a_run_is_written_to_by_one_process_at_a_time(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = stored(store, "r1", "small", [{"stack": "go"}])
-    assert not run.is_worked_on()
+    assert not run.is_locked()
     with run.locked():
-        assert run.is_worked_on()
+        assert run.is_locked()
         with pytest.raises(InputError, match="r1: another benchkit works on this run"):
             store.remove(run)
-    assert not run.is_worked_on()
+    assert not run.is_locked()
     store.remove(run)
     assert store.runs() == []
 

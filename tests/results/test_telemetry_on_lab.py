@@ -9,7 +9,7 @@ import benchkit
 from benchkit.cli.progress import Silent
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.lab.lab import Lab
-from benchkit.models.telemetry import METRICS, generator_service
+from benchkit.models.telemetry import TELEMETRY_METRICS, generator_service
 from benchkit.models.trial import TrialRecord
 from benchkit.results.store import Store
 from benchkit.run.loop import execute
@@ -119,11 +119,11 @@ def test_hosts_are_watched_from_before_the_load_to_after_it(ran: tuple[Store, di
 
 def test_counters_only_grow_and_are_named_in_the_vocabulary(ran: tuple[Store, dict[str, TrialRecord]]) -> None:
     rows = benchkit.load("telemetry", store=ran[0].path).sort_values("t_s")
-    assert set(rows["metric"]) <= METRICS.keys()
-    assert (rows["unit"] == rows["metric"].map(lambda name: METRICS[name].unit)).all()
+    assert set(rows["metric"]) <= TELEMETRY_METRICS.keys()
+    assert (rows["unit"] == rows["metric"].map(lambda name: TELEMETRY_METRICS[name].unit)).all()
     for key, each in rows.groupby(["trial_id", "host", "service", "metric", "instance"], dropna=False):
         assert isinstance(key, tuple)
-        if METRICS[str(key[3])].grows:
+        if TELEMETRY_METRICS[str(key[3])].grows:
             assert each["value"].is_monotonic_increasing, key
 
 

@@ -51,7 +51,7 @@ def test_a_block_in_which_the_controller_slept_beyond_its_lease_is_split_and_a_r
     assert resumed.code == 0, resumed.err
     assert json.loads(resumed.out)["trials"] == 4
     progress = bench.progress()
-    counting = [progress.places[trial] for trial in progress.ended.keys() - progress.split]
+    counting = [progress.positions[trial] for trial in progress.ended.keys() - progress.interrupted]
     assert sorted((place.block, place.cell_id) for place in counting) == sorted(
         (block, f"connections={connections}") for block in (1, 2) for connections in (1, 4)
     )

@@ -9,8 +9,8 @@ import benchkit
 from benchkit.errors import HostError
 from benchkit.models.run import CellRecord
 from benchkit.models.trial import TrialRecord
-from benchkit.results.progress import progress_of
-from benchkit.results.reparse import read_generators, read_trial
+from benchkit.results.progress import read_progress
+from benchkit.results.reparse import merge_outputs, read_generators
 from benchkit.results.store import Store
 from benchkit.results.tables import RunTables
 from benchkit.run.judge import Judge
@@ -36,7 +36,7 @@ def end(recorder: RunRecorder, trial_id: str) -> None:
     made: TrialRecord = record(trial_id, CELL)
     raw = {"wrk.txt": WRK.encode()}
     recorder.outcome.run.commit_trial(made, raw)
-    recorder.trial(made, read_trial(made, read_generators(made, raw.__getitem__)), raw.__getitem__)
+    recorder.trial(made, merge_outputs(made, read_generators(made, raw.__getitem__)), raw.__getitem__)
 
 
 def fail(recorder: RunRecorder, trial_id: str, planned_trial: PlannedTrial) -> None:
@@ -59,7 +59,7 @@ def test_trials_of_a_block_that_runs_again_count_in_no_way_neither_those_that_en
     outcome = with_book(tmp_path, run)
     assert (outcome.trials, outcome.failures) == (2, {})
     again = RunOutcome(outcome.run)
-    again.count(progress_of(outcome.run.history()))
+    again.count(read_progress(outcome.run.history()))
     assert (again.trials, again.failures) == (2, {})
     kinds = benchkit.load("trials", store=tmp_path).set_index("trial_id")["kind"].to_dict()
     assert kinds == {"r1.b001.p001": "measure", "r1.b002.p001": "split", "r1.b002r2.p001": "measure"}
@@ -69,5 +69,5 @@ def test_a_block_that_is_cut_in_its_first_trial_is_of_the_next_round_for_whoever
     tmp_path: Path,
 ) -> None:
     outcome = with_book(tmp_path, lambda recorder: recorder.split(1, 2, []))
-    assert progress_of(outcome.run.history()).rounds == {1: 2}
+    assert read_progress(outcome.run.history()).rounds == {1: 2}
     assert benchkit.load("trials", store=tmp_path).empty

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchkit.results.progress import Progress, progress_of
+from benchkit.results.progress import Progress, read_progress
 from benchkit.run.resume import order_of
 from benchkit.run.steps.trial_state import trial_id_of
 from benchkit.run.trial_queue import TrialQueue
@@ -141,7 +141,7 @@ def journal(*events: tuple[str, str] | dict[str, object]) -> Progress:
         name, trial = event
         line: dict[str, object] = {"event": f"trial-{name}", "trial_id": trial, "cell_id": "a", "block": 1}
         lines.append({**line, "position": 1, "round": 1, "why": "x", "wall_s": 1.5})
-    return progress_of(lines)
+    return read_progress(lines)
 
 
 def test_the_journal_says_what_is_settled() -> None:
@@ -159,15 +159,15 @@ def test_the_journal_says_what_is_settled() -> None:
         ("started", "t5"),
         {"event": "block-split", "block": 1, "round": 2, "trials": ["t1", "t2"]},
     )
-    assert progress.order == "o"
+    assert progress.order_hash == "o"
     assert progress.ended == {"t1": 1.5, "t2": 1.5}
     assert progress.failed == {"t3": "x"}
     assert progress.skipped == {"t4": "x"}
-    assert progress.retried == {"t2": ["lost"]}
-    assert progress.unsettled == {"t5"}
-    assert progress.split == {"t1", "t2"}
+    assert progress.retries == {"t2": ["lost"]}
+    assert progress.unresolved == {"t5"}
+    assert progress.interrupted == {"t1", "t2"}
     assert progress.rounds == {1: 2}
 
 
 def test_what_was_left_out_and_is_begun_again_is_not_settled() -> None:
-    assert journal(("skipped", "t1"), ("started", "t1")).unsettled == {"t1"}
+    assert journal(("skipped", "t1"), ("started", "t1")).unresolved == {"t1"}

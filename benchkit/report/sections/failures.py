@@ -17,9 +17,9 @@ def build(material: Material) -> Mapping[str, Any] | None:
     labels = {view.cell_id: view.label for view in material.run.cells}
     progress = material.run.progress
     found = sorted(
-        (labels.get(progress.places[trial].cell_id, ""), progress.places[trial].block, what, why)
+        (labels.get(progress.positions[trial].cell_id, ""), progress.positions[trial].block, what, why)
         for trial, what, why in _found(progress)
-        if trial in progress.places
+        if trial in progress.positions
     )
     if not found:
         return None
@@ -40,8 +40,8 @@ def _found(progress: Progress) -> Iterator[tuple[str, str, str]]:
     """The trials, what became of them, and why."""
     yield from ((trial, "failed", why) for trial, why in progress.failed.items())
     yield from ((trial, "left out", why) for trial, why in progress.skipped.items())
-    yield from ((trial, "tried again", why) for trial, whys in progress.retried.items() for why in whys)
-    yield from ((trial, "split", CUT) for trial in progress.split & progress.ended.keys())
+    yield from ((trial, "tried again", why) for trial, whys in progress.retries.items() for why in whys)
+    yield from ((trial, "split", CUT) for trial in progress.interrupted & progress.ended.keys())
 
 
 SECTION = Section("failures", "Trials that failed or were repeated", "table.html.j2", build)

@@ -45,7 +45,7 @@ SECTION = Section("published", "Published figures beside measured ones", "publis
 
 
 def _row(each: PublishedComparison, labels: Mapping[str, str]) -> tuple[Entry, ...]:
-    shown = units.share if each.share else metric_named(each.name).shown
+    shown = units.share if each.share else metric_named(each.name).format
     void = ", void" if each.void else ""
     return (
         Entry(_cell(each, labels)),

@@ -61,7 +61,7 @@ def _metric(comparison: Comparison, named: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _row(ratio: Ratio, named: Mapping[str, str]) -> tuple[Entry, ...]:
-    shown = metric_named(ratio.metric).shown
+    shown = metric_named(ratio.metric).format
     said = [ratio.reason or omission(ratio.left_out), *ratio.remarks]
     return (
         Entry(named[ratio.cell_id]),

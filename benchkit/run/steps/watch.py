@@ -10,7 +10,7 @@ from benchkit.hosts.host import Host
 from benchkit.hosts.processes import Process
 from benchkit.hosts.watch import Counters, TelemetrySnapshot, WatchedService
 from benchkit.load.generators.group import GeneratorProcess
-from benchkit.models.telemetry import LOOKED_AT, LOOKED_AT_S, generator_service, reducer_service
+from benchkit.models.telemetry import SAMPLE_SHARES, SAMPLE_TIMES_S, generator_service, reducer_service
 from benchkit.models.trial import ProcessId, WatchRecord
 from benchkit.run.steps.trial_state import Trial
 from benchkit.services.deploy import Running, socket_of
@@ -46,7 +46,7 @@ def watch_generators(trial: Trial, members: Sequence[GeneratorProcess]) -> None:
     """Watch the generators, which have just started, and have what is dear looked at within the window."""
     started_s = min(member.started_s for member in members)
     duration_s = trial.cell.load.duration_s
-    after_s = LOOKED_AT_S if duration_s is None else [part * duration_s for part in LOOKED_AT]
+    after_s = SAMPLE_TIMES_S if duration_s is None else [part * duration_s for part in SAMPLE_SHARES]
 
     def add(host: Host) -> None:
         if own := [each for member in members if member.host is host for each in _generator(member)]:

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from benchkit.errors import InputError
 from benchkit.models.profile import Profile
 from benchkit.models.trial import ProfileRecord
-from benchkit.profiles.merge import merged
+from benchkit.profiles.merge import merge_profiles
 from benchkit.profiles.profile_file import read_profile
 from benchkit.report.figures.registry import get_figure
 from benchkit.report.flame import icicle
@@ -71,7 +71,7 @@ def with_stacks(run: RunView, profiles: Mapping[str, Sequence[Profile]]) -> RunV
         run,
         trials=pd.concat(parts, ignore_index=True),
         table=lambda name: tables[name] if name in tables else empty_frame(name),
-        stacks=lambda trials, _: merged([stacks[trial_id] for trial_id in trials]),
+        stacks=lambda trials, _: merge_profiles([stacks[trial_id] for trial_id in trials]),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchkit import units
 from benchkit.analysis.verdicts.check import ALL, Check, Found, Reason, SkippedCheck
 from benchkit.analysis.verdicts.evidence import Evidence
-from benchkit.models.telemetry import LOOKED_AT
+from benchkit.models.telemetry import SAMPLE_SHARES
 from benchkit.models.thresholds import Thresholds
 
 LAST_ANSWERS = 0.1
@@ -31,7 +31,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
     ]
     if not looks:
         return SkippedCheck(why="nobody counted the connections")
-    fewest, wanted, planned = min(looks), record.load.connections, len(LOOKED_AT) if timed else 1
+    fewest, wanted, planned = min(looks), record.load.connections, len(SAMPLE_SHARES) if timed else 1
     if fewest >= thresholds.connections * wanted:
         few = f"the connections were counted at {len(looks)} of {planned} instants"
         return () if len(looks) >= planned else SkippedCheck(why=few)

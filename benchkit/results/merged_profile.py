@@ -10,13 +10,13 @@ from benchkit.models.trial import TrialRecord
 from benchkit.results.store import RunFolder
 
 
-def merged_profile(run: RunFolder, records: Iterable[TrialRecord], service: str) -> Profile:
+def read_merged_profile(run: RunFolder, records: Iterable[TrialRecord], service: str) -> Profile:
     """All that these trials of a run have of a service, as one profile.
 
     Raises InputError where they have nothing or a raw file is missing, ParseError for one that is no profile, and where
     they count different things.
     """
-    from benchkit.profiles.merge import merged  # noqa: PLC0415 - protobuf, which most runs have no use for
+    from benchkit.profiles.merge import merge_profiles  # noqa: PLC0415 - protobuf, which most runs have no use for
 
     profiles = [
         _read(run, record.trial_id, each.file)
@@ -26,7 +26,7 @@ def merged_profile(run: RunFolder, records: Iterable[TrialRecord], service: str)
     ]
     if not profiles:
         raise InputError(f"no profile of service {service!r}", where=run.run_id)
-    return merged(profiles)
+    return merge_profiles(profiles)
 
 
 def _read(run: RunFolder, trial_id: str, file: str) -> Profile:
