@@ -17,7 +17,7 @@ from benchkit.errors import InputError
 from benchkit.report.figures.registry import FIGURES, get_figure
 from benchkit.report.picture import Picture, picture
 from benchkit.report.run_reader import read_run
-from benchkit.report.view import RunView
+from benchkit.report.stored_run import StoredRun
 from benchkit.results.store import Store, store_path
 
 LATEST = "latest"
@@ -116,6 +116,6 @@ def _store(store: str | Path | None) -> Store:
     return Store(store_path(Path(store) if store is not None else None))
 
 
-def _view(run: str, store: str | Path | None) -> RunView:
+def _view(run: str, store: str | Path | None) -> StoredRun:
     where = _store(store)
     return read_run(where, where.run(run))

@@ -22,17 +22,14 @@ def report(
 ) -> None:
     """Write report.html, one self-contained file, and its figures as SVG and PNG."""
     from benchkit.cli.console import print_json
-    from benchkit.report.ahead import ahead
+    from benchkit.report.report_files import write_report
+    from benchkit.report.run_reader import read_run
     from benchkit.results.store import Store, store_path
 
     where = Store(store_path(store))
     found = list({run.run_id: run for run in map(where.run, runs)}.values())
-    with ahead(where.path, [run.manifest() for run in found]) as meanwhile:
-        from benchkit.report.report_files import write_report
-        from benchkit.report.run_reader import read_run
-
-        first, *others = (read_run(where, run) for run in found)
-        path = write_report(first, out or found[0].report, *others, drawn=meanwhile.drawings_of)
+    first, *others = (read_run(where, run) for run in found)
+    path = write_report(first, out or found[0].report, *others)
     if json:
         print_json({"run_id": found[0].run_id, "runs": [run.run_id for run in found], "report": path})
     else:

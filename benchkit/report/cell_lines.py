@@ -11,8 +11,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullForm
 from benchkit.models.design import controlled
 from benchkit.models.run import CellRecord
 from benchkit.report.cell_labels import level_name
+from benchkit.report.stored_run import StoredRun
 from benchkit.report.style import tick
-from benchkit.report.view import RunView
 
 PREFERRED = "connections"
 
@@ -26,7 +26,7 @@ class Line:
     """(level, cell_id), ascending."""
 
 
-def factor_of(run: RunView) -> str | None:
+def factor_of(run: StoredRun) -> str | None:
     """The factor of the axis: connections, or the first in numbers with two levels or more; None: there is none."""
     counted: dict[str, set[float]] = {}
     for cell in run.manifest.cells:
@@ -37,7 +37,7 @@ def factor_of(run: RunView) -> str | None:
     return PREFERRED if PREFERRED in several else next(iter(several), None)
 
 
-def lines_of(run: RunView, factor: str) -> list[Line]:
+def lines_of(run: StoredRun, factor: str) -> list[Line]:
     """Cells that differ in the factor alone, in the order of the plan."""
     found: dict[str, list[tuple[float, str]]] = {}
     levels: dict[str, set[str]] = {}

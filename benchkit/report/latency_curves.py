@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from benchkit.report.view import numbers
+from benchkit.report.stored_run import numbers
 
 Reals = npt.NDArray[np.float64]
 

@@ -6,19 +6,19 @@ from collections.abc import Iterator
 
 from benchkit.models.metrics import metric_named
 from benchkit.report.ratio_labels import labels
-from benchkit.report.view import RunView
+from benchkit.report.stored_run import StoredRun
 
 UNKNOWN = "No cell was run against itself: the noise floor of this run is not known."
 
 
-def noise_of(run: RunView) -> list[str]:
+def noise_of(run: StoredRun) -> list[str]:
     """A sentence each, metric by metric; none where no cells are compared."""
     if not run.comparisons:
         return []
     return [*_controls(run), *_resolutions(run)]
 
 
-def _controls(run: RunView) -> Iterator[str]:
+def _controls(run: StoredRun) -> Iterator[str]:
     """What cells differ from themselves by."""
     named = labels(run)
     found = [(metric_named(ratio.metric).title, ratio) for one in run.comparisons for ratio in one.controls]
@@ -35,7 +35,7 @@ def _controls(run: RunView) -> Iterator[str]:
         yield UNKNOWN
 
 
-def _resolutions(run: RunView) -> Iterator[str]:
+def _resolutions(run: StoredRun) -> Iterator[str]:
     for comparison in run.comparisons:
         (metric,) = comparison.metrics
         resolution = comparison.resolution.get(metric)

@@ -15,7 +15,7 @@ from benchkit.report import html
 from benchkit.report.rendering import Drawing
 from benchkit.report.sections.registry import SECTIONS
 from benchkit.report.sections.section import Material
-from benchkit.report.view import RunView
+from benchkit.report.stored_run import StoredRun
 
 _ID = re.compile(r'( (?:id|for|aria-labelledby|aria-describedby)="| (?:xlink:)?href="#|="url\(#)(?=.)')
 """Where an id stands in an attribute of ours; in texts quotes are escaped."""
@@ -36,7 +36,7 @@ class Part:
     article: Markup
 
 
-def page(*runs: tuple[RunView, Sequence[Drawing]]) -> str:
+def page(*runs: tuple[StoredRun, Sequence[Drawing]]) -> str:
     """The report of one run or several, each with its figures drawn, as one HTML document."""
     parts = [_part(run, drawings, number) for number, (run, drawings) in enumerate(runs, start=1)]
     style, script = html.theme() + html.asset("report.css"), html.asset("report.js")
@@ -55,7 +55,7 @@ def page(*runs: tuple[RunView, Sequence[Drawing]]) -> str:
     )
 
 
-def _part(run: RunView, drawings: Sequence[Drawing], number: int) -> Part:
+def _part(run: StoredRun, drawings: Sequence[Drawing], number: int) -> Part:
     prefix = f"run{number}-" if number > 1 else ""
     material = Material(run, tuple(drawings))
     built = [(section, content) for section in SECTIONS if (content := section.build(material)) is not None]

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from benchkit.report.figures.figure import ReportFigure
 from benchkit.report.rendering import render
-from benchkit.report.view import RunView
+from benchkit.report.stored_run import StoredRun
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Picture:
         )
 
 
-def picture(figure: ReportFigure, run: RunView) -> Picture:
+def picture(figure: ReportFigure, run: StoredRun) -> Picture:
     """The figure of a run, drawn."""
     drawing = render(figure, run)
     return Picture(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from benchkit.analysis.ratio import Ratio
 from benchkit.models.design import controlled
-from benchkit.report.view import RunView
+from benchkit.report.stored_run import StoredRun
 
 
-def labels(run: RunView) -> dict[str, str]:
+def labels(run: StoredRun) -> dict[str, str]:
     """What cells are called, controls among them, by their ids."""
     named = {view.cell_id: view.label for view in run.cells}
     ids = [cell.cell_id for cell in run.manifest.cells]

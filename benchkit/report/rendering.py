@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from matplotlib.figure import Figure
 
 from benchkit.report.figures.figure import ReportFigure
+from benchkit.report.stored_run import StoredRun
 from benchkit.report.style import style
 from benchkit.report.svg import both
-from benchkit.report.view import RunView
 
 _DPI = 150
 _TALLEST_PX = 8000
@@ -32,7 +32,7 @@ class Drawing:
     element: str
 
 
-def render(figure: ReportFigure, run: RunView) -> Drawing:
+def render(figure: ReportFigure, run: StoredRun) -> Drawing:
     """The figure of a run as SVG file, PNG file and SVG element of a page."""
     picture, alt = figure.draw(run), figure.alt(run)
     with style():

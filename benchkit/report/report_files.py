@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchkit.errors import BenchkitError
 from benchkit.report.figures.registry import FIGURES
 from benchkit.report.page import page
 from benchkit.report.rendering import Drawing, render
-from benchkit.report.view import RunView
+from benchkit.report.stored_run import StoredRun
 
 
-def write_report(
-    run: RunView, directory: Path, *others: RunView, drawn: Callable[[RunView], Sequence[Drawing]] | None = None
-) -> Path:
-    """Write `report.html` and `figures/<name>.svg|png` into a directory; gives the path of the page.
+def write_report(run: StoredRun, directory: Path, *others: StoredRun) -> Path:
+    """Write `report.html` and `figures/<name>.svg|png` into a directory; return the path of the page.
 
-    `others` are further runs on the same page, whose figures stand in `figures/<run_id>/`. The same runs give the same
-    bytes, whoever draws them: `drawn`, or this process. Raises BenchkitError where a file cannot be written.
+    `others` are further runs on the same page; their figures go to `figures/<run_id>/`. The same runs give the same
+    bytes. Raises BenchkitError if a file cannot be written.
     """
     parts = []
     for each in (run, *others):
         folder = directory / "figures" / ("" if each is run else each.manifest.run_id)
-        drawings = (drawn or drawings_of)(each)
+        drawings = drawings_of(each)
         for drawing in drawings:
             _write(folder / f"{drawing.figure.name}.svg", drawing.svg)
             _write(folder / f"{drawing.figure.name}.png", drawing.png)
@@ -34,7 +31,7 @@ def write_report(
     return path
 
 
-def drawings_of(run: RunView) -> list[Drawing]:
+def drawings_of(run: StoredRun) -> list[Drawing]:
     """The figures that the run has data for, drawn, in the order of the report."""
     return [render(figure, run) for figure in FIGURES.values() if figure.available(run)]
 

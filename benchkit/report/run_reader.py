@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from benchkit.models.profile import Profile
-from benchkit.report.view import RunView
+from benchkit.report.stored_run import StoredRun
 from benchkit.results.merged_profile import read_merged_profile
 from benchkit.results.progress import read_progress
 from benchkit.results.store import RunFolder, Store
@@ -18,9 +18,9 @@ TELEMETRY = ("trial_id", "host", "service", "instance", "t_s", "metric", "value"
 """Columns of `telemetry` that figures and tables of reports are made of."""
 
 
-def read_run(store: Store, run: RunFolder) -> RunView:
+def read_run(store: Store, run: RunFolder) -> StoredRun:
     """The manifest and tables of a run. Raises InputError for what a newer benchkit wrote."""
-    return RunView(
+    return StoredRun(
         manifest=run.manifest(),
         trials=load("trials", store=store.path, run_id=run.run_id),
         hosts=load("hosts", store=store.path, run_id=run.run_id),

@@ -14,7 +14,7 @@ from benchkit import units
 from benchkit.analysis.ratio import Ratio
 from benchkit.report.cell_labels import CellView
 from benchkit.report.clean_text import clean
-from benchkit.report.view import RunView, numbers, once
+from benchkit.report.stored_run import StoredRun, numbers, once
 
 ERRORS = ("errors_connect", "errors_read", "errors_write", "errors_timeout")
 
@@ -61,7 +61,7 @@ class Summary:
 
 
 @once
-def summarise(run: RunView) -> Summary:
+def summarise(run: StoredRun) -> Summary:
     """The summary of a run, its cells in the order of the plan."""
     views = run.cells
     measured, void = run.measured, run.void("rps")
@@ -106,7 +106,7 @@ class _Figures(NamedTuple):
     """Why its rate does not count; None: it does."""
 
 
-def _ratios(run: RunView) -> dict[str, Ratio]:
+def _ratios(run: StoredRun) -> dict[str, Ratio]:
     """The ratio of the rate of each cell that has one; controls are no cells of their own."""
     return {
         ratio.cell_id: ratio

@@ -12,12 +12,12 @@ from benchkit.models.levels import level_text
 from benchkit.models.metrics import metric_named
 from benchkit.report.cell_lines import Line, factor_of, lines_of
 from benchkit.report.clean_text import clean
+from benchkit.report.stored_run import StoredRun
 from benchkit.report.tables import Column, Entry, Table
-from benchkit.report.view import RunView
 from benchkit.units import ABSENT
 
 
-def trends_along(run: RunView, factor: str, metric: str) -> dict[str, Trend]:
+def trends_along(run: StoredRun, factor: str, metric: str) -> dict[str, Trend]:
     """The trend of a metric along each line, by the line's name; none where lines leave cells of the run out."""
     lines = [line for line in lines_of(run, factor) if len(line.cells) > 1]
     drawn = {cell_id for line in lines_of(run, factor) for _, cell_id in line.cells}
@@ -36,7 +36,7 @@ def bends(trend: Trend) -> bool:
     return trend.p_curved is not None and trend.p_curved <= 1 - trend.confidence
 
 
-def trend_table(run: RunView, metrics: tuple[str, ...], name: str) -> Table | None:
+def trend_table(run: StoredRun, metrics: tuple[str, ...], name: str) -> Table | None:
     """What the metrics change by when the factor doubles, line by line; None where there is no trend."""
     factor = factor_of(run) or ""
     found = [(metric, trends_along(run, factor, metric)) for metric in metrics]

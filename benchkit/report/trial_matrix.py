@@ -8,7 +8,7 @@ from typing import Literal
 
 from benchkit.analysis.verdicts.overview import checks_by_trial, marked
 from benchkit.report.clean_text import clean
-from benchkit.report.view import RunView, once
+from benchkit.report.stored_run import StoredRun, once
 
 State = Literal["valid", "suspect", "invalid", "failed", "missing", "not judged"]
 
@@ -43,7 +43,7 @@ class Matrix:
 
 
 @once
-def matrix(run: RunView) -> Matrix:
+def matrix(run: StoredRun) -> Matrix:
     """The measured trials of a run. Of a cell that a block has more than once the gravest stands for all of them."""
     found: dict[tuple[str, int], TrialOutcome] = {}
     for place, fate in (*_ended(run), *_not_ended(run)):
@@ -57,7 +57,7 @@ def matrix(run: RunView) -> Matrix:
     )
 
 
-def _ended(run: RunView) -> Iterator[tuple[tuple[str, int], TrialOutcome]]:
+def _ended(run: StoredRun) -> Iterator[tuple[tuple[str, int], TrialOutcome]]:
     checks = checks_by_trial(run.verdicts)
     columns = (run.measured[name] for name in ("cell_id", "block", "verdict", "trial_id"))
     for cell_id, block, verdict, trial_id in zip(*columns, strict=True):
@@ -65,7 +65,7 @@ def _ended(run: RunView) -> Iterator[tuple[tuple[str, int], TrialOutcome]]:
         yield (str(cell_id), int(block)), TrialOutcome(state, marked(state, checks.get(str(trial_id), ())))
 
 
-def _not_ended(run: RunView) -> Iterator[tuple[tuple[str, int], TrialOutcome]]:
+def _not_ended(run: StoredRun) -> Iterator[tuple[tuple[str, int], TrialOutcome]]:
     """Trials that failed for good or were left out; those of the profile pass come after all blocks."""
     progress = run.progress
     kinds: tuple[tuple[State, str, Mapping[str, str]], ...] = (

@@ -17,7 +17,7 @@ import pytest
 from benchkit.models.levels import cell_id
 from benchkit.models.run import CellRecord, HostRecord, Manifest
 from benchkit.models.telemetry import TELEMETRY_METRICS
-from benchkit.report.view import RunView
+from benchkit.report.stored_run import StoredRun
 from benchkit.results.rows import factor_rows
 from benchkit.results.schema import arrow_schema, empty_frame
 from benchkit.results.store import Store
@@ -25,7 +25,7 @@ from benchkit.results.tables import RunTables
 
 STARTED = datetime(2026, 3, 1, 10, 22, tzinfo=UTC)
 Factors = Mapping[str, Sequence[str | int | bool]]
-MakeRun = Callable[..., RunView]
+MakeRun = Callable[..., StoredRun]
 
 FACTS = {
     "hostname": "synthetic-sut",
@@ -45,7 +45,7 @@ def synthetic_run(
     unsupported: Mapping[str, str] | None = None,
     scenario: Mapping[str, Any] | None = None,
     **manifest: Any,  # noqa: ANN401 - fields of Manifest
-) -> RunView:
+) -> StoredRun:
     """A run whose figures come from a seeded generator: the first level of the first factor is the fastest."""
     factors = {"stack": ["go", "nginx-go"]} if factors is None else factors
     unsupported = unsupported or {}
@@ -61,7 +61,7 @@ def synthetic_run(
         for position, i in enumerate(generator.permutation(len(supported)), start=1):
             rows.append(_row(supported[i][0], supported[i][1], block, position, generator))
     trials = stored(rows)
-    return RunView(
+    return StoredRun(
         manifest=Manifest(
             run_id="r20260301-synthetic",
             scenario={
@@ -156,12 +156,12 @@ def make_run() -> MakeRun:
 
 
 @pytest.fixture(scope="session")
-def run() -> RunView:
+def run() -> StoredRun:
     """The quickstart's shape: two stacks, five blocks."""
     return synthetic_run()
 
 
-def watched(run: RunView, *, interval_s: float = 1.0, gap_in: str | None = None) -> RunView:
+def watched(run: StoredRun, *, interval_s: float = 1.0, gap_in: str | None = None) -> StoredRun:
     """The run with telemetry: one CPU of `sut` at 80 % in the window, 1,000 requests/s, 1 MB/s, 7 of 128 waiting.
 
     Samples from 1 s before the window to 1 s after it, each `interval_s`; the trial `gap_in` has none from 1.5 to 4.5 s.
@@ -201,7 +201,7 @@ def watched(run: RunView, *, interval_s: float = 1.0, gap_in: str | None = None)
     return replace(run, table=lambda name: telemetry if name == "telemetry" else empty_frame(name))
 
 
-def keep(run: RunView, path: Path) -> Store:
+def keep(run: StoredRun, path: Path) -> Store:
     """A store with the run in it as a run leaves it: tables joined, a file each."""
     store = Store(path)
     store.create(run.manifest)

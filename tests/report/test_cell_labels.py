@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from benchkit.report.cell_labels import baseline, cell_views, factors
-from benchkit.report.view import RunView
+from benchkit.report.stored_run import StoredRun
 
-MakeRun = Callable[..., RunView]
+MakeRun = Callable[..., StoredRun]
 
 
 def test_one_factor_gives_each_cell_its_own_colour_and_one_panel(make_run: MakeRun) -> None:

@@ -8,11 +8,11 @@ import pandas as pd
 from benchkit.report.page import page
 from benchkit.report.sections.disk_usage import SECTION
 from benchkit.report.sections.section import Material
-from benchkit.report.view import RunView
+from benchkit.report.stored_run import StoredRun
 from benchkit.results.schema import empty_frame
 from tests.report.test_verdicts import ids
 
-MakeRun = Callable[..., RunView]
+MakeRun = Callable[..., StoredRun]
 MIB = 1 << 20
 
 
@@ -32,5 +32,5 @@ def test_what_services_kept_has_a_table_in_the_report(make_run: MakeRun) -> None
     assert "&lt;proxy&gt;" in page((run, ()))
 
 
-def test_a_run_whose_services_keep_nothing_has_no_such_section(run: RunView) -> None:
+def test_a_run_whose_services_keep_nothing_has_no_such_section(run: StoredRun) -> None:
     assert SECTION.build(Material(run, ())) is None

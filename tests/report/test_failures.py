@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from benchkit.report.sections.failures import build
 from benchkit.report.sections.section import Material
-from benchkit.report.view import RunView
+from benchkit.report.stored_run import StoredRun
 from benchkit.results.progress import Progress, read_progress
 
-MakeRun = Callable[..., RunView]
+MakeRun = Callable[..., StoredRun]
 
 
 def trial(event: str, name: str, block: int, cell: str, **fields: object) -> dict[str, object]:
@@ -16,7 +16,7 @@ def trial(event: str, name: str, block: int, cell: str, **fields: object) -> dic
     return {"event": f"trial-{event}", **place, "wall_s": 1.0, **fields}
 
 
-def rows(run: RunView, progress: Progress) -> list[list[str]]:
+def rows(run: StoredRun, progress: Progress) -> list[list[str]]:
     built = build(Material(replace(run, progress=progress), ()))
     return [] if built is None else [[entry.text for entry in row] for row in built["table"].rows]
 

@@ -18,13 +18,13 @@ from benchkit.errors import InputError
 from benchkit.report.figures.registry import FIGURES, get_figure
 from benchkit.report.panel_grid import some
 from benchkit.report.rendering import render
+from benchkit.report.stored_run import StoredRun, known
 from benchkit.report.theme import SERIES
-from benchkit.report.view import RunView, known
 from tests.report.conftest import watched
 
 pytestmark = pytest.mark.long
 
-MakeRun = Callable[..., RunView]
+MakeRun = Callable[..., StoredRun]
 DESIGNS = [
     {},
     {"stack": ["go", "nginx-go"]},
@@ -61,7 +61,7 @@ def test_the_registry_names_its_figures() -> None:
 def test_every_figure_draws_every_design(make_run: MakeRun, name: str, factors: dict[str, list[str | int]]) -> None:
     run = watched(make_run(factors, blocks=3))
     if not FIGURES[name].available(run):
-        assert name not in {"rps", "latency", "throughput", "around", "accept-queue"}
+        assert name not in {"rps", "latency", "throughput", "host-activity", "accept-queue"}
         return
     drawing = render(FIGURES[name], run)
     assert drawing.png.startswith(b"\x89PNG")
@@ -71,13 +71,13 @@ def test_every_figure_draws_every_design(make_run: MakeRun, name: str, factors: 
     assert FIGURES[name].caption(run)
 
 
-def test_rps_shows_every_trial_where_it_was_measured(run: RunView) -> None:
+def test_rps_shows_every_trial_where_it_was_measured(run: StoredRun) -> None:
     figure = get_figure("rps").draw(run)
     drawn = [x for marks in points(figure) for x in np.asarray(marks.get_offsets())[:, 0]]
     assert sorted(drawn) == pytest.approx(sorted(known(run.trials["rps"])))
 
 
-def test_rps_bars_begin_at_zero_and_their_ends_are_the_medians(run: RunView) -> None:
+def test_rps_bars_begin_at_zero_and_their_ends_are_the_medians(run: StoredRun) -> None:
     figure = get_figure("rps").draw(run)
     (axes,) = figure.axes
     ends, _ = [artist for artist in axes.collections if isinstance(artist, LineCollection)]
@@ -93,40 +93,40 @@ def test_rps_has_a_row_for_cells_without_a_figure(make_run: MakeRun) -> None:
     assert {"node", "not supported on these hosts", "nginx", "no trial ended with a rate"} <= set(shown)
 
 
-def test_latency_draws_a_curve_for_each_trial_and_averages_none(run: RunView) -> None:
+def test_latency_draws_a_curve_for_each_trial_and_averages_none(run: StoredRun) -> None:
     (axes,) = get_figure("latency").draw(run).axes
     columns = ["latency_p50_s", "latency_p90_s", "latency_p99_s", "latency_p999_s", "latency_p9999_s"]
     stored = sorted(run.trials[columns].to_numpy().tolist())
     np.testing.assert_allclose(sorted(curves(axes)), stored)
 
 
-def test_each_further_nine_of_the_latency_axis_takes_the_same_room(run: RunView) -> None:
+def test_each_further_nine_of_the_latency_axis_takes_the_same_room(run: StoredRun) -> None:
     (axes,) = get_figure("latency").draw(run).axes
     assert list(axes.get_xticks()) == pytest.approx([0.30103, 1, 2, 3, 4], abs=1e-5)
     assert [label.get_text() for label in axes.get_xticklabels()] == ["p50", "p90", "p99", "p99.9", "p99.99"]
     assert axes.get_yscale() == "log"
 
 
-def test_latency_says_on_its_face_how_it_came_about(run: RunView) -> None:
+def test_latency_says_on_its_face_how_it_came_about(run: StoredRun) -> None:
     shown = texts(get_figure("latency").draw(run))
     assert any(text.startswith("closed loop: coordinated omission hides queueing") for text in shown)
     assert "one curve per trial" in shown
 
 
-def test_a_percentile_that_a_trial_lacks_ends_its_curve(run: RunView) -> None:
+def test_a_percentile_that_a_trial_lacks_ends_its_curve(run: StoredRun) -> None:
     missing = run.trials.assign(latency_p999_s=None, latency_p9999_s=[math.nan] * 9 + [0.02])
     (axes,) = get_figure("latency").draw(replace(run, trials=missing)).axes
     assert sorted(len(curve) for curve in curves(axes)) == [3] * 9 + [4]
     assert [label.get_text() for label in axes.get_xticklabels()] == ["p50", "p90", "p99", "p99.99"]
 
 
-def test_zero_below_a_tools_resolution_does_not_break_the_log_axis(run: RunView) -> None:
+def test_zero_below_a_tools_resolution_does_not_break_the_log_axis(run: StoredRun) -> None:
     rounded = run.trials.assign(latency_p50_s=0.0)
     (axes,) = get_figure("latency").draw(replace(run, trials=rounded)).axes
     assert axes.get_ylim()[0] > 0
 
 
-def test_figures_without_their_data_are_not_available(run: RunView) -> None:
+def test_figures_without_their_data_are_not_available(run: StoredRun) -> None:
     columns = ["latency_p50_s", "latency_p90_s", "latency_p99_s", "latency_p999_s", "latency_p9999_s"]
     silent = replace(run, trials=run.trials.assign(rps=None, **dict.fromkeys(columns)))
     empty = replace(run, trials=run.trials.iloc[:0])
@@ -167,7 +167,7 @@ def test_names_are_drawn_as_they_are_and_not_as_formulas(make_run: MakeRun) -> N
     render(get_figure("rps"), run)  # a missing glyph would warn, and warnings are errors
 
 
-def test_nothing_of_the_style_stays_and_nothing_of_the_users_leaks_in(run: RunView) -> None:
+def test_nothing_of_the_style_stays_and_nothing_of_the_users_leaks_in(run: StoredRun) -> None:
     drawn = {name: figure for name, figure in FIGURES.items() if figure.available(run)}
     plain = {name: render(figure, run).svg for name, figure in drawn.items()}
     with mpl.rc_context({"font.size": 22, "axes.grid": False, "svg.fonttype": "none", "savefig.transparent": True}):

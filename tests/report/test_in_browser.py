@@ -12,7 +12,7 @@ import pytest
 
 from benchkit.report.report_files import write_report
 from benchkit.report.run_reader import read_run
-from benchkit.report.view import RunView
+from benchkit.report.stored_run import StoredRun
 from benchkit.results.store import Store
 from tests.report.conftest import watched
 
@@ -40,7 +40,7 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
-def report(make_run: Callable[..., RunView], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def report(make_run: Callable[..., StoredRun], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A report of two runs, the first with enough trials for tables to have their tools."""
     run = watched(make_run({"stack": ["go", "nginx-go"], "connections": [16, 256]}))
     return write_report(run, tmp_path_factory.mktemp("report"), make_run(seed=8))

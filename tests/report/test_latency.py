@@ -8,25 +8,25 @@ import pytest
 
 from benchkit.analysis.latency_notes import caveat
 from benchkit.report.latency_curves import stored
-from benchkit.report.view import RunView
+from benchkit.report.stored_run import StoredRun
 
-MakeRun = Callable[..., RunView]
+MakeRun = Callable[..., StoredRun]
 
 
-def trials(run: RunView, **columns: Any) -> pd.DataFrame:  # noqa: ANN401 - values of columns
+def trials(run: StoredRun, **columns: Any) -> pd.DataFrame:  # noqa: ANN401 - values of columns
     return run.trials.assign(**columns)
 
 
-def test_a_closed_loop_is_called_one(run: RunView) -> None:
+def test_a_closed_loop_is_called_one(run: StoredRun) -> None:
     said = caveat(run.trials)
     assert said.startswith("closed loop: coordinated omission hides queueing; ")
 
 
-def test_a_requested_rate_is_no_closed_loop(run: RunView) -> None:
+def test_a_requested_rate_is_no_closed_loop(run: StoredRun) -> None:
     assert caveat(trials(run, rate_requested=1000.0)).startswith("sent at a requested rate; ")
 
 
-def test_trials_of_both_kinds_are_said_to_be(run: RunView) -> None:
+def test_trials_of_both_kinds_are_said_to_be(run: StoredRun) -> None:
     rates = [None] * 5 + [1000.0] * 5
     said = caveat(trials(run, rate_requested=rates))
     assert "closed loop: coordinated omission hides queueing, in the trials without a requested rate" in said
@@ -42,7 +42,7 @@ def test_trials_of_both_kinds_are_said_to_be(run: RunView) -> None:
         ([True] * 5 + [None] * 5, "the tool's own correction applied in some of the trials"),
     ],
 )
-def test_correction_is_labelled_as_stored(run: RunView, corrected: list[bool | None], said: str) -> None:
+def test_correction_is_labelled_as_stored(run: StoredRun, corrected: list[bool | None], said: str) -> None:
     assert caveat(trials(run, latency_corrected=corrected)).split("; ")[1] == said
 
 
@@ -54,10 +54,10 @@ def test_correction_is_labelled_as_stored(run: RunView, corrected: list[bool | N
         (None, "no correction applied"),
     ],
 )
-def test_coverage_is_said_where_it_is_known(run: RunView, covers: str | None, last: str) -> None:
+def test_coverage_is_said_where_it_is_known(run: StoredRun, covers: str | None, last: str) -> None:
     assert caveat(trials(run, latency_covers=covers, latency_corrected=False)).split("; ")[-1] == last
 
 
-def test_only_percentiles_that_a_trial_has_are_stored_ones(run: RunView) -> None:
+def test_only_percentiles_that_a_trial_has_are_stored_ones(run: StoredRun) -> None:
     few = trials(run, latency_p999_s=None, latency_p9999_s=None)
     assert [percentile.name for percentile in stored(few)] == ["p50", "p90", "p99"]

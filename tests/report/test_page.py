@@ -18,12 +18,12 @@ from benchkit import units
 from benchkit.models.run import HostRecord
 from benchkit.report.page import page
 from benchkit.report.report_files import drawings_of
-from benchkit.report.view import RunView
+from benchkit.report.stored_run import StoredRun
 from tests.report.conftest import watched
 
 pytestmark = pytest.mark.long
 
-MakeRun = Callable[..., RunView]
+MakeRun = Callable[..., StoredRun]
 HOSTILE = "<script>alert(1)</script>\"'&\N{RIGHT-TO-LEFT OVERRIDE}"
 VOID = {"meta", "link", "br", "input"}
 
@@ -84,7 +84,7 @@ class Tree(HTMLParser):
         self.open[-1].children.append(data)
 
 
-def report(run: RunView, *, figures: bool = False) -> Node:
+def report(run: StoredRun, *, figures: bool = False) -> Node:
     """The page; without figures it takes milliseconds."""
     drawings = drawings_of(run) if figures else []
     return Tree(page((run, drawings))).root
@@ -105,14 +105,14 @@ def section(root: Node, name: str) -> Node:
 
 
 @pytest.fixture(scope="module")
-def whole(run: RunView) -> Node:
+def whole(run: StoredRun) -> Node:
     return report(run, figures=True)
 
 
 def test_sections_come_in_the_order_of_reading(make_run: MakeRun) -> None:
     run = make_run(unsupported={"stack=nginx-go": "no nginx"}, notices=("fs.* is not isolated",))
     root = report(run, figures=True)
-    order = ["results", "figures", "trials", "unsupported", "hosts", "notices", "again"]
+    order = ["results", "figures", "trials", "unsupported", "hosts", "notices", "reproduce"]
     assert [node.attributes["id"] for node in root.all("section")] == order
     assert [link.attributes["href"] for link in root.all("nav")[0].all("a")] == [f"#{name}" for name in order]
 
@@ -121,7 +121,7 @@ def test_what_came_out_leads_and_what_it_is_worth_follows(make_run: MakeRun) -> 
     claim = {"text": "x", "ratio": {"of": {"stack": "nginx-go"}, "to": {"stack": "go"}}, "at_least": 1}
     root = report(make_run(blocks=3, scenario={"claims": [claim]}), figures=True)
     order = [node.attributes["id"] for node in root.all("section")]
-    assert order == ["results", "claims", "ratios", "verdicts", "figures", "trials", "hosts", "again"]
+    assert order == ["results", "claims", "ratios", "verdicts", "figures", "trials", "hosts", "reproduce"]
 
 
 def test_what_has_nothing_to_say_does_not_appear(whole: Node) -> None:
@@ -132,11 +132,11 @@ def test_what_has_nothing_to_say_does_not_appear(whole: Node) -> None:
         "figures",
         "trials",
         "hosts",
-        "again",
+        "reproduce",
     ]
 
 
-def test_title_and_question_lead(whole: Node, run: RunView) -> None:
+def test_title_and_question_lead(whole: Node, run: StoredRun) -> None:
     assert [node.text for node in whole.all("h1")] == [run.manifest.scenario["title"]]
     assert run.manifest.scenario["question"] in whole.all("header")[0].text
     assert whole.all("title")[0].text.startswith(run.manifest.scenario["title"])
@@ -197,7 +197,7 @@ def test_names_and_facts_are_text_and_never_markup(make_run: MakeRun) -> None:
         }
     )
     facts = pd.DataFrame([{"host": HOSTILE, "role": "sut", "at": "start", "fact": HOSTILE, "value": HOSTILE}])
-    run = RunView(manifest, run.trials.assign(trial_id=HOSTILE, tool=HOSTILE), facts)
+    run = StoredRun(manifest, run.trials.assign(trial_id=HOSTILE, tool=HOSTILE), facts)
     root = report(run, figures=True)
     assert len(root.all("script")) == 1
     assert "alert" not in root.all("script")[0].text
@@ -211,7 +211,7 @@ def test_names_and_facts_are_text_and_never_markup(make_run: MakeRun) -> None:
     assert "\N{RIGHT-TO-LEFT OVERRIDE}" not in root.text
 
 
-def test_every_trial_is_in_the_table(whole: Node, run: RunView) -> None:
+def test_every_trial_is_in_the_table(whole: Node, run: StoredRun) -> None:
     rows = table(whole, "trials")
     assert [row["Trial"] for row in rows] == list(run.trials["trial_id"])
     first = run.trials.iloc[0]
@@ -238,7 +238,7 @@ def test_every_trial_is_in_the_table(whole: Node, run: RunView) -> None:
     }
 
 
-def test_numbers_carry_what_they_are_exactly(whole: Node, run: RunView) -> None:
+def test_numbers_carry_what_they_are_exactly(whole: Node, run: StoredRun) -> None:
     (found,) = whole.all("table", id="table-trials")
     places = found.all("tbody")[0].all("tr")[0].all("td")
     rps = next(place for place in places if "," in place.text)
@@ -246,7 +246,7 @@ def test_numbers_carry_what_they_are_exactly(whole: Node, run: RunView) -> None:
     assert "data-v" not in places[0].attributes  # block 1 is said exactly
 
 
-def test_absent_is_a_dash_and_never_a_zero(run: RunView) -> None:
+def test_absent_is_a_dash_and_never_a_zero(run: StoredRun) -> None:
     silent = run.trials.assign(latency_p99_s=None, non_2xx=None, errors_connect=None, errors_read=None)
     silent = silent.assign(errors_write=None, errors_timeout=None, latency_p999_s=None)
     row = table(report(replace(run, trials=silent)), "trials")[0]
@@ -254,7 +254,7 @@ def test_absent_is_a_dash_and_never_a_zero(run: RunView) -> None:
     assert "p99.9" not in row  # no trial has it, and nothing would miss it
 
 
-def test_the_table_tells_kinds_and_verdicts_once_there_are_any(run: RunView) -> None:
+def test_the_table_tells_kinds_and_verdicts_once_there_are_any(run: StoredRun) -> None:
     judged = run.trials.assign(kind=["measure"] * 9 + ["profile"], verdict=["valid"] * 9 + [math.nan])
     last = table(report(replace(run, trials=judged)), "trials")[-1]
     assert (last["Kind"], last["Verdict"]) == ("profile", "\N{EN DASH}")
@@ -286,11 +286,11 @@ def test_figures_whose_numbers_no_section_has_bring_a_table(make_run: MakeRun) -
         figure.attributes["id"]: [link.attributes["href"] for link in figure.all("figcaption")[0].all("a")]
         for figure in root.all("figure")
     }
-    assert (ways["figure-around"], ways["figure-accept-queue"]) == ([], [])
+    assert (ways["figure-host-activity"], ways["figure-accept-queue"]) == ([], [])
     assert ways["figure-connections"] == ["#trials"]
     shown = section(root, "figures").all("details")
     assert [found.all("table")[0].attributes["id"] for found in shown] == [
-        *("table-figure-connections", "table-figure-around", "table-figure-accept-queue"),
+        *("table-figure-connections", "table-figure-host-activity", "table-figure-accept-queue"),
     ]
 
 
@@ -333,9 +333,9 @@ def test_many_results_fold_behind_the_extremes(make_run: MakeRun) -> None:
     assert len(results.all("li")) == 14 + 2
 
 
-def test_a_run_without_a_trial_says_so(run: RunView) -> None:
+def test_a_run_without_a_trial_says_so(run: StoredRun) -> None:
     root = report(replace(run, trials=run.trials.iloc[:0]))
-    assert [node.attributes["id"] for node in root.all("section")] == ["results", "hosts", "again"]
+    assert [node.attributes["id"] for node in root.all("section")] == ["results", "hosts", "reproduce"]
     assert section(root, "results").text.count("no trial of it ended with a rate") == 2
 
 
@@ -348,7 +348,7 @@ def test_a_run_that_is_not_done_says_so_first(make_run: MakeRun, status: str) ->
     assert "\N{EN DASH}" in header.text  # how long it took
 
 
-def test_hosts_show_facts_once_and_what_changed_when(run: RunView) -> None:
+def test_hosts_show_facts_once_and_what_changed_when(run: StoredRun) -> None:
     rows = [
         ("sut", "sut", "start", "sysctl.net.core.somaxconn", "4096"),
         ("sut", "load", "start", "sysctl.net.core.somaxconn", "4096"),
@@ -378,7 +378,7 @@ def test_hosts_show_facts_once_and_what_changed_when(run: RunView) -> None:
 
 def test_the_command_and_the_scenario_repeat_the_run(make_run: MakeRun) -> None:
     run = make_run(seed=42, scenario={"load": {"tool": "wrk", "connections": 64}, "factors": {"stack": ["go", "on"]}})
-    again = section(report(run), "again")
+    again = section(report(run), "reproduce")
     assert again.all("code")[0].text == "benchkit run synthetic --scale lab --seed 42"
     (link,) = [node for node in again.all("a") if "download" in node.attributes]
     assert link.attributes["download"] == "synthetic-as-run.yaml"

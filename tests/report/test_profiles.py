@@ -19,13 +19,13 @@ from benchkit.report.page import page
 from benchkit.report.rendering import render
 from benchkit.report.sections.profiles import SECTION
 from benchkit.report.sections.section import Material
-from benchkit.report.view import RunView
+from benchkit.report.stored_run import StoredRun
 from benchkit.results.profile_tables import NO_PROFILE
 from benchkit.results.schema import arrow_schema, empty_frame
 
 pytestmark = pytest.mark.long
 
-MakeRun = Callable[..., RunView]
+MakeRun = Callable[..., StoredRun]
 
 SCHEDULING = {
     ("nethttp", 200): 0.2,
@@ -36,7 +36,7 @@ SCHEDULING = {
 GOROUTINES = {("nethttp", 200): 215.0, ("nethttp", 4000): 4015.0, ("gnet", 200): 16.0, ("gnet", 4000): 16.0}
 
 
-def with_profiles(run: RunView, *, native: bool = False) -> RunView:
+def with_profiles(run: StoredRun, *, native: bool = False) -> StoredRun:
     """The run with two blocks of pairs after its measured ones, in which profiling takes a tenth of the rate.
 
     Shares of the scheduler are those above, half of each netpoll's, 0.02 apart in the two profiles; `native` programs
@@ -94,7 +94,7 @@ def with_profiles(run: RunView, *, native: bool = False) -> RunView:
 
 
 @pytest.fixture
-def profiled(make_run: MakeRun) -> RunView:
+def profiled(make_run: MakeRun) -> StoredRun:
     return with_profiles(make_run({"server": ["nethttp", "gnet"], "connections": [200, 4000]}, blocks=3))
 
 
@@ -102,7 +102,7 @@ def texts(figure: mpl.figure.Figure) -> list[str]:
     return [text.get_text() for text in figure.findobj(mpl.text.Text) if text.get_text()]
 
 
-def test_scheduler_shows_four_panels_against_connections(profiled: RunView) -> None:
+def test_scheduler_shows_four_panels_against_connections(profiled: StoredRun) -> None:
     figure = get_figure("scheduler").draw(profiled)
     shares, goroutines, rates, cpu = figure.axes
     assert [axes.get_title(loc="left") for axes in figure.axes] == [
@@ -122,7 +122,7 @@ def test_scheduler_shows_four_panels_against_connections(profiled: RunView) -> N
     np.testing.assert_allclose(heights, [0, 0, 0, 0, 0.19, 0.21, 0.39, 0.41], atol=1e-9)
 
 
-def test_scheduler_says_the_ends_of_its_lines(profiled: RunView) -> None:
+def test_scheduler_says_the_ends_of_its_lines(profiled: StoredRun) -> None:
     alt = get_figure("scheduler").alt(profiled)
     assert "nethttp 20.0 % at 200, 40.0 % at 4000" in alt
     assert "gnet 0.0 % at 200, 0.0 % at 4000" in alt
@@ -133,14 +133,14 @@ def test_scheduler_leaves_out_what_is_no_go_program(make_run: MakeRun) -> None:
     assert "front" not in get_figure("scheduler").alt(with_profiles(run, native=True))
 
 
-def test_scheduler_needs_two_levels_and_profiles(make_run: MakeRun, run: RunView) -> None:
+def test_scheduler_needs_two_levels_and_profiles(make_run: MakeRun, run: StoredRun) -> None:
     scheduler = get_figure("scheduler")
     assert not scheduler.available(run)
     assert not scheduler.available(with_profiles(make_run({"server": ["nethttp", "gnet"], "connections": [200]})))
     assert not scheduler.available(make_run({"server": ["nethttp", "gnet"], "connections": [200, 4000]}))
 
 
-def test_categories_fill_every_bar(profiled: RunView) -> None:
+def test_categories_fill_every_bar(profiled: StoredRun) -> None:
     (axes,) = get_figure("categories").draw(profiled).axes
     widths: dict[float, float] = {}
     for collection in axes.collections:
@@ -161,14 +161,14 @@ def test_categories_name_the_services_where_there_are_several(make_run: MakeRun)
 
 
 @pytest.mark.parametrize("name", ["scheduler", "categories"])
-def test_both_become_files_and_an_element(profiled: RunView, name: str) -> None:
+def test_both_become_files_and_an_element(profiled: StoredRun, name: str) -> None:
     drawing = render(get_figure(name), profiled)
     assert drawing.png.startswith(b"\x89PNG")
     assert drawing.element.startswith("<svg")
     assert drawing.figure.caption(profiled)
 
 
-def test_the_section_has_shares_costs_and_what_measured_trials_say(profiled: RunView) -> None:
+def test_the_section_has_shares_costs_and_what_measured_trials_say(profiled: StoredRun) -> None:
     content = SECTION.build(Material(profiled, ()))
     assert content is not None
     first = dict(zip([c.title for c in content["overhead"].columns], content["overhead"].rows[0], strict=True))
@@ -187,7 +187,7 @@ def test_the_section_has_shares_costs_and_what_measured_trials_say(profiled: Run
     assert content["notices"] == []
 
 
-def test_what_could_not_be_profiled_stands_there_and_not_among_the_notes_on_tools(profiled: RunView) -> None:
+def test_what_could_not_be_profiled_stands_there_and_not_among_the_notes_on_tools(profiled: StoredRun) -> None:
     trial = profiled.trials["trial_id"].iloc[0]
     notes = pd.DataFrame([{"trial_id": trial, "code": NO_PROFILE, "message": "front on sut: there is no <perf>"}])
     blind = replace(profiled, notes=notes, table=empty_frame)
@@ -199,6 +199,6 @@ def test_what_could_not_be_profiled_stands_there_and_not_among_the_notes_on_tool
     assert "Notes on the tools" not in written
 
 
-def test_a_run_without_a_pass_has_no_such_section(run: RunView) -> None:
+def test_a_run_without_a_pass_has_no_such_section(run: StoredRun) -> None:
     assert SECTION.build(Material(run, ())) is None
     assert not get_figure("categories").available(run)

@@ -11,12 +11,12 @@ import pandas as pd
 from benchkit.report.page import page
 from benchkit.report.sections.published import SECTION
 from benchkit.report.sections.section import Material
-from benchkit.report.view import RunView
+from benchkit.report.stored_run import StoredRun
 from benchkit.results.schema import empty_frame
 from benchkit.units import ABSENT
 from tests.report.test_profiles import with_profiles
 
-MakeRun = Callable[..., RunView]
+MakeRun = Callable[..., StoredRun]
 
 ENTRIES: list[dict[str, Any]] = [
     {"cell": {"stack": "go"}, "figures": {"rps": 128403, "latency_mean_s": 0.039}},
@@ -25,13 +25,13 @@ ENTRIES: list[dict[str, Any]] = [
 ]
 
 
-def rows_of(run: RunView) -> list[tuple[str, ...]]:
+def rows_of(run: StoredRun) -> list[tuple[str, ...]]:
     shown = SECTION.build(Material(run, ()))
     assert shown is not None
     return [tuple(entry.text for entry in row) for row in shown["table"].rows]
 
 
-def judged(run: RunView, doubts: Mapping[str, tuple[str, str, list[str]]]) -> RunView:
+def judged(run: StoredRun, doubts: Mapping[str, tuple[str, str, list[str]]]) -> StoredRun:
     """The run as if these trials had a reason each: severity, check, metrics. All others are valid."""
     rows = [
         {"trial_id": trial_id, "check": check, "severity": severity, "metrics": metrics}
@@ -120,5 +120,5 @@ def test_cumulative_shares_stand_beside_those_of_the_profiles(make_run: MakeRun)
     assert elsewhere[3] == ABSENT
 
 
-def test_without_published_figures_there_is_no_section(run: RunView) -> None:
+def test_without_published_figures_there_is_no_section(run: StoredRun) -> None:
     assert SECTION.build(Material(run, ())) is None

@@ -19,12 +19,12 @@ from benchkit.report.figures.ratio_forest import FIGURE, MOST
 from benchkit.report.noise_notes import UNKNOWN, noise_of
 from benchkit.report.sections import claims, ratios, verdicts
 from benchkit.report.sections.section import Material
+from benchkit.report.stored_run import StoredRun
 from benchkit.report.tables import Table
-from benchkit.report.view import RunView
 
 pytestmark = pytest.mark.long
 
-MakeRun = Callable[..., RunView]
+MakeRun = Callable[..., StoredRun]
 STACKS = {"stack": ["go", "nginx", "node"]}
 CLAIMS = [
     {
@@ -39,7 +39,7 @@ CLAIMS = [
 ]
 
 
-def with_control(run: RunView) -> RunView:
+def with_control(run: StoredRun) -> StoredRun:
     """The run with its first cell under a second name, a little faster in one block."""
     first = run.manifest.cells[0]
     control = CellRecord(cell_id=f"{first.cell_id}~control", levels=first.levels)
@@ -53,7 +53,7 @@ def with_control(run: RunView) -> RunView:
     return replace(run, manifest=manifest, trials=pd.concat([run.trials, again], ignore_index=True))
 
 
-def built(section: Callable[[Material], Mapping[str, Any] | None], run: RunView) -> Mapping[str, Any]:
+def built(section: Callable[[Material], Mapping[str, Any] | None], run: StoredRun) -> Mapping[str, Any]:
     content = section(Material(run, ()))
     assert content is not None
     return content

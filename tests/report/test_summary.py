@@ -8,22 +8,22 @@ from typing import Any
 import pytest
 
 from benchkit import units
+from benchkit.report.stored_run import StoredRun, known
 from benchkit.report.summary import CellSummary, errors, sentence, summarise
-from benchkit.report.view import RunView, known
 
-MakeRun = Callable[..., RunView]
+MakeRun = Callable[..., StoredRun]
 
 
-def said(run: RunView) -> list[tuple[str, str]]:
+def said(run: StoredRun) -> list[tuple[str, str]]:
     summary = summarise(run)
     return [sentence(cell, summary.labels, run.manifest.blocks) for cell in summary.cells]
 
 
-def with_columns(run: RunView, **columns: Any) -> RunView:  # noqa: ANN401 - values of columns
+def with_columns(run: StoredRun, **columns: Any) -> StoredRun:  # noqa: ANN401 - values of columns
     return replace(run, trials=run.trials.assign(**columns))
 
 
-def test_a_cell_is_the_median_of_its_trials_and_their_range(run: RunView) -> None:
+def test_a_cell_is_the_median_of_its_trials_and_their_range(run: StoredRun) -> None:
     go, nginx = summarise(run).cells
     rates = {cell: known(run.of_cell(cell)["rps"]) for cell in ("stack=go", "stack=nginx-go")}
     assert go.median_rps == median(rates["stack=go"])
@@ -31,7 +31,7 @@ def test_a_cell_is_the_median_of_its_trials_and_their_range(run: RunView) -> Non
     assert go.ratio is None
 
 
-def test_the_sentence_states_ratio_sample_and_range(run: RunView) -> None:
+def test_the_sentence_states_ratio_sample_and_range(run: StoredRun) -> None:
     assert said(run) == [
         ("71,856 requests/s", "median of 5 trials, 69,215 to 73,489"),
         (
@@ -73,14 +73,14 @@ def test_one_trial_has_no_range(make_run: MakeRun) -> None:
     assert said(make_run(blocks=1))[0][1] == "median of 1 trial"
 
 
-def test_failures_stand_beside_the_rate_they_spoil(run: RunView) -> None:
+def test_failures_stand_beside_the_rate_they_spoil(run: StoredRun) -> None:
     failing = with_columns(run, errors_timeout=2, errors_read=1, non_2xx=1)
     assert said(failing)[0][1].endswith(
         "; 15 failed requests; 5 answers with another status than 2xx",
     )
 
 
-def test_what_a_tool_does_not_count_is_absent_and_not_zero(run: RunView) -> None:
+def test_what_a_tool_does_not_count_is_absent_and_not_zero(run: StoredRun) -> None:
     silent = with_columns(run, errors_connect=None, errors_read=None, errors_write=None, errors_timeout=None)
     assert errors(silent.trials).isna().all()
     assert summarise(silent).cells[0].errors is None
@@ -88,13 +88,13 @@ def test_what_a_tool_does_not_count_is_absent_and_not_zero(run: RunView) -> None
     assert list(errors(partly.trials)) == [3.0] * 10
 
 
-def test_control_and_profile_trials_are_in_no_median(run: RunView) -> None:
+def test_control_and_profile_trials_are_in_no_median(run: StoredRun) -> None:
     kinds = ["profile" if block == 1 else "measure" for block in run.trials["block"]]
     assert summarise(with_columns(run, kind=kinds)).cells[0].trials == 4
     assert "median of 4 trials" in said(with_columns(run, kind=kinds))[0][1]
 
 
-def test_trials_that_did_not_end_are_counted(run: RunView) -> None:
+def test_trials_that_did_not_end_are_counted(run: StoredRun) -> None:
     cut = replace(run, trials=run.trials[run.trials["block"] < 4])
     assert said(cut)[0][1].endswith("3 of 5 trials ended")
 
@@ -109,7 +109,7 @@ def test_unsupported_cells_say_why_and_empty_ones_that_they_are(make_run: MakeRu
 
 
 @pytest.mark.parametrize("rps", [None, 0.0])
-def test_without_a_rate_of_the_baseline_there_is_no_ratio(run: RunView, rps: float | None) -> None:
+def test_without_a_rate_of_the_baseline_there_is_no_ratio(run: StoredRun, rps: float | None) -> None:
     rates = [rps if cell == "stack=go" else 1000.0 for cell in run.trials["cell_id"]]
     cells: tuple[CellSummary, ...] = summarise(with_columns(run, rps=rates)).cells
     assert [cell.ratio for cell in cells] == [None, None]

@@ -18,13 +18,13 @@ from benchkit.report.cell_lines import factor_of
 from benchkit.report.counter_rates import rates, series
 from benchkit.report.figures.accept_queue import overflows
 from benchkit.report.figures.registry import get_figure
+from benchkit.report.stored_run import StoredRun
 from benchkit.report.trend_tables import trends_along
-from benchkit.report.view import RunView
 from tests.report.conftest import watched
 
 pytestmark = pytest.mark.long
 
-MakeRun = Callable[..., RunView]
+MakeRun = Callable[..., StoredRun]
 
 
 def lines(axes: Axes) -> list[np.ndarray]:
@@ -55,7 +55,7 @@ def test_rates_are_increases_per_second_broken_at_gaps_and_restarts() -> None:
 
 def test_around_draws_the_cpu_requests_and_bytes_of_every_trial(make_run: MakeRun) -> None:
     run = watched(make_run({"stack": ["go", "nginx-go"]}, blocks=3))
-    figure = get_figure("around").draw(run)
+    figure = get_figure("host-activity").draw(run)
     assert len(figure.axes) == 6
     for column, wanted in ((0, {0.8, 0.5}), (1, {1000.0}), (2, {1e6, 1e5})):
         drawn = lines(figure.axes[2 * column])
@@ -63,20 +63,20 @@ def test_around_draws_the_cpu_requests_and_bytes_of_every_trial(make_run: MakeRu
         for line in drawn:
             middle = line[(line[:, 0] >= 1) & (line[:, 0] <= 4)][:, 1]
             assert any(np.allclose(middle, value) for value in wanted)
-    assert "app at most 0.80 CPUs; generator-1 at most 0.50 CPUs" in get_figure("around").alt(run)
+    assert "app at most 0.80 CPUs; generator-1 at most 0.50 CPUs" in get_figure("host-activity").alt(run)
 
 
 def test_a_gap_breaks_the_line(make_run: MakeRun) -> None:
     run = make_run(blocks=1)
     whole = watched(run)
     gap = watched(run, gap_in=str(run.trials["trial_id"].iloc[0]))
-    assert not any(np.isnan(line).any() for line in lines(get_figure("around").draw(whole).axes[0]))
-    broken = [line for axes in get_figure("around").draw(gap).axes[:2] for line in lines(axes)]
+    assert not any(np.isnan(line).any() for line in lines(get_figure("host-activity").draw(whole).axes[0]))
+    broken = [line for axes in get_figure("host-activity").draw(gap).axes[:2] for line in lines(axes)]
     assert any(np.isnan(line[:, 1]).any() for line in broken)
 
 
-def test_without_telemetry_there_is_no_such_figure(run: RunView) -> None:
-    assert not get_figure("around").available(run)
+def test_without_telemetry_there_is_no_such_figure(run: StoredRun) -> None:
+    assert not get_figure("host-activity").available(run)
     assert not get_figure("accept-queue").available(run)
 
 
@@ -118,7 +118,7 @@ def bands(figure: Figure) -> list[np.ndarray]:
     ]
 
 
-def power_law(run: RunView, bend: float = 0.0) -> RunView:
+def power_law(run: StoredRun, bend: float = 0.0) -> StoredRun:
     """The run with rates that fall by a fifth when connections double, or bend away from that."""
     doublings = np.log2(run.trials["factor_connections"].astype(float))
     noise = 1 + 0.01 * np.sin(np.arange(len(doublings)))
@@ -166,7 +166,7 @@ def test_cpu_per_request_has_a_panel_where_it_is_known(make_run: MakeRun) -> Non
     assert len(get_figure("connections").draw(run).axes) == 2
 
 
-def test_throughput_puts_every_trial_where_its_figures_are(run: RunView) -> None:
+def test_throughput_puts_every_trial_where_its_figures_are(run: StoredRun) -> None:
     (axes,) = get_figure("throughput").draw(run).axes
     drawn = np.concatenate([np.asarray(dots.get_offsets()) for dots in axes.collections])
     wanted = run.trials[["rps", "latency_p99_s"]].to_numpy(dtype=float)
@@ -175,7 +175,7 @@ def test_throughput_puts_every_trial_where_its_figures_are(run: RunView) -> None
 
 
 @pytest.mark.parametrize("missing", ["rps", "latency_p99_s"])
-def test_a_trial_without_a_figure_is_not_drawn(run: RunView, missing: str) -> None:
+def test_a_trial_without_a_figure_is_not_drawn(run: StoredRun, missing: str) -> None:
     trials = run.trials.copy()
     trials.loc[trials.index[0], missing] = None
     (axes,) = get_figure("throughput").draw(replace(run, trials=trials)).axes

@@ -22,14 +22,14 @@ from benchkit.report.sections.section import Material
 from tests.report.test_verdicts import judged
 
 if TYPE_CHECKING:
-    from benchkit.report.view import RunView
+    from benchkit.report.stored_run import StoredRun
 
 pytestmark = pytest.mark.long
 
-MakeRun = Callable[..., "RunView"]
+MakeRun = Callable[..., "StoredRun"]
 
 
-def _by_tool(run: RunView) -> RunView:
+def _by_tool(run: StoredRun) -> StoredRun:
     """The synthetic trials as if each level of the factor `tool` had been driven by that tool."""
     return replace(run, trials=run.trials.assign(tool=run.trials["factor_tool"], latency_resolution_s=1e-6))
 
@@ -57,12 +57,12 @@ def test_cells_with_other_factors_stand_apart(make_run: MakeRun) -> None:
     assert len({cell["table"].name for cell in shown["cells"]}) == 2
 
 
-def test_one_tool_has_nothing_to_agree_with(run: RunView) -> None:
+def test_one_tool_has_nothing_to_agree_with(run: StoredRun) -> None:
     assert tool_agreement.build(Material(run, ())) is None
     assert "Do the tools agree?" not in page((run, ()))
 
 
-def test_notes_stand_once_for_a_tool_with_the_trials_that_have_them(run: RunView) -> None:
+def test_notes_stand_once_for_a_tool_with_the_trials_that_have_them(run: StoredRun) -> None:
     ids = run.trials["trial_id"].tolist()
     rows = [{"trial_id": i, "code": "timeouts", "message": f"{n} answers came late"} for n, i in enumerate(ids[:3], 1)]
     rows.append({"trial_id": ids[0], "code": "wrk-corrected", "message": "<b>added</b>"})
@@ -78,7 +78,7 @@ def test_notes_stand_once_for_a_tool_with_the_trials_that_have_them(run: RunView
     assert re.search(r"&lt;b&gt;added", html)
 
 
-def test_without_notes_there_is_no_section(run: RunView) -> None:
+def test_without_notes_there_is_no_section(run: StoredRun) -> None:
     assert notes.build(Material(run, ())) is None
 
 
@@ -145,5 +145,5 @@ def test_of_many_figures_those_farthest_apart_are_drawn(make_run: MakeRun) -> No
     assert f"{left_out} figures in which tools lie closest together are left out" in FIGURE.caption(run)
 
 
-def test_one_tool_has_no_such_figure(run: RunView) -> None:
+def test_one_tool_has_no_such_figure(run: StoredRun) -> None:
     assert not FIGURE.available(run)

@@ -16,15 +16,15 @@ from benchkit.report.figures.verdict_matrix import FIGURE, MOST_BLOCKS, MOST_CEL
 from benchkit.report.rendering import render
 from benchkit.report.sections import verdicts
 from benchkit.report.sections.section import Material
+from benchkit.report.stored_run import StoredRun
 from benchkit.report.trial_matrix import TrialOutcome, matrix
-from benchkit.report.view import RunView
 from benchkit.results.progress import Progress, read_progress
 from tests.report.test_failures import trial
 from tests.report.test_verdicts import ids, judged
 
 pytestmark = pytest.mark.long
 
-MakeRun = Callable[..., RunView]
+MakeRun = Callable[..., StoredRun]
 
 GO, NGINX = "stack=go", "stack=nginx-go"
 
@@ -39,7 +39,7 @@ def history(*failed: tuple[str, int, str, str]) -> Progress:
 
 
 @pytest.fixture
-def doubted(run: RunView) -> RunView:
+def doubted(run: StoredRun) -> StoredRun:
     """Five blocks: Go is invalid, then twice suspect; nginx failed in block 2 and is missing in block 4."""
     go, nginx = ids(run, GO), ids(run, NGINX)
     left = replace(run, trials=run.trials[~run.trials["trial_id"].isin([nginx[1], nginx[3]])])
@@ -48,7 +48,7 @@ def doubted(run: RunView) -> RunView:
     return judged(replace(left, progress=history((nginx[1], 2, NGINX, "it did not\nlisten"))), *reasons)
 
 
-def states(run: RunView) -> dict[str, list[str]]:
+def states(run: StoredRun) -> dict[str, list[str]]:
     found = matrix(run)
     return {cell: [fate.state for fate in found.of_cell(cell)] for cell in found.cells}
 
@@ -63,7 +63,7 @@ def texts(figure: Figure) -> list[str]:
     return [text.get_text() for text in figure.findobj(mpl.text.Text) if text.get_text()]
 
 
-def test_what_did_not_end_is_told_from_what_did(doubted: RunView) -> None:
+def test_what_did_not_end_is_told_from_what_did(doubted: StoredRun) -> None:
     assert states(doubted) == {
         GO: ["invalid", "suspect", "suspect", "valid", "valid"],
         NGINX: ["valid", "failed", "valid", "missing", "valid"],
@@ -74,14 +74,14 @@ def test_what_did_not_end_is_told_from_what_did(doubted: RunView) -> None:
     assert found[NGINX, 4].said == "missing: it was not carried out"
 
 
-def test_of_a_cell_that_a_block_has_twice_the_gravest_stands(run: RunView) -> None:
+def test_of_a_cell_that_a_block_has_twice_the_gravest_stands(run: StoredRun) -> None:
     go = ids(run, GO)
     twice = replace(run, trials=run.trials.assign(block=[(block + 1) // 2 for block in run.trials["block"]]))
     found = states(judged(twice, (go[1], "cold", "suspect", ("rps",)), (go[2], "errors", "invalid", ("rps",))))
     assert found[GO] == ["suspect", "invalid", "valid"]
 
 
-def test_blocks_that_were_run_again_and_the_profile_pass_stay_out(run: RunView) -> None:
+def test_blocks_that_were_run_again_and_the_profile_pass_stay_out(run: StoredRun) -> None:
     go = ids(run, GO)
     progress = history((go[0], 1, GO, "cut"), ("later", 6, GO, "perf"))
     progress.rounds[1] = 2
@@ -93,7 +93,7 @@ def test_cells_that_hosts_cannot_carry_are_no_rows(make_run: MakeRun) -> None:
     assert list(states(judged(run))) == [GO]
 
 
-def test_a_trial_left_out_for_now_is_missing_and_says_why(run: RunView) -> None:
+def test_a_trial_left_out_for_now_is_missing_and_says_why(run: StoredRun) -> None:
     go = ids(run, GO)
     left = replace(run, trials=run.trials[run.trials["trial_id"] != go[2]])
     skipped = read_progress([trial("skipped", go[2], 3, GO, why="its host is gone")])
@@ -101,7 +101,7 @@ def test_a_trial_left_out_for_now_is_missing_and_says_why(run: RunView) -> None:
     assert found.fates[GO, 3] == TrialOutcome("missing", "left out: its host is gone")
 
 
-def test_every_kind_has_a_shape_and_a_tone_of_its_own(doubted: RunView) -> None:
+def test_every_kind_has_a_shape_and_a_tone_of_its_own(doubted: StoredRun) -> None:
     figure = FIGURE.draw(doubted)
     drawn = marks(figure)
     assert len(drawn) == 10
@@ -121,14 +121,14 @@ def test_every_kind_has_a_shape_and_a_tone_of_its_own(doubted: RunView) -> None:
     assert sizes["valid"] < sizes["invalid"]
 
 
-def test_pointing_at_a_mark_names_the_checks(doubted: RunView) -> None:
+def test_pointing_at_a_mark_names_the_checks(doubted: StoredRun) -> None:
     for text in (drawing := render(FIGURE, doubted)).svg.decode(), drawing.element:
         assert "<title>go, block 1: invalid (link-saturated, cold)</title>" in text
         assert "<title>nginx-go, block 2: failed: it did not listen</title>" in text
         assert "<title>go, block 5: valid</title>" in text
 
 
-def test_words_say_it_too(doubted: RunView) -> None:
+def test_words_say_it_too(doubted: StoredRun) -> None:
     assert FIGURE.alt(doubted) == (
         "Matrix of verdicts, cell by block: 5 valid, 2 suspect, 1 invalid, 1 failed, 1 missing; "
         "nginx-go 1 failed, 1 missing; go 2 suspect, 1 invalid."
@@ -165,12 +165,12 @@ def test_a_large_run_stays_small_and_the_same_again(make_run: MakeRun) -> None:
     assert (drawing.svg, drawing.png) == (again.svg, again.png)
 
 
-def test_a_run_that_nobody_judged_has_no_matrix(run: RunView) -> None:
+def test_a_run_that_nobody_judged_has_no_matrix(run: StoredRun) -> None:
     assert not FIGURE.available(run)
     assert FIGURE.available(judged(run))
 
 
-def test_the_table_says_what_the_figure_shows(doubted: RunView) -> None:
+def test_the_table_says_what_the_figure_shows(doubted: StoredRun) -> None:
     shown = verdicts.build(Material(doubted, ()))
     assert shown is not None
     check = "\N{CHECK MARK}"

@@ -20,14 +20,14 @@ from benchkit.report.summary import sentence, summarise
 from benchkit.results.schema import arrow_schema
 
 if TYPE_CHECKING:
-    from benchkit.report.view import RunView
+    from benchkit.report.stored_run import StoredRun
 
-MakeRun = Callable[..., "RunView"]
+MakeRun = Callable[..., "StoredRun"]
 Reason = tuple[str, str, str, tuple[str, ...]]
 """Trial, check, severity, metrics."""
 
 
-def judged(run: RunView, *reasons: Reason, unchecked: Mapping[str, str] | None = None) -> RunView:
+def judged(run: StoredRun, *reasons: Reason, unchecked: Mapping[str, str] | None = None) -> StoredRun:
     """The run with these reasons against its trials, and checks that could not be made of its first trial."""
     worst: dict[str, str] = {}
     for trial_id, _, severity, _ in reasons:
@@ -62,7 +62,7 @@ def judged(run: RunView, *reasons: Reason, unchecked: Mapping[str, str] | None =
     return replace(run, trials=run.trials.assign(verdict=verdict), table=table)
 
 
-def ids(run: RunView, cell_id: str) -> list[str]:
+def ids(run: StoredRun, cell_id: str) -> list[str]:
     """The trials of a cell, by block."""
     return [str(each) for each in run.of_cell(cell_id)["trial_id"]]
 
@@ -73,21 +73,21 @@ def test_a_run_that_nobody_judged_and_compares_nothing_has_no_such_section(make_
     assert "Can the numbers be believed?" not in page((alone, ()))
 
 
-def test_that_nobody_judged_a_run_is_said_where_cells_are_compared(run: RunView) -> None:
+def test_that_nobody_judged_a_run_is_said_where_cells_are_compared(run: StoredRun) -> None:
     shown = verdicts.build(Material(run, ()))
     assert shown is not None
     assert (shown["summary"], shown["matrix"], shown["checks"]) == (verdicts.NOT_JUDGED, None, 0)
     assert len(shown["noise"]) == 3
 
 
-def test_a_valid_run_is_said_in_a_sentence(run: RunView) -> None:
+def test_a_valid_run_is_said_in_a_sentence(run: StoredRun) -> None:
     shown = verdicts.build(Material(judged(run), ()))
     assert shown is not None
     assert shown["summary"] == "10 of 10 trials are valid."
     assert (shown["matrix"], shown["reasons"], shown["unmade"]) == (None, None, None)
 
 
-def test_doubts_stand_cell_by_block_and_reason_by_reason(run: RunView) -> None:
+def test_doubts_stand_cell_by_block_and_reason_by_reason(run: StoredRun) -> None:
     go = ids(run, "stack=go")
     doubted = judged(
         run,
@@ -119,7 +119,7 @@ def test_doubts_stand_cell_by_block_and_reason_by_reason(run: RunView) -> None:
     assert "So much &lt;b&gt;link-saturated" in html
 
 
-def test_void_trials_are_out_of_medians_and_ratios_and_are_said(run: RunView) -> None:
+def test_void_trials_are_out_of_medians_and_ratios_and_are_said(run: StoredRun) -> None:
     nginx = ids(run, "stack=nginx-go")
     doubted = judged(run, (nginx[0], "errors", "invalid", ("rps",)), (nginx[1], "cold", "suspect", ("rps",)))
     summary = summarise(doubted)
@@ -128,7 +128,7 @@ def test_void_trials_are_out_of_medians_and_ratios_and_are_said(run: RunView) ->
     assert "1 trial left out (invalid: errors)" in sentence(left, summary.labels, 5)[1]
 
 
-def test_a_cell_whose_trials_are_all_void_is_shown_and_not_ranked(run: RunView) -> None:
+def test_a_cell_whose_trials_are_all_void_is_shown_and_not_ranked(run: StoredRun) -> None:
     everything = [(trial, "link-saturated", "invalid", ("rps",)) for trial in ids(run, "stack=nginx-go")]
     summary = summarise(judged(run, *everything))
     cell = summary.cells[1]
@@ -139,7 +139,7 @@ def test_a_cell_whose_trials_are_all_void_is_shown_and_not_ranked(run: RunView) 
     assert not cell.believed
 
 
-def test_the_figure_of_rates_shows_void_trials_hollow_and_says_why(run: RunView) -> None:
+def test_the_figure_of_rates_shows_void_trials_hollow_and_says_why(run: StoredRun) -> None:
     go, nginx = ids(run, "stack=go"), ids(run, "stack=nginx-go")
     reasons = [(trial, "link-saturated", "invalid", ("rps",)) for trial in [go[0], *nginx]]
     svg = render(FIGURES["rps"], judged(run, *reasons)).svg.decode()
@@ -162,7 +162,7 @@ def test_cpu_per_request_stays_where_only_the_rate_is_void(make_run: MakeRun) ->
     assert sum(each.covers("rps") for each in doubted.data.exclusions) == 5
 
 
-def test_every_trial_has_its_verdict_with_the_checks(run: RunView) -> None:
+def test_every_trial_has_its_verdict_with_the_checks(run: StoredRun) -> None:
     go = ids(run, "stack=go")
     table = trials.trial_table(
         judged(run, (go[0], "errors", "suspect", ("rps",)), (go[0], "cold", "invalid", ("rps",)))

@@ -8,12 +8,12 @@ import pandas as pd
 from benchkit.report.page import page
 from benchkit.report.sections.section import Material
 from benchkit.report.sections.workers import SECTION
-from benchkit.report.view import RunView
+from benchkit.report.stored_run import StoredRun
 from benchkit.results.schema import empty_frame
 from tests.analysis.test_worker_balance import watched
 from tests.report.test_verdicts import ids, judged
 
-MakeRun = Callable[..., RunView]
+MakeRun = Callable[..., StoredRun]
 
 
 def test_workers_have_a_table_in_the_report(make_run: MakeRun) -> None:
@@ -35,5 +35,5 @@ def test_workers_have_a_table_in_the_report(make_run: MakeRun) -> None:
     assert doubtful["table"].rows[0][3].text == "1.50, void"
 
 
-def test_a_run_without_several_workers_has_no_such_section(run: RunView) -> None:
+def test_a_run_without_several_workers_has_no_such_section(run: StoredRun) -> None:
     assert SECTION.build(Material(run, ())) is None

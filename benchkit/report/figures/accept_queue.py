@@ -14,11 +14,11 @@ from benchkit import units
 from benchkit.report.cell_labels import CellView
 from benchkit.report.figures.figure import ReportFigure, provenance
 from benchkit.report.panel_grid import grid, left_out
+from benchkit.report.stored_run import StoredRun, numbers, once
 from benchkit.report.style import styled
 from benchkit.report.tables import Column, Entry, Table, number
 from benchkit.report.theme import GRID, MUTED
 from benchkit.report.trial_marks import DOTTED, any_void, draw_lines
-from benchkit.report.view import RunView, numbers, once
 
 TITLE = "Accept queues"
 
@@ -29,14 +29,14 @@ DROPS = ("listen_overflows_total", "listen_drops_total", "req_queue_full_cookies
 """What the kernel counts when a queue is full; an overflow is a drop, too, so that only the first is shown."""
 
 
-def available(run: RunView) -> bool:
+def available(run: StoredRun) -> bool:
     """Whether any connection was seen waiting, or dropped."""
     telemetry = run.telemetry
     waited = (telemetry["metric"] == QUEUE) & (telemetry["value"] > 0)
     return bool(waited.any()) or bool((overflows(run) > 0).any())
 
 
-def alt(run: RunView) -> str:
+def alt(run: StoredRun) -> str:
     """The deepest queue and the overflows of each cell, in words."""
     full, deepest = overflows(run), _highest(run)[QUEUE]
     said = [
@@ -47,7 +47,7 @@ def alt(run: RunView) -> str:
 
 
 @once
-def caption(run: RunView) -> str:
+def caption(run: StoredRun) -> str:
     """What is drawn."""
     more = left_out([view.label for view in _shown(run)])
     void = " Dotted lines are of trials that do not count; depths and overflows are of all." if _void(run) else ""
@@ -59,7 +59,7 @@ def caption(run: RunView) -> str:
 
 
 @styled
-def draw(run: RunView) -> Figure:
+def draw(run: StoredRun) -> Figure:
     """The figure: a panel for each cell."""
     shown = _shown(run)
     full = overflows(run)
@@ -97,7 +97,7 @@ def draw(run: RunView) -> Figure:
 
 
 @once
-def table(run: RunView) -> Table:
+def table(run: StoredRun) -> Table:
     """The deepest queue, its limit and the overflows of each cell."""
     full, highest, rows = overflows(run), _highest(run), []
     watched, void = set(run.telemetry["trial_id"].unique()), run.void("rps")
@@ -135,7 +135,7 @@ FIGURE = ReportFigure(
 
 
 @once
-def overflows(run: RunView) -> pd.Series[float]:
+def overflows(run: StoredRun) -> pd.Series[float]:
     """Connections of each cell's measured trials that found a full queue, over the measured windows, by cell_id."""
     measured = run.measured.set_index("trial_id")
     rows = run.telemetry[run.telemetry["metric"] == DROPS[0]]
@@ -149,19 +149,19 @@ def overflows(run: RunView) -> pd.Series[float]:
     return totals
 
 
-def _void(run: RunView) -> bool:
+def _void(run: StoredRun) -> bool:
     return any_void(run.measured, run.void("rps"))
 
 
 @once
-def _shown(run: RunView) -> list[CellView]:
+def _shown(run: StoredRun) -> list[CellView]:
     watched = set(run.telemetry.loc[run.telemetry["metric"] == QUEUE, "trial_id"].unique())
     cells = set(run.measured.loc[run.measured["trial_id"].isin(watched), "cell_id"])
     return [view for view in run.cells if view.cell_id in cells]
 
 
 @once
-def _highest(run: RunView) -> pd.DataFrame:
+def _highest(run: StoredRun) -> pd.DataFrame:
     """The highest depth and limit of each cell, by cell_id; NaN where it has none."""
     rows = run.telemetry[run.telemetry["metric"].isin([QUEUE, LIMIT])]
     cells = rows["trial_id"].map(dict(zip(run.measured["trial_id"], run.measured["cell_id"], strict=True)))
@@ -173,7 +173,7 @@ def _overflowed(view: CellView, full: pd.Series[float]) -> str:
     return units.counted(round(full.get(view.cell_id, 0.0)), "overflow")
 
 
-def _draw_cell(axes: Axes, run: RunView, view: CellView) -> float:
+def _draw_cell(axes: Axes, run: StoredRun, view: CellView) -> float:
     """The lines of a cell; the highest of what is drawn."""
     samples = run.telemetry_of(view.cell_id)
     window = numbers(run.of_cell(view.cell_id)["duration_s"]).median()

@@ -14,11 +14,11 @@ from benchkit.analysis.trend import Trend
 from benchkit.report.cell_lines import Line, dress, factor_of, lines_of
 from benchkit.report.figure_frame import EDGE_IN, WIDTH_IN, framed
 from benchkit.report.figures.figure import ReportFigure, provenance
+from benchkit.report.stored_run import StoredRun, numbers
 from benchkit.report.style import colour, dashes, styled
 from benchkit.report.tables import Table
 from benchkit.report.trend_tables import bends, trend_table, trends_along
 from benchkit.report.trial_marks import HOLLOW, Mark, any_void, draw_marks
-from benchkit.report.view import RunView, numbers
 
 MOST_LINES = 12
 
@@ -38,18 +38,18 @@ _MEASURES = (
 )
 
 
-def available(run: RunView) -> bool:
+def available(run: StoredRun) -> bool:
     """Whether any line has two levels with a rate."""
     factor = factor_of(run)
     return factor is not None and any(_there(run, line, "rps") > 1 for line in lines_of(run, factor))
 
 
-def title(run: RunView) -> str:
+def title(run: StoredRun) -> str:
     """The figure's heading, which names the factor."""
     return f"Rate and CPU per request against {factor_of(run)}"
 
 
-def alt(run: RunView) -> str:
+def alt(run: StoredRun) -> str:
     """The medians at the ends of each line, in words; lines without two of them are said to be so."""
     factor = factor_of(run) or ""
     said = []
@@ -63,7 +63,7 @@ def alt(run: RunView) -> str:
     return f"Line charts against {factor}; median requests per second: {'; '.join(said)}."
 
 
-def caption(run: RunView) -> str:
+def caption(run: StoredRun) -> str:
     """What lines and points are."""
     more = len(lines_of(run, factor_of(run) or "")) - MOST_LINES
     return (
@@ -80,7 +80,7 @@ def caption(run: RunView) -> str:
 
 
 @styled
-def draw(run: RunView) -> Figure:
+def draw(run: StoredRun) -> Figure:
     """The figure: a panel for the rate and, where it is known, one for the CPU."""
     factor = factor_of(run) or ""
     lines = lines_of(run, factor)[:MOST_LINES]
@@ -108,7 +108,7 @@ def draw(run: RunView) -> Figure:
     return frame.figure
 
 
-def table(run: RunView) -> Table | None:
+def table(run: StoredRun) -> Table | None:
     """The trends of what is drawn."""
     drawn = tuple(each.column for each in _MEASURES if numbers(run.measured[each.column]).notna().any())
     return trend_table(run, drawn, "figure-connections")
@@ -125,7 +125,7 @@ FIGURE = ReportFigure(
 )
 
 
-def _bands(run: RunView, measure: _Measure) -> dict[str, Trend]:
+def _bands(run: StoredRun, measure: _Measure) -> dict[str, Trend]:
     """The trends that are straight lines, by the lines' names."""
     found = trends_along(run, factor_of(run) or "", measure.column)
     return {name: trend for name, trend in found.items() if trend.points and not bends(trend)}
@@ -136,23 +136,23 @@ def _draw_band(axes: Axes, trend: Trend, hue: int) -> None:
     axes.fill_between([point.level for point in trend.points], low, high, color=colour(hue), alpha=0.16, linewidth=0)
 
 
-def _hollow(run: RunView, measures: Sequence[_Measure]) -> bool:
+def _hollow(run: StoredRun, measures: Sequence[_Measure]) -> bool:
     return any(any_void(run.measured, run.void(measure.column)) for measure in measures)
 
 
-def _there(run: RunView, line: Line, column: str) -> int:
+def _there(run: StoredRun, line: Line, column: str) -> int:
     """How many cells of a line have a figure, whether or not it counts."""
     with_figure = set(run.measured["cell_id"][run.measured[column].notna()])
     return sum(cell_id in with_figure for _, cell_id in line.cells)
 
 
-def _points(run: RunView, line: Line, column: str) -> list[tuple[float, float]]:
+def _points(run: StoredRun, line: Line, column: str) -> list[tuple[float, float]]:
     """(level, median over the trials that count) of the cells that have such trials."""
     medians = run.medians(column)
     return [(level, medians[cell_id]) for level, cell_id in line.cells if cell_id in medians]
 
 
-def _draw_line(axes: Axes, run: RunView, line: Line, measure: _Measure, hue: int) -> None:
+def _draw_line(axes: Axes, run: StoredRun, line: Line, measure: _Measure, hue: int) -> None:
     if medians := _points(run, line, measure.column):
         axes.plot(*np.array(medians).T, color=colour(hue), linestyle=dashes(hue))
     trials, void = run.figures(measure.column), run.void(measure.column)

@@ -17,9 +17,9 @@ from benchkit.analysis.scheduler_share import ServiceProfile
 from benchkit.models.categories import CATEGORIES, Category
 from benchkit.report.figure_frame import EDGE_IN, WIDTH_IN, framed
 from benchkit.report.figures.figure import ReportFigure, provenance
+from benchkit.report.stored_run import StoredRun
 from benchkit.report.style import drawable, hover, styled, width_in
 from benchkit.report.theme import INK, MUTED, SERIES, SURFACE, Tone
-from benchkit.report.view import RunView
 
 TITLE = "CPU samples by category"
 
@@ -54,12 +54,12 @@ class _Row:
     profile: ServiceProfile
 
 
-def available(run: RunView) -> bool:
+def available(run: StoredRun) -> bool:
     """Whether anything was profiled."""
     return not run.profile_shares.empty
 
 
-def alt(run: RunView) -> str:
+def alt(run: StoredRun) -> str:
     """The largest category of each service, in words; of many the first."""
     said = []
     for row in _rows(run)[:_NAMED]:
@@ -68,7 +68,7 @@ def alt(run: RunView) -> str:
     return f"Stacked bars of CPU samples by category: {'; '.join(said)}."
 
 
-def caption(run: RunView) -> str:
+def caption(run: StoredRun) -> str:
     """What a bar is, and where the kernel's time stands."""
     profiles = sum(row.profile.profiles for row in _rows(run))
     return (
@@ -84,7 +84,7 @@ def caption(run: RunView) -> str:
 
 
 @styled
-def draw(run: RunView) -> Figure:
+def draw(run: StoredRun) -> Figure:
     """The figure, a row for each profiled service of a cell."""
     rows = _rows(run)
     row_in = max(_SMALLEST_ROW_IN, min(_ROW_IN, _TALL_IN / len(rows)))
@@ -121,7 +121,7 @@ FIGURE = ReportFigure(
 )
 
 
-def _rows(run: RunView) -> list[_Row]:
+def _rows(run: StoredRun) -> list[_Row]:
     """Profiled services in the order of the plan, from the top."""
     found = run.profiled
     several = len({each.service for each in found}) > 1

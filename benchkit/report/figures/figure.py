@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from matplotlib.figure import Figure
 
+from benchkit.report.stored_run import StoredRun
 from benchkit.report.tables import Table
-from benchkit.report.view import RunView
 
 
 @dataclass(frozen=True)
@@ -22,15 +22,15 @@ class ReportFigure:
 
     name: str
     title: str
-    available: Callable[[RunView], bool] = field(repr=False)
-    alt: Callable[[RunView], str] = field(repr=False)
-    caption: Callable[[RunView], str] = field(repr=False)
-    draw: Callable[[RunView], Figure] = field(repr=False)
+    available: Callable[[StoredRun], bool] = field(repr=False)
+    alt: Callable[[StoredRun], str] = field(repr=False)
+    caption: Callable[[StoredRun], str] = field(repr=False)
+    draw: Callable[[StoredRun], Figure] = field(repr=False)
     data: str | None = "trials"
-    table: Callable[[RunView], Table | None] | None = field(default=None, repr=False)
+    table: Callable[[StoredRun], Table | None] | None = field(default=None, repr=False)
 
 
-def provenance(run: RunView) -> str:
+def provenance(run: StoredRun) -> str:
     """Where a figure's data is from, for its foot."""
     manifest = run.manifest
     return f"{manifest.scenario['name']}, {manifest.scale} scale, run {manifest.run_id}"

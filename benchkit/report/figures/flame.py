@@ -12,27 +12,27 @@ from benchkit.report.flame.page import amount, functions
 from benchkit.report.flame.palette import KERNEL, tone
 from benchkit.report.flame.selection import shown
 from benchkit.report.flame.tree import Node, call_tree
+from benchkit.report.stored_run import StoredRun
 from benchkit.report.style import styled
-from benchkit.report.view import RunView
 
 TITLE = "Flame graph of the baseline"
 
 _NAMED = 5
 
 
-def available(run: RunView) -> bool:
+def available(run: StoredRun) -> bool:
     """Whether the profiles of a service are there with their stacks."""
     return bool(shown(run))
 
 
-def alt(run: RunView) -> str:
+def alt(run: StoredRun) -> str:
     """The functions with most time of their own, in words."""
     (chosen,) = shown(run)
     said = "; ".join(f"{clean(row.function)} {row.itself}" for row in functions(call_tree(chosen.profile))[:_NAMED])
     return f"Flame graph of {chosen.name}; functions with most time of their own: {said}."
 
 
-def caption(run: RunView) -> str:
+def caption(run: StoredRun) -> str:
     """What is drawn, and what is left out."""
     (chosen,) = shown(run)
     kernel = (
@@ -49,7 +49,7 @@ def caption(run: RunView) -> str:
 
 
 @styled
-def draw(run: RunView) -> Figure:
+def draw(run: StoredRun) -> Figure:
     """The figure: the root at the top."""
     (chosen,) = shown(run)
     tree = call_tree(chosen.profile)

@@ -12,28 +12,28 @@ from benchkit.report.flame.page import functions
 from benchkit.report.flame.palette import LESS, MORE, SAME, STEPS, change_tone
 from benchkit.report.flame.selection import SelectedProfiles, compared, shown
 from benchkit.report.flame.tree import CallTree, Node, call_tree
+from benchkit.report.stored_run import StoredRun
 from benchkit.report.style import styled
 from benchkit.report.theme import Tone
-from benchkit.report.view import RunView
 
 TITLE = "What differs from the baseline's flame graph"
 
 _NAMED = 5
 
 
-def available(run: RunView) -> bool:
+def available(run: StoredRun) -> bool:
     """Whether a profile of another cell is there that ran the same program."""
     return bool(compared(run))
 
 
-def alt(run: RunView) -> str:
+def alt(run: StoredRun) -> str:
     """The functions whose own share changed most, in words."""
     chosen, base, tree = _given(run)
     said = "; ".join(f"{clean(row.function)} {row.change}" for row in functions(tree)[:_NAMED])
     return f"Differential flame graph of {chosen.name} against {base.name}; own shares that changed most: {said}."
 
 
-def caption(run: RunView) -> str:
+def caption(run: StoredRun) -> str:
     """Whose widths and colours these are, and why of all cells this one is drawn."""
     chosen, base, tree = _given(run)
     one, other = (units.share(each.figures.scheduling) for each in (chosen, base))
@@ -52,7 +52,7 @@ def caption(run: RunView) -> str:
 
 
 @styled
-def draw(run: RunView) -> Figure:
+def draw(run: StoredRun) -> Figure:
     """The figure: the root at the top."""
     chosen, base, tree = _given(run)
     return draw_icicle(
@@ -71,7 +71,7 @@ FIGURE = ReportFigure(
 )
 
 
-def _given(run: RunView) -> tuple[SelectedProfiles, SelectedProfiles, CallTree]:
+def _given(run: StoredRun) -> tuple[SelectedProfiles, SelectedProfiles, CallTree]:
     """What is drawn, what it is set against, and the tree of both."""
     (chosen,), (base,) = compared(run), shown(run)
     return chosen, base, call_tree(chosen.profile, base=base.profile)

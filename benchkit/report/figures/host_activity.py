@@ -18,11 +18,11 @@ from benchkit.report.counter_rates import rates, series
 from benchkit.report.figure_frame import EDGE_IN, WIDTH_IN, framed
 from benchkit.report.figures.figure import ReportFigure, provenance
 from benchkit.report.panel_grid import some
+from benchkit.report.stored_run import StoredRun, numbers, once
 from benchkit.report.style import drawable, styled, tick
 from benchkit.report.tables import Column, Entry, Table
 from benchkit.report.theme import GRID
 from benchkit.report.trial_marks import DOTTED, any_void, draw_lines
-from benchkit.report.view import RunView, numbers, once
 
 TITLE = "Hosts around the measured window"
 MOST_CELLS = 12
@@ -52,12 +52,12 @@ _MEASURES = (
 )
 
 
-def available(run: RunView) -> bool:
+def available(run: StoredRun) -> bool:
     """Whether any host was watched."""
     return bool((run.telemetry["metric"] == _CPU).any())
 
 
-def alt(run: RunView) -> str:
+def alt(run: StoredRun) -> str:
     """What is drawn, in words, with the highest CPU use of each service."""
     by = ["trial_id", "service"]
     busy = rates(series(_samples(run, _shown(run)), [_CPU], by), by)
@@ -66,7 +66,7 @@ def alt(run: RunView) -> str:
     return f"Time series of CPU use, requests served and bytes sent around the measured window of each trial: {said}."
 
 
-def caption(run: RunView) -> str:
+def caption(run: StoredRun) -> str:
     """What lines, shade and gaps mean."""
     more = len(_supported(run)) - len(_shown(run))
     return (
@@ -79,7 +79,7 @@ def caption(run: RunView) -> str:
 
 
 @styled
-def draw(run: RunView) -> Figure:
+def draw(run: StoredRun) -> Figure:
     """The figure: a line of panels for each cell."""
     shown = _shown(run)
     samples = _samples(run, shown)
@@ -115,7 +115,7 @@ def draw(run: RunView) -> Figure:
 
 
 @once
-def table(run: RunView) -> Table:
+def table(run: StoredRun) -> Table:
     """What each cell came to within the window: a row for each service, or host, and rate."""
     shown, rows = _shown(run), []
     samples = _samples(run, shown)
@@ -132,7 +132,7 @@ def table(run: RunView) -> Table:
                 if len(own):
                     rows.append(_row(view, str(name), measure, own, counting))
     return Table(
-        name="figure-around",
+        name="figure-host-activity",
         caption="Hosts within the measured window: the mean of each trial, over trials",
         columns=(
             Column("Cell", "name"),
@@ -148,7 +148,7 @@ def table(run: RunView) -> Table:
 
 
 FIGURE = ReportFigure(
-    name="around", title=TITLE, available=available, alt=alt, caption=caption, draw=draw, data=None, table=table
+    name="host-activity", title=TITLE, available=available, alt=alt, caption=caption, draw=draw, data=None, table=table
 )
 
 
@@ -172,16 +172,16 @@ def _rates(samples: pd.DataFrame, measure: _Measure) -> pd.DataFrame:
     return rates(series(samples[samples[measure.by].notna()], measure.metrics, by), by)
 
 
-def _supported(run: RunView) -> list[CellView]:
+def _supported(run: StoredRun) -> list[CellView]:
     there = set(run.measured["cell_id"])
     return [view for view in run.cells if view.cell_id in there]
 
 
-def _shown(run: RunView) -> list[CellView]:
+def _shown(run: StoredRun) -> list[CellView]:
     return some(_supported(run), MOST_CELLS)
 
 
-def _samples(run: RunView, shown: Sequence[CellView]) -> pd.DataFrame:
+def _samples(run: StoredRun, shown: Sequence[CellView]) -> pd.DataFrame:
     """The telemetry of the measured trials of these cells."""
     return pd.concat([run.telemetry_of(view.cell_id) for view in shown])
 
@@ -196,7 +196,7 @@ def _names(columns: Sequence[pd.DataFrame]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _draw_trials(axes: Axes, run: RunView, view: CellView, values: pd.DataFrame, names: Sequence[str]) -> None:
+def _draw_trials(axes: Axes, run: StoredRun, view: CellView, values: pd.DataFrame, names: Sequence[str]) -> None:
     """The lines of a cell's trials; the column of `values` after `_KEYS` says what each is of."""
     trials, void, by = run.of_cell(view.cell_id), run.void("rps"), values.columns[-1]
     windows = numbers(trials["duration_s"]).dropna()

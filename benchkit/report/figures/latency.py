@@ -21,9 +21,9 @@ from benchkit.report.cell_labels import CellView
 from benchkit.report.figures.figure import ReportFigure, provenance
 from benchkit.report.latency_curves import Percentile, Reals, curves, stored
 from benchkit.report.panel_grid import grid, left_out
+from benchkit.report.stored_run import StoredRun, among, known, numbers
 from benchkit.report.style import styled, tick
 from benchkit.report.trial_marks import DOTTED, Mark, any_void, draw_lines, draw_marks
-from benchkit.report.view import RunView, among, known, numbers
 
 Curves = Mapping[str, tuple[Reals, Reals]]
 """Latency against nines, by trial."""
@@ -34,12 +34,12 @@ _NARROWEST = 4.0
 """The axis spans at least this factor, so that equal cells look equal and a tick or two always stand in it."""
 
 
-def available(run: RunView) -> bool:
+def available(run: StoredRun) -> bool:
     """Whether any measured trial has a percentile that can stand on a log axis."""
     return any(value > 0 for percentile in stored(run.measured) for value in known(run.measured[percentile.column]))
 
 
-def alt(run: RunView) -> str:
+def alt(run: StoredRun) -> str:
     """The range of the highest percentile of which any trial counts, cell by cell, in words; of many cells the first."""
     shown, last = _shown(run), _highest(run)
     ranges = []
@@ -55,7 +55,7 @@ def alt(run: RunView) -> str:
     )
 
 
-def caption(run: RunView) -> str:
+def caption(run: StoredRun) -> str:
     """How to read it, and what the latencies are."""
     more = left_out(_panels(_shown(run)))
     return (
@@ -73,7 +73,7 @@ def caption(run: RunView) -> str:
 
 
 @styled
-def draw(run: RunView) -> Figure:
+def draw(run: StoredRun) -> Figure:
     """The figure: one panel, or one for each combination of the factors that colour does not stand for."""
     shown, percentiles = _shown(run), stored(run.measured)
     drawn = grid(
@@ -97,7 +97,7 @@ def draw(run: RunView) -> Figure:
 FIGURE = ReportFigure(name="latency", title=TITLE, available=available, alt=alt, caption=caption, draw=draw)
 
 
-def _shown(run: RunView) -> list[CellView]:
+def _shown(run: StoredRun) -> list[CellView]:
     """The cells that have a curve."""
     measured = run.measured
     percentiles = [percentile.column for percentile in stored(measured)]
@@ -105,7 +105,7 @@ def _shown(run: RunView) -> list[CellView]:
     return [view for view in run.cells if view.cell_id in with_curve]
 
 
-def _has_gaps(run: RunView) -> bool:
+def _has_gaps(run: StoredRun) -> bool:
     """Whether a trial lacks a percentile below one that it has."""
     columns = [numbers(run.measured[p.column]).notna() for p in stored(run.measured)]
     return any((higher & ~lower).any() for lower, higher in itertools.pairwise(columns))
@@ -116,7 +116,7 @@ def _panels(shown: Sequence[CellView]) -> list[str]:
 
 
 def _draw_cells(
-    axes: Axes, run: RunView, cells: Sequence[CellView], percentiles: Sequence[Percentile], fine: Curves
+    axes: Axes, run: StoredRun, cells: Sequence[CellView], percentiles: Sequence[Percentile], fine: Curves
 ) -> None:
     """The curves of cells that look alike: lines, and a mark with its value at each stored percentile."""
     lines, dotted, marks = [], [], []
@@ -144,23 +144,23 @@ def _draw_cells(
         draw_marks(axes, cells[0].hue, marks)
 
 
-def _void(run: RunView, percentiles: Sequence[Percentile]) -> bool:
+def _void(run: StoredRun, percentiles: Sequence[Percentile]) -> bool:
     """Whether any percentile of a trial does not count."""
     return any(any_void(run.measured[numbers(run.measured[p.column]) > 0], run.void(p.column)) for p in percentiles)
 
 
-def _said_of_void(run: RunView, percentiles: Sequence[Percentile]) -> str:
+def _said_of_void(run: StoredRun, percentiles: Sequence[Percentile]) -> str:
     return f" \N{MIDDLE DOT} hollow, {DOTTED}" if _void(run, percentiles) else ""
 
 
-def _highest(run: RunView) -> Percentile:
+def _highest(run: StoredRun) -> Percentile:
     """The highest percentile of which any trial counts; where none does, the highest."""
     there, measured = stored(run.measured), run.measured
     counting = [p for p in there if known(measured[p.column][~among(measured["trial_id"], run.void(p.column))])]
     return (counting or there)[-1]
 
 
-def _extent(run: RunView, percentiles: Sequence[Percentile], fine: Curves) -> tuple[float, float]:
+def _extent(run: StoredRun, percentiles: Sequence[Percentile], fine: Curves) -> tuple[float, float]:
     """From the lowest to the highest latency of all panels, with some air, at least `_NARROWEST` apart."""
     values = [value for p in percentiles for value in known(run.measured[p.column]) if value > 0]
     values += [float(end) for _, seconds in fine.values() for end in (seconds.min(), seconds.max()) if end > 0]

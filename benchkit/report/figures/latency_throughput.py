@@ -15,9 +15,9 @@ from benchkit.report.cell_labels import CellView
 from benchkit.report.figures.figure import ReportFigure, provenance
 from benchkit.report.latency_curves import PERCENTILES, Percentile
 from benchkit.report.panel_grid import grid, left_out
+from benchkit.report.stored_run import StoredRun, among, numbers
 from benchkit.report.style import styled, tick
 from benchkit.report.trial_marks import HOLLOW, Mark, any_void, draw_marks
-from benchkit.report.view import RunView, among, numbers
 
 TITLE = "Latency against throughput"
 
@@ -25,12 +25,12 @@ _NAMED = 8
 _WANTED = "p99"
 
 
-def available(run: RunView) -> bool:
+def available(run: StoredRun) -> bool:
     """Whether any measured trial has a rate and a percentile that can stand on a log axis."""
     return bool(_drawn(run, _percentile(run)).any())
 
 
-def alt(run: RunView) -> str:
+def alt(run: StoredRun) -> str:
     """Where the cells lie, as medians, in words."""
     percentile = _percentile(run)
     void, said = _void(run, percentile), []
@@ -45,7 +45,7 @@ def alt(run: RunView) -> str:
     return f"Scatter chart of {percentile.name} latency against requests per second; medians: {'; '.join(said)}."
 
 
-def caption(run: RunView) -> str:
+def caption(run: StoredRun) -> str:
     """How to read it."""
     more = left_out(_panels(_shown(run)))
     return (
@@ -56,7 +56,7 @@ def caption(run: RunView) -> str:
 
 
 @styled
-def draw(run: RunView) -> Figure:
+def draw(run: StoredRun) -> Figure:
     """The figure: one panel, or one for each combination of the factors that colour does not stand for."""
     shown, percentile = _shown(run), _percentile(run)
     void = _void(run, percentile)
@@ -108,7 +108,7 @@ def _subs(span: float) -> tuple[float, ...]:
     return (1.0, 2.0, 5.0) if math.log10(max(span, 1.0)) < 2 else (1.0,)  # noqa: PLR2004 - what fits
 
 
-def _percentile(run: RunView) -> Percentile:
+def _percentile(run: StoredRun) -> Percentile:
     """p99 where any trial has it, else the highest that there is."""
     measured = run.measured
     there = [each for each in PERCENTILES if _there(measured[each.column]).any()] or list(PERCENTILES)
@@ -120,23 +120,23 @@ def _there(column: pd.Series) -> pd.Series[bool]:
     return numbers(column) > 0
 
 
-def _drawn(run: RunView, percentile: Percentile) -> pd.Series[bool]:
+def _drawn(run: StoredRun, percentile: Percentile) -> pd.Series[bool]:
     """Which of the measured trials have both figures."""
     return _there(run.measured["rps"]) & _there(run.measured[percentile.column])
 
 
-def _with_both(run: RunView, view: CellView, percentile: Percentile) -> pd.DataFrame:
+def _with_both(run: StoredRun, view: CellView, percentile: Percentile) -> pd.DataFrame:
     """The trials of a cell that have both figures."""
     trials = run.of_cell(view.cell_id)
     return trials[_there(trials["rps"]) & _there(trials[percentile.column])]
 
 
-def _void(run: RunView, percentile: Percentile) -> Mapping[str, str]:
+def _void(run: StoredRun, percentile: Percentile) -> Mapping[str, str]:
     """Why trials do not count in one of both figures."""
     return {**run.void(percentile.column), **run.void("rps")}
 
 
-def _shown(run: RunView) -> list[CellView]:
+def _shown(run: StoredRun) -> list[CellView]:
     drawn = set(run.measured["cell_id"][_drawn(run, _percentile(run))])
     return [view for view in run.cells if view.cell_id in drawn]
 

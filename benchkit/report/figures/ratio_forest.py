@@ -18,9 +18,9 @@ from benchkit.report.figure_frame import EDGE_IN, WIDTH_IN, framed
 from benchkit.report.figures.figure import ReportFigure, provenance
 from benchkit.report.ratio_labels import bracketed, labels
 from benchkit.report.row_layout import cut, head, lay, ratio_axis, room_for, row_height, text_size, write
+from benchkit.report.stored_run import StoredRun, once
 from benchkit.report.style import colour, drawable, hover, marker, styled
 from benchkit.report.theme import GRID, INK, SURFACE
-from benchkit.report.view import RunView, once
 
 TITLE = "Ratios to the baseline, with their intervals"
 
@@ -45,12 +45,12 @@ class _Row:
     published: float | None = None
 
 
-def available(run: RunView) -> bool:
+def available(run: StoredRun) -> bool:
     """Whether there is a ratio with an interval."""
     return any(row.ratio is not None and row.ratio.low is not None for row in _rows(run))
 
 
-def alt(run: RunView) -> str:
+def alt(run: StoredRun) -> str:
     """The ratios in words; of many the highest and the lowest."""
     ratios = [row for row in _rows(run) if row.ratio is not None and row.ratio.ratio is not None]
     ranked = sorted(ratios, key=lambda row: (row.ratio and row.ratio.ratio) or 0, reverse=True)
@@ -60,7 +60,7 @@ def alt(run: RunView) -> str:
     return f"Forest plot of ratios with their intervals{which}: {said}."
 
 
-def caption(run: RunView) -> str:
+def caption(run: StoredRun) -> str:
     """What marks, lines and bands are."""
     claims = any(row.expected for row in _rows(run))
     level = next(row.ratio.confidence for row in _rows(run) if row.ratio)
@@ -74,7 +74,7 @@ def caption(run: RunView) -> str:
 
 
 @styled
-def draw(run: RunView) -> Figure:
+def draw(run: StoredRun) -> Figure:
     """The figure, a row for each ratio and each claim."""
     rows = _rows(run)
     row_in = row_height(len(rows))
@@ -108,13 +108,13 @@ FIGURE = ReportFigure(
 )
 
 
-def _ratios(run: RunView) -> list[Ratio]:
+def _ratios(run: StoredRun) -> list[Ratio]:
     """Those of RPS."""
     return [ratio for one in run.comparisons if one.metrics == ("rps",) for ratio in one.ratios]
 
 
 @once
-def _rows(run: RunView) -> list[_Row]:
+def _rows(run: StoredRun) -> list[_Row]:
     """The ratios of RPS, then those of claims, each claim under its sentence."""
     named, hues = labels(run), {view.cell_id: view.hue for view in run.cells}
     found = _ratios(run)
@@ -136,7 +136,7 @@ def _rows(run: RunView) -> list[_Row]:
     return rows
 
 
-def _subtitle(run: RunView) -> str:
+def _subtitle(run: StoredRun) -> str:
     """What the ratios are of, and over which cells."""
     named = labels(run)
     ratios = [row.ratio for row in _rows(run) if row.ratio and row.hue is not None]

@@ -19,11 +19,11 @@ from benchkit.analysis.samples import take_samples
 from benchkit.report.figure_frame import EDGE_IN, WIDTH_IN, framed
 from benchkit.report.figures.figure import ReportFigure, provenance
 from benchkit.report.row_layout import cut, head, room_for
+from benchkit.report.stored_run import StoredRun, numbers, once
 from benchkit.report.style import colour, drawable, hover, styled
 from benchkit.report.summary import CellSummary, summarise
 from benchkit.report.theme import INK, MUTED, SERIES
 from benchkit.report.trial_marks import HOLLOW, Mark, any_void, draw_marks
-from benchkit.report.view import RunView, numbers, once
 
 TITLE = "Requests per second by cell"
 
@@ -55,12 +55,12 @@ class _Row:
         return "bold" if self.cell is None else "normal"
 
 
-def available(run: RunView) -> bool:
+def available(run: StoredRun) -> bool:
     """Whether any measured trial has a rate."""
     return bool(numbers(run.measured["rps"]).notna().any())
 
 
-def alt(run: RunView) -> str:
+def alt(run: StoredRun) -> str:
     """The medians in words; of many cells the highest and the lowest."""
     known = [cell for cell in summarise(run).cells if cell.median_rps is not None]
     counting = [cell for cell in known if cell.believed] or known
@@ -71,7 +71,7 @@ def alt(run: RunView) -> str:
     return f"Bar chart of the median requests per second{which}: {figures}."
 
 
-def caption(run: RunView) -> str:
+def caption(run: StoredRun) -> str:
     """What bar, points and lines are."""
     trials = len(run.measured)
     if intervals(run):
@@ -91,7 +91,7 @@ def caption(run: RunView) -> str:
 
 
 @styled
-def draw(run: RunView) -> Figure:
+def draw(run: StoredRun) -> Figure:
     """The figure, a row per cell; cells without a figure say why."""
     cells = summarise(run).cells
     keyed = _keyed(cells)
@@ -134,7 +134,7 @@ FIGURE = ReportFigure(name="rps", title=TITLE, available=available, alt=alt, cap
 
 
 @once
-def intervals(run: RunView) -> dict[str, tuple[float, float]]:
+def intervals(run: StoredRun) -> dict[str, tuple[float, float]]:
     """The interval of the rate of each cell, over the blocks in which it counts; none of cells with too few of them.
 
     Student's t on the logarithms about their mean, as for ratios, at the level at which the run was to be judged. None
@@ -208,7 +208,7 @@ def _draw_medians(axes: Axes, rows: Sequence[_Row]) -> None:
     axes.add_collection(ends)
 
 
-def _draw_trials(axes: Axes, run: RunView, rows: Sequence[_Row], size: float) -> None:
+def _draw_trials(axes: Axes, run: StoredRun, rows: Sequence[_Row], size: float) -> None:
     """Each trial as a point, over the height of its bar; one collection for each marker, and one for those that are void."""
     void, trials = run.void("rps"), run.figures("rps")
     marks: dict[int, list[Mark]] = {}

@@ -15,9 +15,9 @@ from benchkit.analysis.scheduler_share import goroutines_of, headlines_of
 from benchkit.report.cell_lines import Line, dress, factor_of, lines_of
 from benchkit.report.figure_frame import EDGE_IN, WIDTH_IN, framed
 from benchkit.report.figures.figure import ReportFigure, provenance
+from benchkit.report.stored_run import StoredRun, numbers
 from benchkit.report.style import colour, dashes, styled
 from benchkit.report.trial_marks import HOLLOW, Mark, any_void, draw_marks
-from benchkit.report.view import RunView, numbers
 
 TITLE = "The Go scheduler's share of the CPU against load"
 MOST_LINES = 12
@@ -54,7 +54,7 @@ class _Drawn:
     """Whether it stands for the whole trial, too, where a panel knows no services."""
 
 
-def available(run: RunView) -> bool:
+def available(run: StoredRun) -> bool:
     """Whether a service was profiled at two levels of the factor."""
     factor = factor_of(run)
     if factor is None or run.profile_shares.empty:
@@ -63,7 +63,7 @@ def available(run: RunView) -> bool:
     return any(_there(shares, drawn) > 1 for drawn in _drawn(run, factor))
 
 
-def alt(run: RunView) -> str:
+def alt(run: StoredRun) -> str:
     """The shares at the ends of each line, in words."""
     factor = factor_of(run) or ""
     shares, said = _panels(run)[0], []
@@ -77,7 +77,7 @@ def alt(run: RunView) -> str:
     return f"Line charts against {factor}; scheduler's share of the CPU samples: {'; '.join(said)}."
 
 
-def caption(run: RunView) -> str:
+def caption(run: StoredRun) -> str:
     """What is counted as the scheduler's, and what comes from which trials."""
     more = len(_drawn(run, factor_of(run) or "")) - MOST_LINES
     return (
@@ -89,7 +89,7 @@ def caption(run: RunView) -> str:
 
 
 @styled
-def draw(run: RunView) -> Figure:
+def draw(run: StoredRun) -> Figure:
     """The figure: a panel for each of the four that the run knows."""
     factor = factor_of(run) or ""
     lines = _drawn(run, factor)[:MOST_LINES]
@@ -121,7 +121,7 @@ FIGURE = ReportFigure(
 )
 
 
-def _panels(run: RunView) -> list[_Panel]:
+def _panels(run: StoredRun) -> list[_Panel]:
     shares = headlines_of(run.trials, run.profile_shares).rename(columns={"share": "value"})
     counts = goroutines_of(run.measured, run.telemetry).rename(columns={"count": "value"})
     trials = run.measured.assign(service=None)
@@ -147,7 +147,7 @@ def _median(values: pd.Series) -> float:
     return float(values.median())
 
 
-def _drawn(run: RunView, factor: str) -> list[_Drawn]:
+def _drawn(run: StoredRun, factor: str) -> list[_Drawn]:
     """A line for each Go service that was profiled, named by it where a line of cells has several."""
     in_go = run.profiles[run.profiles["function"].str.startswith(GO_RUNTIME)]
     shares = headlines_of(run.trials, run.profile_shares)

@@ -15,9 +15,9 @@ from benchkit.report.clean_text import clean
 from benchkit.report.figure_frame import EDGE_IN, WIDTH_IN, framed
 from benchkit.report.figures.figure import ReportFigure, provenance
 from benchkit.report.row_layout import cut, head, lay, ratio_axis, room_for, row_height, text_size, write
+from benchkit.report.stored_run import StoredRun, numbers
 from benchkit.report.style import colour, drawable, hover, marker, styled
 from benchkit.report.theme import INK, SURFACE
-from benchkit.report.view import RunView, numbers
 
 TITLE = "What each load tool says"
 
@@ -50,12 +50,12 @@ class _Row:
     points: tuple[_Point, ...] = ()
 
 
-def available(run: RunView) -> bool:
+def available(run: StoredRun) -> bool:
     """Whether any cells differ in their tool alone."""
     return bool(run.agreements)
 
 
-def alt(run: RunView) -> str:
+def alt(run: StoredRun) -> str:
     """What disagrees by how much, in words; of many figures those that are farthest apart."""
     ranked = sorted(run.agreements, key=lambda each: -each.between)[:_NAMED]
     said = "; ".join(
@@ -65,7 +65,7 @@ def alt(run: RunView) -> str:
     return f"Dot plot of every trial of each load tool over the median of all tools: {said}.{which}"
 
 
-def caption(run: RunView) -> str:
+def caption(run: StoredRun) -> str:
     """What points and lines are, and what cannot be read from them."""
     more = len(run.agreements) - len(_drawn(run.agreements))
     return (
@@ -86,7 +86,7 @@ def caption(run: RunView) -> str:
 
 
 @styled
-def draw(run: RunView) -> Figure:
+def draw(run: StoredRun) -> Figure:
     """The figure: for each cell and metric a row for each tool."""
     rows = list(_rows(run))
     row_in = row_height(len(rows))
@@ -116,7 +116,7 @@ def draw(run: RunView) -> Figure:
 
 
 FIGURE = ReportFigure(
-    name="tool-agreement", title=TITLE, available=available, alt=alt, caption=caption, draw=draw, data="agreement"
+    name="tool-agreement", title=TITLE, available=available, alt=alt, caption=caption, draw=draw, data="tool-agreement"
 )
 
 
@@ -132,7 +132,7 @@ def _drawn(found: Sequence[Agreement]) -> list[Agreement]:
     return [each for each in found if each in chosen]
 
 
-def _rows(run: RunView) -> Iterator[_Row]:
+def _rows(run: StoredRun) -> Iterator[_Row]:
     names = {tool.tool for each in run.agreements for tool in each.tools}
     planned = dict.fromkeys(str(level) for cell in run.manifest.cells for level in cell.levels.values())
     hues = {name: hue for hue, name in enumerate(name for name in planned if name in names)}
@@ -158,7 +158,7 @@ def _verdict(agreement: Agreement) -> str:
     return f"beyond noise, {chance}" if agreement.beyond_noise else f"no disagreement beyond noise shown, {chance}"
 
 
-def _points(run: RunView, agreement: Agreement, tool: ToolFigures, centre: float) -> Iterator[_Point]:
+def _points(run: StoredRun, agreement: Agreement, tool: ToolFigures, centre: float) -> Iterator[_Point]:
     trials = trials_of(agreement, run.measured)
     trials = trials[trials["tool"] == tool.tool]
     void, shown = run.void(agreement.metric), titled(agreement.metric)[1]

@@ -16,10 +16,10 @@ from benchkit.analysis.verdicts.overview import counts
 from benchkit.report.figure_frame import EDGE_IN, WIDTH_IN, framed
 from benchkit.report.figures.figure import ReportFigure, provenance
 from benchkit.report.row_layout import cut, lay, room_for, row_height, text_size, write
+from benchkit.report.stored_run import StoredRun
 from benchkit.report.style import drawable, hover, styled
 from benchkit.report.theme import INK, MUTED, SERIES, SURFACE, Tone
 from benchkit.report.trial_matrix import STATES, Matrix, State, matrix
-from benchkit.report.view import RunView
 
 TITLE = "The verdict on every trial"
 
@@ -56,12 +56,12 @@ _LOOKS: Mapping[State, _Look] = {
 }
 
 
-def available(run: RunView) -> bool:
+def available(run: StoredRun) -> bool:
     """Whether any trial was judged."""
     return counts(run.measured).judged > 0
 
 
-def alt(run: RunView) -> str:
+def alt(run: StoredRun) -> str:
     """How many trials are of each kind, and the cells with most against them, in words."""
     found = matrix(run)
     alarming = [cell for cell in _gravest_first(found) if _against(found, cell)][:_NAMED]
@@ -70,7 +70,7 @@ def alt(run: RunView) -> str:
     return f"Matrix of verdicts, cell by block: {_said(_all(found))}" + (f"; {cells}." if cells else ".")
 
 
-def caption(run: RunView) -> str:
+def caption(run: StoredRun) -> str:
     """What marks mean, and what is left out."""
     found = matrix(run)
     return (
@@ -91,7 +91,7 @@ def caption(run: RunView) -> str:
 
 
 @styled
-def draw(run: RunView) -> Figure:
+def draw(run: StoredRun) -> Figure:
     """The figure: a row for each cell, a column for each block."""
     found, labels = matrix(run), _labels(run)
     cells = _drawn(found)
@@ -129,7 +129,7 @@ FIGURE = ReportFigure(
 )
 
 
-def _labels(run: RunView) -> Mapping[str, str]:
+def _labels(run: StoredRun) -> Mapping[str, str]:
     return {view.cell_id: view.label for view in run.cells}
 
 

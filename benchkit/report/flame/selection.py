@@ -10,7 +10,7 @@ import pandas as pd
 from benchkit.analysis.scheduler_share import ServiceProfile
 from benchkit.models.profile import Profile
 from benchkit.report.cell_labels import baseline
-from benchkit.report.view import RunView, once
+from benchkit.report.stored_run import StoredRun, once
 
 ANOTHER = 0.5
 """A profile with so large a share under a function that the baseline never called is of another program: set against each
@@ -29,7 +29,7 @@ class SelectedProfiles:
 
 
 @once
-def shown(run: RunView) -> tuple[SelectedProfiles, ...]:
+def shown(run: StoredRun) -> tuple[SelectedProfiles, ...]:
     """The profile of the baseline cell, of its service that took most of the CPU; of the first cell that has one, else.
 
     Nothing where no service was profiled, or the store has no raw files.
@@ -44,7 +44,7 @@ def shown(run: RunView) -> tuple[SelectedProfiles, ...]:
 
 
 @once
-def compared(run: RunView) -> tuple[SelectedProfiles, ...]:
+def compared(run: StoredRun) -> tuple[SelectedProfiles, ...]:
     """The profile that is set against the one shown.
 
     Of those of other cells that ran the same program it is the one whose scheduler's share differs most; where
@@ -64,7 +64,7 @@ def compared(run: RunView) -> tuple[SelectedProfiles, ...]:
     return ()
 
 
-def _chosen(run: RunView, figures: ServiceProfile) -> tuple[SelectedProfiles, ...]:
+def _chosen(run: StoredRun, figures: ServiceProfile) -> tuple[SelectedProfiles, ...]:
     trials = _trials(run, figures)
     profile = run.stacks(trials, figures.service)
     if profile is None:
@@ -75,7 +75,7 @@ def _chosen(run: RunView, figures: ServiceProfile) -> tuple[SelectedProfiles, ..
     return (SelectedProfiles(name, len(trials), figures, profile),)
 
 
-def _trials(run: RunView, figures: ServiceProfile) -> tuple[str, ...]:
+def _trials(run: StoredRun, figures: ServiceProfile) -> tuple[str, ...]:
     """The trials of the cell that have a profile of the service: those that count, or all where none does."""
     shares = run.profile_shares
     profiled = set(shares["trial_id"][shares["service"] == figures.service])
@@ -85,17 +85,17 @@ def _trials(run: RunView, figures: ServiceProfile) -> tuple[str, ...]:
     return tuple(trial_id for trial_id in trials if trial_id not in void) or trials
 
 
-def _rows(run: RunView, figures: ServiceProfile) -> pd.DataFrame:
+def _rows(run: StoredRun, figures: ServiceProfile) -> pd.DataFrame:
     """The functions in the profiles of the service in the cell."""
     rows = run.profiles[run.profiles["service"] == figures.service]
     return rows[rows["trial_id"].isin(_trials(run, figures))]
 
 
-def _cpu_s(run: RunView, figures: ServiceProfile) -> float:
+def _cpu_s(run: StoredRun, figures: ServiceProfile) -> float:
     return float(_rows(run, figures)["flat_s"].sum())
 
 
-def _functions(run: RunView, figures: ServiceProfile) -> Mapping[str, float]:
+def _functions(run: StoredRun, figures: ServiceProfile) -> Mapping[str, float]:
     """The share of each function with all that it calls, the mean over profiles."""
     sums = _rows(run, figures).groupby("function", sort=False)["cum_share"].sum()
     trials = len(_trials(run, figures))

@@ -8,8 +8,8 @@ from typing import Any
 from benchkit import units
 from benchkit.report.clean_text import clean
 from benchkit.report.sections.section import Material, Section
+from benchkit.report.stored_run import StoredRun, once
 from benchkit.report.tables import Column, Entry, Table
-from benchkit.report.view import RunView, once
 
 
 def build(material: Material) -> Mapping[str, Any] | None:
@@ -18,11 +18,11 @@ def build(material: Material) -> Mapping[str, Any] | None:
     return None if table is None else {"table": table}
 
 
-SECTION = Section("folders", "What services kept on disk", "folders.html.j2", build)
+SECTION = Section("disk-usage", "Disk usage of services", "disk_usage.html.j2", build)
 
 
 @once
-def folder_table(run: RunView) -> Table | None:
+def folder_table(run: StoredRun) -> Table | None:
     """The disk space of each such folder of a cell; None where there is none."""
     telemetry = run.telemetry
     weighed = telemetry.loc[telemetry["metric"] == "folder_bytes", ["trial_id", "service", "instance", "value"]]
@@ -55,4 +55,4 @@ def folder_table(run: RunView) -> Table | None:
         Column("Trials", "number"),
     )
     caption = "Disk space of the services' own folders after the measured window"
-    return Table(name="folders", caption=caption, columns=columns, rows=rows)
+    return Table(name="disk-usage", caption=caption, columns=columns, rows=rows)

@@ -12,8 +12,8 @@ from benchkit.models.categories import CATEGORIES, STUDIED
 from benchkit.models.metrics import metric_named
 from benchkit.report.clean_text import clean
 from benchkit.report.sections.section import Material, Section
+from benchkit.report.stored_run import StoredRun
 from benchkit.report.tables import Column, Entry, Table
-from benchkit.report.view import RunView
 from benchkit.results.profile_tables import PROFILE_NOTES
 
 
@@ -39,7 +39,7 @@ def build(material: Material) -> Mapping[str, Any] | None:
 SECTION = Section("profiles", "Profiles", "profiles.html.j2", build)
 
 
-def _overhead(found: Sequence[ServiceProfile], run: RunView) -> Table:
+def _overhead(found: Sequence[ServiceProfile], run: StoredRun) -> Table:
     """The scheduler's share beside the figures by which study 4 told it, goroutines, rate and CPU."""
     study = "cumulative, as study 4 printed it"
     return Table(
@@ -79,7 +79,7 @@ def _left_out(each: ServiceProfile) -> str:
     return f" ({units.count(each.left_out)} void left out)" if each.left_out else ""
 
 
-def _shares(found: Sequence[ServiceProfile], run: RunView) -> Table:
+def _shares(found: Sequence[ServiceProfile], run: StoredRun) -> Table:
     """Every category; those that no service has are left out."""
     used = [name for name in CATEGORIES if any(each.categories[name] > 0 for each in found)]
     return Table(
@@ -90,7 +90,7 @@ def _shares(found: Sequence[ServiceProfile], run: RunView) -> Table:
     )
 
 
-def _costs(costs: Sequence[ProfilerCost], run: RunView) -> Table:
+def _costs(costs: Sequence[ProfilerCost], run: StoredRun) -> Table:
     labels = _labels(run)
     return Table(
         name="profiler-costs",
@@ -115,7 +115,7 @@ def _costs(costs: Sequence[ProfilerCost], run: RunView) -> Table:
     )
 
 
-def _labels(run: RunView) -> Mapping[str, str]:
+def _labels(run: StoredRun) -> Mapping[str, str]:
     return {view.cell_id: view.label for view in run.cells}
 
 
@@ -125,7 +125,7 @@ def _named(found: Sequence[ServiceProfile]) -> Iterator[Column]:
         yield Column("Service")
 
 
-def _names(each: ServiceProfile, found: Sequence[ServiceProfile], run: RunView) -> Iterator[Entry]:
+def _names(each: ServiceProfile, found: Sequence[ServiceProfile], run: StoredRun) -> Iterator[Entry]:
     yield Entry(_labels(run).get(each.cell_id, each.cell_id))
     if len({other.service for other in found}) > 1:
         yield Entry(clean(each.service))

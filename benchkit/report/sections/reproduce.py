@@ -38,7 +38,7 @@ def build(material: Material) -> Mapping[str, Any]:
     }
 
 
-SECTION = Section("again", "How to run it again", "again.html.j2", build)
+SECTION = Section("reproduce", "How to run it again", "reproduce.html.j2", build)
 
 
 def _yaml(data: object) -> str:

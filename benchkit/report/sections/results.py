@@ -10,9 +10,9 @@ import pandas as pd
 from benchkit import units
 from benchkit.report.cell_labels import factors
 from benchkit.report.sections.section import Material, Section
+from benchkit.report.stored_run import StoredRun, known
 from benchkit.report.summary import CellSummary, Summary, sentence, summarise
 from benchkit.report.theme import SERIES
-from benchkit.report.view import RunView, known
 
 _LISTED = 12
 """More cells than this are folded away behind the highest and the lowest."""
@@ -33,7 +33,7 @@ def build(material: Material) -> Mapping[str, Any]:
 SECTION = Section("results", "What was compared and what came out", "results.html.j2", build)
 
 
-def _design(run: RunView, summary: Summary) -> str:
+def _design(run: StoredRun, summary: Summary) -> str:
     """Cells, factors, repetitions and load: `2 cells (stack: go, nginx-go) in 5 blocks, 10 trials; wrk, …`."""
     levels = "; ".join(f"{name}: {', '.join(values)}" for name, values in factors(run.manifest).items())
     cells = units.counted(len(summary.cells), "cell") + (f" ({levels})" if levels else "")
@@ -57,12 +57,12 @@ def _load(trials: pd.DataFrame) -> str:
     return ", ".join(said)
 
 
-def _result(cell: CellSummary, summary: Summary, run: RunView) -> dict[str, Any]:
+def _result(cell: CellSummary, summary: Summary, run: StoredRun) -> dict[str, Any]:
     figure, detail = sentence(cell, summary.labels, run.manifest.blocks)
     return {"label": cell.cell.label, "tone": cell.cell.hue % len(SERIES), "figure": figure, "detail": detail}
 
 
-def _extremes(summary: Summary, run: RunView) -> list[dict[str, Any]]:
+def _extremes(summary: Summary, run: StoredRun) -> list[dict[str, Any]]:
     ranked = sorted(
         (cell for cell in summary.cells if cell.median_rps is not None and cell.believed),
         key=lambda cell: cell.median_rps or 0,

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchkit.report.rendering import Drawing
-from benchkit.report.view import RunView
+from benchkit.report.stored_run import StoredRun
 
 
 @dataclass(frozen=True)
 class Material:
     """What sections are made from."""
 
-    run: RunView
+    run: StoredRun
     drawings: tuple[Drawing, ...]
 
 

@@ -20,7 +20,7 @@ def build(material: Material) -> Mapping[str, Any] | None:
     return {"cells": [_cell(number, same) for number, same in enumerate(_by_cell(found), 1)]}
 
 
-SECTION = Section("agreement", "Do the tools agree?", "agreement.html.j2", build)
+SECTION = Section("tool-agreement", "Do the tools agree?", "tool_agreement.html.j2", build)
 
 
 def _by_cell(found: Sequence[Agreement]) -> list[list[Agreement]]:

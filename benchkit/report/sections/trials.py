@@ -14,9 +14,9 @@ from benchkit.analysis.verdicts.overview import checks_by_trial, marked
 from benchkit.models.design import control_of
 from benchkit.report.latency_curves import PERCENTILES
 from benchkit.report.sections.section import Material, Section
+from benchkit.report.stored_run import StoredRun, numbers, once
 from benchkit.report.summary import errors
 from benchkit.report.tables import Column, Entry, Table, number
-from benchkit.report.view import RunView, numbers, once
 from benchkit.units import ABSENT
 
 _LATENCY = "latency"
@@ -65,7 +65,7 @@ SECTION = Section("trials", "Every trial", "trials.html.j2", build)
 
 
 @once
-def trial_table(run: RunView) -> Table:
+def trial_table(run: StoredRun) -> Table:
     """All trials that ended, in the order in which they ran; columns that no trial filled are left out."""
     trials = run.trials.sort_values(["block", "position", "trial_id"], kind="stable")
     columns = [
@@ -100,7 +100,7 @@ def _varying(trials: pd.DataFrame) -> list[tuple[str, str]]:
     return [(title, name) for title, name in words if len(trials[name].drop_duplicates()) > 1]
 
 
-def _verdicts(run: RunView, trials: pd.DataFrame) -> list[Entry]:
+def _verdicts(run: StoredRun, trials: pd.DataFrame) -> list[Entry]:
     """The verdict on each trial, with the checks that it is for."""
     checks = checks_by_trial(run.verdicts)
     return [
@@ -109,7 +109,7 @@ def _verdicts(run: RunView, trials: pd.DataFrame) -> list[Entry]:
     ]
 
 
-def _cells(run: RunView, column: pd.Series) -> list[Entry]:
+def _cells(run: StoredRun, column: pd.Series) -> list[Entry]:
     """Cells by their label, sorting as they were planned, each before its control."""
     views = {view.cell_id: (view.label, float(i)) for i, view in enumerate(run.cells)}
     views |= {control_of(name): (f"{label} (control)", place + 0.5) for name, (label, place) in views.items()}
@@ -124,7 +124,7 @@ def _texts(column: pd.Series) -> list[Entry]:
     return [Entry(ABSENT if pd.isna(value) else str(value)) for value in column]
 
 
-def _names(run: RunView, column: pd.Series) -> list[Entry]:
+def _names(run: StoredRun, column: pd.Series) -> list[Entry]:
     """Trials by what tells them apart within the run, whose id all of their names begin with."""
     same = f"{run.manifest.run_id}."
     return [Entry(str(trial_id).removeprefix(same)) for trial_id in column]

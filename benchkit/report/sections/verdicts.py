@@ -12,9 +12,9 @@ from benchkit.models.metrics import metric_named
 from benchkit.report.clean_text import clean
 from benchkit.report.noise_notes import noise_of
 from benchkit.report.sections.section import Material, Section
+from benchkit.report.stored_run import StoredRun
 from benchkit.report.tables import Column, Entry, Table
 from benchkit.report.trial_matrix import State, matrix
-from benchkit.report.view import RunView
 from benchkit.units import ABSENT
 
 MARKS: Mapping[State, tuple[str, float | None]] = {
@@ -53,7 +53,7 @@ def build(material: Material) -> Mapping[str, Any] | None:
 SECTION = Section("verdicts", "Can the numbers be believed?", "verdicts.html.j2", build)
 
 
-def _matrix(run: RunView, labels: Mapping[str, str]) -> Table | None:
+def _matrix(run: StoredRun, labels: Mapping[str, str]) -> Table | None:
     """Cells by blocks; nothing where all trials ended and are valid, or where blocks are too many to stand side by side."""
     found = matrix(run)
     if len(found.blocks) > SHOWN_BLOCKS or all(fate.state == "valid" for fate in found.fates.values()):
@@ -97,7 +97,7 @@ def _reasons(found: list[FindingGroup], labels: Mapping[str, str]) -> Table:
     )
 
 
-def _table_of_unmade(run: RunView) -> Table:
+def _table_of_unmade(run: StoredRun) -> Table:
     trials = len(run.trials)
     return Table(
         name="unchecked",

@@ -9,8 +9,8 @@ from benchkit import units
 from benchkit.analysis.worker_balance import Workers, evenness
 from benchkit.report.clean_text import clean
 from benchkit.report.sections.section import Material, Section
+from benchkit.report.stored_run import StoredRun, once
 from benchkit.report.tables import Column, Entry, Table
-from benchkit.report.view import RunView, once
 
 
 def build(material: Material) -> Mapping[str, Any] | None:
@@ -23,7 +23,7 @@ SECTION = Section("workers", "How evenly workers work", "workers.html.j2", build
 
 
 @once
-def worker_table(run: RunView) -> Table | None:
+def worker_table(run: StoredRun) -> Table | None:
     """How the workers of each such service shared its work; None where there is none."""
     labels = {view.cell_id: view.label for view in run.cells}
     order = list(labels)

@@ -30,7 +30,7 @@ from benchkit.report.page import page
 from benchkit.report.rendering import render
 from benchkit.report.report_files import drawings_of
 from benchkit.report.run_reader import read_run
-from benchkit.report.view import RunView
+from benchkit.report.stored_run import StoredRun
 from benchkit.results.profile_tables import profile_tables
 from benchkit.results.schema import arrow_schema, empty_frame
 from benchkit.results.store import Store
@@ -39,7 +39,7 @@ from tests.results.test_profile_tables import record
 
 pytestmark = pytest.mark.long
 
-MakeRun = Callable[..., RunView]
+MakeRun = Callable[..., StoredRun]
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "profiles"
 FLAME, DIFFERENCE = get_figure("flame"), get_figure("flame-difference")
@@ -49,7 +49,7 @@ def profile(name: str) -> Profile:
     return read_profile((FIXTURES / name).read_bytes())
 
 
-def with_stacks(run: RunView, profiles: Mapping[str, Sequence[Profile]]) -> RunView:
+def with_stacks(run: StoredRun, profiles: Mapping[str, Sequence[Profile]]) -> StoredRun:
     """The run with a profile trial for each of these profiles of a cell's service `app`."""
     from benchkit.results import profile_tables as rows_of  # noqa: PLC0415 - what makes rows of one that is read
 
@@ -76,7 +76,7 @@ def with_stacks(run: RunView, profiles: Mapping[str, Sequence[Profile]]) -> RunV
 
 
 @pytest.fixture(scope="module")
-def studied(make_run: MakeRun) -> RunView:
+def studied(make_run: MakeRun) -> StoredRun:
     """net/http under 200 and 2,000 connections, and gnet under 2,000."""
     run = make_run({"server": ["nethttp", "gnet"], "connections": [200, 2000]}, blocks=3)
     return with_stacks(
@@ -142,7 +142,7 @@ def test_a_profile_without_samples_draws_no_calls() -> None:
     assert boxes(call_tree(profile_of())) == []
 
 
-def test_the_baseline_is_drawn_merged_over_its_trials(studied: RunView) -> None:
+def test_the_baseline_is_drawn_merged_over_its_trials(studied: StoredRun) -> None:
     tree = call_tree(profile("nethttp-go1.16.pb.gz"))
     shown = drawn(FLAME.draw(studied))
     assert len(shown) == len(boxes(tree))
@@ -151,7 +151,7 @@ def test_the_baseline_is_drawn_merged_over_its_trials(studied: RunView) -> None:
     assert "runtime.epollwait" in FLAME.alt(studied)
 
 
-def test_without_the_baselines_profile_the_first_there_is_is_drawn(studied: RunView) -> None:
+def test_without_the_baselines_profile_the_first_there_is_is_drawn(studied: StoredRun) -> None:
     shares = studied.profile_shares
     of_base = shares["trial_id"].str.contains("connections=200-")
     tables = {"profile_share": shares[~of_base], "profile": studied.profiles}
@@ -224,7 +224,7 @@ def test_functions_of_go_are_called_as_its_programs_call_them(label: str, shown:
     assert short(label) == shown
 
 
-def test_the_same_program_that_schedules_most_otherwise_is_set_against_the_baseline(studied: RunView) -> None:
+def test_the_same_program_that_schedules_most_otherwise_is_set_against_the_baseline(studied: StoredRun) -> None:
     caption = DIFFERENCE.caption(studied)
     assert caption.startswith("Widths are shares of nethttp, connections 2000;")
     assert "than in nethttp, connections 200." in caption
@@ -269,7 +269,7 @@ def test_colours_of_a_difference_are_those_of_the_page() -> None:
     assert [change_tone(-change) for change in (0.001, 0.002, 0.02, 0.5)] == list(LESS)
 
 
-def test_they_are_small_in_the_pages_own_colours_and_the_same_again(studied: RunView) -> None:
+def test_they_are_small_in_the_pages_own_colours_and_the_same_again(studied: StoredRun) -> None:
     for figure in (FLAME, DIFFERENCE):
         drawing, again = render(figure, studied), render(figure, studied)
         assert (drawing.svg, drawing.png) == (again.svg, again.png)
@@ -280,7 +280,7 @@ def test_they_are_small_in_the_pages_own_colours_and_the_same_again(studied: Run
         assert written.count(f"{name}:") == 2, "one for light surfaces, one for dark ones"
 
 
-def test_without_profiles_or_without_raw_files_there_are_none(run: RunView, studied: RunView) -> None:
+def test_without_profiles_or_without_raw_files_there_are_none(run: StoredRun, studied: StoredRun) -> None:
     assert not FLAME.available(run)
     assert not DIFFERENCE.available(run)
     without = replace(studied, stacks=lambda _trials, _service: None)
@@ -288,7 +288,7 @@ def test_without_profiles_or_without_raw_files_there_are_none(run: RunView, stud
     assert not DIFFERENCE.available(without)
 
 
-def test_a_stored_run_has_them_from_its_raw_files_alone(run: RunView, tmp_path: Path) -> None:
+def test_a_stored_run_has_them_from_its_raw_files_alone(run: StoredRun, tmp_path: Path) -> None:
     store = Store(tmp_path)
     folder = store.create(run.manifest)
     content = (FIXTURES / "gnet.pb.gz").read_bytes()
@@ -305,7 +305,7 @@ def test_a_stored_run_has_them_from_its_raw_files_alone(run: RunView, tmp_path: 
         stacks((trial.trial_id,), "front")
 
 
-def test_profiles_of_trials_that_do_not_count_are_not_in_it(studied: RunView) -> None:
+def test_profiles_of_trials_that_do_not_count_are_not_in_it(studied: StoredRun) -> None:
     reason = {"check": "throttled", "severity": "invalid", "metrics": ["rps"], "text": "Throttled.", "scope": "trial"}
     rows = [{"trial_id": "server=nethttp,connections=200-2", "seen": "", "threshold": "", **reason}]
     verdicts = pa.Table.from_pylist(rows, schema=arrow_schema("verdicts")).to_pandas()

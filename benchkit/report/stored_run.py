@@ -33,12 +33,12 @@ Found = TypeVar("Found")
 _NOTHING: pd.Series[float] = pd.Series(dtype="float64")
 
 
-def once(find: Callable[[RunView], Found]) -> Callable[[RunView], Found]:
+def once(find: Callable[[StoredRun], Found]) -> Callable[[StoredRun], Found]:
     """The function, carried out once for each run: what figures, captions and tables share is not looked for again."""
     name = kept_as(find)
 
     @functools.wraps(find)
-    def found(run: RunView) -> Found:
+    def found(run: StoredRun) -> Found:
         if name not in run.found:
             run.found[name] = find(run)
         kept: Found = run.found[name]
@@ -47,8 +47,8 @@ def once(find: Callable[[RunView], Found]) -> Callable[[RunView], Found]:
     return found
 
 
-def kept_as(find: Callable[[RunView], Any]) -> str:
-    """Under which name of `RunView.found` stands what a function that is asked `once` has found."""
+def kept_as(find: Callable[[StoredRun], Any]) -> str:
+    """Under which name of `StoredRun.found` stands what a function that is asked `once` has found."""
     return f"{find.__module__}.{find.__qualname__}"
 
 
@@ -57,7 +57,7 @@ def _none(_trials: tuple[str, ...], _service: str) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class RunView:
+class StoredRun:
     """One run, read from the store.
 
     `trials` has the contract's columns of that table and one `factor_<name>` column per factor, a row per trial that

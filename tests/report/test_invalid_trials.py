@@ -20,21 +20,21 @@ from benchkit.report.figures.registry import get_figure
 from benchkit.report.rendering import render
 from benchkit.report.sections.profiles import SECTION
 from benchkit.report.sections.section import Material
+from benchkit.report.stored_run import StoredRun, known
 from benchkit.report.theme import SURFACE
-from benchkit.report.view import RunView, known
 from tests.report.conftest import watched
 from tests.report.test_profiles import with_profiles
 from tests.report.test_verdicts import ids, judged
 
 pytestmark = pytest.mark.long
 
-MakeRun = Callable[..., RunView]
+MakeRun = Callable[..., StoredRun]
 CELL = "server=nethttp,connections=200"
 WILD = {"rps": 100.0, "latency_p99_s": 7.0, "latency_p9999_s": 9.0, "server_cpu_s_per_request": 50.0}
 
 
 @pytest.fixture(scope="module")
-def wild(make_run: MakeRun) -> RunView:
+def wild(make_run: MakeRun) -> StoredRun:
     """A run with profiles, one of whose trials is far from the others of its cell."""
     run = with_profiles(make_run({"server": ["nethttp", "gnet"], "connections": [200, 4000]}, blocks=4))
     first = ids(run, CELL)[0]
@@ -44,13 +44,13 @@ def wild(make_run: MakeRun) -> RunView:
     )
 
 
-def doubted(run: RunView) -> tuple[str, ...]:
+def doubted(run: StoredRun) -> tuple[str, ...]:
     """The wild trial, and a profile of its cell."""
     profiles = run.trials[(run.trials["kind"] == "profile") & (run.trials["cell_id"] == CELL)]
     return ids(run, CELL)[0], str(profiles["trial_id"].iloc[0])
 
 
-def void(run: RunView, *trials: str) -> RunView:
+def void(run: StoredRun, *trials: str) -> StoredRun:
     return judged(run, *((trial, "noisy-host", "invalid", ALL) for trial in trials))
 
 
@@ -77,7 +77,7 @@ def words(figure: Figure) -> str:
     ("name", "marks", "lines"),
     [("rps", 1, 0), ("connections", 2, 0), ("latency", 5, 1), ("throughput", 1, 0), ("scheduler", 4, 0)],
 )
-def test_void_trials_are_hollow_and_in_no_median(wild: RunView, name: str, marks: int, lines: int) -> None:
+def test_void_trials_are_hollow_and_in_no_median(wild: StoredRun, name: str, marks: int, lines: int) -> None:
     figure, out = get_figure(name), doubted(wild)
     doubtful = void(wild, *out)
     without = replace(wild, trials=wild.trials[~wild.trials["trial_id"].isin(out)])
@@ -92,7 +92,7 @@ def test_void_trials_are_hollow_and_in_no_median(wild: RunView, name: str, marks
 
 
 @pytest.mark.parametrize("name", ["connections", "latency", "throughput", "scheduler"])
-def test_a_cell_of_which_no_trial_counts_is_drawn_and_has_no_middle(wild: RunView, name: str) -> None:
+def test_a_cell_of_which_no_trial_counts_is_drawn_and_has_no_middle(wild: StoredRun, name: str) -> None:
     figure = get_figure(name)
     everything = void(wild, *map(str, wild.trials["trial_id"]))
     assert figure.available(everything)
@@ -103,12 +103,12 @@ def test_a_cell_of_which_no_trial_counts_is_drawn_and_has_no_middle(wild: RunVie
     assert "requests/s" not in said
 
 
-@pytest.mark.parametrize(("name", "lines"), [("around", 4), ("accept-queue", 1)])
+@pytest.mark.parametrize(("name", "lines"), [("host-activity", 4), ("accept-queue", 1)])
 def test_lines_of_void_trials_are_dotted(make_run: MakeRun, name: str, lines: int) -> None:
     run = watched(make_run(blocks=3))
     figure = get_figure(name)
     doubtful = void(run, ids(run, "stack=go")[1])
-    assert (dotted(figure.draw(run)), dotted(figure.draw(doubtful))) == (0, lines + (name == "around"))
+    assert (dotted(figure.draw(run)), dotted(figure.draw(doubtful))) == (0, lines + (name == "host-activity"))
     assert "dotted: it does not count" in words(figure.draw(doubtful))
     assert "Dotted lines are of trials that do not count" in figure.caption(doubtful)
     assert "otted" not in figure.caption(run) + words(figure.draw(run))
@@ -129,7 +129,7 @@ def test_tables_below_figures_have_what_is_drawn_there(make_run: MakeRun) -> Non
     ]
 
 
-def test_rates_have_their_intervals_over_the_blocks_that_count(wild: RunView) -> None:
+def test_rates_have_their_intervals_over_the_blocks_that_count(wild: StoredRun) -> None:
     doubtful = void(wild, *doubted(wild))
     found = rps.intervals(doubtful)
     assert len(found) == 4
@@ -159,7 +159,7 @@ def test_an_interval_without_bounds_does_not_dwarf_the_bars(make_run: MakeRun) -
     assert axes.get_xlim()[1] < 2 * rates.max()
 
 
-def test_bars_of_void_profiles_are_marked(wild: RunView) -> None:
+def test_bars_of_void_profiles_are_marked(wild: StoredRun) -> None:
     figure = get_figure("categories")
     everything = void(wild, *map(str, wild.trials["trial_id"]))
     assert "nethttp, connections 200, void" in words(figure.draw(everything))
@@ -169,8 +169,8 @@ def test_bars_of_void_profiles_are_marked(wild: RunView) -> None:
     assert "7 profiles in all" in figure.caption(one)
 
 
-def test_the_section_of_profiles_marks_what_does_not_count(wild: RunView) -> None:
-    def first(run: RunView) -> dict[str, str]:
+def test_the_section_of_profiles_marks_what_does_not_count(wild: StoredRun) -> None:
+    def first(run: StoredRun) -> dict[str, str]:
         content = SECTION.build(Material(run, ()))
         assert content is not None
         table = content["overhead"]
