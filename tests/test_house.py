@@ -54,8 +54,6 @@ LINUX_NAMES = re.compile(
 """What Python's os, socket, select, signal and resource have on Linux and not on macOS."""
 LINUX_STRINGS = re.compile(r"/(proc|sys)(/|$)|libc\.so")
 
-MAX_LINES = 300
-
 SLOW = ("pandas", "pyarrow", "matplotlib", "fabric", "paramiko", "numpy", "scipy", "jinja2", "google")
 
 REGISTRIES = re.compile(
@@ -192,11 +190,6 @@ def test_the_controller_runs_on_macos_too() -> None:
         )
     ]
     assert linux_only == []
-
-
-def test_modules_are_of_a_size_to_be_read() -> None:
-    lengths = {str(module.name): module.text.count("\n") for module in MODULES}
-    assert {name: lines for name, lines in lengths.items() if lines > MAX_LINES} == {}
 
 
 def test_the_command_line_starts_without_what_is_slow() -> None:

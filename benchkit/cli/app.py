@@ -1,9 +1,11 @@
-"""The command `benchkit`: what all of its commands share, and the edge at which errors become messages and exit codes."""
+"""The command `benchkit`: options of all commands, and the edge at which errors become messages and exit codes."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections import deque
+from collections.abc import Sequence
 from typing import Annotated, NoReturn
 
 import typer
@@ -13,9 +15,10 @@ from benchkit.cli.commands import Commands
 from benchkit.errors import BenchkitError, harmless
 
 INTERRUPTED = 130
-"""128 + SIGINT, as shells report it."""
+"""Exit code of an interrupted command: 128 + SIGINT, as shells report it."""
 
-DEBUG = "--debug"
+DEBUG, LOG_LEVEL = "--debug", "--log-level"
+FLAGS = frozenset({DEBUG, "-v", "-vv", "--verbose"})
 
 app = typer.Typer(
     name="benchkit",
@@ -37,21 +40,51 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def common(
     version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True)] = False,
-    debug: Annotated[bool, typer.Option(DEBUG, help="Show a traceback with an error; may stand anywhere.")] = False,
+    verbose: Annotated[
+        int, typer.Option("-v", "--verbose", count=True, help="Log what happens on hosts; -vv: every request.")
+    ] = 0,
+    log_level: Annotated[
+        str | None, typer.Option("--log-level", metavar="LEVEL", help="Log from this level on: debug, info, warning.")
+    ] = None,
+    debug: Annotated[bool, typer.Option(DEBUG, help="Show a traceback with an error.")] = False,
 ) -> None:
-    """Which HTTP server set-up is faster, why, and whether the number can be believed."""
+    """Apply the options of all commands; `version` acts in its callback, and `main` reads `debug`."""
+    del version, debug
+    if verbose or log_level is not None:
+        from benchkit.cli.logs import show_logs
+
+        show_logs(verbose, log_level)
+
+
+def common_options_first(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments with options of all commands first; what follows `--` stays where it is."""
+    common, rest = [], []
+    remaining = deque(arguments)
+    while remaining:
+        argument = remaining.popleft()
+        if argument == "--":
+            rest += [argument, *remaining]
+            break
+        if argument == LOG_LEVEL and remaining:
+            common += [argument, remaining.popleft()]
+        elif argument in FLAGS or argument.startswith(f"{LOG_LEVEL}="):
+            common.append(argument)
+        else:
+            rest.append(argument)
+    return [*common, *rest]
 
 
 def main() -> NoReturn:
-    """Run the command line; every error that benchkit raises on purpose ends here as one message."""
-    debug = DEBUG in sys.argv
+    """Run the command line, and turn every error that benchkit raises on purpose into one message and an exit code."""
+    arguments = common_options_first(sys.argv[1:])
+    debug = DEBUG in arguments
     try:
-        app([argument for argument in sys.argv[1:] if argument != DEBUG])
+        app(arguments)
     except BenchkitError as error:
         if debug:
             raise
         print(f"benchkit: {error}", file=sys.stderr)
-        for note in getattr(error, "__notes__", ()):  # what went wrong beside it, or while it was cleared up behind
+        for note in getattr(error, "__notes__", ()):  # other failures, as of the clean-up after it
             print(f"  and {harmless(note)}", file=sys.stderr)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:

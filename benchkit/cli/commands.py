@@ -1,4 +1,4 @@
-"""The list of commands, of which a process imports and builds the one that it was started for."""
+"""List of commands, of which a process imports and builds only the one that it was started for."""
 
 from __future__ import annotations
 
@@ -28,33 +28,33 @@ HOMES: Mapping[str, str] = MappingProxyType(
         "results": "benchkit.cli.results:app",
     }
 )
-"""The function of each command, or the application of each group of commands, in the order of the help."""
+"""Function of each command, or application of each command group, in the order of the help."""
 
 PASSED_ON = frozenset({"notebook"})
-"""Commands whose unknown arguments are another program's."""
+"""Commands that pass arguments which they do not know to another program."""
 
 
 class Commands(TyperGroup):
-    """Commands that are imported and built when they are asked for: all thirteen take a twentieth of a short command's time."""
+    """Command group that imports a command when it is asked for: importing all of them would dominate a short command's time."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401, ARG002 - typer's context is of its own copy of click
-        """Their names, in the order of the help."""
+        """Return the names of all commands in the order of the help."""
         return [*HOMES]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401
-        """The command of that name, else None; then all are there, of which one may have been meant."""
+        """Return the command of that name; for an unknown name build all, so that Click can suggest one, and return None."""
         for name in [cmd_name] if cmd_name in HOMES else HOMES:
             if name not in self.commands:
-                self.commands[name] = _built(name)
+                self.commands[name] = _build_command(name)
         return super().get_command(ctx, cmd_name)
 
 
-def _built(name: str) -> Any:  # noqa: ANN401
+def _build_command(name: str) -> Any:  # noqa: ANN401
     module, _, attribute = HOMES[name].partition(":")
-    found = getattr(import_module(module), attribute)
-    alone = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
-    if isinstance(found, typer.Typer):
-        alone.add_typer(found, name=name)
+    command = getattr(import_module(module), attribute)
+    standalone = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
+    if isinstance(command, typer.Typer):
+        standalone.add_typer(command, name=name)
     else:
-        alone.command(name, context_settings={"allow_extra_args": name in PASSED_ON})(found)
-    return get_group(alone).commands[name]
+        standalone.command(name, context_settings={"allow_extra_args": name in PASSED_ON})(command)
+    return get_group(standalone).commands[name]

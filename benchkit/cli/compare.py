@@ -1,4 +1,4 @@
-"""`benchkit compare`: ratios with intervals and tests, within a run or between two, and a gate over them."""
+"""`benchkit compare`: ratios with intervals and tests, within a run or between two, and a gate on them."""
 
 from __future__ import annotations
 
@@ -23,48 +23,51 @@ FORMATS = ("text", "json", "markdown", "junit")
 def compare(
     run: RunId,
     run2: Annotated[
-        str | None, typer.Argument(metavar="[RUN2]", help="Another run: its cells over the same cells of RUN.")
+        str | None, typer.Argument(metavar="[RUN2]", help="Another run: its cells relative to the same cells of RUN.")
     ] = None,
     *,
     metric: Annotated[
-        list[str] | None, typer.Option("--metric", help="A numeric column of `trials`; may stand again. Default: rps.")
+        list[str] | None, typer.Option("--metric", help="A numeric column of `trials`; repeatable. [default: rps]")
     ] = None,
     baseline: Annotated[
         str | None,
         typer.Option(
             metavar="CELL",
-            help="What cells are taken over: a cell, or levels as stack=go. With RUN2: a cell that did not change.",
+            help="Reference of ratios: a cell, or levels as stack=go. With RUN2: a cell that did not change.",
         ),
     ] = None,
-    gate: Annotated[bool, typer.Option("--gate", help="Judge: exit 0 passed, 3 regressed, 4 inconclusive.")] = False,
+    gate: Annotated[
+        bool, typer.Option("--gate", help="Apply a gate: exit 0 passed, 3 regressed, 4 inconclusive.")
+    ] = False,
     thresholds: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="How much worse metrics may be (`metrics: {rps: 5%}`); gates.")
+        Path | None,
+        typer.Option(metavar="FILE", help="How much worse metrics may be (`metrics: {rps: 5%}`); implies a gate."),
     ] = None,
     threshold: Annotated[
         list[str] | None,
-        typer.Option(metavar="METRIC=SHARE", help="The same for one metric, as rps=5%; gates, may stand again."),
+        typer.Option(metavar="METRIC=SHARE", help="The same for one metric, as rps=5%; implies a gate; repeatable."),
     ] = None,
     form: Annotated[str, typer.Option("--format", help=f"One of {', '.join(FORMATS)}.")] = "text",
     store: StoreFolder = None,
     json: Json = False,
 ) -> None:
     """Compare the cells of a run with its baseline, or the same cells in two runs."""
-    from benchkit.analysis.compare import compare as made
+    from benchkit.analysis.compare import compare as compare_runs
     from benchkit.errors import InputError
 
     if form not in FORMATS:
-        raise InputError(f"no format {form!r}", why=f"there are: {', '.join(FORMATS)}")
+        raise InputError(f"no format {form!r}", why=f"formats: {', '.join(FORMATS)}")
     wanted = _thresholds(metric or [], thresholds, threshold or [], gate=gate)
     if form == "junit" and wanted is None and not json:
-        raise InputError("JUnit XML is about a gate", hint="add --gate, --thresholds FILE or --threshold METRIC=SHARE")
-    found = made(run, run2, store=store, metrics=metric or (), baseline=baseline, thresholds=wanted)
-    _print(found, "json" if json else form)
-    if found.gate is not None and found.gate.exit_code:
-        raise typer.Exit(found.gate.exit_code)
+        raise InputError("JUnit XML needs a gate", hint="add --gate, --thresholds FILE or --threshold METRIC=SHARE")
+    comparison = compare_runs(run, run2, store=store, metrics=metric or (), baseline=baseline, thresholds=wanted)
+    _print(comparison, "json" if json else form)
+    if comparison.gate is not None and comparison.gate.exit_code:
+        raise typer.Exit(comparison.gate.exit_code)
 
 
 def _thresholds(metrics: list[str], file: Path | None, texts: list[str], *, gate: bool) -> Thresholds | None:
-    """What the gate judges by: the file with the options laid over it, else the default; None: there is no gate."""
+    """Return the gate's thresholds: the file's, overridden by options, or the defaults; None without a gate."""
     from benchkit.analysis.compare import METRICS
     from benchkit.analysis.gate import default_thresholds, parse_thresholds, read_thresholds
 
@@ -94,7 +97,7 @@ def _print(found: Comparison, form: str) -> None:
 
 
 def _show(found: Comparison) -> None:
-    """The comparison for people: what to know first, the tables, what the design resolves, the gate."""
+    """Print the comparison: caveats first, then a table for each metric, the statistical power, claims and gate."""
     from benchkit.analysis.wording import heading
 
     print(heading(found))
@@ -114,7 +117,7 @@ def _show(found: Comparison) -> None:
 
 
 def show_claims(claims: Sequence[ClaimResult]) -> None:
-    """What became of the claims of a run, a line or two each."""
+    """Print the result of each claim of a run."""
     if claims:
         print("\nClaims:")
     for claim in claims:
@@ -124,7 +127,7 @@ def show_claims(claims: Sequence[ClaimResult]) -> None:
 
 
 def _show_metric(ratios: list[Ratio], found: Comparison) -> None:
-    """One metric: what cells have in common stands above the table, so that it fits 80 columns."""
+    """Print the table of one metric; values that all rows share stand above it, so that it fits 80 columns."""
     from benchkit import units
     from benchkit.analysis.wording import interval, outcome, over, p_value, side_titles
     from benchkit.cli.console import print_table
@@ -136,8 +139,8 @@ def _show_metric(ratios: list[Ratio], found: Comparison) -> None:
     shown = units.ratio if ratios[0].relative_to else metric.format
     bases = list(dict.fromkeys((over(ratio, found), shown(ratio.baseline_value)) for ratio in ratios))
     one = len(bases) == 1
-    print(f"\n{metric.title}, over {bases[0][0]} ({bases[0][1]})" if one else f"\n{metric.title}")
-    base_heads = () if one else ("over", side_titles(found)[0])
+    print(f"\n{metric.title} relative to {bases[0][0]} ({bases[0][1]})" if one else f"\n{metric.title}")
+    base_heads = () if one else ("relative to", side_titles(found)[0])
     heads = ("cell", *base_heads, side_titles(found)[1], "ratio", "95 % interval", "p", "difference")
     rows = []
     for ratio in ratios:
@@ -161,4 +164,4 @@ def _show_metric(ratios: list[Ratio], found: Comparison) -> None:
         if ratio.outcome == "undecided" or ratio.left_out:
             print(f"{ratio.cell_id}: {outcome(ratio)}")
         for remark in ratio.remarks:
-            print(f"! {ratio.cell_id} over {ratio.baseline}: {remark}")
+            print(f"! {ratio.cell_id} relative to {ratio.baseline}: {remark}")

@@ -1,4 +1,4 @@
-"""How commands print: documents and tables on stdout, everything else on stderr; colour only on a terminal."""
+"""Output of commands: documents and tables on stdout, everything else on stderr; colour only on a terminal."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from benchkit.errors import InputError
 from benchkit.models.scale import Scale
 
 UNBROKEN = 1000
-"""Columns of a table that no person reads on a terminal."""
+"""Width of a table that goes to a program or file, where no line may be broken."""
 
 
 def print_json(document: Any) -> None:  # noqa: ANN401 - any JSON value
-    """Print one JSON document; models of ours are turned into what the contract says."""
+    """Print one JSON document; pydantic models in it become what the contract states."""
     print(json.dumps(document, indent=2, ensure_ascii=False, default=str, allow_nan=False))
 
 
 def say(text: str) -> None:
-    """A line for people, on stderr."""
+    """Print a line to stderr."""
     print(text, file=sys.stderr)
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()) -> None:
-    """A table on stdout; `right` are the columns aligned to the right (numbers). No line is broken for a program."""
+    """Print a table on stdout with the columns `right` (numbers) aligned to the right; in a pipe no line is broken."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -41,10 +41,10 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right:
 
 
 def scale_named(name: str) -> Scale:
-    """The scale of that name. Raises InputError naming those there are."""
+    """Return the scale of that name. Raises InputError with the names of all scales."""
     from benchkit.scenario.read import SCALES
 
     for scale in SCALES:
         if scale == name:
             return scale
-    raise InputError(f"no scale {name!r}", why=f"there are: {', '.join(SCALES)}")
+    raise InputError(f"no scale {name!r}", why=f"scales: {', '.join(SCALES)}")

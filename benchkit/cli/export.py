@@ -1,4 +1,4 @@
-"""`benchkit results export`: a run for benchstat, for spreadsheets, and for HdrHistogram's plotter."""
+"""`benchkit results export`: trials of a run for benchstat, for spreadsheets, and for HdrHistogram's plotter."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ def export(
     *,
     form: Annotated[str, typer.Option("--format", help=f"One of {', '.join(FORMATS)}.")] = "csv",
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", metavar="PATH", help="A file; of hgrm a folder. Left out: stdout.")
+        Path | None, typer.Option("-o", "--out", metavar="PATH", help="A file; for hgrm a folder. [default: stdout]")
     ] = None,
-    cell: Annotated[str | None, typer.Option(help="Of hgrm: the cell whose latencies are wanted.")] = None,
+    cell: Annotated[str | None, typer.Option(help="For hgrm: only this cell.")] = None,
     series: Annotated[
-        str, typer.Option(help="Of hgrm: raw, or corrected for coordinated omission by the tool.")
+        str, typer.Option(help="For hgrm: raw, or corrected for coordinated omission by the tool.")
     ] = "raw",
-    void: Annotated[
-        bool, typer.Option("--void", help="Of benchstat and hgrm: with figures that verdicts void, too.")
+    invalid: Annotated[
+        bool, typer.Option("--invalid", "--void", help="For benchstat and hgrm: include invalid values.")
     ] = False,
     store: StoreFolder = None,
     json: Json = False,
 ) -> None:
     """Write the trials of a run for other tools: CSV, benchstat's text, or HdrHistogram's .hgrm of each cell.
 
-    CSV has every trial with its verdict; the others, which have no place for one, leave out figures that verdicts void.
+    CSV has every trial with its verdict. The other formats have no place for a verdict and skip invalid values.
     """
     from benchkit.cli.console import print_json
     from benchkit.errors import InputError
 
     for given, allowed, what in ((form, FORMATS, "format"), (series, SERIES, "series")):
         if given not in allowed:
-            raise InputError(f"no {what} {given!r}", why=f"there are: {', '.join(allowed)}")
+            raise InputError(f"no {what} {given!r}", why=f"one of: {', '.join(allowed)}")
     if json and out is None:
-        raise InputError("--json names the files written", hint="add -o PATH")
-    texts = _texts(run, form, cell, series, store, void=void)
+        raise InputError("--json lists the files written, and none is written without -o", hint="add -o PATH")
+    texts = _texts(run, form, cell, series, store, include_invalid=invalid)
     if out is None:
         if len(texts) != 1:
             raise InputError(f"{len(texts)} cells have latencies", hint="name one with --cell, or a folder with -o")
@@ -58,8 +58,10 @@ def export(
         print(*written, sep="\n")
 
 
-def _texts(run: str, form: str, cell: str | None, series: str, store: Path | None, *, void: bool) -> Mapping[str, str]:
-    """What is exported, by the name of its file. Raises InputError where there is nothing."""
+def _texts(
+    run: str, form: str, cell: str | None, series: str, store: Path | None, *, include_invalid: bool
+) -> Mapping[str, str]:
+    """Return the exported texts by file name. Raises InputError where there is nothing to export."""
     from benchkit.analysis.export import benchstat, csv, merged_by_cell
     from benchkit.analysis.run_data import read_data
     from benchkit.errors import InputError, suggestion
@@ -68,7 +70,7 @@ def _texts(run: str, form: str, cell: str | None, series: str, store: Path | Non
 
     where = Store(store_path(store))
     found = where.run(run)
-    data = read_data(where, found, () if void else None)
+    data = read_data(where, found, () if include_invalid else None)
     trials = data.trials.sort_values("trial_id")
     if form == "csv":
         return {f"{found.run_id}.csv": csv(trials)}
@@ -80,15 +82,15 @@ def _texts(run: str, form: str, cell: str | None, series: str, store: Path | Non
     latency = load("latency", store=where.path, run_id=found.run_id)
     texts = merged_by_cell(trials, latency, series, [cell] if cell is not None else cells, data.exclusions)
     if not texts:
-        hint = "only tools that give every request have one"
+        hint = "only tools that report every request have one"
         if data.exclusions:
-            hint += ", and verdicts void some trials here: --void"
+            hint += ", and some trials here are invalid: add --invalid"
         raise InputError(f"no {series} histogram in {found.run_id}", hint=hint)
     return {f"{_file_name(name)}.{series}.hgrm": text for name, text in texts.items()}
 
 
 def _file_name(cell_id: str) -> str:
-    """A cell's name as that of a file: nothing in it leads elsewhere, and no two cells share it."""
+    """Return a file name for a cell that stays in its folder and that no other cell shares."""
     from urllib.parse import quote
 
     return quote(cell_id, safe="=,+@:~").replace("..", "%2E%2E")

@@ -1,4 +1,4 @@
-"""`benchkit hosts`: what the hosts are, what they lack, and what an abandoned run left on them."""
+"""`benchkit hosts`: facts of hosts, missing programs, and what an abandoned run left on them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from benchkit.hosts.host import Host
     from benchkit.hosts.package_steps import PackageState, Privilege
 
-HOW = {"undone": "put back", "rebooted": "a reboot of the host had undone it"}
+HOW = {"undone": "restored", "rebooted": "already undone by a reboot of the host"}
 
-app = typer.Typer(help="The hosts: facts, what they lack, what was left on them.", no_args_is_help=True)
+app = typer.Typer(help="Hosts: facts, missing programs, leftovers of abandoned runs.", no_args_is_help=True)
 
 
 @app.command()
 def check(inventory: InventoryFile = None, json: Json = False) -> None:
-    """Show facts and limits of every host, tools found, who holds it, and what abandoned runs left or had put back."""
+    """Show facts and limits of every host, its tools, the run that uses it, and what abandoned runs left or had restored."""
     from benchkit.cli.console import print_json, print_table
     from benchkit.cli.inventory_choice import inventory_of
     from benchkit.hosts.connections import connect_all
@@ -78,9 +78,9 @@ def check(inventory: InventoryFile = None, json: Json = False) -> None:
                 held = "left by an abandoned run" if record.state == "abandoned" else "held by another run"
                 print(f"- {held}: {record.text}")
         for report in state.reports:
-            print(f"- put back: {report}")
+            print(f"- restored: {report}")
     if limits:
-        print("\nWhat these hosts cannot do:")
+        print("\nLimits of these hosts:")
         for limit in limits:
             print(f"- {limit}")
 
@@ -89,11 +89,11 @@ def check(inventory: InventoryFile = None, json: Json = False) -> None:
 def restore(
     inventory: InventoryFile = None,
     take_over: Annotated[
-        bool, typer.Option("--take-over", help="End what holds a host first: a kept stack, or a run that is dead.")
+        bool, typer.Option("--take-over", help="First end what holds a host: a stack kept up, or a dead run.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Put back what an abandoned run changed, verified by reading back; say what its guardian put back already."""
+    """Restore what an abandoned run changed and verify it; also report what the watchdog restored."""
     from benchkit.cli.console import print_json
     from benchkit.cli.inventory_choice import inventory_of
     from benchkit.hosts.connections import connect_all
@@ -106,21 +106,28 @@ def restore(
             hosts[name].changes.forget(report)
     if json:
         done = [{"host": host, "what": each.text, "how": each.how, "failures": each.failures} for host, each in undone]
-        told = [{"host": host, "report": str(report)} for host, report in reports]
+        restored_before = [{"host": host, "report": str(report)} for host, report in reports]
         print_json(
-            {"undone": done, "put_back_before": told, "ended": {host: str(each) for host, each in ended.items()}}
+            {
+                "undone": done,
+                "put_back_before": restored_before,
+                "ended": {host: str(each) for host, each in ended.items()},
+            }
         )
     else:
         for name, holder in ended.items():
-            print(f"{name}: ended {holder}" if holder else f"{name}: nobody held it")
+            print(f"{name}: ended {holder}" if holder else f"{name}: nothing held it")
         for host, report in reports:
-            print(f"{host}: was put back already: {report}")
+            print(f"{host}: already restored: {report}")
         for host, each in undone:
             print(f"{host}: {each.text}: {'; '.join(each.failures) or HOW[each.how]}")
         if not (undone or reports):
-            print("nothing to put back")
+            print("nothing to restore")
     if any(each.failures for _, each in undone if each.how != "kept"):
-        raise HostError("not everything could be put back", hint="the records are kept; try again")
+        raise HostError(
+            "not everything could be restored",
+            hint="the records are kept on the host; run `benchkit hosts restore` again",
+        )
 
 
 @app.command()
@@ -130,7 +137,7 @@ def prepare(
     yes: Annotated[bool, typer.Option("--yes", help="Install without asking.")] = False,
     json: Json = False,
 ) -> None:
-    """Install what a scenario needs on its hosts where that may be; else print the line to run there."""
+    """Install what a scenario needs on its hosts where benchkit may, else print the line to run there."""
     from benchkit.cli.console import print_json
     from benchkit.cli.inventory_choice import inventory_of
     from benchkit.hosts.connections import connect_all
@@ -152,11 +159,13 @@ def prepare(
             print("the hosts have everything that the scenario needs")
     unprepared = [outcome["host"] for outcome in outcomes if not outcome["installed"]]
     if unprepared:
-        raise HostError("not prepared", where=", ".join(unprepared), hint="run the lines above there, then try again")
+        raise HostError(
+            "not prepared", where=", ".join(unprepared), hint="run the lines above there, then run this command again"
+        )
 
 
 def _lacking(hosts: Hosts, needed: dict[str, set[str]]) -> list[tuple[Host, set[str]]]:
-    """The hosts that lack something for one of their roles, with what."""
+    """Return the hosts that lack programs for one of their roles, with these programs."""
     found = []
     for host in hosts:
         wanted = set().union(*(needed.get(role, set()) for role in host.spec.roles))
@@ -166,7 +175,7 @@ def _lacking(hosts: Hosts, needed: dict[str, set[str]]) -> list[tuple[Host, set[
 
 
 def _prepare(host: Host, lacking: list[str], *, yes: bool) -> dict[str, Any]:
-    """Install on one host, or say why not and what to run."""
+    """Install packages on one host, or report why not and the line to run there."""
     from benchkit.hosts.host_runner import HostRunner
     from benchkit.hosts.package_steps import install_steps, survey
     from benchkit.hosts.packages import Manager, packages_for
@@ -180,36 +189,40 @@ def _prepare(host: Host, lacking: list[str], *, yes: bool) -> dict[str, Any]:
     packages, unpackaged = packages_for(lacking, manager)
     runner = HostRunner(host)
     privilege: Privilege = "root" if host.facts.root else "sudo" if host.spec.sudo and host.facts.can_sudo else "none"
-    ground = survey(runner, manager, privilege, packages)
+    state = survey(runner, manager, privilege, packages)
     outcome = {"host": host.name, "lacking": lacking, "installed": [], "why": None, "to_run": None}
-    why = _obstacle(host.name, ground, packages, yes=yes)
+    why = _obstacle(host.name, state, packages, yes=yes)
     if why is None and packages:
-        carry_out(install_steps(ground, packages), runner, where=host.name)
+        carry_out(install_steps(state, packages), runner, where=host.name)
         outcome["installed"] = list(packages)
     elif packages:
-        outcome |= {"why": why, "to_run": _line(ground, packages)}
+        outcome |= {"why": why, "to_run": _line(state, packages)}
     if unpackaged:
-        raise HostError(f"no package has: {', '.join(unpackaged)}", where=host.name, hint="install by hand")
+        raise HostError(
+            f"no package has: {', '.join(unpackaged)}",
+            where=host.name,
+            hint="install it by hand on the host, or name its path in the inventory (programs)",
+        )
     return outcome
 
 
-def _obstacle(host: str, ground: PackageState, packages: tuple[str, ...], *, yes: bool) -> str | None:
-    """Why benchkit may not install there; asks where there is somebody to ask."""
-    if ground.manager != "apt":
-        return f"benchkit installs with apt only, not with {ground.manager}"
-    if ground.privilege == "none":
-        return "installing takes root, or `sudo: true` in the inventory and sudo without a password"
+def _obstacle(host: str, state: PackageState, packages: tuple[str, ...], *, yes: bool) -> str | None:
+    """Return why benchkit may not install on a host, or None; asks for consent on a terminal."""
+    if state.manager != "apt":
+        return f"benchkit installs with apt only, not with {state.manager}"
+    if state.privilege == "none":
+        return "installing needs root, or `sudo: true` in the inventory and sudo without a password"
     if yes:
         return None
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return "nobody to ask, and --yes was not given"
-    asked = f"{host}: install {', '.join(packages)} with apt, starting no daemon of theirs?"
-    return None if typer.confirm(asked, default=True, err=True) else "you said no"
+        return "no terminal to ask on, and --yes was not given"
+    question = f"{host}: install {', '.join(packages)} with apt, without starting their daemons?"
+    return None if typer.confirm(question, default=True, err=True) else "declined"
 
 
-def _line(ground: PackageState, packages: tuple[str, ...]) -> str:
+def _line(state: PackageState, packages: tuple[str, ...]) -> str:
     from dataclasses import replace
 
     from benchkit.hosts.package_steps import install_steps, line_to_run
 
-    return line_to_run(install_steps(replace(ground, privilege="root"), packages), sudo=ground.privilege != "root")
+    return line_to_run(install_steps(replace(state, privilege="root"), packages), sudo=state.privilege != "root")

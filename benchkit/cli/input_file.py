@@ -1,4 +1,4 @@
-"""How commands read a file that they are given, `-` being stdin."""
+"""Input files of commands, where `-` is stdin."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ STDIN = "-"
 
 
 def bytes_of(file: str) -> bytes:
-    """The content of a file. Raises InputError where it cannot be read."""
+    """Return the content of a file. Raises InputError where it cannot be read."""
     if file == STDIN:
         return sys.stdin.buffer.read()
     try:
@@ -21,5 +21,5 @@ def bytes_of(file: str) -> bytes:
 
 
 def name_of(file: str) -> str:
-    """What messages call it."""
+    """Return the name of an input file for messages."""
     return "stdin" if file == STDIN else file

@@ -1,4 +1,4 @@
-"""Which hosts a command works on: the inventory it was given, or the lab that is up."""
+"""Choice of the hosts that a command works on: the given inventory, or the lab that is up."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def inventory_of(path: Path | None) -> Inventory:
-    """The inventory at `path`, or the lab that is up. Raises InputError where there is neither."""
+    """Return the inventory at `path`, or that of the lab that is up. Raises InputError where there is neither."""
     if path is not None:
         from benchkit.hosts.inventory import load_inventory
 

@@ -1,4 +1,4 @@
-"""`benchkit lab`: hosts on this machine, made and taken away."""
+"""`benchkit lab`: hosts on this machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="A lab on this machine: hosts with an OpenSSH server each.", no_args_is_help=True)
 
 Name = Annotated[
-    str | None, typer.Option("--name", help="Which lab; $BENCHKIT_LAB or 'lab' if left out.", show_default=False)
+    str | None, typer.Option("--name", help="Name of the lab. [default: $BENCHKIT_LAB, else lab]", show_default=False)
 ]
 
 
@@ -26,28 +26,32 @@ def up(
     name: Name = None,
     host: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=ROLE[,ROLE]", help="A host and what it is for; default: sut=sut and load=load."),
+        typer.Option(
+            metavar="NAME=ROLE[,ROLE]", help="A host and its roles; repeatable. [default: sut=sut and load=load]"
+        ),
     ] = None,
     link: Annotated[
         list[str] | None,
-        typer.Option(metavar="[NAME=]RATE", help="Cap the link of every host, or of one: 200mbit, sut=1gbit."),
+        typer.Option(
+            metavar="[NAME=]RATE", help="Cap the link of every host, or of one: 200mbit, sut=1gbit; repeatable."
+        ),
     ] = None,
     shared: Annotated[bool, typer.Option("--shared", help="Let every host use every CPU.")] = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Make the lab; fine if it is up already."""
+    """Start the lab; does nothing if it is already up."""
     from benchkit.cli.console import say
     from benchkit.lab.lab import current
-    from benchkit.lab.lab import up as make
+    from benchkit.lab.lab import up as start_lab
     from benchkit.lab.spec import lab_name, shape
 
     name = lab_name(name)
-    asked = shape(name, host or (), link or (), shared=shared)
-    there = None if host or link or shared else current(name)  # asked for no shape, any that is up will do
-    lab = make(there.state.spec if there else asked, progress=say)
+    requested = shape(name, host or (), link or (), shared=shared)
+    present = None if host or link or shared else current(name)  # without a requested shape any lab that is up fits
+    lab = start_lab(present.state.spec if present else requested, progress=say)
     if json or not quiet:
-        _show(lab, "is up" if lab.fresh else "is up already", json=json)
+        _show(lab, "is up" if lab.fresh else "is already up", json=json)
 
 
 @app.command()
@@ -66,24 +70,24 @@ def status(name: Name = None, json: Json = False) -> None:
     if json:
         print_json({"name": name, "up": False, "others": others})
         return
-    print(f"The lab {name!r} is not up; `benchkit lab up` makes one.")
+    print(f"The lab {name!r} is not up; `benchkit lab up` starts one.")
     if others:
-        print(f"There are others (--name): {', '.join(others)}")
+        print(f"Other labs (--name): {', '.join(others)}")
 
 
 @app.command()
 def down(name: Name = None, quiet: Quiet = False, json: Json = False) -> None:
-    """Take the lab away with all it left; fine if there is none."""
+    """Remove the lab and everything it left; does nothing if there is none."""
     from benchkit.cli.console import print_json, say
-    from benchkit.lab.lab import down as take_away
+    from benchkit.lab.lab import down as remove_lab
     from benchkit.lab.spec import lab_name
 
     name = lab_name(name)
-    was_there = take_away(name)
+    was_there = remove_lab(name)
     if json:
         print_json({"name": name, "up": False, "was_there": was_there})
     elif not quiet:
-        say(f"the lab {name!r} is gone" if was_there else f"there is no lab {name!r}")
+        say(f"the lab {name!r} is removed" if was_there else f"there is no lab {name!r}")
 
 
 def _show(lab: Lab, what: str, *, json: bool) -> None:
@@ -112,13 +116,13 @@ def _show(lab: Lab, what: str, *, json: bool) -> None:
     print("\nLog in with:")
     for host in lab.hosts:
         print(f"  {shlex.join(lab.ssh_command(host.name))}")
-    print("\nWhat this lab cannot do:")
+    print("\nLimits of this lab:")
     for limit in lab.state.limits:
         print(f"- {limit}")
 
 
 def _document(lab: Lab, answering: dict[str, bool]) -> dict[str, Any]:
-    """The lab as data: what `up --json` and `status --json` print."""
+    """Return the lab as the document that `up --json` and `status --json` print."""
     return {
         "name": lab.name,
         "up": True,

@@ -1,4 +1,4 @@
-"""`benchkit lab prepare`: the system packages that a lab on this machine needs."""
+"""`benchkit lab prepare`: system packages that a lab on this machine needs."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from benchkit.hosts.package_steps import PackageState, Privilege
 
 PROGRAMS = ("sshd", "ip", "tc", "nginx", "wrk", "ab", "hey", "siege", "h2load", "git", "ssh")
-"""What a lab is made of, and the programs that the shipped scenarios and the tests drive."""
+"""Programs of a lab, of the shipped scenarios and of the tests."""
 
 
 def prepare(
     also: Annotated[
-        list[str] | None, typer.Argument(metavar="[PROGRAM]…", help="Further programs, like the tests' chromium.")
+        list[str] | None, typer.Argument(metavar="[PROGRAM]…", help="More programs, such as chromium for the tests.")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Install without asking.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Install the system packages that a lab on this machine needs and does not have.
+    """Install the system packages that a lab on this machine needs and that are missing.
 
-    With apt, as root or where sudo asks for no password, after asking; otherwise prints the one line that installs them.
+    Installs with apt, as root or with passwordless sudo, after asking; otherwise prints the one line that installs them.
     """
     from benchkit.cli.signals import signals_interrupt
     from benchkit.hosts.package_steps import install_steps, survey
@@ -51,19 +51,19 @@ def prepare(
     packages, unpackaged = packages_for(lacking, manager)
     if packages:
         runner = LocalRunner()
-        ground = survey(runner, manager, _privilege(), packages)
-        obstacle = _obstacle(ground, packages, yes=yes)
+        state = survey(runner, manager, _privilege(), packages)
+        obstacle = _obstacle(state, packages, yes=yes)
         if obstacle:
-            raise InputError(missing, why=obstacle, hint=_advice(ground, packages, unpackaged))
+            raise InputError(missing, why=obstacle, hint=_advice(state, packages, unpackaged))
         with signals_interrupt():
-            carry_out(install_steps(ground, packages), runner)
+            carry_out(install_steps(state, packages), runner)
     if still := _lacking(wanted):
         hint = _elsewhere(unpackaged) if unpackaged else "if they are installed, add their folder to PATH"
         raise HostError(f"still not found on this machine: {', '.join(still)}", hint=hint)
 
 
 def _wanted(also: Sequence[str]) -> tuple[str, ...]:
-    """What this machine needs of a lab's programs, and what is asked for beside. Raises InputError."""
+    """Return the programs that this machine needs for a lab, and the requested ones. Raises InputError for an unknown one."""
     from benchkit.hosts.packages import LINUX_ONLY
     from benchkit.hosts.packages import PROGRAMS as KNOWN
 
@@ -93,29 +93,29 @@ def _privilege() -> Privilege:
     return "sudo" if allowed.returncode == 0 else "none"
 
 
-def _obstacle(ground: PackageState, packages: tuple[str, ...], *, yes: bool) -> str | None:
-    """Why benchkit may not install; asks where there is somebody to ask."""
-    if ground.manager != "apt":
-        return f"benchkit installs with apt only, not with {ground.manager}"
-    if ground.privilege == "none":
-        return "installing takes root, or sudo without a password"
+def _obstacle(state: PackageState, packages: tuple[str, ...], *, yes: bool) -> str | None:
+    """Return why benchkit may not install here, or None; asks for consent on a terminal."""
+    if state.manager != "apt":
+        return f"benchkit installs with apt only, not with {state.manager}"
+    if state.privilege == "none":
+        return "installing needs root, or sudo without a password"
     if yes:
         return None
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return "nobody to ask, and --yes was not given"
-    typer.echo(f"To be installed with apt, no daemon of theirs started: {', '.join(packages)}", err=True)
-    return None if typer.confirm("Install them now?", default=True, err=True) else "you said no"
+        return "no terminal to ask on, and --yes was not given"
+    typer.echo(f"To be installed with apt, without starting their daemons: {', '.join(packages)}", err=True)
+    return None if typer.confirm("Install them now?", default=True, err=True) else "declined"
 
 
-def _advice(ground: PackageState, packages: tuple[str, ...], unpackaged: tuple[str, ...]) -> str:
-    """The line that installs `packages`, and where to get what no package has."""
+def _advice(state: PackageState, packages: tuple[str, ...], unpackaged: tuple[str, ...]) -> str:
+    """Return the line that installs `packages`, and the home pages of programs that no package has."""
     from dataclasses import replace
 
     from benchkit.hosts.package_steps import install_steps, line_to_run
 
-    needs_root = ground.manager != "brew" and os.geteuid() != 0
+    needs_root = state.manager != "brew" and os.geteuid() != 0
     sudo = needs_root and shutil.which("sudo") is not None
-    line = line_to_run(install_steps(replace(ground, privilege="root"), packages), sudo=sudo)
+    line = line_to_run(install_steps(replace(state, privilege="root"), packages), sudo=sudo)
     how = f"run this line{' as root' if needs_root and not sudo else ''}, then start again:\n\n{line}\n"
     return f"{how}\n{_elsewhere(unpackaged)}" if unpackaged else how
 

@@ -1,4 +1,4 @@
-"""A run on a terminal: cells by blocks filling with verdicts, what the trial under way does, and the time it will take."""
+"""Live display of a run on a terminal: cells by blocks with verdicts, the current trial, elapsed and remaining time."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console, Group, RenderableType
-from rich.live import Live as Display
+from rich.live import Live as RichLive
 from rich.text import Text
 
 from benchkit import units
-from benchkit.cli.progress import Places, Silent, place_of, shown, without
+from benchkit.cli.progress import Positions, SilentProgress, position_of, rate_with_verdict, without_block
 from benchkit.errors import HostError
 from benchkit.hosts.connections import Hosts
 from benchkit.run.plan.model import RunPlan
@@ -27,47 +27,48 @@ MARKS = {
     "invalid": ("\N{MULTIPLICATION X}", "red"),
     "failed": ("!", "bold red"),
     "running": ("\N{BLACK RIGHT-POINTING SMALL TRIANGLE}", "cyan"),
-    "to come": ("\N{MIDDLE DOT}", "dim"),
+    "pending": ("\N{MIDDLE DOT}", "dim"),
 }
-"""What stands for a trial; said below the matrix, for colours are not seen by everybody."""
+"""Mark and style of a trial by its state; a key below the matrix names them, as not everybody sees colours."""
 
-LOOK_S = 1.0
-_ROWS_APART = 7
-"""Lines beside the matrix: heading, key, what goes on."""
+SAMPLE_INTERVAL_S = 1.0
+LINES_WITHOUT_MATRIX = 7
+"""Lines that the display has beside the matrix: heading, key, current and last trial."""
 _GENERATORS = ("generator-", "reducer-")
 
-Seen = Mapping[str, Mapping[str, tuple[int, float]]]
-"""By service and metric: when (ns), and the counter."""
+Sampled = Mapping[str, Mapping[str, tuple[int, float]]]
+"""Counters by service and metric, each with its time in nanoseconds."""
 
 
 @dataclass
 class Picture:
-    """What is to be shown, apart from how: filled by the display, drawn for a width and a height."""
+    """State of the display, filled by `LiveProgress` and drawn for a width and height."""
 
     title: str
     cells: tuple[str, ...]
     blocks: int
     total: int
-    over: Places = frozenset()
-    """The trials that are."""
+    finished: Positions = frozenset()
+    """Positions of the finished trials."""
     marks: dict[tuple[str, int], str] = field(default_factory=dict)
     stage: str = ""
     current: PlannedTrial | None = None
     now: str = ""
     last: str = ""
-    gone_s: float = 0.0
-    left_s: float | None = None
+    elapsed_s: float = 0.0
+    remaining_s: float | None = None
 
     def draw(self, width: int, height: int) -> RenderableType:
-        """The picture as text of at most this width and about this height."""
-        left = "" if self.left_s is None else f", about {units.duration(self.left_s)} left"
+        """Return the picture as text of at most this width and about this height."""
+        remaining = "" if self.remaining_s is None else f", about {units.duration(self.remaining_s)} remaining"
         lines = [
             Text(
-                f"{self.title}  {len(self.over)}/{self.total} trials, {units.duration(self.gone_s)} gone{left}", "bold"
+                f"{self.title}  {len(self.finished)}/{self.total} trials, {units.duration(self.elapsed_s)} elapsed{remaining}",
+                "bold",
             ),
-            *self._matrix(width, max(3, height - _ROWS_APART)),
+            *self._matrix(width, max(3, height - LINES_WITHOUT_MATRIX)),
             self._key(),
-            Text(self._under_way()),
+            Text(self._current_line()),
             Text(self.last, "dim"),
         ]
         for line in lines:
@@ -75,23 +76,25 @@ class Picture:
         return Group(*lines)
 
     def _matrix(self, width: int, rows: int) -> list[Text]:
-        """A line a cell; where there are more cells or blocks than room, those around the trial under way."""
+        """Return one line per cell; without room for all cells and blocks, those around the current trial."""
         columns = min(self.blocks, max(1, width // 2))
         name_width = min(max(map(len, self.cells), default=0), width - columns - 2)
         at = self.cells.index(self.current.cell_id) if self.current and self.current.cell_id in self.cells else 0
         first = max(0, min(at - rows // 2, len(self.cells) - rows))
         block = self.current.block if self.current else 1
         start = max(1, min(block - columns // 2, self.blocks - columns + 1))
-        made = [self._row(cell, name_width, range(start, start + columns)) for cell in self.cells[first : first + rows]]
-        if (hidden := len(self.cells) - len(made)) > 0:
-            made.append(Text(f"and {units.counted(hidden, 'cell')} more", "dim"))
-        return made
+        lines = [
+            self._row(cell, name_width, range(start, start + columns)) for cell in self.cells[first : first + rows]
+        ]
+        if (hidden := len(self.cells) - len(lines)) > 0:
+            lines.append(Text(f"and {units.counted(hidden, 'cell')} more", "dim"))
+        return lines
 
     def _row(self, cell: str, name_width: int, blocks: range) -> Text:
         name = cell if len(cell) <= name_width else cell[: name_width - 1] + "\N{HORIZONTAL ELLIPSIS}"
         row = Text(f"{name:<{name_width}}  ")
         for block in blocks:
-            row.append(*MARKS[self.marks.get((cell, block), "to come")])
+            row.append(*MARKS[self.marks.get((cell, block), "pending")])
         return row
 
     def _key(self) -> Text:
@@ -101,15 +104,15 @@ class Picture:
             key.append(f" {name}  ")
         return key
 
-    def _under_way(self) -> str:
+    def _current_line(self) -> str:
         if self.current is None:
             return self.stage
         kind = "" if self.current.kind == "measure" else f" ({self.current.kind})"
         return f"block {self.current.block}, {self.current.cell_id}{kind}" + (f": {self.now}" if self.now else "")
 
 
-def said_of(before: Seen, after: Seen, entry: str) -> str:
-    """What services did between two looks: the servers' CPUs, the generators', and the rate of the service `entry`."""
+def activity(before: Sampled, after: Sampled, entry: str) -> str:
+    """Return the CPUs used by servers and generators and the request rate of service `entry` between two samples."""
     cpus: dict[bool, float] = {}
     for service in after:
         rate = _rate(before, after, service, "cpu_s_total")
@@ -125,113 +128,115 @@ def said_of(before: Seen, after: Seen, entry: str) -> str:
     return ", ".join(filter(None, parts))
 
 
-def _rate(before: Seen, after: Seen, service: str, metric: str) -> float | None:
-    """Growth per second; None where either look lacks the counter, or it went back."""
+def _rate(before: Sampled, after: Sampled, service: str, metric: str) -> float | None:
+    """Return a counter's growth per second; None where a sample lacks it or it was reset."""
     was, is_now = before.get(service, {}).get(metric), after.get(service, {}).get(metric)
     if was is None or is_now is None or is_now[0] <= was[0] or is_now[1] < was[1]:
         return None
     return (is_now[1] - was[1]) / (is_now[0] - was[0]) * 1e9
 
 
-class Live(Silent):
-    """The picture of a run, drawn anew as it changes."""
+class LiveProgress(SilentProgress):
+    """Live display of a run, redrawn as it changes."""
 
     def __init__(self, plan: RunPlan, hosts: Hosts) -> None:
-        """Show the trials of the plan, and what goes on on the hosts."""
+        """Show the trials of the plan and the activity on its hosts."""
         self._plan = plan
         self._hosts = hosts
         self.picture = Picture(
             title=plan.experiment.scenario.name,
             cells=tuple(
-                dict.fromkeys(planned_trial.cell_id for planned_trial in sorted(plan.planned_trials, key=self._planned))
+                dict.fromkeys(
+                    planned_trial.cell_id for planned_trial in sorted(plan.planned_trials, key=self._plan_order)
+                )
             ),
             blocks=max((planned_trial.block for planned_trial in plan.planned_trials), default=1),
             total=len(plan.planned_trials),
         )
         self._began: float | None = None
-        self._own = 0
+        self._finished_here = 0
         self._ended = threading.Event()
         self._console = Console(stderr=True)
-        self._display = Display(console=self._console, get_renderable=self._draw, refresh_per_second=4)
-        self._looking = threading.Thread(target=self._look, name="live", daemon=True)
+        self._display = RichLive(console=self._console, get_renderable=self._draw, refresh_per_second=4)
+        self._sampler = threading.Thread(target=self._sample, name="live", daemon=True)
 
     def __enter__(self) -> Self:
         self._display.start()
-        self._looking.start()
+        self._sampler.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leave the last picture and the terminal as it was."""
+        """Stop the display and leave its last picture on the terminal."""
         self._ended.set()
-        self._looking.join()
+        self._sampler.join()
         self.picture.current, self.picture.stage = None, ""
         self._display.stop()
 
     def notify(self, text: str) -> None:
-        """Show the stage in the place of the trial."""
+        """Show the stage in place of the current trial."""
         self.picture.stage = text
 
     def trial_started(self, planned_trial: PlannedTrial) -> None:
-        """Mark where the run is; time counts from the first trial on: building and deploying come once."""
+        """Mark the current trial; time counts from the first one, as building and deploying happen once."""
         self._began = time.monotonic() if self._began is None else self._began
         self.picture.current, self.picture.now = planned_trial, ""
         self.picture.marks[planned_trial.cell_id, planned_trial.block] = "running"
 
     def trial_ended(self, planned_trial: PlannedTrial, rps: float | None, verdict: str) -> None:
-        """Mark what it is worth."""
-        self._over(planned_trial, verdict, shown(planned_trial, rps, verdict))
+        """Mark the trial with its verdict."""
+        self._finish(planned_trial, verdict, rate_with_verdict(planned_trial, rps, verdict))
 
     def trial_failed(self, planned_trial: PlannedTrial, why: str) -> None:
-        """Mark it, and print the reason above, where it stays."""
+        """Mark the trial as failed, and print the reason above the matrix, where it stays."""
         self._console.print(f"block {planned_trial.block}  {planned_trial.cell_id}  failed: {why}", markup=False)
-        self._over(planned_trial, "failed", "failed")
+        self._finish(planned_trial, "failed", "failed")
 
     def trial_retrying(self, planned_trial: PlannedTrial, why: str) -> None:
-        """Print the reason above."""
-        self._console.print(
-            f"block {planned_trial.block}  {planned_trial.cell_id}  is tried again: {why}", markup=False
-        )
+        """Print the reason above the matrix."""
+        self._console.print(f"block {planned_trial.block}  {planned_trial.cell_id}  retrying: {why}", markup=False)
 
     def run_resumed(self, finished: Mapping[PlannedTrial, str]) -> None:
-        """Mark those, and count on from them."""
+        """Mark the trials that were finished before the run was resumed."""
         for planned_trial, verdict in finished.items():
             self._mark(planned_trial, verdict)
 
     def block_interrupted(self, block: int) -> None:
-        """Take its marks away again, and print why."""
-        self._console.print(f"block {block} stood still for too long and runs again, whole", markup=False)
+        """Remove the marks of the block, and print the reason above the matrix."""
+        self._console.print(f"block {block} was interrupted by a pause and is repeated", markup=False)
         picture = self.picture
         picture.marks = {(cell, of): mark for (cell, of), mark in picture.marks.items() if of != block}
-        picture.over = without(picture.over, block)
+        picture.finished = without_block(picture.finished, block)
 
-    def _planned(self, planned_trial: PlannedTrial) -> int:
-        """Cells in the order of the plan, and not in that of the first block."""
+    def _plan_order(self, planned_trial: PlannedTrial) -> int:
+        """Return a cell's place in the plan, to sort by it instead of by the first block's order."""
         ids = [cell.cell_id for cell in self._plan.cells]
         return ids.index(planned_trial.cell_id) if planned_trial.cell_id in ids else len(ids)
 
-    def _over(self, planned_trial: PlannedTrial, mark: str, said: str) -> None:
+    def _finish(self, planned_trial: PlannedTrial, mark: str, result: str) -> None:
         self._mark(planned_trial, mark)
-        self._own += 1
-        self.picture.last = f"last: block {planned_trial.block}, {planned_trial.cell_id}: {said}"
+        self._finished_here += 1
+        self.picture.last = f"last: block {planned_trial.block}, {planned_trial.cell_id}: {result}"
 
     def _mark(self, planned_trial: PlannedTrial, mark: str) -> None:
         self.picture.marks[planned_trial.cell_id, planned_trial.block] = mark if mark in MARKS else "valid"
-        self.picture.over |= {place_of(planned_trial)}
+        self.picture.finished |= {position_of(planned_trial)}
 
     def _draw(self) -> RenderableType:
         picture = self.picture
         if self._began is not None:
-            picture.gone_s = time.monotonic() - self._began
-            if self._own:
-                picture.left_s = max(0.0, picture.gone_s / self._own * (picture.total - len(picture.over)))
+            picture.elapsed_s = time.monotonic() - self._began
+            if self._finished_here:
+                picture.remaining_s = max(
+                    0.0, picture.elapsed_s / self._finished_here * (picture.total - len(picture.finished))
+                )
         return picture.draw(self._console.width, self._console.height)
 
-    def _look(self) -> None:
-        """Ask the hosts, now and then, what they have seen last; one that does not answer has nothing to say."""
-        before: Seen = {}
-        while not self._ended.wait(LOOK_S):
+    def _sample(self) -> None:
+        """Sample the hosts' counters once a second; a host that does not answer is skipped."""
+        before: Sampled = {}
+        while not self._ended.wait(SAMPLE_INTERVAL_S):
             planned_trial = self.picture.current
             if planned_trial is None:
                 continue
@@ -239,5 +244,5 @@ class Live(Silent):
             for host in self._hosts:
                 with contextlib.suppress(HostError):  # the run itself speaks of a host that is lost
                     after |= host.telemetry.now()
-            self.picture.now = said_of(before, after, self._plan.cell_of(planned_trial).cell.entry)
+            self.picture.now = activity(before, after, self._plan.cell_of(planned_trial).cell.entry)
             before = after

@@ -19,24 +19,24 @@ FOLDER = "notebooks"
 def notebook(
     context: typer.Context,
     run: Annotated[
-        str | None, typer.Argument(metavar="[RUN]", help="What they show: a run's id, its beginning, or `latest`.")
+        str | None, typer.Argument(metavar="[RUN]", help="The run they show: its id, the beginning of it, or `latest`.")
     ] = None,
     store: StoreFolder = None,
-    into: Annotated[
-        Path, typer.Option("--dir", metavar="DIR", help="Where your copies of the notebooks stand, or will.")
-    ] = Path(FOLDER),
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser on it.")] = True,
+    into: Annotated[Path, typer.Option("--dir", metavar="DIR", help="Folder of your copies of the notebooks.")] = Path(
+        FOLDER
+    ),
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser.")] = True,
 ) -> None:
-    """Open JupyterLab on the notebooks; they are copied to DIR where it has none, and are yours to change.
+    """Open JupyterLab on your copies of the notebooks in DIR; missing ones are copied there first.
 
-    What follows `--` goes to JupyterLab as it is: `benchkit notebook latest -- --port=9000`.
+    Arguments after `--` go to JupyterLab unchanged: `benchkit notebook latest -- --port=9000`.
     """
     from benchkit.cli.console import say
     from benchkit.explore import RUN
     from benchkit.results.store import ENVIRONMENT, Store, store_path
 
     options = context.args
-    if run is not None and run.startswith("-"):  # no run, and all is JupyterLab's
+    if run is not None and run.startswith("-"):  # no run was named: all arguments are JupyterLab's
         options, run = [run, *options], None
     where = Store(store_path(store))
     named = where.run(run).run_id if run is not None else None
@@ -52,7 +52,7 @@ def notebook(
 
 
 def _copies(into: Path) -> Path:
-    """The folder with the user's notebooks; what it has already stays as it is."""
+    """Copy missing notebooks to the user's folder and return it; existing files stay unchanged."""
     from benchkit.resources import shipped
 
     try:

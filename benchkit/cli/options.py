@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")]
-Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Say only what went wrong.")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")]
 Scale = Annotated[
     str, typer.Option("--scale", help="paper: the published figures; lab: what a small lab does; smoke: seconds.")
 ]
@@ -17,42 +17,42 @@ OwnScale = Annotated[
     typer.Option(
         "--scale",
         help="paper: the published figures; lab: what a small lab does; smoke: seconds.",
-        show_default="lab, or that of the run taken up",
+        show_default="lab, or that of the resumed run",
     ),
 ]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="FIELD=VALUE", help="Lay a value over the scenario, as load.connections=64."),
+    typer.Option("--set", metavar="FIELD=VALUE", help="Override a field of the scenario, as load.connections=64."),
 ]
-Seed = Annotated[int | None, typer.Option("--seed", help="Seed of the order of trials; else the scenario's.")]
+Seed = Annotated[int | None, typer.Option("--seed", help="Seed of the order of trials. [default: the scenario's]")]
 InventoryFile = Annotated[
-    Path | None, typer.Option("-i", "--inventory", metavar="INV", help="The hosts; left out: the lab that is up.")
+    Path | None, typer.Option("-i", "--inventory", metavar="INV", help="The hosts. [default: the lab that is up]")
 ]
 StoreFolder = Annotated[
-    Path | None, typer.Option("--store", help="Where results are kept; else BENCHKIT_STORE, else ./results.")
+    Path | None, typer.Option("--store", help="Where results are stored. [default: $BENCHKIT_STORE, else ./results]")
 ]
 SCENARIO_HELP = "A shipped scenario's name, or a YAML file."
 ScenarioName = Annotated[str, typer.Argument(metavar="SCENARIO", help=SCENARIO_HELP)]
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, its beginning, or `latest`.")]
 Profile = Annotated[
-    bool, typer.Option("--profile", help="Profile every cell in a pass of its own, also where the scenario does not.")
+    bool, typer.Option("--profile", help="Add a pass of profiled trials for every cell, even if the scenario has none.")
 ]
 
 Resume = Annotated[
-    str | None, typer.Option("--resume", metavar="RUN", help="Go on with this run at its first unfinished trial.")
+    str | None, typer.Option("--resume", metavar="RUN", help="Resume this run at its first unfinished trial.")
 ]
 AcceptChanges = Annotated[
-    bool, typer.Option("--accept-changes", help="Go on with a run though its scenario or its hosts have changed.")
+    bool, typer.Option("--accept-changes", help="Resume a run although its scenario or its hosts have changed.")
 ]
 Lease = Annotated[
     float | None,
     typer.Option(
-        "--lease", min=1, hidden=True, help="Seconds after which hosts that hear nothing put themselves back."
+        "--lease", min=1, hidden=True, help="Seconds without a heartbeat after which hosts restore themselves."
     ),
 ]
 Reconnect = Annotated[
-    float | None, typer.Option("--reconnect", min=1, hidden=True, help="Seconds for which a lost host is tried.")
+    float | None, typer.Option("--reconnect", min=1, hidden=True, help="Seconds to keep reconnecting to a lost host.")
 ]
 
 WITH_PROFILES = "profile={}"
-"""The setting that `--profile` is: what a scenario says of its pass stays."""
+"""Setting behind `--profile`: adds a profile pass and keeps what the scenario says of one."""

@@ -1,4 +1,4 @@
-"""`benchkit parse`: one output of a load tool, read."""
+"""`benchkit parse`: one output of a load tool as a LoadResult."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:  # pydantic models cost time, and --help has none
 
 
 def parse(
-    tool: Annotated[str, typer.Argument(help="The load tool that wrote it; an unknown name lists those there are.")],
-    file: Annotated[str, typer.Argument(help="What it printed, or - for stdin.")],
+    tool: Annotated[str, typer.Argument(help="The load tool that wrote it; an unknown name lists all tools.")],
+    file: Annotated[str, typer.Argument(help="Its output, or - for stdin.")],
     json: Json = False,
 ) -> None:
     """Read one output of a load tool."""
@@ -32,7 +32,7 @@ def parse(
         result = reader.parse(text)
     except ParseError as error:
         others = [name for name in readers_of(text) if name != tool]
-        hint = f"it reads as: benchkit parse {others[0]} {file}" if others else error.hint
+        hint = f"it is output of {others[0]}: benchkit parse {others[0]} {file}" if others else error.hint
         raise ParseError(error.what, where=name_of(file), why=error.why, hint=hint) from None
     if json:
         print_json(result.model_dump(mode="json"))
@@ -43,7 +43,7 @@ def parse(
 
 
 def _rows(result: LoadResult) -> Iterator[tuple[str, str]]:
-    """What the output states, a line each; what it does not state is left out."""
+    """Yield one line for every figure that the output states."""
     from benchkit.units import bytes_per_s, count, rate, seconds, share, size
 
     latency = result.latency

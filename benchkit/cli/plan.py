@@ -1,4 +1,4 @@
-"""`benchkit plan`: what a scenario comes to on hosts, and what its design will show."""
+"""`benchkit plan`: the cells, order and time of a run on these hosts, and its statistical power."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from benchkit.hosts.connections import Hosts
     from benchkit.run.plan.model import PlannedCell, RunPlan
 
-_LISTED = 12
-"""So many ratios are shown one by one; of more the one that is known best and the one that is known least."""
+MAX_LISTED = 12
+"""Ratios listed one by one; of more, only those with the least and the most noise."""
 
 
 def plan(
@@ -39,16 +39,16 @@ def plan(
     seed: Seed = None,
     profile: Profile = False,
     pilot: Annotated[
-        bool, typer.Option("--pilot", help="Run a few short trials of two cells, to learn the noise of these hosts.")
+        bool, typer.Option("--pilot", help="Run a few short trials of two cells to measure the noise of these hosts.")
     ] = False,
     store: StoreFolder = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Show cells, order and time of a run, what its design will show, and what the hosts cannot carry.
+    """Show cells, order, time and statistical power of a run, and which cells the hosts do not support.
 
-    Changes nothing on them. Which difference will be shown follows from the noise of earlier runs in the store, or of a
-    pilot, which puts a little load on the hosts.
+    Changes nothing on the hosts. The power follows from the noise of earlier runs in the store, or of a pilot, which
+    puts a little load on the hosts.
     """
     from benchkit.cli.console import print_json, scale_named
     from benchkit.cli.inventory_choice import inventory_of
@@ -58,38 +58,38 @@ def plan(
     from benchkit.run.plan.planner import make_plan
     from benchkit.scenario.read import read_experiment
 
-    asked = [*(settings or ()), *([WITH_PROFILES] if profile else [])]
-    experiment = read_experiment(scenario, scale_named(scale), asked)
+    requested = [*(settings or ()), *([WITH_PROFILES] if profile else [])]
+    experiment = read_experiment(scenario, scale_named(scale), requested)
     where = store_path(store)
     with signals_interrupt(), connect_all(inventory_of(inventory)) as hosts:
-        made = make_plan(experiment, hosts, seed)
-        foreseen = _foreseen(made, hosts, where, pilot=pilot and not made.obstacles, quiet=quiet)
+        run_plan = make_plan(experiment, hosts, seed)
+        power = _power(run_plan, hosts, where, pilot=pilot and not run_plan.obstacles, quiet=quiet)
     if json:
-        print_json({**_document(made), "foresight": foreseen.model_dump(mode="json")})
+        print_json({**_document(run_plan), "foresight": power.model_dump(mode="json")})
     else:
-        _show(made)
-        _show_foresight(foreseen, made, where, pilot=pilot)
-    for obstacle in made.obstacles:
+        _show(run_plan)
+        _show_power(power, run_plan, where, pilot=pilot)
+    for obstacle in run_plan.obstacles:
         raise obstacle
 
 
-def _foreseen(made: RunPlan, hosts: Hosts, store: Path, *, pilot: bool, quiet: bool) -> PowerAnalysis:
-    """What the design will show: by a pilot where one is asked for, else by earlier runs."""
+def _power(run_plan: RunPlan, hosts: Hosts, store: Path, *, pilot: bool, quiet: bool) -> PowerAnalysis:
+    """Return the power analysis, from a pilot's noise if one was asked for, else from earlier runs."""
     from benchkit.analysis.power import analyse_power, earlier_runs
     from benchkit.results.store import Store
     from benchkit.run.manifest import make_manifest
 
-    planned = make_manifest(made, hosts)
-    block_s = None if made.seconds is None else made.seconds / made.blocks
+    planned = make_manifest(run_plan, hosts)
+    block_s = None if run_plan.seconds is None else run_plan.seconds / run_plan.blocks
     if not pilot:
         runs = earlier_runs(Store(store), planned)
         return analyse_power(planned, runs, [run.manifest.run_id for run in runs], block_s=block_s)
     from benchkit.cli.progress import display
     from benchkit.run.pilot import plan_pilot, run_pilot
 
-    piloted = plan_pilot(made.experiment, planned, hosts)
-    with display(piloted, hosts, quiet=quiet) as watcher:
-        return analyse_power(planned, [run_pilot(piloted, hosts, watcher)], ["the pilot"], block_s=block_s)
+    pilot_run_plan = plan_pilot(run_plan.experiment, planned, hosts)
+    with display(pilot_run_plan, hosts, quiet=quiet) as observer:
+        return analyse_power(planned, [run_pilot(pilot_run_plan, hosts, observer)], ["the pilot"], block_s=block_s)
 
 
 def _document(plan: RunPlan) -> dict[str, object]:
@@ -133,13 +133,13 @@ def _document(plan: RunPlan) -> dict[str, object]:
 
 
 def _load(cell: PlannedCell) -> str:
-    """`wrk, 64 connections`, and by how many processes where there are several."""
+    """Return the load as text: `wrk, 64 connections`, with processes and hosts where there are several."""
     from benchkit import units
 
-    said = f"{cell.load.tool}, {units.counted(cell.load.connections, 'connection')}"
+    text = f"{cell.load.tool}, {units.counted(cell.load.connections, 'connection')}"
     hosts = units.counted(len({generator.host for generator in cell.generators}), "host")
     several = len(cell.generators) > 1
-    return f"{said} of {units.counted(len(cell.generators), 'process', 'processes')} on {hosts}" if several else said
+    return f"{text} of {units.counted(len(cell.generators), 'process', 'processes')} on {hosts}" if several else text
 
 
 def _show(plan: RunPlan) -> None:
@@ -148,7 +148,7 @@ def _show(plan: RunPlan) -> None:
     scenario = plan.experiment.scenario
     print(f"{scenario.name}: {scenario.title}\n{scenario.question.strip()}\n")
     print_table(
-        ("cell", "services", "load", "here"),
+        ("cell", "services", "load", "runnable"),
         (
             (
                 cell.cell_id,
@@ -162,9 +162,9 @@ def _show(plan: RunPlan) -> None:
     print(f"\n{_length(plan)}; seed {plan.seed}")
     _show_order(plan)
     for title, lines in (
-        ("To be built, unless that was done before", [str(build) for build in plan.builds]),
+        ("To be built, unless cached", [str(build) for build in plan.builds]),
         ("With sudo", plan.sudo),
-        ("To know", plan.notices),
+        ("Notes", plan.notices),
     ):
         if lines:
             print(f"\n{title}:")
@@ -173,7 +173,7 @@ def _show(plan: RunPlan) -> None:
 
 
 def _length(plan: RunPlan) -> str:
-    """Design, blocks, trials and time: `design blocks, 5 blocks, 10 trials, about 65.0 s`."""
+    """Return design, blocks, trials and time: `design blocks, 5 blocks, 10 trials, about 65.0 s`."""
     from benchkit import units
 
     until = plan.experiment.scenario.until
@@ -205,35 +205,35 @@ def _show_order(plan: RunPlan) -> None:
         print(f"  block {block}{in_pass}: " + " → ".join(named))
 
 
-def _show_foresight(found: PowerAnalysis, plan: RunPlan, store: Path, *, pilot: bool) -> None:
-    """Which differences the design will show, or why that is not known."""
+def _show_power(found: PowerAnalysis, plan: RunPlan, store: Path, *, pilot: bool) -> None:
+    """Print the detectable differences, or why they are unknown."""
     from benchkit.cli.console import print_table
 
     if not found.ratios:
         return
-    print("\nWhat it will show:")
+    print("\nStatistical power:")
     for limit in dict.fromkeys(ratio.resolution.limits for ratio in found.ratios if ratio.resolution.limits):
         print(f"- {limit}")
     if not found.noise_from:
         if pilot:
-            print("- Of what size is not known: too few trials of the pilot count, and verdicts void the others.")
+            print("- Detectable difference unknown: too few trials of the pilot are usable, the others are invalid.")
         else:
             print(
-                f"- Of what size is not known: no run like this one in {store} tells. `plan --pilot` learns the noise."
+                f"- Detectable difference unknown: no comparable earlier run in {store}. `plan --pilot` measures the noise."
             )
         return
     once = {(ratio.metric, ratio.cell_id, ratio.baseline): ratio for ratio in reversed(found.ratios)}
-    ratios = [ratio for ratio in found.ratios if ratio in once.values()]  # a claim may be about one of the others
+    ratios = [ratio for ratio in found.ratios if ratio in once.values()]  # a claim may repeat a ratio
     known = sorted(ratios, key=lambda ratio: ratio.resolution.noise_sd or 0)
-    listed = ratios if len(known) <= _LISTED else (known[0], known[-1])
+    listed = ratios if len(known) <= MAX_LISTED else (known[0], known[-1])
     blocks = {(ratio.with_more or ratio.resolution).blocks for ratio in listed} - {plan.blocks}
     after = f", with {min(blocks)} blocks" if blocks else ""
-    print(f"- By the noise of {', '.join(found.noise_from)}{after}, in 80 % of runs:")
+    print(f"- With the noise of {', '.join(found.noise_from)}{after}, in 80 % of runs:")
     print_table(
-        ("ratio", "metric", "difference shown from", "interval reaches"),
+        ("ratio", "metric", "detectable difference", "interval"),
         (
             (
-                f"{ratio.cell_id} over {ratio.baseline}",
+                f"{ratio.cell_id} relative to {ratio.baseline}",
                 ratio.metric,
                 _reach((ratio.with_more or ratio.resolution).detectable),
                 _reach((ratio.with_more or ratio.resolution).half_width),
@@ -243,14 +243,14 @@ def _show_foresight(found: PowerAnalysis, plan: RunPlan, store: Path, *, pilot: 
         right=(2, 3),
     )
     if len(listed) < len(known):
-        print(f"  (of {len(known)} ratios the one known best and the one known least)")
+        print(f"  (of {len(known)} ratios, those with the least and the most noise)")
     if found.blocks_expected is not None:
         early = found.blocks_expected < plan.blocks
-        print(f"- It will take {f'about {found.blocks_expected}' if early else 'all'} of its {plan.blocks} blocks.")
+        print(f"- Expected length: {f'about {found.blocks_expected}' if early else 'all'} of its {plan.blocks} blocks.")
 
 
 def _reach(ratio: float | None) -> str:
-    """How far a ratio is from one."""
+    """Return the distance of a ratio from one as a percentage."""
     from benchkit import units
 
     return units.ABSENT if ratio is None else f"{ratio - 1:.1%}"

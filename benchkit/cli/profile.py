@@ -1,4 +1,4 @@
-"""`benchkit profile`: what a CPU profile says."""
+"""`benchkit profile`: functions, shares and flame graphs of a CPU profile."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:  # reading profiles costs time, and --help reads none
     from benchkit.models.profile import Profile, ValueType
     from benchkit.profiles.top import Top
 
-app = typer.Typer(help="What a pprof or perf profile says: functions, shares, flame graphs.", no_args_is_help=True)
+app = typer.Typer(help="A pprof or perf profile: functions, shares, flame graphs.", no_args_is_help=True)
 
 File = Annotated[
     str,
-    typer.Argument(metavar="FILE", help="A pprof profile or what `perf script` printed, gzipped or not; - for stdin."),
+    typer.Argument(metavar="FILE", help="A pprof profile or output of `perf script`, gzipped or not; - for stdin."),
 ]
 Value = Annotated[
     str | None, typer.Option("--value", metavar="KIND", help="Which of the profile's values, as cpu or samples.")
@@ -31,8 +31,10 @@ Value = Annotated[
 def show_top(
     file: File,
     *,
-    cum: Annotated[bool, typer.Option("--cum", help="Sort by the time of a function and all that it called.")] = False,
-    rows: Annotated[int, typer.Option("-n", "--rows", min=0, help="At most so many functions; 0: all.")] = 0,
+    cum: Annotated[
+        bool, typer.Option("--cum", help="Sort by cumulative time: a function and all that it called.")
+    ] = False,
+    rows: Annotated[int, typer.Option("-n", "--rows", min=0, help="Number of functions at most; 0: all.")] = 0,
     least: Annotated[
         float, typer.Option("--least", min=0, max=1, help="Leave out functions below this share; 0: none.")
     ] = 0.005,
@@ -66,7 +68,7 @@ def show_shares(
     *,
     kernel: Annotated[
         Literal["call", "apart"],
-        typer.Option(help="Kernel time in a system call: to that call, or the network's apart."),
+        typer.Option(help="Kernel time in a system call: count it as that call, or network code separately."),
     ] = "call",
     value: Value = None,
     cell: CellOption = None,
@@ -74,7 +76,7 @@ def show_shares(
     store: StoreFolder = None,
     json: Json = False,
 ) -> None:
-    """Show the share of each category (scheduler, system calls, GC, HTTP, …); together they are one."""
+    """Show the share of each category (scheduler, system calls, GC, HTTP, …); the shares add up to one."""
     from benchkit.profiles.shares import shares
 
     profile, index, _ = profile_of(file, value, cell=cell, service=service, store=store)
@@ -93,7 +95,7 @@ def show_shares(
         return
     _print_heading(profile, kind, found.total)
     if found.scheduling is None:
-        print("no samples, no shares")
+        print("the profile has no samples")
         return
     for category, share in found.categories.items():
         print(f"{share * 100:>7.2f}%  {category}")
@@ -121,7 +123,7 @@ def flame(
     store: StoreFolder = None,
     json: Json = False,
 ) -> None:
-    """Write a flame graph, of one profile or of what differs in two: one HTML file to zoom and search in, or JSON."""
+    """Write a flame graph of one profile, or of the difference of two: an HTML page to zoom and search, or JSON."""
     from benchkit.errors import InputError
 
     profile, index, name = profile_of(file, value, cell=cell, service=service, store=store)
@@ -151,9 +153,9 @@ def flame(
 
 @app.command("cells")
 def show_cells(run: RunId, store: StoreFolder = None, json: Json = False) -> None:
-    """Show, for each profiled service of a run, the scheduler's share beside goroutines, rate and CPU per request.
+    """Show the scheduler's share, goroutines, rate and CPU per request for each profiled service of a run.
 
-    And what profiling cost, with its interval.
+    Also shows the cost of profiling, with its interval.
     """
     from benchkit import units
     from benchkit.analysis.profiler_cost import METRICS, profiler_costs, void_in_pass
@@ -169,9 +171,9 @@ def show_cells(run: RunId, store: StoreFolder = None, json: Json = False) -> Non
     names = ("profile_share", "profile", "telemetry", "notes", "verdicts")
     shares, functions, telemetry, notes, verdicts = (load(n, store=where.path, run_id=folder.run_id) for n in names)
     data = read_data(where, folder)
-    void = void_in_pass(data.trials, verdicts, data.manifest)
-    found = service_profiles(data, shares, functions, telemetry, void=void)
-    costs = [cost for metric in METRICS for cost in profiler_costs(data.trials, metric, void)]
+    invalid = void_in_pass(data.trials, verdicts, data.manifest)
+    found = service_profiles(data, shares, functions, telemetry, void=invalid)
+    costs = [cost for metric in METRICS for cost in profiler_costs(data.trials, metric, invalid)]
     notices = list(dict.fromkeys(map(str, notes["message"][notes["code"].isin(PROFILE_NOTES)])))
     if json:
         print_json(
@@ -227,11 +229,11 @@ def _base(
     service: str | None,
     store: Path | None,
 ) -> tuple[Profile, str] | None:
-    """The profile to compare with, and what it is called. Raises InputError where it cannot be told which is meant."""
+    """Return the profile to compare with and its name. Raises InputError for options that contradict each other."""
     from benchkit.errors import InputError
 
     if base_cell is not None and (base is not None or cell is None):
-        raise InputError("--base-cell belongs to --cell, and does not go with --base")
+        raise InputError("--base-cell needs --cell and excludes --base")
     if base_cell is not None:
         profile, _, name = profile_of(file, None, cell=base_cell, service=service, store=store)
         return profile, name
@@ -277,11 +279,11 @@ def _print_heading(profile: Profile, kind: ValueType, total: int) -> None:
     from benchkit.units import duration
 
     during = "" if profile.duration_s is None else f" in {duration(profile.duration_s)}"
-    print(f"{profile.profiler}: {kind.kind}, {_amount(total, kind)} in all{during}")
+    print(f"{profile.profiler}: {kind.kind}, {_amount(total, kind)} in total{during}")
 
 
 def _amount(value: int, kind: ValueType) -> str:
-    """A value in words."""
+    """Return a value of the profile in its unit, for people."""
     from benchkit.units import count, seconds, size
 
     time_s = kind.seconds(value)

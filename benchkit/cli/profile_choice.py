@@ -1,4 +1,4 @@
-"""The profile that a command is about: a file, or all that a run has of a cell."""
+"""Choice of the profile that a command is about: a file, or all profiles that a run has of a cell."""
 
 from __future__ import annotations
 
@@ -13,28 +13,26 @@ if TYPE_CHECKING:  # reading profiles costs time, and --help reads none
 
 CellOption = Annotated[
     str | None,
-    typer.Option(
-        "--cell", metavar="CELL", help="All profiles that the run named in the place of FILE has of this cell."
-    ),
+    typer.Option("--cell", metavar="CELL", help="Use all profiles of this cell; FILE is then a run."),
 ]
 ServiceOption = Annotated[
-    str | None, typer.Option("--service", metavar="NAME", help="With --cell: of this service, where there are several.")
+    str | None, typer.Option("--service", metavar="NAME", help="With --cell: the service, if there are several.")
 ]
 
 
 def profile_of(
     what: str, value: str | None, *, cell: str | None = None, service: str | None = None, store: Path | None = None
 ) -> tuple[Profile, int, str]:
-    """The profile, the value of its samples that is asked for, and what it is called.
+    """Return the profile, the index of the requested value in its samples, and its name.
 
-    `what` is a file, or a run where `cell` is given: a cell's id, or as many of its levels as tell it apart. Raises
+    `what` is a file, or with `cell` a run; `cell` is a cell's id, or enough of its levels to identify it. Raises
     InputError.
     """
     from benchkit.errors import InputError
 
     if cell is None:
         if service is not None:
-            raise InputError("--service belongs to --cell", hint="name a run in the place of FILE, and a cell of it")
+            raise InputError("--service needs --cell", hint="give a run instead of FILE, and one of its cells")
         name, profile = _of_file(what)
     else:
         from benchkit.results.store import Store, store_path
@@ -43,8 +41,8 @@ def profile_of(
     try:
         return profile, profile.value_index(value), name
     except KeyError:
-        there_are = ", ".join(each.kind for each in profile.value_types)
-        raise InputError(f"no value {value!r}", where=name, why=f"there are: {there_are}") from None
+        values = ", ".join(each.kind for each in profile.value_types)
+        raise InputError(f"no value {value!r}", where=name, why=f"values: {values}") from None
 
 
 def _of_file(file: str) -> tuple[str, Profile]:
@@ -61,13 +59,15 @@ def _of_cell(run: RunFolder, cell: str, service: str | None) -> tuple[str, Profi
     manifest = run.manifest()
     cells = [each.cell_id for each in matching(levels_of(cell, manifest.cells), manifest.cells)]
     if len(cells) != 1:
-        raise InputError(f"{cell!r} is not one cell", where=run.run_id, why=f"there are {', '.join(cells)}")
+        raise InputError(
+            f"{cell!r} is not one cell", where=run.run_id, why=f"matching cells: {', '.join(cells) or 'none'}"
+        )
     records = [record for record in run.records() if record.cell_id == cells[0]]
     taken = [profile for record in records for profile in record.profiles]
     there = list(dict.fromkeys(profile.service for profile in taken if profile.file is not None))
     if not there:
         failures = dict.fromkeys(profile.why_not for profile in taken if profile.why_not is not None)
-        why = "; ".join(failures) or "its scenario profiles nothing; `benchkit run --profile` does"
+        why = "; ".join(failures) or "its scenario takes no profiles; add `benchkit run --profile`"
         raise InputError(f"no profile of {cells[0]}", where=run.run_id, why=why)
     if service is None and len(there) > 1:
         raise InputError(f"{cells[0]} has several services", why=", ".join(there), hint="name one with --service")

@@ -1,4 +1,4 @@
-"""What people see during a run: its matrix on a terminal (`benchkit.cli.live_matrix`), plain lines elsewhere."""
+"""Progress of a run on stderr: a live matrix on a terminal (`benchkit.cli.live_matrix`), plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from benchkit import units
+from benchkit.cli.logs import shows_logs
 
 if TYPE_CHECKING:
     from benchkit.hosts.connections import Hosts
@@ -16,13 +17,13 @@ if TYPE_CHECKING:
     from benchkit.scenario.trial_order import PlannedTrial
 
 
-Place = tuple[int, int]
-"""A trial's: its block, and its position in it."""
-Places = frozenset[Place]
+Position = tuple[int, int]
+"""Block of a trial, and its position in the block."""
+Positions = frozenset[Position]
 
 
-class Silent:
-    """Nothing is shown (`-q`)."""
+class SilentProgress:
+    """Display that shows nothing (`-q`)."""
 
     def __enter__(self) -> Self:
         return self
@@ -30,51 +31,51 @@ class Silent:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Nothing was opened."""
+        """Close nothing."""
 
     def notify(self, text: str) -> None:
-        """A stage of the run begins."""
+        """Note that a stage of the run begins."""
 
     def trial_started(self, planned_trial: PlannedTrial) -> None:
-        """A trial begins."""
+        """Note that a trial begins."""
 
     def trial_ended(self, planned_trial: PlannedTrial, rps: float | None, verdict: str) -> None:
-        """A trial ended with this rate, which is so much worth."""
+        """Note that a trial ended, with its rate and verdict."""
 
     def trial_failed(self, planned_trial: PlannedTrial, why: str) -> None:
-        """A trial could not be carried out."""
+        """Note that a trial failed."""
 
     def trial_retrying(self, planned_trial: PlannedTrial, why: str) -> None:
-        """A trial could not be carried out, and is tried again."""
+        """Note that a trial failed and is repeated."""
 
-    def run_resumed(self, finished: Mapping[PlannedTrial, str]) -> None:
-        """Those trials of the run were over before it was taken up again, each with its verdict, or `failed`."""
+    def run_resumed(self, over: Mapping[PlannedTrial, str]) -> None:
+        """Note the trials that were finished before the run was resumed, with verdicts, or `failed`."""
 
     def block_interrupted(self, block: int) -> None:
-        """A pause has cut a block: all of its trials come again."""
+        """Note that a block was interrupted by a pause and is repeated."""
 
 
-class Plain(Silent):
-    """One line for every finished trial, on stderr."""
+class PlainProgress(SilentProgress):
+    """Display with one line per finished trial."""
 
     def __init__(self, plan: RunPlan) -> None:
-        """Count against the trials of the plan."""
+        """Take the plan, against whose trials finished ones are counted."""
         self._plan = plan
         self._done = 0
-        self._over: Places = frozenset()
+        self._over: Positions = frozenset()
         self._began = time.monotonic()
 
-    def run_resumed(self, finished: Mapping[PlannedTrial, str]) -> None:
-        """Count on from those."""
-        self._over = frozenset(map(place_of, finished))
+    def run_resumed(self, over: Mapping[PlannedTrial, str]) -> None:
+        """Count the trials that were finished before."""
+        self._over = frozenset(map(position_of, over))
 
     def block_interrupted(self, block: int) -> None:
-        """Print that, and count its trials anew."""
-        self._over = without(self._over, block)
-        self.notify(f"block {block} stood still for too long and runs again, whole")
+        """Print it, and no longer count the trials of the block."""
+        self._over = without_block(self._over, block)
+        self.notify(f"block {block} was interrupted by a pause and is repeated")
 
-    def trial_started(self, planned_trial: PlannedTrial) -> None:  # noqa: ARG002 - every display is told which
-        """Count time from the first trial on: building and deploying come once."""
+    def trial_started(self, planned_trial: PlannedTrial) -> None:  # noqa: ARG002 - part of the interface
+        """Start the clock with the first trial: building and deploying happen once."""
         if self._done == 0:
             self._began = time.monotonic()
 
@@ -83,53 +84,53 @@ class Plain(Silent):
         print(text, file=sys.stderr, flush=True)
 
     def trial_ended(self, planned_trial: PlannedTrial, rps: float | None, verdict: str) -> None:
-        """Print block, cell and rate, and how long it will still take."""
-        self._line(planned_trial, shown(planned_trial, rps, verdict))
+        """Print block, cell, rate and remaining time."""
+        self._line(planned_trial, rate_with_verdict(planned_trial, rps, verdict))
 
     def trial_failed(self, planned_trial: PlannedTrial, why: str) -> None:
         """Print block, cell and the reason."""
         self._line(planned_trial, f"failed: {why}")
 
     def trial_retrying(self, planned_trial: PlannedTrial, why: str) -> None:
-        """Print block, cell and the reason, without counting it."""
-        self.notify(f"block {planned_trial.block}  {planned_trial.title}  is tried again: {why}")
+        """Print block, cell and the reason, without counting the trial."""
+        self.notify(f"block {planned_trial.block}  {planned_trial.title}  retrying: {why}")
 
     def _line(self, planned_trial: PlannedTrial, outcome: str) -> None:
         self._done += 1
-        self._over |= {place_of(planned_trial)}
+        self._over |= {position_of(planned_trial)}
         total, over = len(self._plan.planned_trials), len(self._over)
         elapsed = time.monotonic() - self._began
-        left = max(0.0, elapsed / self._done * (total - over))
+        remaining = max(0.0, elapsed / self._done * (total - over))
         print(
             f"[{over}/{total}] block {planned_trial.block}  {planned_trial.title}  {outcome}"
-            f"  ({units.seconds(elapsed)} gone, about {units.seconds(left)} left)",
+            f"  ({units.seconds(elapsed)} elapsed, about {units.seconds(remaining)} remaining)",
             file=sys.stderr,
             flush=True,
         )
 
 
-def place_of(planned_trial: PlannedTrial) -> Place:
-    """Where in the order of the run a trial stands, whichever round of its block it is of."""
+def position_of(planned_trial: PlannedTrial) -> Position:
+    """Return the block and position of a trial, whatever its round."""
     return planned_trial.block, planned_trial.position
 
 
-def without(over: Places, block: int) -> Places:
-    """What is over, less the trials of a block that comes again."""
+def without_block(over: Positions, block: int) -> Positions:
+    """Return the positions outside a block, which is repeated."""
     return frozenset(place for place in over if place[0] != block)
 
 
-def shown(planned_trial: PlannedTrial, rps: float | None, verdict: str) -> str:
-    """A rate, and what doubts it; of one that is there for its profile nobody takes a rate."""
-    doubted = verdict != "valid" and planned_trial.kind != "profile"
-    return units.requests_per_s(rps) + (f" ({verdict})" if doubted else "")
+def rate_with_verdict(planned_trial: PlannedTrial, rps: float | None, verdict: str) -> str:
+    """Return the rate of a trial with its verdict unless valid; a profiled trial's rate is never judged."""
+    is_doubted = verdict != "valid" and planned_trial.kind != "profile"
+    return units.requests_per_s(rps) + (f" ({verdict})" if is_doubted else "")
 
 
-def display(plan: RunPlan, hosts: Hosts, *, quiet: bool) -> Silent:
-    """What fits: nothing, the matrix of the run on a terminal, or plain lines."""
+def display(plan: RunPlan, hosts: Hosts, *, quiet: bool) -> SilentProgress:
+    """Return the display that fits: none, a live matrix on a terminal, or plain lines."""
     if quiet:
-        return Silent()
-    if not sys.stderr.isatty():
-        return Plain(plan)
-    from benchkit.cli.live_matrix import Live  # rich takes a while
+        return SilentProgress()
+    if not sys.stderr.isatty() or shows_logs():
+        return PlainProgress(plan)
+    from benchkit.cli.live_matrix import LiveProgress  # rich takes a while
 
-    return Live(plan, hosts)
+    return LiveProgress(plan, hosts)

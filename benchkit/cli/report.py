@@ -12,10 +12,11 @@ from benchkit.cli.options import Json, StoreFolder
 
 def report(
     runs: Annotated[
-        list[str], typer.Argument(metavar="RUN…", help="Runs of one page: ids, their beginnings, or `latest`.")
+        list[str], typer.Argument(metavar="RUN…", help="Runs for one page: ids, their beginnings, or `latest`.")
     ],
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", metavar="DIR", help="Where to write; left out: beside the first run.")
+        Path | None,
+        typer.Option("-o", "--out", metavar="DIR", help="Folder to write to. [default: report/ in the first run]"),
     ] = None,
     store: StoreFolder = None,
     json: Json = False,

@@ -1,4 +1,4 @@
-"""`benchkit results`: what is stored."""
+"""`benchkit results`: the runs in a store, their trials and tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ app = typer.Typer(help="What is stored: runs, their trials, and their tables.", 
 def list_runs(store: StoreFolder = None, json: Json = False) -> None:
     """List the runs in the store, oldest first.
 
-    `stopped` is one that was killed in its course: `benchkit run --resume` goes on with it.
+    A `stopped` run was killed: `benchkit run --resume` resumes it.
     """
     from benchkit.cli.console import print_json, print_table, say
     from benchkit.results.store import Store, store_path
@@ -51,7 +51,7 @@ def list_runs(store: StoreFolder = None, json: Json = False) -> None:
         right=(3,),
     )
     for error in unreadable.values():
-        say(f"left out: {error}")
+        say(f"skipped: {error}")
 
 
 @app.command()
@@ -72,8 +72,8 @@ def trials(run: RunId, store: StoreFolder = None, json: Json = False) -> None:
         notes[note["trial_id"]].append({"code": note["code"], "message": note["message"]})
     verdicts, unchecked = (load(table, store=path, run_id=found.run_id) for table in ("verdicts", "unchecked"))
     if json:
-        said = told(verdicts, unchecked)
-        print_json([{**row, "notes": notes[row["trial_id"]], **said(row["trial_id"])} for row in rows])
+        verdict_notes = told(verdicts, unchecked)
+        print_json([{**row, "notes": notes[row["trial_id"]], **verdict_notes(row["trial_id"])} for row in rows])
         return
     print_table(
         ("block", "cell", "rps", "p50", "p99", "max", "requests", "verdict"),
@@ -102,7 +102,7 @@ def trials(run: RunId, store: StoreFolder = None, json: Json = False) -> None:
     for (tool, _), message in noted.items():
         print(f"- {tool}: {message}")
     if frame["tool"].nunique() > 1:
-        print(f"\n`benchkit results agreement {found.run_id}` tells how far the tools disagree.")
+        print(f"\n`benchkit results agreement {found.run_id}` shows how far the tools disagree.")
 
 
 @app.command()
@@ -121,7 +121,7 @@ def agreement(run: RunId, store: StoreFolder = None, json: Json = False) -> None
     shown = agreements(trials, caveats_of(verdicts))
     if not shown:
         raise InputError(
-            "nothing to compare: no two cells of it differ in their load tool alone",
+            "nothing to compare: no two cells differ in their load tool only",
             where=found.run_id,
             hint="a scenario lists tools as a factor (load: {tool: $tool}); `tool-agreement` is one",
         )
@@ -132,14 +132,14 @@ def agreement(run: RunId, store: StoreFolder = None, json: Json = False) -> None
         label = ", ".join(f"{name}={level}" for name, level in each.levels.items())
         print(f"{label}{': ' if label else ''}{sentence(each)}")
         for tool, why in each.left_out.items():
-            print(f"  {tool} is left out: {why}")
+            print(f"  {tool} is excluded: {why}")
         for tool, what in each.void.items():
             print(f"  {tool}: {what}")
 
 
 @app.command()
 def reparse(run: RunId, store: StoreFolder = None, json: Json = False) -> None:
-    """Rebuild the tables of a run from its raw outputs alone, and judge its trials anew."""
+    """Rebuild the tables of a run from its raw outputs alone, and judge its trials again."""
     from benchkit.cli.console import print_json, say
     from benchkit.results.store import Store, store_path
     from benchkit.run.judge import rebuild_tables as rebuild
@@ -151,14 +151,14 @@ def reparse(run: RunId, store: StoreFolder = None, json: Json = False) -> None:
     if json:
         print_json({"run_id": found.run_id, "trials": number})
     else:
-        say(f"{found.run_id}: {number} trials read again")
+        say(f"{found.run_id}: {number} trials rebuilt")
 
 
 @app.command()
 def compact(store: StoreFolder = None, json: Json = False) -> None:
-    """Join the files of runs that were cut off, and copy the small tables of all into one file each; no row is lost.
+    """Complete the tables of interrupted runs, and copy the small tables of all runs into one file each.
 
-    Many runs are read at the cost of one then.
+    Many runs are then read as fast as one; no row is lost.
     """
     from benchkit.cli.console import print_json, say
     from benchkit.results.compact import compact as copy_together
@@ -173,7 +173,7 @@ def compact(store: StoreFolder = None, json: Json = False) -> None:
         print_json({"runs": done, "joined": joined})
     else:
         if joined:
-            say(f"the files of {counted(joined, 'run')} that had been cut off are joined")
+            say(f"tables of {counted(joined, 'interrupted run')} completed")
         say(f"{counted(done['trials'], 'run')} in one file for each of {counted(len(done), 'table')}")
 
 

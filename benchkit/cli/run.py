@@ -51,44 +51,46 @@ def run(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Run a scenario on its hosts and store what comes of it, or go on with a run that was cut off."""
+    """Run a scenario on its hosts and store the results, or resume an interrupted run."""
     from benchkit.cli.console import scale_named
     from benchkit.cli.inventory_choice import inventory_of
-    from benchkit.cli.run_summary import tell
+    from benchkit.cli.run_summary import print_run_summary
     from benchkit.errors import InputError
     from benchkit.results.store import Store, store_path
     from benchkit.run.plan.requirements import check_experiment
     from benchkit.scenario.read import read_experiment, stored_experiment
 
-    where = Store(store_path(store))
-    asked = [*(settings or ()), *([WITH_PROFILES] if profile else [])]
-    run_folder = None if resume is None else where.run(resume)
+    stored_in = Store(store_path(store))
+    requested = [*(settings or ()), *([WITH_PROFILES] if profile else [])]
+    run_folder = None if resume is None else stored_in.run(resume)
     if run_folder is not None:
-        if asked or seed is not None or scale is not None:
-            raise InputError("scale, settings and seed of a run that is taken up again are its own")
-        made = run_folder.manifest()
-        seed, asked, of_run = made.seed, list(made.settings), scale_named(made.scale)
+        if requested or seed is not None or scale is not None:
+            raise InputError("--scale, --set, --seed and --profile cannot change a resumed run")
+        manifest = run_folder.manifest()
+        seed, requested, of_run = manifest.seed, list(manifest.settings), scale_named(manifest.scale)
         if scenario is None:
-            experiment = stored_experiment(made.scenario, made.source, of_run, asked)
+            experiment = stored_experiment(manifest.scenario, manifest.source, of_run, requested)
         else:
-            experiment = read_experiment(scenario, of_run, asked)
+            experiment = read_experiment(scenario, of_run, requested)
     elif scenario is None:
-        raise typer.BadParameter("name a scenario, or a run to --resume", param_hint="SCENARIO")
+        raise typer.BadParameter("name a scenario, or a run with --resume", param_hint="SCENARIO")
     else:
-        experiment = read_experiment(scenario, scale_named(scale or "lab"), asked)
+        experiment = read_experiment(scenario, scale_named(scale or "lab"), requested)
     check_experiment(experiment)
-    again = None if run_folder is None else ResumeOptions(run_folder, accept_changes=accept_changes)
-    patience = ConnectionTimeouts(lease, reconnect)
+    resume_options = None if run_folder is None else ResumeOptions(run_folder, accept_changes=accept_changes)
+    timeouts = ConnectionTimeouts(lease, reconnect)
     hosts = inventory_of(inventory)
-    outcome = carry_out(experiment, hosts, where, seed=seed, quiet=quiet, again=again, patience=patience)
-    tell(outcome, where, quiet=quiet, json=json)
+    outcome = run_experiment(
+        experiment, hosts, stored_in, seed=seed, quiet=quiet, resume_options=resume_options, timeouts=timeouts
+    )
+    print_run_summary(outcome, stored_in, quiet=quiet, json=json)
     if outcome.failures or outcome.not_restored:
         raise typer.Exit(1)
 
 
 @dataclass(frozen=True)
 class ResumeOptions:
-    """A run that is taken up again."""
+    """Interrupted run to be resumed, and whether changes since then are accepted."""
 
     run: RunFolder
     accept_changes: bool
@@ -96,7 +98,7 @@ class ResumeOptions:
 
 @dataclass(frozen=True)
 class ConnectionTimeouts:
-    """How long hosts wait for us, and we for hosts; seconds, None: as usual."""
+    """Lease of hosts and time to reconnect, in seconds; None: the default."""
 
     lease_s: float | None = None
     reconnect_s: float | None = None
@@ -108,25 +110,25 @@ def demo(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Bring up a lab, compare Go alone with Go behind nginx, write the report; takes down the lab that it brought up."""
+    """Start a lab, compare Go alone with Go behind nginx, write the report, and remove the lab if it was not up before."""
     from benchkit.cli.console import scale_named
-    from benchkit.cli.run_summary import tell
+    from benchkit.cli.run_summary import print_run_summary
     from benchkit.results.store import Store, store_path
     from benchkit.scenario.read import read_experiment
 
     experiment = read_experiment("quickstart", scale_named(scale))
-    where = Store(store_path(store))
+    stored_in = Store(store_path(store))
     with _some_lab() as lab:
-        outcome = carry_out(experiment, lab.inventory(), where, seed=None, quiet=quiet)
-    report = write(outcome, where)
-    tell(outcome, where, quiet=quiet, json=json, report=report)
+        outcome = run_experiment(experiment, lab.inventory(), stored_in, seed=None, quiet=quiet)
+    report = write(outcome, stored_in)
+    print_run_summary(outcome, stored_in, quiet=quiet, json=json, report=report)
     if outcome.failures or outcome.not_restored:
         raise typer.Exit(1)
 
 
 @contextmanager
 def _some_lab() -> Iterator[Lab]:
-    """The lab that is up, or one made for now and taken away at the end."""
+    """Yield the lab that is up, or one that exists for the duration only."""
     from benchkit.lab.lab import current, down, up
     from benchkit.lab.spec import lab_name, shape
 
@@ -134,25 +136,25 @@ def _some_lab() -> Iterator[Lab]:
     if there is not None:
         yield there
         return
-    made = up(shape(lab_name(None), (), (), shared=False))
+    manifest = up(shape(lab_name(None), (), (), shared=False))
     try:
-        yield made
+        yield manifest
     finally:
-        if made.fresh:
-            down(made.name)
+        if manifest.fresh:
+            down(manifest.name)
 
 
-def carry_out(
+def run_experiment(
     experiment: Experiment,
     inventory: Inventory,
     store: Store,
     *,
     seed: int | None,
     quiet: bool,
-    again: ResumeOptions | None = None,
-    patience: ConnectionTimeouts = ConnectionTimeouts(),
+    resume_options: ResumeOptions | None = None,
+    timeouts: ConnectionTimeouts = ConnectionTimeouts(),
 ) -> RunOutcome:
-    """Plan and execute an experiment on the hosts of an inventory, with a display of how it goes."""
+    """Plan and execute an experiment on the hosts of an inventory, with a display of its progress."""
     from benchkit.cli.console import say
     from benchkit.cli.progress import display
     from benchkit.cli.signals import signals_interrupt
@@ -163,29 +165,31 @@ def carry_out(
     from benchkit.run.plan.planner import make_plan
     from benchkit.run.resume import check_resumption
 
-    run_id = new_run_id() if again is None else again.run.run_id
-    lease_s, reconnect_s = patience.lease_s or LEASE_S, patience.reconnect_s or RECONNECT_S
+    run_id = new_run_id() if resume_options is None else resume_options.run.run_id
+    lease_s, reconnect_s = timeouts.lease_s or LEASE_S, timeouts.reconnect_s or RECONNECT_S
     try:
         with (
             signals_interrupt(),
             connect_all(inventory, lease_s=lease_s) as hosts,
-            nullcontext() if again is None else again.run.locked(),
+            nullcontext() if resume_options is None else resume_options.run.locked(),
         ):
-            hosts.hold(run_id)  # first of all: until then they may be as another run, or this one, has left them
+            hosts.hold(run_id)  # first: only held hosts are certain to be restored from earlier runs
             plan = make_plan(experiment, hosts, seed)
             checked = None
-            if again is not None:
-                checked = check_resumption(plan, hosts, again.run, accept_changes=again.accept_changes)
-            with display(plan, hosts, quiet=quiet) as watcher:
+            if resume_options is not None:
+                checked = check_resumption(
+                    plan, hosts, resume_options.run, accept_changes=resume_options.accept_changes
+                )
+            with display(plan, hosts, quiet=quiet) as observer:
                 if checked is None:
-                    outcome = execute(plan, hosts, store, watcher, run_id=run_id, reconnect_s=reconnect_s)
+                    outcome = execute(plan, hosts, store, observer, run_id=run_id, reconnect_s=reconnect_s)
                 else:
-                    outcome = resume(checked, hosts, store, watcher, reconnect_s=reconnect_s)
+                    outcome = resume(checked, hosts, store, observer, reconnect_s=reconnect_s)
             outcome.part(hosts.part())
             return outcome
     except KeyboardInterrupt as stopped:
-        left = ", ".join(getattr(stopped, "__notes__", ()))
-        how = f"not all was put back: {left}" if left else "services are stopped and hosts put back"
+        notes = ", ".join(getattr(stopped, "__notes__", ()))
+        how = f"not everything was restored: {notes}" if notes else "services are stopped and hosts restored"
         say(f"interrupted: {how}" + "".join(f"; {word}" for word in stopped.args))
         raise
 

@@ -1,4 +1,4 @@
-"""What a run says when it has ended: cells, ratios, claims, and where all of it is."""
+"""Summary of a run at its end: cells, ratios, claims, and where everything is stored."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     from benchkit.run.recorder import RunOutcome
 
 
-def tell(outcome: RunOutcome, store: Store, *, quiet: bool, json: bool, report: Path | None = None) -> None:
-    """Print the summary: one JSON document, or a table; quietly no more than the path of a report."""
+def print_run_summary(
+    outcome: RunOutcome, store: Store, *, quiet: bool, json: bool, report: Path | None = None
+) -> None:
+    """Print the summary: one JSON document, or tables; with `quiet` only the path of a report."""
     from benchkit.analysis.claims import judge_claims
     from benchkit.analysis.compare import METRICS, compare_cells
     from benchkit.analysis.run_data import read_data
@@ -21,10 +23,10 @@ def tell(outcome: RunOutcome, store: Store, *, quiet: bool, json: bool, report: 
     from benchkit.cli.console import print_json, say
 
     for why in outcome.not_restored.values():
-        say(f"benchkit: not put back: {why}\n  → the record is kept there; `benchkit hosts restore` tries again")
+        say(f"benchkit: not restored: {why}\n  → the record is kept on the host; run `benchkit hosts restore`")
     for why in outcome.restore_unconfirmed.values():
         say(
-            f"benchkit: not seen to be put back: {why}\n  → its guardian does that; `benchkit hosts check` reads what it did"
+            f"benchkit: restore not confirmed: {why}\n  → its watchdog restores the host; `benchkit hosts check` shows the result"
         )
     data = read_data(store, outcome.run)
     cells, claims, compared = _cells(data, failed_blocks(outcome)), judge_claims(data), compare_cells(data, METRICS)
@@ -57,7 +59,7 @@ def tell(outcome: RunOutcome, store: Store, *, quiet: bool, json: bool, report: 
 
 
 def _show(cells: list[dict[str, Any]], compared: Comparison) -> None:
-    """The cells with their ratios, and what is to be known of all of these."""
+    """Print the cells with their ratios and notes."""
     from benchkit import units
     from benchkit.analysis.wording import outcome
     from benchkit.cli.console import print_table
@@ -83,7 +85,7 @@ def _bracketed(ratio: float | None, low: float | None, high: float | None) -> st
 
 
 def _failed(blocks: list[int]) -> str:
-    """`2 failed (blocks 1, 4)`: a cell that fails in a different block each time is a failing cell."""
+    """Return `2 failed (blocks 1, 4)`: failures in several blocks point at the cell, not at a moment."""
     if not blocks:
         return ""
     where = f"block{'s' if len(set(blocks)) > 1 else ''} {', '.join(map(str, sorted(set(blocks))))}"
@@ -91,7 +93,7 @@ def _failed(blocks: list[int]) -> str:
 
 
 def failed_blocks(outcome: RunOutcome) -> dict[str, list[int]]:
-    """The blocks in which trials of a cell failed or were left out, by cell."""
+    """Return the blocks in which trials failed or were skipped, by cell."""
     from benchkit.results.progress import read_progress
 
     progress = read_progress(outcome.run.history())
@@ -103,17 +105,17 @@ def failed_blocks(outcome: RunOutcome) -> dict[str, list[int]]:
 
 
 def _cells(data: Data, failed: dict[str, list[int]]) -> list[dict[str, Any]]:
-    """A line for each cell; the median over the trials whose rate counts, over all where none does, None without any."""
+    """Return a record for each cell; its median is over trials with a usable rate, over all if there are none, else None."""
     from statistics import median
 
     from benchkit.analysis.samples import counting
     from benchkit.analysis.verdicts.overview import Counts, counts
 
     trials = data.trials[counting(data.trials)]
-    void = {each.trial_id for each in data.exclusions if each.covers("rps")}
+    invalid = {each.trial_id for each in data.exclusions if each.covers("rps")}
     rates: dict[str, list[float]] = {}
     for cell_id, rows in trials.dropna(subset=["rps"]).groupby("cell_id"):
-        believed = rows[~rows["trial_id"].isin(void)]
+        believed = rows[~rows["trial_id"].isin(invalid)]
         rates[str(cell_id)] = [float(each) for each in (rows if believed.empty else believed)["rps"]]
     verdicts = {str(cell_id): counts(rows) for cell_id, rows in trials.groupby("cell_id")}
     return [

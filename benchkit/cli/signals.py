@@ -1,4 +1,4 @@
-"""Ends asked for by signal clear up as Ctrl-C does."""
+"""Termination signals handled as Ctrl-C."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def signals_interrupt() -> Iterator[None]:
-    """Turn a closed terminal or a stopped job into KeyboardInterrupt, so that nothing is left half done."""
+    """Turn SIGTERM and SIGHUP into KeyboardInterrupt, so that clean-up happens."""
 
     def interrupt(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt

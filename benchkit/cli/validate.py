@@ -1,4 +1,4 @@
-"""`benchkit validate`: whether scenario files make sense."""
+"""`benchkit validate`: scenario files checked without hosts."""
 
 from __future__ import annotations
 

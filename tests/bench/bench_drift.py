@@ -9,7 +9,7 @@ import pytest
 
 from benchkit.analysis.ratio import Ratio
 from benchkit.analysis.resolution import blocks_for, noise_of
-from benchkit.cli.progress import Silent
+from benchkit.cli.progress import SilentProgress
 from benchkit.hosts.connections import connect_all
 from benchkit.lab.lab import Lab
 from benchkit.results.tables import load
@@ -41,7 +41,7 @@ blocks: {PILOT_BLOCKS}
 """
 
 
-class Tightening(Silent):
+class Tightening(SilentProgress):
     """The CPU quota of the server's host, tighter at each trial than at the one before."""
 
     def __init__(self, lab: Lab, trials: int) -> None:
@@ -60,7 +60,7 @@ def test_blocks_resolve_what_a_sequential_design_gets_wrong(lab: Lab, tmp_path: 
     scenario.write_text(SCENARIO)
     with connect_all(lab.inventory()) as hosts:
 
-        def run(design: str, blocks: int, watcher: Silent = QUIET) -> str:
+        def run(design: str, blocks: int, watcher: SilentProgress = QUIET) -> str:
             settings = [f"design={design}", f"blocks={blocks}", f"load.duration_s={WINDOW_S}"]
             return run_once(store, read_experiment(str(scenario), settings=settings), hosts, watcher=watcher)
 

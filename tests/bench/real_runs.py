@@ -8,7 +8,7 @@ from pathlib import Path
 from benchkit.analysis.compare import compare
 from benchkit.analysis.ratio import Ratio
 from benchkit.analysis.samples import Exclusion
-from benchkit.cli.progress import Silent
+from benchkit.cli.progress import SilentProgress
 from benchkit.hosts.connections import Hosts
 from benchkit.results.store import Store
 from benchkit.run.loop import execute
@@ -24,10 +24,12 @@ load: {tool: wrk, connections: 16, threads: 1, duration_s: 1, warmup_s: 1}
 """A handler whose work fills the server's core while the generator's has room: what is compared is the server."""
 
 
-QUIET = Silent()
+QUIET = SilentProgress()
 
 
-def run_once(store: Path, experiment: Experiment, hosts: Hosts, *, seed: int = 1, watcher: Silent = QUIET) -> str:
+def run_once(
+    store: Path, experiment: Experiment, hosts: Hosts, *, seed: int = 1, watcher: SilentProgress = QUIET
+) -> str:
     """One run; its id."""
     outcome = execute(make_plan(experiment, hosts, seed), hosts, Store(store), watcher)
     assert outcome.status == "done", outcome.failures

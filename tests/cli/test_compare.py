@@ -110,7 +110,7 @@ def test_people_read_a_table_of_80_columns(store: Path) -> None:
     assert code == 0
     lines = out.splitlines()
     assert lines[0] == "small at lab scale, r1"
-    assert lines[2].startswith("RPS, over stack=go (")
+    assert lines[2].startswith("RPS relative to stack=go (")
     assert lines[3].split() == ["cell", "its", "own", "ratio", "95", "%", "interval", "p", "difference"]
     assert lines[5].startswith("stack=nginx")
     assert lines[5].split()[-2:] == ["lower", "(worse)"]
@@ -195,8 +195,8 @@ def test_three_blocks_say_what_they_cannot_show(store: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("r1", "--format", "xml"), "no format 'xml': there are: text, json, markdown, junit"),
-        (("r1", "--format", "junit"), "JUnit XML is about a gate"),
+        (("r1", "--format", "xml"), "no format 'xml': formats: text, json, markdown, junit"),
+        (("r1", "--format", "junit"), "JUnit XML needs a gate"),
         (("r1", "--metric", "rsp"), "no metric 'rsp'"),
         (("r1", "--metric", "bytes_total", "--gate"), "no metric 'bytes_total' that can be worse"),
         (("r1", "--threshold", "rps"), "--threshold rps: not of the form metric=share"),
@@ -244,7 +244,7 @@ def test_histograms_go_to_a_folder_that_no_name_leads_out_of(store: Path, tmp_pa
         (("--format", "hgrm", "--series", "smooth"), "no series 'smooth'"),
         (("--format", "hgrm", "--series", "corrected"), "no corrected histogram in r1"),
         (("--format", "hgrm", "--cell", "stack=goo"), "no cell 'stack=goo': did you mean 'stack=go'"),
-        (("--json",), "--json names the files written"),
+        (("--json",), "--json lists the files written"),
         (("-o", "/proc/nowhere/x.csv"), "cannot write"),
     ],
 )

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from benchkit.cli.live_matrix import MARKS, Live, Picture, said_of
-from benchkit.cli.progress import Plain
+from benchkit.cli.live_matrix import MARKS, LiveProgress, Picture, activity
+from benchkit.cli.progress import PlainProgress
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.inventory import Inventory
 from benchkit.lab.lab import Lab
@@ -46,8 +46,8 @@ def test_marks_stand_where_cells_and_blocks_cross() -> None:
     shown = picture(2, 3, PlannedTrial(2, 1, "stack=some-rather-long-name,connections=1"))
     shown.marks = {(shown.cells[0], 1): "valid", (shown.cells[1], 1): "suspect", (shown.cells[1], 2): "running"}
     lines = drawn(shown)
-    assert lines[1].endswith(MARKS["valid"][0] + 2 * MARKS["to come"][0])
-    assert lines[2].endswith(MARKS["suspect"][0] + MARKS["running"][0] + MARKS["to come"][0])
+    assert lines[1].endswith(MARKS["valid"][0] + 2 * MARKS["pending"][0])
+    assert lines[2].endswith(MARKS["suspect"][0] + MARKS["running"][0] + MARKS["pending"][0])
     assert "block 2, stack=some-rather-long-name,connections=1" in lines[4]
 
 
@@ -71,9 +71,9 @@ def test_what_goes_on_is_told_by_two_looks() -> None:
         "app": {"cpu_s_total": (2_000_000_000, 2.5), "requests_total": (2_000_000_000, 20_100.0)},
         "generator-1": {"cpu_s_total": (1_000_000_000, 5.5)},
     }
-    assert said_of(before, after, "app") == "server 0.75 CPUs, generator 0.50 CPUs, 10,000 requests/s"
-    assert said_of({}, after, "app") == ""
-    assert said_of(after, before, "app") == "", "counters that went back are of another trial"
+    assert activity(before, after, "app") == "server 0.75 CPUs, generator 0.50 CPUs, 10,000 requests/s"
+    assert activity({}, after, "app") == ""
+    assert activity(after, before, "app") == "", "counters that went back are of another trial"
 
 
 SLOTS = planned_trials("blocks", ("a", "b"), 2, seed=1)
@@ -91,7 +91,7 @@ PLAN = RunPlan(
 )
 
 
-def go_on(display: Plain | Live) -> None:
+def go_on(display: PlainProgress | LiveProgress) -> None:
     """A run taken up again, of which a block is cut before its last trial has ended."""
     display.run_resumed({FIRST: "suspect"})
     display.trial_started(SECOND)
@@ -100,16 +100,16 @@ def go_on(display: Plain | Live) -> None:
 
 
 def test_a_run_that_is_taken_up_again_shows_what_was_over_and_a_block_that_is_cut_is_shown_anew() -> None:
-    display = Live(PLAN, Hosts(Inventory(hosts=()), ()))
+    display = LiveProgress(PLAN, Hosts(Inventory(hosts=()), ()))
     display.run_resumed({FIRST: "suspect"})
     shown = display.picture
-    assert (shown.marks, len(shown.over)) == ({(FIRST.cell_id, 1): "suspect"}, 1)
+    assert (shown.marks, len(shown.finished)) == ({(FIRST.cell_id, 1): "suspect"}, 1)
     go_on(display)
-    assert (shown.marks, len(shown.over)) == ({(FIRST.cell_id, 1): "valid"}, 1)
+    assert (shown.marks, len(shown.finished)) == ({(FIRST.cell_id, 1): "valid"}, 1)
 
 
 def test_lines_count_no_trial_twice(capfd: pytest.CaptureFixture[str]) -> None:
-    display = Plain(PLAN)
+    display = PlainProgress(PLAN)
     go_on(display)
     for planned_trial in SLOTS[1:]:
         display.trial_ended(planned_trial, 1.0, "valid")

@@ -90,7 +90,7 @@ def test_shares_of_nothing_are_absent(tmp_path: Path) -> None:
     idle.write_bytes(b"\x0a\x04\x08\x01\x10\x02" + b"\x32\x00\x32\x03cpu\x32\x0bnanoseconds")
     found = document("shares", str(idle))
     assert (found["total"], found["scheduling"], found["categories"], found["cumulative"]) == (0, None, None, None)
-    assert benchkit_profile("shares", str(idle)).stdout.splitlines()[-1] == "no samples, no shares"
+    assert benchkit_profile("shares", str(idle)).stdout.splitlines()[-1] == "the profile has no samples"
 
 
 def test_a_profile_is_read_from_stdin() -> None:
@@ -129,7 +129,7 @@ def test_what_is_no_profile_is_refused_with_its_name(command: str, tmp_path: Pat
 
 
 def test_what_cannot_be_asked_for_is_refused(tmp_path: Path) -> None:
-    assert "no value 'wall': there are: samples, cpu" in refusal("top", NET_HTTP, "--value", "wall")
+    assert "no value 'wall': values: samples, cpu" in refusal("top", NET_HTTP, "--value", "wall")
     assert "expected a name in .html or .json" in refusal("flame", NET_HTTP, "-o", str(tmp_path / "x.svg"))
     assert "no differences" in refusal("flame", NET_HTTP, "--base", NGINX, "-o", str(tmp_path / "x.json"))
     assert "cannot write the file" in refusal("flame", NET_HTTP, "-o", str(tmp_path / "no" / "x.html"))

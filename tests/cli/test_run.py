@@ -211,7 +211,7 @@ def test_ctrl_c_ends_tidily_and_keeps_what_finished(
     kept = len(benchkit.load("trials", store=tmp_path / "store"))
     assert 2 <= kept < 40
     assert err.splitlines()[-1] == (
-        f"interrupted: services are stopped and hosts put back; run {run.name} keeps {kept} trials; "
+        f"interrupted: services are stopped and hosts restored; run {run.name} keeps {kept} trials; "
         f"`benchkit run --resume {run.name}` goes on"
     )
     assert json.loads((run / "manifest.json").read_text())["status"] == "interrupted"
@@ -245,7 +245,7 @@ def test_hosts_check_shows_facts_and_limits(cli: Cli, inventory: Inventory) -> N
     restored = cli("hosts", "restore", "-i", inventory())
     assert restored.code == 0
     assert all(
-        line == "nothing to put back" or line.endswith("(/usr/sbin/sshd): it belongs to a run that is going on")
+        line == "nothing to restore" or line.endswith("(/usr/sbin/sshd): it belongs to a run that is going on")
         for line in restored.out.splitlines()
     )
 

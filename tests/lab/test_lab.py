@@ -205,7 +205,7 @@ def test_the_command_line_prints_one_document(lab_name: str) -> None:
     assert "answers" in for_people.stdout
     assert "ssh -F" in for_people.stdout
     again = runner.invoke(app, ["up", "--name", lab_name])
-    assert "is up already" in again.stdout
+    assert "is already up" in again.stdout
     assert json.loads(runner.invoke(app, ["down", "--name", lab_name, "--json"]).stdout) == {
         "name": lab_name,
         "up": False,

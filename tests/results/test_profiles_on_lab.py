@@ -19,7 +19,7 @@ import benchkit
 from benchkit.analysis.profiler_cost import profiler_costs
 from benchkit.analysis.samples import take_samples
 from benchkit.cli.app import app as command_line
-from benchkit.cli.progress import Silent
+from benchkit.cli.progress import SilentProgress
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.hosts.files import PlacedFile
 from benchkit.lab.lab import Lab
@@ -79,7 +79,7 @@ def carried_out(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Callable[
             if prepare is not None:
                 prepare(hosts)
             plan = make_plan(read_experiment(str(path)), hosts)
-            return store, execute(plan if change is None else change(plan), hosts, store, Silent())
+            return store, execute(plan if change is None else change(plan), hosts, store, SilentProgress())
 
     return run
 

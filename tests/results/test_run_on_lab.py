@@ -12,7 +12,7 @@ import pytest
 
 import benchkit
 from benchkit.analysis.agreement import METRICS, agreements, sentence
-from benchkit.cli.progress import Silent
+from benchkit.cli.progress import SilentProgress
 from benchkit.hosts.connections import connect_all
 from benchkit.lab.lab import Lab
 from benchkit.load.tools.registry import TOOLS
@@ -37,7 +37,7 @@ def ran(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, RunO
     store = Store(tmp_path_factory.mktemp("store"))
     with connect_all(lab.inventory()) as hosts:
         outcome = execute(
-            make_plan(read_experiment("tool-agreement", "smoke", ["blocks=1"]), hosts), hosts, store, Silent()
+            make_plan(read_experiment("tool-agreement", "smoke", ["blocks=1"]), hosts), hosts, store, SilentProgress()
         )
     assert (outcome.status, outcome.failures) == ("done", {})
     return store, outcome

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import benchkit
-from benchkit.cli.progress import Silent
+from benchkit.cli.progress import SilentProgress
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.lab.lab import Lab
 from benchkit.models.telemetry import TELEMETRY_METRICS, generator_service
@@ -25,7 +25,7 @@ WARM_UP_S = 1.0
 def run(hosts: Hosts, store: Store, *settings: str) -> dict[str, TrialRecord]:
     """Run one block of the shipped scenario; its trials by stack."""
     plan = make_plan(read_experiment("quickstart", "smoke", ["blocks=1", *settings]), hosts)
-    outcome = execute(plan, hosts, store, Silent())
+    outcome = execute(plan, hosts, store, SilentProgress())
     assert (outcome.status, outcome.failures) == ("done", {})
     return {str(record.levels["stack"]): record for record in outcome.run.records()}
 

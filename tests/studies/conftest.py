@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import benchkit
-from benchkit.cli.progress import Silent
+from benchkit.cli.progress import SilentProgress
 from benchkit.hosts.connections import connect_all
 from benchkit.hosts.inventory import Inventory
 from benchkit.models.trial import TrialRecord
@@ -72,7 +72,7 @@ def run_study(tmp_path_factory: pytest.TempPathFactory) -> RunStudy:
         store = Store(tmp_path_factory.mktemp("store"))
         experiment = read_experiment(str(name), "lab" if scale == "lab" else "smoke", settings)
         with connect_all(inventory) as hosts:
-            outcome = execute(make_plan(experiment, hosts), hosts, store, Silent())
+            outcome = execute(make_plan(experiment, hosts), hosts, store, SilentProgress())
         assert (outcome.status, outcome.failures) == ("done", {})
         return Ran(store, outcome)
 

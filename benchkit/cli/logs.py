@@ -1,0 +1,50 @@
+"""Logging on the terminal: `-v`, `-vv` and `--log-level` show on stderr what happens on hosts."""
+
+from __future__ import annotations
+
+import logging
+
+from benchkit.errors import InputError
+
+LEVELS = ("debug", "info", "warning", "error")
+
+BY_VERBOSITY = ("warning", "info", "debug")
+"""Level without `-v`, with one and with two of them."""
+
+LIBRARIES = ("paramiko", "fabric", "invoke")
+"""Libraries whose messages below warnings are shown at level `debug` only."""
+
+
+def show_logs(verbosity: int, level: str | None) -> None:
+    """Log to stderr at the level that the options ask for; without options do nothing.
+
+    Raises InputError for an unknown level.
+    """
+    if level is not None and level.lower() not in LEVELS:
+        raise InputError(f"no log level {level!r}", why=f"levels: {', '.join(LEVELS)}")
+    if level is None and not verbosity:
+        return
+    from rich.console import Console
+    from rich.logging import RichHandler
+
+    chosen = (level or BY_VERBOSITY[min(verbosity, len(BY_VERBOSITY) - 1)]).upper()
+    handler = RichHandler(
+        logging.getLevelName(chosen),
+        Console(stderr=True),
+        show_path=False,
+        markup=False,
+        highlighter=None,
+        omit_repeated_times=False,
+        log_time_format="%H:%M:%S.%f",
+    )
+    handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+    root = logging.getLogger()
+    root.addHandler(handler)
+    logging.getLogger("benchkit").setLevel(chosen)
+    for library in LIBRARIES:
+        logging.getLogger(library).setLevel(chosen if chosen == "DEBUG" else "WARNING")
+
+
+def shows_logs() -> bool:
+    """Return whether messages below warnings are shown on the terminal, where a live picture would overwrite them."""
+    return any(type(handler).__name__ == "RichHandler" for handler in logging.getLogger().handlers)
