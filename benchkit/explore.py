@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 
 from benchkit.analysis.claims import judge_claims
-from benchkit.analysis.run_data import read_data
+from benchkit.analysis.run_data import read_run_data
 from benchkit.errors import InputError
 from benchkit.report.figures.registry import FIGURES, get_figure
 from benchkit.report.picture import Picture, picture
@@ -96,7 +96,7 @@ def claims(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFram
     ]
     rows: list[dict[str, object]] = []
     where = _store(store)
-    for result in judge_claims(read_data(where, where.run(run))):
+    for result in judge_claims(read_run_data(where, where.run(run))):
         said = result.model_dump(include={"text", "expectation", "metric", "published", "state", "reason"})
         measured = [
             {

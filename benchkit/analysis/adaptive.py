@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import pandas as pd
 import pyarrow as pa
 
-from benchkit.analysis.cell_pairs import asked_ratios
+from benchkit.analysis.cell_pairs import requested_ratios
 from benchkit.analysis.ratio import Ratio
 from benchkit.analysis.samples import Exclusion, take_samples
-from benchkit.analysis.verdicts.exclusions import excluded_by_run
+from benchkit.analysis.verdicts.exclusions import run_check_exclusions
 from benchkit.analysis.within_blocks import Pair, block_ratios
 from benchkit.models.base import Frozen
 from benchkit.models.design import Until, until_of
@@ -20,7 +20,7 @@ from benchkit.models.run import Manifest
 from benchkit.results.rows import Row
 from benchkit.results.schema import arrow_schema
 
-LEVEL = 0.03
+ALPHA_PER_LOOK = 0.03
 """What an interval, and a test, of an adaptive run may miss for it to keep 0.05.
 
 A run that stops when its intervals are narrow stops, now and then, because its noise happened to look small: at 0.05
@@ -45,12 +45,12 @@ class StopDecision(Frozen):
 
 
 @dataclass(frozen=True)
-class Rule:
+class StopRule:
     """When a run may end before its `most` blocks are done, and the ratios that are asked for, each with its metric."""
 
     until: Until
-    asked: tuple[tuple[str, Pair], ...]
-    most: int
+    ratios: tuple[tuple[str, Pair], ...]
+    max_blocks: int
     manifest: Manifest | None = None
     """Of the run, for what trials show beside each other; None: nobody looks at that."""
 
@@ -64,22 +64,22 @@ class Rule:
         trials = pa.Table.from_pylist(list(rows), schema=arrow_schema("trials")).to_pandas()
         return decide(
             trials,
-            self.asked,
+            self.ratios,
             self.until,
-            most=self.most,
+            max_blocks=self.max_blocks,
             elapsed_s=elapsed_s,
             block_s=block_s,
-            exclusions=(*exclusions, *(excluded_by_run(trials, self.manifest) if self.manifest else ())),
+            exclusions=(*exclusions, *(run_check_exclusions(trials, self.manifest) if self.manifest else ())),
         )
 
 
-def rule_of(manifest: Manifest) -> Rule | None:
+def stop_rule(manifest: Manifest) -> StopRule | None:
     """The rule of a run that may end early; None: it runs all of its blocks."""
     until = until_of(manifest.scenario)
     if until is None:
         return None
-    asked = asked_ratios(manifest.scenario, manifest.cells, until.metrics)
-    return Rule(until, tuple(dict.fromkeys((metric, pair) for metric, pair, _ in asked)), manifest.blocks, manifest)
+    asked = requested_ratios(manifest.scenario, manifest.cells, until.metrics)
+    return StopRule(until, tuple(dict.fromkeys((metric, pair) for metric, pair, _ in asked)), manifest.blocks, manifest)
 
 
 def decide(
@@ -87,7 +87,7 @@ def decide(
     asked: Sequence[tuple[str, Pair]],
     until: Until,
     *,
-    most: int,
+    max_blocks: int,
     elapsed_s: float = 0.0,
     block_s: float = 0.0,
     exclusions: Iterable[Exclusion] = (),
@@ -104,7 +104,7 @@ def decide(
         ratio
         for metric in dict.fromkeys(metric for metric, _ in asked)
         for ratio in block_ratios(
-            take_samples(trials, metric, excluded), [pair for of, pair in asked if of == metric], LEVEL
+            take_samples(trials, metric, excluded), [pair for of, pair in asked if of == metric], ALPHA_PER_LOOK
         )
     ]
     widest = max(ratios, key=_reach, default=None)
@@ -115,8 +115,8 @@ def decide(
     lacking = fewest is None or fewest.blocks < until.min_blocks
     if not lacking and precision is not None and precision <= until.precision:
         return StopDecision(stop=True, reason=f"every interval reaches at most {until.precision:.1%}", **said)
-    if blocks >= most:
-        return StopDecision(stop=True, reason=f"all {most} blocks are done", **said)
+    if blocks >= max_blocks:
+        return StopDecision(stop=True, reason=f"all {max_blocks} blocks are done", **said)
     if until.budget_s is not None and elapsed_s + block_s > until.budget_s:
         return StopDecision(stop=True, reason=f"the time is spent ({until.budget_s:g} s)", **said)
     if blocks < until.min_blocks:
@@ -127,7 +127,7 @@ def decide(
         reason = f"{fewest.blocks} of at least {until.min_blocks} blocks count for {fewest.cell_id}"
     else:
         reason = f"the widest interval reaches {precision:.1%}, {until.precision:.1%} is asked for"
-    return StopDecision(stop=False, reason=reason, blocks_expected=_expected(blocks, reach, until, most), **said)
+    return StopDecision(stop=False, reason=reason, blocks_expected=_expected(blocks, reach, until, max_blocks), **said)
 
 
 def _reach(ratio: Ratio) -> float:
@@ -137,9 +137,9 @@ def _reach(ratio: Ratio) -> float:
     return math.log(ratio.high / ratio.ratio)
 
 
-def _expected(blocks: int, reach: float, until: Until, most: int) -> int | None:
+def _expected(blocks: int, reach: float, until: Until, max_blocks: int) -> int | None:
     """Intervals narrow with the square root of the blocks."""
     if not math.isfinite(reach):
         return None
     wanted = math.ceil(blocks * (reach / math.log1p(until.precision)) ** 2)
-    return min(max(wanted, until.min_blocks), most)
+    return min(max(wanted, until.min_blocks), max_blocks)

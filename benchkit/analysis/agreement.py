@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from pydantic import Field
 
 from benchkit import units
 from benchkit.models.base import Frozen
@@ -36,7 +37,7 @@ DRAWS = 9_999
 LEAST_BLOCKS = 2
 """Below, there is nothing to tell noise by."""
 
-OF_THE_TOOL = frozenset({"generator-saturated", "server-idle", "littles-law", "tool-limit"})
+TOOL_CHECKS = frozenset({"generator-saturated", "server-idle", "littles-law", "tool-limit"})
 """Checks that void a trial for what its load tool could not do: that is how tools disagree, and is left in and said."""
 
 _FACTOR = "factor_"
@@ -52,7 +53,7 @@ class ToolFigures(Frozen):
     highest: float
 
 
-class Agreement(Frozen):
+class Agreement(Frozen, serialize_by_alias=True):
     """How far tools disagree about a metric of one cell."""
 
     levels: Mapping[str, str]
@@ -61,7 +62,7 @@ class Agreement(Frozen):
     tools: tuple[ToolFigures, ...]
     left_out: Mapping[str, str]
     """Tools that do not take part, and why."""
-    void: Mapping[str, str]
+    invalid_trials: Mapping[str, str] = Field(serialization_alias="void")
     """Tools that do, of whose trials verdicts void some, and what became of those."""
     blocks: int
     """Those in which every tool has a trial."""
@@ -79,7 +80,7 @@ class Agreement(Frozen):
         return None if self.p is None else self.p < ALPHA
 
 
-def titled(metric: str) -> tuple[str, Callable[[float | None], str]]:
+def title_and_format(metric: str) -> tuple[str, Callable[[float | None], str]]:
     """What a metric is called where a sentence begins, and how its values read."""
     known = metric_named(metric)
     first, rest = known.title[:1], known.title[1:]
@@ -88,7 +89,7 @@ def titled(metric: str) -> tuple[str, Callable[[float | None], str]]:
 
 def sentence(agreement: Agreement) -> str:
     """What can be said of it, and what cannot."""
-    title, shown = titled(agreement.metric)
+    title, shown = title_and_format(agreement.metric)
     low, high = (pick(agreement.tools, key=lambda each: each.median) for pick in (min, max))
     span = (
         f"medians from {shown(low.median)} ({low.tool}) to {shown(high.median)} ({high.tool}), "
@@ -124,7 +125,7 @@ def agreements(trials: pd.DataFrame, caveats: Iterable[Caveat] = ()) -> tuple[Ag
     return tuple(_corrected(found))
 
 
-def trials_of(agreement: Agreement, trials: pd.DataFrame) -> pd.DataFrame:
+def agreement_trials(agreement: Agreement, trials: pd.DataFrame) -> pd.DataFrame:
     """The measured trials of the cells that it is about, whichever their tools are."""
     rows = trials[trials["kind"] == "measure"]
     for name, level in agreement.levels.items():
@@ -166,9 +167,9 @@ def _agreement(
     levels: Mapping[str, str], metric: str, every: pd.DataFrame, against: Mapping[str, Sequence[str]]
 ) -> Agreement | None:
     left_out: dict[str, str] = {}
-    void: dict[str, str] = {}
+    invalid_trials: dict[str, str] = {}
     figures: list[ToolFigures] = []
-    counts = [OF_THE_TOOL.issuperset(against.get(trial_id, ())) for trial_id in every["trial_id"]]
+    counts = [TOOL_CHECKS.issuperset(against.get(trial_id, ())) for trial_id in every["trial_id"]]
     enough = every.loc[counts, "tool"].nunique() >= 2  # noqa: PLR2004 - two to compare
     rows = every[counts] if enough else every
     for tool in dict.fromkeys(map(str, every["tool"])):
@@ -191,7 +192,7 @@ def _agreement(
                     tool=tool, trials=len(values), median=float(values.median()), lowest=spread[0], highest=spread[1]
                 )
             )
-            void |= {tool: said} if said else {}
+            invalid_trials |= {tool: said} if said else {}
     if len(figures) < 2:  # noqa: PLR2004 - two to compare
         return None
     taking_part = [each.tool for each in figures]
@@ -202,7 +203,7 @@ def _agreement(
         metric=metric,
         tools=tuple(figures),
         left_out=left_out,
-        void=void,
+        invalid_trials=invalid_trials,
         blocks=len(table),
         between=max(medians) / min(medians),
         within=max(each.highest / each.lowest for each in figures),
@@ -213,7 +214,7 @@ def _agreement(
 def _void(trial_ids: Iterable[str], against: Mapping[str, Sequence[str]], *, counted: bool) -> str:
     """What became of the trials of a tool that verdicts void: left out, or counted all the same, and why."""
     ids = list(trial_ids)
-    of_tool = [each for each in ids if each in against and OF_THE_TOOL.issuperset(against[each])]
+    of_tool = [each for each in ids if each in against and TOOL_CHECKS.issuperset(against[each])]
     others = [each for each in ids if each in against and each not in of_tool]
     return "; ".join(
         f"{len(those)} of {units.counted(len(ids), 'trial')} {'is' if len(those) == 1 else 'are'} void and {how} "

@@ -14,7 +14,7 @@ import pandas as pd
 
 from benchkit import units
 from benchkit.analysis.ratio import Ratio
-from benchkit.analysis.samples import counting
+from benchkit.analysis.samples import is_comparable
 from benchkit.analysis.verdicts.check import Severity
 from benchkit.analysis.verdicts.registry import CHECKS
 
@@ -48,9 +48,9 @@ def caveats_of(verdicts: pd.DataFrame) -> tuple[Caveat, ...]:
     )
 
 
-def grounds(trials: pd.DataFrame, caveats: Iterable[Caveat]) -> RatioBasis:
+def ratio_basis(trials: pd.DataFrame, caveats: Iterable[Caveat]) -> RatioBasis:
     """What ratios rest on, from rows of `trials` of one run."""
-    measured = trials[counting(trials)]
+    measured = trials[is_comparable(trials)]
     of_cells: defaultdict[str, list[str]] = defaultdict(list)
     for cell_id, trial_id in zip(measured["cell_id"], measured["trial_id"], strict=True):
         of_cells[str(cell_id)].append(str(trial_id))
@@ -61,7 +61,7 @@ def grounds(trials: pd.DataFrame, caveats: Iterable[Caveat]) -> RatioBasis:
     return RatioBasis(of_cells, by_metric)
 
 
-def cautioned(ratios: Iterable[Ratio], sides: Mapping[str, RatioBasis]) -> list[Ratio]:
+def with_caveats(ratios: Iterable[Ratio], sides: Mapping[str, RatioBasis]) -> list[Ratio]:
     """Ratios, each with what is to be known of the trials in it; `sides` are the runs that it is of, by their ids."""
     against = {
         (run_id, metric): _by_trial(caveats)

@@ -20,7 +20,7 @@ def levels_of(text: str, cells: Sequence[CellRecord]) -> Levels:
     """Levels as typed: `stack=go` or a whole cell id. Raises InputError for what no cell of the run has."""
     for cell in cells:
         if cell.cell_id == text and controlled(text) is None:
-            return texts(cell.levels)
+            return level_texts(cell.levels)
     levels: dict[str, str] = {}
     for part in text.split(","):
         factor, equals, level = part.strip().partition("=")
@@ -35,27 +35,31 @@ def check_levels(levels: Levels, cells: Sequence[CellRecord]) -> None:
     """Raise InputError where no cell has these levels, naming the factor or level at fault."""
     known: dict[str, list[str]] = {}
     for cell in cells:
-        for factor, level in texts(cell.levels).items():
+        for factor, level in level_texts(cell.levels).items():
             known.setdefault(factor, []).append(level)
     for factor, level in levels.items():
         if factor not in known:
             raise InputError(f"no factor {factor!r}", why=suggestion(factor, known))
         if level not in known[factor]:
             raise InputError(f"no level {level!r} of {factor}", why=suggestion(level, dict.fromkeys(known[factor])))
-    if not matching(levels, cells):
+    if not cells_with_levels(levels, cells):
         raise InputError(f"no cell has {cell_id(levels)}")
 
 
-def matching(levels: Levels, cells: Sequence[CellRecord]) -> list[CellRecord]:
+def cells_with_levels(levels: Levels, cells: Sequence[CellRecord]) -> list[CellRecord]:
     """The cells that have these levels; controls are none of them."""
-    return [cell for cell in cells if controlled(cell.cell_id) is None and levels.items() <= texts(cell.levels).items()]
+    return [
+        cell
+        for cell in cells
+        if controlled(cell.cell_id) is None and levels.items() <= level_texts(cell.levels).items()
+    ]
 
 
-def partners(levels: Levels, cells: Sequence[CellRecord]) -> Callable[[CellRecord], CellRecord | None]:
+def partner_finder(levels: Levels, cells: Sequence[CellRecord]) -> Callable[[CellRecord], CellRecord | None]:
     """For a cell the one that differs from it in these levels alone; else the only one that has them at all."""
-    found = {frozenset(texts(cell.levels).items()): cell for cell in matching(levels, cells)}
+    found = {frozenset(level_texts(cell.levels).items()): cell for cell in cells_with_levels(levels, cells)}
     only = next(iter(found.values())) if len(found) == 1 else None
-    return lambda cell: found.get(frozenset({**texts(cell.levels), **levels}.items()), only)
+    return lambda cell: found.get(frozenset({**level_texts(cell.levels), **levels}.items()), only)
 
 
 def baseline_pairs(cells: Sequence[CellRecord], baseline: Levels) -> tuple[list[Pair], list[str]]:
@@ -64,7 +68,7 @@ def baseline_pairs(cells: Sequence[CellRecord], baseline: Levels) -> tuple[list[
     A baseline of some factors (`stack=go`) is for each cell the one that differs from it in those alone. Cells that the
     hosts could not carry are left out.
     """
-    partner = partners(baseline, cells)
+    partner = partner_finder(baseline, cells)
     pairs: list[Pair] = []
     alone: list[str] = []
     for cell in cells:
@@ -82,14 +86,14 @@ def baseline_pairs(cells: Sequence[CellRecord], baseline: Levels) -> tuple[list[
     return pairs, alone
 
 
-def claimed_pairs(ratio: Sides, cells: Sequence[CellRecord]) -> list[Pair]:
+def claim_pairs(ratio: Sides, cells: Sequence[CellRecord]) -> list[Pair]:
     """The comparisons that a claim is about. Raises InputError where the run has no such cells."""
-    of, to = texts(ratio.of), texts(ratio.to)
+    of, to = level_texts(ratio.of), level_texts(ratio.to)
     for levels in (of, to):
         check_levels(levels, cells)
-    partner = partners(to, cells)
+    partner = partner_finder(to, cells)
     pairs = []
-    for cell in matching(of, cells):
+    for cell in cells_with_levels(of, cells):
         base = partner(cell)
         if base is not None and base.cell_id != cell.cell_id:
             pairs.append(Pair(cell.cell_id, base.cell_id))
@@ -98,7 +102,7 @@ def claimed_pairs(ratio: Sides, cells: Sequence[CellRecord]) -> list[Pair]:
     return pairs
 
 
-def asked_ratios(
+def requested_ratios(
     scenario: Mapping[str, Any], cells: Sequence[CellRecord], metrics: Iterable[str]
 ) -> Iterator[tuple[str, Pair, str | None]]:
     """Every ratio that a stored scenario asks for: metric, comparison, and the claim that asks for it.
@@ -112,7 +116,7 @@ def asked_ratios(
     carried = {cell.cell_id for cell in cells if cell.unsupported is None}
     for claim in claims_of(scenario):
         try:
-            claimed = claimed_pairs(claim.ratio, cells)
+            claimed = claim_pairs(claim.ratio, cells)
         except InputError:
             continue  # not at this scale
         yield from ((claim.metric, pair, claim.text) for pair in claimed if {pair.cell_id, pair.baseline} <= carried)
@@ -121,11 +125,11 @@ def asked_ratios(
 def scenario_baseline(scenario: Mapping[str, Any], cells: Sequence[CellRecord]) -> Levels:
     """The baseline that the scenario names, else its first cell that the hosts carried."""
     given = scenario.get("baseline")
-    if isinstance(given, Mapping) and matching(texts(given), cells):
-        return texts(given)
-    return texts(next((cell for cell in cells if cell.unsupported is None), cells[0]).levels)
+    if isinstance(given, Mapping) and cells_with_levels(level_texts(given), cells):
+        return level_texts(given)
+    return level_texts(next((cell for cell in cells if cell.unsupported is None), cells[0]).levels)
 
 
-def texts(levels: Mapping[str, Any]) -> Levels:
+def level_texts(levels: Mapping[str, Any]) -> Levels:
     """Levels as text, as cell ids and tables have them."""
     return {name: level_text(level) for name, level in levels.items()}

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from benchkit.analysis.caveats import cautioned
-from benchkit.analysis.cell_pairs import claimed_pairs
+from benchkit.analysis.caveats import with_caveats
+from benchkit.analysis.cell_pairs import claim_pairs
 from benchkit.analysis.claim_result import ClaimResult, State
-from benchkit.analysis.fairness import remarked
+from benchkit.analysis.fairness import with_response_remarks
 from benchkit.analysis.ratio import Ratio
-from benchkit.analysis.run_data import Data
+from benchkit.analysis.run_data import RunData
 from benchkit.analysis.samples import take_samples
 from benchkit.analysis.within_blocks import block_ratios
 from benchkit.errors import InputError
@@ -19,7 +19,7 @@ from benchkit.models.cpus import cpu_places
 from benchkit.models.run import HostRecord, Manifest
 
 
-def judge_claims(data: Data) -> tuple[ClaimResult, ...]:
+def judge_claims(data: RunData) -> tuple[ClaimResult, ...]:
     """Every claim of the scenario that a run carried out, in the order of its file.
 
     The confidence of each is that of its interval: claims are sentences of their own, and no family.
@@ -27,7 +27,7 @@ def judge_claims(data: Data) -> tuple[ClaimResult, ...]:
     return tuple(judge_claim(claim, data) for claim in claims_of(data.manifest.scenario))
 
 
-def judge_claim(claim: Claim, data: Data) -> ClaimResult:
+def judge_claim(claim: Claim, data: RunData) -> ClaimResult:
     """One claim. It holds where every interval lies in what it allows, and is refuted where one lies outside.
 
     Of the cells that it is about, those count that the hosts carried; it is not testable where they carried none.
@@ -46,7 +46,7 @@ def judge_claim(claim: Claim, data: Data) -> ClaimResult:
     if lacking:
         return result.model_copy(update={"reason": lacking})
     try:
-        pairs = claimed_pairs(claim.ratio, data.manifest.cells)
+        pairs = claim_pairs(claim.ratio, data.manifest.cells)
     except InputError as error:
         return result.model_copy(update={"reason": f"{error.what} at this scale"})
     unsupported = {cell.cell_id: cell.unsupported for cell in data.manifest.cells if cell.unsupported}
@@ -56,11 +56,11 @@ def judge_claim(claim: Claim, data: Data) -> ClaimResult:
     if not pairs:
         return result.model_copy(update={"reason": f"{missing[0]} was not carried: {unsupported[missing[0]]}"})
     samples = take_samples(data.trials, claim.metric, data.exclusions)
-    ratios = remarked(block_ratios(samples, pairs, data.level), data.trials, data.manifest)
-    ratios = cautioned(ratios, {data.manifest.run_id: data.grounds})
-    state, reason = _judged(claim, ratios, data.level)
-    if data.doubt:
-        state, reason = "undecided", data.doubt
+    ratios = with_response_remarks(block_ratios(samples, pairs, data.alpha), data.trials, data.manifest)
+    ratios = with_caveats(ratios, {data.manifest.run_id: data.basis})
+    state, reason = _judged(claim, ratios, data.alpha)
+    if data.limitation:
+        state, reason = "undecided", data.limitation
     if missing:
         reason += f" (without {_without(missing, unsupported)})"
     return result.model_copy(update={"state": state, "reason": reason, "ratios": tuple(ratios)})

@@ -10,25 +10,31 @@ import pandas as pd
 
 from benchkit.analysis import gate, latency_notes
 from benchkit.analysis.between_runs import run_ratios, sequential_ratios
-from benchkit.analysis.caveats import cautioned
-from benchkit.analysis.cell_pairs import baseline_pairs, levels_of, matching, scenario_baseline
+from benchkit.analysis.caveats import with_caveats
+from benchkit.analysis.cell_pairs import baseline_pairs, cells_with_levels, levels_of, scenario_baseline
 from benchkit.analysis.claims import judge_claims
 from benchkit.analysis.comparison import Comparison
-from benchkit.analysis.fairness import remarked, remarked_between
+from benchkit.analysis.fairness import with_response_remarks, with_response_remarks_between
 from benchkit.analysis.multiple_tests import ALPHA
 from benchkit.analysis.ratio import Ratio, with_outcomes
 from benchkit.analysis.resolution import Resolution, noise_of, resolution
-from benchkit.analysis.run_data import Data, read_data
+from benchkit.analysis.run_data import RunData, read_run_data
 from benchkit.analysis.run_differences import drift, settings_differing
 from benchkit.analysis.samples import Exclusion, take_samples
 from benchkit.analysis.within_blocks import block_ratios
 from benchkit.errors import InputError
-from benchkit.models.design import controlled
+from benchkit.models.claims import claims_of
+from benchkit.models.design import controlled, until_of
 from benchkit.results.store import Store, store_path
 from benchkit.results.tables import load
 
 METRICS = ("rps",)
-"""Compared where none is asked for."""
+"""Metrics that are compared by default."""
+
+SHOWN_METRICS = ("latency_p99_s", "server_cpu_s_per_request")
+"""Metrics that a report compares as well, unless the run has too many cells to read through."""
+
+_MANY_CELLS = 100
 
 SEQUENTIAL = (
     "The design of {run} is sequential: whatever drifted while one cell ran after the other is in these ratios, and mostly "
@@ -59,7 +65,7 @@ def compare(
     InputError.
     """
     where = Store(store_path(Path(store) if store is not None else None))
-    data = [read_data(where, where.run(name), exclusions) for name in (run, run2) if name is not None]
+    data = [read_run_data(where, where.run(name), exclusions) for name in (run, run2) if name is not None]
     if run2 is not None and data[0].manifest.run_id == data[1].manifest.run_id:
         raise InputError(f"{data[0].manifest.run_id} cannot be compared with itself", hint="name two different runs")
     wanted = tuple(dict.fromkeys((*(metrics or METRICS), *(thresholds.metrics if thresholds else ()))))
@@ -70,22 +76,22 @@ def compare(
         made = compare_runs(data[0], data[1], wanted, baseline, facts=(facts[0], facts[1]))
     if thresholds is None:
         return made
-    doubt = data[0].doubt if run2 is None else None
-    return made.model_copy(update={"gate": gate.judge(made.ratios, thresholds, made.level, doubt=doubt)})
+    doubt = data[0].limitation if run2 is None else None
+    return made.model_copy(update={"gate": gate.judge_ratios(made.ratios, thresholds, made.level, doubt=doubt)})
 
 
-def compare_cells(data: Data, metrics: Sequence[str], baseline: str | None = None) -> Comparison:
+def compare_cells(data: RunData, metrics: Sequence[str], baseline: str | None = None) -> Comparison:
     """The cells of one run over their baseline. Raises InputError."""
     cells = data.manifest.cells
     levels = levels_of(baseline, cells) if baseline else scenario_baseline(data.manifest.scenario, cells)
     pairs, alone = baseline_pairs(cells, levels)
-    take = sequential_ratios if data.side.design == "sequential" else block_ratios
+    take = sequential_ratios if data.design == "sequential" else block_ratios
     ratios: list[Ratio] = []
     for metric in metrics:
-        ratios += take(take_samples(data.trials, metric, data.exclusions), pairs, data.level)
-    ratios = remarked(with_outcomes(ratios, data.level), data.trials, data.manifest)
-    ratios = latency_notes.remarked(ratios, data.trials, data.trials)
-    ratios = cautioned(ratios, {data.manifest.run_id: data.grounds})
+        ratios += take(take_samples(data.trials, metric, data.exclusions), pairs, data.alpha)
+    ratios = with_response_remarks(with_outcomes(ratios, data.alpha), data.trials, data.manifest)
+    ratios = latency_notes.with_latency_remarks(ratios, data.trials, data.trials)
+    ratios = with_caveats(ratios, {data.manifest.run_id: data.basis})
     notices = [
         *_of_run(data),
         *([f"No cell to compare with: {', '.join(alone)}."] if alone else []),
@@ -93,9 +99,23 @@ def compare_cells(data: Data, metrics: Sequence[str], baseline: str | None = Non
     return _made("cells", [data], metrics, ratios, notices)
 
 
+def compare_all_metrics(data: RunData) -> tuple[Comparison, ...]:
+    """Compare the cells of one run with their baseline, a comparison for each metric; only those with a ratio.
+
+    The metrics are those that the scenario asks about, and `SHOWN_METRICS` for a run of at most `_MANY_CELLS` cells.
+    Each is a family of comparisons of its own, as in `benchkit compare RUN --metric M`.
+    """
+    until = until_of(data.manifest.scenario)
+    claimed = (claim.metric for claim in claims_of(data.manifest.scenario))
+    shown = SHOWN_METRICS if len(data.manifest.cells) <= _MANY_CELLS else ()
+    metrics = dict.fromkeys((*METRICS, *(until.metrics if until else ()), *claimed, *shown))
+    comparisons = (compare_cells(data, [metric]) for metric in metrics if data.trials[metric].notna().any())
+    return tuple(each for each in comparisons if any(ratio.ratio is not None for ratio in each.ratios))
+
+
 def compare_runs(
-    before: Data,
-    after: Data,
+    before: RunData,
+    after: RunData,
     metrics: Sequence[str],
     baseline: str | None = None,
     *,
@@ -112,11 +132,11 @@ def compare_runs(
         )
     reference = None
     if baseline is not None:
-        found = matching(levels_of(baseline, after.manifest.cells), after.manifest.cells)
+        found = cells_with_levels(levels_of(baseline, after.manifest.cells), after.manifest.cells)
         if len(found) != 1 or found[0].cell_id not in common:
             raise InputError(f"{baseline!r} is not one cell that both runs have", why=f"they have {', '.join(common)}")
         reference = found[0].cell_id
-        apart = [data.manifest.run_id for data in runs if data.side.design == "sequential"]
+        apart = [data.manifest.run_id for data in runs if data.design == "sequential"]
         if apart:
             raise InputError(
                 f"no baseline takes out what changed between these runs: {' and '.join(apart)} ran cell after cell",
@@ -124,14 +144,14 @@ def compare_runs(
                 hint="leave --baseline out, or run with design: blocks",
             )
     compared = [name for name in dict.fromkeys((*names[0], *names[1])) if name != reference]
-    level = min(data.level for data in runs)
+    level = min(data.alpha for data in runs)
     ratios: list[Ratio] = []
     for metric in metrics:
         samples = [take_samples(data.trials, metric, data.exclusions) for data in runs]
         ratios += run_ratios(samples[0], samples[1], compared, reference, level)
-    ratios = remarked_between(with_outcomes(ratios, level), before.trials, after.trials, after.manifest)
-    ratios = latency_notes.remarked(ratios, before.trials, after.trials)
-    ratios = cautioned(ratios, {data.manifest.run_id: data.grounds for data in runs})
+    ratios = with_response_remarks_between(with_outcomes(ratios, level), before.trials, after.trials, after.manifest)
+    ratios = latency_notes.with_latency_remarks(ratios, before.trials, after.trials)
+    ratios = with_caveats(ratios, {data.manifest.run_id: data.basis for data in runs})
     changes = drift(*facts)
     asked = settings_differing(before.manifest, after.manifest)
     notices = [
@@ -144,10 +164,10 @@ def compare_runs(
     return _made("runs", runs, metrics, ratios, notices).model_copy(update={"drift": changes, "asked": asked})
 
 
-def _of_run(data: Data) -> list[str]:
+def _of_run(data: RunData) -> list[str]:
     """What is to be known of a run before its figures."""
     said = []
-    if data.side.design == "sequential":
+    if data.design == "sequential":
         said.append(SEQUENTIAL.format(run=data.manifest.run_id))
     if data.manifest.status != "done":
         said.append(f"{data.manifest.run_id} is {data.manifest.status}, not done.")
@@ -157,14 +177,14 @@ def _of_run(data: Data) -> list[str]:
 
 def _made(
     mode: Literal["cells", "runs"],
-    runs: Sequence[Data],
+    runs: Sequence[RunData],
     metrics: Sequence[str],
     ratios: Sequence[Ratio],
     notices: Sequence[str],
 ) -> Comparison:
-    level = min(data.level for data in runs)
+    level = min(data.alpha for data in runs)
     resolved: dict[str, Resolution] = {}
-    if mode == "cells" and runs[0].doubt is None:
+    if mode == "cells" and runs[0].limitation is None:
         resolved = {metric: found for metric in metrics if (found := _resolution(metric, runs[0], ratios, level))}
     limits = dict.fromkeys(found.limits for found in resolved.values() if found.limits)
     alarms = [
@@ -174,7 +194,7 @@ def _made(
     ]
     return Comparison(
         mode=mode,
-        runs=tuple(data.side for data in runs),
+        runs=tuple(data.compared_run for data in runs),
         metrics=tuple(metrics),
         notices=(*notices, *latency_notes.notices(metrics, [data.trials for data in runs]), *alarms, *limits),
         alpha=ALPHA,
@@ -184,7 +204,7 @@ def _made(
     )
 
 
-def _resolution(metric: str, data: Data, ratios: Sequence[Ratio], level: float) -> Resolution | None:
+def _resolution(metric: str, data: RunData, ratios: Sequence[Ratio], level: float) -> Resolution | None:
     """What the run resolves of a metric, by the ratio that lost the fewest blocks; the others say what they lack."""
     family = [ratio for ratio in ratios if not ratio.control and ratio.p_t is not None]
     blocks = [ratio.blocks for ratio in family if ratio.metric == metric]

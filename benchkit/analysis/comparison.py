@@ -16,7 +16,7 @@ from benchkit.models.base import Frozen
 from benchkit.models.design import Design
 
 
-class Side(Frozen):
+class ComparedRun(Frozen):
     """A run that takes part."""
 
     run_id: str
@@ -36,7 +36,7 @@ class Comparison(Frozen):
     """
 
     mode: Literal["cells", "runs"]
-    runs: tuple[Side, ...]
+    runs: tuple[ComparedRun, ...]
     metrics: tuple[str, ...]
     drift: tuple[FactDifference, ...] = ()
     asked: tuple[FactDifference, ...] = ()

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import pandas as pd
 
-from benchkit.analysis.latency_notes import caveat
-from benchkit.analysis.samples import Exclusion, counting
+from benchkit.analysis.latency_notes import latency_note
+from benchkit.analysis.samples import Exclusion, is_comparable
 from benchkit.errors import InputError
 from benchkit.models.metrics import Metric, metric_named
 from benchkit.models.run import Manifest
@@ -46,9 +46,9 @@ def benchstat(manifest: Manifest, trials: pd.DataFrame, exclusions: Iterable[Exc
     metrics = [metric_named(name) for name in BENCHSTAT_METRICS if name in trials and trials[name].notna().any()]
     lines = [*_about(manifest)]
     lines += [f"Unit {_unit(metric)} better={metric.better}" for metric in metrics]
-    rows = trials[counting(trials)].sort_values(["block", "position", "trial_id"])
+    rows = trials[is_comparable(trials)].sort_values(["block", "position", "trial_id"])
     if any(metric.name.startswith("latency_") for metric in metrics):
-        lines.append(f"# latency: {caveat(rows)}")
+        lines.append(f"# latency: {latency_note(rows)}")
     for row in rows.to_dict("records"):
         out = [one for one in excluded if one.trial_id == row["trial_id"]]
         shown = [metric for metric in metrics if not any(one.covers(metric.name) for one in out)]
@@ -150,7 +150,7 @@ def merged_by_cell(
     rows = latency[(latency["series"] == series) & ~latency["trial_id"].isin(out)]
     found: dict[str, str] = {}
     for cell_id in cells:
-        ids = trials.loc[(trials["cell_id"] == cell_id) & counting(trials), "trial_id"]
+        ids = trials.loc[(trials["cell_id"] == cell_id) & is_comparable(trials), "trial_id"]
         of_cell = rows[rows["trial_id"].isin(ids)]
         if not of_cell.empty:
             found[cell_id] = hgrm(of_cell)

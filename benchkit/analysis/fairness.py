@@ -12,9 +12,9 @@ from typing import Any, get_args
 
 import pandas as pd
 
-from benchkit.analysis.cell_pairs import texts
+from benchkit.analysis.cell_pairs import level_texts
 from benchkit.analysis.ratio import Ratio
-from benchkit.analysis.samples import counting
+from benchkit.analysis.samples import is_comparable
 from benchkit.models.base import Frozen
 from benchkit.models.response_differences import Difference, Trait
 from benchkit.models.run import Manifest
@@ -45,7 +45,7 @@ class ResponseMismatch(Frozen):
     seen: tuple[str, ...]
     """What the cell answered: all values that its probes had."""
     baseline_seen: tuple[str, ...]
-    meant: str | None = None
+    declared_reason: str | None = None
     """Why the scenario has it so; None: it does not say, and the ratio is not fair."""
 
     @property
@@ -75,7 +75,7 @@ def answers_by_cell(trials: pd.DataFrame) -> dict[str, Answers]:
     return dict(seen)
 
 
-def unlike(
+def response_mismatches(
     cell_id: str,
     baseline: str,
     answers: Mapping[str, Answers],
@@ -107,23 +107,25 @@ def unlike(
     return tuple(found)
 
 
-def judged(found: Iterable[ResponseMismatch], manifest: Manifest) -> tuple[ResponseMismatch, ...]:
+def with_declared_reasons(found: Iterable[ResponseMismatch], manifest: Manifest) -> tuple[ResponseMismatch, ...]:
     """The same, with the reason of each that the scenario of the run means to have."""
-    declared = differences(manifest.scenario)
-    levels = {cell.cell_id: texts(cell.levels) for cell in manifest.cells}
-    return tuple(each.model_copy(update={"meant": _meant(each, declared, levels)}) for each in found)
+    declared = declared_differences(manifest.scenario)
+    levels = {cell.cell_id: level_texts(cell.levels) for cell in manifest.cells}
+    return tuple(
+        each.model_copy(update={"declared_reason": _declared_reason(each, declared, levels)}) for each in found
+    )
 
 
-def differences(scenario: Mapping[str, Any]) -> tuple[Difference, ...]:
+def declared_differences(scenario: Mapping[str, Any]) -> tuple[Difference, ...]:
     """The differences that a stored scenario declares."""
     return tuple(Difference.model_validate(each) for each in scenario.get("differs") or ())
 
 
-def remarks(found: Sequence[ResponseMismatch]) -> tuple[str, ...]:
+def mismatch_remarks(found: Sequence[ResponseMismatch]) -> tuple[str, ...]:
     """What stands beside a ratio of cells that did not answer alike: one sentence for each reason, and one for none."""
     by_reason: dict[str | None, list[str]] = {}
     for each in found:
-        by_reason.setdefault(each.meant, []).append(each.text)
+        by_reason.setdefault(each.declared_reason, []).append(each.text)
     return tuple(
         f"unequal answers: {'; '.join(said)}"
         + (
@@ -135,35 +137,39 @@ def remarks(found: Sequence[ResponseMismatch]) -> tuple[str, ...]:
     )
 
 
-def remarked(ratios: Iterable[Ratio], trials: pd.DataFrame, manifest: Manifest) -> list[Ratio]:
+def with_response_remarks(ratios: Iterable[Ratio], trials: pd.DataFrame, manifest: Manifest) -> list[Ratio]:
     """Ratios within a run, each with what is to be known of the answers that it rests on."""
-    return remarked_between(ratios, trials, trials, manifest)
+    return with_response_remarks_between(ratios, trials, trials, manifest)
 
 
-def remarked_between(
+def with_response_remarks_between(
     ratios: Iterable[Ratio], before: pd.DataFrame, after: pd.DataFrame, manifest: Manifest
 ) -> list[Ratio]:
     """Ratios of the same cells in two runs, likewise; `manifest` is that of the run after."""
-    sides = [trials[counting(trials)] for trials in (before, after)]
+    sides = [trials[is_comparable(trials)] for trials in (before, after)]
     was, now = map(answers_by_cell, sides)
     made = []
     for ratio in ratios:
-        found = unlike(ratio.cell_id, ratio.baseline, now, was)
+        found = response_mismatches(ratio.cell_id, ratio.baseline, now, was)
         if found and ratio.left_out:
             out = [trial.trial_id for trial in ratio.left_out]
             left = [answers_by_cell(side[~side["trial_id"].isin(out)]) for side in reversed(sides)]
             if ratio.cell_id in left[0] and ratio.baseline in left[1]:
-                found = unlike(ratio.cell_id, ratio.baseline, *left)
-        made.append(ratio.model_copy(update={"remarks": remarks(judged(found, manifest))}) if found else ratio)
+                found = response_mismatches(ratio.cell_id, ratio.baseline, *left)
+        made.append(
+            ratio.model_copy(update={"remarks": mismatch_remarks(with_declared_reasons(found, manifest))})
+            if found
+            else ratio
+        )
     return made
 
 
-def _meant(
+def _declared_reason(
     found: ResponseMismatch, declared: Sequence[Difference], levels: Mapping[str, Mapping[str, str]]
 ) -> str | None:
     sides = [levels.get(cell_id, {}) for cell_id in (found.cell_id, found.baseline)]
     for each in declared:
-        wanted = texts(each.cells)
+        wanted = level_texts(each.cells)
         if found.trait in each.what and any(wanted.items() <= side.items() for side in sides):
             return " ".join(each.why.split())
     return None

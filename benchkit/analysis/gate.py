@@ -12,7 +12,7 @@ from scipy import special
 
 from benchkit.analysis.multiple_tests import ALPHA, holm
 from benchkit.analysis.ratio import Ratio
-from benchkit.analysis.samples import omission
+from benchkit.analysis.samples import describe_exclusions
 from benchkit.document import read_document
 from benchkit.errors import InputError, suggestion
 from benchkit.models.base import Frozen
@@ -27,7 +27,7 @@ DEFAULT_WORSENING = 0.05
 """How much worse a metric may be where no threshold is given."""
 
 
-def share(value: object) -> object:
+def parse_share(value: object) -> object:
     """A share of one from `5%` or `0.05`."""
     if isinstance(value, str) and value.strip().endswith("%"):
         try:
@@ -37,7 +37,7 @@ def share(value: object) -> object:
     return value
 
 
-Worsening = Annotated[float, BeforeValidator(share), Field(ge=0, lt=1, allow_inf_nan=False)]
+Worsening = Annotated[float, BeforeValidator(parse_share), Field(ge=0, lt=1, allow_inf_nan=False)]
 
 
 class Thresholds(Frozen):
@@ -60,7 +60,7 @@ class GateLine(Frozen):
     """What is to be known beside the ratio: trials left out, unequal answers, suspect trials."""
 
     @property
-    def said(self) -> str:
+    def full_text(self) -> str:
         """The text with its remarks."""
         return "; ".join((self.text, *self.remarks))
 
@@ -80,12 +80,12 @@ class GateResult(Frozen):
 
 def default_thresholds(metrics: Sequence[str]) -> Thresholds:
     """The threshold of metrics for which none is given. Raises InputError for one of which neither way is worse."""
-    return checked(Thresholds(metrics=dict.fromkeys(metrics, DEFAULT_WORSENING)), "--gate")
+    return validate_thresholds(Thresholds(metrics=dict.fromkeys(metrics, DEFAULT_WORSENING)), "--gate")
 
 
 def read_thresholds(path: Path) -> Thresholds:
     """Thresholds from a YAML file. Raises InputError naming file, line and field."""
-    return checked(read_document(path).validated(Thresholds), str(path))
+    return validate_thresholds(read_document(path).validated(Thresholds), str(path))
 
 
 def parse_thresholds(texts: Sequence[str]) -> Thresholds:
@@ -93,7 +93,7 @@ def parse_thresholds(texts: Sequence[str]) -> Thresholds:
     found: dict[str, object] = {}
     for text in texts:
         metric, equals, allowed = text.partition("=")
-        value = share(allowed)
+        value = parse_share(allowed)
         try:
             number = float(str(value))
         except ValueError:
@@ -101,10 +101,10 @@ def parse_thresholds(texts: Sequence[str]) -> Thresholds:
         if not equals or not 0 <= number < 1:
             raise InputError("not of the form metric=share", where=f"--threshold {text}", hint="as in rps=5%")
         found[metric.strip()] = number
-    return checked(Thresholds.model_validate({"metrics": found}), "--threshold")
+    return validate_thresholds(Thresholds.model_validate({"metrics": found}), "--threshold")
 
 
-def checked(thresholds: Thresholds, where: str) -> Thresholds:
+def validate_thresholds(thresholds: Thresholds, where: str) -> Thresholds:
     """The thresholds. Raises InputError for a metric of which nobody knows which way is worse, and for counts of failures.
 
     Those are none in a sound trial, and nothing is in a ratio to that.
@@ -122,7 +122,7 @@ def checked(thresholds: Thresholds, where: str) -> Thresholds:
     return thresholds
 
 
-def judge(
+def judge_ratios(
     ratios: Sequence[Ratio], thresholds: Thresholds, alpha: float = ALPHA, *, doubt: str | None = None
 ) -> GateResult:
     """Judge every ratio of a metric that has a threshold; controls are none of the gate's business.
@@ -186,5 +186,8 @@ def _line(ratio: Ratio, limit: float, p: float | None, alpha: float, doubt: str 
         verdict=verdict,
         p_holm=p,
         text=text,
-        remarks=(*([omission(ratio.left_out)] if ratio.left_out and not ratio.reason else []), *ratio.remarks),
+        remarks=(
+            *([describe_exclusions(ratio.left_out)] if ratio.left_out and not ratio.reason else []),
+            *ratio.remarks,
+        ),
     )

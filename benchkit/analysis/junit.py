@@ -45,8 +45,8 @@ def _case(suite: ET.Element, line: GateLine) -> None:
     case = ET.SubElement(suite, "testcase", {"classname": _xml(line.metric), "name": _xml(name), "time": "0"})
     kinds = {"regressed": "failure", "inconclusive": "error"}
     if line.verdict in kinds:
-        found = ET.SubElement(case, kinds[line.verdict], {"type": line.verdict, "message": _xml(line.said)})
-        found.text = _xml(line.said)
+        found = ET.SubElement(case, kinds[line.verdict], {"type": line.verdict, "message": _xml(line.full_text)})
+        found.text = _xml(line.full_text)
     if line.remarks:
         ET.SubElement(case, "system-out").text = _xml("\n".join(line.remarks))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 
 from benchkit.analysis.ratio import Ratio
-from benchkit.analysis.samples import counting
+from benchkit.analysis.samples import is_comparable
 
 CLOSED_LOOP = "closed loop: coordinated omission hides queueing"
 
@@ -18,7 +18,7 @@ _KIND = ["rate_requested", "latency_corrected", "latency_covers"]
 """The columns of `trials` by which latencies came about."""
 
 
-def caveats(trials: pd.DataFrame) -> tuple[str, ...]:
+def latency_notes(trials: pd.DataFrame) -> tuple[str, ...]:
     """How these latencies came about: the loop, the correction, what a time covers."""
     return (
         _loop(trials["rate_requested"]),
@@ -27,9 +27,9 @@ def caveats(trials: pd.DataFrame) -> tuple[str, ...]:
     )
 
 
-def caveat(trials: pd.DataFrame) -> str:
+def latency_note(trials: pd.DataFrame) -> str:
     """The caveats as one line."""
-    return "; ".join(part for part in caveats(trials) if part)
+    return "; ".join(part for part in latency_notes(trials) if part)
 
 
 def _loop(rate: pd.Series) -> str:
@@ -63,15 +63,15 @@ def notices(metrics: Iterable[str], runs: Sequence[pd.DataFrame]) -> list[str]:
     if not any(metric.startswith(_LATENCY) for metric in metrics):
         return []
     measured = pd.concat([_kinds(trials) for trials in runs])
-    return [] if measured.empty else [f"Latencies: {caveat(measured)}."]
+    return [] if measured.empty else [f"Latencies: {latency_note(measured)}."]
 
 
-def remarked(ratios: Iterable[Ratio], before: pd.DataFrame, after: pd.DataFrame) -> list[Ratio]:
+def with_latency_remarks(ratios: Iterable[Ratio], before: pd.DataFrame, after: pd.DataFrame) -> list[Ratio]:
     """Ratios of latencies that came about in different ways, each with both; `before` has the baselines, `after` the cells."""
     kinds = [_kinds(trials) for trials in (before, after)]
     if len(pd.concat(kinds)[_KIND].drop_duplicates()) <= 1:
         return list(ratios)
-    was, now = ({str(cell_id): caveat(rows) for cell_id, rows in side.groupby("cell_id")} for side in kinds)
+    was, now = ({str(cell_id): latency_note(rows) for cell_id, rows in side.groupby("cell_id")} for side in kinds)
     made = []
     for ratio in ratios:
         own, base = now.get(ratio.cell_id), was.get(ratio.baseline)
@@ -85,7 +85,7 @@ def remarked(ratios: Iterable[Ratio], before: pd.DataFrame, after: pd.DataFrame)
 
 def _kinds(trials: pd.DataFrame) -> pd.DataFrame:
     """How latencies of measured trials came about, each way of each cell once; whichever rate was asked for is one way."""
-    kinds = trials.loc[counting(trials), ["cell_id", *_KIND]]
+    kinds = trials.loc[is_comparable(trials), ["cell_id", *_KIND]]
     return kinds.assign(
         rate_requested=kinds["rate_requested"].where(kinds["rate_requested"].isna(), 1.0)
     ).drop_duplicates()

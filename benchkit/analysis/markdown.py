@@ -9,7 +9,7 @@ from benchkit import units
 from benchkit.analysis.claim_result import ClaimResult
 from benchkit.analysis.comparison import Comparison
 from benchkit.analysis.ratio import Ratio
-from benchkit.analysis.wording import interval, outcome, p_value, side_titles, title
+from benchkit.analysis.wording import headline, interval, outcome, p_value, value_titles
 from benchkit.models.metrics import metric_named
 
 _SPECIAL = re.compile(r"([\\`*_\[\]|~]|^[-+#>]|(?<=^[0-9])[.)])")
@@ -18,7 +18,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
 
 def markdown(comparison: Comparison) -> str:
     """The comparison in GitHub's Markdown: a heading that says what came of it, what to know first, one table."""
-    lines = [f"### {text(title(comparison))}", ""]
+    lines = [f"### {text(headline(comparison))}", ""]
     lines += [f"{_runs(comparison)}.", ""]
     for notice in comparison.notices:
         lines += [f"> {text(notice)}", ""]
@@ -52,7 +52,7 @@ def _runs(comparison: Comparison) -> str:
 
 
 def _table(comparison: Comparison) -> Iterator[str]:
-    one, other = side_titles(comparison)
+    one, other = value_titles(comparison)
     heads = ["cell", "metric", one, other, "ratio", "interval", "p", "difference"]
     right = [False, False, True, True, True, True, True, False]
     verdicts: Sequence[str] = ()

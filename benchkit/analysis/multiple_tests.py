@@ -31,7 +31,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return [float(value) for value in adjusted]
 
 
-def shown_from(family: int = 1, alpha: float = ALPHA) -> int | None:
+def blocks_to_decide(family: int = 1, alpha: float = ALPHA) -> int | None:
     """The fewest blocks with which the sign-flip test can show a difference among so many comparisons.
 
     None where no number of blocks can, because only so many sign patterns are drawn.

@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from pydantic import Field
 
 from benchkit.analysis import adaptive, cell_pairs
-from benchkit.analysis.multiple_tests import ALPHA, shown_from
+from benchkit.analysis.multiple_tests import ALPHA, blocks_to_decide
 from benchkit.analysis.resolution import Noise, Resolution, half_width, noise_of, resolution
-from benchkit.analysis.run_data import Data, read_data
+from benchkit.analysis.run_data import RunData, read_run_data
 from benchkit.analysis.samples import take_samples
 from benchkit.analysis.within_blocks import Pair
 from benchkit.models.base import Frozen
@@ -29,10 +30,10 @@ _MIRRORED = math.sqrt(2)
 """An ABBA block has each cell twice: its log-ratio varies so much less than that of a block that has it once."""
 
 
-class RatioPower(Frozen):
+class RatioPower(Frozen, serialize_by_alias=True):
     """A ratio that a scenario asks for, and what its design will show of it.
 
-    `claim` is the sentence that asks for it. `own`: the noise is of this very ratio, and not of all cells together.
+    `claim` is the sentence that asks for it. `own_noise`: the noise is of this very ratio, and not of all cells together.
     `with_more` is what the fewest blocks would show that can show any difference, where those of the design cannot.
     """
 
@@ -40,7 +41,7 @@ class RatioPower(Frozen):
     cell_id: str
     baseline: str
     claim: str | None = None
-    own: bool = False
+    own_noise: bool = Field(default=False, serialization_alias="own")
     resolution: Resolution
     with_more: Resolution | None = None
 
@@ -57,7 +58,7 @@ class PowerAnalysis(Frozen):
 
 
 def analyse_power(
-    planned: Manifest, runs: Sequence[Data], noise_from: Sequence[str], *, block_s: float | None = None
+    planned: Manifest, runs: Sequence[RunData], noise_from: Sequence[str], *, block_s: float | None = None
 ) -> PowerAnalysis:
     """What the run of a plan will resolve, from the noise of these runs; `noise_from` is what they are called.
 
@@ -69,8 +70,8 @@ def analyse_power(
     if design_of(planned.scenario) == "sequential":
         return PowerAnalysis()
     until = until_of(planned.scenario)
-    alpha = ALPHA if until is None else adaptive.LEVEL
-    asked = list(asked_ratios(planned))
+    alpha = ALPHA if until is None else adaptive.ALPHA_PER_LOOK
+    asked = list(planned_ratios(planned))
     family = Counter(claim is None for _, _, claim in asked)[True]
     pooled = {metric: _pooled(metric, runs, planned) for metric, _, _ in asked}
     owns = {(metric, pair): _own(pair, metric, runs, planned) for metric, pair, _ in asked}
@@ -84,14 +85,14 @@ def analyse_power(
         own = owns[metric, pair]
         noise, among = own or pooled[metric], 1 if claim else family
         made = resolution(blocks, among, noise, alpha)
-        enough = shown_from(1, alpha) if made.test is None else None
+        enough = blocks_to_decide(1, alpha) if made.test is None else None
         ratios.append(
             RatioPower(
                 metric=metric,
                 cell_id=pair.cell_id,
                 baseline=pair.baseline,
                 claim=claim,
-                own=own is not None,
+                own_noise=own is not None,
                 resolution=made,
                 with_more=resolution(enough, among, noise, alpha) if enough else None,
             )
@@ -100,20 +101,20 @@ def analyse_power(
     return PowerAnalysis(noise_from=known, ratios=tuple(ratios), blocks_expected=expected)
 
 
-def asked_ratios(planned: Manifest) -> Iterator[tuple[str, Pair, str | None]]:
+def planned_ratios(planned: Manifest) -> Iterator[tuple[str, Pair, str | None]]:
     """Metric, comparison, and the claim that asks for it: in requests a second, and what else the run is to know."""
     until = until_of(planned.scenario)
     metrics = dict.fromkeys(("rps", *(until.metrics if until else ())))
-    yield from cell_pairs.asked_ratios(planned.scenario, planned.cells, metrics)
+    yield from cell_pairs.requested_ratios(planned.scenario, planned.cells, metrics)
 
 
-def earlier_runs(store: Store, planned: Manifest) -> list[Data]:
+def earlier_runs(store: Store, planned: Manifest) -> list[RunData]:
     """The newest runs of a store that are like the planned one: the same asked for, at its scale, on hosts like its."""
     alike = [run for run in store.runs() if _like(run.manifest(), planned)]
-    return [read_data(store, run) for run in alike[-NEWEST:]]
+    return [read_run_data(store, run) for run in alike[-NEWEST:]]
 
 
-def _own(pair: Pair, metric: str, runs: Sequence[Data], planned: Manifest) -> Noise | None:
+def _own(pair: Pair, metric: str, runs: Sequence[RunData], planned: Manifest) -> Noise | None:
     """The noise of one ratio over the blocks of all runs."""
     found = []
     for data in runs:
@@ -125,7 +126,7 @@ def _own(pair: Pair, metric: str, runs: Sequence[Data], planned: Manifest) -> No
     return _together(found)
 
 
-def _pooled(metric: str, runs: Sequence[Data], planned: Manifest) -> Noise | None:
+def _pooled(metric: str, runs: Sequence[RunData], planned: Manifest) -> Noise | None:
     """The noise of the ratios of all cells, where the ratio that is asked for was not among them."""
     noises = [(noise_of(data.trials, metric, data.exclusions), data) for data in runs]
     return _together([_converted(noise, data, planned) for noise, data in noises if noise is not None])
@@ -137,7 +138,7 @@ def _together(noises: Sequence[Noise]) -> Noise | None:
     return Noise(math.sqrt(sum(noise.sd**2 * (noise.df or 0) for noise in noises) / df), df) if df else None
 
 
-def _converted(noise: Noise, data: Data, planned: Manifest) -> Noise:
+def _converted(noise: Noise, data: RunData, planned: Manifest) -> Noise:
     """The noise of a block of one design as that of a block of the other."""
     one, other = (design_of(manifest.scenario) == "abba" for manifest in (data.manifest, planned))
     return noise if one == other else Noise(noise.sd * _MIRRORED if one else noise.sd / _MIRRORED, noise.df)
@@ -157,7 +158,7 @@ def _expected(until: Until, most: int, noises: Sequence[Noise | None], block_s: 
         most = min(most, max(math.floor(until.budget_s / block_s), 1))
     worst = Noise(max(noise.sd for noise in known))
     for blocks in range(until.min_blocks, most):
-        if (half_width(worst, blocks, adaptive.LEVEL) or math.inf) <= 1 + until.precision:
+        if (half_width(worst, blocks, adaptive.ALPHA_PER_LOOK) or math.inf) <= 1 + until.precision:
             return blocks
     return most
 

@@ -12,7 +12,7 @@ from benchkit.analysis.inference import t_quantile
 from benchkit.analysis.multiple_tests import ALPHA
 from benchkit.analysis.samples import Exclusion
 from benchkit.analysis.verdicts.checks import cold, observed
-from benchkit.analysis.verdicts.exclusions import exclusions
+from benchkit.analysis.verdicts.exclusions import exclusions as verdict_exclusions
 from benchkit.models.base import Frozen
 from benchkit.models.design import controlled
 from benchkit.models.metrics import metric_named
@@ -23,7 +23,7 @@ METRICS = ("rps", "server_cpu_s_per_request")
 """In what the cost is told: what perf itself takes of the host's CPU shows in the first alone."""
 
 
-OF_PROFILING = (observed.CHECK.code, cold.CHECK.code)
+IGNORED_CHECKS = (observed.CHECK.code, cold.CHECK.code)
 """What a trial is found to be because it is profiled: perf starts in the first third of the window, which is the slower
 one for it."""
 
@@ -59,11 +59,11 @@ class ProfilerCost(Frozen):
 
 
 def profiler_costs(
-    trials: pd.DataFrame, metric: str = "rps", void: Iterable[Exclusion] = ()
+    trials: pd.DataFrame, metric: str = "rps", exclusions: Iterable[Exclusion] = ()
 ) -> tuple[ProfilerCost, ...]:
     """The cost over all cells, then that of each, from the pairs of the profile pass; nothing where there was none.
 
-    `trials` has rows of one run as `benchkit.load("trials")` gives them, `void` those that do not count. A pair is both trials of a cell in a block. A
+    `trials` has rows of one run as `benchkit.load("trials")` gives them, `exclusions` the excluded ones. A pair is both trials of a cell in a block. A
     cell's interval is Student's t about the mean of its log-ratios, with the variance within cells pooled over all cells
     (one-way layout; Montgomery, Design and Analysis of Experiments, 3.5): a pass has few blocks, and its cells are under
     the same noise. That over all cells takes every pair as a sample, so that cells which differ widen it.
@@ -71,7 +71,7 @@ def profiler_costs(
     rows = trials[in_profile_pass(trials)]
     if rows.empty:
         return ()
-    out = {each.trial_id: each.reason for each in void if each.covers(metric)}
+    out = {each.trial_id: each.reason for each in exclusions if each.covers(metric)}
     pairs = _log_ratios(rows, metric, set(out))
     if pairs.empty:
         lost = int(rows["trial_id"].isin(list(out)).sum())
@@ -92,13 +92,13 @@ def in_profile_pass(trials: pd.DataFrame) -> pd.Series[bool]:
     return (trials["kind"] == "profile") | ((trials["kind"] == "control") & own)
 
 
-def void_in_pass(trials: pd.DataFrame, verdicts: pd.DataFrame, manifest: Manifest) -> tuple[Exclusion, ...]:
+def profile_pass_exclusions(trials: pd.DataFrame, verdicts: pd.DataFrame, manifest: Manifest) -> tuple[Exclusion, ...]:
     """The trials of the pass that verdicts void, for other reasons than that they were there to be profiled.
 
     To leave out those that profiling slowed most would make it look cheap.
     """
     profiled = verdicts["trial_id"].isin(trials["trial_id"][trials["kind"] == "profile"])
-    return exclusions(trials, verdicts[~(profiled & verdicts["check"].isin(OF_PROFILING))], manifest)
+    return verdict_exclusions(trials, verdicts[~(profiled & verdicts["check"].isin(IGNORED_CHECKS))], manifest)
 
 
 def _log_ratios(rows: pd.DataFrame, metric: str, excluded: set[str]) -> pd.DataFrame:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pandas as pd
 
-from benchkit.analysis.cell_pairs import matching, texts
-from benchkit.analysis.run_data import Data
+from benchkit.analysis.cell_pairs import cells_with_levels, level_texts
+from benchkit.analysis.run_data import RunData
 from benchkit.analysis.scheduler_share import ServiceProfile
 from benchkit.models.base import Frozen
 from benchkit.models.levels import Level
@@ -21,7 +21,7 @@ class PublishedComparison(Frozen):
     """A figure of a study and the same of a run.
 
     `measured` is the median over the cell's measured trials that count, for shares the mean over its profiles; where
-    verdicts void all of them, it is over those, and `void` says so. Absent where there is none, with `why`.
+    verdicts void all of them, it is over those, and `only_invalid` says so. Absent where there is none, with `why`.
     """
 
     levels: Mapping[str, Level]
@@ -34,7 +34,7 @@ class PublishedComparison(Frozen):
     cell_id: str | None = None
     service: str | None = None
     measured: float | None = None
-    void: bool = False
+    only_invalid: bool = False
     verdicts: Mapping[str, int] = {}
     """The trials behind it by their verdict on this figure; `invalid` ones are left out."""
     checks: tuple[str, ...] = ()
@@ -44,14 +44,16 @@ class PublishedComparison(Frozen):
     why: str | None = None
 
 
-def published_figures(data: Data, profiled: Iterable[ServiceProfile]) -> tuple[PublishedComparison, ...]:
+def published_figures(data: RunData, profiled: Iterable[ServiceProfile]) -> tuple[PublishedComparison, ...]:
     """Every figure that the scenario says was published, in the order of its file; `profiled` are the run's profiles."""
     services = tuple(profiled)
     return tuple(row for entry in published_of(data.manifest.scenario) for row in _rows_of_entry(entry, data, services))
 
 
-def _rows_of_entry(entry: Published, data: Data, profiled: Sequence[ServiceProfile]) -> Iterator[PublishedComparison]:
-    cells: Sequence[CellRecord | None] = matching(texts(entry.cell), data.manifest.cells) or (None,)
+def _rows_of_entry(
+    entry: Published, data: RunData, profiled: Sequence[ServiceProfile]
+) -> Iterator[PublishedComparison]:
+    cells: Sequence[CellRecord | None] = cells_with_levels(level_texts(entry.cell), data.manifest.cells) or (None,)
     for cell in cells:
         for share, figures in ((False, entry.figures), (True, entry.shares)):
             for name, published in figures.items():
@@ -79,32 +81,32 @@ def _shares(row: PublishedComparison, profiled: Sequence[ServiceProfile]) -> Ite
             update={
                 "service": each.service if len(profiled) > 1 else None,
                 "measured": each.cumulative[row.name],
-                "void": "shares" in each.void,
+                "only_invalid": "shares" in each.invalid_figures,
                 "profiles": each.profiles,
             }
         )
 
 
-def _figure(row: PublishedComparison, cell_id: str, data: Data) -> PublishedComparison:
+def _figure(row: PublishedComparison, cell_id: str, data: RunData) -> PublishedComparison:
     """The median of the cell's measured trials that count."""
     trials = data.trials[(data.trials["kind"] == "measure") & (data.trials["cell_id"] == cell_id)]
     trials = trials[pd.to_numeric(trials[row.name]).notna()]
     if trials.empty:
         return row.model_copy(update={"why": "no trial says it"})
-    void = {each.trial_id for each in data.exclusions if each.covers(row.name)}
-    against = data.grounds.caveats.get(row.name, ())
-    doubted = {each.trial_id for each in against if each.severity == "suspect"} - void
+    excluded = {each.trial_id for each in data.exclusions if each.covers(row.name)}
+    against = data.basis.caveats.get(row.name, ())
+    doubted = {each.trial_id for each in against if each.severity == "suspect"} - excluded
     verdicts: dict[str, int] = {}
     for trial_id, judged in zip(trials["trial_id"], trials["verdict"].notna(), strict=True):
-        verdict = "invalid" if trial_id in void else "suspect" if trial_id in doubted else "valid"
+        verdict = "invalid" if trial_id in excluded else "suspect" if trial_id in doubted else "valid"
         verdict = verdict if judged or verdict == "invalid" else "not judged"
         verdicts[verdict] = verdicts.get(verdict, 0) + 1
-    counted = trials[~trials["trial_id"].isin(list(void))]
+    counted = trials[~trials["trial_id"].isin(list(excluded))]
     ids = set(trials["trial_id"])
     return row.model_copy(
         update={
             "measured": float(pd.to_numeric((trials if counted.empty else counted)[row.name]).median()),
-            "void": counted.empty,
+            "only_invalid": counted.empty,
             "verdicts": {
                 name: verdicts[name] for name in ("valid", "suspect", "invalid", "not judged") if name in verdicts
             },

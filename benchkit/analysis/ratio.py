@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Literal
 
 from benchkit.analysis.inference import MIN_BLOCKS, smallest_p, t_quantile
-from benchkit.analysis.multiple_tests import ALPHA, Test, deciding_test, holm, shown_from
-from benchkit.analysis.samples import ExcludedTrial, reasons
+from benchkit.analysis.multiple_tests import ALPHA, Test, blocks_to_decide, deciding_test, holm
+from benchkit.analysis.samples import ExcludedTrial, describe_reasons
 from benchkit.models.base import Frozen
 from benchkit.models.metrics import metric_named
 
@@ -84,7 +84,7 @@ class Ratio(Frozen):
 
     def with_left_out(self, text: str) -> str:
         """The text, and behind it why trials of the ratio do not count, where any does not."""
-        return f"{text} ({reasons(self.left_out)})" if self.left_out else text
+        return f"{text} ({describe_reasons(self.left_out)})" if self.left_out else text
 
 
 def with_outcomes(ratios: Sequence[Ratio], alpha: float = ALPHA) -> list[Ratio]:
@@ -106,7 +106,7 @@ def _decided(ratio: Ratio, test: Test | None, p: float, alpha: float) -> Ratio:
     if test is None:
         why = (
             f"{ratio.blocks} blocks cannot show a difference: all of them agree on its sign by chance with "
-            f"p = {smallest_p(ratio.blocks):.2g}; {shown_from(1, alpha)} blocks can"
+            f"p = {smallest_p(ratio.blocks):.2g}; {blocks_to_decide(1, alpha)} blocks can"
         )
         return ratio.model_copy(update={"p_holm": p, "reason": ratio.with_left_out(why)})
     if p > alpha:

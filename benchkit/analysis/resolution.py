@@ -12,7 +12,7 @@ import pandas as pd
 from scipy import special
 
 from benchkit.analysis.inference import MIN_BLOCKS, smallest_p, t_quantile
-from benchkit.analysis.multiple_tests import ALPHA, Test, deciding_test, shown_from
+from benchkit.analysis.multiple_tests import ALPHA, Test, blocks_to_decide, deciding_test
 from benchkit.analysis.samples import Exclusion, Reals, take_samples
 from benchkit.models.base import Frozen
 
@@ -116,7 +116,7 @@ def resolution(blocks: int, family: int = 1, noise: Noise | None = None, alpha: 
         alpha=alpha,
         test=deciding_test(blocks, family, alpha),
         smallest_p=smallest_p(blocks),
-        shown_from=shown_from(family, alpha),
+        shown_from=blocks_to_decide(family, alpha),
         noise_sd=noise.sd if noise else None,
         noise_df=noise.df if noise else None,
         detectable=mde(noise, blocks, family, alpha) if noise else None,

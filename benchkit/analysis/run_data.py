@@ -1,4 +1,4 @@
-"""A run as comparisons see it, read from the store."""
+"""Stored runs, read for analysis."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from functools import cached_property
 import pandas as pd
 
 from benchkit.analysis import adaptive
-from benchkit.analysis.caveats import Caveat, RatioBasis, caveats_of, grounds
-from benchkit.analysis.comparison import Side
+from benchkit.analysis.caveats import Caveat, RatioBasis, caveats_of, ratio_basis
+from benchkit.analysis.comparison import ComparedRun
 from benchkit.analysis.multiple_tests import ALPHA
 from benchkit.analysis.samples import Exclusion
 from benchkit.analysis.verdicts.exclusions import exclusions
-from benchkit.models.design import design_of, until_of
+from benchkit.models.design import Design, design_of, until_of
 from benchkit.models.run import Manifest
 from benchkit.results.store import RunFolder, Store
 from benchkit.results.tables import load
 
 
 @dataclass(frozen=True, eq=False)
-class Data:
-    """A run as comparisons see it: its manifest, its trials, those of them that do not count, and doubts about others."""
+class RunData:
+    """A run: its manifest, its trials, the excluded ones, and the caveats about the others."""
 
     manifest: Manifest
     trials: pd.DataFrame
@@ -30,46 +30,52 @@ class Data:
     caveats: tuple[Caveat, ...] = ()
 
     @cached_property
-    def grounds(self) -> RatioBasis:
-        """What its ratios rest on."""
-        return grounds(self.trials, self.caveats)
+    def basis(self) -> RatioBasis:
+        """The trials and caveats that its ratios rest on."""
+        return ratio_basis(self.trials, self.caveats)
 
     @property
-    def side(self) -> Side:
-        """What is said of the run in a comparison."""
-        scenario = self.manifest.scenario
-        return Side(
+    def design(self) -> Design:
+        """Design of its scenario."""
+        return design_of(self.manifest.scenario)
+
+    @property
+    def compared_run(self) -> ComparedRun:
+        """Description of the run within a comparison."""
+        return ComparedRun(
             run_id=self.manifest.run_id,
-            scenario=str(scenario["name"]),
+            scenario=str(self.manifest.scenario["name"]),
             scale=self.manifest.scale,
             seed=self.manifest.seed,
-            design=design_of(scenario),
+            design=self.design,
             status=self.manifest.status,
         )
 
     @property
-    def doubt(self) -> str | None:
-        """What is against every ratio of cells of the run; None: nothing."""
-        if self.side.design == "sequential":
-            return "the design is sequential: drift between the cells is in the ratio"
-        return None
+    def limitation(self) -> str | None:
+        """Reason why no ratio between cells of this run can decide anything; None: there is none."""
+        return (
+            "the design is sequential: the ratio includes drift between the cells"
+            if self.design == "sequential"
+            else None
+        )
 
     @property
-    def level(self) -> float:
-        """What intervals and tests may miss: less in a run that looked at them to end, so that it keeps its word."""
-        return ALPHA if until_of(self.manifest.scenario) is None else adaptive.LEVEL
+    def alpha(self) -> float:
+        """Significance level of each interval and test; stricter for a run that may end early."""
+        return ALPHA if until_of(self.manifest.scenario) is None else adaptive.ALPHA_PER_LOOK
 
 
-def read_data(store: Store, run: RunFolder, without: Iterable[Exclusion] | None = None) -> Data:
-    """A stored run; `without` are the trials that do not count, None: those that its verdicts void."""
+def read_run_data(store: Store, run: RunFolder, without: Iterable[Exclusion] | None = None) -> RunData:
+    """Read a stored run. `without` are the exclusions to apply; None: those that follow from its verdicts."""
     trials, verdicts = (load(table, store=store.path, run_id=run.run_id) for table in ("trials", "verdicts"))
-    return data_of(run.manifest(), trials, verdicts, without)
+    return run_data_from_tables(run.manifest(), trials, verdicts, without)
 
 
-def data_of(
+def run_data_from_tables(
     manifest: Manifest, trials: pd.DataFrame, verdicts: pd.DataFrame, without: Iterable[Exclusion] | None = None
-) -> Data:
-    """The same of tables that are at hand: rows of one run."""
+) -> RunData:
+    """Return the same from tables that are already loaded: rows of one run."""
     if without is None:
         without = exclusions(trials, verdicts, manifest)
-    return Data(manifest, trials, tuple(without), caveats_of(verdicts))
+    return RunData(manifest, trials, tuple(without), caveats_of(verdicts))

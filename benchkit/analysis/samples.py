@@ -23,7 +23,7 @@ from benchkit.results.rows import INTERRUPTED
 
 Reals = npt.NDArray[np.float64]
 
-CUT = "its block was cut by a pause and run again"
+INTERRUPTED_BLOCK = "its block was cut by a pause and run again"
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def numeric_columns(trials: pd.DataFrame) -> list[str]:
     ]
 
 
-def counting(trials: pd.DataFrame) -> pd.Series[bool]:
+def is_comparable(trials: pd.DataFrame) -> pd.Series[bool]:
     """The trials that ratios may rest on: measured ones, cells' second names among them.
 
     Profiled trials are a pass of their own, and so are those that only stand beside them.
@@ -100,7 +100,7 @@ def take_samples(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusi
     """
     if metric not in (names := numeric_columns(trials)):
         raise InputError(f"no metric {metric!r}", why=f"there are: {', '.join(names)}")
-    rows = trials[counting(trials)]
+    rows = trials[is_comparable(trials)]
     cells, cell_of = np.unique(rows["cell_id"].to_numpy(dtype=str), return_inverse=True)
     blocks, block_of = np.unique(rows["block"].to_numpy(dtype=np.int64), return_inverse=True)
     values = pd.to_numeric(rows[metric]).to_numpy(dtype=np.float64, na_value=np.nan)
@@ -122,7 +122,9 @@ def take_samples(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusi
     left_out: defaultdict[str, list[ExcludedTrial]] = defaultdict(list)
     cut = trials[trials["kind"] == INTERRUPTED]
     for trial_id, cell_id, block in zip(cut["trial_id"], cut["cell_id"], cut["block"], strict=True):
-        left_out[str(cell_id)].append(ExcludedTrial(trial_id=trial_id, cell_id=cell_id, block=int(block), reason=CUT))
+        left_out[str(cell_id)].append(
+            ExcludedTrial(trial_id=trial_id, cell_id=cell_id, block=int(block), reason=INTERRUPTED_BLOCK)
+        )
     for row in np.flatnonzero(~usable | ~whole[cell_of, block_of]):
         cell_id, block = str(cells[cell_of[row]]), int(blocks[block_of[row]])
         reason = out.get(str(ids[row])) or _reason(metric, float(values[row]))
@@ -136,7 +138,7 @@ def take_samples(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusi
     )
 
 
-def reasons(left_out: Sequence[ExcludedTrial]) -> str:
+def describe_reasons(left_out: Sequence[ExcludedTrial]) -> str:
     """Why trials are left out, each reason once, with how often it applies."""
     counted: dict[str, int] = {}
     for trial in left_out:
@@ -144,9 +146,9 @@ def reasons(left_out: Sequence[ExcludedTrial]) -> str:
     return "; ".join(reason if times == 1 else f"{reason} ({times} trials)" for reason, times in counted.items())
 
 
-def omission(left_out: Sequence[ExcludedTrial]) -> str:
+def describe_exclusions(left_out: Sequence[ExcludedTrial]) -> str:
     """How many trials are left out, and why; empty where none is."""
-    return f"{units.counted(len(left_out), 'trial')} left out: {reasons(left_out)}" if left_out else ""
+    return f"{units.counted(len(left_out), 'trial')} left out: {describe_reasons(left_out)}" if left_out else ""
 
 
 def _reason(metric: str, value: float) -> str:

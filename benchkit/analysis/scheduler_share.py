@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Literal
 
 import pandas as pd
+from pydantic import Field
 
-from benchkit.analysis.run_data import Data
+from benchkit.analysis.run_data import RunData
 from benchkit.analysis.samples import Exclusion
 from benchkit.models.base import Frozen
 from benchkit.models.categories import CATEGORIES, SCHEDULING, STUDIED
@@ -19,7 +20,7 @@ CPU = "server_cpu_s_per_request"
 Figure = Literal["shares", "goroutines", "rps", "server_cpu_s_per_request"]
 
 
-class ServiceProfile(Frozen):
+class ServiceProfile(Frozen, serialize_by_alias=True):
     """A service of a cell, over the profiles of it that the run has.
 
     Shares are means over profiles, each from 0 to 1; `scheduling` is the scheduler's with netpoll under it, `range` the
@@ -40,20 +41,20 @@ class ServiceProfile(Frozen):
     server_cpu_s_per_request: float | None = None
     left_out: int = 0
     """Profiles that are not in these shares: verdicts void the rate of their trials, and other ones count."""
-    void: tuple[Figure, ...] = ()
+    invalid_figures: tuple[Figure, ...] = Field(default=(), serialization_alias="void")
 
-    def marked(self, figure: Figure, text: str) -> str:
+    def annotated(self, figure: Figure, text: str) -> str:
         """The figure as it is shown: of which no trial counts, it says so."""
-        return f"{text}, void" if figure in self.void else text
+        return f"{text}, void" if figure in self.invalid_figures else text
 
 
 def service_profiles(
-    data: Data,
+    data: RunData,
     shares: pd.DataFrame,
     functions: pd.DataFrame,
     telemetry: pd.DataFrame,
     *,
-    void: Iterable[Exclusion] = (),
+    exclusions: Iterable[Exclusion] = (),
 ) -> tuple[ServiceProfile, ...]:
     """The services of a run that were profiled, by cell in the order of the plan.
 
@@ -66,7 +67,7 @@ def service_profiles(
     measured = trials[trials["kind"] == "measure"]
     counted = goroutines_of(measured, telemetry)
     out = {metric: {each.trial_id for each in data.exclusions if each.covers(metric)} for metric in ("rps", CPU)}
-    out_of_pass = {each.trial_id for each in void if each.covers("rps")}
+    out_of_pass = {each.trial_id for each in exclusions if each.covers("rps")}
     cell_of = dict(zip(trials["trial_id"], trials["cell_id"], strict=True))
     shares = shares.assign(cell_id=shares["trial_id"].map(cell_of))
     functions = functions.assign(cell_id=functions["trial_id"].map(cell_of))
@@ -99,7 +100,7 @@ def service_profiles(
                     rps=_median(rps["rps"]),
                     server_cpu_s_per_request=_median(cpu[CPU]),
                     left_out=rows["trial_id"].nunique() - len(profiles),
-                    void=tuple(name for name, none_counts in doubted.items() if none_counts),
+                    invalid_figures=tuple(name for name, none_counts in doubted.items() if none_counts),
                 )
             )
     return tuple(found)
@@ -131,10 +132,10 @@ def headlines_of(trials: pd.DataFrame, shares: pd.DataFrame) -> pd.DataFrame:
     return summed.merge(trials[["trial_id", "cell_id", "block"]], on="trial_id")
 
 
-def _counting(rows: pd.DataFrame, column: str, void: Collection[str]) -> tuple[pd.DataFrame, bool]:
+def _counting(rows: pd.DataFrame, column: str, excluded: Collection[str]) -> tuple[pd.DataFrame, bool]:
     """The rows with a figure whose trials count; all of them, and that it is so, where none does."""
     there = rows[rows[column].notna()]
-    counting = there[~there["trial_id"].isin(list(void))]
+    counting = there[~there["trial_id"].isin(list(excluded))]
     return (there, True) if counting.empty and not there.empty else (counting, False)
 
 

@@ -12,8 +12,8 @@ from scipy import special
 
 from benchkit.analysis.inference import MIN_BLOCKS, t_p_values, t_quantile, t_statistics
 from benchkit.analysis.multiple_tests import ALPHA
-from benchkit.analysis.run_data import Data, read_data
-from benchkit.analysis.samples import Reals, Samples, reasons, take_samples
+from benchkit.analysis.run_data import RunData, read_run_data
+from benchkit.analysis.samples import Reals, Samples, describe_reasons, take_samples
 from benchkit.errors import InputError
 from benchkit.models.base import Frozen
 from benchkit.models.design import controlled
@@ -74,10 +74,10 @@ def trends(run: str, factor: str, metric: str = "rps", *, store: str | Path | No
     `run` is an id, its beginning, or `latest`. Trials that verdicts void are left out. Raises InputError.
     """
     where = Store(store_path(Path(store) if store is not None else None))
-    return trends_of(read_data(where, where.run(run)), metric, factor)
+    return trends_of(read_run_data(where, where.run(run)), metric, factor)
 
 
-def trends_of(data: Data, metric: str, factor: str) -> tuple[Trend, ...]:
+def trends_of(data: RunData, metric: str, factor: str) -> tuple[Trend, ...]:
     """A trend for every combination of the other factors.
 
     Levels and metric are taken as logarithms, so that a straight line is a power law. Each block gives a line of its own
@@ -94,12 +94,12 @@ def trends_of(data: Data, metric: str, factor: str) -> tuple[Trend, ...]:
     wide = {others: sorted(found) for others, found in groups.items() if len(found) > 1}
     if not wide:
         raise InputError(f"no trend over {factor!r}", why="no two cells differ in it alone")
-    if data.side.design == "sequential":
+    if data.design == "sequential":
         blocks, why = len(samples.blocks), "the design is sequential: no block holds the levels together"
         return tuple(
             Trend(metric=metric, factor=factor, levels=dict(others), blocks=blocks, reason=why) for others in wide
         )
-    return tuple(_trend(samples, factor, dict(others), found, data.level) for others, found in wide.items())
+    return tuple(_trend(samples, factor, dict(others), found, data.alpha) for others, found in wide.items())
 
 
 def _number(cell: CellRecord, factor: str) -> float:
@@ -123,7 +123,7 @@ def _trend(
         _, rarest = cells[int(np.isnan(logs).sum(axis=0).argmax())]
         out = samples.left_out.get(rarest, ())
         why = f"{blocks} blocks have every level; a line needs {MIN_BLOCKS}"
-        return trend.model_copy(update={"reason": f"{why} ({rarest}: {reasons(out)})" if out else why})
+        return trend.model_copy(update={"reason": f"{why} ({rarest}: {describe_reasons(out)})" if out else why})
     x = np.log2([number for number, _ in cells])
     design = np.column_stack([np.ones_like(x), x - x.mean()])
     lines: Reals = whole @ np.linalg.pinv(design).T  # (blocks, 2): least squares, block by block

@@ -5,10 +5,10 @@ from __future__ import annotations
 from benchkit import units
 from benchkit.analysis.comparison import Comparison
 from benchkit.analysis.ratio import Ratio
-from benchkit.analysis.samples import omission
+from benchkit.analysis.samples import describe_exclusions
 
 
-def title(comparison: Comparison) -> str:
+def headline(comparison: Comparison) -> str:
     """What came of it, in one line: the gate's verdict, or how many differences are shown."""
     if comparison.gate is not None:
         return f"benchkit: {comparison.gate.verdict}"
@@ -17,7 +17,7 @@ def title(comparison: Comparison) -> str:
     return f"benchkit: {shown} of {units.counted(len(compared), 'comparison')} show a difference"
 
 
-def side_titles(comparison: Comparison) -> tuple[str, str]:
+def value_titles(comparison: Comparison) -> tuple[str, str]:
     """What the two figures of a ratio are called: what it is taken over, and what is taken."""
     return ("before", "after") if comparison.mode == "runs" else ("baseline", "its own")
 
@@ -40,11 +40,11 @@ def outcome(ratio: Ratio, *, brief: bool = False) -> str:
         return "undecided" if brief or not ratio.reason else f"undecided: {ratio.reason}"
     shown = f"{ratio.outcome} ({ratio.worth})" if ratio.worth else ratio.outcome
     kind = "control" if ratio.control else ""
-    out = omission(ratio.left_out)
+    out = describe_exclusions(ratio.left_out)
     return "; ".join(part for part in (shown, kind, out.partition(":")[0] if brief else out) if part)
 
 
-def over(ratio: Ratio, comparison: Comparison) -> str:
+def describe_baseline(ratio: Ratio, comparison: Comparison) -> str:
     """What the ratio is taken over: its baseline, or between runs the run before."""
     if comparison.mode == "cells":
         return ratio.baseline
@@ -52,7 +52,7 @@ def over(ratio: Ratio, comparison: Comparison) -> str:
     return f"{before}, relative to {ratio.relative_to}" if ratio.relative_to else before
 
 
-def heading(comparison: Comparison) -> str:
+def describe_runs(comparison: Comparison) -> str:
     """Which runs of what are compared, in one line."""
     first, last = comparison.runs[0], comparison.runs[-1]
     runs = last.run_id if comparison.mode == "cells" else f"{last.run_id} over {first.run_id}"

@@ -16,8 +16,8 @@ IDLE = 0.1
 """Of the mean of its siblings: a worker that took less has had next to nothing of the work."""
 
 
-class Workers(Frozen):
-    """The workers of a service of a cell, over its measured trials that count; `void`: over all, because none does.
+class WorkerBalance(Frozen):
+    """The workers of a service of a cell, over its measured trials that count; `only_invalid`: over all, because none does.
 
     `busiest` is the CPU time of the busiest worker over the mean of all: 1 where all work alike, their number where one
     does everything. `idle` counts those that took less than a tenth of the mean. Both are medians over trials, `highest`
@@ -31,22 +31,24 @@ class Workers(Frozen):
     highest: float
     idle: float
     trials: int
-    void: bool = False
+    only_invalid: bool = False
 
 
-def evenness(trials: pd.DataFrame, telemetry: pd.DataFrame, void: Collection[str] = frozenset()) -> tuple[Workers, ...]:
+def worker_balances(
+    trials: pd.DataFrame, telemetry: pd.DataFrame, excluded: Collection[str] = frozenset()
+) -> tuple[WorkerBalance, ...]:
     """The services with several workers, cell by cell in the order of `trials`.
 
-    `trials` are the measured ones of a run, `telemetry` its table, `void` the trials that do not count. What is known of
+    `trials` are the measured ones of a run, `telemetry` its table, `excluded` the excluded trials. What is known of
     a worker is its CPU time, not what it accepted: kernels and servers count connections by socket or in all.
     """
     found = []
     of_trials = _of_trials(trials, telemetry)
     for (cell_id, service), rows in of_trials.groupby(["cell_id", "service"], sort=False):
-        counting = rows[~rows["trial_id"].isin(list(void))]
+        counting = rows[~rows["trial_id"].isin(list(excluded))]
         used = rows if counting.empty else counting
         found.append(
-            Workers(
+            WorkerBalance(
                 cell_id=str(cell_id),
                 service=str(service),
                 workers=int(used["workers"].max()),
@@ -54,7 +56,7 @@ def evenness(trials: pd.DataFrame, telemetry: pd.DataFrame, void: Collection[str
                 highest=float(used["busiest"].max()),
                 idle=float(used["idle"].median()),
                 trials=len(used),
-                void=counting.empty,
+                only_invalid=counting.empty,
             )
         )
     return tuple(found)

@@ -98,9 +98,9 @@ def _print(found: Comparison, form: str) -> None:
 
 def _show(found: Comparison) -> None:
     """Print the comparison: caveats first, then a table for each metric, the statistical power, claims and gate."""
-    from benchkit.analysis.wording import heading
+    from benchkit.analysis.wording import describe_runs
 
-    print(heading(found))
+    print(describe_runs(found))
     for notice in found.notices:
         print(f"! {notice}")
     for metric in found.metrics:
@@ -113,7 +113,7 @@ def _show(found: Comparison) -> None:
     if found.gate is not None:
         print(f"\nGate: {found.gate.verdict}")
         for line in found.gate.lines:
-            print(f"- {line.verdict}: {line.cell_id}, {line.metric}: {line.said}")
+            print(f"- {line.verdict}: {line.cell_id}, {line.metric}: {line.full_text}")
 
 
 def show_claims(claims: Sequence[ClaimResult]) -> None:
@@ -129,7 +129,7 @@ def show_claims(claims: Sequence[ClaimResult]) -> None:
 def _show_metric(ratios: list[Ratio], found: Comparison) -> None:
     """Print the table of one metric; values that all rows share stand above it, so that it fits 80 columns."""
     from benchkit import units
-    from benchkit.analysis.wording import interval, outcome, over, p_value, side_titles
+    from benchkit.analysis.wording import describe_baseline, interval, outcome, p_value, value_titles
     from benchkit.cli.console import print_table
     from benchkit.models.metrics import metric_named
 
@@ -137,14 +137,14 @@ def _show_metric(ratios: list[Ratio], found: Comparison) -> None:
         return
     metric = metric_named(ratios[0].metric)
     shown = units.ratio if ratios[0].relative_to else metric.format
-    bases = list(dict.fromkeys((over(ratio, found), shown(ratio.baseline_value)) for ratio in ratios))
+    bases = list(dict.fromkeys((describe_baseline(ratio, found), shown(ratio.baseline_value)) for ratio in ratios))
     one = len(bases) == 1
     print(f"\n{metric.title} relative to {bases[0][0]} ({bases[0][1]})" if one else f"\n{metric.title}")
-    base_heads = () if one else ("relative to", side_titles(found)[0])
-    heads = ("cell", *base_heads, side_titles(found)[1], "ratio", "95 % interval", "p", "difference")
+    base_heads = () if one else ("relative to", value_titles(found)[0])
+    heads = ("cell", *base_heads, value_titles(found)[1], "ratio", "95 % interval", "p", "difference")
     rows = []
     for ratio in ratios:
-        base = () if one else (over(ratio, found), shown(ratio.baseline_value))
+        base = () if one else (describe_baseline(ratio, found), shown(ratio.baseline_value))
         point = "" if ratio.ratio is None else f"{ratio.ratio:.3f}"
         rows.append(
             (

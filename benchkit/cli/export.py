@@ -63,14 +63,14 @@ def _texts(
 ) -> Mapping[str, str]:
     """Return the exported texts by file name. Raises InputError where there is nothing to export."""
     from benchkit.analysis.export import benchstat, csv, merged_by_cell
-    from benchkit.analysis.run_data import read_data
+    from benchkit.analysis.run_data import read_run_data
     from benchkit.errors import InputError, suggestion
     from benchkit.results.store import Store, store_path
     from benchkit.results.tables import load
 
     where = Store(store_path(store))
     found = where.run(run)
-    data = read_data(where, found, () if include_invalid else None)
+    data = read_run_data(where, found, () if include_invalid else None)
     trials = data.trials.sort_values("trial_id")
     if form == "csv":
         return {f"{found.run_id}.csv": csv(trials)}

@@ -158,8 +158,8 @@ def show_cells(run: RunId, store: StoreFolder = None, json: Json = False) -> Non
     Also shows the cost of profiling, with its interval.
     """
     from benchkit import units
-    from benchkit.analysis.profiler_cost import METRICS, profiler_costs, void_in_pass
-    from benchkit.analysis.run_data import read_data
+    from benchkit.analysis.profiler_cost import METRICS, profile_pass_exclusions, profiler_costs
+    from benchkit.analysis.run_data import read_run_data
     from benchkit.analysis.scheduler_share import service_profiles
     from benchkit.cli.console import print_json, print_table, say
     from benchkit.results.profile_tables import PROFILE_NOTES
@@ -170,9 +170,9 @@ def show_cells(run: RunId, store: StoreFolder = None, json: Json = False) -> Non
     folder = where.run(run)
     names = ("profile_share", "profile", "telemetry", "notes", "verdicts")
     shares, functions, telemetry, notes, verdicts = (load(n, store=where.path, run_id=folder.run_id) for n in names)
-    data = read_data(where, folder)
-    invalid = void_in_pass(data.trials, verdicts, data.manifest)
-    found = service_profiles(data, shares, functions, telemetry, void=invalid)
+    data = read_run_data(where, folder)
+    invalid = profile_pass_exclusions(data.trials, verdicts, data.manifest)
+    found = service_profiles(data, shares, functions, telemetry, exclusions=invalid)
     costs = [cost for metric in METRICS for cost in profiler_costs(data.trials, metric, invalid)]
     notices = list(dict.fromkeys(map(str, notes["message"][notes["code"].isin(PROFILE_NOTES)])))
     if json:
@@ -203,11 +203,11 @@ def show_cells(run: RunId, store: StoreFolder = None, json: Json = False) -> Non
                 each.cell_id,
                 each.service,
                 units.count(each.profiles),
-                each.marked("shares", units.share(each.scheduling)),
+                each.annotated("shares", units.share(each.scheduling)),
                 *(units.share(each.cumulative[name]) for name in ("mcall", "findrunnable", "netpoll")),
-                each.marked("goroutines", units.count(each.goroutines)),
-                each.marked("rps", units.rate(each.rps)),
-                each.marked("server_cpu_s_per_request", units.seconds(each.server_cpu_s_per_request)),
+                each.annotated("goroutines", units.count(each.goroutines)),
+                each.annotated("rps", units.rate(each.rps)),
+                each.annotated("server_cpu_s_per_request", units.seconds(each.server_cpu_s_per_request)),
             )
             for each in found
         ),

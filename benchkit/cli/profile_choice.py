@@ -52,12 +52,12 @@ def _of_file(file: str) -> tuple[str, Profile]:
 
 
 def _of_cell(run: RunFolder, cell: str, service: str | None) -> tuple[str, Profile]:
-    from benchkit.analysis.cell_pairs import levels_of, matching
+    from benchkit.analysis.cell_pairs import cells_with_levels, levels_of
     from benchkit.errors import InputError, suggestion
     from benchkit.results.merged_profile import read_merged_profile
 
     manifest = run.manifest()
-    cells = [each.cell_id for each in matching(levels_of(cell, manifest.cells), manifest.cells)]
+    cells = [each.cell_id for each in cells_with_levels(levels_of(cell, manifest.cells), manifest.cells)]
     if len(cells) != 1:
         raise InputError(
             f"{cell!r} is not one cell", where=run.run_id, why=f"matching cells: {', '.join(cells) or 'none'}"

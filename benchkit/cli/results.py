@@ -57,7 +57,7 @@ def list_runs(store: StoreFolder = None, json: Json = False) -> None:
 @app.command()
 def trials(run: RunId, store: StoreFolder = None, json: Json = False) -> None:
     """Show every trial of a run, and whether it can be believed."""
-    from benchkit.analysis.verdicts.overview import doubts, told, unmade
+    from benchkit.analysis.verdicts.summary import finding_details, group_findings, group_skipped_checks
     from benchkit.cli.console import print_json, print_table
     from benchkit.results.store import Store, store_path
     from benchkit.results.tables import load
@@ -72,7 +72,7 @@ def trials(run: RunId, store: StoreFolder = None, json: Json = False) -> None:
         notes[note["trial_id"]].append({"code": note["code"], "message": note["message"]})
     verdicts, unchecked = (load(table, store=path, run_id=found.run_id) for table in ("verdicts", "unchecked"))
     if json:
-        verdict_notes = told(verdicts, unchecked)
+        verdict_notes = finding_details(verdicts, unchecked)
         print_json([{**row, "notes": notes[row["trial_id"]], **verdict_notes(row["trial_id"])} for row in rows])
         return
     print_table(
@@ -92,11 +92,11 @@ def trials(run: RunId, store: StoreFolder = None, json: Json = False) -> None:
         ),
         right=(0, 2, 3, 4, 5, 6),
     )
-    for doubt in doubts(frame, verdicts):
+    for doubt in group_findings(frame, verdicts):
         blocks = ", ".join(str(block) for block in dict.fromkeys(doubt.blocks))
         where = f"{doubt.cell_id}, block{'s' * (len(set(doubt.blocks)) > 1)} {blocks}"
         print(f"- {doubt.severity}, {doubt.check} ({where}): {doubt.text}")
-    for lacking in unmade(unchecked):
+    for lacking in group_skipped_checks(unchecked):
         print(f"- not checked, {lacking.check} ({counted(lacking.trials, 'trial')}): {lacking.why}")
     noted = {(row["tool"], note["code"]): note["message"] for row in rows for note in notes[row["trial_id"]]}
     for (tool, _), message in noted.items():
@@ -133,7 +133,7 @@ def agreement(run: RunId, store: StoreFolder = None, json: Json = False) -> None
         print(f"{label}{': ' if label else ''}{sentence(each)}")
         for tool, why in each.left_out.items():
             print(f"  {tool} is excluded: {why}")
-        for tool, what in each.void.items():
+        for tool, what in each.invalid_trials.items():
             print(f"  {tool}: {what}")
 
 

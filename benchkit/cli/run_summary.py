@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from benchkit.analysis.comparison import Comparison
-    from benchkit.analysis.run_data import Data
+    from benchkit.analysis.run_data import RunData
     from benchkit.results.store import Store
     from benchkit.run.recorder import RunOutcome
 
@@ -18,7 +18,7 @@ def print_run_summary(
     """Print the summary: one JSON document, or tables; with `quiet` only the path of a report."""
     from benchkit.analysis.claims import judge_claims
     from benchkit.analysis.compare import METRICS, compare_cells
-    from benchkit.analysis.run_data import read_data
+    from benchkit.analysis.run_data import read_run_data
     from benchkit.cli.compare import show_claims
     from benchkit.cli.console import print_json, say
 
@@ -28,7 +28,7 @@ def print_run_summary(
         say(
             f"benchkit: restore not confirmed: {why}\n  → its watchdog restores the host; `benchkit hosts check` shows the result"
         )
-    data = read_data(store, outcome.run)
+    data = read_run_data(store, outcome.run)
     cells, claims, compared = _cells(data, failed_blocks(outcome)), judge_claims(data), compare_cells(data, METRICS)
     if json:
         print_json(
@@ -36,7 +36,7 @@ def print_run_summary(
                 "run_id": outcome.run.run_id,
                 "status": outcome.status,
                 "store": store.path,
-                "design": data.side.design,
+                "design": data.design,
                 "blocks": data.manifest.blocks,
                 "trials": outcome.trials,
                 "failures": outcome.failures,
@@ -71,7 +71,7 @@ def _show(cells: list[dict[str, Any]], compared: Comparison) -> None:
         shown = (
             ("", "") if ratio is None else (_bracketed(ratio.ratio, ratio.low, ratio.high), outcome(ratio, brief=True))
         )
-        doubts = cell["unsupported"] or "; ".join(filter(None, (_failed(cell["failed"]), cell["verdicts"].doubts)))
+        doubts = cell["unsupported"] or "; ".join(filter(None, (_failed(cell["failed"]), cell["verdicts"].problems)))
         rows.append((cell["cell_id"], str(cell["trials"]), units.rate(cell["rps_median"]), *shown, doubts))
     print_table(("cell", "trials", "RPS (median)", "ratio [95 %]", "difference", ""), rows, right=(1, 2, 3))
     for notice in compared.notices:
@@ -104,26 +104,26 @@ def failed_blocks(outcome: RunOutcome) -> dict[str, list[int]]:
     return found
 
 
-def _cells(data: Data, failed: dict[str, list[int]]) -> list[dict[str, Any]]:
+def _cells(data: RunData, failed: dict[str, list[int]]) -> list[dict[str, Any]]:
     """Return a record for each cell; its median is over trials with a usable rate, over all if there are none, else None."""
     from statistics import median
 
-    from benchkit.analysis.samples import counting
-    from benchkit.analysis.verdicts.overview import Counts, counts
+    from benchkit.analysis.samples import is_comparable
+    from benchkit.analysis.verdicts.summary import VerdictCounts, count_verdicts
 
-    trials = data.trials[counting(data.trials)]
+    trials = data.trials[is_comparable(data.trials)]
     invalid = {each.trial_id for each in data.exclusions if each.covers("rps")}
     rates: dict[str, list[float]] = {}
     for cell_id, rows in trials.dropna(subset=["rps"]).groupby("cell_id"):
         believed = rows[~rows["trial_id"].isin(invalid)]
         rates[str(cell_id)] = [float(each) for each in (rows if believed.empty else believed)["rps"]]
-    verdicts = {str(cell_id): counts(rows) for cell_id, rows in trials.groupby("cell_id")}
+    verdicts = {str(cell_id): count_verdicts(rows) for cell_id, rows in trials.groupby("cell_id")}
     return [
         {
             "cell_id": cell.cell_id,
-            "trials": verdicts.get(cell.cell_id, Counts()).trials,
+            "trials": verdicts.get(cell.cell_id, VerdictCounts()).trials,
             "failed": sorted(failed.get(cell.cell_id, [])),
-            "verdicts": verdicts.get(cell.cell_id, Counts()),
+            "verdicts": verdicts.get(cell.cell_id, VerdictCounts()),
             "rps_median": median(rates[cell.cell_id]) if rates.get(cell.cell_id) else None,
             "unsupported": cell.unsupported,
         }

@@ -16,10 +16,10 @@ import pandas as pd
 from benchkit.analysis.agreement import Agreement, agreements
 from benchkit.analysis.claim_result import ClaimResult
 from benchkit.analysis.claims import judge_claims
+from benchkit.analysis.compare import compare_all_metrics
 from benchkit.analysis.comparison import Comparison
-from benchkit.analysis.overview import overview
-from benchkit.analysis.profiler_cost import void_in_pass
-from benchkit.analysis.run_data import Data, data_of
+from benchkit.analysis.profiler_cost import profile_pass_exclusions
+from benchkit.analysis.run_data import RunData, run_data_from_tables
 from benchkit.analysis.samples import Exclusion
 from benchkit.analysis.scheduler_share import ServiceProfile, service_profiles
 from benchkit.models.profile import Profile
@@ -120,23 +120,23 @@ class StoredRun:
         if self.profile_shares.empty:
             return ()
         return service_profiles(
-            self.data, self.profile_shares, self.profiles, self.telemetry, void=self.void_in_profile_pass
+            self.data, self.profile_shares, self.profiles, self.telemetry, exclusions=self.void_in_profile_pass
         )
 
     @cached_property
     def void_in_profile_pass(self) -> tuple[Exclusion, ...]:
         """Which trials of the profile pass do not count, and why."""
-        return void_in_pass(self.trials, self.verdicts, self.manifest)
+        return profile_pass_exclusions(self.trials, self.verdicts, self.manifest)
 
     @cached_property
-    def data(self) -> Data:
+    def data(self) -> RunData:
         """The run as comparisons see it: less the trials that verdicts void."""
-        return data_of(self.manifest, self.trials, self.verdicts)
+        return run_data_from_tables(self.manifest, self.trials, self.verdicts)
 
     @cached_property
     def comparisons(self) -> tuple[Comparison, ...]:
         """The cells over their baseline, metric by metric."""
-        return overview(self.data)
+        return compare_all_metrics(self.data)
 
     @cached_property
     def claims(self) -> tuple[ClaimResult, ...]:

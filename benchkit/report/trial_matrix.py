@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from benchkit.analysis.verdicts.overview import checks_by_trial, marked
+from benchkit.analysis.verdicts.summary import checks_by_trial, verdict_label
 from benchkit.report.clean_text import clean
 from benchkit.report.stored_run import StoredRun, once
 
@@ -62,7 +62,7 @@ def _ended(run: StoredRun) -> Iterator[tuple[tuple[str, int], TrialOutcome]]:
     columns = (run.measured[name] for name in ("cell_id", "block", "verdict", "trial_id"))
     for cell_id, block, verdict, trial_id in zip(*columns, strict=True):
         state = _VERDICTS.get(verdict, "not judged")
-        yield (str(cell_id), int(block)), TrialOutcome(state, marked(state, checks.get(str(trial_id), ())))
+        yield (str(cell_id), int(block)), TrialOutcome(state, verdict_label(state, checks.get(str(trial_id), ())))
 
 
 def _not_ended(run: StoredRun) -> Iterator[tuple[tuple[str, int], TrialOutcome]]:

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from benchkit.analysis.samples import Exclusion
 from benchkit.analysis.verdicts.checks.cold import first_over_last
 from benchkit.analysis.verdicts.core_speed import server_loop_s
-from benchkit.analysis.verdicts.evidence import Evidence, Facts, RunEvidence, asked_metrics
-from benchkit.analysis.verdicts.exclusions import voided
+from benchkit.analysis.verdicts.evidence import Evidence, Facts, RunEvidence, requested_metrics
+from benchkit.analysis.verdicts.exclusions import exclusions_from_findings
 from benchkit.analysis.verdicts.judge import Judgement, judge_run, judge_trial, verdict_of
 from benchkit.analysis.verdicts.trial_telemetry import TrialTelemetry
 from benchkit.models.run import Manifest
@@ -39,7 +39,7 @@ class Judge:
         """Take the run's manifest, which has the facts of its hosts at the start."""
         self._manifest = manifest
         self._thresholds = thresholds_of(manifest)
-        self._asked = asked_metrics(manifest.scenario)
+        self._asked = requested_metrics(manifest.scenario)
         self._facts: dict[str, Facts] = {host.name: host.facts for host in manifest.hosts}
         self._in_block: dict[int, dict[str, Facts]] = {}
         self._exclusions: list[Exclusion] = []
@@ -66,10 +66,10 @@ class Judge:
         return Evidence(
             record=record,
             row=row,
-            watched=TrialTelemetry(_columns(tables.get("telemetry"))),
+            telemetry=TrialTelemetry(_columns(tables.get("telemetry"))),
             facts=self._ground(record.block),
             notes={str(note["code"]): str(note["message"]) for note in rows_of(tables, "notes")},
-            asked=self._asked,
+            requested_metrics=self._asked,
             scenario=self._manifest.scenario,
             controller=self._manifest.controller,
         )
@@ -84,7 +84,9 @@ class Judge:
         evidence = self._evidence(record, tables)
         judgement = judge_trial(evidence, self._thresholds)
         settled = {"rate_first_over_last": first_over_last(evidence), "server_loop_s": server_loop_s(evidence)}
-        self._exclusions += voided((record.trial_id, each.check, each.reason.metrics) for each in judgement.invalid)
+        self._exclusions += exclusions_from_findings(
+            (record.trial_id, each.check, each.finding.metrics) for each in judgement.invalid
+        )
         return {
             **tables,
             "trials": [{**row, **settled, "verdict": judgement.verdict} for row in rows_of(tables, "trials")],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from benchkit.analysis.adaptive import StopDecision, rule_of
+from benchkit.analysis.adaptive import StopDecision, stop_rule
 from benchkit.hosts.connections import RECONNECT_S, Hosts
 from benchkit.results.progress import Progress, read_progress
 from benchkit.results.store import RunFolder, Store
@@ -48,7 +48,7 @@ def execute(
         recorder = RunRecorder(outcome, tables, journal, Judge(manifest))
         recorder.begin(manifest, plan.planned_trials, order_of(plan.planned_trials), Progress())
         testbed = Testbed(plan, hosts, recorder, observer, reconnect_s=reconnect_s)
-        _carry_out(TrialQueue(plan.planned_trials, rule_of(manifest)), testbed, recorder, observer)
+        _carry_out(TrialQueue(plan.planned_trials, stop_rule(manifest)), testbed, recorder, observer)
         outcome.status = "failed" if outcome.failures else "done"
     return outcome
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from benchkit.analysis.power import asked_ratios
-from benchkit.analysis.run_data import Data, read_data
+from benchkit.analysis.power import planned_ratios
+from benchkit.analysis.run_data import RunData, read_run_data
 from benchkit.errors import InputError
 from benchkit.hosts.connections import Hosts
 from benchkit.models.design import design_of
@@ -37,7 +37,7 @@ def plan_pilot(experiment: Experiment, planned: Manifest, hosts: Hosts) -> RunPl
             why="drift is not in what it shows of its noise",
             hint="use design: blocks",
         )
-    pair = next((pair for _, pair, _ in asked_ratios(planned)), None)
+    pair = next((pair for _, pair, _ in planned_ratios(planned)), None)
     if pair is None:
         raise InputError("a pilot needs two cells to compare", where=experiment.scenario.name)
     levels = {cell.cell_id: dict(cell.levels) for cell in planned.cells}
@@ -58,8 +58,8 @@ def plan_pilot(experiment: Experiment, planned: Manifest, hosts: Hosts) -> RunPl
     return make_plan(varied(experiment, changes, "--pilot"), hosts)
 
 
-def run_pilot(plan: RunPlan, hosts: Hosts, observer: RunObserver) -> Data:
+def run_pilot(plan: RunPlan, hosts: Hosts, observer: RunObserver) -> RunData:
     """Carry out a pilot, which leaves nothing in any store. Raises HostError."""
     with tempfile.TemporaryDirectory(prefix="benchkit-pilot-") as folder:
         store = Store(Path(folder))
-        return read_data(store, execute(plan, hosts, store, observer).run)
+        return read_run_data(store, execute(plan, hosts, store, observer).run)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 
-from benchkit.analysis.adaptive import rule_of
+from benchkit.analysis.adaptive import stop_rule
 from benchkit.analysis.run_differences import FactDifference, facts_differing, settings_differing
 from benchkit.errors import InputError, ParseError
 from benchkit.hosts.connections import Hosts
@@ -97,7 +97,7 @@ def resume_queue(resumption: ResumePlan, store: Store, recorder: RunRecorder, ta
     rebuild_tables(store, run, recorder.judge)
     tables.apart("hosts", host_parts(run.history()))
     rows = {row["trial_id"]: row for row in tables.rows("trials").to_pylist()}
-    queue = TrialQueue(_latest(plan.planned_trials, progress), rule_of(manifest))
+    queue = TrialQueue(_latest(plan.planned_trials, progress), stop_rule(manifest))
     for planned_trial in _latest(plan.planned_trials, progress):
         if _is_over(run.run_id, planned_trial, progress):
             trial_id = trial_id_of(run.run_id, planned_trial)

@@ -10,7 +10,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from benchkit.analysis.adaptive import Rule, StopDecision
+from benchkit.analysis.adaptive import StopDecision, StopRule
 from benchkit.analysis.samples import Exclusion
 from benchkit.results.rows import Row
 from benchkit.scenario.profile_pass import in_pass
@@ -20,7 +20,7 @@ from benchkit.scenario.trial_order import PlannedTrial
 class TrialQueue:
     """The trials of a run in their order, and what has come of them as far as that decides what comes next."""
 
-    def __init__(self, planned_trials: Sequence[PlannedTrial], rule: Rule | None = None) -> None:
+    def __init__(self, planned_trials: Sequence[PlannedTrial], rule: StopRule | None = None) -> None:
         """Take the order that the plan has drawn, and the rule by which the measured blocks may end early."""
         self._slots = tuple(planned_trials)
         self._coming = deque(planned_trials)

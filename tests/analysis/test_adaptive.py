@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchkit.analysis.adaptive import decide, rule_of
+from benchkit.analysis.adaptive import decide, stop_rule
 from benchkit.analysis.samples import Exclusion
 from benchkit.analysis.within_blocks import Pair
 from benchkit.models.design import Until
@@ -31,7 +31,7 @@ def rows_of(made: pd.DataFrame) -> list[Row]:
 
 
 def test_a_run_ends_when_every_ratio_is_known_well_enough(make_trials: MakeTrials) -> None:
-    decision = decide(trials(make_trials, 8, 0.01), ASKED, UNTIL, most=MOST, elapsed_s=100, block_s=20)
+    decision = decide(trials(make_trials, 8, 0.01), ASKED, UNTIL, max_blocks=MOST, elapsed_s=100, block_s=20)
     assert decision.stop
     assert decision.reason == "every interval reaches at most 5.0%"
     assert decision.precision is not None
@@ -42,9 +42,9 @@ def test_a_run_ends_when_every_ratio_is_known_well_enough(make_trials: MakeTrial
 def test_a_control_does_not_keep_it_going(make_manifest: Callable[..., Manifest]) -> None:
     cells = [{"stack": "go"}, {"stack": "nginx"}]
     manifest = make_manifest(cells, controls=["stack=go"], scenario={"until": {"precision": 0.05}}, blocks=30)
-    rule = rule_of(manifest)
+    rule = stop_rule(manifest)
     assert rule is not None
-    assert rule.asked == (("rps", Pair("stack=nginx", "stack=go")),)
+    assert rule.ratios == (("rps", Pair("stack=nginx", "stack=go")),)
 
 
 def test_what_a_claim_asks_for_has_to_be_known_in_its_own_metric(make_manifest: Callable[..., Manifest]) -> None:
@@ -55,9 +55,9 @@ def test_what_a_claim_asks_for_has_to_be_known_in_its_own_metric(make_manifest: 
         "at_most": 1,
     }
     cells = [{"stack": "go"}, {"stack": "nginx"}, {"stack": "other"}]
-    rule = rule_of(make_manifest(cells, scenario={"until": {"precision": 0.05}, "claims": [claim]}, blocks=30))
+    rule = stop_rule(make_manifest(cells, scenario={"until": {"precision": 0.05}, "claims": [claim]}, blocks=30))
     assert rule is not None
-    assert rule.asked == (
+    assert rule.ratios == (
         ("rps", Pair("stack=nginx", "stack=go")),
         ("rps", Pair("stack=other", "stack=go")),
         ("server_cpu_s_per_request", Pair("stack=nginx", "stack=other")),
@@ -65,7 +65,7 @@ def test_what_a_claim_asks_for_has_to_be_known_in_its_own_metric(make_manifest: 
 
 
 def test_it_goes_on_while_one_ratio_is_not(make_trials: MakeTrials) -> None:
-    decision = decide(trials(make_trials, 8, 0.06), ASKED, UNTIL, most=MOST, elapsed_s=100, block_s=20)
+    decision = decide(trials(make_trials, 8, 0.06), ASKED, UNTIL, max_blocks=MOST, elapsed_s=100, block_s=20)
     assert not decision.stop
     assert decision.widest is not None
     assert decision.precision == pytest.approx((decision.widest.high or 0) / (decision.widest.ratio or 1) - 1)
@@ -75,23 +75,23 @@ def test_it_goes_on_while_one_ratio_is_not(make_trials: MakeTrials) -> None:
 
 
 def test_it_never_ends_on_precision_before_the_least_number_of_blocks(make_trials: MakeTrials) -> None:
-    decision = decide(trials(make_trials, 6, 0.001), ASKED, UNTIL, most=MOST)
+    decision = decide(trials(make_trials, 6, 0.001), ASKED, UNTIL, max_blocks=MOST)
     assert not decision.stop
     assert decision.reason == "6 of at least 7 blocks"
-    assert decide(trials(make_trials, 7, 0.001), ASKED, UNTIL, most=MOST).stop
+    assert decide(trials(make_trials, 7, 0.001), ASKED, UNTIL, max_blocks=MOST).stop
 
 
 def test_it_ends_with_its_blocks_or_its_time(make_trials: MakeTrials) -> None:
     wild = trials(make_trials, 30, 0.5)
-    assert decide(wild, ASKED, UNTIL, most=MOST).reason == "all 30 blocks are done"
+    assert decide(wild, ASKED, UNTIL, max_blocks=MOST).reason == "all 30 blocks are done"
     short = trials(make_trials, 3, 0.5)
-    assert decide(short, ASKED, UNTIL, most=MOST, elapsed_s=590, block_s=20).reason == "the time is spent (600 s)"
-    assert not decide(short, ASKED, UNTIL, most=MOST, elapsed_s=580, block_s=20).stop
+    assert decide(short, ASKED, UNTIL, max_blocks=MOST, elapsed_s=590, block_s=20).reason == "the time is spent (600 s)"
+    assert not decide(short, ASKED, UNTIL, max_blocks=MOST, elapsed_s=580, block_s=20).stop
 
 
 def test_ratios_without_an_interval_keep_it_going(make_trials: MakeTrials) -> None:
     out = [Exclusion(f"r1.c.b{block}", "invalid") for block in range(1, 8)]
-    decision = decide(trials(make_trials, 8, 0.001), ASKED, UNTIL, most=MOST, exclusions=out)
+    decision = decide(trials(make_trials, 8, 0.001), ASKED, UNTIL, max_blocks=MOST, exclusions=out)
     assert not decision.stop
     assert decision.reason == "1 of at least 7 blocks count for c"
     assert decision.precision is None
@@ -100,20 +100,20 @@ def test_ratios_without_an_interval_keep_it_going(make_trials: MakeTrials) -> No
 
 def test_every_ratio_needs_the_least_number_of_blocks(make_trials: MakeTrials) -> None:
     frame, out = trials(make_trials, 9, 0.001), [Exclusion(f"r1.c.b{block}", "invalid") for block in (1, 2, 3)]
-    assert decide(frame, ASKED, UNTIL, most=MOST, exclusions=out).reason == "6 of at least 7 blocks count for c"
-    assert decide(frame, ASKED, UNTIL, most=MOST, exclusions=out[:2]).stop
+    assert decide(frame, ASKED, UNTIL, max_blocks=MOST, exclusions=out).reason == "6 of at least 7 blocks count for c"
+    assert decide(frame, ASKED, UNTIL, max_blocks=MOST, exclusions=out[:2]).stop
 
 
 def test_with_nothing_to_compare_it_runs_all_its_blocks(make_trials: MakeTrials) -> None:
-    decision = decide(trials(make_trials, 9, 0.001), [], UNTIL, most=MOST)
+    decision = decide(trials(make_trials, 9, 0.001), [], UNTIL, max_blocks=MOST)
     assert not decision.stop
     assert decision.reason == "there is no ratio to know"
 
 
 def test_it_looks_at_every_metric_asked_for(make_trials: MakeTrials) -> None:
     frame = trials(make_trials, 8, 0.001).assign(latency_p99_s=np.random.default_rng(1).lognormal(0, 0.5, 24))
-    assert decide(frame, ASKED, UNTIL, most=MOST).stop
-    decision = decide(frame, [*ASKED, ("latency_p99_s", Pair("b", "a"))], UNTIL, most=MOST)
+    assert decide(frame, ASKED, UNTIL, max_blocks=MOST).stop
+    decision = decide(frame, [*ASKED, ("latency_p99_s", Pair("b", "a"))], UNTIL, max_blocks=MOST)
     assert not decision.stop
     assert decision.widest is not None
     assert decision.widest.metric == "latency_p99_s"
@@ -124,7 +124,7 @@ def test_the_rule_of_a_run_counts_no_trial_that_the_others_show_to_be_void(
 ) -> None:
     """Go answers at all trials, nginx in its first four with another body: four blocks count, and not eight."""
     cells = [{"stack": "go"}, {"stack": "nginx"}]
-    rule = rule_of(make_manifest(cells, scenario={"until": {"precision": 0.05}}, blocks=30))
+    rule = stop_rule(make_manifest(cells, scenario={"until": {"precision": 0.05}}, blocks=30))
     assert rule is not None
     made = make_trials(
         {"stack=go": np.linspace(100, 101, 8), "stack=nginx": np.linspace(51, 50, 8)},
@@ -144,7 +144,7 @@ def test_percentiles_of_too_few_requests_do_not_end_a_run(
     make_trials: MakeTrials, make_manifest: Callable[..., Manifest]
 ) -> None:
     until = {"precision": 0.05, "metrics": ["latency_p99_s"]}
-    rule = rule_of(make_manifest([{"stack": "go"}, {"stack": "nginx"}], scenario={"until": until}, blocks=30))
+    rule = stop_rule(make_manifest([{"stack": "go"}, {"stack": "nginx"}], scenario={"until": until}, blocks=30))
     assert rule is not None
     times = {"stack=go": np.linspace(0.100, 0.101, 8), "stack=nginx": np.linspace(0.051, 0.050, 8)}
     made = make_trials(times, metric="latency_p99_s")

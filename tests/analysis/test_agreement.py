@@ -139,17 +139,17 @@ def test_void_trials_do_not_count_but_for_those_in_which_the_tool_was_the_limit(
     assert {each.tool: each.trials for each in rps.tools} == {"wrk": 6, "ab": 5, "hey": 6}
     assert min(each.lowest for each in rps.tools) > 1000
     assert rps.blocks == 5
-    assert rps.void == {
+    assert rps.invalid_trials == {
         "ab": "1 of 6 trials is void and left out (service-restarted)",
         "hey": "6 of 6 trials are void and counted, as the tool was the limit (generator-saturated)",
     }
-    assert of(agreements(frame, caveats), "latency_p50_s").void == {}
+    assert of(agreements(frame, caveats), "latency_p50_s").invalid_trials == {}
     none = of(agreements(frame, void("errors", *(f"ab.8.b{block}" for block in range(1, 7)))), "rps")
     assert none.left_out == {"ab": "6 of 6 trials are void and left out (errors)"}
     assert [each.tool for each in none.tools] == ["wrk", "hey"]
     every = of(agreements(frame, void("noisy-host", *frame["trial_id"])), "rps")
     assert [each.tool for each in every.tools] == ["wrk", "ab", "hey"]
-    assert every.void["wrk"] == "6 of 6 trials are void and counted, as too few others are left (noisy-host)"
+    assert every.invalid_trials["wrk"] == "6 of 6 trials are void and counted, as too few others are left (noisy-host)"
 
 
 def test_without_tools_to_compare_there_is_nothing() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from benchkit.analysis.cell_pairs import baseline_pairs, levels_of, partners, scenario_baseline
+from benchkit.analysis.cell_pairs import baseline_pairs, levels_of, partner_finder, scenario_baseline
 from benchkit.analysis.within_blocks import Pair
 from benchkit.errors import InputError
 from benchkit.models.run import Manifest
@@ -55,7 +55,7 @@ def test_a_control_is_compared_with_its_own_cell(make_manifest: MakeManifest) ->
     pairs, _ = baseline_pairs(cells, {"stack": "go"})
     assert pairs[-1] == Pair("stack=nginx,connections=8~control", "stack=nginx,connections=8", control=True)
     assert len(pairs) == 3
-    assert partners({"stack": "nginx"}, cells)(cells[0]) == cells[2]
+    assert partner_finder({"stack": "nginx"}, cells)(cells[0]) == cells[2]
 
 
 def test_the_scenario_names_the_baseline_else_it_is_the_first_cell(make_manifest: MakeManifest) -> None:

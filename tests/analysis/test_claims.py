@@ -9,7 +9,7 @@ import pytest
 
 from benchkit.analysis.claim_result import ClaimResult
 from benchkit.analysis.claims import judge_claims
-from benchkit.analysis.run_data import Data
+from benchkit.analysis.run_data import RunData
 from benchkit.analysis.samples import Exclusion
 from benchkit.models.run import Manifest
 
@@ -37,7 +37,7 @@ def judge(make_trials: MakeTrials, make_manifest: MakeManifest) -> Judge:
         claims = [{"text": "a sentence", "ratio": {"of": {"stack": "nginx"}, "to": {"stack": "go"}}, **claim}]
         scenario = {"claims": claims, **manifest.pop("scenario", {})}
         made = make_manifest(GRID, scenario=scenario, **manifest)
-        (result,) = judge_claims(Data(made, make_trials(rates), excluded))
+        (result,) = judge_claims(RunData(made, make_trials(rates), excluded))
         return result
 
     return judged

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchkit.analysis.adaptive import LEVEL
+from benchkit.analysis.adaptive import ALPHA_PER_LOOK
 from benchkit.analysis.compare import compare
 from benchkit.analysis.gate import Thresholds
 from benchkit.analysis.markdown import markdown
@@ -129,7 +129,7 @@ def test_no_gate_passes_a_sequential_run(
     gate = compare("r1", store=tmp_path, thresholds=Thresholds(metrics={"rps": 0.05})).gate
     assert gate is not None
     assert gate.verdict == "inconclusive"
-    assert gate.lines[0].text.endswith("the design is sequential: drift between the cells is in the ratio")
+    assert gate.lines[0].text.endswith("the design is sequential: the ratio includes drift between the cells")
 
 
 def test_a_sequential_run_beside_another_is_labelled_and_has_no_baseline(
@@ -196,10 +196,10 @@ def test_an_adaptive_run_is_judged_at_its_own_level(
     (adaptive,), (fixed,) = (compare(run, store=tmp_path).ratios for run in ("r1", "r2"))
     assert adaptive.confidence == fixed.confidence == 0.95
     assert adaptive.low is not None
-    assert (adaptive.low, adaptive.high) == pytest.approx(fixed.interval(LEVEL))
+    assert (adaptive.low, adaptive.high) == pytest.approx(fixed.interval(ALPHA_PER_LOOK))
     assert adaptive.low < (fixed.low or 0)
     found = compare("r1", store=tmp_path)
-    assert (found.alpha, found.level) == (0.05, LEVEL)
+    assert (found.alpha, found.level) == (0.05, ALPHA_PER_LOOK)
     assert "where p is at most 0.03" in markdown(found)
     assert "where p" not in markdown(compare("r2", store=tmp_path))
 

@@ -9,9 +9,9 @@ import pytest
 
 from benchkit.analysis.claims import judge_claims
 from benchkit.analysis.compare import compare
-from benchkit.analysis.fairness import answers_by_cell, judged, remarks, unlike
+from benchkit.analysis.fairness import answers_by_cell, mismatch_remarks, response_mismatches, with_declared_reasons
 from benchkit.analysis.markdown import markdown
-from benchkit.analysis.run_data import Data
+from benchkit.analysis.run_data import RunData
 from benchkit.analysis.samples import Exclusion
 from benchkit.errors import InputError
 from benchkit.models.run import Manifest
@@ -37,7 +37,7 @@ def probed(trials: pd.DataFrame, cell: str, **probe: Any) -> pd.DataFrame:  # no
 
 
 def told(trials: pd.DataFrame, manifest: Manifest) -> tuple[str, ...]:
-    return remarks(judged(unlike(NGINX, GO, answers_by_cell(trials)), manifest))
+    return mismatch_remarks(with_declared_reasons(response_mismatches(NGINX, GO, answers_by_cell(trials)), manifest))
 
 
 def test_cells_that_answer_alike_need_no_word(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
@@ -99,7 +99,7 @@ def test_compare_claims_and_markdown_say_it_beside_the_ratio(
     found = compare("r1", store=tmp_path)
     assert [ratio.remarks for ratio in found.ratios] == [(said,)]
     assert said in markdown(found)
-    (judged_claim,) = judge_claims(Data(manifest, trials))
+    (judged_claim,) = judge_claims(RunData(manifest, trials))
     assert judged_claim.ratios[0].remarks == (said,)
 
 

@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 
 from benchkit.analysis.claim_result import ClaimResult
 from benchkit.analysis.compare import compare_cells
-from benchkit.analysis.comparison import Comparison, Side
+from benchkit.analysis.comparison import ComparedRun, Comparison
 from benchkit.analysis.export import benchstat, csv, hgrm, merged_by_cell
-from benchkit.analysis.gate import GateLine, GateResult, Thresholds, judge
+from benchkit.analysis.gate import GateLine, GateResult, Thresholds, judge_ratios
 from benchkit.analysis.junit import junit
 from benchkit.analysis.markdown import code, markdown, text
-from benchkit.analysis.run_data import Data
+from benchkit.analysis.run_data import RunData
 from benchkit.analysis.samples import Exclusion
 from benchkit.errors import InputError
 from benchkit.models.run import Manifest
@@ -40,8 +40,8 @@ def compared(make_trials: MakeTrials, make_manifest: MakeManifest) -> Comparison
     cells = [{"stack": stack} for stack in ("go", "nginx", "slow", "wild")]
     rates = {"stack=go": np.full(6, 100.0), "stack=nginx": 100 * NOISE, "stack=slow": 50 * NOISE}
     rates["stack=wild"] = 100 * NOISE**20
-    found = compare_cells(Data(make_manifest(cells), make_trials(rates)), ["rps"])
-    return found.model_copy(update={"gate": judge(found.ratios, Thresholds(metrics={"rps": 0.1}))})
+    found = compare_cells(RunData(make_manifest(cells), make_trials(rates)), ["rps"])
+    return found.model_copy(update={"gate": judge_ratios(found.ratios, Thresholds(metrics={"rps": 0.1}))})
 
 
 def test_markdown_is_a_heading_notices_and_one_table(compared: Comparison) -> None:
@@ -114,7 +114,7 @@ def test_junit_counts_what_it_holds(compared: Comparison) -> None:
 @given(st.text(max_size=60))
 def test_junit_is_xml_whatever_is_in_it(name: str) -> None:
     line = GateLine(metric=name, cell_id=name, baseline=HOSTILE, limit=0.9, verdict="regressed", text=name)
-    side = Side(run_id=name, scenario=name, scale="lab", seed=1, design="blocks", status="done")
+    side = ComparedRun(run_id=name, scenario=name, scale="lab", seed=1, design="blocks", status="done")
     made = Comparison(
         mode="cells",
         runs=(side,),

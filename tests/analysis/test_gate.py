@@ -11,7 +11,7 @@ from benchkit.analysis.gate import (
     GateResult,
     Thresholds,
     default_thresholds,
-    judge,
+    judge_ratios,
     parse_thresholds,
     read_thresholds,
 )
@@ -35,7 +35,7 @@ def gate(make_trials: MakeTrials) -> Gate:
         cells = {f"c{i}": 100 * ratio * NOISE[:blocks] ** spread for i, ratio in enumerate(ratios)}
         trials = make_trials({"base": np.full(blocks, 100), **cells}, metric=metric)
         pairs = [Pair(cell, "base") for cell in cells]
-        return judge(block_ratios(take_samples(trials, metric), pairs), Thresholds(metrics={metric: allowed}))
+        return judge_ratios(block_ratios(take_samples(trials, metric), pairs), Thresholds(metrics={metric: allowed}))
 
     return judged
 
@@ -43,7 +43,7 @@ def gate(make_trials: MakeTrials) -> Gate:
 def test_what_passes_without_some_of_its_trials_says_so(make_trials: MakeTrials) -> None:
     trials = make_trials({"base": 100 * NOISE, "c": 120 / NOISE})
     samples = take_samples(trials, "rps", [Exclusion("r1.c.b1", "invalid: errors")])
-    (line,) = judge(block_ratios(samples, [Pair("c", "base")]), Thresholds(metrics={"rps": 0.05})).lines
+    (line,) = judge_ratios(block_ratios(samples, [Pair("c", "base")]), Thresholds(metrics={"rps": 0.05})).lines
     assert line.verdict == "passed"
     assert line.remarks == ("1 trial left out: invalid: errors",)
 
@@ -51,7 +51,7 @@ def test_what_passes_without_some_of_its_trials_says_so(make_trials: MakeTrials)
 def test_with_a_doubt_about_all_ratios_nothing_passes_and_nothing_regresses(make_trials: MakeTrials) -> None:
     trials = make_trials({"base": 100 * NOISE, "c": 120 / NOISE, "d": 50 / NOISE})
     ratios = block_ratios(take_samples(trials, "rps"), [Pair("c", "base"), Pair("d", "base")])
-    made = judge(ratios, Thresholds(metrics={"rps": 0.05}), doubt="the hosts were on fire")
+    made = judge_ratios(ratios, Thresholds(metrics={"rps": 0.05}), doubt="the hosts were on fire")
     assert made.verdict == "inconclusive"
     assert [line.verdict for line in made.lines] == ["inconclusive", "inconclusive"]
     assert all(line.text.endswith("is allowed; the hosts were on fire") for line in made.lines)
@@ -93,7 +93,7 @@ def test_blocks_too_few_are_inconclusive_and_never_passed(gate: Gate) -> None:
     assert result.verdict == "inconclusive"
     assert result.lines[0].text == "2 blocks have both; an interval needs 3; at least 0.95 is allowed"
     assert result.lines[0].p_holm is None
-    assert judge([], Thresholds(metrics={"rps": 0.05})).verdict == "inconclusive"
+    assert judge_ratios([], Thresholds(metrics={"rps": 0.05})).verdict == "inconclusive"
 
 
 def test_an_alarm_is_adjusted_for_the_number_of_ratios_and_a_pass_is_not(gate: Gate) -> None:
@@ -114,7 +114,7 @@ def test_false_alarms_of_a_family_at_its_limit_are_as_rare_as_said(make_trials: 
         logs[1:] += np.log(0.95)  # as bad as is allowed
         trials = make_trials({name: np.exp(row) for name, row in zip("abcde", logs, strict=True)})
         ratios = block_ratios(take_samples(trials, "rps"), [Pair(cell, "a") for cell in "bcde"])
-        alarms += judge(ratios, Thresholds(metrics={"rps": 0.05})).verdict == "regressed"
+        alarms += judge_ratios(ratios, Thresholds(metrics={"rps": 0.05})).verdict == "regressed"
     assert alarms / runs <= 0.025 + 3 * np.sqrt(0.025 * 0.975 / runs)
 
 
@@ -123,7 +123,7 @@ def test_invalid_trials_and_controls_are_none_of_its_business(make_trials: MakeT
     trials.loc[trials["trial_id"] == "r1.b.b1", "rps"] = 1
     pairs = [Pair("b", "a"), Pair("b~control", "b", control=True)]
     void = Exclusion("r1.b.b1", "the service was killed")
-    result = judge(block_ratios(take_samples(trials, "rps", [void]), pairs), Thresholds(metrics={"rps": 0.1}))
+    result = judge_ratios(block_ratios(take_samples(trials, "rps", [void]), pairs), Thresholds(metrics={"rps": 0.1}))
     assert [line.cell_id for line in result.lines] == ["b"]
     assert result.verdict == "passed"
 
@@ -131,7 +131,10 @@ def test_invalid_trials_and_controls_are_none_of_its_business(make_trials: MakeT
 def test_cells_that_never_vary_are_judged_by_their_figure(make_trials: MakeTrials) -> None:
     trials = make_trials({"a": [100] * 6, "b": [100] * 6, "c": [50] * 6})
     ratios = block_ratios(take_samples(trials, "rps"), [Pair("b", "a"), Pair("c", "a")])
-    assert [line.verdict for line in judge(ratios, Thresholds(metrics={"rps": 0.05})).lines] == ["passed", "regressed"]
+    assert [line.verdict for line in judge_ratios(ratios, Thresholds(metrics={"rps": 0.05})).lines] == [
+        "passed",
+        "regressed",
+    ]
 
 
 def test_thresholds_are_read_from_a_file_and_from_options(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchkit.analysis.inference import smallest_p
-from benchkit.analysis.multiple_tests import deciding_test, holm, shown_from
+from benchkit.analysis.multiple_tests import blocks_to_decide, deciding_test, holm
 
 
 def test_holm_by_hand() -> None:
@@ -34,8 +34,8 @@ def test_what_too_few_blocks_cannot_show() -> None:
     assert [deciding_test(blocks, 3) for blocks in (5, 6, 7)] == [None, "t", "sign-flip"]
     assert deciding_test(6, 2) == "t"
     assert deciding_test(10, 500) == "t"
-    assert [shown_from(family) for family in (1, 2, 3, 7, 100)] == [6, 7, 7, 9, 12]
-    assert shown_from(500) is None  # more sign patterns than are drawn
+    assert [blocks_to_decide(family) for family in (1, 2, 3, 7, 100)] == [6, 7, 7, 9, 12]
+    assert blocks_to_decide(500) is None  # more sign patterns than are drawn
 
 
 @given(st.integers(2, 40), st.integers(1, 600))

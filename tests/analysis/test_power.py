@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchkit.analysis.adaptive import LEVEL
-from benchkit.analysis.power import NEWEST, analyse_power, asked_ratios, earlier_runs
+from benchkit.analysis.adaptive import ALPHA_PER_LOOK
+from benchkit.analysis.power import NEWEST, analyse_power, earlier_runs, planned_ratios
 from benchkit.analysis.resolution import Noise, mde, noise_of
-from benchkit.analysis.run_data import Data
+from benchkit.analysis.run_data import RunData
 from benchkit.models.run import Manifest
 from benchkit.results.store import RunFolder, Store
 
@@ -32,11 +32,11 @@ def test_every_ratio_has_the_noise_of_its_own_cells(make_trials: MakeTrials, mak
     spread = dict(zip(NAMES, (0.02, 0.02, 0.4), strict=True))
     planned = make_manifest(CELLS, blocks=10)
     trials = make_trials(rates(40, spread))
-    found = analyse_power(planned, [Data(planned, trials)], ["r1"])
+    found = analyse_power(planned, [RunData(planned, trials)], ["r1"])
     assert found.noise_from == ("r1",)
     quiet, loud = found.ratios
     assert (quiet.cell_id, quiet.baseline, loud.cell_id) == ("stack=nginx", "stack=go", "stack=node")
-    assert quiet.own
+    assert quiet.own_noise
     differences = np.log(trials.loc[trials["cell_id"] == "stack=nginx", "rps"].to_numpy()) - np.log(
         trials.loc[trials["cell_id"] == "stack=go", "rps"].to_numpy()
     )
@@ -49,7 +49,7 @@ def test_every_ratio_has_the_noise_of_its_own_cells(make_trials: MakeTrials, mak
 def test_several_runs_are_one_estimate(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
     planned = make_manifest(CELLS[:2], blocks=10)
     runs = [
-        Data(planned, make_trials(rates(blocks, dict.fromkeys(NAMES[:2], 0.1), seed)))
+        RunData(planned, make_trials(rates(blocks, dict.fromkeys(NAMES[:2], 0.1), seed)))
         for seed, blocks in ((1, 6), (2, 20))
     ]
     found = analyse_power(planned, runs, ["r1", "r2"]).ratios[0].resolution
@@ -64,10 +64,10 @@ def test_a_ratio_that_no_run_had_takes_the_noise_of_the_others(
     make_trials: MakeTrials, make_manifest: MakeManifest
 ) -> None:
     planned = make_manifest(CELLS, blocks=10)
-    pilot = Data(make_manifest(CELLS[:2], blocks=5), make_trials(rates(5, dict.fromkeys(NAMES[:2], 0.1))))
+    pilot = RunData(make_manifest(CELLS[:2], blocks=5), make_trials(rates(5, dict.fromkeys(NAMES[:2], 0.1))))
     known, unknown = analyse_power(planned, [pilot], ["the pilot"]).ratios
-    assert known.own
-    assert not unknown.own
+    assert known.own_noise
+    assert not unknown.own_noise
     assert unknown.resolution.noise_sd == pytest.approx(known.resolution.noise_sd)
 
 
@@ -87,7 +87,8 @@ def test_a_block_of_abba_is_less_noisy_than_one_that_has_its_cells_once(
     once, twice = (make_manifest(CELLS[:2], blocks=8, scenario={"design": design}) for design in ("blocks", "abba"))
     trials = make_trials(rates(8, dict.fromkeys(NAMES[:2], 0.1)))
     sd = {
-        (planned, ran): analyse_power(manifest, [Data(run, trials)], ["r1"]).ratios[0].resolution.noise_sd or math.nan
+        (planned, ran): analyse_power(manifest, [RunData(run, trials)], ["r1"]).ratios[0].resolution.noise_sd
+        or math.nan
         for planned, manifest in (("blocks", once), ("abba", twice))
         for ran, run in (("blocks", once), ("abba", twice))
     }
@@ -99,15 +100,15 @@ def test_a_block_of_abba_is_less_noisy_than_one_that_has_its_cells_once(
 def test_a_sequential_design_promises_nothing(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
     planned = make_manifest(CELLS[:2], scenario={"design": "sequential"})
     trials = make_trials(rates(8, dict.fromkeys(NAMES[:2], 0.1)))
-    assert analyse_power(planned, [Data(make_manifest(CELLS[:2]), trials)], ["r1"]).ratios == ()
+    assert analyse_power(planned, [RunData(make_manifest(CELLS[:2]), trials)], ["r1"]).ratios == ()
 
 
 def test_a_run_that_may_end_early_has_an_expected_length(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
     trials = make_trials(rates(40, dict.fromkeys(NAMES[:2], 0.05)))
     for precision, least, most in ((0.5, 7, 7), (0.05, 8, 29), (0.01, 30, 30)):
         planned = make_manifest(CELLS[:2], blocks=30, scenario={"until": {"precision": precision}})
-        found = analyse_power(planned, [Data(planned, trials)], ["r1"])
-        assert found.ratios[0].resolution.alpha == LEVEL
+        found = analyse_power(planned, [RunData(planned, trials)], ["r1"])
+        assert found.ratios[0].resolution.alpha == ALPHA_PER_LOOK
         assert found.blocks_expected is not None
         assert least <= found.blocks_expected <= most
 
@@ -117,14 +118,14 @@ def test_a_run_that_may_end_early_promises_what_its_expected_blocks_show(
 ) -> None:
     trials = make_trials(rates(40, dict.fromkeys(NAMES[:2], 0.05)))
     planned = make_manifest(CELLS[:2], blocks=60, scenario={"until": {"precision": 0.05, "budget_s": 100}})
-    found = analyse_power(planned, [Data(planned, trials)], ["r1"])
+    found = analyse_power(planned, [RunData(planned, trials)], ["r1"])
     resolved = found.ratios[0].resolution
     assert resolved.blocks == found.blocks_expected
     assert 8 < resolved.blocks < 30
     noise = Noise(resolved.noise_sd or math.nan, resolved.noise_df)
-    assert resolved.detectable == pytest.approx(mde(noise, resolved.blocks, alpha=LEVEL))
+    assert resolved.detectable == pytest.approx(mde(noise, resolved.blocks, alpha=ALPHA_PER_LOOK))
     # 100 seconds have time for eight blocks of twelve, and where nothing is known of the noise, the fewest count.
-    assert analyse_power(planned, [Data(planned, trials)], ["r1"], block_s=12).ratios[0].resolution.blocks == 8
+    assert analyse_power(planned, [RunData(planned, trials)], ["r1"], block_s=12).ratios[0].resolution.blocks == 8
     assert analyse_power(planned, [], []).ratios[0].resolution.blocks == 7
 
 
@@ -141,8 +142,8 @@ def test_what_claims_ask_for_is_in_the_expected_length(make_trials: MakeTrials, 
     alone, claimed = (
         make_manifest(CELLS[:2], blocks=30, scenario={**until, "claims": claims}) for claims in ([], [claim])
     )
-    assert analyse_power(alone, [Data(alone, trials)], ["r1"]).blocks_expected == 7
-    assert analyse_power(claimed, [Data(claimed, trials)], ["r1"]).blocks_expected == 30
+    assert analyse_power(alone, [RunData(alone, trials)], ["r1"]).blocks_expected == 7
+    assert analyse_power(claimed, [RunData(claimed, trials)], ["r1"]).blocks_expected == 30
 
 
 def test_claims_ask_for_ratios_too_in_their_own_metric(make_manifest: MakeManifest) -> None:
@@ -157,7 +158,7 @@ def test_claims_ask_for_ratios_too_in_their_own_metric(make_manifest: MakeManife
         {"text": "elsewhere", "ratio": {"of": {"stack": "zig"}, "to": {"stack": "go"}}, "at_least": 1},
     ]
     planned = make_manifest(CELLS, scenario={"claims": claims, "until": {"precision": 0.1, "metrics": ["rps"]}})
-    assert [(metric, pair.cell_id, pair.baseline, claim) for metric, pair, claim in asked_ratios(planned)] == [
+    assert [(metric, pair.cell_id, pair.baseline, claim) for metric, pair, claim in planned_ratios(planned)] == [
         ("rps", "stack=nginx", "stack=go", None),
         ("rps", "stack=node", "stack=go", None),
         ("rps", "stack=node", "stack=nginx", "slower"),

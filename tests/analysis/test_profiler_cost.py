@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchkit.analysis.profiler_cost import in_profile_pass, profiler_costs, void_in_pass
+from benchkit.analysis.profiler_cost import in_profile_pass, profile_pass_exclusions, profiler_costs
 from benchkit.analysis.samples import Exclusion, take_samples
 from benchkit.models.run import Manifest
 
@@ -89,17 +89,17 @@ def test_half_a_pair_and_excluded_trials_do_not_count(make_pass: Callable[[Pairs
     trials = make_pass({"a": [(90, 100), (80, 100)], "b": [(99, 100), (98, 100)]})
     lost = trials[(trials["cell_id"] == "a") & (trials["block"] == 4) & (trials["kind"] == "profile")]
     out = [Exclusion(str(lost["trial_id"].item()), "the host was noisy", frozenset({"rps"}))]
-    for costs in (profiler_costs(trials, void=out), profiler_costs(trials.drop(lost.index))):
+    for costs in (profiler_costs(trials, exclusions=out), profiler_costs(trials.drop(lost.index))):
         assert [cost.pairs for cost in costs] == [3, 1, 2]
         assert costs[1].ratio == pytest.approx(0.9)
     other = [Exclusion(str(lost["trial_id"].item()), "…", frozenset({"latency_p50_s"}))]
-    assert [cost.pairs for cost in profiler_costs(trials, void=other)] == [4, 2, 2]
+    assert [cost.pairs for cost in profiler_costs(trials, exclusions=other)] == [4, 2, 2]
 
 
 def test_where_no_pair_counts_the_reason_is_said(make_pass: Callable[[Pairs], pd.DataFrame]) -> None:
     trials = make_pass({"a": [(90, 100)]})
     void = [Exclusion(trial_id, "invalid: noisy-host") for trial_id in trials["trial_id"]]
-    (cost,) = profiler_costs(trials, void=void)
+    (cost,) = profiler_costs(trials, exclusions=void)
     assert (cost.cell_id, cost.pairs, cost.ratio) == (None, 0, None)
     assert cost.sentence.endswith("is not known: no pair counts: verdicts void 2 of its 2 trials.")
     (cost,) = profiler_costs(trials, "latency_p50_s")
@@ -117,7 +117,7 @@ def test_being_profiled_is_no_reason_to_leave_a_pair_out(
             {"trial_id": profiled[0], "check": "noisy-host", "severity": "invalid", "metrics": ["rps"]},
         ]
     )
-    void = void_in_pass(trials, verdicts, make_manifest([{"only": "a"}]))
+    void = profile_pass_exclusions(trials, verdicts, make_manifest([{"only": "a"}]))
     assert [(each.trial_id, each.reason) for each in void] == [(profiled[0], "invalid: noisy-host")]
 
 
@@ -131,7 +131,7 @@ def test_a_profiled_trial_that_perf_makes_slow_at_first_counts_and_its_partner_d
         for kind, block in (("profile", 1), ("control", 2))
     ]
     reasons = [{"trial_id": each, "check": "cold", "severity": "invalid", "metrics": ["rps"]} for each in cold]
-    void = void_in_pass(trials, pd.DataFrame(reasons), make_manifest([{"only": "a"}]))
+    void = profile_pass_exclusions(trials, pd.DataFrame(reasons), make_manifest([{"only": "a"}]))
     assert [each.trial_id for each in void] == cold[1:]
     over_all, _ = profiler_costs(trials, "rps", void)
     assert over_all.pairs == 2

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchkit.analysis.samples import Exclusion, numeric_columns, reasons, take_samples
+from benchkit.analysis.samples import Exclusion, describe_reasons, numeric_columns, take_samples
 from benchkit.errors import InputError
 
 MakeTrials = Callable[..., pd.DataFrame]
@@ -42,8 +42,8 @@ def test_figures_without_a_logarithm_are_left_out_and_said(make_trials: MakeTria
         "the tool states no rps",
         "rps is -1, of which there is no ratio",
     ]
-    assert reasons(samples.left_out["a"]).count(";") == 2
-    assert reasons(samples.left_out["a"][:1] * 3) == "rps is 0, of which there is no ratio (3 trials)"
+    assert describe_reasons(samples.left_out["a"]).count(";") == 2
+    assert describe_reasons(samples.left_out["a"][:1] * 3) == "rps is 0, of which there is no ratio (3 trials)"
 
 
 def test_profiled_trials_are_no_samples(make_trials: MakeTrials) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pandas as pd
 import pytest
 
-from benchkit.analysis.run_data import Data
+from benchkit.analysis.run_data import RunData
 from benchkit.analysis.samples import Exclusion
 from benchkit.analysis.scheduler_share import service_profiles
 from benchkit.models.categories import CATEGORIES
@@ -77,7 +77,7 @@ def test_shares_are_means_over_profiles_and_the_rest_is_of_measured_trials(
             for t, value in ((-1.0, 1.0), (0.0, count - 5), (1.0, count), (2.0, count + 5), (3.0, 1.0))
         ]
     )
-    (found,) = service_profiles(Data(manifest, trials), shares, functions, telemetry)
+    (found,) = service_profiles(RunData(manifest, trials), shares, functions, telemetry)
     assert (found.cell_id, found.service, found.profiles) == ("server=a", "app", 2)
     assert found.scheduling == pytest.approx(0.35)
     assert found.range == pytest.approx((0.3, 0.4))
@@ -98,7 +98,7 @@ def test_services_stand_apart_and_what_nobody_knows_is_absent(trials: pd.DataFra
             *shares_of("r1.server=a.b1.profile", "app", scheduler=0.25),
         ]
     )
-    found = service_profiles(Data(manifest, trials), shares, empty_frame("profile"), empty_frame("telemetry"))
+    found = service_profiles(RunData(manifest, trials), shares, empty_frame("profile"), empty_frame("telemetry"))
     assert {(each.cell_id, each.service): each.scheduling for each in found} == {
         ("server=a", "app"): 0.25,
         ("server=b", "front"): 0.0,
@@ -111,7 +111,7 @@ def test_services_stand_apart_and_what_nobody_knows_is_absent(trials: pd.DataFra
 
 def test_a_run_without_profiles_has_none(trials: pd.DataFrame, manifest: Manifest) -> None:
     nothing = [empty_frame(name) for name in ("profile_share", "profile", "telemetry")]
-    assert service_profiles(Data(manifest, trials), *nothing) == ()
+    assert service_profiles(RunData(manifest, trials), *nothing) == ()
 
 
 def test_figures_of_trials_that_do_not_count_are_left_out_unless_none_does(
@@ -121,9 +121,9 @@ def test_figures_of_trials_that_do_not_count_are_left_out_unless_none_does(
     nothing = [empty_frame(name) for name in ("profile", "telemetry")]
     out = [Exclusion(f"r1.server=a.b{block}", "noisy", frozenset({"rps"})) for block in (1, 2, 3)]
     for void, rps in ((out[:1], 25), (out[:2], 20), (out, 20)):
-        (found,) = service_profiles(Data(manifest, trials, tuple(void)), shares, *nothing)
+        (found,) = service_profiles(RunData(manifest, trials, tuple(void)), shares, *nothing)
         assert (found.rps, found.server_cpu_s_per_request) == (rps, 1e-5)
-        assert found.void == (("rps",) if void == out else ())
+        assert found.invalid_figures == (("rps",) if void == out else ())
 
 
 def test_profiles_that_do_not_count_are_in_no_share_unless_none_does(trials: pd.DataFrame, manifest: Manifest) -> None:
@@ -138,8 +138,8 @@ def test_profiles_that_do_not_count_are_in_no_share_unless_none_does(trials: pd.
         ([Exclusion(other, "noisy", every)], 0.1, 0.2, 1),
         ([Exclusion(one, "noisy", every), Exclusion(other, "noisy", every)], 0.3, 0.4, 0),
     ):
-        (found,) = service_profiles(Data(manifest, trials), shares, functions, telemetry, void=void)
+        (found,) = service_profiles(RunData(manifest, trials), shares, functions, telemetry, exclusions=void)
         assert found.scheduling == pytest.approx(scheduling)
         assert found.cumulative["mcall"] == pytest.approx(mcall)
         assert (found.profiles, found.left_out) == (2 - left_out, left_out)
-        assert found.void == (("shares",) if len(void) == 2 else ())
+        assert found.invalid_figures == (("shares",) if len(void) == 2 else ())

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import benchkit
-from benchkit.analysis.run_data import Data
+from benchkit.analysis.run_data import RunData
 from benchkit.analysis.samples import Exclusion
 from benchkit.analysis.trend import trends_of
 from benchkit.errors import InputError
@@ -37,7 +37,7 @@ def rates(blocks: int = 10, *, power: float = -0.5, bend: float = 0.0, spread: f
 def test_the_slope_of_a_power_law_is_found_with_its_interval(
     make_trials: MakeTrials, make_manifest: MakeManifest
 ) -> None:
-    go, gnet = trends_of(Data(make_manifest(GRID), make_trials(rates())), "rps", "connections")
+    go, gnet = trends_of(RunData(make_manifest(GRID), make_trials(rates())), "rps", "connections")
     assert (go.levels, gnet.levels) == ({"stack": "go"}, {"stack": "gnet"})
     assert go.per_doubling == pytest.approx(2**-0.5, rel=0.02)
     assert go.low is not None
@@ -55,8 +55,8 @@ def test_the_slope_of_a_power_law_is_found_with_its_interval(
 
 def test_a_bend_is_noticed(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
     manifest = make_manifest(GRID)
-    straight, _ = trends_of(Data(manifest, make_trials(rates())), "rps", "connections")
-    bent, _ = trends_of(Data(manifest, make_trials(rates(bend=-0.1))), "rps", "connections")
+    straight, _ = trends_of(RunData(manifest, make_trials(rates())), "rps", "connections")
+    bent, _ = trends_of(RunData(manifest, make_trials(rates(bend=-0.1))), "rps", "connections")
     assert straight.p_curved is not None
     assert bent.p_curved is not None
     assert bent.p_curved < 1e-3 < straight.p_curved
@@ -72,7 +72,7 @@ def test_the_interval_of_the_slope_and_the_band_cover_as_they_say(
     for _ in range(runs):
         block = 0.2 * generator.standard_normal(6)
         made = {f"connections={n}": n**-0.5 * np.exp(block + 0.05 * generator.standard_normal(6)) for n in LEVELS}
-        (trend,) = trends_of(Data(manifest, make_trials(made)), "rps", "connections")
+        (trend,) = trends_of(RunData(manifest, make_trials(made)), "rps", "connections")
         assert trend.low is not None
         assert trend.high is not None
         slope += trend.low <= 2**-0.5 <= trend.high
@@ -85,7 +85,7 @@ def test_the_interval_of_the_slope_and_the_band_cover_as_they_say(
 def test_two_levels_have_a_slope_and_no_bend(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
     manifest = make_manifest([{"connections": 8}, {"connections": 16}])
     trials = make_trials({"connections=8": [10, 11, 12], "connections=16": [20, 22, 24]})
-    (trend,) = trends_of(Data(manifest, trials), "rps", "connections")
+    (trend,) = trends_of(RunData(manifest, trials), "rps", "connections")
     assert trend.per_doubling == pytest.approx(2)
     assert trend.p_curved is None
 
@@ -93,14 +93,14 @@ def test_two_levels_have_a_slope_and_no_bend(make_trials: MakeTrials, make_manif
 def test_trials_that_do_not_count_are_in_no_line(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
     manifest = make_manifest(GRID)
     out = [Exclusion(f"r1.stack=go,connections=100.b{block}", "invalid") for block in (1, 2)]
-    go, gnet = trends_of(Data(manifest, make_trials(rates()), tuple(out)), "rps", "connections")
+    go, gnet = trends_of(RunData(manifest, make_trials(rates()), tuple(out)), "rps", "connections")
     assert (go.blocks, gnet.blocks) == (8, 10)
     gone = [Exclusion(f"r1.stack=go,connections=400.b{block}", "invalid: errors") for block in range(1, 11)]
-    go, _ = trends_of(Data(manifest, make_trials(rates()), tuple(gone)), "rps", "connections")
+    go, _ = trends_of(RunData(manifest, make_trials(rates()), tuple(gone)), "rps", "connections")
     assert go.reason == (
         "0 blocks have every level; a line needs 3 (stack=go,connections=400: invalid: errors (10 trials))"
     )
-    few, _ = trends_of(Data(manifest, make_trials(rates(2))), "rps", "connections")
+    few, _ = trends_of(RunData(manifest, make_trials(rates(2))), "rps", "connections")
     assert few.points == ()
     assert few.reason == "2 blocks have every level; a line needs 3"
 
@@ -108,16 +108,16 @@ def test_trials_that_do_not_count_are_in_no_line(make_trials: MakeTrials, make_m
 def test_a_factor_of_words_has_no_trend(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
     manifest = make_manifest(GRID)
     with pytest.raises(InputError, match="no trend over 'stack': its level is go, no positive number"):
-        trends_of(Data(manifest, make_trials(rates())), "rps", "stack")
+        trends_of(RunData(manifest, make_trials(rates())), "rps", "stack")
     with pytest.raises(InputError, match="its level is nothing"):
-        trends_of(Data(manifest, make_trials(rates())), "rps", "rate")
+        trends_of(RunData(manifest, make_trials(rates())), "rps", "rate")
     with pytest.raises(InputError, match="no two cells differ in it alone"):
-        trends_of(Data(make_manifest(GRID[:1]), make_trials(rates())), "rps", "connections")
+        trends_of(RunData(make_manifest(GRID[:1]), make_trials(rates())), "rps", "connections")
 
 
 def test_a_sequential_design_has_no_line(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
     manifest = make_manifest(GRID, scenario={"design": "sequential"})
-    go, _ = trends_of(Data(manifest, make_trials(rates())), "rps", "connections")
+    go, _ = trends_of(RunData(manifest, make_trials(rates())), "rps", "connections")
     assert go.points == ()
     assert (go.reason or "").startswith("the design is sequential")
 

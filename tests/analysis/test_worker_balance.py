@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import pandas as pd
 import pytest
 
-from benchkit.analysis.worker_balance import evenness
+from benchkit.analysis.worker_balance import worker_balances
 
 MakeTrials = Callable[..., pd.DataFrame]
 CpuUsage = Mapping[str, Mapping[int, float]]
@@ -49,31 +49,31 @@ def test_the_busiest_worker_is_told_over_the_mean_of_all(trials: pd.DataFrame) -
             ),
         ]
     )
-    a, b = evenness(trials, telemetry)
+    a, b = worker_balances(trials, telemetry)
     assert (a.cell_id, a.service, a.workers, a.trials) == ("a", "front", 2, 3)
     assert (a.busiest, a.highest, a.idle) == pytest.approx((1.5, 2.0, 0))
     assert (b.cell_id, b.workers, b.idle) == ("b", 4, 1)
     assert b.busiest == pytest.approx(4 / (6.1 / 4))
-    (a, _) = evenness(trials, telemetry, {"r1.a.b2", "r1.a.b3"})
-    assert (a.trials, a.void) == (1, False)
+    (a, _) = worker_balances(trials, telemetry, {"r1.a.b2", "r1.a.b3"})
+    assert (a.trials, a.only_invalid) == (1, False)
     assert a.busiest == pytest.approx(1.0)
-    (a, _) = evenness(trials, telemetry, set(trials["trial_id"]))
-    assert (a.trials, a.void) == (3, True)
+    (a, _) = worker_balances(trials, telemetry, set(trials["trial_id"]))
+    assert (a.trials, a.only_invalid) == (3, True)
     assert a.busiest == pytest.approx(1.5)
 
 
 def test_only_processes_that_were_there_throughout_are_workers(trials: pd.DataFrame) -> None:
     lasting = watched("r1.a.b1", {"front": {9: 0.0, 10: 1.0, 11: 1.0}})
     short = watched("r1.a.b1", {"front": {12: 3.0}}, until_s=1.5)
-    (found,) = evenness(trials, pd.concat([lasting, short]))
+    (found,) = worker_balances(trials, pd.concat([lasting, short]))
     assert found.workers == 2
     assert found.busiest == pytest.approx(1.0)
     gone = watched("r1.a.b1", {"front": {9: 0.0, 10: 1.0, 11: 1.0}}, until_s=1.5)
-    assert evenness(trials, gone) == ()
+    assert worker_balances(trials, gone) == ()
 
 
 def test_nothing_is_said_of_one_worker_or_of_workers_without_work(trials: pd.DataFrame) -> None:
     alone = watched("r1.a.b1", {"app": {9: 0.0, 10: 1.0}})
     idle = watched("r1.a.b2", {"app": {9: 0.0, 10: 0.0, 11: 0.0}})
-    assert evenness(trials, pd.concat([alone, idle])) == ()
-    assert evenness(trials, alone.iloc[:0]) == ()
+    assert worker_balances(trials, pd.concat([alone, idle])) == ()
+    assert worker_balances(trials, alone.iloc[:0]) == ()

@@ -15,7 +15,7 @@ import pytest
 from benchkit.analysis.claims import judge_claims
 from benchkit.analysis.compare import compare
 from benchkit.analysis.gate import Thresholds
-from benchkit.analysis.run_data import Data
+from benchkit.analysis.run_data import RunData
 from benchkit.models.levels import cell_id
 from benchkit.models.run import CellRecord, HostRecord, Manifest
 from benchkit.results.rows import factor_rows, host_rows
@@ -113,7 +113,7 @@ def test_within_a_process_comparing_and_judging_claims_takes_less(store: Path) -
         times["two runs"].append(time.perf_counter() - started)
         manifest = Store(store).run("r1").manifest()
         started = time.perf_counter()
-        results = judge_claims(Data(manifest, load("trials", store=store, run_id="r1")))
+        results = judge_claims(RunData(manifest, load("trials", store=store, run_id="r1")))
         times["claims"].append(time.perf_counter() - started)
         assert sum(len(result.ratios) for result in results) == 400
     for what, taken in times.items():

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from benchkit.analysis.adaptive import LEVEL
-from benchkit.analysis.simulation.figures import (
+from benchkit.analysis.adaptive import ALPHA_PER_LOOK
+from tests.analysis.simulation.figures import (
     CANDIDATES,
     adaptive_run,
     coverage,
@@ -17,7 +17,7 @@ from benchkit.analysis.simulation.figures import (
     false_alarms,
     power,
 )
-from benchkit.analysis.simulation.noise import MODELS
+from tests.analysis.simulation.noise import MODELS
 
 BLOCKS = (3, 4, 5, 6, 7, 8, 10, 15, 20, 30)
 WIDTH = max(map(len, MODELS))
@@ -142,7 +142,7 @@ def test_comparisons_of_two_runs() -> None:
     table(f"{title}: as they are", (3, 6, 10, 20, 30), between(relative=False))
 
 
-@pytest.mark.parametrize("level", [0.05, LEVEL])
+@pytest.mark.parametrize("level", [0.05, ALPHA_PER_LOOK])
 def test_runs_that_end_at_a_precision(level: float) -> None:
     precisions = (0.05, 0.07, 0.1)
     runs = {(name, p): adaptive_run(MODELS[name], p, level=level, runs=10_000) for name in MODELS for p in precisions}
@@ -152,6 +152,6 @@ def test_runs_that_end_at_a_precision(level: float) -> None:
     print("\nMean number of blocks")
     for name in MODELS:
         print(f"{name:{WIDTH}}" + "".join(f"{runs[name, p][2]:7.1f}" for p in precisions))
-    if level == LEVEL:
+    if level == ALPHA_PER_LOOK:
         assert min(right) >= 0.95 - by_chance(0.95, 10_000)
         assert max(wrong) <= 0.05 + by_chance(0.05, 500)

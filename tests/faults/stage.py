@@ -160,7 +160,7 @@ class Stage:
                 each,
                 raised={
                     **dict(by_trial.loc[by_trial["trial_id"] == each.trial_id, ["check", "text"]].to_numpy().tolist()),
-                    **{one.check: one.reason.text for one in found[each.trial_id].raised},
+                    **{one.check: one.finding.text for one in found[each.trial_id].findings},
                 },
             )
             for each in kept

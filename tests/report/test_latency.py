@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from benchkit.analysis.latency_notes import caveat
+from benchkit.analysis.latency_notes import latency_note
 from benchkit.report.latency_curves import stored
 from benchkit.report.stored_run import StoredRun
 
@@ -18,17 +18,17 @@ def trials(run: StoredRun, **columns: Any) -> pd.DataFrame:  # noqa: ANN401 - va
 
 
 def test_a_closed_loop_is_called_one(run: StoredRun) -> None:
-    said = caveat(run.trials)
+    said = latency_note(run.trials)
     assert said.startswith("closed loop: coordinated omission hides queueing; ")
 
 
 def test_a_requested_rate_is_no_closed_loop(run: StoredRun) -> None:
-    assert caveat(trials(run, rate_requested=1000.0)).startswith("sent at a requested rate; ")
+    assert latency_note(trials(run, rate_requested=1000.0)).startswith("sent at a requested rate; ")
 
 
 def test_trials_of_both_kinds_are_said_to_be(run: StoredRun) -> None:
     rates = [None] * 5 + [1000.0] * 5
-    said = caveat(trials(run, rate_requested=rates))
+    said = latency_note(trials(run, rate_requested=rates))
     assert "closed loop: coordinated omission hides queueing, in the trials without a requested rate" in said
 
 
@@ -43,7 +43,7 @@ def test_trials_of_both_kinds_are_said_to_be(run: StoredRun) -> None:
     ],
 )
 def test_correction_is_labelled_as_stored(run: StoredRun, corrected: list[bool | None], said: str) -> None:
-    assert caveat(trials(run, latency_corrected=corrected)).split("; ")[1] == said
+    assert latency_note(trials(run, latency_corrected=corrected)).split("; ")[1] == said
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_correction_is_labelled_as_stored(run: StoredRun, corrected: list[bool |
     ],
 )
 def test_coverage_is_said_where_it_is_known(run: StoredRun, covers: str | None, last: str) -> None:
-    assert caveat(trials(run, latency_covers=covers, latency_corrected=False)).split("; ")[-1] == last
+    assert latency_note(trials(run, latency_covers=covers, latency_corrected=False)).split("; ")[-1] == last
 
 
 def test_only_percentiles_that_a_trial_has_are_stored_ones(run: StoredRun) -> None:

@@ -80,7 +80,7 @@ def test_facts_are_those_of_the_trials_own_block() -> None:
     judge.learn("load", "restored", {"sysctls": {"net.ipv4.ip_local_port_range": "10001 10002"}})
     short = load(keepalive=False)
     covered = {"latency_covers": "connect+request"}
-    raised = {b: judge.judge(trial(block=b, load=short).record, tables(row=covered)).raised for b in (1, 2)}
+    raised = {b: judge.judge(trial(block=b, load=short).record, tables(row=covered)).findings for b in (1, 2)}
     assert raised[1] == ()
     assert [each.check for each in raised[2]] == ["ports-exhausted"]
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchkit.analysis.adaptive import Rule, StopDecision, rule_of
+from benchkit.analysis.adaptive import StopDecision, StopRule, stop_rule
 from benchkit.analysis.samples import Exclusion
 from benchkit.analysis.within_blocks import Pair
 from benchkit.models.design import Until
@@ -16,7 +16,7 @@ from benchkit.scenario.trial_order import PlannedTrial
 
 BLOCKS = 20
 ORDER = planned_trials("blocks", ["a", "b"], BLOCKS, 1)
-RULE = Rule(Until(precision=0.05), (("rps", Pair("b", "a")),), BLOCKS)
+RULE = StopRule(Until(precision=0.05), (("rps", Pair("b", "a")),), BLOCKS)
 
 
 def row(planned_trial: PlannedTrial, spread: float) -> Row:
@@ -71,7 +71,7 @@ def test_a_run_that_does_not_ends_with_its_last_block_and_not_early() -> None:
 
 
 def test_no_block_is_begun_that_would_not_end_within_the_time() -> None:
-    rule = Rule(Until(precision=0.05, budget_s=25), RULE.asked, BLOCKS)
+    rule = StopRule(Until(precision=0.05, budget_s=25), RULE.ratios, BLOCKS)
     queue = TrialQueue(ORDER, rule)
     ran, _ = walk(queue, 0.5, took_s=2.0)  # a block takes four seconds
     assert len(ran) == 2 * 6
@@ -143,13 +143,13 @@ def test_the_rule_of_a_run_asks_for_its_baseline_and_its_claims(until: dict[str,
             "started_at": "2026-03-01T10:00:00Z",
         }
     )
-    rule = rule_of(manifest)
+    rule = stop_rule(manifest)
     if until is None:
         assert rule is None
         return
     assert rule is not None
-    assert rule.most == 9
-    assert rule.asked == (
+    assert rule.max_blocks == 9
+    assert rule.ratios == (
         ("rps", Pair("stack=nginx", "stack=go")),
         ("rps", Pair("stack=node", "stack=go")),
         ("rps", Pair("stack=node", "stack=nginx")),

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from benchkit.analysis.claims import judge_claims
-from benchkit.analysis.run_data import read_data
+from benchkit.analysis.run_data import read_run_data
 from benchkit.hosts.inventory import Inventory
 from benchkit.lab.lab import Lab, down, up
 from benchkit.lab.spec import LabHost, LabSpec
@@ -160,7 +160,7 @@ def test_what_was_seen_on_a_full_link_is_not_claimed_on_another(node: Ran) -> No
 
 def link_needed(ran: Ran) -> list[str]:
     """The claims about a link that Go filled which these links are too fast for, or of no known rate."""
-    claims = judge_claims(read_data(ran.store, ran.outcome.run))
+    claims = judge_claims(read_run_data(ran.store, ran.outcome.run))
     assert sum("over a link that Go filled" in claim.text for claim in claims) == 2
     return [claim.text for claim in claims if "needs a link of at most" in claim.reason]
 

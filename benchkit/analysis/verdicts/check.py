@@ -35,7 +35,7 @@ CPU = ("server_cpu_s_per_request",)
 ALL = (*LOAD, *CPU)
 
 
-class Reason(Frozen):
+class Finding(Frozen):
     """Why figures of a trial are doubted: those named, and no others."""
 
     severity: Severity
@@ -60,18 +60,18 @@ class SkippedCheck(Frozen):
     why: str
 
 
-Found = Sequence[Reason] | SkippedCheck
+CheckResult = Sequence[Finding] | SkippedCheck
 """What a check came to."""
 
-FoundInRun = Mapping[str, Found]
+RunCheckResult = Mapping[str, CheckResult]
 """What a check over a whole run came to, by trial_id; trials with nothing against them may be left out."""
 
 
-def _nothing_of_a_trial(_evidence: Evidence, _thresholds: Thresholds) -> Found:
+def _nothing_of_a_trial(_evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
     return ()
 
 
-def _nothing_of_a_run(_evidence: RunEvidence, _thresholds: Thresholds) -> FoundInRun:
+def _nothing_of_a_run(_evidence: RunEvidence, _thresholds: Thresholds) -> RunCheckResult:
     return {}
 
 
@@ -82,7 +82,7 @@ class Check:
     code: str
     because: str
     """The number is wrong because …: a clause."""
-    of_trial: Callable[[Evidence, Thresholds], Found] = field(default=_nothing_of_a_trial, repr=False)
+    of_trial: Callable[[Evidence, Thresholds], CheckResult] = field(default=_nothing_of_a_trial, repr=False)
     """What a trial shows by itself."""
-    of_run: Callable[[RunEvidence, Thresholds], FoundInRun] = field(default=_nothing_of_a_run, repr=False)
+    of_run: Callable[[RunEvidence, Thresholds], RunCheckResult] = field(default=_nothing_of_a_run, repr=False)
     """What only the trials of a run beside each other show."""

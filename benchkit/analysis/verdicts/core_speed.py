@@ -36,7 +36,7 @@ def loop_s(evidence: Evidence, cores: Collection[Core], span: Span, least: int =
     begin_s, end_s = span
     looks: list[float] = []
     for host, number in cores:
-        series = evidence.watched.instance("cpu_loop_s", host, str(number))
+        series = evidence.telemetry.instance("cpu_loop_s", host, str(number))
         if series is not None:
             inside = series.values[bisect_left(series.t_s, begin_s) : bisect_right(series.t_s, end_s)]
             looks += [each for each in inside if each > 0]  # none at all is what a clock said, not a core

@@ -9,7 +9,7 @@ from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.models.telemetry import AGENT_SERVICE, generator_service, reducer_service
 from benchkit.models.trial import GeneratorRecord, ServiceRecord
 
-AWAY = ("cpu_idle_s_total", "cpu_iowait_s_total", "cpu_steal_s_total")
+IDLE = ("cpu_idle_s_total", "cpu_iowait_s_total", "cpu_steal_s_total")
 """Time in which a core did nothing for its machine. Kernels measure it (NO_HZ), where most of them only sample at
 their ticks what a core is busy with (Documentation/admin-guide/cpu-load.rst of Linux): what is left of the time is exact."""
 INTERRUPTS = ("cpu_irq_s_total", "cpu_softirq_s_total")
@@ -26,13 +26,13 @@ class CpuUsage(NamedTuple):
     """Empty: not known."""
     cores: float
     """CPU seconds a second of the window."""
-    placed: bool = True
+    bound: bool = True
     """Whether the trial says where it runs; the agent and profilers run wherever their host lets them."""
 
 
 def service_cores(evidence: Evidence, service: ServiceRecord) -> float | None:
     """CPU seconds a second that a service took: by its telemetry, else by what was read before and after the load."""
-    for series in evidence.watched.series("cpu_s_total", service.host, service.name):
+    for series in evidence.telemetry.series("cpu_s_total", service.host, service.name):
         rate = series.rate(evidence.window_s)
         if rate is not None:
             return rate
@@ -63,10 +63,10 @@ def cores_busy(evidence: Evidence, host: str, cpus: Collection[int]) -> float | 
     """
     busy = 0.0
     for cpu in cpus:
-        away = evidence.watched.growths(AWAY, host, str(cpu), evidence.window_s)
+        away = evidence.telemetry.growths(IDLE, host, str(cpu), evidence.window_s)
         if away is None:
             return None
-        busy += (away[0].elapsed_s - sum([each.by for each in away])) / away[0].covered_s
+        busy += (away[0].elapsed_s - sum([each.increase for each in away])) / away[0].covered_s
     return max(busy, 0.0) if cpus else None
 
 
@@ -74,22 +74,22 @@ def cores_spent(evidence: Evidence, host: str, cpus: Collection[int], metrics: t
     """CPU seconds a second that these cores of a host spent so; None where not all of them were watched."""
     spent: list[float] = []
     for cpu in cpus:
-        grown = evidence.watched.growths(metrics, host, str(cpu), evidence.window_s)
+        grown = evidence.telemetry.growths(metrics, host, str(cpu), evidence.window_s)
         if grown is None:
             return None
-        spent += [each.by / each.covered_s for each in grown]
+        spent += [each.increase / each.covered_s for each in grown]
     return sum(spent) if spent else None
 
 
-def taken(evidence: Evidence) -> Iterator[CpuUsage] | None:
+def cpu_usage(evidence: Evidence) -> Iterator[CpuUsage] | None:
     """What every process of the trial took, benchkit's own among them; None where that of a service is not known."""
     services = [(service, service_cores(evidence, service)) for service in evidence.record.services]
     if any(cores is None for _, cores in services):
         return None
-    return _taken(evidence, [(service, cores or 0.0) for service, cores in services])
+    return _process_usage(evidence, [(service, cores or 0.0) for service, cores in services])
 
 
-def _taken(evidence: Evidence, services: Sequence[tuple[ServiceRecord, float]]) -> Iterator[CpuUsage]:
+def _process_usage(evidence: Evidence, services: Sequence[tuple[ServiceRecord, float]]) -> Iterator[CpuUsage]:
     record = evidence.record
     for service, cores in services:
         yield CpuUsage(service.name, service.host, service.cpus, cores)
@@ -97,14 +97,14 @@ def _taken(evidence: Evidence, services: Sequence[tuple[ServiceRecord, float]]) 
         name = generator_service(generator.number)
         yield CpuUsage(name, generator.host, generator.cpus, generator.cpu_s / evidence.window_s)
         reducer = reducer_service(generator.number)
-        yield from _watched(evidence, reducer, generator.host, generator.cpus, placed=True)
+        yield from _telemetry_usage(evidence, reducer, generator.host, generator.cpus, bound=True)
     for profile in record.profiles:
         if profile.cpu_s is not None:  # it records within the window alone
             name = f"profiler of {profile.service}"
             cpus = _cpus_of(evidence, profile.host)
-            yield CpuUsage(name, profile.host, cpus, profile.cpu_s / evidence.window_s, placed=False)
+            yield CpuUsage(name, profile.host, cpus, profile.cpu_s / evidence.window_s, bound=False)
     for host in evidence.hosts:
-        yield from _watched(evidence, AGENT_SERVICE, host, _cpus_of(evidence, host), placed=False)
+        yield from _telemetry_usage(evidence, AGENT_SERVICE, host, _cpus_of(evidence, host), bound=False)
 
 
 def _cpus_of(evidence: Evidence, host: str) -> tuple[int, ...]:
@@ -112,12 +112,14 @@ def _cpus_of(evidence: Evidence, host: str) -> tuple[int, ...]:
     return tuple(evidence.facts.get(host, {}).get("cpus") or ())
 
 
-def _watched(evidence: Evidence, service: str, host: str, cpus: tuple[int, ...], *, placed: bool) -> Iterator[CpuUsage]:
+def _telemetry_usage(
+    evidence: Evidence, service: str, host: str, cpus: tuple[int, ...], *, bound: bool
+) -> Iterator[CpuUsage]:
     """What telemetry alone has."""
-    for series in evidence.watched.series("cpu_s_total", host, service):
+    for series in evidence.telemetry.series("cpu_s_total", host, service):
         rate = series.rate(evidence.window_s)
         if rate is not None:
-            yield CpuUsage(service, host, cpus, rate, placed)
+            yield CpuUsage(service, host, cpus, rate, bound)
 
 
 def machine_of(evidence: Evidence, host: str) -> str:

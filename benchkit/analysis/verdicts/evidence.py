@@ -25,12 +25,12 @@ class Evidence:
     record: TrialRecord
     row: Mapping[str, Any]
     """Its row in `trials`; absent is None."""
-    watched: TrialTelemetry = field(default_factory=TrialTelemetry)
+    telemetry: TrialTelemetry = field(default_factory=TrialTelemetry)
     facts: Mapping[str, Facts] = field(default_factory=dict)
     """By host."""
     notes: Mapping[str, str] = field(default_factory=dict)
     """What the tool's output says against its own figures: message by code."""
-    asked: frozenset[str] = frozenset()
+    requested_metrics: frozenset[str] = frozenset()
     """The metrics that the scenario asks about."""
     scenario: Mapping[str, Any] = field(default_factory=dict)
     """As it was run."""
@@ -90,7 +90,7 @@ class RunEvidence:
     """Rows of `hosts`: what each host was at the start, and what it was found to be later."""
 
 
-def asked_metrics(scenario: Mapping[str, Any]) -> frozenset[str]:
+def requested_metrics(scenario: Mapping[str, Any]) -> frozenset[str]:
     """The metrics that a stored scenario asks about: those of its claims, and those that may end it early."""
     claims = (claim.get("metric", "rps") for claim in scenario.get("claims") or ())
     until = scenario.get("until") or {}

@@ -22,21 +22,21 @@ def exclusions(trials: pd.DataFrame, verdicts: pd.DataFrame, manifest: Manifest)
     """
     rows = verdicts[verdicts["severity"] == "invalid"]
     reasons = zip(rows["trial_id"], rows["check"], rows["metrics"], strict=True)
-    return (*voided(reasons), *_too_few(trials, thresholds_of(manifest)))
+    return (*exclusions_from_findings(reasons), *_percentile_exclusions(trials, thresholds_of(manifest)))
 
 
-def excluded_by_run(trials: pd.DataFrame, manifest: Manifest) -> Iterator[Exclusion]:
+def run_check_exclusions(trials: pd.DataFrame, manifest: Manifest) -> Iterator[Exclusion]:
     """What only the trials of a run beside each other show, as far as it has come; and percentiles of too few requests.
 
     `trials` are rows of the table, without factors.
     """
     found = judge_run(RunEvidence(manifest, trials, empty_frame("hosts")))
-    invalid = ((trial, each.check, each.reason.metrics) for trial, of in found.items() for each in of.invalid)
-    yield from voided(invalid)
-    yield from _too_few(trials, thresholds_of(manifest))
+    invalid = ((trial, each.check, each.finding.metrics) for trial, of in found.items() for each in of.invalid)
+    yield from exclusions_from_findings(invalid)
+    yield from _percentile_exclusions(trials, thresholds_of(manifest))
 
 
-def voided(invalid: Iterable[tuple[str, str, Iterable[str]]]) -> Iterator[Exclusion]:
+def exclusions_from_findings(invalid: Iterable[tuple[str, str, Iterable[str]]]) -> Iterator[Exclusion]:
     """The exclusions that reasons come to, each a trial, its check, and the metrics that it voids."""
     checks: dict[str, dict[str, list[str]]] = {}
     for trial_id, check, metrics in invalid:
@@ -50,7 +50,7 @@ def voided(invalid: Iterable[tuple[str, str, Iterable[str]]]) -> Iterator[Exclus
             yield Exclusion(trial_id, reason, frozenset(void))
 
 
-def _too_few(trials: pd.DataFrame, thresholds: Thresholds) -> Iterator[Exclusion]:
+def _percentile_exclusions(trials: pd.DataFrame, thresholds: Thresholds) -> Iterator[Exclusion]:
     requests = pd.to_numeric(trials["requests"])
     for metric in PERCENTILES:
         least = least_requests(metric, thresholds)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-from benchkit.analysis.verdicts.check import Found, Reason, SkippedCheck, Verdict
+from benchkit.analysis.verdicts.check import CheckResult, Finding, SkippedCheck, Verdict
 from benchkit.analysis.verdicts.evidence import Evidence, RunEvidence
 from benchkit.analysis.verdicts.registry import CHECKS
 from benchkit.models.base import Frozen
@@ -17,29 +17,29 @@ Scope = Literal["trial", "run"]
 """What a judgement rests on: the trial by itself, or all trials of its run beside each other."""
 
 
-class Finding(Frozen):
+class TrialFinding(Frozen):
     """A reason, and the check that gives it."""
 
     check: str
-    reason: Reason
+    finding: Finding
 
 
 class Judgement(Frozen):
     """What checks have to say of one trial."""
 
-    raised: tuple[Finding, ...] = ()
-    unchecked: Mapping[str, str] = {}
+    findings: tuple[TrialFinding, ...] = ()
+    skipped: Mapping[str, str] = {}
     """Checks that could not be made: what they lacked, by code."""
 
     @property
     def verdict(self) -> Verdict:
         """The worst of its reasons."""
-        return verdict_of(each.reason.severity for each in self.raised)
+        return verdict_of(each.finding.severity for each in self.findings)
 
     @property
-    def invalid(self) -> tuple[Finding, ...]:
+    def invalid(self) -> tuple[TrialFinding, ...]:
         """The reasons that void what they name."""
-        return tuple(each for each in self.raised if each.reason.severity == "invalid")
+        return tuple(each for each in self.findings if each.finding.severity == "invalid")
 
     def verdict_rows(self, trial_id: str, scope: Scope) -> list[Row]:
         """Its rows in `verdicts`."""
@@ -47,20 +47,20 @@ class Judgement(Frozen):
             {
                 "trial_id": trial_id,
                 "check": each.check,
-                "severity": each.reason.severity,
-                "metrics": list(each.reason.metrics),
-                "seen": each.reason.seen,
-                "threshold": each.reason.threshold,
-                "text": each.reason.text,
+                "severity": each.finding.severity,
+                "metrics": list(each.finding.metrics),
+                "seen": each.finding.seen,
+                "threshold": each.finding.threshold,
+                "text": each.finding.text,
                 "scope": scope,
             }
-            for each in self.raised
+            for each in self.findings
         ]
 
     def unchecked_rows(self, trial_id: str, scope: Scope) -> list[Row]:
         """Its rows in `unchecked`."""
         return [
-            {"trial_id": trial_id, "check": check, "why": why, "scope": scope} for check, why in self.unchecked.items()
+            {"trial_id": trial_id, "check": check, "why": why, "scope": scope} for check, why in self.skipped.items()
         ]
 
 
@@ -70,30 +70,30 @@ def verdict_of(severities: Iterable[str]) -> Verdict:
     return "invalid" if "invalid" in found else "suspect" if found else "valid"
 
 
-def judgement(found: Mapping[str, Found]) -> Judgement:
+def combine_results(results: Mapping[str, CheckResult]) -> Judgement:
     """What checks came to, by their code, as one."""
     return Judgement(
-        raised=tuple(
-            Finding(check=code, reason=reason)
-            for code, reasons in found.items()
-            if not isinstance(reasons, SkippedCheck)
-            for reason in reasons
+        findings=tuple(
+            TrialFinding(check=code, finding=finding)
+            for code, result in results.items()
+            if not isinstance(result, SkippedCheck)
+            for finding in result
         ),
-        unchecked={code: reasons.why for code, reasons in found.items() if isinstance(reasons, SkippedCheck)},
+        skipped={code: result.why for code, result in results.items() if isinstance(result, SkippedCheck)},
     )
 
 
 def judge_trial(evidence: Evidence, thresholds: Thresholds) -> Judgement:
     """What a trial shows by itself."""
-    return judgement({code: check.of_trial(evidence, thresholds) for code, check in CHECKS.items()})
+    return combine_results({code: check.of_trial(evidence, thresholds) for code, check in CHECKS.items()})
 
 
 def judge_run(evidence: RunEvidence) -> dict[str, Judgement]:
     """What only the trials of a run beside each other show, by trial_id, by the thresholds it was run under."""
     thresholds = thresholds_of(evidence.manifest)
-    found: dict[str, dict[str, Found]] = {str(trial_id): {} for trial_id in evidence.trials["trial_id"]}
+    found: dict[str, dict[str, CheckResult]] = {str(trial_id): {} for trial_id in evidence.trials["trial_id"]}
     for code, check in CHECKS.items():
         for trial_id, came_to in check.of_run(evidence, thresholds).items():
             found[trial_id][code] = came_to
-    nothing = judgement({})
-    return {trial_id: judgement(of_trial) if of_trial else nothing for trial_id, of_trial in found.items()}
+    nothing = combine_results({})
+    return {trial_id: combine_results(of_trial) if of_trial else nothing for trial_id, of_trial in found.items()}

@@ -19,7 +19,7 @@ NEAR_S, NEAR = 0.05, 0.1
 seconds and as a part of it, are taken as those at its ends."""
 
 
-AT_EVERY_LOOK = ("load1", "context_switches_total", "cpu_idle_s_total")
+ALWAYS_SAMPLED = ("load1", "context_switches_total", "cpu_idle_s_total")
 """What every host tells, and is asked at every look."""
 
 _COLUMNS = ("host", "service", "instance", "t_s", "value")
@@ -28,7 +28,7 @@ _COLUMNS = ("host", "service", "instance", "t_s", "value")
 class Growth(NamedTuple):
     """How much a counter grew between two samples around a part of the window."""
 
-    by: float
+    increase: float
     elapsed_s: float
     """From one sample to the other, by the clock."""
     covered_s: float
@@ -48,14 +48,14 @@ class Series(NamedTuple):
     def rate(self, window_s: float) -> float | None:
         """How fast a counter grew, per second of the window; None where samples cover less than half of it."""
         grown = self.growth(window_s)
-        return None if grown is None else grown.by / grown.covered_s
+        return None if grown is None else grown.increase / grown.covered_s
 
     def growth(self, window_s: float) -> Growth | None:
         """How much a counter grew over the part of the window that samples cover, between them linearly.
 
         None where that is less than half of it.
         """
-        t_s = self.snapped(window_s)
+        t_s = self.aligned_times(window_s)
         low, high = max(0.0, t_s[0]), min(window_s, t_s[-1])
         if high - low < LEAST_COVERED * window_s or high <= low:
             return None
@@ -64,7 +64,7 @@ class Series(NamedTuple):
         elapsed_s = _at(high, last, t_s, self.t_s) - _at(low, first, t_s, self.t_s)
         return Growth(by, elapsed_s, high - low)
 
-    def snapped(self, window_s: float) -> Sequence[float]:
+    def aligned_times(self, window_s: float) -> Sequence[float]:
         """The instants of the samples; the last one before the window and the first one after it, if near, at its ends."""
         near = NEAR_S + NEAR * window_s
         t_s = list(self.t_s)
@@ -75,19 +75,19 @@ class Series(NamedTuple):
             t_s[after] = window_s
         return t_s
 
-    def grown(self, start_s: float, end_s: float) -> float:
+    def increase_around(self, start_s: float, end_s: float) -> float:
         """How much a counter grew from the last sample before this time to the first one after it: none is missed."""
         first = max(bisect_right(self.t_s, start_s) - 1, 0)
         last = min(bisect_left(self.t_s, end_s), len(self.t_s) - 1)
         return self.values[max(last, first)] - self.values[first]
 
-    def within(self, window_s: float) -> Sequence[float]:
+    def in_window(self, window_s: float) -> Sequence[float]:
         """The values of a state sampled in the window; how it was just before or after says nothing of it."""
         return self.values[bisect_left(self.t_s, 0) : bisect_right(self.t_s, window_s)]
 
-    def highest(self, window_s: float) -> float | None:
+    def maximum(self, window_s: float) -> float | None:
         """The highest value of a state sampled in the window; None where it was not."""
-        return max(self.within(window_s), default=None)
+        return max(self.in_window(window_s), default=None)
 
 
 class TrialTelemetry:
@@ -129,9 +129,9 @@ class TrialTelemetry:
         """What was watched at all."""
         return self._rows.keys()
 
-    def instants(self, host: str) -> Sequence[float]:
+    def sample_times(self, host: str) -> Sequence[float]:
         """When the host was sampled; none where it was not watched."""
-        for metric in AT_EVERY_LOOK:
+        for metric in ALWAYS_SAMPLED:
             for each in self.series(metric, host):
                 return each.t_s
         return ()

@@ -70,7 +70,7 @@ def caption(run: StoredRun) -> str:
         "Lines join the medians over the trials of a cell that count; each point is one trial. CPU is that of all services "
         "of the stack over the measured window, per request."
         + (
-            f" Shaded: where a power law through all levels lies, fitted block by block ({1 - run.data.level:.0%} for the whole "
+            f" Shaded: where a power law through all levels lies, fitted block by block ({1 - run.data.alpha:.0%} for the whole "
             "line at once); not where medians bend away from it."
             if any(_bands(run, measure) for measure in _MEASURES if numbers(run.measured[measure.column]).notna().any())
             else ""

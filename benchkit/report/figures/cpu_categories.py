@@ -77,7 +77,7 @@ def caption(run: StoredRun) -> str:
         "as that call, for services under perf as for those with a profiler of their own, which sees no kernel."
         + (
             " Of services marked void no profile counts."
-            if any("shares" in row.profile.void for row in _rows(run))
+            if any("shares" in row.profile.invalid_figures for row in _rows(run))
             else ""
         )
     )
@@ -128,7 +128,7 @@ def _rows(run: StoredRun) -> list[_Row]:
     labels = {view.cell_id: view.label for view in run.cells}
     names = [f"{labels[each.cell_id]}: {each.service}" if several else labels[each.cell_id] for each in found]
     return [
-        _Row(float(y), each.marked("shares", name), each)
+        _Row(float(y), each.annotated("shares", name), each)
         for y, (name, each) in enumerate(zip(names, found, strict=True))
     ]
 

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from benchkit import units
-from benchkit.analysis.latency_notes import caveat
+from benchkit.analysis.latency_notes import latency_note
 from benchkit.report.cell_labels import CellView
 from benchkit.report.figures.figure import ReportFigure, provenance
 from benchkit.report.latency_curves import Percentile, Reals, curves, stored
@@ -50,7 +50,7 @@ def alt(run: StoredRun) -> str:
         else:
             ranges.append(f"{view.label} none that counts")
     return (
-        f"Line chart of latency percentiles, one curve per trial, {caveat(run.measured)}. "
+        f"Line chart of latency percentiles, one curve per trial, {latency_note(run.measured)}. "
         f"{last.name} over the trials that count: {'; '.join(ranges)}."
     )
 
@@ -59,7 +59,7 @@ def caption(run: StoredRun) -> str:
     """How to read it, and what the latencies are."""
     more = left_out(_panels(_shown(run)))
     return (
-        f"Latency ({caveat(run.measured)}), one curve per trial: percentiles of several trials cannot be averaged. "
+        f"Latency ({latency_note(run.measured)}), one curve per trial: percentiles of several trials cannot be averaged. "
         "Lines follow the histograms where the tool has them, as far as ten requests lie above; marks are the stored "
         "percentiles, as the table has them; each further nine takes the same room."
         + (
@@ -79,7 +79,7 @@ def draw(run: StoredRun) -> Figure:
     drawn = grid(
         _panels(shown),
         title=TITLE,
-        subtitle=["one curve per trial" + _said_of_void(run, percentiles), caveat(run.measured)],
+        subtitle=["one curve per trial" + _said_of_void(run, percentiles), latency_note(run.measured)],
         foot=provenance(run),
         legend={view.hue: view.hue_label for view in shown},
         y_label="latency",

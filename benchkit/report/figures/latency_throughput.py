@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from benchkit import units
-from benchkit.analysis.latency_notes import caveat
+from benchkit.analysis.latency_notes import latency_note
 from benchkit.report.cell_labels import CellView
 from benchkit.report.figures.figure import ReportFigure, provenance
 from benchkit.report.latency_curves import PERCENTILES, Percentile
@@ -49,7 +49,7 @@ def caption(run: StoredRun) -> str:
     """How to read it."""
     more = left_out(_panels(_shown(run)))
     return (
-        f"Each point is one trial: its rate and its {_percentile(run).name} latency ({caveat(run.measured)}). Right and "
+        f"Each point is one trial: its rate and its {_percentile(run).name} latency ({latency_note(run.measured)}). Right and "
         "low is better; at a given number of connections a closed loop ties the two together."
         + (f" {units.counted(more, 'panel')} more are left out; the table has all." if more else "")
     )
@@ -65,7 +65,7 @@ def draw(run: StoredRun) -> Figure:
         title=TITLE,
         subtitle=[
             "one point per trial" + (f" \N{MIDDLE DOT} {HOLLOW}" if any_void(run.measured, void) else ""),
-            caveat(run.measured),
+            latency_note(run.measured),
         ],
         foot=provenance(run),
         legend={view.hue: view.hue_label for view in shown},

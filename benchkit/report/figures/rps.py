@@ -76,10 +76,10 @@ def caption(run: StoredRun) -> str:
     trials = len(run.measured)
     if intervals(run):
         lines = (
-            f" The line across a bar is the {1 - run.data.level:.0%} interval of the cell's rate (Student's t on its logarithms; "
+            f" The line across a bar is the {1 - run.data.alpha:.0%} interval of the cell's rate (Student's t on its logarithms; "
             "a block is the sample)."
         )
-    elif run.data.side.design == "sequential":
+    elif run.data.design == "sequential":
         lines = " There are no intervals: in a sequential design whatever drifted is mostly not in them."
     else:
         lines = f" There are no intervals: they need {MIN_BLOCKS} blocks that count."
@@ -104,7 +104,7 @@ def draw(run: StoredRun) -> Figure:
     said = [
         "bar: median of the trials",
         "point: one trial",
-        *([f"line: {1 - run.data.level:.0%} interval"] if ranges else []),
+        *([f"line: {1 - run.data.alpha:.0%} interval"] if ranges else []),
         *([HOLLOW] if any_void(run.measured, run.void("rps")) else []),
     ]
     frame = framed(
@@ -119,7 +119,7 @@ def draw(run: StoredRun) -> Figure:
     axes = frame.axes(labels_in, 0, WIDTH_IN - labels_in - 2 * EDGE_IN, height_in)
     _draw_medians(axes, rows)
     _draw_trials(axes, run, rows, size)
-    _draw_intervals(axes, rows, ranges, run.data.level)
+    _draw_intervals(axes, rows, ranges, run.data.alpha)
     for row in rows:
         if row.cell is not None and (len(rows) <= _WRITTEN or row.cell.median_rps is None):
             _write_result(axes, row.y, row.cell, size, beyond=ranges.get(row.cell.cell.cell_id, (0.0, 0.0))[1])
@@ -140,7 +140,7 @@ def intervals(run: StoredRun) -> dict[str, tuple[float, float]]:
     Student's t on the logarithms about their mean, as for ratios, at the level at which the run was to be judged. None
     in a sequential design, whose blocks are no samples of what the host was like.
     """
-    if run.data.side.design == "sequential":
+    if run.data.design == "sequential":
         return {}
     samples, found = take_samples(run.trials, "rps", run.data.exclusions), {}
     for view in run.cells:
@@ -148,7 +148,7 @@ def intervals(run: StoredRun) -> dict[str, tuple[float, float]]:
         logs = logs[~np.isnan(logs)]
         if len(logs) >= MIN_BLOCKS:
             (mean,), (error,) = t_statistics(logs[None, :])
-            reach = t_quantile(1 - run.data.level, len(logs) - 1) * error
+            reach = t_quantile(1 - run.data.alpha, len(logs) - 1) * error
             found[view.cell_id] = math.exp(mean - reach), math.exp(min(mean + reach, _LARGEST))
     return found
 

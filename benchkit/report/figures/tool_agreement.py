@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchkit import units
-from benchkit.analysis.agreement import Agreement, ToolFigures, titled, trials_of
+from benchkit.analysis.agreement import Agreement, ToolFigures, agreement_trials, title_and_format
 from benchkit.report.clean_text import clean
 from benchkit.report.figure_frame import EDGE_IN, WIDTH_IN, framed
 from benchkit.report.figures.figure import ReportFigure, provenance
@@ -139,7 +139,7 @@ def _rows(run: StoredRun) -> Iterator[_Row]:
     for each in _drawn(run.agreements):
         yield _Row(f"{_name(each)}: {_verdict(each)}")
         centre = median(tool.median for tool in each.tools)
-        shown = titled(each.metric)[1]
+        shown = title_and_format(each.metric)[1]
         for tool in sorted(each.tools, key=lambda tool: hues[tool.tool]):
             points = tuple(_points(run, each, tool, centre))
             yield _Row(clean(tool.tool), hues[tool.tool], shown(tool.median), tool.median / centre, points)
@@ -148,7 +148,7 @@ def _rows(run: StoredRun) -> Iterator[_Row]:
 def _name(agreement: Agreement) -> str:
     """The metric, and the cell where there are several."""
     levels = ", ".join(f"{name} {level}" for name, level in agreement.levels.items())
-    return clean(", ".join(filter(None, (titled(agreement.metric)[0], levels))))
+    return clean(", ".join(filter(None, (title_and_format(agreement.metric)[0], levels))))
 
 
 def _verdict(agreement: Agreement) -> str:
@@ -159,9 +159,9 @@ def _verdict(agreement: Agreement) -> str:
 
 
 def _points(run: StoredRun, agreement: Agreement, tool: ToolFigures, centre: float) -> Iterator[_Point]:
-    trials = trials_of(agreement, run.measured)
+    trials = agreement_trials(agreement, run.measured)
     trials = trials[trials["tool"] == tool.tool]
-    void, shown = run.void(agreement.metric), titled(agreement.metric)[1]
+    void, shown = run.void(agreement.metric), title_and_format(agreement.metric)[1]
     values = numbers(trials[agreement.metric])
     for trial_id, block, value in zip(trials["trial_id"], trials["block"], values, strict=True):
         why = void.get(str(trial_id))

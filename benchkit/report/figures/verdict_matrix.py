@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from benchkit import units
-from benchkit.analysis.verdicts.overview import counts
+from benchkit.analysis.verdicts.summary import count_verdicts
 from benchkit.report.figure_frame import EDGE_IN, WIDTH_IN, framed
 from benchkit.report.figures.figure import ReportFigure, provenance
 from benchkit.report.row_layout import cut, lay, room_for, row_height, text_size, write
@@ -58,7 +58,7 @@ _LOOKS: Mapping[State, _Look] = {
 
 def available(run: StoredRun) -> bool:
     """Whether any trial was judged."""
-    return counts(run.measured).judged > 0
+    return count_verdicts(run.measured).judged > 0
 
 
 def alt(run: StoredRun) -> str:

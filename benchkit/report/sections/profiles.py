@@ -60,13 +60,13 @@ def _overhead(found: Sequence[ServiceProfile], run: StoredRun) -> Table:
             (
                 *_names(each, found, run),
                 Entry(units.count(each.profiles) + _left_out(each), float(each.profiles)),
-                Entry(each.marked("shares", units.share(each.scheduling)), each.scheduling),
+                Entry(each.annotated("shares", units.share(each.scheduling)), each.scheduling),
                 *(_share(value) for value in each.range),
                 *(_share(each.cumulative[name]) for name in STUDIED),
-                Entry(each.marked("goroutines", units.count(each.goroutines)), each.goroutines),
-                Entry(each.marked("rps", units.rate(each.rps)), each.rps),
+                Entry(each.annotated("goroutines", units.count(each.goroutines)), each.goroutines),
+                Entry(each.annotated("rps", units.rate(each.rps)), each.rps),
                 Entry(
-                    each.marked("server_cpu_s_per_request", units.seconds(each.server_cpu_s_per_request)),
+                    each.annotated("server_cpu_s_per_request", units.seconds(each.server_cpu_s_per_request)),
                     each.server_cpu_s_per_request,
                 ),
             )

@@ -46,7 +46,7 @@ SECTION = Section("published", "Published figures beside measured ones", "publis
 
 def _row(each: PublishedComparison, labels: Mapping[str, str]) -> tuple[Entry, ...]:
     shown = units.share if each.share else metric_named(each.name).format
-    void = ", void" if each.void else ""
+    void = ", void" if each.only_invalid else ""
     return (
         Entry(_cell(each, labels)),
         Entry(f"{each.name}, cumulative share of the CPU" if each.share else metric_named(each.name).title),

@@ -7,7 +7,7 @@ from typing import Any
 
 from benchkit.analysis.comparison import Comparison
 from benchkit.analysis.ratio import Ratio
-from benchkit.analysis.samples import omission
+from benchkit.analysis.samples import describe_exclusions
 from benchkit.analysis.wording import outcome, p_value
 from benchkit.models.metrics import metric_named
 from benchkit.report.clean_text import clean
@@ -62,7 +62,7 @@ def _metric(comparison: Comparison, named: Mapping[str, str]) -> dict[str, Any]:
 
 def _row(ratio: Ratio, named: Mapping[str, str]) -> tuple[Entry, ...]:
     shown = metric_named(ratio.metric).format
-    said = [ratio.reason or omission(ratio.left_out), *ratio.remarks]
+    said = [ratio.reason or describe_exclusions(ratio.left_out), *ratio.remarks]
     return (
         Entry(named[ratio.cell_id]),
         Entry(named[ratio.baseline]),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchkit import units
-from benchkit.analysis.agreement import Agreement, sentence, titled
+from benchkit.analysis.agreement import Agreement, sentence, title_and_format
 from benchkit.report.clean_text import clean
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.tables import Column, Entry, Table
@@ -40,11 +40,15 @@ def _cell(number: int, found: Sequence[Agreement]) -> dict[str, Any]:
         "label": label,
         "sentences": [clean(sentence(each)) for each in found],
         "left_out": [
-            clean(f"{titled(each.metric)[0]}: {tool} is left out, {why}.")
+            clean(f"{title_and_format(each.metric)[0]}: {tool} is left out, {why}.")
             for each in found
             for tool, why in each.left_out.items()
         ]
-        + [clean(f"{titled(each.metric)[0]}: {tool}, {what}.") for each in found for tool, what in each.void.items()],
+        + [
+            clean(f"{title_and_format(each.metric)[0]}: {tool}, {what}.")
+            for each in found
+            for tool, what in each.invalid_trials.items()
+        ],
         "table": Table(
             name=f"agreement-{number}",
             caption=f"What each tool says{f' of {label}' if label else ''}",
@@ -62,7 +66,7 @@ def _cell(number: int, found: Sequence[Agreement]) -> dict[str, Any]:
 
 
 def _rows(agreement: Agreement) -> list[tuple[Entry, ...]]:
-    title, shown = titled(agreement.metric)
+    title, shown = title_and_format(agreement.metric)
     return [
         (
             Entry(title),

@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 
 from benchkit import units
-from benchkit.analysis.latency_notes import caveat
-from benchkit.analysis.verdicts.overview import checks_by_trial, marked
+from benchkit.analysis.latency_notes import latency_note
+from benchkit.analysis.verdicts.summary import checks_by_trial, verdict_label
 from benchkit.models.design import control_of
 from benchkit.report.latency_curves import PERCENTILES
 from benchkit.report.sections.section import Material, Section
@@ -58,7 +58,7 @@ def build(material: Material) -> Mapping[str, Any] | None:
     run = material.run
     if run.trials.empty:
         return None
-    return {"table": trial_table(run), "caveat": caveat(run.trials)}
+    return {"table": trial_table(run), "caveat": latency_note(run.trials)}
 
 
 SECTION = Section("trials", "Every trial", "trials.html.j2", build)
@@ -75,7 +75,7 @@ def trial_table(run: StoredRun) -> Table:
         *((Column(title), _texts(trials[name])) for title, name in _varying(trials)),
         *([(Column("Verdict", "prose"), _verdicts(run, trials))] if trials["verdict"].notna().any() else []),
     ]
-    latency = f"Latency ({caveat(trials)})"
+    latency = f"Latency ({latency_note(trials)})"
     for measure in _MEASURES:
         values = measure.values(trials)
         if measure.always or values.notna().any():
@@ -104,7 +104,7 @@ def _verdicts(run: StoredRun, trials: pd.DataFrame) -> list[Entry]:
     """The verdict on each trial, with the checks that it is for."""
     checks = checks_by_trial(run.verdicts)
     return [
-        Entry(ABSENT if pd.isna(verdict) else marked(verdict, checks.get(str(trial_id), ())))
+        Entry(ABSENT if pd.isna(verdict) else verdict_label(verdict, checks.get(str(trial_id), ())))
         for verdict, trial_id in zip(trials["verdict"], trials["trial_id"], strict=True)
     ]
 

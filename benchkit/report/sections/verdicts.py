@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchkit import units
-from benchkit.analysis.verdicts.overview import FindingGroup, counts, doubts, unmade
 from benchkit.analysis.verdicts.registry import CHECKS
+from benchkit.analysis.verdicts.summary import FindingGroup, count_verdicts, group_findings, group_skipped_checks
 from benchkit.models.metrics import metric_named
 from benchkit.report.clean_text import clean
 from benchkit.report.noise_notes import noise_of
@@ -35,11 +35,11 @@ NOT_JUDGED = "Nobody has judged the trials of this run: `benchkit results repars
 def build(material: Material) -> Mapping[str, Any] | None:
     """The count, the matrix, the reasons, what nobody could see, and the noise; nothing where there is nothing to judge by."""
     run = material.run
-    found, noise = counts(run.measured), noise_of(run)
+    found, noise = count_verdicts(run.measured), noise_of(run)
     if not found.judged and not noise:
         return None
     labels = {view.cell_id: view.label for view in run.cells}
-    reasons, lacking = doubts(run.trials, run.verdicts), unmade(run.table("unchecked"))
+    reasons, lacking = group_findings(run.trials, run.verdicts), group_skipped_checks(run.table("unchecked"))
     return {
         "summary": f"{found.text[:1].upper()}{found.text[1:]}." if found.judged else NOT_JUDGED,
         "matrix": _matrix(run, labels) if found.judged else None,
@@ -109,7 +109,7 @@ def _table_of_unmade(run: StoredRun) -> Table:
                 Entry(f"{units.count(each.trials)} of {units.count(trials)}", float(each.trials)),
                 Entry(clean(each.why)),
             )
-            for each in unmade(run.table("unchecked"))
+            for each in group_skipped_checks(run.table("unchecked"))
         ),
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchkit import units
-from benchkit.analysis.worker_balance import Workers, evenness
+from benchkit.analysis.worker_balance import WorkerBalance, worker_balances
 from benchkit.report.clean_text import clean
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.stored_run import StoredRun, once
@@ -27,7 +27,9 @@ def worker_table(run: StoredRun) -> Table | None:
     """How the workers of each such service shared its work; None where there is none."""
     labels = {view.cell_id: view.label for view in run.cells}
     order = list(labels)
-    found = sorted(evenness(run.measured, run.telemetry, run.void("rps")), key=lambda each: order.index(each.cell_id))
+    found = sorted(
+        worker_balances(run.measured, run.telemetry, run.void("rps")), key=lambda each: order.index(each.cell_id)
+    )
     if not found:
         return None
     return Table(
@@ -46,8 +48,8 @@ def worker_table(run: StoredRun) -> Table | None:
     )
 
 
-def _row(each: Workers, labels: Mapping[str, str]) -> tuple[Entry, ...]:
-    void = ", void" if each.void else ""
+def _row(each: WorkerBalance, labels: Mapping[str, str]) -> tuple[Entry, ...]:
+    void = ", void" if each.only_invalid else ""
     return (
         Entry(labels.get(each.cell_id, each.cell_id)),
         Entry(clean(each.service)),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from benchkit.analysis.verdicts.check import Found, Reason, SkippedCheck
+from benchkit.analysis.verdicts.check import CheckResult, Finding, SkippedCheck
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.analysis.verdicts.registry import CHECKS
 from benchkit.analysis.verdicts.trial_telemetry import TrialTelemetry
@@ -213,18 +213,18 @@ def trial(
     return Evidence(
         record=TrialRecord.model_validate(fields),
         row={**ROW, **(row or {})},
-        watched=TrialTelemetry(columns(everything)),
+        telemetry=TrialTelemetry(columns(everything)),
         facts={host: {**own, **((facts or {}).get(host, {}))} for host, own in FACTS.items()},
         notes=notes or {},
-        asked=asked,
+        requested_metrics=asked,
         scenario=scenario or {},
         controller=controller,
     )
 
 
-def look(code: str, evidence: Evidence, **thresholds: float) -> Reason | None:
+def look(code: str, evidence: Evidence, **thresholds: float) -> Finding | None:
     """What a check has against a trial: its only reason, or None; it must have been able to look."""
-    found: Found = CHECKS[code].of_trial(evidence, Thresholds(**thresholds))
+    found: CheckResult = CHECKS[code].of_trial(evidence, Thresholds(**thresholds))
     assert not isinstance(found, SkippedCheck), found
     assert len(found) <= 1, found
     return found[0] if found else None

@@ -37,9 +37,9 @@ UNKNOWN = ["link-saturated"]
 
 def test_a_healthy_trial_is_valid_and_says_what_nobody_could_know() -> None:
     judgement = judge_trial(trial(), Thresholds())
-    assert judgement.raised == ()
+    assert judgement.findings == ()
     assert judgement.verdict == "valid"
-    assert list(judgement.unchecked) == UNKNOWN
+    assert list(judgement.skipped) == UNKNOWN
 
 
 def test_every_code_of_the_page_has_its_check() -> None:
@@ -66,7 +66,7 @@ def test_without_telemetry_most_checks_say_that_they_could_not_be_made() -> None
     )
     judgement = judge_trial(bare, Thresholds())
     assert judgement.verdict == "valid"
-    assert set(judgement.unchecked) >= {
+    assert set(judgement.skipped) >= {
         *("accept-overflow", "cold", "generator-saturated", "link-saturated", "missing-connections", "noisy-host"),
         *("server-idle", "service-restarted", "shared-cpus", "stalled", "throttled"),
     }
@@ -812,7 +812,7 @@ class TestStalled:
 
     def stalled(self, interval_s: float, *instants: float) -> bool:
         watched = (watch("sut", interval_s=interval_s), watch("load"))
-        without = tuple(set(trial().watched.metrics) - {"load1"})
+        without = tuple(set(trial().telemetry.metrics) - {"load1"})
         found = look("stalled", trial(self.sampled(*instants), watched=watched, without=without))
         assert found is None or (found.severity, found.metrics) == ("invalid", ALL)
         return found is not None
@@ -831,7 +831,7 @@ class TestStalled:
         assert unchecked("stalled", trial(watched=(watch("load"),))) == "not watched: sut"
 
     def test_a_host_whose_samples_are_lost(self) -> None:
-        without = tuple(trial().watched.metrics)
+        without = tuple(trial().telemetry.metrics)
         assert unchecked("stalled", trial(without=without)) == "not watched: load, sut"
 
 

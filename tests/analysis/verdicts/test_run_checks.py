@@ -12,10 +12,10 @@ import pytest
 
 from benchkit import units
 from benchkit.analysis.resolution import Noise, half_width
-from benchkit.analysis.verdicts.check import ALL, RATES, Reason, SkippedCheck
+from benchkit.analysis.verdicts.check import ALL, RATES, Finding, SkippedCheck
 from benchkit.analysis.verdicts.evidence import RunEvidence
 from benchkit.analysis.verdicts.exclusions import exclusions
-from benchkit.analysis.verdicts.judge import judge_run, judgement
+from benchkit.analysis.verdicts.judge import combine_results, judge_run
 from benchkit.analysis.verdicts.registry import CHECKS
 from benchkit.models.run import Manifest
 from benchkit.models.thresholds import Thresholds
@@ -35,7 +35,7 @@ def hosts(*rows: tuple[str, str, str, str]) -> pd.DataFrame:
     return frame
 
 
-def found(code: str, manifest: Manifest, trials: pd.DataFrame, facts: pd.DataFrame | None = None) -> dict[str, Reason]:
+def found(code: str, manifest: Manifest, trials: pd.DataFrame, facts: pd.DataFrame | None = None) -> dict[str, Finding]:
     """The reasons that a check over a run gives, by trial."""
     evidence = RunEvidence(manifest, trials, hosts() if facts is None else facts)
     by_trial = CHECKS[code].of_run(evidence, Thresholds())
@@ -147,7 +147,7 @@ class TestUnstable:
         make_manifest: MakeManifest,
         rates: npt.ArrayLike,
         loops_s: Sequence[float | None] | npt.NDArray[np.float64],
-    ) -> Reason:
+    ) -> Finding:
         trials = make_trials({"stack=a": rates}).assign(server_loop_s=np.array(loops_s, dtype=float))
         return found("unstable", make_manifest(SERVERS[:1], blocks=len(loops_s)), trials)["r1.stack=a.b1"]
 
@@ -303,16 +303,18 @@ def test_a_run_is_judged_by_the_thresholds_it_was_run_under(
 
 
 class TestExclusions:
-    def verdicts(self, *reasons: tuple[str, str, Reason]) -> pd.DataFrame:
+    def verdicts(self, *reasons: tuple[str, str, Finding]) -> pd.DataFrame:
         rows = [
-            row for trial, check, reason in reasons for row in judgement({check: [reason]}).verdict_rows(trial, "trial")
+            row
+            for trial, check, reason in reasons
+            for row in combine_results({check: [reason]}).verdict_rows(trial, "trial")
         ]
         frame: pd.DataFrame = pa.Table.from_pylist(rows, schema=arrow_schema("verdicts")).to_pandas()
         return frame
 
-    def reason(self, severity: str, *metrics: str) -> Reason:
+    def reason(self, severity: str, *metrics: str) -> Finding:
         fields = {"seen": "it", "threshold": "so much", "means": "Thus.", "advice": "Do."}
-        return Reason.model_validate({"severity": severity, "metrics": metrics, **fields})
+        return Finding.model_validate({"severity": severity, "metrics": metrics, **fields})
 
     def test_invalid_trials_are_out_for_what_their_reasons_void(
         self, make_trials: MakeTrials, make_manifest: MakeManifest
@@ -341,7 +343,7 @@ class TestExclusions:
 class TestCold:
     """First thirds over last ones, a trial each."""
 
-    def cold(self, make_trials: MakeTrials, make_manifest: MakeManifest, *ratios: float | None) -> dict[str, Reason]:
+    def cold(self, make_trials: MakeTrials, make_manifest: MakeManifest, *ratios: float | None) -> dict[str, Finding]:
         trials = make_trials({"stack=a": [100.0] * len(ratios)}).assign(
             rate_first_over_last=np.array(ratios, dtype=float)
         )

@@ -53,18 +53,18 @@ def test_counters_grow_linearly_between_their_samples(seed: int) -> None:
     series = Series("sut", None, None, t_s.tolist(), values.tolist())
     grown = series.growth(WINDOW_S)
     assert grown is not None
-    snapped = series.snapped(WINDOW_S)
+    snapped = series.aligned_times(WINDOW_S)
     start, end = np.interp([max(0.0, snapped[0]), min(WINDOW_S, snapped[-1])], snapped, values)
-    assert grown.by == pytest.approx(end - start, rel=1e-12)
+    assert grown.increase == pytest.approx(end - start, rel=1e-12)
 
 
 def test_states_are_those_of_looks_within_the_window() -> None:
     """Not of those just before it and just after it, which are near enough for what counters grew by."""
     (series,) = sampled([-0.01, 0.1, 2.9, 3.01], [0, 64, 63, 0]).series("m")
-    assert series.snapped(WINDOW_S) == [0.0, 0.1, 2.9, 3.0]
-    assert (series.within(WINDOW_S), series.highest(WINDOW_S)) == ([64, 63], 64)
+    assert series.aligned_times(WINDOW_S) == [0.0, 0.1, 2.9, 3.0]
+    assert (series.in_window(WINDOW_S), series.maximum(WINDOW_S)) == ([64, 63], 64)
     (unseen,) = sampled([-0.01, 3.01], [64, 64]).series("m")
-    assert (unseen.within(WINDOW_S), unseen.highest(WINDOW_S)) == ([], None)
+    assert (unseen.in_window(WINDOW_S), unseen.maximum(WINDOW_S)) == ([], None)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -79,6 +79,6 @@ def test_requests_of_several_processes_are_added_up_as_between_samples_and_held_
     assert found is not None
     t_s, served = found
     seen = TrialTelemetry(columns(counted)).series("requests_total")
-    expected = sum(np.interp(t_s, each.snapped(WINDOW_S), each.values) for each in seen)
+    expected = sum(np.interp(t_s, each.aligned_times(WINDOW_S), each.values) for each in seen)
     assert len(t_s) == len(looks[0][0])
     assert served == pytest.approx(expected, rel=1e-12)

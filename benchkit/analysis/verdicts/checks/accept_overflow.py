@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchkit import units
-from benchkit.analysis.verdicts.check import LOAD, Check, Found, Reason, Severity, SkippedCheck
+from benchkit.analysis.verdicts.check import LOAD, Check, CheckResult, Finding, Severity, SkippedCheck
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.models.thresholds import Thresholds
 
@@ -15,7 +15,7 @@ many there were at least (tcp_v4_syn_recv_sock and tcp_conn_request in the kerne
 COOKIED = ("req_queue_full_cookies_total",)
 
 
-def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
+def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     """What the kernel of each server's host counted over the window, and queues seen full."""
     counted = [
         max((_grown(evidence, host, metric) or 0.0 for metric in metrics), default=0.0)
@@ -31,7 +31,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
     severity: Severity = "invalid" if share > thresholds.dropped_connections else "suspect"
     said = [f"{units.count(lost)} connections were dropped or answered with a cookie"] if lost else []
     return [
-        Reason(
+        Finding(
             severity=severity,
             metrics=LOAD,
             seen="; ".join([*said, *full]),
@@ -48,7 +48,7 @@ CHECK = Check("accept-overflow", "the kernel dropped or cookied connections", of
 
 def _grown(evidence: Evidence, host: str, metric: str) -> float | None:
     """How much a counter of the host grew over the window; None where it was not watched."""
-    found = [each.grown(0, evidence.window_s) for each in evidence.watched.series(metric, host)]
+    found = [each.increase_around(0, evidence.window_s) for each in evidence.telemetry.series(metric, host)]
     return sum(found) if found else None
 
 
@@ -61,10 +61,10 @@ def _opened(evidence: Evidence) -> float:
 def _full(evidence: Evidence) -> Iterator[str]:
     """Accept queues that a sample found at their limit."""
     window_s = evidence.window_s
-    for queue in evidence.watched.series("accept_queue"):
-        for limit in evidence.watched.series("accept_queue_limit", queue.host, queue.service):
+    for queue in evidence.telemetry.series("accept_queue"):
+        for limit in evidence.telemetry.series("accept_queue_limit", queue.host, queue.service):
             if limit.instance == queue.instance and len(limit.values):
-                deepest, most = queue.highest(window_s), float(limit.values[-1])
+                deepest, most = queue.maximum(window_s), float(limit.values[-1])
                 if deepest is not None and 0 < most <= deepest:
                     name = queue.service or queue.host
                     yield f"the accept queue of {name} was full: {units.count(deepest)} waited, its limit is {units.count(most)}"

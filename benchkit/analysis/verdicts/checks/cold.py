@@ -12,8 +12,8 @@ import numpy as np
 from benchkit import units
 from benchkit.analysis.inference import MIN_BLOCKS, t_quantile
 from benchkit.analysis.multiple_tests import ALPHA
-from benchkit.analysis.samples import Reals, counting
-from benchkit.analysis.verdicts.check import ALL, Check, Found, FoundInRun, Reason, SkippedCheck
+from benchkit.analysis.samples import Reals, is_comparable
+from benchkit.analysis.verdicts.check import ALL, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
 from benchkit.analysis.verdicts.core_speed import Core, Span, load_cores, loop_s, server_cores
 from benchkit.analysis.verdicts.evidence import Evidence, RunEvidence
 from benchkit.models.telemetry import generator_service
@@ -64,14 +64,14 @@ def first_over_last(evidence: Evidence) -> float | None:
     return max(seen, min(1.0, math.pow(seen * max(1.0, dearer), 1 / (1 - RISES))))
 
 
-def of_trial(evidence: Evidence, _thresholds: Thresholds) -> Found:
+def of_trial(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
     """Whether the trial tells what `of_run` looks at."""
     counts = _counts(evidence)
     why = "the server tells no count of its requests" if counts is None else _lacking(evidence, counts[0])
     return SkippedCheck(why=why) if why else ()
 
 
-def of_run(evidence: RunEvidence, thresholds: Thresholds) -> FoundInRun:
+def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
     """The first third of the window against the last, over all trials of a cell.
 
     Each of them has its servers started afresh, so that one that has to warm up does so in all; the speed of a host that
@@ -81,8 +81,8 @@ def of_run(evidence: RunEvidence, thresholds: Thresholds) -> FoundInRun:
     such trials is more than the test bears. All trials of such a cell are cold, or none: to leave out those alone in
     which rates rose would choose trials by their values.
     """
-    found: dict[str, Found] = {}
-    trials = evidence.trials[counting(evidence.trials)]
+    found: dict[str, CheckResult] = {}
+    trials = evidence.trials[is_comparable(evidence.trials)]
     every: Reals = trials["rate_first_over_last"].to_numpy(dtype=np.float64, na_value=np.nan)
     trial_ids = trials["trial_id"].to_list()
     for places in trials.groupby("cell_id").indices.values():
@@ -106,10 +106,10 @@ def _is_cold(ratios: Reals, most: float) -> bool:
     return mean + t_quantile(1 - 2 * ALPHA, len(logs) - 1) * error < 0
 
 
-def _reason(ratios: Reals, most: float) -> Reason:
+def _reason(ratios: Reals, most: float) -> Finding:
     below = 1 - math.exp(float(np.log(ratios).mean()))
     over = f"over {len(ratios)} trials of the cell" if len(ratios) > 1 else "in the only trial of the cell"
-    return Reason(
+    return Finding(
         severity="invalid",
         metrics=ALL,
         seen=f"{over} the server answered {units.share(below)} fewer requests in the first third of the window than in "
@@ -134,11 +134,11 @@ def _counts(evidence: Evidence) -> tuple[Sequence[float], Sequence[float]] | Non
 
     Processes of one service (Node's workers) are added up at the instants of the first of them.
     """
-    series = evidence.watched.series("requests_total", service=evidence.entry)
+    series = evidence.telemetry.series("requests_total", service=evidence.entry)
     if not series:
         return None
     window_s = evidence.window_s
-    looks = [(each.snapped(window_s), each.values) for each in series]
+    looks = [(each.aligned_times(window_s), each.values) for each in series]
     t_s = looks[0][0]
     inside = t_s[bisect_left(t_s, 0) : bisect_right(t_s, window_s)]
     return inside, [sum(_at(t, *look) for look in looks) for t in inside]
@@ -150,7 +150,7 @@ def _dearer(evidence: Evidence, t_s: Sequence[float], served: Sequence[float]) -
     Also 1 where nothing is known of that. It begins with the window, having taken none.
     """
     numbers = [generator.number for generator in evidence.record.generators]
-    spent = [each for n in numbers for each in evidence.watched.series("cpu_s_total", service=generator_service(n))]
+    spent = [each for n in numbers for each in evidence.telemetry.series("cpu_s_total", service=generator_service(n))]
     if len(spent) < len(numbers):
         return 1.0
     third_s = (t_s[-1] - t_s[0]) / 3

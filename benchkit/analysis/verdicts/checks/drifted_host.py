@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from benchkit.analysis.run_differences import MATTERS
-from benchkit.analysis.verdicts.check import ALL, Check, Found, FoundInRun, Reason, SkippedCheck
+from benchkit.analysis.verdicts.check import ALL, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
 from benchkit.analysis.verdicts.evidence import RunEvidence
 from benchkit.models.thresholds import Thresholds
 
@@ -21,7 +21,7 @@ _END = math.inf
 _SHOWN = 3
 
 
-def of_run(evidence: RunEvidence, _thresholds: Thresholds) -> FoundInRun:
+def of_run(evidence: RunEvidence, _thresholds: Thresholds) -> RunCheckResult:
     """What each host was found to be before every block, and after the last, against what it was before the first."""
     looks = _looks(evidence.hosts)
     trials = evidence.trials
@@ -30,7 +30,7 @@ def of_run(evidence: RunEvidence, _thresholds: Thresholds) -> FoundInRun:
             str(trial): SkippedCheck(why="nobody looked at the hosts between blocks") for trial in trials["trial_id"]
         }
     first, last = min(looks), max(block for block in looks if block != _END)
-    found: dict[str, Found] = {}
+    found: dict[str, CheckResult] = {}
     for look in sorted(looks):
         changes = _changes(looks[first], looks[look])
         block = last if look == _END else look
@@ -74,9 +74,9 @@ def _named(fact: str) -> str:
     return f"the program {program[1]}" if program else f"the fact {fact}"
 
 
-def _reason(changes: list[str], first: float) -> Reason:
+def _reason(changes: list[str], first: float) -> Finding:
     more = f" and {len(changes) - _SHOWN} more" if len(changes) > _SHOWN else ""
-    return Reason(
+    return Finding(
         severity="suspect",
         metrics=ALL,
         seen="; ".join(changes[:_SHOWN]) + more,

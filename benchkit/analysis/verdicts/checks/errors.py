@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchkit import units
-from benchkit.analysis.verdicts.check import ALL, Check, Found, Reason, SkippedCheck
+from benchkit.analysis.verdicts.check import ALL, Check, CheckResult, Finding, SkippedCheck
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.models.thresholds import Thresholds
 
@@ -18,7 +18,7 @@ NO_REQUESTS = ("errors_connect",)
 """Failures before there was a request: they are in no tool's count of requests."""
 
 
-def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
+def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     """Socket errors, timeouts and error statuses among all that was tried.
 
     Answers that only differ in length are no errors, whatever ab calls them.
@@ -35,7 +35,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
     share = failed / tried
     said = ", ".join(f"{units.count(number)} {KINDS.get(kind, kind)}" for kind, number in known.items() if number)
     return [
-        Reason(
+        Finding(
             severity="invalid" if share > thresholds.errors else "suspect",
             metrics=ALL,
             seen=f"{said}: {100 * share:.3g} % of what was tried",

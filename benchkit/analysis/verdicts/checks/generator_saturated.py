@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchkit import units
-from benchkit.analysis.verdicts.check import LOAD, Check, Found, Reason, SkippedCheck
+from benchkit.analysis.verdicts.check import LOAD, Check, CheckResult, Finding, SkippedCheck
 from benchkit.analysis.verdicts.cpu_time import capacity, cores_busy, generator_cores, quota_of
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.models.telemetry import generator_service
@@ -16,7 +16,7 @@ MEANS = "The load tool was the limit, so its rate and its times are its own and 
 ADVICE = "Give it more cores, threads or processes, add a load host, or lower the server's CPU."
 
 
-def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
+def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     """The CPU of each generator against what it may use, that of its busiest thread, and that of its host.
 
     A thread counts where each connection has its own: in a tool that hands work to whichever thread is free, as Go does,
@@ -46,7 +46,7 @@ def _uses(evidence: Evidence, generator: GeneratorRecord) -> Iterator[tuple[floa
     yield generator_cores(generator) / most, f"{name} took {{}} of the CPU that it may use"
     if generator.threads is None:
         return
-    threads = evidence.watched.series("thread_cpu_s_total", generator.host, generator_service(generator.number))
+    threads = evidence.telemetry.series("thread_cpu_s_total", generator.host, generator_service(generator.number))
     rates = [rate for each in threads if (rate := each.rate(evidence.window_s)) is not None]
     if rates:
         yield max(rates), f"a thread of {name} took {{}} of a core"
@@ -70,8 +70,8 @@ def _busy(evidence: Evidence, host: str) -> float | None:
     return None if busy is None else min(busy / len(cpus), 1.0)
 
 
-def _reason(what: str, share: float, thresholds: Thresholds) -> Reason:
-    return Reason(
+def _reason(what: str, share: float, thresholds: Thresholds) -> Finding:
+    return Finding(
         severity="invalid",
         metrics=LOAD,
         seen=what.format(units.share(share)),

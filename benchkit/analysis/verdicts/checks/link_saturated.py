@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from benchkit import units
-from benchkit.analysis.verdicts.check import LOAD, Check, Found, Reason, SkippedCheck
+from benchkit.analysis.verdicts.check import LOAD, Check, CheckResult, Finding, SkippedCheck
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.models.thresholds import Thresholds
 
@@ -33,7 +33,7 @@ class _Link:
     """Whether packets have their overhead on the wire in the rate; a cap counts bytes alone."""
 
 
-def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
+def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     """Bytes and packets of every link whose rate is known, in either direction."""
     links = {host: list(_links(evidence, host)) for host in evidence.hosts}
     uses = [(_use(evidence, each, way), each, way) for of in links.values() for each in of for way in DIRECTIONS]
@@ -43,7 +43,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
     if link is None or share < thresholds.link:
         return _unknown(evidence, links)
     return [
-        Reason(
+        Finding(
             severity="invalid",
             metrics=LOAD,
             seen=f"host {link.host} {direction} {units.bits_per_s(bps)} over {link.interface}, {units.share(share)} of its "
@@ -58,7 +58,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
 CHECK = Check("link-saturated", "the network was the limit", of_trial=of_trial)
 
 
-def _unknown(evidence: Evidence, links: Mapping[str, Sequence[_Link]]) -> Found:
+def _unknown(evidence: Evidence, links: Mapping[str, Sequence[_Link]]) -> CheckResult:
     """The hosts whose traffic is not seen to go over links of a known rate; nothing where there is none."""
     carried = {host: _carried(evidence, host) for host in links}
     unwatched = [host for host, by_interface in carried.items() if not by_interface]
@@ -78,7 +78,7 @@ def _carried(evidence: Evidence, host: str) -> dict[str, float]:
     """Bytes a second over each of the host's interfaces, both directions together."""
     found: dict[str, float] = {}
     for direction in DIRECTIONS:
-        for each in evidence.watched.series(f"net_{direction}_bytes_total", host):
+        for each in evidence.telemetry.series(f"net_{direction}_bytes_total", host):
             rate = each.rate(evidence.window_s)
             if each.instance not in (None, LOOPBACK) and rate is not None:
                 found[str(each.instance)] = found.get(str(each.instance), 0.0) + rate
@@ -89,7 +89,7 @@ def _links(evidence: Evidence, host: str) -> Iterator[_Link]:
     """The host's interfaces by the cap that its inventory or lab names, else by the rates of its real ones."""
     facts = evidence.facts.get(host, {})
     cap = facts.get("link_bps")
-    for each in evidence.watched.series("net_sent_bytes_total", host):
+    for each in evidence.telemetry.series("net_sent_bytes_total", host):
         if each.instance in (None, LOOPBACK):
             continue
         if cap is not None:
@@ -104,7 +104,7 @@ def _links(evidence: Evidence, host: str) -> Iterator[_Link]:
 def _use(evidence: Evidence, link: _Link, direction: str) -> float | None:
     """Bits a second over the link."""
     metrics = [f"net_{direction}_bytes_total", f"net_{direction}_packets_total"]
-    series = (evidence.watched.instance(metric, link.host, link.interface) for metric in metrics)
+    series = (evidence.telemetry.instance(metric, link.host, link.interface) for metric in metrics)
     bytes_per_s, packets_per_s = (None if each is None else each.rate(evidence.window_s) for each in series)
     if bytes_per_s is None:
         return None

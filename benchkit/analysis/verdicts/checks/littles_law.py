@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchkit import units
-from benchkit.analysis.verdicts.check import LOAD, Check, Found, Reason, SkippedCheck
+from benchkit.analysis.verdicts.check import LOAD, Check, CheckResult, Finding, SkippedCheck
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.models.thresholds import Thresholds
 
@@ -11,7 +11,7 @@ LOW = "Connections were not all at work: some hung or were not open, or the load
 HIGH = "More was under way than there are connections: the tool's rate or its times are wrong."
 
 
-def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
+def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     """Rate times mean latency against the connections, where the latency covers the whole cycle of a closed loop.
 
     The mean is that of the raw histogram: wrk 4's printed one has its own correction in it, of which only the histogram
@@ -34,7 +34,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
     if abs(product / connections - 1) <= thresholds.littles_law + inexact:
         return ()
     return [
-        Reason(
+        Finding(
             severity="invalid",
             metrics=LOAD,
             seen=f"{units.requests_per_s(rps)} \N{MULTIPLICATION SIGN} {units.seconds(mean)} come to {product:.3g} requests under way on "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchkit import units
-from benchkit.analysis.verdicts.check import ALL, Check, Found, Reason, SkippedCheck
+from benchkit.analysis.verdicts.check import ALL, Check, CheckResult, Finding, SkippedCheck
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.models.telemetry import SAMPLE_SHARES
 from benchkit.models.thresholds import Thresholds
@@ -12,7 +12,7 @@ LAST_ANSWERS = 0.1
 """Of a window that ends with so many requests: clients whose share of them is done leave, while the others go on."""
 
 
-def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
+def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     """Established connections on the port that the load goes to, at every look, against those asked for.
 
     Only where connections are kept: of short ones some are always just being opened, and a tool with a set rate opens
@@ -25,9 +25,9 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
     port, timed = _port(record.target), record.load.duration_s is not None
     looks = [
         value
-        for each in evidence.watched.series("connections_established", service=evidence.entry)
+        for each in evidence.telemetry.series("connections_established", service=evidence.entry)
         if each.instance == port
-        for value in each.within(record.window_s if timed else record.window_s * (1 - LAST_ANSWERS))
+        for value in each.in_window(record.window_s if timed else record.window_s * (1 - LAST_ANSWERS))
     ]
     if not looks:
         return SkippedCheck(why="nobody counted the connections")
@@ -36,7 +36,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
         few = f"the connections were counted at {len(looks)} of {planned} instants"
         return () if len(looks) >= planned else SkippedCheck(why=few)
     return [
-        Reason(
+        Finding(
             severity="invalid",
             metrics=ALL,
             seen=f"{units.count(fewest)} of {units.count(wanted)} connections were established at one of {len(looks)} looks",

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from benchkit.analysis.verdicts.check import ALL, Check, Found, Reason, SkippedCheck
-from benchkit.analysis.verdicts.cpu_time import INTERRUPTS, CpuUsage, cores_busy, cores_spent, machine_of, taken
+from benchkit.analysis.verdicts.check import ALL, Check, CheckResult, Finding, SkippedCheck
+from benchkit.analysis.verdicts.cpu_time import INTERRUPTS, CpuUsage, cores_busy, cores_spent, cpu_usage, machine_of
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.models.thresholds import Thresholds
 
@@ -69,13 +69,13 @@ class _Look(NamedTuple):
         return self.busy - self.own - self.perhaps - apart
 
 
-def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
+def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     """What the cores of the trial worked, less what its own processes took there.
 
     The cores' counters see what a process list in a namespace of its own cannot. Interrupts are mostly the trial's own
     packets, and nobody's noise. CPUs that only benchkit's agent may use are not the trial's.
     """
-    processes = taken(evidence)
+    processes = cpu_usage(evidence)
     if processes is None:
         return SkippedCheck(why="the CPU time of its own processes is not known")
     known = list(processes)
@@ -96,7 +96,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
         return SkippedCheck(why=f"not watched: {'; '.join(unseen)}") if unseen else ()
     cores, group, limit = max(found, key=lambda each: each[0])
     return [
-        Reason(
+        Finding(
             severity="invalid",
             metrics=ALL,
             seen=f"{cores:.2f} cores' worth of CPU time on {group.named} went to others than the trial",
@@ -114,7 +114,7 @@ def _groups(evidence: Evidence, processes: Sequence[CpuUsage]) -> list[_Group]:
     """The CPUs of the trial's own processes, those together that a process may run on, or several through each other."""
     groups: list[_Group] = []
     for each in processes:
-        if not each.placed:
+        if not each.bound:
             continue
         group = _Group(machine_of(evidence, each.host), frozenset(each.cpus), (each.host,))
         apart = []

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from benchkit.analysis.verdicts.check import ALL, Check, Found, Reason
+from benchkit.analysis.verdicts.check import ALL, Check, CheckResult, Finding
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.models.thresholds import Thresholds
 
 
-def of_trial(evidence: Evidence, _thresholds: Thresholds) -> Found:
+def of_trial(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
     """Profile trials are their own kind; their figures are shown, and never among those measured."""
     if evidence.record.kind != "profile":
         return ()
     return [
-        Reason(
+        Finding(
             severity="invalid",
             metrics=ALL,
             seen="the trial was carried out for its profile",

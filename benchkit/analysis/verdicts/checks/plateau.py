@@ -11,7 +11,7 @@ from math import isnan
 import pandas as pd
 
 from benchkit import units
-from benchkit.analysis.verdicts.check import RATES, Check, Found, FoundInRun, Reason, SkippedCheck
+from benchkit.analysis.verdicts.check import RATES, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
 from benchkit.analysis.verdicts.evidence import RunEvidence
 from benchkit.models.levels import STACK
 from benchkit.models.thresholds import Thresholds
@@ -33,10 +33,10 @@ class _Cell:
     trial_ids: Sequence[str]
 
 
-def of_run(evidence: RunEvidence, thresholds: Thresholds) -> FoundInRun:
+def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
     """Cells that differ in their servers alone, by their median rates and the CPU that those took."""
     cells = _cells(evidence.trials)
-    found: dict[str, Found] = {}
+    found: dict[str, CheckResult] = {}
     for group in _same_load(evidence):
         known = [cells[cell_id] for cell_id in group if cell_id in cells]
         for cell in known:
@@ -104,10 +104,10 @@ def _plateaus(cells: Sequence[_Cell], thresholds: Thresholds) -> Iterator[Sequen
                 yield plateau
 
 
-def _reason(plateau: Sequence[_Cell], thresholds: Thresholds) -> Reason:
+def _reason(plateau: Sequence[_Cell], thresholds: Thresholds) -> Finding:
     low, high = _range(cell.rps for cell in plateau)
     least, most = _range(cell.cores for cell in plateau)
-    return Reason(
+    return Finding(
         severity="suspect",
         metrics=RATES,
         seen=f"{len(plateau)} servers answer {units.rate(low)} to {units.requests_per_s(high)} on {least:.2f} to "

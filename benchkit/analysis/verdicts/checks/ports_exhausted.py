@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchkit import units
-from benchkit.analysis.verdicts.check import LOAD, Check, Found, Reason, SkippedCheck
+from benchkit.analysis.verdicts.check import LOAD, Check, CheckResult, Finding, SkippedCheck
 from benchkit.analysis.verdicts.cpu_time import machine_of
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.models.thresholds import Thresholds
@@ -18,7 +18,7 @@ TAKEN = ("time_wait", IN_USE)
 """Sockets that hold a port: connections, and those that wait for late packets (RFC 9293, 3.5)."""
 
 
-def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
+def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     """The sockets of each load host against the ports that it has for connections to one address.
 
     A tool that finds none is told EADDRNOTAVAIL, which it counts as a failed connect where it counts anything. Connections
@@ -38,7 +38,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
         return SkippedCheck(why=f"not known: {what}") if lacking else ()
     refused = f", and {units.count(failed)} connects failed" if failed else ""
     return [
-        Reason(
+        Finding(
             severity="invalid",
             metrics=LOAD,
             seen=f"{units.count(taken)} of the {units.count(ports)} local ports of {host} were taken{refused}",
@@ -67,8 +67,8 @@ def _holding(evidence: Evidence, host: str) -> tuple[str, ...] | None:
 def _use(evidence: Evidence, host: str, states: tuple[str, ...] | None) -> tuple[float, int] | None:
     """(most ports taken at once, ports there are); None where one of them is not known."""
     ports = str((evidence.facts.get(host, {}).get("sysctls") or {}).get(PORT_RANGE) or "").split()
-    series = [each for each in evidence.watched.series("tcp_sockets", host) if each.instance in TAKEN]
-    most = {each.instance: highest for each in series if (highest := each.highest(evidence.window_s)) is not None}
+    series = [each for each in evidence.telemetry.series("tcp_sockets", host) if each.instance in TAKEN]
+    most = {each.instance: highest for each in series if (highest := each.maximum(evidence.window_s)) is not None}
     if states is None or len(ports) != len(("first", "last")) or len(most) < len(TAKEN):
         return None
     first, last = map(int, ports)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from benchkit import units
-from benchkit.analysis.verdicts.check import RATES, Check, Found, Reason, SkippedCheck
+from benchkit.analysis.verdicts.check import RATES, Check, CheckResult, Finding, SkippedCheck
 from benchkit.analysis.verdicts.cpu_time import INTERRUPTS, capacity, cores_busy, cores_spent, quota_of, service_cores
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.models.thresholds import Thresholds
 from benchkit.models.trial import ServiceRecord
 
 
-def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
+def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     """The busiest part of the stack against what it may use: each service, those of a quota, and all of a host together.
 
     One part that is full is enough: a proxy waits while what is behind it works. Closed loops at full speed only: at a
@@ -28,7 +28,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
     if share >= thresholds.server_cpu:
         return ()
     return [
-        Reason(
+        Finding(
             severity="invalid",
             metrics=RATES,
             seen=f"{what} took {units.share(share)} of the CPU that it may use",

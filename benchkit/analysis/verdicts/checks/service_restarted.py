@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from benchkit import units
-from benchkit.analysis.verdicts.check import ALL, Check, Found, Reason, SkippedCheck
+from benchkit.analysis.verdicts.check import ALL, Check, CheckResult, Finding, SkippedCheck
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.models.thresholds import Thresholds
 
 
-def of_trial(evidence: Evidence, _thresholds: Thresholds) -> Found:
+def of_trial(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
     """The processes of each service just before the window and just after it; a pid used again is another process."""
     services = evidence.record.services
     if any(not service.pids_before or not service.pids_after for service in services):
@@ -23,7 +23,7 @@ def of_trial(evidence: Evidence, _thresholds: Thresholds) -> Found:
     if not said:
         return ()
     return [
-        Reason(
+        Finding(
             severity="invalid",
             metrics=ALL,
             seen="; ".join(said),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from benchkit.analysis.verdicts.check import ALL, Check, Found, Reason, SkippedCheck
+from benchkit.analysis.verdicts.check import ALL, Check, CheckResult, Finding, SkippedCheck
 from benchkit.analysis.verdicts.cpu_time import machine_of
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.models.thresholds import Thresholds
 
 
-def of_trial(evidence: Evidence, _thresholds: Thresholds) -> Found:
+def of_trial(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
     """The affinity masks of servers against those of generators, and of the controller, on the same machine.
 
     Generator and controller may share: the controller waits while there is load, and what it takes is in the use of the
@@ -28,7 +28,7 @@ def of_trial(evidence: Evidence, _thresholds: Thresholds) -> Found:
         return ()
     named = ", ".join(map(str, sorted({cpu for cpus in shared.values() for cpu in cpus})))
     return [
-        Reason(
+        Finding(
             severity="suspect",
             metrics=ALL,
             seen=f"the server and {' and '.join(shared)} may run on the same CPU: {named}",

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from benchkit import units
-from benchkit.analysis.verdicts.check import ALL, Check, Found, Reason, SkippedCheck
+from benchkit.analysis.verdicts.check import ALL, Check, CheckResult, Finding, SkippedCheck
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.models.thresholds import Thresholds
 from benchkit.models.trial import WatchRecord
 
 
-def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
+def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     """Times without a sample of a host, beyond some intervals of its sampling."""
-    looked = [(watch, evidence.watched.instants(watch.host)) for watch in evidence.record.watched]
+    looked = [(watch, evidence.telemetry.sample_times(watch.host)) for watch in evidence.record.watched]
     watched = [(watch, t_s) for watch, t_s in looked if len(t_s)]
     found = []
     for watch, t_s in watched:
@@ -37,8 +37,8 @@ def _longest(t_s: Sequence[float], window_s: float) -> tuple[float, float]:
     return max(gaps, key=lambda gap: gap[1])
 
 
-def _reason(watch: WatchRecord, start_s: float, gap_s: float, thresholds: Thresholds) -> Reason:
-    return Reason(
+def _reason(watch: WatchRecord, start_s: float, gap_s: float, thresholds: Thresholds) -> Finding:
+    return Finding(
         severity="invalid",
         metrics=ALL,
         seen=f"host {watch.host} took no sample for {units.seconds(gap_s)}, from {start_s:.1f} s of the window on",

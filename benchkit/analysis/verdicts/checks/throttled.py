@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from benchkit import units
-from benchkit.analysis.verdicts.check import ALL, LOAD, Check, Found, Reason, SkippedCheck
+from benchkit.analysis.verdicts.check import ALL, LOAD, Check, CheckResult, Finding, SkippedCheck
 from benchkit.analysis.verdicts.cpu_time import STOLEN, cores_busy, cores_spent, quota_of
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.models.thresholds import Thresholds
@@ -15,7 +15,7 @@ NOMINAL = re.compile(r"@ ([0-9.]+) ?GHz")
 """What many makers write behind a CPU's name: the rate that it keeps up."""
 
 
-def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
+def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     """Time that a hypervisor or a control group withheld, and clocks below their nominal rate, host by host."""
     found = [reason for host in evidence.hosts for reason in _of_host(evidence, host, thresholds)]
     unknown: dict[str, list[str]] = {}
@@ -30,11 +30,11 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
 CHECK = Check("throttled", "the host did not get its CPU", of_trial=of_trial)
 
 
-def _of_host(evidence: Evidence, host: str, thresholds: Thresholds) -> Iterator[Reason]:
+def _of_host(evidence: Evidence, host: str, thresholds: Thresholds) -> Iterator[Finding]:
     cpus = _cpus(evidence, host)
     stolen = _stolen(evidence, host, cpus)
     if stolen is not None and stolen > thresholds.steal:
-        yield Reason(
+        yield Finding(
             severity="invalid",
             metrics=ALL,
             seen=f"the hypervisor withheld {units.share(stolen)} of the CPU time of {host}",
@@ -44,7 +44,7 @@ def _of_host(evidence: Evidence, host: str, thresholds: Thresholds) -> Iterator[
         )
     waited = _withheld(evidence, host)
     if waited is not None and waited > thresholds.throttled:
-        yield Reason(
+        yield Finding(
             severity="invalid",
             metrics=ALL,
             seen=f"a CPU quota withheld CPU time from {host} for {units.share(waited)} of the window",
@@ -54,7 +54,7 @@ def _of_host(evidence: Evidence, host: str, thresholds: Thresholds) -> Iterator[
         )
     nominal, seen = _nominal(evidence, host), _clock(evidence, host, cpus)
     if nominal is not None and seen is not None and seen < thresholds.frequency * nominal:
-        yield Reason(
+        yield Finding(
             severity="suspect",
             metrics=LOAD,
             seen=f"host {host} ran at {seen / 1e9:.2f} GHz of its nominal {nominal / 1e9:.2f} GHz",
@@ -94,7 +94,7 @@ def _withheld(evidence: Evidence, host: str) -> float | None:
 
     Those of the scenario hold in groups of their own, below the agent's or beside it, whose waiting is not in this.
     """
-    series = evidence.watched.series("cgroup_throttled_s_total", host)
+    series = evidence.telemetry.series("cgroup_throttled_s_total", host)
     if not series:
         return 0.0 if quota_of(evidence, host) is None else None
     rates = [each.rate(evidence.window_s) for each in series]
@@ -115,6 +115,6 @@ def _busy(evidence: Evidence, host: str, cpus: set[int]) -> set[int]:
 def _clock(evidence: Evidence, host: str, cpus: set[int]) -> float | None:
     """The mean clock rate in Hz of its busy cores, at looks within the window."""
     busy = {str(cpu) for cpu in _busy(evidence, host, cpus)}
-    series = [each for each in evidence.watched.series("cpu_frequency_hz", host) if each.instance in busy]
-    seen = [value for each in series for value in each.within(evidence.window_s)]
+    series = [each for each in evidence.telemetry.series("cpu_frequency_hz", host) if each.instance in busy]
+    seen = [value for each in series for value in each.in_window(evidence.window_s)]
     return sum(seen) / len(seen) if seen else None

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from benchkit import units
-from benchkit.analysis.verdicts.check import Check, Found, Reason, SkippedCheck
+from benchkit.analysis.verdicts.check import Check, CheckResult, Finding, SkippedCheck
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.models.metrics import metric_named
 from benchkit.models.thresholds import Thresholds
@@ -28,7 +28,7 @@ def least_requests(metric: str, thresholds: Thresholds) -> float:
     return thresholds.samples_beyond / (1 - PERCENTILES[metric]) if metric in PERCENTILES else 0.0
 
 
-def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
+def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     """The percentiles that the scenario asks about against the requests that they rest on.
 
     Others in the table are void likewise where they are used (`benchkit.analysis.verdicts.exclusions`), but nobody asked
@@ -36,14 +36,14 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
     """
     requests = evidence.number("requests")
     if requests is None:
-        asked = bool(evidence.asked & PERCENTILES.keys())
+        asked = bool(evidence.requested_metrics & PERCENTILES.keys())
         return SkippedCheck(why="the tool does not say how many requests there were") if asked else ()
-    void = _void(evidence.asked, requests, thresholds)
+    void = _void(evidence.requested_metrics, requests, thresholds)
     if not void:
         return ()
     named = " and ".join(metric_named(metric).title for metric in void)
     return [
-        Reason(
+        Finding(
             severity="invalid",
             metrics=tuple(void),
             seen=f"{named} of {units.counted(int(requests), 'request')}",

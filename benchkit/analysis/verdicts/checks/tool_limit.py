@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchkit import units
-from benchkit.analysis.verdicts.check import ALL, LATENCIES, Check, Found, Reason
+from benchkit.analysis.verdicts.check import ALL, LATENCIES, Check, CheckResult, Finding
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.models.thresholds import Thresholds
 
@@ -13,7 +13,7 @@ HEY_CAP = "hey-cap"
 """The note of hey's parser: it keeps 1,000,000 results (requester/requester.go, maxRes)."""
 
 
-def of_trial(evidence: Evidence, _thresholds: Thresholds) -> Found:
+def of_trial(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
     """What each tool is known to give up: hey a million results, siege and ab short times, siege its users."""
     return [*_capped(evidence), *_too_short(evidence), *_fewer(evidence)]
 
@@ -21,9 +21,9 @@ def of_trial(evidence: Evidence, _thresholds: Thresholds) -> Found:
 CHECK = Check("tool-limit", "the load tool's own ceiling was hit", of_trial=of_trial)
 
 
-def _capped(evidence: Evidence) -> Iterator[Reason]:
+def _capped(evidence: Evidence) -> Iterator[Finding]:
     if HEY_CAP in evidence.notes:
-        yield Reason(
+        yield Finding(
             severity="invalid",
             metrics=LATENCIES,
             seen=evidence.notes[HEY_CAP],
@@ -33,12 +33,12 @@ def _capped(evidence: Evidence) -> Iterator[Reason]:
         )
 
 
-def _too_short(evidence: Evidence) -> Iterator[Reason]:
+def _too_short(evidence: Evidence) -> Iterator[Finding]:
     """Times below the step in which the tool states them are absent in `trials`."""
     step = evidence.number("latency_resolution_s")
     if step is not None and evidence.number("requests") and evidence.number("latency_mean_s") is None:
         tool = evidence.row.get("tool")
-        yield Reason(
+        yield Finding(
             severity="suspect",
             metrics=LATENCIES,
             seen=f"the mean time is below the {units.seconds(step)} in which {tool} tells times",
@@ -48,12 +48,12 @@ def _too_short(evidence: Evidence) -> Iterator[Reason]:
         )
 
 
-def _fewer(evidence: Evidence) -> Iterator[Reason]:
+def _fewer(evidence: Evidence) -> Iterator[Finding]:
     """A tool that says it used another number of connections than it was told to."""
     for generator in evidence.record.generators:
         said = None if generator.result is None else generator.result.connections
         if said is not None and said != generator.load.connections:
-            yield Reason(
+            yield Finding(
                 severity="invalid",
                 metrics=ALL,
                 seen=f"asked for {units.counted(generator.load.connections, 'connection')}, the tool says {said:,}",

@@ -9,9 +9,16 @@ from typing import Any
 import pandas as pd
 
 from benchkit import units
-from benchkit.analysis.cell_pairs import baseline_pairs, scenario_baseline, texts
-from benchkit.analysis.fairness import COLUMNS, TRAITS, ResponseMismatch, differences, judged, unlike
-from benchkit.analysis.verdicts.check import ALL, Check, Found, FoundInRun, Reason, SkippedCheck
+from benchkit.analysis.cell_pairs import baseline_pairs, level_texts, scenario_baseline
+from benchkit.analysis.fairness import (
+    COLUMNS,
+    TRAITS,
+    ResponseMismatch,
+    declared_differences,
+    response_mismatches,
+    with_declared_reasons,
+)
+from benchkit.analysis.verdicts.check import ALL, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
 from benchkit.analysis.verdicts.evidence import Evidence, RunEvidence
 from benchkit.models.thresholds import Thresholds
 from benchkit.models.trial import ProbeRecord
@@ -29,7 +36,7 @@ _PRINTED = 0.005 * (1 << 20)
 """Half of the last digit of the megabytes that tools print; with a histogram all but siege count bytes."""
 
 
-def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
+def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     """Bytes received for each request under load against those of the probe before it.
 
     Some tools count headers and some do not: either will do. A part of an answer on every connection may have come
@@ -49,7 +56,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
         if size - room <= each <= (size + frames) * (1 + unfinished) + room:
             return ()
     return [
-        Reason(
+        Finding(
             severity="invalid",
             metrics=ALL,
             seen=f"{each:.1f} bytes for each request under load, where the probe had "
@@ -61,14 +68,14 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> Found:
     ]
 
 
-def of_run(evidence: RunEvidence, _thresholds: Thresholds) -> FoundInRun:
+def of_run(evidence: RunEvidence, _thresholds: Thresholds) -> RunCheckResult:
     """The probe of each trial against what its baseline cell mostly answers, and that of a baseline against itself."""
     cells = evidence.manifest.cells
     pairs, _ = baseline_pairs(cells, scenario_baseline(evidence.manifest.scenario, cells))
     baselines = {pair.cell_id: pair.baseline for pair in pairs}
     answered = _answered(evidence.trials)
     usual = {cell_id: max(answers, key=lambda answer: len(answers[answer])) for cell_id, answers in answered.items()}
-    found: dict[str, Found] = {}
+    found: dict[str, CheckResult] = {}
     for cell_id, answers in answered.items():
         baseline = baselines.get(cell_id, cell_id)
         for answer, trials in answers.items():
@@ -104,18 +111,20 @@ def _texts(values: pd.Series[Any]) -> list[str | None]:
     ]
 
 
-def _reasons(cell_id: str, answer: Answer, baseline: str, reference: Answer, evidence: RunEvidence) -> list[Reason]:
+def _reasons(cell_id: str, answer: Answer, baseline: str, reference: Answer, evidence: RunEvidence) -> list[Finding]:
     """What trials that answered otherwise than their baseline have against them."""
     one, other = (
         {trait: frozenset({value}) for trait, value in zip(TRAITS, each, strict=True) if value is not None}
         for each in (answer, reference)
     )
-    found = judged(unlike(cell_id, baseline, {cell_id: one}, {baseline: other}), evidence.manifest)
-    undeclared = [each for each in found if each.meant is None]
+    found = with_declared_reasons(
+        response_mismatches(cell_id, baseline, {cell_id: one}, {baseline: other}), evidence.manifest
+    )
+    undeclared = [each for each in found if each.declared_reason is None]
     if not undeclared:
         return []
     return [
-        Reason(
+        Finding(
             severity="invalid",
             metrics=ALL,
             seen=f"{_said(undeclared)}, in {baseline} as it mostly answers",
@@ -153,8 +162,10 @@ def _frames(probe: ProbeRecord) -> int:
 
 def _lengths_vary(evidence: Evidence) -> bool:
     """Whether the scenario says of this cell that no two of its answers need be of the same length."""
-    levels: Mapping[str, str] = texts(evidence.record.levels)
+    levels: Mapping[str, str] = level_texts(evidence.record.levels)
     return any(
-        each.varies and {"body_bytes", "header_bytes"} & set(each.what) and texts(each.cells).items() <= levels.items()
-        for each in differences(evidence.scenario)
+        each.varies
+        and {"body_bytes", "header_bytes"} & set(each.what)
+        and level_texts(each.cells).items() <= levels.items()
+        for each in declared_differences(evidence.scenario)
     )

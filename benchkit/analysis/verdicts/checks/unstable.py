@@ -10,8 +10,8 @@ import pandas as pd
 from benchkit import units
 from benchkit.analysis.inference import MIN_BLOCKS, t_quantile
 from benchkit.analysis.multiple_tests import ALPHA
-from benchkit.analysis.samples import Reals, counting
-from benchkit.analysis.verdicts.check import RATES, Check, Found, FoundInRun, Reason, SkippedCheck
+from benchkit.analysis.samples import Reals, is_comparable
+from benchkit.analysis.verdicts.check import RATES, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
 from benchkit.analysis.verdicts.evidence import RunEvidence
 from benchkit.models.thresholds import Thresholds
 
@@ -22,14 +22,14 @@ EXPLAINED, EXPLAINED_FROM = 0.65, 5
 to it in one cell of twenty, more of them less often (Student's t on a correlation, one-sided)."""
 
 
-def of_run(evidence: RunEvidence, thresholds: Thresholds) -> FoundInRun:
+def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
     """The spread of each cell's rates over its trials, as the standard deviation of their logarithms.
 
     It may be as large as leaves the interval of a ratio as wide as the threshold does over six blocks: with few of them
     the same noise hides more, with many less. Where it goes with how fast the server's cores were, the reason says so.
     """
-    found: dict[str, Found] = {}
-    trials = evidence.trials[counting(evidence.trials)]
+    found: dict[str, CheckResult] = {}
+    trials = evidence.trials[is_comparable(evidence.trials)]
     all_rates, all_loops_s, asked = (
         pd.to_numeric(trials[name]).to_numpy(dtype=np.float64) for name in ("rps", "server_loop_s", "rate_requested")
     )
@@ -59,10 +59,10 @@ def _reach(blocks: int) -> float:
     return t_quantile(1 - ALPHA, blocks - 1) / math.sqrt(blocks)
 
 
-def _reason(spread: float, most: float, rates: Reals, loops_s: Reals) -> Reason:
+def _reason(spread: float, most: float, rates: Reals, loops_s: Reals) -> Finding:
     known_to = math.expm1(math.sqrt(2) * spread * _reach(len(rates)))  # a ratio has the noise of two cells
     by_speed = _by_speed(rates, loops_s)
-    return Reason(
+    return Finding(
         severity="suspect",
         metrics=RATES,
         seen=f"{units.counted(len(rates), 'trial')} of the cell lie between {units.rate(rates.min())} and "

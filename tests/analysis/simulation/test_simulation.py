@@ -14,7 +14,9 @@ import pytest
 from benchkit.analysis.adaptive import decide
 from benchkit.analysis.ratio import with_outcomes
 from benchkit.analysis.samples import Samples
-from benchkit.analysis.simulation.figures import (
+from benchkit.analysis.within_blocks import Pair, block_ratios
+from benchkit.models.design import Until
+from tests.analysis.simulation.figures import (
     CANDIDATES,
     adaptive_run,
     coverage,
@@ -24,9 +26,7 @@ from benchkit.analysis.simulation.figures import (
     power,
     student,
 )
-from benchkit.analysis.simulation.noise import MODELS, cells_in_blocks, drift, lab
-from benchkit.analysis.within_blocks import Pair, block_ratios
-from benchkit.models.design import Until
+from tests.analysis.simulation.noise import MODELS, cells_in_blocks, drift, lab
 
 pytestmark = pytest.mark.long
 
@@ -95,7 +95,7 @@ def test_runs_that_end_when_they_know_enough_keep_their_word(name: str, precisio
 
 
 def test_runs_that_look_after_every_block_need_a_stricter_level() -> None:
-    careless, _, _ = adaptive_run(MODELS["autocorrelated"], 0.04, level=0.05, most=30)
+    careless, _, _ = adaptive_run(MODELS["autocorrelated"], 0.04, level=0.05, max_blocks=30)
     assert careless < 0.95 - by_chance(0.95, 4_000)
 
 
@@ -147,7 +147,7 @@ def test_the_rule_that_is_simulated_is_the_one_that_decides() -> None:
                 for i, cell in enumerate("ab")
                 for b in range(blocks)
             ]
-            if decide(pd.DataFrame(rows), [("rps", Pair("b", "a"))], until, most=20).stop:
+            if decide(pd.DataFrame(rows), [("rps", Pair("b", "a"))], until, max_blocks=20).stop:
                 ends.append(blocks)
                 break
-    assert np.mean(ends) == pytest.approx(adaptive_run(lab, 0.07, most=20, runs=40)[2])
+    assert np.mean(ends) == pytest.approx(adaptive_run(lab, 0.07, max_blocks=20, runs=40)[2])

@@ -12,8 +12,8 @@ from benchkit.analysis.verdicts.check import Severity, Verdict
 from benchkit.analysis.verdicts.registry import CHECKS
 from benchkit.models.base import Frozen
 
-REASON = ("check", "severity", "metrics", "seen", "threshold", "text")
-UNCHECKED = ("check", "why")
+FINDING_COLUMNS = ("check", "severity", "metrics", "seen", "threshold", "text")
+SKIPPED_COLUMNS = ("check", "why")
 """The columns that are shown of a reason, and of a check that could not be made."""
 
 WORST_FIRST: tuple[Verdict, ...] = ("invalid", "suspect", "valid")
@@ -41,7 +41,7 @@ class SkippedCheckGroup(Frozen):
     trials: int
 
 
-class Counts(Frozen):
+class VerdictCounts(Frozen):
     """How many trials are worth what; `unjudged`: those that nobody judged."""
 
     valid: int = 0
@@ -60,7 +60,7 @@ class Counts(Frozen):
         return self.judged + self.unjudged
 
     @property
-    def doubts(self) -> str:
+    def problems(self) -> str:
         """How many are doubted: `1 suspect, 2 invalid`; empty for none."""
         said = (("suspect", self.suspect), ("invalid", self.invalid))
         return ", ".join(f"{number} {name}" for name, number in said if number)
@@ -71,17 +71,17 @@ class Counts(Frozen):
         if not self.judged:
             return "no trial was judged"
         valid = f"{self.valid} of {units.counted(self.judged, 'trial')} {'is' if self.valid == 1 else 'are'} valid"
-        return ", ".join(filter(None, (valid, self.doubts)))
+        return ", ".join(filter(None, (valid, self.problems)))
 
 
-def counts(trials: pd.DataFrame) -> Counts:
+def count_verdicts(trials: pd.DataFrame) -> VerdictCounts:
     """The verdicts of these trials, rows of `trials`."""
     found = trials["verdict"].value_counts(dropna=False)
     known = {name: int(found.get(name, 0)) for name in WORST_FIRST}
-    return Counts(**known, unjudged=len(trials) - sum(known.values()))
+    return VerdictCounts(**known, unjudged=len(trials) - sum(known.values()))
 
 
-def doubts(trials: pd.DataFrame, verdicts: pd.DataFrame) -> list[FindingGroup]:
+def group_findings(trials: pd.DataFrame, verdicts: pd.DataFrame) -> list[FindingGroup]:
     """Every reason once for each cell, the gravest first, then in the order of the checks and of the cells."""
     places = trials[["trial_id", "cell_id", "block", "position"]]
     known = verdicts[["trial_id", "check", "severity", "metrics", "text"]].merge(places, on="trial_id")
@@ -101,17 +101,17 @@ def doubts(trials: pd.DataFrame, verdicts: pd.DataFrame) -> list[FindingGroup]:
     ]
     cells = list(dict.fromkeys(trials["cell_id"]))
     return sorted(
-        found, key=lambda each: (WORST_FIRST.index(each.severity), _place(each.check), cells.index(each.cell_id))
+        found, key=lambda each: (WORST_FIRST.index(each.severity), _check_order(each.check), cells.index(each.cell_id))
     )
 
 
-def unmade(unchecked: pd.DataFrame) -> list[SkippedCheckGroup]:
+def group_skipped_checks(unchecked: pd.DataFrame) -> list[SkippedCheckGroup]:
     """Checks that could not be made, each reason once, in the order of the checks."""
     found = [
         SkippedCheckGroup(check=str(check), why=str(why), trials=len(rows))
         for (check, why), rows in unchecked.groupby(["check", "why"], sort=False)
     ]
-    return sorted(found, key=lambda each: _place(each.check))
+    return sorted(found, key=lambda each: _check_order(each.check))
 
 
 def checks_by_trial(verdicts: pd.DataFrame) -> Mapping[str, tuple[str, ...]]:
@@ -119,25 +119,27 @@ def checks_by_trial(verdicts: pd.DataFrame) -> Mapping[str, tuple[str, ...]]:
     found: dict[str, set[str]] = {}
     for trial_id, check in zip(verdicts["trial_id"], verdicts["check"], strict=True):
         found.setdefault(str(trial_id), set()).add(str(check))
-    return {trial_id: tuple(sorted(checks, key=_place)) for trial_id, checks in found.items()}
+    return {trial_id: tuple(sorted(checks, key=_check_order)) for trial_id, checks in found.items()}
 
 
-def told(verdicts: pd.DataFrame, unchecked: pd.DataFrame) -> Callable[[str], dict[str, list[dict[str, Any]]]]:
+def finding_details(
+    verdicts: pd.DataFrame, unchecked: pd.DataFrame
+) -> Callable[[str], dict[str, list[dict[str, Any]]]]:
     """What checks have to say of each trial, as data: its reasons, and what could not be checked."""
     found: dict[str, dict[str, list[dict[str, Any]]]] = {}
-    for name, table, columns in (("reasons", verdicts, REASON), ("unchecked", unchecked, UNCHECKED)):
+    for name, table, columns in (("reasons", verdicts, FINDING_COLUMNS), ("unchecked", unchecked, SKIPPED_COLUMNS)):
         for row in table.to_dict("records"):
             said = {column: list(row[column]) if column == "metrics" else row[column] for column in columns}
             found.setdefault(str(row["trial_id"]), {"reasons": [], "unchecked": []})[name].append(said)
     return lambda trial_id: found.get(trial_id, {"reasons": [], "unchecked": []})
 
 
-def marked(verdict: object, checks: Iterable[str] = ()) -> str:
+def verdict_label(verdict: object, checks: Iterable[str] = ()) -> str:
     """A verdict with the checks that it is for: `invalid (link-saturated)`."""
     named = ", ".join(checks)
     return f"{verdict} ({named})" if named else str(verdict)
 
 
-def _place(check: str) -> int:
+def _check_order(check: str) -> int:
     """Where a check stands in its order; one of another version last."""
     return list(CHECKS).index(check) if check in CHECKS else len(CHECKS)

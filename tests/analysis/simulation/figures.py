@@ -23,7 +23,7 @@ from benchkit.analysis.inference import (
 from benchkit.analysis.multiple_tests import ALPHA, deciding_test, holm
 from benchkit.analysis.resolution import Noise, mde
 from benchkit.analysis.samples import Reals
-from benchkit.analysis.simulation.noise import Model, cells_in_blocks
+from tests.analysis.simulation.noise import Model, cells_in_blocks
 
 Interval = Callable[[Reals], tuple[Reals, Reals]]
 """(rows, blocks) of log-ratios → lower and upper limits, 95 %."""
@@ -47,7 +47,7 @@ def inverted_sign_flip(differences: Reals) -> tuple[Reals, Reals]:
     Of every subset up to 10 blocks, of drawn ones beyond; below 6 blocks it has no limits.
     """
     rows, blocks = differences.shape
-    if blocks <= 10:  # noqa: PLR2004 - 1,023 subsets
+    if blocks <= 10:
         subsets = (np.arange(1, 2**blocks)[:, None] >> np.arange(blocks)) & 1
     else:
         subsets = np.random.default_rng(blocks).integers(0, 2, (1_999, blocks))
@@ -139,14 +139,14 @@ def coverage_between_runs(model: Model, blocks: int, *, relative: bool, cells: i
 
 
 def adaptive_run(
-    model: Model, precision: float, *, level: float = adaptive.LEVEL, most: int = 60, runs: int = 4_000
+    model: Model, precision: float, *, level: float = adaptive.ALPHA_PER_LOOK, max_blocks: int = 60, runs: int = 4_000
 ) -> tuple[float, float, float]:
     """Coverage, false alarms and mean number of blocks of runs of two cells that stop at a precision.
 
-    The rule of `adaptive.decide` with at least 6 and at most `most` blocks; intervals and the test at `level`.
+    The rule of `adaptive.decide` with at least 6 and at most `max_blocks` blocks; intervals and the test at `level`.
     """
-    differences = _differences(model, most, 2, runs)[:, 0]
-    looks = np.arange(6, most + 1)
+    differences = _differences(model, max_blocks, 2, runs)[:, 0]
+    looks = np.arange(6, max_blocks + 1)
     mean, error = (np.array(found).T for found in zip(*(t_statistics(differences[:, :n]) for n in looks), strict=True))
     reach = np.array([t_quantile(1 - level, int(n) - 1) for n in looks]) * error
     narrow = reach <= math.log1p(precision)

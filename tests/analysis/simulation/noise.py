@@ -33,7 +33,7 @@ def heavy_tails(generator: np.random.Generator, runs: int, trials: int) -> Reals
 
 def disturbed(generator: np.random.Generator, runs: int, trials: int) -> Reals:
     """A tenth of the trials slowed by something else on the host, by 27 % on average and never sped up."""
-    slowed = generator.random((runs, trials)) < 0.1  # noqa: PLR2004 - as the docstring says
+    slowed = generator.random((runs, trials)) < 0.1
     slower = slowed * generator.exponential(3 * SPREAD, (runs, trials))
     return 0.6 * normal(generator, runs, trials) - slower
 
@@ -56,7 +56,7 @@ def lab(generator: np.random.Generator, runs: int, trials: int) -> Reals:
 
 def regimes(generator: np.random.Generator, runs: int, trials: int) -> Reals:
     """A host that stays at one speed for ten trials or so, then at another (where the scheduler has put a thread)."""
-    changes = generator.random((runs, trials)) < 0.1  # noqa: PLR2004 - as the docstring says
+    changes = generator.random((runs, trials)) < 0.1
     changes[:, 0] = True
     speeds = np.where(changes, generator.standard_normal((runs, trials)), 0)
     since = np.maximum.accumulate(np.where(changes, np.arange(trials), 0), axis=1)
