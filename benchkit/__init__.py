@@ -7,13 +7,14 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from benchkit.version import __version__
+
 if TYPE_CHECKING:
     from benchkit.analysis.compare import compare
     from benchkit.analysis.trend import trends
     from benchkit.explore import claims, figure, figures, find, runs
     from benchkit.results.tables import load
 
-__version__ = "0.1.0"
 __all__ = ["__version__", "claims", "compare", "figure", "figures", "find", "load", "runs", "trends"]
 
 _HOMES = {

@@ -10,9 +10,9 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from benchkit import __version__
 from benchkit.cli.commands import Commands
 from benchkit.errors import BenchkitError, harmless
+from benchkit.version import __version__
 
 INTERRUPTED = 130
 """Exit code of an interrupted command: 128 + SIGINT, as shells report it."""

@@ -17,12 +17,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import benchkit
 from benchkit.errors import HostError
 from benchkit.lab.programs import clean_environment
 
 START_DEADLINE_S = 15.0
-_PACKAGES = Path(benchkit.__file__).parent.parent
+_PACKAGES = Path(__file__).parents[2]
 _BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from benchkit.lab.inside.start import main; main()"
 _CHUNK = 1 << 16
 

@@ -9,13 +9,14 @@ from datetime import UTC
 
 from markupsafe import Markup
 
-from benchkit import __version__, units
+from benchkit import units
 from benchkit.models.run import Manifest
 from benchkit.report import html
 from benchkit.report.rendering import Drawing
 from benchkit.report.sections.registry import SECTIONS
 from benchkit.report.sections.section import Material
 from benchkit.report.stored_run import StoredRun
+from benchkit.version import __version__
 
 _ID = re.compile(r'( (?:id|for|aria-labelledby|aria-describedby)="| (?:xlink:)?href="#|="url\(#)(?=.)')
 """Where an id stands in an attribute of ours; in texts quotes are escaped."""

@@ -7,13 +7,13 @@ import secrets
 from datetime import UTC, datetime
 from typing import Any
 
-from benchkit import __version__
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.cpu_affinity import controller
 from benchkit.hosts.host import Host
 from benchkit.load.tools.registry import get_tool
 from benchkit.models.run import CellRecord, ControllerRecord, HostRecord, Manifest
 from benchkit.run.plan.model import RunPlan
+from benchkit.version import __version__
 
 
 def new_run_id() -> str:

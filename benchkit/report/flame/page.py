@@ -8,12 +8,13 @@ from typing import Any
 
 from markupsafe import Markup
 
-from benchkit import __version__, units
+from benchkit import units
 from benchkit.models.profile import PER_SECOND, Profile, ValueType
 from benchkit.report import html
 from benchkit.report.clean_text import clean
 from benchkit.report.flame.palette import EVERYTHING, style, tone
 from benchkit.report.flame.tree import CallTree, call_tree
+from benchkit.version import __version__
 
 ROWS = 25
 """Functions in the table below the graph."""
