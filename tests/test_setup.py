@@ -1,4 +1,4 @@
-"""The set-up: what make does and leaves undone, what CI calls, what the lock says."""
+"""Set-up: what make does and leaves undone, what CI calls, what the lock pins."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ READY = ".venv/installed"
 
 
 def environment(**more: str) -> dict[str, str]:
-    """The environment without what a make around these tests adds: they themselves run under `make test YES=1`."""
+    """Return the environment without variables of a surrounding make, as these tests run under `make test YES=1`."""
     of_make = re.compile(r"(GNU)?MAKE.*|MFLAGS|YES|ARGS|PYTHON")
     return {name: value for name, value in os.environ.items() if not of_make.fullmatch(name)} | more
 
@@ -35,7 +35,7 @@ def make(folder: Path, *arguments: str, **more: str) -> subprocess.CompletedProc
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A checkout that is set up as far as make can tell, in a folder with a space in its name."""
+    """Checkout that make takes for set up, in a folder with a space in its name."""
     folder = tmp_path / "a check out"
     folder.mkdir()
     for name in ("Makefile", "pyproject.toml", "requirements.lock"):
@@ -57,24 +57,24 @@ def test_a_second_start_does_no_install_work(checkout: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["requirements.lock", "pyproject.toml"])
-def test_a_change_of_what_is_installed_installs_anew(checkout: Path, name: str) -> None:
+def test_a_changed_dependency_list_reinstalls(checkout: Path, name: str) -> None:
     after = (checkout / READY).stat().st_mtime + 1
     os.utime(checkout / name, (after, after))
     assert not up_to_date(checkout)
 
 
-def test_a_checkout_that_was_moved_installs_anew(checkout: Path) -> None:
+def test_a_moved_checkout_reinstalls(checkout: Path) -> None:
     assert not up_to_date(checkout.rename(checkout.with_name("another")))
 
 
-def test_an_environment_whose_python_went_away_is_made_anew(checkout: Path) -> None:
+def test_an_environment_without_its_python_is_recreated(checkout: Path) -> None:
     for python in (checkout / ".venv/bin").glob("python*"):
         python.unlink()
         python.symlink_to(checkout / "gone")
     assert not up_to_date(checkout)
 
 
-def test_without_python_it_says_what_it_needs(checkout: Path, tmp_path: Path) -> None:
+def test_setup_without_python_says_what_it_needs(checkout: Path, tmp_path: Path) -> None:
     tools = tmp_path / "tools"
     tools.mkdir()
     for tool in ("sh", "cat"):
@@ -87,7 +87,7 @@ def test_without_python_it_says_what_it_needs(checkout: Path, tmp_path: Path) ->
     assert "make demo PYTHON=" in made.stderr
 
 
-def test_a_python_without_venv_gets_the_line_to_run(checkout: Path, tmp_path: Path) -> None:
+def test_setup_without_venv_prints_the_line_to_run(checkout: Path, tmp_path: Path) -> None:
     (tmp_path / "ensurepip.py").write_text("raise ImportError\n")
     shutil.rmtree(checkout / ".venv")
     made = make(checkout, READY, PYTHON=sys.executable, PYTHONPATH=str(tmp_path))
@@ -96,7 +96,7 @@ def test_a_python_without_venv_gets_the_line_to_run(checkout: Path, tmp_path: Pa
     assert "-venv" in made.stderr
 
 
-def test_the_first_target_explains_and_installs_nothing(checkout: Path) -> None:
+def test_the_default_target_prints_help_and_installs_nothing(checkout: Path) -> None:
     shutil.rmtree(checkout / ".venv")
     shown = make(checkout).stdout
     assert "make demo" in shown
@@ -105,7 +105,7 @@ def test_the_first_target_explains_and_installs_nothing(checkout: Path) -> None:
 
 
 @pytest.mark.parametrize(("asked", "unasked"), [((), False), (("YES=1",), True)])
-def test_packages_are_installed_unasked_only_where_told_so(
+def test_packages_are_installed_without_asking_only_with_yes(
     checkout: Path, *, asked: tuple[str, ...], unasked: bool
 ) -> None:
     for target in ("demo", "test"):
@@ -124,7 +124,7 @@ def test_clean_keeps_results(checkout: Path) -> None:
     assert not (checkout / "package/__pycache__").exists()
 
 
-def test_ci_runs_make_test_unasked_and_fails_when_it_fails(tmp_path: Path) -> None:
+def test_ci_runs_make_test_without_questions_and_fails_with_it(tmp_path: Path) -> None:
     (tmp_path / ".ci").mkdir()
     shutil.copy(ROOT / ".ci/run", tmp_path / ".ci/run")
     (tmp_path / "Makefile").write_text("test:\n\t@echo YES=$(YES); exit 3\n")
@@ -138,14 +138,14 @@ def test_ci_runs_make_test_unasked_and_fails_when_it_fails(tmp_path: Path) -> No
 
 
 def _locked() -> dict[str, set[str]]:
-    """Names and versions that the lock pins; a name may have a version for each kind of machine."""
+    """Return names and versions that the lock pins; a name may have one version per platform."""
     pinned: dict[str, set[str]] = {}
     for name, version in re.findall(r"^([A-Za-z0-9._-]+)==([^ ]+)", LOCK, re.MULTILINE):
         pinned.setdefault(canonicalize_name(name), set()).add(version)
     return pinned
 
 
-def test_the_lock_pins_all_that_the_project_names() -> None:
+def test_the_lock_pins_every_dependency_of_the_project() -> None:
     project = PROJECT["project"]
     wanted = [
         *PROJECT["build-system"]["requires"],

@@ -1,4 +1,4 @@
-"""What a user gets who has no checkout: the wheel, installed by itself, used from an empty folder."""
+"""The wheel without a checkout: installed by itself, used from an empty folder."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ SHIPPED = {
     "benchkit/backends": "backends",
     "benchkit/agent": "agent",
 }
-"""Folders of the checkout, and where the package has them."""
+"""Folders of the checkout, and their places in the package."""
 
 
 @dataclass(frozen=True)
 class Installed:
-    """An environment with benchkit from its wheel, and an empty folder to be in."""
+    """Environment with benchkit from its wheel, and an empty folder to work in."""
 
     venv: Path
     empty: Path
@@ -49,7 +49,7 @@ class Installed:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """The wheel built here and installed without a network; what it depends on is lent by the environment of the tests."""
+    """Wheel built and installed without a network; its dependencies come from the test environment."""
     folder = tmp_path_factory.mktemp("wheel")
     build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder / "dist")]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
@@ -67,17 +67,17 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
 
 @pytest.fixture(scope="module")
 def package(installed: Installed) -> Path:
-    """Where benchkit is imported from in that environment."""
+    """Folder from which that environment imports benchkit."""
     found = installed.run("python", "-c", "import benchkit; print(benchkit.__path__[0])")
     return Path(found.stdout.strip())
 
 
-def test_it_is_the_wheel_that_is_imported(installed: Installed, package: Path) -> None:
+def test_the_wheel_is_what_is_imported(installed: Installed, package: Path) -> None:
     assert package.is_relative_to(installed.venv)
 
 
 @pytest.mark.parametrize("folder", SHIPPED)
-def test_all_that_is_shipped_is_in_it(package: Path, folder: str) -> None:
+def test_the_wheel_contains_everything_shipped(package: Path, folder: str) -> None:
     source = ROOT / folder
     files = {
         path.relative_to(source): path.read_bytes()
@@ -91,34 +91,34 @@ def test_all_that_is_shipped_is_in_it(package: Path, folder: str) -> None:
     assert {name: (inside / name).read_bytes() for name in files} == files
 
 
-def test_the_go_modules_are_whole(package: Path) -> None:
+def test_the_wheel_has_complete_go_modules(package: Path) -> None:
     modules = list((package / "backends").glob("*/go.mod"))
     assert modules
     for module in modules:  # a module that only pins a published tool has no file of its own
         assert list(module.parent.rglob("*.go")) or (module.parent / "go.sum").is_file(), module
 
 
-def test_it_knows_its_version(installed: Installed, package: Path) -> None:
+def test_the_wheel_states_its_version(installed: Installed, package: Path) -> None:
     shown = installed.run("benchkit", "--version")
     assert shown.stderr == ""
     assert shown.stdout.split()[0] == "benchkit"
     assert f'"{shown.stdout.split()[1]}"' in (package / "__init__.py").read_text(encoding="utf-8")
 
 
-def test_its_scenarios_are_found_by_name(installed: Installed) -> None:
+def test_the_wheel_finds_scenarios_by_name(installed: Installed) -> None:
     checked = installed.run("benchkit", "validate", "quickstart")
     assert (checked.returncode, checked.stderr) == (0, "")
 
 
 @pytest.mark.lab
-def test_it_plans_on_a_lab(installed: Installed, lab: Lab) -> None:
+def test_the_wheel_plans_on_a_lab(installed: Installed, lab: Lab) -> None:
     planned = installed.run("benchkit", "plan", "quickstart", BENCHKIT_LAB=lab.name)
     assert planned.returncode == 0, planned.stderr
     assert "quickstart" in planned.stdout
 
 
 @pytest.mark.lab
-def test_it_runs_and_reports_on_a_lab(installed: Installed, lab: Lab, tmp_path: Path) -> None:
+def test_the_wheel_runs_and_reports_on_a_lab(installed: Installed, lab: Lab, tmp_path: Path) -> None:
     environment = {"BENCHKIT_LAB": lab.name, "BENCHKIT_STORE": str(tmp_path)}
     ran = installed.run(
         *("benchkit", "run", "quickstart", "--scale", "smoke", "--json"),
@@ -132,5 +132,5 @@ def test_it_runs_and_reports_on_a_lab(installed: Installed, lab: Lab, tmp_path: 
     assert Path(report.stdout.strip()).is_file()
 
 
-def test_nothing_of_it_writes_where_it_is_used(installed: Installed) -> None:
+def test_the_wheel_writes_nothing_to_the_current_folder(installed: Installed) -> None:
     assert list(installed.empty.iterdir()) == []

@@ -1,4 +1,4 @@
-"""Running the real command line as its users do."""
+"""The real command line, run as users run it."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from tests.commands import command
 
 
 @dataclass(frozen=True)
-class Said:
-    """What a command said, and how it ended."""
+class CommandResult:
+    """Output and exit code of a command."""
 
     code: int
     out: str
     err: str
 
     def document(self) -> Any:  # noqa: ANN401 - any JSON value
-        """What it printed, which is one JSON document and nothing else."""
+        """Return the output, which is one JSON document and nothing else."""
         return json.loads(self.out)
 
 
-Cli = Callable[..., Said]
+Cli = Callable[..., CommandResult]
 
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """An environment with a store of its own and no lab."""
+    """Environment with a store of its own and no lab."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("BENCHKIT_")}
     return kept | {"BENCHKIT_STORE": str(tmp_path / "store"), "BENCHKIT_LAB": f"none-{os.getpid()}", "COLUMNS": "120"}
 
@@ -49,18 +49,18 @@ def program() -> list[str]:
 def cli(environment: dict[str, str]) -> Cli:
     """Run `benchkit` with these arguments, without a terminal."""
 
-    def run(*arguments: str | Path, stdin: str = "") -> Said:
+    def run(*arguments: str | Path, stdin: str = "") -> CommandResult:
         done = command(*map(str, arguments), environment=environment, stdin=stdin)
         assert "Traceback" not in done.err, done.err
         assert done.code is not None
-        return Said(done.code, done.out, done.err)
+        return CommandResult(done.code, done.out, done.err)
 
     return run
 
 
 @pytest.fixture
 def inventory(lab: Lab, tmp_path: Path) -> Callable[..., Path]:
-    """Write the session's lab as an inventory file, as a user has one; keyword arguments change fields of a host."""
+    """Write the session's lab as an inventory file; keyword arguments change fields of a host."""
 
     def write(**changes: dict[str, object]) -> Path:
         hosts = {}

@@ -1,4 +1,4 @@
-"""The list of commands: of them a process imports the one that it is started for, and names another where none is meant."""
+"""Commands: a process imports only the one it runs, and suggests one for an unknown name."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def test_every_command_has_its_help_in_the_order_of_the_list(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "result"),
     [
         (("comparee",), "No such command 'comparee'. Did you mean 'compare'"),
         (("profile", "topp"), "No such command 'topp'. Did you mean 'top'"),
         (("xyz",), "No such command 'xyz'."),
     ],
 )
-def test_a_mistyped_command_is_told_the_one_that_was_meant(cli: Cli, arguments: tuple[str, ...], said: str) -> None:
+def test_a_mistyped_command_suggests_the_right_one(cli: Cli, arguments: tuple[str, ...], result: str) -> None:
     done = cli(*arguments)
     assert done.code == 2
-    assert said in done.err
+    assert result in done.err

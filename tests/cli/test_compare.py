@@ -1,4 +1,4 @@
-"""`compare` and `results export` on stored runs: what they print, and how they end."""
+"""`compare` and `results export` on stored runs: output and exit codes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ app.command("export")(export)
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    """Three runs: one of eight blocks, the same on another kernel with a slower nginx, and one of three blocks."""
+    """Store with three runs: eight blocks, the same on another kernel with a slower nginx, and three blocks."""
     where = Store(tmp_path / "store")
     save(where, "r1", 8, (100, 80, 79), kernel="6.1")
     save(where, "r2", 8, (100, 60, 79), kernel="6.6")
@@ -105,7 +105,7 @@ def run(store: Path, *arguments: str) -> tuple[int, str]:
     return done.exit_code, done.stdout
 
 
-def test_people_read_a_table_of_80_columns(store: Path) -> None:
+def test_tables_fit_80_columns(store: Path) -> None:
     code, out = run(store, "compare", "r1")
     assert code == 0
     lines = out.splitlines()
@@ -118,7 +118,7 @@ def test_people_read_a_table_of_80_columns(store: Path) -> None:
     assert max(map(len, lines[:7])) <= 80
 
 
-def test_programs_read_one_document(store: Path) -> None:
+def test_json_output_is_one_document(store: Path) -> None:
     code, out = run(store, "compare", "r1", "--json", "--metric", "rps", "--metric", "latency_p99_s")
     assert code == 0
     document = json.loads(out)
@@ -134,7 +134,7 @@ def test_programs_read_one_document(store: Path) -> None:
     assert json.loads(run(store, "compare", "r1", "--format", "json")[1])["metrics"] == ["rps"]
 
 
-def test_a_drifted_host_is_said_before_any_ratio(store: Path) -> None:
+def test_a_changed_host_is_reported_before_any_ratio(store: Path) -> None:
     code, out = run(store, "compare", "r1", "r2")
     assert code == 0
     lines = out.splitlines()
@@ -158,7 +158,7 @@ def test_a_drifted_host_is_said_before_any_ratio(store: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("form", ["text", "json", "markdown", "junit"])
-def test_the_gate_ends_as_the_contract_says(
+def test_the_gate_has_the_exit_codes_of_the_contract(
     arguments: tuple[str, ...], code: int, verdict: str, form: str, store: Path
 ) -> None:
     ended, out = run(store, "compare", *arguments, "--format", form)
@@ -176,7 +176,7 @@ def test_the_gate_ends_as_the_contract_says(
             assert root.find("testsuite/properties/property[@name='verdict']").get("value") == verdict  # type: ignore[union-attr] # there is one
 
 
-def test_thresholds_come_from_a_file_with_options_laid_over_it(store: Path, tmp_path: Path) -> None:
+def test_options_override_thresholds_of_a_file(store: Path, tmp_path: Path) -> None:
     path = tmp_path / "gate.yaml"
     path.write_text("metrics: {rps: 1%, latency_p99_s: 10%}\n")
     assert run(store, "compare", "r1", "--thresholds", str(path))[0] == 3
@@ -185,7 +185,7 @@ def test_thresholds_come_from_a_file_with_options_laid_over_it(store: Path, tmp_
     assert json.loads(out)["gate"]["thresholds"] == {"rps": 0.3, "latency_p99_s": 0.1}
 
 
-def test_three_blocks_say_what_they_cannot_show(store: Path) -> None:
+def test_three_blocks_state_their_limits(store: Path) -> None:
     code, out = run(store, "compare", "r3")
     assert code == 0
     assert "! 3 blocks cannot show a difference: the sign-flip test's smallest p is 0.25; 7 blocks can." in out
@@ -193,7 +193,7 @@ def test_three_blocks_say_what_they_cannot_show(store: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "result"),
     [
         (("r1", "--format", "xml"), "no format 'xml': formats: text, json, markdown, junit"),
         (("r1", "--format", "junit"), "JUnit XML needs a gate"),
@@ -206,10 +206,10 @@ def test_three_blocks_say_what_they_cannot_show(store: Path) -> None:
         (("r9",), "no run 'r9'"),
     ],
 )
-def test_bad_input_is_one_message(arguments: tuple[str, ...], said: str, store: Path) -> None:
+def test_bad_input_is_one_message(arguments: tuple[str, ...], result: str, store: Path) -> None:
     with pytest.raises(InputError) as caught:
         run(store, "compare", *arguments)
-    assert said in str(caught.value)
+    assert result in str(caught.value)
     assert caught.value.exit_code == 2
 
 
@@ -224,7 +224,7 @@ def test_csv_and_benchstat_go_to_stdout_or_a_file(store: Path, tmp_path: Path) -
     assert sum(line.startswith("BenchmarkSmall/stack=") for line in lines) == 24
 
 
-def test_histograms_go_to_a_folder_that_no_name_leads_out_of(store: Path, tmp_path: Path) -> None:
+def test_histogram_files_stay_in_their_folder_whatever_the_cell_is_called(store: Path, tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "out"
     code, out = run(store, "export", "r1", "--format", "hgrm", "-o", str(folder), "--json")
     assert code == 0
@@ -237,7 +237,7 @@ def test_histograms_go_to_a_folder_that_no_name_leads_out_of(store: Path, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "result"),
     [
         (("--format", "xls"), "no format 'xls'"),
         (("--format", "hgrm"), "3 cells have latencies"),
@@ -248,10 +248,10 @@ def test_histograms_go_to_a_folder_that_no_name_leads_out_of(store: Path, tmp_pa
         (("-o", "/proc/nowhere/x.csv"), "cannot write"),
     ],
 )
-def test_exports_that_cannot_be_are_refused(arguments: tuple[str, ...], said: str, store: Path) -> None:
+def test_impossible_exports_are_refused(arguments: tuple[str, ...], result: str, store: Path) -> None:
     with pytest.raises(InputError) as caught:
         run(store, "export", "r1", *arguments)
-    assert said in str(caught.value)
+    assert result in str(caught.value)
 
 
 def test_claims_stand_under_the_ratios_of_their_run(store: Path) -> None:
@@ -269,7 +269,7 @@ def test_claims_stand_under_the_ratios_of_their_run(store: Path) -> None:
     assert json.loads(between)["claims"] == []
 
 
-def test_what_verdicts_void_is_in_no_ratio_and_no_export(store: Path) -> None:
+def test_invalid_trials_are_in_no_ratio_and_no_export(store: Path) -> None:
     reasons = [
         {
             "trial_id": f"r1.b{block}.p2",
@@ -293,13 +293,13 @@ def test_what_verdicts_void_is_in_no_ratio_and_no_export(store: Path) -> None:
             "nginx" in line and "req/s" in line
             for line in run(store, "export", "r1", "--format", "benchstat", *more)[1].splitlines()
         )
-        for more in ((), ("--void",))
+        for more in ((), ("--invalid",))
     ]
     assert benchmarks == [6, 8]
     counts = [
         re.search(
             r"Total count += +(\d+)", run(store, "export", "r1", "--format", "hgrm", "--cell", "stack=nginx", *more)[1]
         )
-        for more in ((), ("--void",))
+        for more in ((), ("--invalid",))
     ]
     assert [match and match[1] for match in counts] == ["60", "80"]

@@ -1,4 +1,4 @@
-"""Design, claims, comparison and gate from the command line, on real runs on the real lab."""
+"""Design, claims, comparison and gate from the command line, on real runs on the lab."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import benchkit
 from benchkit.results.store import Store
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Said
+    from tests.cli.conftest import CommandResult
 
 pytestmark = pytest.mark.lab
 
-Cli = Callable[..., "Said"]
+Cli = Callable[..., "CommandResult"]
 Inventory = Callable[..., Path]
 
 SCENARIO = """\
@@ -50,13 +50,13 @@ claims:
 
 @pytest.fixture(scope="module")
 def scenario(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The scenario as a file."""
+    """Write the scenario to a file."""
     path = tmp_path_factory.mktemp("design") / "work.yaml"
     path.write_text(SCENARIO)
     return path
 
 
-def test_a_run_that_knows_enough_ends_and_is_judged(
+def test_an_adaptive_run_ends_early_and_is_judged(
     cli: Cli, inventory: Inventory, tmp_path: Path, scenario: Path
 ) -> None:
     planned = cli("plan", scenario, "-i", inventory(sut={"sudo": True}), "--json").document()
@@ -66,9 +66,9 @@ def test_a_run_that_knows_enough_ends_and_is_judged(
     assert kinds == {"stack=bare": "measure", "stack=busy": "measure", "stack=bare~control": "control"}
     assert planned["foresight"]["noise_from"] == []
 
-    said = cli("run", scenario, "-i", hosts, "--json")
-    assert said.code == 0, said.err
-    summary = said.document()
+    result = cli("run", scenario, "-i", hosts, "--json")
+    assert result.code == 0, result.err
+    summary = result.document()
     first = summary["run_id"]
     trials = benchkit.load("trials", store=store, run_id=first)
     run = Store(store).run(first)
@@ -82,9 +82,9 @@ def test_a_run_that_knows_enough_ends_and_is_judged(
     assert [claim["state"] for claim in summary["claims"]] == ["holds", "not testable here"]
     assert "needs 1000 CPUs on" in summary["claims"][1]["reason"]
 
-    again = cli("plan", scenario, "-i", hosts, "--json").document()
-    assert again["foresight"]["noise_from"] == [first]
-    (ratio, *_) = again["foresight"]["ratios"]
+    second = cli("plan", scenario, "-i", hosts, "--json").document()
+    assert second["foresight"]["noise_from"] == [first]
+    (ratio, *_) = second["foresight"]["ratios"]
     assert ratio["own"]
     assert ratio["resolution"]["detectable"] > 1
 
@@ -94,23 +94,23 @@ def test_a_run_that_knows_enough_ends_and_is_judged(
     _gate(cli, first, second)
 
 
-def test_a_pilot_tells_the_noise_and_leaves_no_run(
+def test_a_pilot_measures_the_noise_and_stores_no_run(
     cli: Cli, inventory: Inventory, tmp_path: Path, scenario: Path
 ) -> None:
-    said = cli("plan", scenario, "-i", inventory(), "--pilot", "--json")
-    assert said.code == 0, said.err
-    found = said.document()["foresight"]
+    result = cli("plan", scenario, "-i", inventory(), "--pilot", "--json")
+    assert result.code == 0, result.err
+    found = result.document()["foresight"]
     assert found["noise_from"] == ["the pilot"]
     assert found["ratios"][0]["resolution"]["noise_df"] == 4
     assert found["ratios"][0]["resolution"]["detectable"] > 1
     assert not (tmp_path / "store").exists()
-    apart = ("--set", "design=sequential", "--set", "until=null", "--set", "control=[]")
-    refused = cli("plan", scenario, "-i", inventory(), "--pilot", *apart)
+    sequential = ("--set", "design=sequential", "--set", "until=null", "--set", "control=[]")
+    refused = cli("plan", scenario, "-i", inventory(), "--pilot", *sequential)
     assert (refused.code, "a pilot tells nothing of a sequential design" in refused.err) == (2, True)
 
 
 def _compare(cli: Cli, first: str, second: str) -> None:
-    """Ratios within a run with the run's own noise, and between two runs what they stood on before any ratio."""
+    """Check that ratios within a run come with its noise, and between two runs with the differences of their hosts first."""
     found = cli("compare", first, "--json").document()
     by_cell: dict[str, Any] = {ratio["cell_id"]: ratio for ratio in found["ratios"]}
     assert by_cell["stack=busy"]["outcome"] == "lower"
@@ -129,8 +129,8 @@ def _gate(cli: Cli, first: str, second: str) -> None:
         "inconclusive": ("compare", first, second, "--gate"),
     }
     for code, (verdict, command) in zip((0, 3, 4), outcomes.items(), strict=True):
-        said = cli(*command)
-        assert (said.code, f"Gate: {verdict}" in said.out) == (code, True), said.out
+        result = cli(*command)
+        assert (result.code, f"Gate: {verdict}" in result.out) == (code, True), result.out
     assert cli("compare", first, "--gate", "--json").document()["gate"]["verdict"] == "regressed"
     assert 'failures="1"' in cli("compare", first, "--gate", "--format", "junit").out
 
@@ -140,8 +140,8 @@ def test_a_cell_beside_itself_is_mirrored_in_abba(
 ) -> None:
     changes = ["design=abba", "cells=[{stack: bare}]", "blocks=1", "until=null", "claims=[]"]
     settings = [part for change in changes for part in ("--set", change)]
-    said = cli("run", scenario, "-i", inventory(), "--json", *settings)
-    assert said.code == 0, said.err
+    result = cli("run", scenario, "-i", inventory(), "--json", *settings)
+    assert result.code == 0, result.err
     trials = benchkit.load("trials", store=tmp_path / "store").sort_values("position")
     order = trials["cell_id"].tolist()
     assert sorted(order) == ["stack=bare"] * 2 + ["stack=bare~control"] * 2

@@ -20,7 +20,7 @@ from benchkit.hosts.inventory import Inventory
 from benchkit.hosts.processes import Completed, Start, ToFile
 from benchkit.lab.lab import down, up
 from benchkit.lab.spec import LabHost, LabSpec
-from tests.cli.conftest import Cli, Said
+from tests.cli.conftest import Cli, CommandResult
 
 pytestmark = pytest.mark.lab
 
@@ -164,17 +164,17 @@ class Developer:
             self.hosts["dev"].files.remove(folder)
 
 
-def guidance_of(said: Said) -> dict[str, str]:
-    assert said.code == 0, said.err
-    return {each["what"]: each["value"] for each in said.document()["guidance"]}
+def guidance_of(result: CommandResult) -> dict[str, str]:
+    assert result.code == 0, result.err
+    return {each["what"]: each["value"] for each in result.document()["guidance"]}
 
 
 def test_the_scenario_proves_itself_and_measures_every_way(
     cli: Cli, hosts_file: Path, tmp_path: Path, state: Path
 ) -> None:
-    said = cli("run", "go-module-proxy", "-i", hosts_file, "--scale", "smoke", "--json")
-    assert said.code == 0, said.err
-    summary = said.document()
+    result = cli("run", "go-module-proxy", "-i", hosts_file, "--scale", "smoke", "--json")
+    assert result.code == 0, result.err
+    summary = result.document()
     assert (summary["status"], summary["failures"]) == ("done", {})
     frame = benchkit.load("trials", store=tmp_path / "store")
     assert len(frame) == len(summary["cells"]) >= 3
@@ -195,7 +195,7 @@ def test_the_scenario_proves_itself_and_measures_every_way(
         assert "github.com/beorn7/perks v1.0.1\n" in log
         assert "built and run in " in log
     assert cli("report", "latest").code == 0
-    assert seen_in(said.out + said.err, state) == []
+    assert seen_in(result.out + result.err, state) == []
     kept = [path for path in (tmp_path / "store").rglob("*") if path.is_file()]
     assert {"journal.jsonl", "manifest.json", "report.html", "developer.dev.log"} <= {path.name for path in kept}
     assert {path: found for path in kept if (found := seen_in(path.read_bytes().decode("latin-1"), state))} == {}
@@ -204,8 +204,8 @@ def test_the_scenario_proves_itself_and_measures_every_way(
 def test_requests_are_answered_alike_by_the_library_and_by_files(cli: Cli, hosts_file: Path, tmp_path: Path) -> None:
     one = "factors.request=[mycompany.com/go/module1/@v/v1.99.0.zip]"
     settings = ("--set", "factors.proxy=[goproxy]", "--set", one, "--set", "baseline=null")
-    said = cli("run", "go-module-requests", "-i", hosts_file, "--scale", "smoke", *settings, "--json")
-    assert said.code == 0, said.err
+    result = cli("run", "go-module-requests", "-i", hosts_file, "--scale", "smoke", *settings, "--json")
+    assert result.code == 0, result.err
     frame = benchkit.load("trials", store=tmp_path / "store")
     assert sorted(frame["factor_files"]) == ["false", "true"]
     assert (frame[["errors_connect", "errors_read", "errors_write", "non_2xx"]] == 0).all().all()
@@ -271,8 +271,8 @@ def test_a_service_that_stays_up_serves_everybody_by_right(
                 for start, log in zip(starts, logs, strict=True)
             )
             ended = [process.wait(90) for process in began]
-            said = "".join(hosts["dev"].files.read(log).decode() for log in logs)
-            assert [end.exit_code for end in ended if end is not None] == [0] * PULLS, said
+            result = "".join(hosts["dev"].files.read(log).decode() for log in logs)
+            assert [end.exit_code for end in ended if end is not None] == [0] * PULLS, result
             hosts["dev"].files.remove("people")
             developer.go_away()
             running = "".join(host.processes.run(["ps", "axeww", "-o", "args="]).stdout.decode() for host in hosts)
@@ -315,9 +315,9 @@ def test_half_a_zip_from_upstream_reaches_neither_cache_nor_developer(
 
 
 def test_a_host_key_that_changed_stops_it_and_leaves_nothing(cli: Cli, hosts_file: Path) -> None:
-    said = cli("service", "up", "go-module-proxy", "-i", hosts_file, "--set", f"{PROXIED}.proxy.host_key={OTHER_KEY}")
-    assert said.code == 1
-    assert "dev: developer (go-developer) did not come up" in said.err
+    result = cli("service", "up", "go-module-proxy", "-i", hosts_file, "--set", f"{PROXIED}.proxy.host_key={OTHER_KEY}")
+    assert result.code == 1
+    assert "dev: developer (go-developer) did not come up" in result.err
     assert (
         "mycompany.com/go/module1@v1.99.0 failed at git over SSH: the git server's host key is not the one that was pinned"
-    ) in said.err
+    ) in result.err

@@ -14,7 +14,7 @@ BENCHKIT = Path(sys.executable).with_name("benchkit")
 
 
 def prepare(path: str, *options: str) -> subprocess.CompletedProcess[str]:
-    """Run `benchkit lab prepare` with nobody to ask, on a machine whose programs are those in `path`."""
+    """Run `benchkit lab prepare` without a terminal, on a machine whose programs are those in `path`."""
     return subprocess.run(
         [sys.executable, BENCHKIT, "lab", "prepare", *options],
         env=os.environ | {"PATH": path},
@@ -27,13 +27,13 @@ def prepare(path: str, *options: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def tools(tmp_path: Path) -> Path:
-    """A folder for programs; what it has not, and no folder of daemons has, is missing."""
+    """Folder of programs; whatever is not in it, nor in a folder of daemons, is missing."""
     folder = tmp_path / "tools"
     folder.mkdir()
     return folder
 
 
-def test_without_a_package_manager_it_says_where_programs_come_from(tools: Path) -> None:
+def test_prepare_without_a_package_manager_names_home_pages(tools: Path) -> None:
     ended = prepare(str(tools))
     assert ended.returncode == 2
     assert ended.stdout == ""
@@ -41,7 +41,7 @@ def test_without_a_package_manager_it_says_where_programs_come_from(tools: Path)
     assert "wrk (https://github.com/wg/wrk)" in ended.stderr
 
 
-def test_with_another_manager_than_apt_it_prints_the_line_and_what_no_package_has(tools: Path) -> None:
+def test_other_package_managers_get_the_line_and_the_unpackaged_programs(tools: Path) -> None:
     (tools / "dnf").write_text("#!/bin/sh\nexit 1\n")
     (tools / "dnf").chmod(0o755)
     ended = prepare(str(tools), "--yes")
@@ -54,7 +54,7 @@ def test_with_another_manager_than_apt_it_prints_the_line_and_what_no_package_ha
 
 @pytest.mark.lab
 @pytest.mark.skipif(shutil.which("apt-get") is None, reason="a machine with apt")
-def test_with_nobody_to_ask_it_prints_one_line_and_installs_nothing(tools: Path) -> None:
+def test_prepare_without_a_terminal_prints_one_line_and_installs_nothing(tools: Path) -> None:
     for tool in ("apt-get", "test", "grep", "dpkg"):
         (tools / tool).symlink_to(str(shutil.which(tool)))
     ended = prepare(str(tools))
@@ -65,13 +65,13 @@ def test_with_nobody_to_ask_it_prints_one_line_and_installs_nothing(tools: Path)
 
 
 @pytest.mark.lab
-def test_where_nothing_is_missing_it_does_nothing() -> None:
+def test_prepare_without_missing_programs_does_nothing() -> None:
     assert prepare(os.environ["PATH"]).stderr == "System packages: nothing to install.\n"
     quiet = prepare(os.environ["PATH"], "--quiet")
     assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "", "")
 
 
-def test_further_programs_are_asked_for_by_name(tools: Path) -> None:
+def test_more_programs_are_requested_by_name(tools: Path) -> None:
     ended = prepare(str(tools), "chromium")
     assert ended.returncode == 2
     assert "chromium (https://www.chromium.org)" in ended.stderr

@@ -1,4 +1,4 @@
-"""What a terminal shows of a run: on values, and of a real run in a terminal of 80 columns."""
+"""The live display of a run: on values, and of a real run in a terminal of 80 columns."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ BENCHKIT = str(Path(sys.executable).with_name("benchkit"))
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 
-def drawn(picture: Picture, width: int = 80, height: int = 24) -> list[str]:
-    """The lines of a picture on a terminal of that size."""
+def drawn_lines(picture: Picture, width: int = 80, height: int = 24) -> list[str]:
+    """Return the lines of a picture on a terminal of that size."""
     console = Console(width=width, height=height, file=io.StringIO(), record=True)
     console.print(picture.draw(width, height))
     return console.export_text().splitlines()
@@ -42,10 +42,10 @@ def picture(cells: int, blocks: int, current: PlannedTrial | None = None) -> Pic
     return Picture("study", names, blocks, cells * blocks, current=current)
 
 
-def test_marks_stand_where_cells_and_blocks_cross() -> None:
+def test_marks_are_at_their_cell_and_block() -> None:
     shown = picture(2, 3, PlannedTrial(2, 1, "stack=some-rather-long-name,connections=1"))
     shown.marks = {(shown.cells[0], 1): "valid", (shown.cells[1], 1): "suspect", (shown.cells[1], 2): "running"}
-    lines = drawn(shown)
+    lines = drawn_lines(shown)
     assert lines[1].endswith(MARKS["valid"][0] + 2 * MARKS["pending"][0])
     assert lines[2].endswith(MARKS["suspect"][0] + MARKS["running"][0] + MARKS["pending"][0])
     assert "block 2, stack=some-rather-long-name,connections=1" in lines[4]
@@ -53,19 +53,19 @@ def test_marks_stand_where_cells_and_blocks_cross() -> None:
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (40, 10), (20, 5), (200, 50)])
 @pytest.mark.parametrize(("cells", "blocks"), [(1, 1), (4, 6), (500, 100)])
-def test_no_line_is_wider_than_the_terminal_and_the_trial_under_way_is_seen(
+def test_lines_fit_the_terminal_and_the_current_trial_is_visible(
     cells: int, blocks: int, width: int, height: int
 ) -> None:
     at = f"stack=some-rather-long-name,connections={cells - 1}"
     shown = picture(cells, blocks, PlannedTrial(blocks, 1, at))
     shown.marks[at, blocks] = "running"
-    lines = drawn(shown, width, height)
+    lines = drawn_lines(shown, width, height)
     assert max(map(len, lines)) <= width
     assert any(line.endswith(MARKS["running"][0]) for line in lines[1:-3])
     assert len(lines) <= max(height, 10)
 
 
-def test_what_goes_on_is_told_by_two_looks() -> None:
+def test_activity_follows_from_two_samples() -> None:
     before = {"app": {"cpu_s_total": (0, 1.0), "requests_total": (0, 100.0)}, "generator-1": {"cpu_s_total": (0, 5.0)}}
     after = {
         "app": {"cpu_s_total": (2_000_000_000, 2.5), "requests_total": (2_000_000_000, 20_100.0)},
@@ -76,14 +76,14 @@ def test_what_goes_on_is_told_by_two_looks() -> None:
     assert activity(after, before, "app") == "", "counters that went back are of another trial"
 
 
-SLOTS = planned_trials("blocks", ("a", "b"), 2, seed=1)
-FIRST, SECOND = SLOTS[:2]
+PLANNED_TRIALS = planned_trials("blocks", ("a", "b"), 2, seed=1)
+FIRST, SECOND = PLANNED_TRIALS[:2]
 PLAN = RunPlan(
     experiment=read_experiment("quickstart", "smoke"),
     seed=1,
     roles={},
     cells=(),
-    planned_trials=SLOTS,
+    planned_trials=PLANNED_TRIALS,
     notices=(),
     obstacles=(),
     tuning=(),
@@ -91,27 +91,27 @@ PLAN = RunPlan(
 )
 
 
-def go_on(display: PlainProgress | LiveProgress) -> None:
-    """A run taken up again, of which a block is cut before its last trial has ended."""
+def resume_with_interrupted_block(display: PlainProgress | LiveProgress) -> None:
+    """Show a resumed run in which a block is interrupted before its last trial."""
     display.run_resumed({FIRST: "suspect"})
     display.trial_started(SECOND)
     display.block_interrupted(1)
     display.trial_ended(replace(FIRST, round=2), 1.0, "valid")
 
 
-def test_a_run_that_is_taken_up_again_shows_what_was_over_and_a_block_that_is_cut_is_shown_anew() -> None:
+def test_a_resumed_run_shows_finished_trials_and_resets_an_interrupted_block() -> None:
     display = LiveProgress(PLAN, Hosts(Inventory(hosts=()), ()))
     display.run_resumed({FIRST: "suspect"})
     shown = display.picture
     assert (shown.marks, len(shown.finished)) == ({(FIRST.cell_id, 1): "suspect"}, 1)
-    go_on(display)
+    resume_with_interrupted_block(display)
     assert (shown.marks, len(shown.finished)) == ({(FIRST.cell_id, 1): "valid"}, 1)
 
 
 def test_lines_count_no_trial_twice(capfd: pytest.CaptureFixture[str]) -> None:
     display = PlainProgress(PLAN)
-    go_on(display)
-    for planned_trial in SLOTS[1:]:
+    resume_with_interrupted_block(display)
+    for planned_trial in PLANNED_TRIALS[1:]:
         display.trial_ended(planned_trial, 1.0, "valid")
     lines = [line for line in capfd.readouterr().err.splitlines() if line.startswith("[")]
     assert [line.split()[0] for line in lines] == ["[1/4]", "[2/4]", "[3/4]", "[4/4]"]

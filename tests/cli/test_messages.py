@@ -1,4 +1,4 @@
-"""What people see without any host: help, versions, refusals and exit codes of the contract."""
+"""Commands without any host: help, versions, refusals and the contract's exit codes."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from benchkit import __version__
 pytestmark = pytest.mark.system
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Said
+    from tests.cli.conftest import CommandResult
 
-Cli = Callable[..., "Said"]
+Cli = Callable[..., "CommandResult"]
 
 SMALL = """\
 name: small
@@ -30,7 +30,7 @@ blocks: 1
 """
 
 
-def test_version_and_help_come_without_a_host(cli: Cli) -> None:
+def test_version_and_help_need_no_host(cli: Cli) -> None:
     assert cli("--version").out == f"benchkit {__version__}\n"
     listed = cli("--help").out
     for command in ("demo", "validate", "plan", "run", "report", "parse", "lab", "hosts", "results"):
@@ -39,23 +39,23 @@ def test_version_and_help_come_without_a_host(cli: Cli) -> None:
 
 @pytest.mark.parametrize("arguments", [("nope",), ("run",), ("plan", "quickstart", "--seed", "x"), ("results",)])
 def test_wrong_usage_ends_with_2(cli: Cli, arguments: tuple[str, ...]) -> None:
-    said = cli(*arguments)
-    assert said.code == 2
-    assert said.err.startswith("Usage: benchkit")
+    result = cli(*arguments)
+    assert result.code == 2
+    assert result.err.startswith("Usage: benchkit")
 
 
 @pytest.mark.parametrize("command", ["plan", "run"])
-def test_without_hosts_the_lab_is_named(cli: Cli, command: str) -> None:
-    said = cli(command, "quickstart")
-    assert (said.code, said.out) == (2, "")
-    assert "no inventory was given and no lab is up" in said.err
-    assert "benchkit lab up" in said.err
+def test_without_hosts_the_message_names_lab_up(cli: Cli, command: str) -> None:
+    result = cli(command, "quickstart")
+    assert (result.code, result.out) == (2, "")
+    assert "no inventory was given and no lab is up" in result.err
+    assert "benchkit lab up" in result.err
 
 
 def test_shipped_scenarios_are_valid_at_every_scale(cli: Cli) -> None:
-    said = cli("validate", "quickstart", "--json")
-    assert said.code == 0
-    assert said.document() == {
+    result = cli("validate", "quickstart", "--json")
+    assert result.code == 0
+    assert result.document() == {
         "checked": [{"scenario": "quickstart", "scale": scale, "cells": 2} for scale in ("paper", "lab", "smoke")],
         "errors": [],
     }
@@ -81,18 +81,18 @@ def test_a_bad_scenario_names_file_line_and_field(cli: Cli, tmp_path: Path, old:
     assert old in SMALL
     path = tmp_path / "small.yaml"
     path.write_text(SMALL.replace(old, new))
-    said = cli("validate", path)
-    assert (said.code, said.out) == (2, "")
-    assert message in said.err
-    assert cli("validate", path, "--json").document()["errors"] == [said.err.rstrip("\n")]
+    result = cli("validate", path)
+    assert (result.code, result.out) == (2, "")
+    assert message in result.err
+    assert cli("validate", path, "--json").document()["errors"] == [result.err.rstrip("\n")]
 
 
-def test_an_inventory_that_is_none_is_refused(cli: Cli, tmp_path: Path) -> None:
+def test_an_invalid_inventory_is_refused(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "inventory.yaml"
     path.write_text("hosts:\n  a: {adress: 10.0.0.1}\n")
-    said = cli("plan", "quickstart", "-i", path)
-    assert said.code == 2
-    assert "inventory.yaml:2: hosts.a" in said.err
+    result = cli("plan", "quickstart", "-i", path)
+    assert result.code == 2
+    assert "inventory.yaml:2: hosts.a" in result.err
 
 
 def test_a_traceback_only_with_debug(program: list[str], environment: dict[str, str]) -> None:
@@ -106,7 +106,7 @@ def test_a_traceback_only_with_debug(program: list[str], environment: dict[str, 
 
 def test_results_of_an_empty_store(cli: Cli) -> None:
     assert cli("results", "list", "--json").document() == []
-    said = cli("results", "trials", "latest")
-    assert said.code == 2
-    assert "no run 'latest'" in said.err
-    assert "results list" in said.err
+    result = cli("results", "trials", "latest")
+    assert result.code == 2
+    assert "no run 'latest'" in result.err
+    assert "results list" in result.err

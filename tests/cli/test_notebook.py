@@ -27,33 +27,35 @@ SHIPPED = {path.name: path.read_bytes() for path in (ROOT / "notebooks").glob("*
 
 
 @contextmanager
-def started(command: list[str], environment: dict[str, str], folder: Path) -> Iterator[tuple[psutil.Process, str, str]]:
-    """A server that has said where it is: its process, address and token. It is ended in the end."""
+def started_server(
+    command: list[str], environment: dict[str, str], folder: Path
+) -> Iterator[tuple[psutil.Process, str, str]]:
+    """Yield process, address and token of a server once it has printed them; terminate it afterwards."""
     with subprocess.Popen(command, env=environment, cwd=folder, stderr=subprocess.PIPE, text=True) as server:
         try:
             assert server.stderr is not None
-            said = []
+            result = []
             for line in server.stderr:
-                said.append(line)
+                result.append(line)
                 if found := re.search(r"(http://127\.0\.0\.1:\d+/)\S*\?token=(\w+)", line):
                     yield psutil.Process(server.pid), found[1], found[2]
                     break
             else:
-                raise AssertionError("".join(said))
+                raise AssertionError("".join(result))
         finally:
             server.terminate()
             server.communicate(timeout=30)
 
 
 def free_port() -> int:
-    """A port that nobody had a moment ago; where somebody has it now, Jupyter takes the next one."""
+    """Return a free port; if it is taken meanwhile, Jupyter uses the next one."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def ask(address: str, token: str, what: str) -> Any:  # noqa: ANN401 - any JSON value
-    """An answer of the server, which says where it is a moment before it listens there."""
+    """Return an answer of the server, which prints its address just before it listens."""
     request = urllib.request.Request(f"{address}{what}", headers={"Authorization": f"token {token}"})  # noqa: S310 - http
     deadline = time.monotonic() + 30
     while True:
@@ -66,16 +68,14 @@ def ask(address: str, token: str, what: str) -> Any:  # noqa: ANN401 - any JSON 
             time.sleep(0.05)
 
 
-def test_jupyter_opens_on_copies_that_are_the_users(
-    program: list[str], environment: dict[str, str], tmp_path: Path
-) -> None:
+def test_jupyter_opens_on_the_users_copies(program: list[str], environment: dict[str, str], tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "explore.ipynb").write_text('{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}')
     root = ["--allow-root"] if os.geteuid() == 0 else []
     environment = environment | {name: str(tmp_path / name) for name in ("JUPYTER_RUNTIME_DIR", "JUPYTER_CONFIG_DIR")}
     command = [*program, "notebook", "--dir", "mine", "--no-browser", "--", f"--port={free_port()}", *root]
-    with started(command, environment, tmp_path) as (server, address, token):
+    with started_server(command, environment, tmp_path) as (server, address, token):
         listed = ask(address, token, "api/contents")["content"]
         assert {entry["name"] for entry in listed} == SHIPPED.keys()
         assert Path(server.environ()["BENCHKIT_STORE"]) == Path(environment["BENCHKIT_STORE"]).resolve()
@@ -86,8 +86,8 @@ def test_jupyter_opens_on_copies_that_are_the_users(
     assert kept == {name: content for name, content in SHIPPED.items() if name != "explore.ipynb"}
 
 
-def test_a_run_that_there_is_not_starts_nothing(cli: Cli, tmp_path: Path) -> None:
-    said = cli("notebook", "r2026", "--dir", tmp_path / "mine")
-    assert (said.code, said.out) == (2, "")
-    assert "r2026" in said.err
+def test_an_unknown_run_starts_nothing(cli: Cli, tmp_path: Path) -> None:
+    result = cli("notebook", "r2026", "--dir", tmp_path / "mine")
+    assert (result.code, result.out) == (2, "")
+    assert "r2026" in result.err
     assert not (tmp_path / "mine").exists()

@@ -60,14 +60,14 @@ def test_top_sorts_by_cumulative_values() -> None:
     assert values == sorted(values, reverse=True)
 
 
-def test_what_is_no_time_has_no_seconds() -> None:
+def test_values_other_than_times_have_no_seconds() -> None:
     found = document("top", HEAP, "--value", "alloc_objects")
     assert (found["unit"], found["total_s"]) == ("count", None)
     assert found["rows"][0]["flat_s"] is None
     assert document("top", HEAP)["value"] == "inuse_space"
 
 
-def test_top_is_a_table_for_people() -> None:
+def test_top_prints_a_table() -> None:
     lines = benchkit_profile("top", NET_HTTP, "-n", "2").stdout.splitlines()
     assert lines[0].startswith("pprof: cpu, ")
     assert lines[2].split() == ["flat", "flat%", "sum%", "cum", "cum%", "function"]
@@ -85,7 +85,7 @@ def test_shares_add_up() -> None:
     assert " scheduling: scheduler and netpoll together" in benchkit_profile("shares", NET_HTTP).stdout
 
 
-def test_shares_of_nothing_are_absent(tmp_path: Path) -> None:
+def test_a_profile_without_samples_has_no_shares(tmp_path: Path) -> None:
     idle = tmp_path / "idle.pb"
     idle.write_bytes(b"\x0a\x04\x08\x01\x10\x02" + b"\x32\x00\x32\x03cpu\x32\x0bnanoseconds")
     found = document("shares", str(idle))
@@ -109,14 +109,14 @@ def test_flame_writes_a_page_or_a_document_for_speedscope(tmp_path: Path) -> Non
     assert "Differential flame graph" in page.read_text()
 
 
-def test_a_flame_graph_is_called_after_its_profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flame_graph_is_named_after_its_profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert document("flame", NGINX) == {"written": "nginx-return.perf.txt.gz.html"}
     assert (tmp_path / "nginx-return.perf.txt.gz.html").is_file()
 
 
 @pytest.mark.parametrize("command", ["top", "shares", "flame"])
-def test_what_is_no_profile_is_refused_with_its_name(command: str, tmp_path: Path) -> None:
+def test_a_file_that_is_no_profile_is_refused_by_name(command: str, tmp_path: Path) -> None:
     wrong = tmp_path / "wrk.txt"
     wrong.write_text("Running 10s test @ http://127.0.0.1\n")
     assert refusal(command, str(wrong)).startswith(f"{wrong}: no pprof profile: ")
@@ -128,7 +128,7 @@ def test_what_is_no_profile_is_refused_with_its_name(command: str, tmp_path: Pat
     assert refusal(command, str(wrong)) == f"{wrong}: a part of a gzip file: it ends too early"
 
 
-def test_what_cannot_be_asked_for_is_refused(tmp_path: Path) -> None:
+def test_contradicting_options_are_refused(tmp_path: Path) -> None:
     assert "no value 'wall': values: samples, cpu" in refusal("top", NET_HTTP, "--value", "wall")
     assert "expected a name in .html or .json" in refusal("flame", NET_HTTP, "-o", str(tmp_path / "x.svg"))
     assert "no differences" in refusal("flame", NET_HTTP, "--base", NGINX, "-o", str(tmp_path / "x.json"))

@@ -1,4 +1,4 @@
-"""The main job from the command line, on the real lab: real sshd, real nginx, real wrk."""
+"""The main job from the command line on the lab: real sshd, nginx and wrk."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from benchkit.hosts.sockets import Tcp
 from benchkit.lab.lab import Lab
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Said
+    from tests.cli.conftest import CommandResult
 
 pytestmark = pytest.mark.lab
 
-Cli = Callable[..., "Said"]
+Cli = Callable[..., "CommandResult"]
 Inventory = Callable[..., Path]
 
 
 @pytest.fixture
 def undisturbed(lab: Lab) -> Iterator[None]:
-    """The test must leave no process, port, sysctl or file of a trial on any host."""
+    """Check that a test leaves no process, port, sysctl or trial file on any host."""
     before = _state(lab)
     yield
     assert _state(lab) == before
@@ -67,9 +67,9 @@ def test_quickstart_from_plan_to_report(cli: Cli, inventory: Inventory, tmp_path
     order = [planned_trial["cell_id"] for planned_trial in planned.document()["order"]]
     assert sorted(order) == ["stack=go"] * 2 + ["stack=nginx-go"] * 2
 
-    said = cli("run", "quickstart", "-i", hosts, "--scale", "smoke", "--json")
-    assert said.code == 0, said.err
-    summary = said.document()
+    result = cli("run", "quickstart", "-i", hosts, "--scale", "smoke", "--json")
+    assert result.code == 0, result.err
+    summary = result.document()
     assert (summary["status"], summary["trials"], summary["failures"]) == ("done", 4, {})
 
     store = tmp_path / "store"
@@ -92,7 +92,7 @@ def test_quickstart_from_plan_to_report(cli: Cli, inventory: Inventory, tmp_path
     somaxconn = facts[(facts["fact"] == "sysctls.net.core.somaxconn") & (facts["host"] == "sut")].set_index("at")[
         "value"
     ]
-    assert somaxconn["tuned"] == somaxconn["end"] == "65535"  # the last look before anything is put back
+    assert somaxconn["tuned"] == somaxconn["end"] == "65535"  # sampled before anything is restored
     assert somaxconn["restored"] == somaxconn["start"] != "65535"
     programs = facts[facts["fact"].str.startswith("executables.")].set_index(["at", "host", "fact"])["value"]
     assert set(programs["block 2"].index) == {("sut", "executables.nginx"), ("load", "executables.wrk")}
@@ -105,8 +105,8 @@ def test_quickstart_from_plan_to_report(cli: Cli, inventory: Inventory, tmp_path
     assert "stack=nginx-go" in report.read_text() or "nginx-go" in report.read_text()
     assert {path.name for path in (report.parent / "figures").iterdir()} >= {"rps.svg", "rps.png"}
 
-    again = cli("results", "reparse", "latest", "--json")
-    assert again.document()["trials"] == 4
+    second = cli("results", "reparse", "latest", "--json")
+    assert second.document()["trials"] == 4
     rebuilt = benchkit.load("trials", store=store)
     pd.testing.assert_frame_equal(
         frame.sort_values("trial_id", ignore_index=True), rebuilt.sort_values("trial_id", ignore_index=True)
@@ -128,16 +128,16 @@ def test_a_second_deployment_changes_nothing_and_sends_no_bytes(cli: Cli, invent
 
 
 @pytest.mark.usefixtures("undisturbed")
-def test_a_port_already_taken_names_who_has_it(cli: Cli, inventory: Inventory, lab: Lab) -> None:
+def test_a_port_in_use_names_its_owner(cli: Cli, inventory: Inventory, lab: Lab) -> None:
     with connect_all(lab.inventory()) as hosts:
         squatter = hosts["sut"].processes.start(Start(["python3", "-m", "http.server", "8080", "--bind", "127.0.0.1"]))
         hosts["sut"].sockets.wait_open(Tcp("127.0.0.1", 8080), 10)
-        said = cli("run", "quickstart", "-i", inventory(), "--scale", "smoke", "--set", "blocks=1", "--json")
+        result = cli("run", "quickstart", "-i", inventory(), "--scale", "smoke", "--set", "blocks=1", "--json")
         hosts["sut"].processes.stop([squatter])
-    assert said.code == 1
-    assert said.document()["status"] == "failed"
-    assert len(said.document()["failures"]) == 2
-    for why in said.document()["failures"].values():
+    assert result.code == 1
+    assert result.document()["status"] == "failed"
+    assert len(result.document()["failures"]) == 2
+    for why in result.document()["failures"].values():
         assert why.startswith("sut: a port is taken: port 8080 by ")
         assert f"(pid {squatter.pid})" in why
 
@@ -149,10 +149,10 @@ def test_a_load_host_without_wrk_says_how_to_get_it(cli: Cli, inventory: Invento
         assert load.run(["mount", "--bind", "/dev/null", "/usr/bin/wrk"]).ok
         try:
             for command in ("plan", "run"):
-                said = cli(command, "quickstart", "-i", inventory(), "--scale", "smoke")
-                assert said.code == 1
-                assert "load: wrk is missing" in said.err
-                assert "benchkit hosts prepare quickstart" in said.err
+                result = cli(command, "quickstart", "-i", inventory(), "--scale", "smoke")
+                assert result.code == 1
+                assert "load: wrk is missing" in result.err
+                assert "benchkit hosts prepare quickstart" in result.err
             prepared = cli("hosts", "prepare", "quickstart", "-i", inventory())
             assert prepared.code == 1
             assert "apt-get install" in prepared.out
@@ -167,20 +167,20 @@ def test_a_load_host_without_wrk_says_how_to_get_it(cli: Cli, inventory: Invento
 def test_a_wrong_host_key_stops_before_anything_is_sent(cli: Cli, inventory: Inventory, tmp_path: Path) -> None:
     known = tmp_path / "known_hosts"
     known.write_text("")
-    said = cli("plan", "quickstart", "-i", inventory(sut={"known_hosts": str(known)}))
-    assert said.code == 1
-    assert "sut" in said.err
-    assert "ssh-ed25519 " in said.err
+    result = cli("plan", "quickstart", "-i", inventory(sut={"known_hosts": str(known)}))
+    assert result.code == 1
+    assert "sut" in result.err
+    assert "ssh-ed25519 " in result.err
 
 
-def test_unsupported_cells_are_said_and_do_not_fail_the_run(cli: Cli, inventory: Inventory) -> None:
-    said = cli(
+def test_unsupported_cells_are_reported_and_do_not_fail_the_run(cli: Cli, inventory: Inventory) -> None:
+    result = cli(
         "run", "quickstart", "-i", inventory(), "--scale", "smoke", "--set", "blocks=1",
         "--set", "factors.cpus=[1, 64, all]", "--set", "stacks.go.services.app.gomaxprocs=$cpus",
         "--set", "stacks.go.services.app.cpus=$cpus", "--set", "factors.stack=[go]", "--json",
     )  # fmt: skip
-    assert said.code == 0, said.err
-    reasons = {cell["cell_id"]: cell["unsupported"] for cell in said.document()["cells"]}
+    assert result.code == 0, result.err
+    reasons = {cell["cell_id"]: cell["unsupported"] for cell in result.document()["cells"]}
     assert reasons["stack=go,cpus=1"] is None
     assert reasons["stack=go,cpus=64"] == "cpus 64: sut has 1 CPU for this role"
     if len(os.sched_getaffinity(0)) == 2:
@@ -217,7 +217,7 @@ def test_ctrl_c_ends_tidily_and_keeps_what_finished(
     assert json.loads((run / "manifest.json").read_text())["status"] == "interrupted"
 
 
-def test_demo_makes_its_own_lab_and_takes_it_away(program: list[str], environment: dict[str, str]) -> None:
+def test_demo_starts_its_own_lab_and_removes_it(program: list[str], environment: dict[str, str]) -> None:
     environment = environment | {"BENCHKIT_LAB": f"demo-{os.getpid()}"}
     done = subprocess.run(
         [*program, "demo", "--scale", "smoke", "--json"], env=environment, capture_output=True, text=True, check=False
@@ -226,14 +226,14 @@ def test_demo_makes_its_own_lab_and_takes_it_away(program: list[str], environmen
     summary = json.loads(done.stdout)
     assert Path(summary["report"]).is_file()
     assert summary["trials"] == 4
-    gone = subprocess.run([*program, "lab", "status", "--json"], env=environment, capture_output=True, check=True)
-    assert json.loads(gone.stdout)["up"] is False
+    lab_status = subprocess.run([*program, "lab", "status", "--json"], env=environment, capture_output=True, check=True)
+    assert json.loads(lab_status.stdout)["up"] is False
 
 
 def test_hosts_check_shows_facts_and_limits(cli: Cli, inventory: Inventory) -> None:
-    said = cli("hosts", "check", "-i", inventory(), "--json")
-    assert said.code == 0
-    hosts = {host["host"]: host for host in said.document()["hosts"]}
+    result = cli("hosts", "check", "-i", inventory(), "--json")
+    assert result.code == 0
+    hosts = {host["host"]: host for host in result.document()["hosts"]}
     assert hosts["sut"]["facts"]["hostname"] == "sut"
     assert set(hosts["sut"]["facts"]["cpus"]).isdisjoint(hosts["load"]["facts"]["cpus"]) or os.cpu_count() == 1
     assert hosts["load"]["facts"]["programs"]["wrk"]["path"] == "/usr/bin/wrk"
@@ -260,17 +260,17 @@ def test_a_rate_that_the_tool_does_not_state_is_null_in_the_summary(
         "load: {tool: siege, connections: 1, requests: 1, headers: {Host: www.example}}\n"
     )
     assert cli("plan", path, "-i", inventory(), "--json").document()["seconds"] is None
-    said = cli("run", path, "-i", inventory(), "--json")
-    assert said.code == 0, said.err
-    (cell,) = said.document()["cells"]
+    result = cli("run", path, "-i", inventory(), "--json")
+    assert result.code == 0, result.err
+    (cell,) = result.document()["cells"]
     assert cell["trials"] == 1
     assert cell["rps_median"] is None or cell["rps_median"] > 0
 
 
 def test_a_store_that_cannot_be_written_is_one_line(cli: Cli, inventory: Inventory) -> None:
-    said = cli("run", "quickstart", "-i", inventory(), "--scale", "smoke", "--store", "/proc/nope")
-    assert said.code == 1
-    assert said.err.splitlines()[-1].startswith("benchkit: /proc/nope")
+    result = cli("run", "quickstart", "-i", inventory(), "--scale", "smoke", "--store", "/proc/nope")
+    assert result.code == 1
+    assert result.err.splitlines()[-1].startswith("benchkit: /proc/nope")
 
 
 def test_nothing_listens_on_the_machine_itself(lab: Lab) -> None:

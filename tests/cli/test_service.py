@@ -47,12 +47,12 @@ def test_a_stack_stays_up_tuned_until_it_is_told_to_go(cli: Cli, inventory: Call
         assert b":8080 " not in hosts["sut"].processes.run(["ss", "-Hlnt"]).stdout
 
 
-def test_a_lab_of_other_hosts_is_told_how_it_gets_them(
+def test_a_lab_without_the_roles_gets_the_command_for_them(
     cli: Cli, environment: dict[str, str], inventory: Callable[..., Path], lab: Lab
 ) -> None:
     environment["BENCHKIT_LAB"] = lab.name
-    said = cli("plan", "go-module-proxy").err
-    assert "`benchkit lab down`, then `benchkit lab up --host dev=dev --host proxy=proxy --host vcs=vcs" in said
+    result = cli("plan", "go-module-proxy").err
+    assert "`benchkit lab down`, then `benchkit lab up --host dev=dev --host proxy=proxy --host vcs=vcs" in result
     refused = cli("plan", "go-module-proxy", "-i", inventory())
     assert refused.code == 2
     assert "give a host `roles: [dev]`" in refused.err
