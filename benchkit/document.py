@@ -1,7 +1,7 @@
-"""YAML files as models, with errors that name file, line and field.
+"""YAML files validated into models, with errors that name file, line and field.
 
-Files are data: YAML 1.2, no object construction, no duplicate keys. A document keeps the line of every value, also
-after others were laid over it, so that a wrong value is blamed on the line that wrote it.
+Files are data: YAML 1.2, no object construction, no duplicate keys. A document keeps the line of every value, also after
+other values were merged over it, so that an error names the line that holds the wrong value.
 """
 
 from __future__ import annotations
@@ -25,112 +25,128 @@ Model = TypeVar("Model", bound=BaseModel)
 Location = tuple[str | int, ...]
 
 MAX_BYTES = 1 << 20
-"""No scenario or inventory comes near one mebibyte; what does is not one."""
+"""Largest file that is read; no scenario or inventory comes near one mebibyte."""
 
 MAX_VALUES = 100_000
-"""As many values as a file of that size can reasonably hold; aliases of aliases make more of a small file."""
+"""Largest number of values in a document; aliases of aliases can make a huge document of a small file."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a value was written."""
+    """File and line of a value."""
 
     source: str
     line: int | None
 
     def __str__(self) -> str:
-        """`file:line`, as editors take it."""
+        """Return `file:line`, as editors take it."""
         return self.source if self.line is None else f"{self.source}:{self.line}"
 
 
 @dataclass(frozen=True)
-class Document:
-    """Plain data (dicts, lists, scalars) and where each of its values was written."""
+class SourceMap:
+    """Files and lines of the values of a document, for messages about them."""
 
-    data: Any
     origins: Mapping[Location, Origin]
     path: Location = ()
-    """Where this document stands in the file it is a part of; messages name fields from there."""
+    """Location of the document in the file that it is a part of; messages name fields from there."""
 
-    def origin(self, location: Location) -> Origin:
-        """Where the value at `location` was written, or the nearest value around it."""
+    def origin(self, location: Location = ()) -> Origin:
+        """Return the origin of the value at `location`, or of the nearest value that contains it."""
         for end in range(len(location), -1, -1):
             if location[:end] in self.origins:
                 return self.origins[location[:end]]
         return Origin("?", None)
 
+    def at(self, *location: str | int) -> SourceMap:
+        """Return the source map of the part below `location`."""
+        depth = len(location)
+        below = {where[depth:]: origin for where, origin in self.origins.items() if where[:depth] == location}
+        return SourceMap(below or {(): self.origin(location)}, (*self.path, *location))
+
+    def fault(self, location: Location, message: str) -> str:
+        """Return a one-line message about the value at `location`: `file:line: field: what is wrong`."""
+        field = ".".join(str(part) for part in (*self.path, *location))
+        return f"{self.origin(location)}: {field + ': ' if field else ''}{message}"
+
+
+@dataclass(frozen=True)
+class Document:
+    """Plain data (dicts, lists, scalars) with the origins of its values."""
+
+    data: Any
+    source: SourceMap
+
     def at(self, *location: str | int) -> Document:
-        """The part of the document below `location`; an absent part is empty."""
+        """Return the part of the document below `location`; the data of an absent part is None."""
         data = self.data
         for key in location:
             data = data.get(key) if isinstance(data, dict) else data[int(key)]
             if data is None:
                 break
-        depth = len(location)
-        below = {where[depth:]: origin for where, origin in self.origins.items() if where[:depth] == location}
-        return Document(data, below or {(): self.origin(location)}, (*self.path, *location))
+        return Document(data, self.source.at(*location))
 
     def without(self, *keys: str) -> Document:
-        """The document less these top-level keys."""
-        return Document(
-            {key: value for key, value in self.data.items() if key not in keys},
-            {where: origin for where, origin in self.origins.items() if not where or where[0] not in keys},
-            self.path,
-        )
+        """Return the document without these top-level keys."""
+        origins = {where: origin for where, origin in self.source.origins.items() if not where or where[0] not in keys}
+        data = {key: value for key, value in self.data.items() if key not in keys}
+        return Document(data, SourceMap(origins, self.source.path))
 
-    def overlaid(self, other: Document) -> Document:
-        """This document with `other` laid over it: mappings merge, anything else is replaced whole."""
+    def overridden(self, other: Document) -> Document:
+        """Return the document with values overridden by those of `other`: mappings merge, all else is replaced whole."""
         if not (isinstance(self.data, dict) and isinstance(other.data, dict)):
             return other
         data: dict[str, Any] = dict(self.data)
-        origins = dict(self.origins)
+        origins = dict(self.source.origins)
         for key in other.data:
-            theirs = other.at(key)
-            merged = self.at(key).overlaid(theirs) if key in data else theirs
+            override = other.at(key)
+            merged = self.at(key).overridden(override) if key in data else override
             data[key] = merged.data
             origins = {where: origin for where, origin in origins.items() if where[:1] != (key,)}
-            origins.update({(key, *where): origin for where, origin in merged.origins.items()})
-        return Document(data, origins, self.path)
+            origins.update({(key, *where): origin for where, origin in merged.source.origins.items()})
+        return Document(data, SourceMap(origins, self.source.path))
 
     def validated(self, model: type[Model]) -> Model:
-        """The document as a model. Raises InputError naming file, line and field of every fault."""
+        """Return the document as a model. Raises InputError naming file, line and field of every fault."""
         try:
-            made = model.model_validate(self.data)
+            validated = model.model_validate(self.data)
         except ValidationError as error:
             faults = [
-                self.fault(_document_location(detail, self.data), _sentence(detail, model)) for detail in error.errors()
+                self.fault(_document_location(detail, self.data), _message(detail, model)) for detail in error.errors()
             ]
             raise InputError("\n".join(faults)) from None
-        endless = [
-            self.fault(place, f"found {value}; allowed: finite numbers") for place, value in _endless(made.model_dump())
+        not_finite = [
+            self.fault(location, f"found {value}; allowed: finite numbers")
+            for location, value in _not_finite(validated.model_dump())
         ]
-        if endless:
-            raise InputError("\n".join(endless))
-        return made
+        if not_finite:
+            raise InputError("\n".join(not_finite))
+        return validated
 
     def fault(self, location: Location, message: str) -> str:
-        """One line on one fault: `file:line: field: what is wrong`."""
-        field = ".".join(str(part) for part in (*self.path, *location))
-        return f"{self.origin(location)}: {field + ': ' if field else ''}{message}"
+        """Return a one-line message about the value at `location`; see `SourceMap.fault`."""
+        return self.source.fault(location, message)
 
 
 def read_document(path: Path) -> Document:
-    """The YAML file at `path`. Raises InputError where it cannot be read or is no YAML mapping."""
+    """Read the YAML file at `path`. Raises InputError if it cannot be read or is not a YAML mapping."""
     try:
         with path.open("rb") as file:
             text = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise InputError("cannot read the file", where=str(path), why=error.strerror) from None
     if len(text) > MAX_BYTES:
-        raise InputError(f"larger than {MAX_BYTES} bytes", where=str(path), hint="is this the file you meant?")
+        raise InputError(
+            f"the file is larger than {MAX_BYTES} bytes", where=str(path), hint="check that this is the right file"
+        )
     try:
         return parse_document(text.decode("utf-8"), str(path))
     except UnicodeDecodeError as error:
-        raise InputError("not UTF-8 text", where=str(path), why=f"byte {error.start}") from None
+        raise InputError("not UTF-8 text", where=str(path), why=f"byte {error.start} is invalid") from None
 
 
 def parse_document(text: str, source: str) -> Document:
-    """YAML text as a document; `source` names it in errors."""
+    """Parse YAML text into a document; `source` names it in errors. Raises InputError."""
     yaml = YAML(typ="rt", pure=True)
     yaml.allow_duplicate_keys = False
     try:
@@ -145,15 +161,17 @@ def parse_document(text: str, source: str) -> Document:
         raise InputError("expected a mapping of names to values", where=str(Origin(source, 1)))
     origins: dict[Location, Origin] = {}
     data = _plain(root, source, 1, (), origins)
-    return Document(data, origins)
+    return Document(data, SourceMap(origins))
 
 
 def _plain(node: Any, source: str, line: int, here: Location, origins: dict[Location, Origin]) -> Any:  # noqa: ANN401 - YAML is any
-    """Plain Python data from ruamel's, noting where each value stands."""
+    """Convert ruamel's data to plain Python data and record the origin of each value."""
     if len(origins) > MAX_VALUES:
-        raise InputError(f"too large: more than {MAX_VALUES} values", where=source, hint="does it repeat aliases?")
+        raise InputError(
+            f"too large: more than {MAX_VALUES} values", where=source, hint="remove aliases that repeat others"
+        )
     if isinstance(node, CommentedMap | CommentedSeq) and node.tag.value is not None:
-        raise InputError(f"the tag {node.tag.value} has no place here", where=str(Origin(source, line)))
+        raise InputError(f"the tag {node.tag.value} is not allowed", where=str(Origin(source, line)))
     origins[here] = Origin(source, line)
     if isinstance(node, CommentedMap):
         plain: dict[str, Any] = {}
@@ -173,11 +191,11 @@ def _plain(node: Any, source: str, line: int, here: Location, origins: dict[Loca
             return kind(node)
     if node is None:
         return None
-    raise InputError(f"a {type(node).__name__} has no place here", where=str(Origin(source, line)))
+    raise InputError(f"a value of type {type(node).__name__} is not allowed", where=str(Origin(source, line)))
 
 
 def _document_location(detail: ErrorDetails, data: Any) -> Location:  # noqa: ANN401 - YAML is any
-    """Pydantic's location without the parts that name types (union members) and not places in the document."""
+    """Return pydantic's location without the parts that name union members instead of places in the document."""
     place: list[str | int] = []
     for part in detail["loc"]:
         if isinstance(data, Mapping) and (part in data or part == detail["loc"][-1]):
@@ -189,26 +207,26 @@ def _document_location(detail: ErrorDetails, data: Any) -> Location:  # noqa: AN
     return tuple(place)
 
 
-def _endless(value: object, here: Location = ()) -> Iterator[tuple[Location, float]]:
-    """The numbers in plain data that are infinite or none, with their places; a text as `1e999` is one of them, too."""
+def _not_finite(value: object, here: Location = ()) -> Iterator[tuple[Location, float]]:
+    """Yield the numbers that are infinite or NaN, with their locations; YAML reads `1e999` as one, too."""
     if isinstance(value, float) and not math.isfinite(value):
         yield here, value
     elif isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from _endless(inner, (*here, key))
+            yield from _not_finite(inner, (*here, key))
     elif isinstance(value, list | tuple):
-        for place, inner in enumerate(value):
-            yield from _endless(inner, (*here, place))
+        for index, inner in enumerate(value):
+            yield from _not_finite(inner, (*here, index))
 
 
-def _sentence(detail: ErrorDetails, model: type[BaseModel]) -> str:  # noqa: PLR0911 - one for each kind of fault
-    """What was found and what is allowed, in words."""
+def _message(detail: ErrorDetails, model: type[BaseModel]) -> str:  # noqa: PLR0911 - one for each kind of fault
+    """Return a message that says what was found and what is allowed."""
     found = detail["input"]
     context = detail.get("ctx", {})
     match detail["type"]:
         case "extra_forbidden":
-            *around, name = detail["loc"]
-            return f"no such field; {suggestion(str(name), _fields_of(model, around))}"
+            *parents, name = detail["loc"]
+            return f"no such field; {suggestion(str(name), _fields_of(model, parents))}"
         case "missing":
             return "is missing"
         case "literal_error" | "enum":
@@ -225,7 +243,7 @@ def _sentence(detail: ErrorDetails, model: type[BaseModel]) -> str:  # noqa: PLR
 
 
 def _fields_of(annotation: Any, location: Sequence[str | int]) -> list[str]:  # noqa: ANN401 - types of any form
-    """The fields that the model at a location has; none where there is no model."""
+    """Return the field names of the model at a location; empty if there is no model."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         if not location:
             return list(annotation.model_fields)
@@ -236,4 +254,4 @@ def _fields_of(annotation: Any, location: Sequence[str | int]) -> list[str]:  # 
         return _fields_of(arguments[0], location)
     if isinstance(origin, type) and issubclass(origin, Mapping | Sequence):
         return _fields_of(arguments[0 if origin is tuple else -1], location[1:])
-    return next((names for each in arguments if (names := _fields_of(each, location))), [])
+    return next((names for argument in arguments if (names := _fields_of(argument, location))), [])

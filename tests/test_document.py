@@ -22,8 +22,8 @@ class Car(Frozen):
 
 def test_values_keep_the_line_that_wrote_them() -> None:
     document = parse_document("name: a\nengines:\n  - kind: diesel\n    power: 3\n", "car.yaml")
-    assert str(document.origin(("engines", 0, "power"))) == "car.yaml:4"
-    assert str(document.origin(("engines", 0, "missing"))) == "car.yaml:3"
+    assert str(document.source.origin(("engines", 0, "power"))) == "car.yaml:4"
+    assert str(document.source.origin(("engines", 0, "missing"))) == "car.yaml:3"
     assert document.validated(Car).engines[0].power == 3
 
 
@@ -43,11 +43,11 @@ def test_faults_name_file_line_field_and_what_is_allowed() -> None:
 def test_an_overlay_merges_mappings_replaces_the_rest_and_brings_its_own_lines() -> None:
     base = parse_document("a: {x: 1, y: 2}\nlist: [1, 2]\n", "base")
     over = parse_document("\n\na: {y: 3}\nlist: [9]\n", "over")
-    merged = base.overlaid(over)
+    merged = base.overridden(over)
     assert merged.data == {"a": {"x": 1, "y": 3}, "list": [9]}
-    assert str(merged.origin(("a", "x"))) == "base:1"
-    assert str(merged.origin(("a", "y"))) == "over:3"
-    assert str(merged.origin(("list", 0))) == "over:4"
+    assert str(merged.source.origin(("a", "x"))) == "base:1"
+    assert str(merged.source.origin(("a", "y"))) == "over:3"
+    assert str(merged.source.origin(("list", 0))) == "over:4"
 
 
 def test_yaml_1_2_on_and_off_are_words() -> None:
@@ -62,9 +62,9 @@ def test_yaml_1_2_on_and_off_are_words() -> None:
         ("- a\n", "f:1: expected a mapping"),
         ("", "f:1: expected a mapping"),
         ("1: a\n", "f:1: the name 1 is not text; quote it"),
-        ("a: 2024-01-01\n", "f:1: a date has no place here"),
+        ("a: 2024-01-01\n", "f:1: a value of type date is not allowed"),
         ("a: !!python/object/apply:os.system [id]\n", "f:1: the tag"),
-        ("a: !!python/name:os.system x\n", "f:1: a TaggedScalar has no place here"),
+        ("a: !!python/name:os.system x\n", "f:1: a value of type TaggedScalar is not allowed"),
     ],
 )
 def test_what_is_no_plain_data_is_refused(text: str, message: str) -> None:

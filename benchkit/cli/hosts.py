@@ -141,7 +141,7 @@ def prepare(
     from benchkit.cli.console import print_json
     from benchkit.cli.inventory_choice import inventory_of
     from benchkit.hosts.connections import connect_all
-    from benchkit.run.plan.requirements import needed_programs
+    from benchkit.scenario.programs import needed_programs
     from benchkit.scenario.read import read_experiment
 
     needed = needed_programs(read_experiment(scenario))

@@ -200,9 +200,9 @@ def _show_order(plan: RunPlan) -> None:
         return
     for block in dict.fromkeys(planned_trial.block for planned_trial in plan.planned_trials):
         planned_trials = [planned_trial for planned_trial in plan.planned_trials if planned_trial.block == block]
-        in_pass = ", for profiles" if any(planned_trial.kind == "profile" for planned_trial in planned_trials) else ""
+        purpose = ", for profiles" if any(planned_trial.kind == "profile" for planned_trial in planned_trials) else ""
         named = (planned_trial.title for planned_trial in planned_trials)
-        print(f"  block {block}{in_pass}: " + " → ".join(named))
+        print(f"  block {block}{purpose}: " + " → ".join(named))
 
 
 def _show_power(found: PowerAnalysis, plan: RunPlan, store: Path, *, pilot: bool) -> None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from benchkit.lab.lab import Lab
     from benchkit.results.store import RunFolder, Store
     from benchkit.run.recorder import RunOutcome
-    from benchkit.scenario.read import Experiment
+    from benchkit.scenario.experiment import Experiment
 
 
 def run(
@@ -57,7 +57,6 @@ def run(
     from benchkit.cli.run_summary import print_run_summary
     from benchkit.errors import InputError
     from benchkit.results.store import Store, store_path
-    from benchkit.run.plan.requirements import check_experiment
     from benchkit.scenario.read import read_experiment, stored_experiment
 
     stored_in = Store(store_path(store))
@@ -76,7 +75,6 @@ def run(
         raise typer.BadParameter("name a scenario, or a run with --resume", param_hint="SCENARIO")
     else:
         experiment = read_experiment(scenario, scale_named(scale or "lab"), requested)
-    check_experiment(experiment)
     resume_options = None if run_folder is None else ResumeOptions(run_folder, accept_changes=accept_changes)
     timeouts = ConnectionTimeouts(lease, reconnect)
     hosts = inventory_of(inventory)

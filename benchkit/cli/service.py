@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from benchkit.hosts.connections import Hosts
     from benchkit.run.deployment import ServiceStatus
     from benchkit.run.plan.model import PlannedCell, RunPlan
-    from benchkit.scenario.read import Experiment
+    from benchkit.scenario.experiment import Experiment
 
 app = typer.Typer(help="A scenario's stack kept up on its hosts, without load.", no_args_is_help=True)
 

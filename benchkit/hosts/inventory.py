@@ -180,7 +180,7 @@ def inventory_of(document: Document, folder: Path) -> Inventory:
     hosts = tuple(
         HostSpec(
             name=name,
-            written=str(document.origin(("hosts", name))),
+            written=str(document.source.origin(("hosts", name))),
             **fields.model_dump(exclude={"identity", "known_hosts"}, exclude_unset=True),
             identity=_path(fields.identity, folder),
             known_hosts=_path(fields.known_hosts, folder),

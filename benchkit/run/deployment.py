@@ -16,7 +16,7 @@ from benchkit.hosts.connections import Hosts
 from benchkit.hosts.host import Host
 from benchkit.run.plan.model import PlannedCell, RunPlan
 from benchkit.run.plan.planner import make_plan
-from benchkit.scenario.read import Experiment
+from benchkit.scenario.experiment import Experiment
 from benchkit.services import deploy
 from benchkit.services.backend import Service
 
@@ -150,8 +150,7 @@ def _is_up_already(plan: RunPlan, cell: PlannedCell, hosts: Hosts) -> bool:
 def _tune(plan: RunPlan, hosts: Hosts) -> None:
     for planned in plan.tuning:
         short = tuning.apply(hosts[planned.host].changes, planned).sentences
-        if short and planned.host in plan.tuning_required:
-            raise HostError("; ".join(short), hint="the scenario says that this tuning is required")
+        plan.require_tuning(planned.host, short)
 
 
 def _start(service: Service, host: Host, logs: PurePosixPath) -> None:

@@ -27,7 +27,7 @@ def make_manifest(plan: RunPlan, hosts: Hosts, run_id: str | None = None) -> Man
     return Manifest(
         run_id=run_id or new_run_id(),
         scenario=plan.experiment.document.data,
-        source=plan.experiment.document.origin(()).source,
+        source=plan.experiment.document.source.origin().source,
         scale=plan.experiment.scale,
         settings=plan.experiment.settings,
         seed=plan.seed,

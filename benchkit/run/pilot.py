@@ -16,7 +16,8 @@ from benchkit.run.events import RunObserver
 from benchkit.run.loop import execute
 from benchkit.run.plan.model import RunPlan
 from benchkit.run.plan.planner import make_plan
-from benchkit.scenario.read import Experiment, varied
+from benchkit.scenario.experiment import Experiment
+from benchkit.scenario.read import varied
 
 BLOCKS = 5
 """From which the noise is known to a factor of 1.6, with a confidence of 80 % (chi-squared on four degrees of freedom)."""
@@ -41,7 +42,7 @@ def plan_pilot(experiment: Experiment, planned: Manifest, hosts: Hosts) -> RunPl
     if pair is None:
         raise InputError("a pilot needs two cells to compare", where=experiment.scenario.name)
     levels = {cell.cell_id: dict(cell.levels) for cell in planned.cells}
-    window_s = experiment.document.at("load").data.get("duration_s")
+    window_s = experiment.scenario.load.get("duration_s")
     changes: dict[str, object] = {
         "cells": [levels[pair.baseline], levels[pair.cell_id]],
         "exclude": [],

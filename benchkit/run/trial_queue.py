@@ -13,7 +13,7 @@ from dataclasses import replace
 from benchkit.analysis.adaptive import StopDecision, StopRule
 from benchkit.analysis.samples import Exclusion
 from benchkit.results.rows import Row
-from benchkit.scenario.profile_pass import in_pass
+from benchkit.scenario.profile_pass import is_profile_pass
 from benchkit.scenario.trial_order import PlannedTrial
 
 
@@ -143,4 +143,4 @@ class TrialQueue:
 
 
 def _measured(planned_trial: PlannedTrial) -> bool:
-    return not in_pass(planned_trial.kind, planned_trial.cell_id)
+    return not is_profile_pass(planned_trial.kind, planned_trial.cell_id)

@@ -59,8 +59,7 @@ def tune(planned: TuningPlan, plan: RunPlan, hosts: Hosts, journal: Journal) -> 
         outcomes = {key: written.outcome for key, written in done.written.items()}
         became.update(outcomes)
         journal.append("tuned", host=planned.host, outcomes=outcomes, short=list(done.sentences))
-        if done.sentences and planned.host in plan.tuning_required:
-            raise HostError("; ".join(done.sentences), hint="the scenario says that this tuning is required")
+        plan.require_tuning(planned.host, done.sentences)
     return became
 
 

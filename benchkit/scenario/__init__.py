@@ -1,1 +1,1 @@
-"""Scenarios: YAML → models → cells → schedule. Pure; knows no host, no tool and no backend."""
+"""Scenarios: from a YAML file to a checked experiment of typed cells, and to the order of its trials. Reaches no host."""

@@ -1,41 +1,46 @@
-"""From the load of a cell, as a scenario writes it, to a load that its tool can carry, divided among load hosts."""
+"""The load of a cell as a typed model that its tool accepts."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from benchkit.document import Document
 from benchkit.errors import InputError, suggestion
 from benchkit.load.load_shares import objections
 from benchkit.load.tools.registry import TOOLS, get_tool
 from benchkit.models.load import Load
-from benchkit.scenario.cells import Cell
-from benchkit.scenario.model import Scenario
+from benchkit.scenario.experiment import Experiment
 
 
-def typed_load(cell: Cell, hosts: int) -> Load:
-    """The load of a cell, checked by its tool for each of the generators on so many load hosts.
+def typed_load(document: Document) -> Load:
+    """Return the load of a cell, levels filled in. Raises InputError naming file, line and field."""
+    tool = document.data.get("tool")
+    if isinstance(tool, str) and tool not in TOOLS:
+        raise InputError(document.fault(("tool",), f"no load tool {tool!r}; {suggestion(tool, TOOLS)}"))
+    return document.validated(Load)
 
-    Raises InputError naming file, line and field.
+
+def check_generators(experiment: Experiment, load_hosts: int) -> None:
+    """Check that tools can apply each load, divided among the generator processes on so many load hosts.
+
+    Reading a scenario checks the smallest number of load hosts, planning the actual one if it is larger. Covers the load of profile trials too. Raises InputError naming file, line and field.
     """
-    wanted = cell.load.data.get("tool")
-    if isinstance(wanted, str) and wanted not in TOOLS:
-        raise InputError(cell.load.fault(("tool",), f"no load tool {wanted!r}; {suggestion(wanted, TOOLS)}"))
-    load = cell.load.validated(Load)
-    generators = load.processes * hosts
-    faults = [cell.load.fault((o.field,), o.why) for o in objections(get_tool(load.tool), load, generators)]
-    if faults:
-        raise InputError("\n".join(faults))
-    return load
+    for faults in (_cell_faults(experiment, load_hosts), _profile_faults(experiment, load_hosts)):
+        if messages := list(dict.fromkeys(faults)):
+            raise InputError("\n".join(messages))
 
 
-def check_tools(scenario: Scenario, document: Document) -> None:
-    """Check what `tools` lays over the load. Raises InputError naming file, line and field."""
-    faults = []
-    for name, fields in scenario.tools.items():
-        if name not in TOOLS:
-            faults.append(document.fault(("tools", name), f"no load tool {name!r}; {suggestion(name, TOOLS)}"))
-        if "tool" in fields:
-            faults.append(
-                document.fault(("tools", name, "tool"), "the tool is named in load; here is what it is given")
-            )
-    if faults:
-        raise InputError("\n".join(faults))
+def _cell_faults(experiment: Experiment, load_hosts: int) -> Iterator[str]:
+    for cell in experiment.cells:
+        for objection in objections(get_tool(cell.load.tool), cell.load, cell.load.processes * load_hosts):
+            yield cell.load_source.fault((objection.field,), objection.why)
+
+
+def _profile_faults(experiment: Experiment, load_hosts: int) -> Iterator[str]:
+    profile = experiment.scenario.profile
+    if profile is None:
+        return
+    for cell in experiment.cells:
+        load = profile.load(cell.load)
+        for objection in objections(get_tool(load.tool), load, load.processes * load_hosts):
+            yield experiment.document.fault(("profile", objection.field), objection.why)

@@ -6,74 +6,70 @@ from collections.abc import Iterator
 
 from benchkit.document import Document
 from benchkit.errors import InputError, suggestion
-from benchkit.scenario.cells import Cell
 from benchkit.scenario.model import Scenario
 from benchkit.services.backend import protocol_of
 from benchkit.services.registry import BACKENDS
 from benchkit.services.rendering import TypedService
 
 
-def typed_services(cell: Cell, scenario: Scenario) -> tuple[TypedService, ...]:
-    """The services of a cell, checked as far as that is possible without hosts.
+def typed_services(document: Document, entry: str, scenario: Scenario) -> tuple[TypedService, ...]:
+    """Return the services of a stack with typed options; the load goes to the service `entry`.
 
-    Raises InputError naming file, line and field: unknown backends, roles and services, options a backend does not
-    have or take, a port used twice.
+    `document` holds the stack's services, levels filled in. Raises InputError, naming file, line and field, for unknown
+    backends, roles and services, options that a backend does not have or accept, and a port used twice.
     """
-    services = [_typed(name, cell.services.at(name)) for name in cell.services.data]
+    services = [_typed_service(name, document.at(name)) for name in document.data]
     faults = [
-        cell.services.fault(place, message)
-        for check in (_role_faults, _tie_faults, _port_faults)
-        for place, message in check(services, scenario)
+        *_role_faults(services, scenario),
+        *_peer_faults(services),
+        *_port_faults(services),
+        *_entry_faults(services, entry),
     ]
-    faults += [cell.services.fault(place, message) for place, message in _entry_faults(services, cell)]
     if faults:
         raise InputError("\n".join(faults))
     return tuple(services)
 
 
-def _typed(name: str, document: Document) -> TypedService:
+def _typed_service(name: str, document: Document) -> TypedService:
     wanted = document.data.get("backend")
     if wanted is None:
         raise InputError(document.fault((), f"service {name}: backend is missing; {suggestion('', BACKENDS)}"))
     if wanted not in BACKENDS:
         raise InputError(document.fault(("backend",), f"no backend {wanted!r}; {suggestion(str(wanted), BACKENDS)}"))
     backend = BACKENDS[wanted]
-    options = backend.settle(document.validated(backend.options), document)
-    return TypedService(name, backend, options, document)
+    options = backend.settle(document.validated(backend.options), document.source)
+    return TypedService(name, backend, options, document.source)
 
 
-Fault = tuple[tuple[str, ...], str]
-
-
-def _role_faults(services: list[TypedService], scenario: Scenario) -> Iterator[Fault]:
+def _role_faults(services: list[TypedService], scenario: Scenario) -> Iterator[str]:
     for service in services:
-        if service.options.role not in scenario.roles:
-            allowed = suggestion(service.options.role, scenario.roles)
-            yield (service.name, "role"), f"no role {service.options.role!r}; {allowed}"
+        if (role := service.options.role) not in scenario.roles:
+            yield service.source.fault(("role",), f"no role {role!r}; {suggestion(role, scenario.roles)}")
 
 
-def _entry_faults(services: list[TypedService], cell: Cell) -> Iterator[Fault]:
+def _peer_faults(services: list[TypedService]) -> Iterator[str]:
     for service in services:
-        protocol = protocol_of(service.backend, service.options)
-        if service.name == cell.entry and protocol == "fastcgi":
-            yield (service.name, "backend"), f"the load goes to this service, and no load tool speaks {protocol}"
+        others = [other.name for other in services if other is not service]
+        for peer in service.backend.tied_to(service.options):
+            if peer not in others:
+                yield service.source.fault((), f"no other service {peer!r} in this stack; {suggestion(peer, others)}")
 
 
-def _tie_faults(services: list[TypedService], _: Scenario) -> Iterator[Fault]:
-    names = [service.name for service in services]
-    for service in services:
-        others = [name for name in names if name != service.name]
-        for tied in service.backend.tied_to(service.options):
-            if tied not in others:
-                yield (service.name,), f"no other service {tied!r} in this stack; {suggestion(tied, others)}"
-
-
-def _port_faults(services: list[TypedService], _: Scenario) -> Iterator[Fault]:
-    seen: dict[tuple[str, int], str] = {}
+def _port_faults(services: list[TypedService]) -> Iterator[str]:
+    users: dict[tuple[str, int], str] = {}
     for service in services:
         if service.options.listen.port is None:
             continue
-        key = service.options.role, service.options.listen.port
-        if key in seen:
-            yield (service.name, "listen"), f"port {key[1]} is already that of service {seen[key]!r}"
-        seen[key] = service.name
+        socket = service.options.role, service.options.listen.port
+        if socket in users:
+            yield service.source.fault(("listen",), f"port {socket[1]} is already used by service {users[socket]!r}")
+        users[socket] = service.name
+
+
+def _entry_faults(services: list[TypedService], entry: str) -> Iterator[str]:
+    for service in services:
+        protocol = protocol_of(service.backend, service.options)
+        if service.name == entry and protocol == "fastcgi":
+            yield service.source.fault(
+                ("backend",), f"the load goes to this service, and no load tool speaks {protocol}"
+            )

@@ -1,29 +1,32 @@
-"""What no single field of a scenario shows to be wrong: its design, its controls, and what it claims."""
+"""Checks of a scenario that concern more than one field: design, controls, claims, profile pass, roles."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from benchkit.document import Document
+from benchkit.document import Document, Location
 from benchkit.errors import InputError, suggestion
+from benchkit.load.tools.registry import TOOLS
 from benchkit.models.claims import Claim
-from benchkit.models.levels import Level, cell_id, level_text
+from benchkit.models.levels import Levels, cell_id, level_text
 from benchkit.models.metrics import METRICS
 from benchkit.models.published import Published
-from benchkit.scenario.cells import Cell
-from benchkit.scenario.designs import CELLS_OF_ABBA
-from benchkit.scenario.model import Scenario
-from benchkit.scenario.profile_pass import unknown_services
+from benchkit.scenario.experiment import Experiment
+from benchkit.scenario.model import LOAD_ROLE, Scenario
+from benchkit.scenario.profile_pass import MIN_PROFILE_S
+from benchkit.scenario.trial_order import CELLS_OF_ABBA
 
 Factors = Mapping[str, Sequence[object]]
-"""The levels of each factor at any scale: what only one scale has may be claimed about, and is not testable elsewhere."""
+"""Levels of each factor at any scale; a claim may name a level of another scale, and is not testable at this one."""
 
 
-def check_scenario(scenario: Scenario, document: Document, cells: Sequence[Cell], factors: Factors) -> None:
-    """Raise InputError, naming file, line and field of every fault."""
+def check_scenario(scenario: Scenario, document: Document, cells: Sequence[Levels], factors: Factors) -> None:
+    """Check what needs no typed cells. Raises InputError naming file, line and field of every fault."""
     faults = [
         *_design_faults(scenario, document, cells),
         *_until_faults(scenario, document),
+        *_role_faults(scenario, document),
+        *_tool_faults(scenario, document),
         *_profile_faults(scenario, document),
         *(
             fault
@@ -37,29 +40,30 @@ def check_scenario(scenario: Scenario, document: Document, cells: Sequence[Cell]
         ),
         *(
             fault
-            for i, printed in enumerate(scenario.published)
-            for fault in _published_faults(i, printed, document, factors)
+            for i, published in enumerate(scenario.published)
+            for fault in _published_faults(i, published, document, factors)
         ),
     ]
     if faults:
         raise InputError("\n".join(faults))
 
 
-def controls(scenario: Scenario, cells: Sequence[Cell]) -> tuple[str, ...]:
-    """The cells that run a second time under another name: those that have the levels of any of `control`."""
-    return tuple(
-        cell.cell_id for cell in cells if any(levels.items() <= cell.levels.items() for levels in scenario.control)
-    )
+def check_cells(experiment: Experiment) -> None:
+    """Check what depends on the typed services and loads of cells. Raises InputError naming file, line and field."""
+    faults = dict.fromkeys((*_quota_faults(experiment), *_profile_window_faults(experiment)))
+    if faults:
+        raise InputError("\n".join(faults))
 
 
-def _design_faults(scenario: Scenario, document: Document, cells: Sequence[Cell]) -> Iterator[str]:
-    for i, levels in enumerate(scenario.control):
-        if not any(levels.items() <= cell.levels.items() for cell in cells):
-            there = suggestion(cell_id(levels), [cell.cell_id for cell in cells])
-            yield document.fault(("control", i), f"no cell has {cell_id(levels)}; {there}")
-    compared = len(cells) + len(controls(scenario, cells))
+def _design_faults(scenario: Scenario, document: Document, cells: Sequence[Levels]) -> Iterator[str]:
+    for i, wanted in enumerate(scenario.control):
+        if not any(wanted.items() <= levels.items() for levels in cells):
+            message = f"no cell has {cell_id(wanted)}; {suggestion(cell_id(wanted), map(cell_id, cells))}"
+            yield document.fault(("control", i), message)
+    compared = len(cells) + sum(map(scenario.has_control, cells))
     if scenario.design == "abba" and compared != CELLS_OF_ABBA:
-        yield document.fault(("design",), f"abba compares two cells, here are {compared} with controls; use blocks")
+        message = f"abba compares two cells; there are {compared}, controls included; use blocks"
+        yield document.fault(("design",), message)
 
 
 def _until_faults(scenario: Scenario, document: Document) -> Iterator[str]:
@@ -67,14 +71,14 @@ def _until_faults(scenario: Scenario, document: Document) -> Iterator[str]:
     if until is None:
         return
     if scenario.design == "sequential":
-        yield document.fault(
-            ("until",), "has no place in a sequential design, whose cells are whole one after the other"
-        )
+        message = "not allowed in a sequential design, which completes one cell after the other"
+        yield document.fault(("until",), message)
     if until.min_blocks > scenario.blocks:
-        yield document.fault(
-            ("until",),
-            f"at least {until.min_blocks} blocks, of {scenario.blocks} in all; write `until: null` at such a scale",
+        message = (
+            f"needs at least {until.min_blocks} blocks, but blocks is {scenario.blocks}; "
+            "write `until: null` at such a scale"
         )
+        yield document.fault(("until",), message)
     yield from (
         document.fault(("until", "metrics", i), f"no metric {metric!r}; {suggestion(metric, METRICS)}")
         for i, metric in enumerate(until.metrics)
@@ -82,13 +86,28 @@ def _until_faults(scenario: Scenario, document: Document) -> Iterator[str]:
     )
 
 
+def _role_faults(scenario: Scenario, document: Document) -> Iterator[str]:
+    if LOAD_ROLE not in scenario.roles:
+        allowed = suggestion(LOAD_ROLE, scenario.roles)
+        yield document.fault(("roles",), f"no role {LOAD_ROLE!r} to generate the load; {allowed}")
+
+
+def _tool_faults(scenario: Scenario, document: Document) -> Iterator[str]:
+    for name, fields in scenario.tools.items():
+        if name not in TOOLS:
+            yield document.fault(("tools", name), f"no load tool {name!r}; {suggestion(name, TOOLS)}")
+        if "tool" in fields:
+            message = "not allowed here; name the tool in load, and only its fields here"
+            yield document.fault(("tools", name, "tool"), message)
+
+
 def _profile_faults(scenario: Scenario, document: Document) -> Iterator[str]:
-    if scenario.profile is None:
-        return
     services = dict.fromkeys(name for stack in scenario.stacks.values() for name in stack.services)
-    for i, name in unknown_services(scenario.profile, services):
-        allowed = suggestion(name, services)
-        yield document.fault(("profile", "services", i), f"no stack has a service {name!r}; {allowed}")
+    wanted = (scenario.profile.services if scenario.profile is not None else None) or ()
+    for i, name in enumerate(wanted):
+        if name not in services:
+            message = f"no stack has a service {name!r}; {suggestion(name, services)}"
+            yield document.fault(("profile", "services", i), message)
 
 
 def _claim_faults(i: int, claim: Claim, scenario: Scenario, document: Document, factors: Factors) -> Iterator[str]:
@@ -103,21 +122,42 @@ def _claim_faults(i: int, claim: Claim, scenario: Scenario, document: Document, 
         yield document.fault(("claims", i, "metric"), f"no metric {claim.metric!r}; {allowed}")
 
 
-def _published_faults(i: int, printed: Published, document: Document, factors: Factors) -> Iterator[str]:
-    yield from _level_faults(printed.cell, ("published", i, "cell"), document, factors)
-    for (field, name), allowed in printed.unknown.items():
+def _published_faults(i: int, published: Published, document: Document, factors: Factors) -> Iterator[str]:
+    yield from _level_faults(published.cell, ("published", i, "cell"), document, factors)
+    for (field, name), allowed in published.unknown.items():
         yield document.fault(("published", i, field, name), f"no such figure; {suggestion(name, allowed)}")
 
 
-def _level_faults(
-    levels: Mapping[str, Level], place: tuple[str | int, ...], document: Document, factors: Factors
-) -> Iterator[str]:
-    """Factors that there are not, and levels that no scale has."""
+def _level_faults(levels: Levels, location: Location, document: Document, factors: Factors) -> Iterator[str]:
+    """Yield a fault for each unknown factor, and for each level that exists at no scale."""
     for factor, level in levels.items():
         if factor not in factors:
-            yield document.fault((*place, factor), f"no factor {factor!r}; {suggestion(factor, factors)}")
+            yield document.fault((*location, factor), f"no factor {factor!r}; {suggestion(factor, factors)}")
             continue
         known = [level_text(other) for other in factors[factor] if isinstance(other, bool | int | float | str)]
         if level_text(level) not in known:
             allowed = suggestion(level_text(level), dict.fromkeys(known))
-            yield document.fault((*place, factor), f"no level {level_text(level)!r} at any scale; {allowed}")
+            yield document.fault((*location, factor), f"no level {level_text(level)!r} at any scale; {allowed}")
+
+
+def _quota_faults(experiment: Experiment) -> Iterator[str]:
+    serving = {service.options.role for cell in experiment.cells for service in cell.services}
+    for name, role in experiment.scenario.roles.items():
+        if role.quota is not None and name not in serving:
+            message = f"a quota limits services, and no service has the role {name!r}"
+            yield experiment.document.fault(("roles", name, "quota"), message)
+
+
+def _profile_window_faults(experiment: Experiment) -> Iterator[str]:
+    profile = experiment.scenario.profile
+    if profile is None:
+        return
+    for cell in experiment.cells:
+        window_s = profile.load(cell.load).duration_s
+        if window_s is None:
+            message = "the load ends after a number of requests; set the duration of profile trials: duration_s"
+            yield experiment.document.fault(("profile",), message)
+        elif window_s - profile.settle_s < MIN_PROFILE_S:
+            needed_s = profile.settle_s + MIN_PROFILE_S
+            message = f"a window of {window_s:g} s is too short to profile; set duration_s to at least {needed_s:g}"
+            yield experiment.document.fault(("profile",), message)

@@ -1,7 +1,7 @@
-"""What a scenario file says, at one scale.
+"""The fields of a scenario file, at one scale.
 
-Services and load stay mappings here: their fields belong to the backend and the tool they name, which check them
-cell by cell once the levels are filled in (`benchkit.services`, `benchkit.load`).
+Services and load are mappings here, because their values may refer to factors. Each cell has them typed, with the levels
+filled in: see `benchkit.scenario.cells`.
 """
 
 from __future__ import annotations
@@ -22,25 +22,28 @@ from benchkit.models.thresholds import Thresholds
 from benchkit.scenario.profile_pass import ProfilePass
 from benchkit.scenario.telemetry_options import Telemetry, Watching
 
+LOAD_ROLE = "load"
+"""The role of the hosts that generate the load."""
+
 
 class Role(Frozen):
-    """What a scenario needs of the hosts in a role."""
+    """Requirements on the hosts in a role."""
 
-    hosts: PositiveInt = Field(default=1, description="at least so many hosts of the role")
+    hosts: PositiveInt = Field(default=1, description="smallest number of hosts in the role")
     cpus: Cpus = Field(
         default="all",
-        description="CPUs of the host that the role uses: the first n, or those at these places (`2-3`); `all`: its "
+        description="CPUs of the host that the role uses: the first n, or those at these positions (`2-3`); `all`: its "
         "affinity mask",
     )
     quota: Annotated[float, Field(ge=0.1, le=4096)] | None = Field(
         default=None,
-        description="CPUs' worth of time that the services of the role on a host get together, by a control group where "
-        "there can be one; for servers that a generator could not fill otherwise",
+        description="CPU time, in CPUs, that the services of the role on a host share, limited by a control group where the "
+        "host allows one; for servers that a generator could not saturate otherwise",
     )
 
 
 class Stack(Frozen):
-    """The services of a cell and how they connect; `entry` is the one that the load goes to."""
+    """The services of a cell and how they connect; `entry` names the service that the load goes to."""
 
     entry: Name
     services: Mapping[Name, Mapping[str, Any]] = Field(min_length=1)
@@ -51,45 +54,55 @@ class TuningUse(Frozen):
 
     profile: Annotated[str, StringConstraints(strict=True, pattern=r"^([a-z][a-z0-9_-]{0,63}|[^\x00-\x1f]+\.ya?ml)$")]
     roles: tuple[Name, ...] = ("sut",)
-    required: bool = Field(default=False, description="whether a setting that cannot be applied stops the run")
+    required: bool = Field(default=False, description="stop the run if a setting cannot be applied")
 
 
 class Scenario(Frozen):
-    """One experiment at one scale: what is compared, on what, under which load, how often."""
+    """One scenario at one scale: what is compared, on which hosts, under which load, how often."""
 
     name: Name
     title: str
-    question: str = Field(description="what the run answers, for people")
-    source: str | None = Field(default=None, description="the published study that it repeats")
+    question: str = Field(description="the question that the run answers, for readers")
+    source: str | None = Field(default=None, description="published study that the scenario repeats")
     roles: Mapping[Name, Role] = Field(default_factory=lambda: {"sut": Role(), "load": Role()})
     stacks: Mapping[Name, Stack] = Field(min_length=1)
     factors: Mapping[Name, Annotated[tuple[Level, ...], Field(min_length=1)]] = Field(default_factory=dict)
     cells: tuple[Levels, ...] | None = Field(default=None, description="these combinations instead of all of them")
-    exclude: tuple[Levels, ...] = Field(default=(), description="combinations left out; a part of the factors will do")
+    exclude: tuple[Levels, ...] = Field(
+        default=(), description="combinations to leave out; some of the factors suffice"
+    )
     load: Mapping[str, Any]
     tools: Mapping[Name, Mapping[str, Any]] = Field(
-        default_factory=dict, description="fields laid over `load` where that names the tool: what tools honour differs"
+        default_factory=dict,
+        description="fields that override those of `load` for the tool of that name, since tools support different fields",
     )
     tuning: tuple[TuningUse, ...] = ()
-    baseline: Levels | None = Field(default=None, description="the cell that ratios are taken to; the first if absent")
+    baseline: Levels | None = Field(default=None, description="cell that ratios are taken to; absent: the first cell")
     service: Levels | None = Field(
         default=None,
-        description="the cell whose stack `service up` keeps up, by as many levels as tell it; the baseline if absent",
+        description="levels that identify the cell whose stack `service up` starts; absent: the baseline",
     )
     differs: tuple[Difference, ...] = Field(
-        default=(), description="in what the answers of cells may differ; else all must be alike for a fair ratio"
+        default=(),
+        description="intended differences between the responses of cells; all else must be equal for a fair ratio",
     )
     design: Design = "blocks"
     control: tuple[Levels, ...] = Field(
-        default=(), description="cells that run a second time under another name, which shows the run's own noise"
+        default=(), description="cells that run a second time under another name, which measures the noise of the run"
     )
-    blocks: PositiveInt = Field(description="repetitions; at most so many where `until` may end the run before")
+    blocks: PositiveInt = Field(description="repetitions of every cell; the maximum if `until` may end the run early")
     until: Until | None = None
-    profile: ProfilePass | None = Field(default=None, description="a pass of profiled trials after the measured ones")
+    profile: ProfilePass | None = Field(default=None, description="profiled trials after the measured ones")
     telemetry: Telemetry = Field(
-        default_factory=Watching, validate_default=False, description="how hosts are watched during a trial, or `off`"
+        default_factory=Watching, validate_default=False, description="host telemetry during trials, or `off`"
     )
     seed: int = 1
     claims: tuple[Claim, ...] = ()
-    published: tuple[Published, ...] = Field(default=(), description="what the study printed, cell by cell")
-    thresholds: Thresholds = Field(default_factory=Thresholds, description="from where on checks doubt a trial")
+    published: tuple[Published, ...] = Field(default=(), description="figures that the study printed, by cell")
+    thresholds: Thresholds = Field(
+        default_factory=Thresholds, description="limits beyond which checks make a trial suspect or invalid"
+    )
+
+    def has_control(self, levels: Levels) -> bool:
+        """Return whether the cell with these levels runs a second time as its own control."""
+        return any(wanted.items() <= levels.items() for wanted in self.control)

@@ -1,10 +1,10 @@
-"""The profile pass: blocks after the measured ones, in which every cell runs twice side by side, profiled and not."""
+"""The profile pass: blocks after the measured ones, in which each cell runs twice in succession, profiled and unprofiled."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated
 
 from pydantic import Field, PositiveFloat, PositiveInt
 
@@ -15,15 +15,15 @@ from benchkit.models.load import Load
 from benchkit.models.run import TrialKind
 from benchkit.scenario.trial_order import PlannedTrial
 
-LEAST_S = 2.0
-"""What is left of a window for a profile, at least: Go's profiler takes whole seconds, and has to end before the load."""
+MIN_PROFILE_S = 2.0
+"""Shortest time for a profile within a window: Go's profiler takes whole seconds, and has to end before the load does."""
 
 
 class ProfilePass(Frozen):
     """What is profiled, for how long and how often.
 
-    The trials of the pass are never measured ones: those that are profiled are of the kind `profile`, their partners in
-    the same block of the kind `control`. The ratio of the two is what profiling costs.
+    Trials of the pass are never measured ones: profiled trials are of the kind `profile`, their partners in the same
+    block of the kind `control`. The ratio of the two is the cost of profiling.
     """
 
     blocks: PositiveInt = 2
@@ -31,62 +31,52 @@ class ProfilePass(Frozen):
         default=None, description="measured window of its trials; absent: that of the load"
     )
     settle_s: float = Field(
-        default=0, ge=0, description="profiles begin so long after the window, when all connections are there"
+        default=0,
+        ge=0,
+        description="time from the start of the window to the start of profiles, so that all connections are established",
     )
     frequency_hz: Annotated[int, Field(strict=True, ge=1, le=1000)] = Field(
-        default=99, description="samples a second of each CPU where perf takes them; Go's own profiler takes 100"
+        default=99, description="samples per second and CPU where perf takes them; Go's own profiler takes 100"
     )
-    services: tuple[Name, ...] | None = Field(default=None, description="by name; absent: all of each stack")
+    services: tuple[Name, ...] | None = Field(default=None, description="names of services; absent: all of each stack")
 
     def load(self, load: Load) -> Load:
-        """The load of a trial of the pass."""
+        """Return the load of a trial of the pass."""
         return load if self.duration_s is None else load.model_copy(update=self.window)
 
     @property
     def window(self) -> dict[str, float | None]:
-        """The fields of a load that the pass sets."""
+        """Fields of the load that the pass sets."""
         return {} if self.duration_s is None else {"duration_s": self.duration_s, "requests": None}
 
     def includes(self, service: str) -> bool:
-        """Whether a service of that name is profiled."""
+        """Return whether the service of that name is profiled."""
         return self.services is None or service in self.services
 
 
-def profile_slots(
-    wanted: ProfilePass, cell_ids: Sequence[str], after_block: int, seed: int
+def profile_trials(
+    profile: ProfilePass, cell_ids: Sequence[str], after_block: int, seed: int
 ) -> tuple[PlannedTrial, ...]:
-    """The trials of the pass, in blocks numbered on from the measured ones.
+    """Return the trials of the pass in order; its blocks are numbered on from `after_block`.
 
-    Every cell has a pair in each block, both trials of it next to each other, so that they share whatever drifts; which
-    of the two comes first and the order of the pairs are drawn from the seed. Controls are not profiled.
+    Every cell has a pair of adjacent trials in each block, so that both are affected by the same drift; which of the
+    two comes first, and the order of the pairs, are drawn from the seed. Control cells are not profiled.
     """
-    own = [cell_id for cell_id in cell_ids if controlled(cell_id) is None]
-    made: list[PlannedTrial] = []
-    for number in range(1, wanted.blocks + 1):
-        drawn = random.Random(f"{seed}/profile/{number}")  # noqa: S311 - an order of trials, no secret
-        pairs = [(cell_id, kind) for cell_id in drawn.sample(own, len(own)) for kind in _pair(drawn)]
-        made += [PlannedTrial(after_block + number, place, *pair) for place, pair in enumerate(pairs, start=1)]
-    return tuple(made)
+    profiled = [cell_id for cell_id in cell_ids if controlled(cell_id) is None]
+    trials: list[PlannedTrial] = []
+    for block in range(1, profile.blocks + 1):
+        rng = random.Random(f"{seed}/profile/{block}")  # noqa: S311 - an order of trials, no secret
+        pairs = [(cell_id, kind) for cell_id in rng.sample(profiled, len(profiled)) for kind in _pair(rng)]
+        trials += [PlannedTrial(after_block + block, place, *pair) for place, pair in enumerate(pairs, start=1)]
+    return tuple(trials)
 
 
-def in_pass(kind: TrialKind, cell_id: str) -> bool:
-    """Whether a trial is one of the pass: profiled, or the partner of one that is."""
+def is_profile_pass(kind: TrialKind, cell_id: str) -> bool:
+    """Return whether a trial belongs to the pass: a profiled trial, or the partner of one."""
     return kind == "profile" or (kind == "control" and controlled(cell_id) is None)
 
 
-def pass_of(scenario: Mapping[str, Any]) -> ProfilePass | None:
-    """The profile pass of a stored scenario; None where it has none."""
-    wanted = scenario.get("profile")
-    return None if wanted is None else ProfilePass.model_validate(wanted)
-
-
-def unknown_services(wanted: ProfilePass, services: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """The services that the pass names and no stack has, with their places in its list."""
-    known = set(services)
-    yield from ((i, name) for i, name in enumerate(wanted.services or ()) if name not in known)
-
-
-def _pair(drawn: random.Random) -> list[TrialKind]:
+def _pair(rng: random.Random) -> list[TrialKind]:
     kinds: list[TrialKind] = ["profile", "control"]
-    drawn.shuffle(kinds)
+    rng.shuffle(kinds)
     return kinds

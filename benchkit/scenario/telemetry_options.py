@@ -1,4 +1,4 @@
-"""How the hosts of a scenario are watched, as it says under `telemetry`."""
+"""How the hosts of a scenario are sampled during trials: the field `telemetry`."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ OFF = "off"
 
 
 class Watching(Frozen):
-    """How often hosts are looked at during a trial."""
+    """Options of host telemetry during a trial."""
 
-    interval_s: float = Field(default=1.0, ge=0.1, le=60, description="seconds from one look to the next")
+    interval_s: float = Field(default=1.0, ge=0.1, le=60, description="seconds from one sample to the next")
 
 
 def _off_is_none(value: object) -> object:
-    """`off`, a word in YAML 1.2 and false in YAML 1.1, which many people write and some editors still go by."""
+    """Map `off` to None; the word is text in YAML 1.2 and false in YAML 1.1, which some editors still write."""
     off = isinstance(value, str) and value.lower() == OFF
     return None if off or value is False else value
 
 
 Telemetry = Annotated[Watching | None, BeforeValidator(_off_is_none)]
-"""`off`, or the fields of `Watching`; None: off."""
+"""`off` (None here), or the fields of `Watching`."""

@@ -1,43 +1,90 @@
-"""The order of trials: randomised complete blocks."""
+"""The order of a run's trials: randomised complete blocks, ABBA or sequential."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from benchkit.errors import InputError
+from benchkit.models.design import Design, controlled
 from benchkit.models.run import TrialKind
+
+CELLS_OF_ABBA = 2
 
 
 @dataclass(frozen=True)
 class PlannedTrial:
-    """One trial to come; block and position count from 1."""
+    """One cell at one place of the order; block and position count from 1."""
 
     block: int
     position: int
     cell_id: str
     kind: TrialKind = "measure"
-    """`control`: run to be compared with itself (a cell's second name, or what a profiled trial stands beside)."""
+    """`control`: the second run of a cell in the block, or the unprofiled partner of a profiled trial."""
+    round: int = 1
+    """Repetition of the block: a block interrupted by a pause is repeated whole, as its next round."""
 
     @property
     def title(self) -> str:
-        """The cell, and whether it will be profiled: what people are shown."""
+        """Name of the cell as shown to people, marked if the trial is profiled."""
         return f"{self.cell_id} (profiled)" if self.kind == "profile" else self.cell_id
 
-    round: int = 1
-    """Of the block: one that was cut by a pause is run again whole, as its next round."""
+
+def planned_trials(design: Design, cell_ids: Sequence[str], blocks: int, seed: int) -> tuple[PlannedTrial, ...]:
+    """Return the trials of a design in order, with those of control cells marked.
+
+    Raises InputError if the design cannot take so many cells.
+    """
+    match design:
+        case "blocks":
+            trials = randomised_blocks(cell_ids, blocks, seed)
+        case "abba":
+            trials = abba(cell_ids, blocks, seed)
+        case "sequential":
+            trials = sequential(cell_ids, blocks)
+    return tuple(replace(trial, kind="control") if controlled(trial.cell_id) else trial for trial in trials)
 
 
-def schedule(cell_ids: Sequence[str], blocks: int, seed: int) -> tuple[PlannedTrial, ...]:
-    """Every cell once in each block, in an order drawn for the block from the seed.
+def randomised_blocks(cell_ids: Sequence[str], blocks: int, seed: int) -> tuple[PlannedTrial, ...]:
+    """Return every cell once per block, each block in an order drawn from the seed.
 
-    Randomised complete blocks: drift over the run falls on all cells alike (Montgomery, Design and Analysis of
-    Experiments, ch. 4). The order of a block depends on the seed and the block alone, so that a longer run of the
+    Randomised complete blocks: drift over the run affects all cells alike (Montgomery, Design and Analysis of
+    Experiments, ch. 4). The order of a block depends on the seed and its number alone, so that a longer run with the
     same seed begins like a shorter one.
     """
-    planned_trials: list[PlannedTrial] = []
+    trials: list[PlannedTrial] = []
     for block in range(1, blocks + 1):
         order = list(cell_ids)
         random.Random(f"{seed}/{block}").shuffle(order)  # noqa: S311 - an order of trials, no secret
-        planned_trials += [PlannedTrial(block, position, cell) for position, cell in enumerate(order, start=1)]
-    return tuple(planned_trials)
+        trials += [PlannedTrial(block, position, cell) for position, cell in enumerate(order, start=1)]
+    return tuple(trials)
+
+
+def abba(cell_ids: Sequence[str], blocks: int, seed: int) -> tuple[PlannedTrial, ...]:
+    """Return two cells in the order ABBA or BAAB in every block, drawn from the seed.
+
+    Drift that is linear within a block cancels out of its ratio (Cox, Planning of Experiments, 1958, ch. 14); drawing
+    which cell comes first keeps the sign-flip test exact. Each block has four trials. Raises InputError for any other
+    number of cells than two.
+    """
+    if len(cell_ids) != CELLS_OF_ABBA:
+        raise InputError(f"an ABBA design compares two cells; there are {len(cell_ids)}", hint="use design: blocks")
+    trials: list[PlannedTrial] = []
+    for block in range(1, blocks + 1):
+        one, other = random.Random(f"{seed}/{block}").sample(list(cell_ids), 2)  # noqa: S311 - an order, no secret
+        trials += [PlannedTrial(block, place, cell) for place, cell in enumerate((one, other, other, one), start=1)]
+    return tuple(trials)
+
+
+def sequential(cell_ids: Sequence[str], blocks: int) -> tuple[PlannedTrial, ...]:
+    """Return all trials of one cell, then all of the next; `block` counts the repetitions of the cell.
+
+    Whatever drifts over the run is part of the ratios. The design exists to be compared with the others, and its
+    results are labelled.
+    """
+    return tuple(
+        PlannedTrial(block, position, cell)
+        for position, cell in enumerate(cell_ids, start=1)
+        for block in range(1, blocks + 1)
+    )

@@ -1,4 +1,4 @@
-"""Tuning profiles: named settings, as `configs/tuning/` or a file beside the scenario has them."""
+"""Tuning profiles: named kernel settings, from `configs/tuning/` or from a file beside the scenario."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from benchkit.document import Document, read_document
+from benchkit.document import Document, SourceMap, read_document
 from benchkit.errors import InputError, suggestion
 from benchkit.models.base import Frozen
 from benchkit.resources import shipped
@@ -22,7 +22,7 @@ SysctlValue = (
 
 
 class Limits(Frozen):
-    """Limits of the processes that benchkit starts on the host; nobody else's change."""
+    """Limits of the processes that benchkit starts on the host; other processes keep theirs."""
 
     nofile: Annotated[int, Field(strict=True, gt=0)] | None = Field(
         default=None, description="open files; absent: as many as the host allows"
@@ -39,25 +39,24 @@ class TuningProfile(Frozen):
 
 @dataclass(frozen=True)
 class UsedProfile:
-    """A profile as a scenario uses it."""
+    """A tuning profile as a scenario uses it."""
 
     use: TuningUse
     profile: TuningProfile
-    document: Document
-    """The profile's own file, for messages."""
+    source: SourceMap
+    """Lines of the profile's own file, for messages."""
 
 
-def profiles_of(scenario: Scenario, document: Document) -> tuple[UsedProfile, ...]:
-    """The profiles that a scenario uses. Raises InputError naming file, line and field of what is wrong with one."""
-    return tuple(_read(i, use, document) for i, use in enumerate(scenario.tuning))
+def tuning_profiles(scenario: Scenario, document: Document) -> tuple[UsedProfile, ...]:
+    """Read the profiles that a scenario uses.
 
-
-def check_tuning(scenario: Scenario, document: Document) -> None:
-    """Raise InputError, naming file, line and field, for a profile or a role that does not exist."""
-    faults = []
+    Raises InputError, naming file, line and field, for profiles and roles that do not exist and for invalid profiles.
+    """
+    profiles: list[UsedProfile] = []
+    faults: list[str] = []
     for i, use in enumerate(scenario.tuning):
         try:
-            _read(i, use, document)
+            profiles.append(_read_profile(i, use, document))
         except InputError as error:
             faults.append(str(error))
         faults += [
@@ -67,20 +66,21 @@ def check_tuning(scenario: Scenario, document: Document) -> None:
         ]
     if faults:
         raise InputError("\n".join(faults))
+    return tuple(profiles)
 
 
-def _read(i: int, use: TuningUse, document: Document) -> UsedProfile:
-    place = ("tuning", i, "profile")
+def _read_profile(i: int, use: TuningUse, document: Document) -> UsedProfile:
+    location = ("tuning", i, "profile")
     if use.profile.endswith((".yaml", ".yml")):
-        path = Path(document.origin(place).source).parent / use.profile
+        path = Path(document.source.origin(location).source).parent / use.profile
         if not path.is_file():
-            raise InputError(document.fault(place, f"no file {path}"))
+            raise InputError(document.fault(location, f"no file {path}"))
     else:
         folder = shipped("configs") / "tuning"
         names = sorted(file.stem for file in folder.glob("*.yaml"))
         if use.profile not in names:
-            said = f"no tuning profile {use.profile!r}; {suggestion(use.profile, names)}"
-            raise InputError(document.fault(place, said), hint="a file of your own is named with its .yaml")
+            message = f"no tuning profile {use.profile!r}; {suggestion(use.profile, names)}"
+            raise InputError(document.fault(location, message), hint="name a file of your own with its suffix .yaml")
         path = folder / f"{use.profile}.yaml"
-    written = read_document(path)
-    return UsedProfile(use, written.validated(TuningProfile), written)
+    profile = read_document(path)
+    return UsedProfile(use, profile.validated(TuningProfile), profile.source)

@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from benchkit.document import Document
+from benchkit.document import SourceMap
 from benchkit.errors import UnsupportedError
 from benchkit.models.base import Frozen
 from benchkit.models.cpus import Cpus, cpu_places
@@ -253,7 +253,9 @@ class Backend:
     """Where the protocol depends on the options (TLS or none); else it is `protocol`."""
     programs: Callable[[ServiceOptions], tuple[str, ...]] = field(default=lambda _: (), repr=False)
     """Executables it needs on the host, by the names that facts or the inventory have for them."""
-    settle: Callable[[ServiceOptions, Document], ServiceOptions] = field(default=lambda options, _: options, repr=False)
+    settle: Callable[[ServiceOptions, SourceMap], ServiceOptions] = field(
+        default=lambda options, _: options, repr=False
+    )
     """What its options mean where they stand: the files that they name, found. Raises InputError naming the field."""
     tied_to: Callable[[ServiceOptions], tuple[str, ...]] = field(default=lambda _: (), repr=False)
     """Names of the services it connects to."""

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from benchkit.document import Document
+from benchkit.document import SourceMap
 from benchkit.errors import InputError, UnsupportedError
 from benchkit.models.cpus import CpuCount
 from benchkit.resources import BACKENDS
@@ -163,12 +163,12 @@ def go_backend(
     return Backend(program, options, render, protocol, settle=partial(settle_release, program=program))
 
 
-def settle_release(options: ServiceOptions, document: Document, program: str) -> ServiceOptions:
+def settle_release(options: ServiceOptions, source: SourceMap, program: str) -> ServiceOptions:
     """The options as they are, if their Go release compiles the program. Raises InputError naming the field."""
     wanted = options.go_version if isinstance(options, GoServerOptions) else None
     oldest = oldest_release(BACKENDS / program)
     if wanted is not None and release_numbers(wanted) < release_numbers(oldest):
-        raise InputError(document.fault(("go_version",), f"found {wanted!r}; {program} needs Go {oldest} or newer"))
+        raise InputError(source.fault(("go_version",), f"found {wanted!r}; {program} needs Go {oldest} or newer"))
     return options
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
-from benchkit.document import Document
+from benchkit.document import SourceMap
 from benchkit.errors import FieldError, InputError, UnsupportedError
 from benchkit.models.cpus import CpuCount
 from benchkit.models.levels import Name
@@ -171,15 +171,15 @@ def _rendered(options: NginxOptions, purpose: str, **values: object) -> str:
     return render_config(f"{purpose}.conf.j2", options=options, **values)
 
 
-def _settle(options: ServiceOptions, document: Document) -> ServiceOptions:
+def _settle(options: ServiceOptions, source: SourceMap) -> ServiceOptions:
     """Find the template beside the file that names it."""
     if not isinstance(options, NginxOptions) or options.template is None:
         return options
-    path = (Path(document.origin(("template",)).source).parent / options.template).absolute()
+    path = (Path(source.origin(("template",)).source).parent / options.template).absolute()
     try:
         check_template(path)
     except InputError as error:
-        raise InputError(document.fault(("template",), ": ".join(filter(None, (error.what, error.why))))) from None
+        raise InputError(source.fault(("template",), ": ".join(filter(None, (error.what, error.why))))) from None
     return options.model_copy(update={"template": str(path)})
 
 

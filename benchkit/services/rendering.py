@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from benchkit.document import Document
+from benchkit.document import SourceMap
 from benchkit.errors import FieldError, InputError
 from benchkit.services.backend import (
     Backend,
@@ -26,8 +26,8 @@ class TypedService:
     name: str
     backend: Backend
     options: ServiceOptions
-    document: Document = field(compare=False, repr=False)
-    """What the scenario says of it, for messages that name the place."""
+    source: SourceMap = field(compare=False, repr=False)
+    """Lines of its options in the scenario, for messages."""
 
 
 def render_services(
@@ -63,7 +63,7 @@ def _require_ports_apart(services: tuple[TypedService, ...], endpoints: Mapping[
             continue
         if (host, port) in seen:
             said = f"port {port} of {host} is already that of service {seen[host, port]!r}: their roles share the host"
-            raise InputError(service.document.fault(("listen",), said))
+            raise InputError(service.source.fault(("listen",), said))
         seen[host, port] = service.name
 
 
@@ -71,6 +71,6 @@ def _rendered(service: TypedService, request: Request) -> Service:
     try:
         made = service.backend.render(request)
     except FieldError as error:
-        raise InputError(service.document.fault((error.field,), error.what), hint=error.hint) from None
+        raise InputError(service.source.fault((error.field,), error.what), hint=error.hint) from None
     held = replace(made.process, quota=request.place.quota)
     return replace(made, process=held, outage=service.options.outage in (True, service.name))

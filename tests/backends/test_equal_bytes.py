@@ -17,7 +17,6 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from benchkit.models.base import Frozen
-from benchkit.scenario.cell_services import typed_services
 from benchkit.scenario.read import read_experiment
 from benchkit.services.backend import ControllerFile, File, GoSource, Program, Service, ServicePlacement
 from benchkit.services.go_build import build
@@ -192,7 +191,7 @@ def test_all_servers_send_the_same_bytes(here: Here, tmp_path: Path, tmp_path_fa
             folder.mkdir(parents=True)
             return place(here, folder)
 
-        services = render_services(typed_services(cell, experiment.scenario), placed)
+        services = render_services(cell.services, placed)
         with running(services[0]):
             if len(services) > 1:
                 with running(services[1]):

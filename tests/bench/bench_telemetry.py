@@ -34,7 +34,8 @@ from benchkit.run.steps.trial_state import make_trial
 from benchkit.run.steps.watch import watched_service
 from benchkit.run.testbed import install_programs
 from benchkit.run.trial import run_trial
-from benchkit.scenario.read import Experiment, read_experiment
+from benchkit.scenario.experiment import Experiment
+from benchkit.scenario.read import read_experiment
 from benchkit.scenario.telemetry_options import Watching
 from benchkit.services import deploy
 from benchkit.services.deploy import Running

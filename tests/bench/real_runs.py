@@ -13,7 +13,7 @@ from benchkit.hosts.connections import Hosts
 from benchkit.results.store import Store
 from benchkit.run.loop import execute
 from benchkit.run.plan.planner import make_plan
-from benchkit.scenario.read import Experiment
+from benchkit.scenario.experiment import Experiment
 
 STACKS = """\
 question: Does the design tell the truth?

@@ -16,7 +16,6 @@ from benchkit.hosts.host import Host
 from benchkit.hosts.inventory import load_inventory
 from benchkit.lab.lab import Lab
 from benchkit.run.plan.planner import make_plan
-from benchkit.run.plan.requirements import check_experiment
 from benchkit.scenario.read import read_experiment
 from tests.chaos.hostile import drawn, inventory, scenarios, texts, written
 
@@ -64,7 +63,7 @@ def test_scenarios(canary: Path, tmp_path: Path) -> None:
     for document in scenarios().values():
         for case in drawn(document, texts(canary), 800 if LONG else 10, seed=1):
             path.write_text(written(case))
-            taken.append(is_taken(lambda: check_experiment(read_experiment(str(path)))))
+            taken.append(is_taken(lambda: read_experiment(str(path))))
     tell("scenarios", taken, canary)
     assert 0 < sum(taken) < len(taken)
 

@@ -22,9 +22,8 @@ from benchkit.hosts.connections import Hosts
 from benchkit.hosts.inventory import Inventory
 from benchkit.lab.lab import Lab
 from benchkit.run.plan.model import RunPlan
-from benchkit.scenario.designs import planned_trials
 from benchkit.scenario.read import read_experiment
-from benchkit.scenario.trial_order import PlannedTrial
+from benchkit.scenario.trial_order import PlannedTrial, planned_trials
 
 BENCHKIT = str(Path(sys.executable).with_name("benchkit"))
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")

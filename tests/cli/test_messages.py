@@ -72,7 +72,7 @@ def test_shipped_scenarios_are_valid_at_every_scale(cli: Cli) -> None:
         ("duration_s: 1", "duraton_s: 1", "small.yaml:7: load.duraton_s: no such field"),
         ("blocks: 1", "blocks: 1\ntuning: [{profile: nginx-vs-goo}]", "small.yaml:9: tuning.0.profile: no tuning profile 'nginx-vs-goo'; did you mean 'nginx-vs-go'?"),
         ("blocks: 1", "blocks: 1\ntuning: [{profile: nginx-vs-go, roles: [sot]}]", "small.yaml:9: tuning.0.roles: no role 'sot'; did you mean 'sut'?"),
-        ("blocks: 1", "blocks: 1\nroles: {sut: {}}", "no role 'load' to drive the load"),
+        ("blocks: 1", "blocks: 1\nroles: {sut: {}}", "no role 'load' to generate the load"),
         ("name: small", "name: 'Sm all'", "small.yaml:1: name: found 'Sm all'"),
         ("blocks: 1", "blocks: [", "small.yaml:9: not valid YAML"),
     ],

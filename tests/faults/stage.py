@@ -129,7 +129,7 @@ class Stage:
         """
         path = self.folder / "faults.yaml"
         path.write_text(json.dumps(BASE))
-        document = parse_document(path.read_text(), "faults").overlaid(parse_document(json.dumps(scenario), "fault"))
+        document = parse_document(path.read_text(), "faults").overridden(parse_document(json.dumps(scenario), "fault"))
         path.write_text(json.dumps(document.data))
         plan = amend(make_plan(read_experiment(str(path)), self.hosts))
         assert [cell.unsupported for cell in plan.cells] == [None] * len(plan.cells)

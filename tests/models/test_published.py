@@ -7,7 +7,8 @@ from pydantic import ValidationError
 
 from benchkit.errors import InputError
 from benchkit.models.published import Published, published_of
-from benchkit.scenario.read import SCALES, Experiment, read_experiment, scales_of
+from benchkit.scenario.experiment import Experiment
+from benchkit.scenario.read import SCALES, read_experiment, scales_of
 
 SCENARIO = """\
 name: small
@@ -65,9 +66,7 @@ def test_an_entry_says_something_of_a_cell() -> None:
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_study_repeats_a_cell_to_know_its_noise(name: str) -> None:
     """At the scales whose figures anybody reads; seconds-long runs need none."""
-    from benchkit.scenario.checks import controls  # noqa: PLC0415 - only here
-
     for scale in SCALES:
         assert scale in scales_of(name)
         experiment = read_experiment(name, scale)
-        assert len(controls(experiment.scenario, experiment.cells)) == (scale != "smoke")
+        assert len(experiment.controlled) == (scale != "smoke")

@@ -11,7 +11,6 @@ from benchkit.lab.lab import Lab
 from benchkit.run.deployment import down, holder_name, select_cell, up
 from benchkit.run.plan.model import PlannedCell, RunPlan
 from benchkit.run.plan.planner import make_plan
-from benchkit.scenario.cell_load import typed_load
 from benchkit.scenario.read import read_experiment
 
 SCENARIO = """\
@@ -33,7 +32,7 @@ def plan(tmp_path: Path, more: str = "", unsupported: Sequence[str] = ()) -> Run
     path.write_text(SCENARIO + more)
     experiment = read_experiment(str(path))
     cells = tuple(
-        PlannedCell(cell, (), typed_load(cell, 1), (), "", "too small" if cell.cell_id in unsupported else None)
+        PlannedCell(cell, (), cell.load, (), "", "too small" if cell.cell_id in unsupported else None)
         for cell in experiment.cells
     )
     return RunPlan(experiment, 1, {}, cells, (), (), (), (), frozenset())

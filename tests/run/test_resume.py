@@ -11,8 +11,7 @@ from benchkit.results.progress import Progress, read_progress
 from benchkit.run.resume import order_of
 from benchkit.run.steps.trial_state import trial_id_of
 from benchkit.run.trial_queue import TrialQueue
-from benchkit.scenario.designs import planned_trials
-from benchkit.scenario.trial_order import PlannedTrial
+from benchkit.scenario.trial_order import PlannedTrial, planned_trials
 
 CELLS = ("a", "b", "c")
 ORDER = planned_trials("blocks", CELLS, 3, 1)

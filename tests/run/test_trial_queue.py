@@ -10,9 +10,8 @@ from benchkit.models.design import Until
 from benchkit.models.run import CellRecord, Manifest
 from benchkit.results.rows import Row
 from benchkit.run.trial_queue import TrialQueue
-from benchkit.scenario.designs import planned_trials
-from benchkit.scenario.profile_pass import ProfilePass, profile_slots
-from benchkit.scenario.trial_order import PlannedTrial
+from benchkit.scenario.profile_pass import ProfilePass, profile_trials
+from benchkit.scenario.trial_order import PlannedTrial, planned_trials
 
 BLOCKS = 20
 ORDER = planned_trials("blocks", ["a", "b"], BLOCKS, 1)
@@ -103,7 +102,7 @@ def test_what_ended_before_a_pause_is_known_when_it_is_told() -> None:
 
 
 def test_the_profile_pass_runs_however_early_the_blocks_before_it_ended() -> None:
-    profiled = profile_slots(ProfilePass(blocks=1), ["a", "b"], BLOCKS, 1)
+    profiled = profile_trials(ProfilePass(blocks=1), ["a", "b"], BLOCKS, 1)
     queue = TrialQueue((*ORDER, *profiled), RULE)
     ran, said = walk(queue, 0.01)
     assert tuple(ran) == (*ORDER[: 2 * 7], *profiled)

@@ -6,8 +6,8 @@ import pytest
 
 from benchkit.errors import InputError
 from benchkit.models.scale import Scale
-from benchkit.scenario.checks import controls
-from benchkit.scenario.read import Experiment, read_experiment
+from benchkit.scenario.experiment import Experiment
+from benchkit.scenario.read import read_experiment
 
 SCENARIO = """\
 name: small
@@ -85,11 +85,11 @@ def test_faults_of_claims_name_file_line_and_field(tmp_path: Path) -> None:
             "2: claims.0: expects one of at_least",
         ),
         ("control:\n  - {stack: go}\n  - {cores: 2}", "3: control.1: no cell has cores=2; allowed: stack=go,cores=1"),
-        ("control: [{stack: go}]\ndesign: abba", "2: design: abba compares two cells, here are 3 with controls"),
+        ("control: [{stack: go}]\ndesign: abba", "2: design: abba compares two cells; there are 3, controls included"),
         ("design: latin", "1: design: found 'latin'; allowed: 'blocks', 'abba' or 'sequential'"),
         ("until: {precision: 0.05, metrics: [rps, rsp]}", "1: until.metrics.1: no metric 'rsp'; did you mean 'rps'?"),
-        ("until: {precision: 0.05, min_blocks: 9}", "1: until: at least 9 blocks, of 8 in all"),
-        ("until: {precision: 0.05}\ndesign: sequential", "1: until: has no place in a sequential design"),
+        ("until: {precision: 0.05, min_blocks: 9}", "1: until: needs at least 9 blocks, but blocks is 8"),
+        ("until: {precision: 0.05}\ndesign: sequential", "1: until: not allowed in a sequential design"),
         ("until: {precision: 5}", "1: until.precision: found 5; input should be less than 1"),
     ],
 )
@@ -100,10 +100,10 @@ def test_what_makes_no_sense_is_blamed_on_its_field(tmp_path: Path, more: str, m
 
 def test_controls_are_the_cells_that_have_the_levels(tmp_path: Path) -> None:
     one = read(tmp_path, "control: [{stack: nginx}, {stack: nginx, cores: 1}]")
-    assert controls(one.scenario, one.cells) == ("stack=nginx,cores=1",)
+    assert one.controlled == ("stack=nginx,cores=1",)
     both = read(tmp_path, "control: [{cores: 1}]")
-    assert controls(both.scenario, both.cells) == ("stack=go,cores=1", "stack=nginx,cores=1")
-    assert controls(read(tmp_path, "").scenario, both.cells) == ()
+    assert both.controlled == ("stack=go,cores=1", "stack=nginx,cores=1")
+    assert read(tmp_path, "").controlled == ()
 
 
 def test_a_cell_and_its_control_are_two_cells_for_abba(tmp_path: Path) -> None:

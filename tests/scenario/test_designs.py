@@ -10,8 +10,7 @@ from pydantic import ValidationError
 from benchkit.errors import InputError
 from benchkit.models.design import Until, control_of, controlled, design_of, until_of
 from benchkit.models.levels import cell_id
-from benchkit.scenario.designs import abba, planned_trials, sequential
-from benchkit.scenario.trial_order import schedule
+from benchkit.scenario.trial_order import abba, planned_trials, randomised_blocks, sequential
 
 
 @given(st.integers(1, 12), st.integers(0, 10_000))
@@ -46,7 +45,7 @@ def test_sequential_runs_a_cell_to_its_end_before_the_next() -> None:
 
 def test_a_design_gives_its_order() -> None:
     cells = ["a", "b"]
-    assert planned_trials("blocks", cells, 3, 7) == schedule(cells, 3, 7)
+    assert planned_trials("blocks", cells, 3, 7) == randomised_blocks(cells, 3, 7)
     assert planned_trials("abba", cells, 3, 7) == abba(cells, 3, 7)
     assert planned_trials("sequential", cells, 3, 7) == sequential(cells, 3)
 

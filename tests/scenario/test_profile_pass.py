@@ -9,14 +9,14 @@ from pydantic import ValidationError
 
 from benchkit.models.design import control_of
 from benchkit.models.load import Load
-from benchkit.scenario.profile_pass import ProfilePass, in_pass, pass_of, profile_slots, unknown_services
+from benchkit.scenario.profile_pass import ProfilePass, is_profile_pass, profile_trials
 
 CELLS = ["server=a", "server=b", "server=c"]
 
 
 @given(st.integers(1, 5), st.integers(0, 10_000), st.integers(0, 9))
 def test_every_cell_has_a_pair_side_by_side_in_each_block(blocks: int, seed: int, after: int) -> None:
-    order = profile_slots(ProfilePass(blocks=blocks), CELLS, after, seed)
+    order = profile_trials(ProfilePass(blocks=blocks), CELLS, after, seed)
     assert [planned_trial.block for planned_trial in order] == [
         after + n for n in range(1, blocks + 1) for _ in range(2 * len(CELLS))
     ]
@@ -27,11 +27,11 @@ def test_every_cell_has_a_pair_side_by_side_in_each_block(blocks: int, seed: int
         assert sorted(one.cell_id for one, _ in pairs) == CELLS
         assert all(one.cell_id == other.cell_id for one, other in pairs)
         assert all({one.kind, other.kind} == {"profile", "control"} for one, other in pairs)
-    assert profile_slots(ProfilePass(blocks=blocks), CELLS, after, seed) == order
+    assert profile_trials(ProfilePass(blocks=blocks), CELLS, after, seed) == order
 
 
 def test_which_of_a_pair_comes_first_and_the_order_of_cells_are_drawn() -> None:
-    order = profile_slots(ProfilePass(blocks=100), CELLS, 0, 1)
+    order = profile_trials(ProfilePass(blocks=100), CELLS, 0, 1)
     first = Counter(planned_trial.kind for planned_trial in order[::2])
     assert 100 < first["profile"] < 200
     leaders = Counter(planned_trial.cell_id for planned_trial in order if planned_trial.position == 1)
@@ -39,22 +39,22 @@ def test_which_of_a_pair_comes_first_and_the_order_of_cells_are_drawn() -> None:
 
 
 def test_a_longer_pass_begins_like_a_shorter_one_and_measured_blocks_do_not_matter_to_it() -> None:
-    short, long = (profile_slots(ProfilePass(blocks=n), CELLS, 6, 3) for n in (1, 3))
+    short, long = (profile_trials(ProfilePass(blocks=n), CELLS, 6, 3) for n in (1, 3))
     assert long[: len(short)] == short
-    later = profile_slots(ProfilePass(blocks=1), CELLS, 9, 3)
+    later = profile_trials(ProfilePass(blocks=1), CELLS, 9, 3)
     assert [(s.cell_id, s.kind) for s in later] == [(s.cell_id, s.kind) for s in short]
 
 
 def test_second_names_of_cells_are_not_profiled() -> None:
-    order = profile_slots(ProfilePass(blocks=1), [*CELLS, control_of(CELLS[0])], 6, 1)
+    order = profile_trials(ProfilePass(blocks=1), [*CELLS, control_of(CELLS[0])], 6, 1)
     assert {planned_trial.cell_id for planned_trial in order} == set(CELLS)
 
 
 def test_trials_of_the_pass_are_told_from_measured_ones_and_from_second_names() -> None:
-    assert in_pass("profile", "a")
-    assert in_pass("control", "a")
-    assert not in_pass("control", control_of("a"))
-    assert not in_pass("measure", "a")
+    assert is_profile_pass("profile", "a")
+    assert is_profile_pass("control", "a")
+    assert not is_profile_pass("control", control_of("a"))
+    assert not is_profile_pass("measure", "a")
 
 
 def test_the_pass_may_have_a_window_of_its_own() -> None:
@@ -68,7 +68,6 @@ def test_what_it_says_of_services() -> None:
     some = ProfilePass(services=("app", "frnt"))
     assert some.includes("app")
     assert not some.includes("front")
-    assert list(unknown_services(some, ["app", "front"])) == [(1, "frnt")]
 
 
 @pytest.mark.parametrize(
@@ -78,9 +77,3 @@ def test_what_it_says_of_services() -> None:
 def test_what_it_does_not_take(wrong: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         ProfilePass.model_validate(wrong)
-
-
-def test_a_stored_scenario_says_its_pass() -> None:
-    assert pass_of({"profile": {"blocks": 1}}) == ProfilePass(blocks=1)
-    assert pass_of({"profile": None}) is None
-    assert pass_of({}) is None

@@ -9,9 +9,8 @@ import pytest
 
 from benchkit.errors import InputError
 from benchkit.models.load import Load
-from benchkit.run.plan.requirements import check_experiment
-from benchkit.scenario.cell_load import typed_load
-from benchkit.scenario.read import Experiment, read_experiment
+from benchkit.scenario.experiment import Experiment
+from benchkit.scenario.read import read_experiment
 
 SCENARIO = """\
 name: tools
@@ -44,12 +43,11 @@ def _read(tmp_path: Path, *changes: tuple[str, str], scale: Any = "lab") -> Expe
 
 
 def _loads(experiment: Experiment) -> dict[str, Load]:
-    return {cell.cell_id: typed_load(cell, 1) for cell in experiment.cells}
+    return {cell.cell_id: cell.load for cell in experiment.cells}
 
 
 def test_each_tool_gets_its_own_fields_over_the_common_ones(tmp_path: Path) -> None:
     experiment = _read(tmp_path)
-    check_experiment(experiment)
     loads = _loads(experiment)
     assert loads["tool=wrk,connections=64"] == Load(tool="wrk", connections=64, duration_s=5, threads=2)
     assert loads["tool=hey,connections=8"] == Load(tool="hey", connections=8, duration_s=5, processes=4, timeout_s=9)
@@ -75,7 +73,11 @@ def test_a_level_may_stand_in_it(tmp_path: Path) -> None:
             "  wkr: {threads: 2}",
             "tools.yaml:9: tools.wkr: no load tool 'wkr'; did you mean 'wrk'?",
         ),
-        ("  wrk: {threads: 2}", "  wrk: {tool: ab}", "tools.yaml:9: tools.wrk.tool: the tool is named in load"),
+        (
+            "  wrk: {threads: 2}",
+            "  wrk: {tool: ab}",
+            "tools.yaml:9: tools.wrk.tool: not allowed here; name the tool in load",
+        ),
         ("timeout_s: 9", "threads: 9", "tools.yaml:12: load.threads: hey cannot honour it"),
         ("timeout_s: 9", "timeout: 9", "tools.yaml:12: load.timeout: no such field"),
         ("processes: 4", "processes: 9", "tools.yaml:7: load.connections: 8 leave one of 9 generators without any"),
@@ -84,13 +86,12 @@ def test_a_level_may_stand_in_it(tmp_path: Path) -> None:
 )
 def test_what_is_wrong_is_blamed_on_the_line_that_wrote_it(tmp_path: Path, old: str, new: str, message: str) -> None:
     with pytest.raises(InputError) as error:
-        check_experiment(_read(tmp_path, (old, new)))
+        _read(tmp_path, (old, new))
     assert message in str(error.value)
 
 
 def test_the_shipped_scenario_has_all_tools_at_every_scale() -> None:
     for scale in ("paper", "lab", "smoke"):
         experiment = read_experiment("tool-agreement", scale)
-        check_experiment(experiment)
         tools = [load.tool for load in _loads(experiment).values()]
         assert tools == ["wrk", "ab", "hey", "siege", "vegeta", "h2load"]

@@ -8,8 +8,8 @@ from benchkit.errors import InputError
 from benchkit.hosts.known_sysctls import advice, is_made_up
 from benchkit.models.cpus import cpu_places
 from benchkit.resources import shipped
-from benchkit.scenario.read import Experiment, read_experiment
-from benchkit.scenario.tuning_profiles import check_tuning, profiles_of
+from benchkit.scenario.read import read_experiment
+from benchkit.scenario.tuning_profiles import UsedProfile
 
 SCENARIO = """\
 name: small
@@ -24,24 +24,23 @@ tuning:
 """
 
 
-def experiment(folder: Path, profile: str) -> Experiment:
+def used_profile(folder: Path, profile: str) -> UsedProfile:
     path = folder / "small.yaml"
     path.write_text(SCENARIO.replace("PROFILE", profile))
-    return read_experiment(str(path))
+    (used,) = read_experiment(str(path)).tuning
+    return used
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in (shipped("configs") / "tuning").glob("*.yaml")))
 def test_shipped_profiles_name_settings_that_linux_has_or_had(tmp_path: Path, name: str) -> None:
-    made = experiment(tmp_path, name)
-    (used,) = profiles_of(made.scenario, made.document)
+    used = used_profile(tmp_path, name)
     assert used.profile.sysctl
     assert [key for key in used.profile.sysctl if is_made_up(key)] == []
 
 
 def test_a_profile_of_ones_own_stands_beside_the_scenario(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("description: Mine\nsysctl: {net.core.somaxconn: 7}\nlimits: {nofile: 99}\n")
-    made = experiment(tmp_path, "mine.yaml")
-    (used,) = profiles_of(made.scenario, made.document)
+    used = used_profile(tmp_path, "mine.yaml")
     assert used.profile.sysctl == {"net.core.somaxconn": 7}
     assert used.profile.limits.nofile == 99
 
@@ -62,9 +61,8 @@ def test_a_profile_of_ones_own_stands_beside_the_scenario(tmp_path: Path) -> Non
 )
 def test_a_wrong_profile_names_its_own_file_line_and_field(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "mine.yaml").write_text(text)
-    made = experiment(tmp_path, "mine.yaml")
     with pytest.raises(InputError) as caught:
-        check_tuning(made.scenario, made.document)
+        used_profile(tmp_path, "mine.yaml")
     assert message in str(caught.value)
 
 
@@ -80,9 +78,8 @@ def test_a_wrong_profile_names_its_own_file_line_and_field(tmp_path: Path, text:
     ],
 )
 def test_a_profile_or_role_that_is_not_there(tmp_path: Path, profile: str, message: str) -> None:
-    made = experiment(tmp_path, profile)
     with pytest.raises(InputError) as caught:
-        check_tuning(made.scenario, made.document)
+        used_profile(tmp_path, profile)
     assert message in str(caught.value)
 
 

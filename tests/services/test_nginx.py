@@ -40,7 +40,7 @@ def rendered(
     fields: str, *, place: ServicePlacement = PLACE, protocol: Protocol = "http", unix: bool = False
 ) -> Service:
     document = parse_document(f"backend: nginx\nlisten: 18080\n{fields}", "scenario.yaml")
-    options = NGINX.settle(document.validated(NGINX.options), document)
+    options = NGINX.settle(document.validated(NGINX.options), document.source)
     app = (
         Endpoint("sut", protocol, path=PurePosixPath("/w/app/app.sock"))
         if unix
@@ -252,7 +252,7 @@ def test_a_template_that_cannot_be_filled_in_names_its_line(tmp_path: Path, text
 def test_a_template_that_is_not_there_names_file_line_and_field(tmp_path: Path) -> None:
     document = parse_document("backend: nginx\nlisten: 1\ntemplate: none.j2\n", str(tmp_path / "scenario.yaml"))
     with pytest.raises(InputError) as caught:
-        NGINX.settle(document.validated(NGINX.options), document)
+        NGINX.settle(document.validated(NGINX.options), document.source)
     assert str(caught.value) == (
         f"{tmp_path}/scenario.yaml:3: template: cannot read {tmp_path}/none.j2: No such file or directory"
     )

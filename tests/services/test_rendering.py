@@ -6,7 +6,6 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from benchkit.errors import InputError, UnsupportedError
-from benchkit.scenario.cell_services import typed_services
 from benchkit.scenario.read import read_experiment
 from benchkit.services.backend import Admin, Check, GoSource, Program, Service, ServicePlacement
 from benchkit.services.endpoint import Endpoint, Listen
@@ -34,8 +33,7 @@ def typed(tmp_path: Path, *changes: tuple[str, str]) -> tuple[TypedService, ...]
         text = text.replace(old, new)
     path = tmp_path / "small.yaml"
     path.write_text(text)
-    experiment = read_experiment(str(path))
-    return typed_services(experiment.cells[0], experiment.scenario)
+    return read_experiment(str(path)).cells[0].services
 
 
 def place(  # a two-core host with nginx
@@ -152,7 +150,7 @@ def test_nginx_itself_accepts_what_is_rendered(tmp_path: Path) -> None:
         ("upstream: app", "upstream: app, wrkers: 1", "small.yaml:9: stacks.both.services.front.wrkers: no such field"),
         ('"127.0.0.1:9000"', "99999", "small.yaml:8: stacks.both.services.app.listen: found 99999; allowed: a port (8080), address:port"),
         ('"127.0.0.1:9000"', "'evil;host:1'", "listen: found 'evil;host:1'; allowed: a port"),
-        ('"127.0.0.1:9000"', '"127.0.0.1:8080"', "small.yaml:9: stacks.both.services.front.listen: port 8080 is already that of service 'app'"),
+        ('"127.0.0.1:9000"', '"127.0.0.1:8080"', "small.yaml:9: stacks.both.services.front.listen: port 8080 is already used by service 'app'"),
         ("listen: 8080", "role: sot, listen: 8080", "small.yaml:9: stacks.both.services.front.role: no role 'sot'; did you mean 'sut'?"),
         ('"127.0.0.1:9000"', '"127.0.0.1:9000", work: "loop:-1"', "small.yaml:8: stacks.both.services.app.work: found 'loop:-1'"),
         ('"127.0.0.1:9000"', '"127.0.0.1:9000", work: "loop:100000001"', "services.app.work: found 'loop:100000001'"),

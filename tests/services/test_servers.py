@@ -9,8 +9,7 @@ import pytest
 
 from benchkit.errors import InputError, UnsupportedError
 from benchkit.resources import BACKENDS as SOURCES
-from benchkit.run.plan.releases import check_releases
-from benchkit.scenario.cell_services import typed_services
+from benchkit.run.plan.service_checks import check_go_releases
 from benchkit.scenario.read import read_experiment
 from benchkit.services.backend import Admin, GoSource, Program, Service, ServicePlacement
 from benchkit.services.endpoint import Endpoint
@@ -46,8 +45,7 @@ def write(tmp_path: Path, service: str) -> Path:
 
 
 def typed(tmp_path: Path, service: str) -> tuple[TypedService, ...]:
-    experiment = read_experiment(str(write(tmp_path, service)))
-    return typed_services(experiment.cells[0], experiment.scenario)
+    return read_experiment(str(write(tmp_path, service))).cells[0].services
 
 
 def rendered(tmp_path: Path, service: str, place: ServicePlacement = PLACE) -> Service:
@@ -204,5 +202,5 @@ def test_a_go_release_that_there_is_not(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(
         InputError, match=r"one\.yaml:8: stacks\.it\.services\.app\.go_version: found '1\.99\.7'; there is"
     ):
-        check_releases(read_experiment(str(missing)))
-    check_releases(read_experiment(str(write(tmp_path, "backend: nethttp, listen: 8080"))))
+        check_go_releases(read_experiment(str(missing)))
+    check_go_releases(read_experiment(str(write(tmp_path, "backend: nethttp, listen: 8080"))))

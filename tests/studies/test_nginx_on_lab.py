@@ -123,7 +123,7 @@ def test_a_template_that_nginx_refuses_is_shown_before_anything_is_deployed(lab:
             make_plan(experiment, hosts)
         after = hosts["sut"].files.list(".")
     assert "small.yaml:10: " in str(caught.value)
-    assert "page.template: nginx on sut refuses it" in str(caught.value)
+    assert "page.template: nginx on sut rejects it" in str(caught.value)
     assert 'unknown directive "retrun" in nginx.conf:' in str(caught.value)
     assert "`retrun 200;`" in str(caught.value)
     assert set(after) - set(before) <= {"judged"}

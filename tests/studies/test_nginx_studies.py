@@ -13,7 +13,6 @@ from benchkit.hosts.connections import connect_all
 from benchkit.hosts.inventory import Inventory
 from benchkit.lab.lab import Lab
 from benchkit.scenario.read import read_experiment
-from benchkit.scenario.tuning_profiles import profiles_of
 from tests.studies.conftest import Ran, RunStudy
 
 pytestmark = [
@@ -33,7 +32,7 @@ QUICK = ("blocks=1", "load.warmup_s=0")
 def settings_of(inventory: Inventory, host: str, name: str) -> Mapping[str, str | None]:
     """The kernel settings of a host that the tuning of a scenario is about."""
     experiment = read_experiment(name, "smoke")
-    keys = [key for used in profiles_of(experiment.scenario, experiment.document) for key in used.profile.sysctl]
+    keys = [key for used in experiment.tuning for key in used.profile.sysctl]
     with connect_all(inventory) as hosts:
         return {key: found.value for key, found in hosts[host].changes.read(keys).items()}
 

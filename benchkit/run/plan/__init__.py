@@ -1,1 +1,1 @@
-"""What a run will do on these hosts. Planning reads facts and changes nothing; the run carries out what was planned."""
+"""The plan of a run on its hosts. Planning reads the state of hosts and changes nothing; `run` executes the plan."""

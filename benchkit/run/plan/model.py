@@ -1,30 +1,28 @@
-"""The plan of a run: cells, services, load, order, time, and what the hosts cannot carry."""
+"""The plan of a run: cells, services, load, order, duration, and what the hosts do not support."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from benchkit.errors import HostError
 from benchkit.hosts.tuning import SudoCommand, TuningPlan
 from benchkit.load.generators.generator import Generator
 from benchkit.models.load import Load
-from benchkit.scenario.cells import Cell
-from benchkit.scenario.profile_pass import in_pass
-from benchkit.scenario.read import Experiment
+from benchkit.run.plan.tuning_plan import tuning_required_error
+from benchkit.scenario.experiment import Cell, Experiment
+from benchkit.scenario.profile_pass import is_profile_pass
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.services.backend import Service
 from benchkit.services.builds import Build, builds
 
-LOAD_ROLE = "load"
-
 OVERHEAD_S = 0.5
-"""Starting, probing and stopping, for the estimate of a run's time; measured by `make bench`."""
+"""Time to start, probe and stop services, for the estimate of a run's duration; measured by `make bench`."""
 
 
 @dataclass(frozen=True)
 class PlannedCell:
-    """A cell as it will run on these hosts; `unsupported` says why it will not."""
+    """A cell as it runs on these hosts; `unsupported` is the reason why it cannot."""
 
     cell: Cell
     services: tuple[Service, ...]
@@ -35,12 +33,12 @@ class PlannedCell:
 
     @property
     def cell_id(self) -> str:
-        """The name of the cell."""
+        """Name of the cell."""
         return self.cell.cell_id
 
     @property
     def seconds(self) -> float | None:
-        """How long a trial of it takes, about; None where it ends after a count of requests at no set rate."""
+        """Estimated duration of a trial; None if it ends after a number of requests at no set rate."""
         load = self.load
         measured = load.requests / load.rate if load.requests and load.rate else load.duration_s
         return None if measured is None else load.warmup_s + measured + OVERHEAD_S
@@ -48,24 +46,24 @@ class PlannedCell:
 
 @dataclass(frozen=True)
 class RunPlan:
-    """Everything a run will do, known before anything is touched."""
+    """Everything that a run does, known before any host is changed."""
 
     experiment: Experiment
     seed: int
     roles: Mapping[str, tuple[str, ...]]
-    """The hosts of each role."""
+    """Hosts of each role."""
     cells: tuple[PlannedCell, ...]
     planned_trials: tuple[PlannedTrial, ...]
     notices: tuple[str, ...]
-    """What people should know: what is not isolated, not applied, lowered."""
+    """Limitations to show to people: settings not isolated, not applied, lowered."""
     obstacles: tuple[HostError, ...]
-    """What stops the run: a program that a host lacks, a required setting that it does not take."""
+    """Errors that prevent the run: missing programs, required settings that a host does not accept."""
     tuning: tuple[TuningPlan, ...]
-    """What the scenario's tuning comes to on each host."""
+    """Tuning of each host."""
     tuning_required: frozenset[str]
     """Hosts on which a setting that is not applied stops the run."""
     sudo: tuple[SudoCommand, ...] = ()
-    """All that runs with sudo."""
+    """All commands that run with sudo."""
     profiled: tuple[PlannedCell, ...] = ()
     """The cells as the profile pass runs them."""
 
@@ -76,15 +74,13 @@ class RunPlan:
 
     @property
     def seconds(self) -> float | None:
-        """How long the run takes, about; None where that is not known of a cell."""
-        known = [
-            time for planned_trial in self.planned_trials if (time := self.cell_of(planned_trial).seconds) is not None
-        ]
+        """Estimated duration of the run; None if that of a cell is unknown."""
+        known = [seconds for trial in self.planned_trials if (seconds := self.cell_of(trial).seconds) is not None]
         return sum(known) if len(known) == len(self.planned_trials) else None
 
     @property
     def builds(self) -> tuple[Build, ...]:
-        """What has to be built: servers, load tools, and what reads their rows."""
+        """Programs to build: servers, load tools and reducers of their rows."""
         return builds(
             [(service.host, file) for cell in self.cells for service in cell.services for file in service.files]
             + [
@@ -96,11 +92,19 @@ class RunPlan:
         )
 
     def cell(self, cell_id: str) -> PlannedCell:
-        """The cell of that name."""
+        """Return the cell of that name."""
         return next(cell for cell in self.cells if cell.cell_id == cell_id)
 
-    def cell_of(self, planned_trial: PlannedTrial) -> PlannedCell:
-        """The cell of a trial, as that trial runs it."""
-        if not in_pass(planned_trial.kind, planned_trial.cell_id):
-            return self.cell(planned_trial.cell_id)
-        return next(cell for cell in self.profiled if cell.cell_id == planned_trial.cell_id)
+    def cell_of(self, trial: PlannedTrial) -> PlannedCell:
+        """Return the cell of a trial, as that trial runs it."""
+        if not is_profile_pass(trial.kind, trial.cell_id):
+            return self.cell(trial.cell_id)
+        return next(cell for cell in self.profiled if cell.cell_id == trial.cell_id)
+
+    def require_tuning(self, host: str, not_applied: Sequence[str]) -> None:
+        """Raise HostError if settings were not applied on a host whose tuning the scenario requires.
+
+        `not_applied` has a sentence for each of the settings.
+        """
+        if not_applied and host in self.tuning_required:
+            raise tuning_required_error("; ".join(not_applied))

@@ -1,4 +1,4 @@
-"""The order of a run's trials: its design on the cells that the hosts carry, and the controls among them."""
+"""The order of a run's trials: its design applied to the cells that the hosts support, and their controls."""
 
 from __future__ import annotations
 
@@ -7,36 +7,33 @@ from dataclasses import replace
 
 from benchkit.models.design import control_of
 from benchkit.run.plan.model import PlannedCell
-from benchkit.scenario.checks import controls
-from benchkit.scenario.designs import CELLS_OF_ABBA, planned_trials
-from benchkit.scenario.read import Experiment
-from benchkit.scenario.trial_order import PlannedTrial
+from benchkit.scenario.experiment import Experiment
+from benchkit.scenario.trial_order import CELLS_OF_ABBA, PlannedTrial, planned_trials
 
 SEQUENTIAL = (
-    "The design is sequential: whatever drifts while one cell runs after the other will be in their ratios, and mostly not "
-    "in the intervals."
+    "The design is sequential: drift between the trials of one cell and those of the next is part of their ratios, and "
+    "mostly not covered by the intervals."
 )
 
 
 def control_cells(experiment: Experiment, cells: Sequence[PlannedCell]) -> tuple[PlannedCell, ...]:
-    """The second names of the cells that the scenario has as controls: to the last argument what the cells are."""
-    wanted = controls(experiment.scenario, experiment.cells)
+    """Return the control cells: copies, under names of their own, of the cells that the scenario lists as `control`."""
     return tuple(
         replace(cell, cell=replace(cell.cell, cell_id=control_of(cell.cell_id)))
         for cell in cells
-        if cell.cell_id in wanted and cell.unsupported is None
+        if cell.cell_id in experiment.controlled and cell.unsupported is None
     )
 
 
-def ordered(
+def order_trials(
     experiment: Experiment, cells: Sequence[PlannedCell], seed: int
-) -> tuple[tuple[PlannedTrial, ...], list[str]]:
-    """The trials in their order, and what is to be known of it. Cells that the hosts cannot carry are left out."""
+) -> tuple[tuple[PlannedTrial, ...], tuple[str, ...]]:
+    """Return the trials of the supported cells in order, and notices about the order."""
     scenario = experiment.scenario
-    names = [cell.cell_id for cell in cells if cell.unsupported is None]
+    supported = [cell.cell_id for cell in cells if cell.unsupported is None]
     design = scenario.design
-    notices = [SEQUENTIAL] if design == "sequential" else []
-    if design == "abba" and len(names) != CELLS_OF_ABBA:
+    notices: tuple[str, ...] = (SEQUENTIAL,) if design == "sequential" else ()
+    if design == "abba" and len(supported) != CELLS_OF_ABBA:
         design = "blocks"
-        notices.append("ABBA takes two cells, and these hosts do not carry both: the other runs alone.")
-    return planned_trials(design, names, scenario.blocks, seed), notices
+        notices = ("ABBA needs two cells, and these hosts do not support both: the other cell runs alone.",)
+    return planned_trials(design, supported, scenario.blocks, seed), notices

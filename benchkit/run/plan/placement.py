@@ -1,4 +1,4 @@
-"""Hosts as places for services: what their facts mean for what is rendered, and what they cannot carry."""
+"""Capabilities of hosts, and the places of services and load generators on them."""
 
 from __future__ import annotations
 
@@ -9,45 +9,48 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
 from benchkit.errors import InputError, UnsupportedError
+from benchkit.hosts.host import Host
 from benchkit.hosts.inventory import HostSpec
+from benchkit.hosts.tuning import TuningPlan
 from benchkit.models.cpus import Cpus
 from benchkit.models.facts import HostFacts
+from benchkit.run.plan.tuning_plan import nofile_on
 from benchkit.services.backend import Program, Quota, ServicePlacement
 
-FILES_APART = 64
-"""Open files that a service or load tool needs beside one for each connection: libraries, logs, its own sockets."""
+EXTRA_FILES = 64
+"""Open files that a service or load tool needs in addition to one per connection: libraries, logs, its own sockets."""
 
 NOFILE_UNLIMITED = 1 << 20
-"""What is asked for where a host sets no limit: the kernel's own default ceiling (fs.nr_open, proc(5))."""
+"""Limit of open files on a host that sets none: the kernel's default maximum (fs.nr_open, proc(5))."""
 
 
 @dataclass(frozen=True)
 class HostCapabilities:
-    """A host of the run as planning sees it."""
+    """A host as it is during the run: its facts, and the settings that tuning gives it."""
 
     spec: HostSpec
     facts: HostFacts
     tuned: Mapping[str, str] = field(default_factory=dict)
-    """Kernel settings that the run's tuning gives it."""
+    """Kernel settings that tuning sets."""
     tuned_nofile: int | None = None
-    """Open files that the tuning lets each process of ours have."""
+    """Limit of open files that tuning sets for benchkit's processes."""
 
     @property
     def nofile(self) -> int:
-        """Open files that a process may have."""
+        """Largest number of open files of a process."""
         return self.tuned_nofile or self.facts.nofile_hard or NOFILE_UNLIMITED
 
     def sysctl(self, key: str) -> str | None:
-        """A kernel setting as it will be during the run; None where the host has none, or it was not asked for."""
+        """Return a kernel setting as it is during the run, or None if it does not exist or was not read."""
         return self.tuned.get(key) or self.facts.sysctls.get(key)
 
     @property
     def address(self) -> str:
-        """The address at which other hosts reach its services, and which these bind to.
+        """Address at which other hosts reach its services, and which these bind to.
 
-        The inventory's `service_address`; else its `address`, where the host has it itself; else (a name, or an address
-        that is translated on the way) the first of the host's own that is not for itself or its link alone. Raises
-        InputError where there is none.
+        The inventory's `service_address`; else its `address` if the host itself has it; else (for a name, or an address
+        that is translated on the way) the first of the host's own that is neither loopback nor link-local. Raises
+        InputError if there is none.
         """
         if self.spec.service_address is not None:
             return str(self.spec.service_address)
@@ -60,77 +63,87 @@ class HostCapabilities:
             if ip is not None and not (ip.is_loopback or ip.is_link_local):
                 return address
         raise InputError(
-            "no address that other hosts could reach",
+            "no address that other hosts can reach",
             where=self.spec.name,
             hint="name it in the inventory: service_address: 10.0.0.1",
         )
 
 
-def place_on(ground: HostCapabilities, folder: PurePosixPath, role: str, cpus: Cpus) -> ServicePlacement:
-    """A place of its own for a service on a host. Raises UnsupportedError where the host has too few CPUs for the role."""
-    facts = ground.facts
+def host_capabilities(host: Host, tuning: Iterable[TuningPlan]) -> HostCapabilities:
+    """Return the capabilities of a host once its tuning is applied."""
+    plans = [plan for plan in tuning if plan.host == host.name]
+    tuned = {key: value for plan in plans for key, value in plan.values.items()}
+    return HostCapabilities(host.spec, host.facts, tuned, nofile_on(host.name, plans))
+
+
+def place_on(host: HostCapabilities, folder: PurePosixPath, role: str, cpus: Cpus) -> ServicePlacement:
+    """Return the place of a service on a host. Raises UnsupportedError if the host has too few CPUs for the role."""
+    facts = host.facts
     if facts.goarch is None:
-        raise UnsupportedError(f"{ground.spec.name}: Go does not build for {facts.machine}")
+        raise UnsupportedError(f"{host.spec.name}: Go does not build for {facts.machine}")
     place = ServicePlacement(
-        host=ground.spec.name,
-        address=ground.address,
+        host=host.spec.name,
+        address=host.address,
         cpus=facts.cpus,
         folder=folder,
         user=facts.user,
         root=facts.root,
         goos=facts.os,
         goarch=facts.goarch,
-        nofile=ground.nofile,
-        programs={name: program(ground, name) for name in facts.programs},
+        nofile=host.nofile,
+        programs={name: program(host, name) for name in facts.programs},
     )
     return replace(place, cpus=place.take_cpus(cpus, f"role {role}: cpus"))
 
 
-def with_quota(place: ServicePlacement, role: str, cpus: float | None, ground: HostCapabilities) -> ServicePlacement:
-    """The place with the role's share of its CPUs, where its host can hold to one; see `quota_not_applied`."""
-    return place if cpus is None or not ground.facts.cpu_groups else replace(place, quota=Quota(role, cpus))
+def with_quota(place: ServicePlacement, role: str, cpus: float | None, host: HostCapabilities) -> ServicePlacement:
+    """Return the place with the role's CPU quota, if the host can enforce it; see `quota_not_applied`."""
+    return place if cpus is None or not host.facts.cpu_groups else replace(place, quota=Quota(role, cpus))
 
 
-def quota_not_applied(role: str, cpus: float | None, ground: HostCapabilities) -> str | None:
-    """Why a host will not hold the services of a role to its quota, for people; None where it will, or there is none."""
-    if cpus is None or ground.facts.cpu_groups:
+def quota_not_applied(role: str, cpus: float | None, host: HostCapabilities) -> str | None:
+    """Return why a host cannot enforce the CPU quota of a role, or None if it can or there is no quota."""
+    if cpus is None or host.facts.cpu_groups:
         return None
     return (
-        f"{ground.spec.name}: not applied, {ground.facts.user} may make no control group with the CPU controller there: "
+        f"{host.spec.name}: not applied, {host.facts.user} may not create a control group with the CPU controller there: "
         f"quota {cpus:g} of role {role}"
     )
 
 
-def program(ground: HostCapabilities, name: str) -> Program:
-    """An executable of the host, by its name in facts or inventory."""
-    fact = ground.facts.programs[name]
+def program(host: HostCapabilities, name: str) -> Program:
+    """Return an executable of the host, by its name in facts or inventory."""
+    fact = host.facts.programs[name]
     named = None
-    if name in ground.spec.programs:
-        named = f"named by {ground.spec.written or 'the inventory'}: hosts.{ground.spec.name}.programs.{name}"
+    if name in host.spec.programs:
+        named = f"named by {host.spec.written or 'the inventory'}: hosts.{host.spec.name}.programs.{name}"
     return Program(fact.path, version_numbers(fact.version), fact.said, named)
 
 
-def too_many(connections: int, carriers: Iterable[HostCapabilities], clients: Iterable[HostCapabilities]) -> str | None:
-    """Why these hosts cannot hold so many connections, if they cannot: `clients` open them, all `carriers` hold them."""
-    for ground in carriers:
-        if connections + FILES_APART > ground.nofile:
-            return f"{connections} connections: {ground.spec.name} may have {ground.nofile} files open at most"
-    for ground in clients:
-        ports = local_ports(ground)
+def too_many(connections: int, servers: Iterable[HostCapabilities], clients: Iterable[HostCapabilities]) -> str | None:
+    """Return why hosts cannot hold so many connections, or None if they can.
+
+    `servers` need an open file for each connection, `clients` a local port.
+    """
+    for host in servers:
+        if connections + EXTRA_FILES > host.nofile:
+            return f"{connections} connections: {host.spec.name} allows at most {host.nofile} open files"
+    for host in clients:
+        ports = local_ports(host)
         if ports is not None and connections > ports:
-            return f"{connections} connections: {ground.spec.name} has {ports} local ports for one address"
+            return f"{connections} connections: {host.spec.name} has {ports} local ports for one address"
     return None
 
 
 def version_numbers(version: str | None) -> tuple[int, ...]:
-    """The numbers that a version begins with, for comparing: `1.22.1` → (1, 22, 1); none where it is unknown."""
+    """Return the numbers at the start of a version, for comparison: `1.22.1` → (1, 22, 1); empty if unknown."""
     match = re.match(r"[0-9]+(?:\.[0-9]+)*", version or "")
     return tuple(int(number) for number in match[0].split(".")) if match else ()
 
 
-def local_ports(ground: HostCapabilities) -> int | None:
-    """How many local ports the host has for connections to one address (ip(7), ip_local_port_range)."""
-    match (ground.sysctl("net.ipv4.ip_local_port_range") or "").split():
+def local_ports(host: HostCapabilities) -> int | None:
+    """Return how many local ports the host has for connections to one address (ip(7), ip_local_port_range)."""
+    match (host.sysctl("net.ipv4.ip_local_port_range") or "").split():
         case [first, last]:
             return int(last) - int(first) + 1
     return None

@@ -1,69 +1,61 @@
-"""From a scenario and connected hosts to the plan of a run."""
+"""Planning: from an experiment and connected hosts to the plan of a run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from benchkit.errors import HostError, InputError
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.inventory import Inventory
-from benchkit.hosts.tuning import sudo_commands
-from benchkit.load.tools.registry import get_tool
+from benchkit.hosts.tuning import TuningPlan, sudo_commands
 from benchkit.run.plan.cells import missing_program, plan_cell
-from benchkit.run.plan.config_checks import check_configs
-from benchkit.run.plan.model import LOAD_ROLE, PlannedCell, RunPlan
-from benchkit.run.plan.order import control_cells, ordered
-from benchkit.run.plan.placement import HostCapabilities
+from benchkit.run.plan.model import PlannedCell, RunPlan
+from benchkit.run.plan.order import control_cells, order_trials
+from benchkit.run.plan.placement import HostCapabilities, host_capabilities, quota_not_applied
 from benchkit.run.plan.profile_pass import profile_cells, profile_notices, profile_order
-from benchkit.run.plan.releases import check_node_releases, check_releases
-from benchkit.run.plan.requirements import check_experiment
-from benchkit.run.plan.tuning_plan import ground_of, plan_tuning, quotas_not_applied
-from benchkit.scenario.cell_load import typed_load
-from benchkit.scenario.read import Experiment
+from benchkit.run.plan.service_checks import check_configs, check_go_releases, check_node_releases
+from benchkit.run.plan.tuning_plan import plan_tuning, tuning_required_error
+from benchkit.scenario.cell_load import check_generators
+from benchkit.scenario.experiment import Experiment
+from benchkit.scenario.model import LOAD_ROLE
+from benchkit.scenario.programs import load_program
+
+Roles = Mapping[str, tuple[str, ...]]
+"""Names of the hosts of each role."""
 
 
 def make_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) -> RunPlan:
-    """The plan of a run on these hosts, which are only asked, never changed.
+    """Return the plan of a run on these hosts, whose state is read and not changed.
 
-    `seed` replaces the scenario's. Raises InputError for a scenario or an inventory that cannot be run, HostError where
-    a host does not answer.
+    `seed` replaces the scenario's. Raises InputError for a scenario or an inventory that cannot be run, HostError if a
+    host does not answer.
     """
-    check_experiment(experiment)
-    check_releases(experiment)
-    roles = _roles(experiment, hosts.inventory)
-    tuning, required = plan_tuning(experiment, roles, hosts)
-    grounds = {host.name: ground_of(host, tuning) for host in hosts}
-    obstacles: list[HostError] = list(_missing_tools(experiment, roles, grounds))
-    obstacles += [
-        HostError(sentence, hint="the scenario says that this tuning is required")
-        for planned in tuning
-        if planned.host in required
-        for sentence in planned.sentences()
-    ]
-    cells: list[PlannedCell] = []
-    for cell in experiment.cells:
-        try:
-            cells.append(plan_cell(experiment, cell, roles, grounds, cells))
-        except HostError as error:
-            obstacles.append(error)
-    check_configs(cells, hosts)
-    check_node_releases(cells)
-    cells += control_cells(experiment, cells)
     seed = experiment.scenario.seed if seed is None else seed
-    planned_trials, said = ordered(experiment, cells, seed)
+    check_go_releases(experiment)
+    roles = _roles(experiment, hosts.inventory)
+    if (load_hosts := len(roles[LOAD_ROLE])) > experiment.scenario.roles[LOAD_ROLE].hosts:
+        check_generators(experiment, load_hosts)
+    tuning, required = plan_tuning(experiment, roles, hosts)
+    capabilities = {host.name: host_capabilities(host, tuning) for host in hosts}
+    supported, missing = _plan_cells(experiment, roles, capabilities)
+    check_configs(supported, hosts)
+    check_node_releases(supported)
+    cells = (*supported, *control_cells(experiment, supported))
+    measured, order_notices = order_trials(experiment, cells, seed)
+    obstacles = (*missing, *_required_tuning_errors(tuning, required))
     return RunPlan(
         experiment=experiment,
         seed=seed,
         roles=roles,
-        cells=tuple(cells),
-        planned_trials=(*planned_trials, *profile_order(experiment, cells, planned_trials, seed)),
+        cells=cells,
+        planned_trials=(*measured, *profile_order(experiment, cells, measured, seed)),
         notices=(
-            *said,
-            *profile_notices(experiment, cells, grounds),
+            *order_notices,
+            *profile_notices(experiment, cells, capabilities),
             *hosts.inventory.limits,
             *(notice for host in hosts for notice in host.notices),
-            *(sentence for planned in tuning for sentence in planned.sentences()),
-            *quotas_not_applied(experiment.scenario, roles, grounds),
+            *(sentence for plan in tuning for sentence in plan.sentences()),
+            *_quotas_not_applied(experiment, roles, capabilities),
         ),
         obstacles=tuple({str(error): error for error in obstacles}.values()),
         tuning=tuning,
@@ -74,35 +66,68 @@ def make_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) -> 
 
 
 def _roles(experiment: Experiment, inventory: Inventory) -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
+    """Return the hosts of each role. Raises InputError if the inventory has fewer than the scenario needs."""
+    roles: dict[str, tuple[str, ...]] = {}
     for name, role in experiment.scenario.roles.items():
         hosts = tuple(host.name for host in inventory.by_role(name))
         if len(hosts) < role.hosts:
             raise InputError(
                 f"the scenario needs {role.hosts} host(s) in role {name!r}",
                 why=f"the inventory has {len(hosts)}",
-                hint=_way_to_roles(experiment, name, inventory),
+                hint=_missing_role_hint(experiment, name, inventory),
             )
-        found[name] = hosts
-    return found
+        roles[name] = hosts
+    return roles
 
 
-def _way_to_roles(experiment: Experiment, lacking: str, inventory: Inventory) -> str:
-    """What gives the hosts that a scenario needs: a line in the inventory's file, or where there is none, another lab."""
+def _missing_role_hint(experiment: Experiment, role: str, inventory: Inventory) -> str:
+    """Return a line to add to the inventory's file, or the commands that bring up a lab with the scenario's roles."""
     if any(host.written is not None for host in inventory.hosts):
-        return f"give a host `roles: [{lacking}]`"
-    wanted = (
+        return f"give a host `roles: [{role}]`"
+    options = (
         f"--host {name}{number or ''}={name}"
-        for name, role in experiment.scenario.roles.items()
-        for number in range(role.hosts)
+        for name, wanted in experiment.scenario.roles.items()
+        for number in range(wanted.hosts)
     )
-    return f"`benchkit lab down`, then `benchkit lab up {' '.join(wanted)}`"
+    return f"`benchkit lab down`, then `benchkit lab up {' '.join(options)}`"
+
+
+def _plan_cells(
+    experiment: Experiment, roles: Roles, capabilities: Mapping[str, HostCapabilities]
+) -> tuple[list[PlannedCell], list[HostError]]:
+    """Return the cells on their hosts, and errors for programs that hosts lack; cells that need those are left out."""
+    cells: list[PlannedCell] = []
+    errors = list(_missing_tools(experiment, roles, capabilities))
+    for cell in experiment.cells:
+        try:
+            cells.append(plan_cell(experiment, cell, roles, capabilities, cells))
+        except HostError as error:
+            errors.append(error)
+    return cells, errors
 
 
 def _missing_tools(
-    experiment: Experiment, roles: Mapping[str, tuple[str, ...]], grounds: Mapping[str, HostCapabilities]
+    experiment: Experiment, roles: Roles, capabilities: Mapping[str, HostCapabilities]
 ) -> Iterator[HostError]:
-    for tool in dict.fromkeys(typed_load(cell, len(roles[LOAD_ROLE])).tool for cell in experiment.cells):
+    programs = dict.fromkeys(load_program(cell.load.tool) for cell in experiment.cells)
+    for program in programs:
         for host in roles[LOAD_ROLE]:
-            if get_tool(tool).program is None and get_tool(tool).binary not in grounds[host].facts.programs:
-                yield missing_program(host, get_tool(tool).binary, experiment)
+            if program is not None and program not in capabilities[host].facts.programs:
+                yield missing_program(host, program, experiment)
+
+
+def _required_tuning_errors(tuning: Sequence[TuningPlan], required: frozenset[str]) -> Iterator[HostError]:
+    for plan in tuning:
+        if plan.host in required:
+            yield from (tuning_required_error(sentence) for sentence in plan.sentences())
+
+
+def _quotas_not_applied(
+    experiment: Experiment, roles: Roles, capabilities: Mapping[str, HostCapabilities]
+) -> Iterator[str]:
+    """Yield a notice for each host that cannot enforce the CPU quota of a role."""
+    for name, role in experiment.scenario.roles.items():
+        for host in roles[name]:
+            notice = quota_not_applied(name, role.quota, capabilities[host])
+            if notice is not None:
+                yield notice

@@ -1,61 +1,46 @@
-"""What the tuning of a scenario comes to on the hosts of a run."""
+"""The tuning of a run: the scenario's tuning profiles on the hosts of their roles."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
-from benchkit.errors import InputError
+from benchkit.errors import HostError, InputError
 from benchkit.hosts import tuning as host_tuning
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.host import Host
 from benchkit.hosts.known_sysctls import advice, is_made_up
 from benchkit.hosts.tuning import TuningPlan
-from benchkit.run.plan.placement import HostCapabilities, quota_not_applied
-from benchkit.scenario.model import Scenario
-from benchkit.scenario.read import Experiment
-from benchkit.scenario.tuning_profiles import UsedProfile, profiles_of
+from benchkit.scenario.experiment import Experiment
+from benchkit.scenario.tuning_profiles import UsedProfile
 
 
 def plan_tuning(
     experiment: Experiment, roles: Mapping[str, tuple[str, ...]], hosts: Hosts
 ) -> tuple[tuple[TuningPlan, ...], frozenset[str]]:
-    """What the scenario's tuning profiles come to on its hosts, and the hosts where they are required.
+    """Return the tuning of the hosts, and the names of the hosts on which it is required.
 
-    Raises InputError for a setting that neither Linux nor any of the hosts has, naming the profile's file and line.
+    Raises InputError, naming the profile's file and line, for a setting that neither Linux nor any of the hosts has.
     """
     plans: list[TuningPlan] = []
     required: set[str] = set()
-    for used in profiles_of(experiment.scenario, experiment.document):
+    for used in experiment.tuning:
         names = dict.fromkeys(host for role in used.use.roles for host in roles[role])
-        mine = [_plan(used, hosts[name], hosts) for name in names]
-        _refuse_made_up(used, mine)
-        plans += mine
+        of_profile = [_plan(used, hosts[name], hosts) for name in names]
+        _refuse_unknown_settings(used, of_profile)
+        plans += of_profile
         if used.use.required:
             required.update(names)
     return tuple(plans), frozenset(required)
 
 
-def ground_of(host: Host, plans: Iterable[TuningPlan]) -> HostCapabilities:
-    """A host as planning sees it: as it is, and as its tuning will make it."""
-    mine = [planned for planned in plans if planned.host == host.name]
-    tuned = {key: value for planned in mine for key, value in planned.values.items()}
-    return HostCapabilities(host.spec, host.facts, tuned, nofile_on(host.name, mine))
-
-
-def quotas_not_applied(
-    scenario: Scenario, roles: Mapping[str, tuple[str, ...]], grounds: Mapping[str, HostCapabilities]
-) -> Iterator[str]:
-    """What the hosts do not hold of the quotas of the scenario's roles, for people."""
-    for name, role in scenario.roles.items():
-        for host in roles[name]:
-            said = quota_not_applied(name, role.quota, grounds[host])
-            if said is not None:
-                yield said
+def tuning_required_error(not_applied: str) -> HostError:
+    """Return the error for a setting that is required and not applied, as the sentence `not_applied` says."""
+    return HostError(not_applied, hint="the scenario requires this tuning")
 
 
 def nofile_on(host: str, plans: Iterable[TuningPlan]) -> int | None:
-    """The open files that tuning lets each process of ours have on a host; None: as many as the host does."""
-    limits = [planned.nofile for planned in plans if planned.host == host and planned.nofile is not None]
+    """Return the limit of open files that tuning sets on a host for benchkit's processes, or None if it sets none."""
+    limits = [plan.nofile for plan in plans if plan.host == host and plan.nofile is not None]
     return next((limit.wanted for limit in reversed(limits) if limit.why_not is None), None)
 
 
@@ -72,13 +57,13 @@ def _plan(used: UsedProfile, host: Host, hosts: Hosts) -> TuningPlan:
     )
 
 
-def _refuse_made_up(used: UsedProfile, plans: Iterable[TuningPlan]) -> None:
-    """A setting that a kernel no longer has, or has not yet, is left out and said; one that never was is a mistake."""
-    there = {setting.key for planned in plans for setting in planned.settings if setting.found is not None}
+def _refuse_unknown_settings(used: UsedProfile, plans: Iterable[TuningPlan]) -> None:
+    """Raise InputError for settings that no kernel ever had; those of other kernel versions are only reported."""
+    existing = {setting.key for plan in plans for setting in plan.settings if setting.found is not None}
     faults = [
-        used.document.fault(("sysctl", key), f"no such setting; {advice(key)}")
+        used.source.fault(("sysctl", key), f"no such setting; {advice(key)}")
         for key in used.profile.sysctl
-        if key not in there and is_made_up(key)
+        if key not in existing and is_made_up(key)
     ]
     if faults:
         raise InputError("\n".join(faults))

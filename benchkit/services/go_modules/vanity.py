@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, StringConstraints, model_validator
 from ruamel.yaml import YAML
 
-from benchkit.document import Document, read_document
+from benchkit.document import SourceMap, read_document
 from benchkit.errors import FieldError
 from benchkit.models.base import Frozen
 from benchkit.models.levels import Name
@@ -149,11 +149,11 @@ def _elements_overlap(one: str, other: str) -> bool:
     return one == other
 
 
-def _settle(options: ServiceOptions, document: Document) -> ServiceOptions:
+def _settle(options: ServiceOptions, source: SourceMap) -> ServiceOptions:
     """Read the vanity.yaml that the scenario names."""
     if not isinstance(options, VanityOptions) or options.file is None:
         return options
-    path = Path(document.origin(("file",)).source).parent / options.file
+    path = Path(source.origin(("file",)).source).parent / options.file
     return options.model_copy(update={"imports": read_document(path).validated(VanityFile)})
 
 

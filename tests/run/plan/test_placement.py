@@ -94,7 +94,7 @@ def test_a_role_takes_the_first_cpus_of_its_host() -> None:
 def test_connections_are_held_against_open_files_and_local_ports() -> None:
     small = ground()
     assert too_many(960, [small], [small]) is None
-    assert too_many(961, [small], [small]) == "961 connections: box may have 1024 files open at most"
+    assert too_many(961, [small], [small]) == "961 connections: box allows at most 1024 open files"
     large = ground(nofile_hard=None)
     assert too_many(28232, [large], [large]) is None
     assert too_many(28233, [large], [large]) == "28233 connections: box has 28232 local ports for one address"
@@ -123,5 +123,5 @@ def test_a_quota_is_held_where_control_groups_can_be_made_and_said_where_not() -
     assert quota_not_applied("sut", 0.4, able) is None
     assert with_quota(place, "sut", 0.4, unable).quota is None
     assert quota_not_applied("sut", 0.4, unable) == (
-        "box: not applied, bench may make no control group with the CPU controller there: quota 0.4 of role sut"
+        "box: not applied, bench may not create a control group with the CPU controller there: quota 0.4 of role sut"
     )

@@ -7,7 +7,6 @@ import pytest
 from ruamel.yaml import YAML
 
 from benchkit.errors import InputError
-from benchkit.scenario.cell_services import typed_services
 from benchkit.scenario.read import read_experiment
 from benchkit.services.backend import Service, ServicePlacement
 from benchkit.services.go_modules.vanity import overlap
@@ -47,9 +46,7 @@ def services(tmp_path: Path, place: Callable[..., ServicePlacement], *changes: t
     path = tmp_path / "small.yaml"
     path.write_text(text)
     experiment = read_experiment(str(path))
-    return render_services(
-        typed_services(experiment.cells[0], experiment.scenario), lambda service: place(service.name)
-    )
+    return render_services(experiment.cells[0].services, lambda service: place(service.name))
 
 
 def written(service: Service) -> dict[str, object]:

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import InputError
-from benchkit.run.plan.requirements import check_experiment
 from benchkit.scenario.read import read_experiment
 
 SCENARIO = """\
@@ -23,21 +22,21 @@ blocks: 2
 @pytest.mark.parametrize(
     ("roles", "message"),
     [
-        ("{sut: {}, load: {quota: 0.5}}", "small.yaml:4: roles.load.quota: a quota holds servers back, and no service has the role 'load'"),
+        ("{sut: {}, load: {quota: 0.5}}", "small.yaml:4: roles.load.quota: a quota limits services, and no service has the role 'load'"),
         ("{sut: {quota: 0}, load: {}}", "small.yaml:4: roles.sut.quota: found 0"),
         ("{sut: {cpus: 3-1}, load: {}}", "small.yaml:4: roles.sut.cpus"),
-        ("{sut: {}}", "no role 'load' to drive the load"),
+        ("{sut: {}}", "no role 'load' to generate the load"),
     ],
 )  # fmt: skip
 def test_a_wrong_role_names_its_place(tmp_path: Path, roles: str, message: str) -> None:
     path = tmp_path / "small.yaml"
     path.write_text(SCENARIO.replace("{sut: {}, load: {}}", roles))
     with pytest.raises(InputError) as caught:
-        check_experiment(read_experiment(str(path)))
+        read_experiment(str(path))
     assert message in str(caught.value)
 
 
 def test_a_quota_of_servers_is_fine(tmp_path: Path) -> None:
     path = tmp_path / "small.yaml"
     path.write_text(SCENARIO.replace("{sut: {}, load: {}}", "{sut: {quota: 0.5, cpus: 0-1}, load: {}}"))
-    check_experiment(read_experiment(str(path)))
+    assert read_experiment(str(path)).scenario.roles["sut"].quota == 0.5

@@ -1,0 +1,75 @@
+"""Checks of services that need their hosts or the network, made before anything is deployed.
+
+Programs on the hosts check the configurations that they will read; releases of Go and Node must exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from benchkit.errors import InputError
+from benchkit.hosts.connections import Hosts
+from benchkit.run.plan.model import PlannedCell
+from benchkit.scenario.experiment import Experiment
+from benchkit.services.deploy import judge
+from benchkit.services.go_server import GoServerOptions
+from benchkit.services.go_toolchain import why_no_release
+from benchkit.services.node_release import NodeProgram
+
+
+def check_go_releases(experiment: Experiment) -> None:
+    """Check that the Go releases of the services exist. Raises InputError naming file, line and field."""
+    _raise(_go_release_faults(experiment))
+
+
+def check_node_releases(cells: Iterable[PlannedCell]) -> None:
+    """Download the Node releases of the cells, unless cached. Raises InputError naming file, line and field."""
+    _raise(_node_release_faults(cells))
+
+
+def check_configs(cells: Iterable[PlannedCell], hosts: Hosts) -> None:
+    """Check every configuration of the cells on its host. Raises InputError naming the scenario's file, line and field."""
+    _raise(_config_faults(cells, hosts))
+
+
+def _raise(faults: Iterable[str]) -> None:
+    if messages := list(dict.fromkeys(faults)):
+        raise InputError("\n".join(messages))
+
+
+def _go_release_faults(experiment: Experiment) -> Iterator[str]:
+    for cell in experiment.cells:
+        for service in cell.services:
+            release = service.options.go_version if isinstance(service.options, GoServerOptions) else None
+            if release is not None and (why := why_no_release(release)):
+                yield service.source.fault(("go_version",), f"found {release!r}; there is no such release: {why}")
+
+
+def _node_release_faults(cells: Iterable[PlannedCell]) -> Iterator[str]:
+    for cell in cells:
+        for service in cell.services:
+            for file in service.files:
+                if isinstance(file.content, NodeProgram):
+                    try:
+                        file.content.path()
+                    except InputError as error:
+                        message = ": ".join(filter(None, (error.what, error.why)))
+                        yield cell.cell.service(service.name).source.fault(("node_version",), message)
+
+
+def _config_faults(cells: Iterable[PlannedCell], hosts: Hosts) -> Iterator[str]:
+    """Yield the faults that programs report; configurations that differ only in folder names are checked once."""
+    checked: set[str] = set()
+    for cell in cells:
+        for service in cell.services if cell.unsupported is None else ():
+            for check in service.checks:
+                text = repr([file.content for file in service.files if file.path == check.config])
+                key = f"{service.host} {check.argv} {text}".replace(str(service.folder.parent), "…")
+                if key in checked:
+                    continue
+                checked.add(key)
+                why = judge(hosts[service.host], service, check)
+                if why is not None:
+                    message = f"{service.backend} on {service.host} rejects it: {why}"
+                    source = cell.cell.service(service.name).source
+                    yield source.fault((check.field,) if check.field else (), message)

@@ -1,0 +1,58 @@
+"""The checked experiment: a scenario at one scale, with cells whose services and load are typed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from benchkit.document import Document, SourceMap
+from benchkit.models.levels import Levels
+from benchkit.models.load import Load
+from benchkit.models.scale import Scale
+from benchkit.scenario.model import Scenario
+from benchkit.scenario.tuning_profiles import UsedProfile
+from benchkit.services.rendering import TypedService
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One combination of levels, with the services it deploys and the load it applies."""
+
+    cell_id: str
+    levels: Levels
+    entry: str
+    """Name of the service that the load goes to."""
+    services: tuple[TypedService, ...]
+    load: Load
+    load_source: SourceMap = field(compare=False, repr=False)
+    """Lines of the load in the scenario, for messages."""
+
+    def service(self, name: str) -> TypedService:
+        """Return the service of that name."""
+        return next(service for service in self.services if service.name == name)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A scenario at one scale, checked as far as that is possible without hosts."""
+
+    scenario: Scenario
+    scale: Scale
+    cells: tuple[Cell, ...]
+    tuning: tuple[UsedProfile, ...]
+    document: Document
+    """The scenario as written, scale and settings applied: stored with a run, and the basis of variations."""
+    settings: tuple[str, ...] = ()
+    """Values of `--set`."""
+
+    @property
+    def baseline(self) -> str:
+        """Name of the cell that ratios are taken to."""
+        levels = self.scenario.baseline
+        if levels is None:
+            return self.cells[0].cell_id
+        return next(cell.cell_id for cell in self.cells if levels.items() <= cell.levels.items())
+
+    @property
+    def controlled(self) -> tuple[str, ...]:
+        """Names of the cells that have a control."""
+        return tuple(cell.cell_id for cell in self.cells if self.scenario.has_control(cell.levels))
