@@ -158,7 +158,7 @@ def run_experiment(
     from benchkit.cli.signals import signals_interrupt
     from benchkit.hosts.bootstrap import LEASE_S
     from benchkit.hosts.connections import RECONNECT_S, connect_all
-    from benchkit.run.loop import execute, resume
+    from benchkit.run.loop import execute
     from benchkit.run.manifest import new_run_id
     from benchkit.run.plan.planner import make_plan
     from benchkit.run.resume import check_resumption
@@ -173,17 +173,15 @@ def run_experiment(
         ):
             hosts.hold(run_id)  # first: only held hosts are certain to be restored from earlier runs
             plan = make_plan(experiment, hosts, seed)
-            checked = None
+            resumption = None
             if resume_options is not None:
-                checked = check_resumption(
-                    plan, hosts, resume_options.run, accept_changes=resume_options.accept_changes
-                )
+                accept_changes = resume_options.accept_changes
+                resumption = check_resumption(plan, hosts, resume_options.run, accept_changes=accept_changes)
             with display(plan, hosts, quiet=quiet) as observer:
-                if checked is None:
-                    outcome = execute(plan, hosts, store, observer, run_id=run_id, reconnect_s=reconnect_s)
-                else:
-                    outcome = resume(checked, hosts, store, observer, reconnect_s=reconnect_s)
-            outcome.part(hosts.part())
+                outcome = execute(
+                    plan, hosts, store, observer, run_id=run_id, resumption=resumption, reconnect_s=reconnect_s
+                )
+            outcome.add_restore_outcome(hosts.part())
             return outcome
     except KeyboardInterrupt as stopped:
         notes = ", ".join(getattr(stopped, "__notes__", ()))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
+
+from pydantic import ValidationError
 
 from benchkit.errors import InputError
+from benchkit.results.journal_events import JournalEvent, parse_event
 
 _END = b"\n"
 _CHUNK = 1 << 16
@@ -24,10 +26,10 @@ class Journal:
         os.ftruncate(self._file, _whole(self._file))
         os.lseek(self._file, 0, os.SEEK_END)
 
-    def append(self, event: str, **fields: Any) -> None:  # noqa: ANN401 - any JSON value
-        """Write one line: the event, the time, and its fields. Raises OSError, and then nothing of it stays."""
-        line = {"event": event, "at": datetime.now(UTC).isoformat(timespec="milliseconds"), **fields}
-        content = memoryview(json.dumps(line, ensure_ascii=False).encode() + _END)
+    def append(self, event: JournalEvent) -> None:
+        """Write an event as one line. Raises OSError, and then nothing of it stays in the file."""
+        line = event.model_dump_json(exclude_none=True)
+        content = memoryview(line.encode() + _END)
         before = os.lseek(self._file, 0, os.SEEK_CUR)
         try:
             while content:
@@ -45,22 +47,27 @@ class Journal:
         os.close(self._file)
 
 
-def read_journal(path: Path) -> Iterator[dict[str, Any]]:
-    """The lines of a journal; a last line cut by a crash is left out. Raises InputError for a line that is damaged."""
+def read_journal(path: Path) -> Iterator[JournalEvent]:
+    """Yield the events of a journal, without an incomplete last line. Raises InputError for a damaged line."""
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             if line.endswith(_END):
                 yield _event(line, f"{path}:{number}")
 
 
-def _event(line: bytes, where: str) -> dict[str, Any]:
+def _event(line: bytes, where: str) -> JournalEvent:
     try:
-        event = json.loads(line)
+        document = json.loads(line)
     except ValueError as error:
         raise InputError("the journal is damaged", where=where, why=str(error)) from None
-    if not (isinstance(event, dict) and isinstance(event.get("event"), str)):
-        raise InputError("the journal is damaged", where=where, why="the line is no event")
-    return event
+    if not isinstance(document, dict):
+        raise InputError("the journal is damaged", where=where, why="the line is not an event")
+    try:
+        return parse_event(document)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        why = f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}"
+        raise InputError("the journal is damaged", where=where, why=why) from None
 
 
 def _whole(file: int) -> int:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
-TRIAL_STARTED, TRIAL_ENDED, TRIAL_FAILED, TRIAL_SKIPPED = (
-    "trial-started",
-    "trial-ended",
-    "trial-failed",
-    "trial-skipped",
+from benchkit.results.journal_events import (
+    BlockInterrupted,
+    HostFactsRead,
+    JournalEvent,
+    RunEnded,
+    RunResumed,
+    RunStarted,
+    TrialEnded,
+    TrialFailed,
+    TrialSkipped,
+    TrialStarted,
 )
-BLOCK_INTERRUPTED = "block-split"
-"""Events of the journal. A trial that ended is stored and counts; one that failed finally is not retried."""
 
 
 @dataclass(frozen=True)
@@ -55,41 +58,39 @@ class Progress:
         """Trials that started and have no recorded end."""
         return self.positions.keys() - self.ended.keys() - self.failed.keys() - self.skipped.keys()
 
-    def apply(self, event: Mapping[str, Any]) -> None:
+    def apply(self, event: JournalEvent) -> None:  # noqa: C901 - one case for each kind of event
         """Apply one event of the journal."""
-        match event["event"]:
-            case "run-started":
-                self.order_hash = event.get("order")
-            case "run-ended":
-                self.status = event["status"]
-            case "run-resumed":
+        match event:
+            case RunStarted():
+                self.order_hash = event.order
+            case RunResumed():
                 self.status = None
-            case "host-facts" if event["stage"] == "start":
-                self.known_hosts.add(event["host"])
-            case "block-split":
-                self.interrupted.update(event["trials"])
-                self.rounds[event["block"]] = event["round"]
-            case kind if kind.startswith("trial-"):
-                self._apply_to_trial(kind, str(event["trial_id"]), event)
-
-    def _apply_to_trial(self, kind: str, trial: str, event: Mapping[str, Any]) -> None:
-        if kind in (TRIAL_STARTED, TRIAL_SKIPPED):
-            self.positions[trial] = TrialPosition(
-                event["block"], event.get("round", 1), event["position"], event["cell_id"]
-            )
-        if kind == TRIAL_STARTED:
-            self.skipped.pop(trial, None)
-        elif kind == TRIAL_ENDED:
-            self.ended[trial] = float(event.get("wall_s", 0.0))
-        elif kind == TRIAL_SKIPPED:
-            self.skipped[trial] = str(event["why"])
-        elif event.get("again"):
-            self.retries.setdefault(trial, []).append(str(event["why"]))
-        else:
-            self.failed[trial] = str(event["why"])
+            case RunEnded():
+                self.status = event.status
+            case HostFactsRead(stage="start"):
+                self.known_hosts.add(event.host)
+            case TrialStarted():
+                self.positions[event.trial_id] = _position(event)
+                self.skipped.pop(event.trial_id, None)
+            case TrialEnded():
+                self.ended[event.trial_id] = event.wall_s
+            case TrialFailed(again=True):
+                self.retries.setdefault(event.trial_id, []).append(event.why)
+            case TrialFailed():
+                self.failed[event.trial_id] = event.why
+            case TrialSkipped():
+                self.positions[event.trial_id] = _position(event)
+                self.skipped[event.trial_id] = event.why
+            case BlockInterrupted():
+                self.interrupted.update(event.trials)
+                self.rounds[event.block] = event.round
 
 
-def read_progress(history: Iterable[Mapping[str, Any]]) -> Progress:
+def _position(event: TrialStarted | TrialSkipped) -> TrialPosition:
+    return TrialPosition(event.block, event.round, event.position, event.cell_id)
+
+
+def read_progress(history: Iterable[JournalEvent]) -> Progress:
     """Return the progress that the events of a journal describe."""
     progress = Progress()
     for event in history:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from functools import partial
 from typing import Literal
 
@@ -11,6 +11,7 @@ from benchkit.load.tools.text import decode
 from benchkit.load.tools.tool import ParsedOutput, ToolOutput
 from benchkit.load.trial_result import read_generator, together
 from benchkit.models.trial import GeneratorRecord, TrialRecord
+from benchkit.results.journal_events import HostFactsRead, JournalEvent
 from benchkit.results.profile_tables import profile_tables
 from benchkit.results.progress import read_progress
 from benchkit.results.rows import Columns, Row, factor_rows, host_rows, latency_columns, note_rows, trial_row
@@ -80,20 +81,13 @@ def _text(generator: GeneratorRecord, kind: Literal["stdout", "stderr"], raw: Ra
     return decode(raw(generator.files[kind])) if kind in generator.files else ""
 
 
-def host_parts(history: Iterable[Mapping[str, object]]) -> dict[str, list[Row]]:
-    """The rows of `hosts` that a journal has, by host and stage: a later look at a stage stands in place of an earlier."""
-    parts: dict[str, list[Row]] = {}
-    for event in history:
-        match event:
-            case {
-                "event": "host-facts",
-                "host": str(host),
-                "roles": list(roles),
-                "stage": str(stage),
-                "facts": dict(facts),
-            }:
-                parts[f"{host}-{stage}"] = host_rows(host, roles, stage, facts)
-    return parts
+def host_parts(history: Iterable[JournalEvent]) -> dict[str, list[Row]]:
+    """Return the rows of `hosts` that a journal has, by host and stage; facts read later replace those read before."""
+    return {
+        f"{event.host}-{event.stage}": host_rows(event.host, event.roles, event.stage, event.facts)
+        for event in history
+        if isinstance(event, HostFactsRead)
+    }
 
 
 def _tables_of(run: RunFolder, record: TrialRecord, split: Container[str]) -> TrialTables:

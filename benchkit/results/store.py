@@ -25,7 +25,7 @@ from benchkit.results.compression import compressed, uncompressed
 from benchkit.results.durable_files import locked, make_folders, sync_folder, write_synced, write_whole
 from benchkit.results.folder_swap import Scratch
 from benchkit.results.journal import Journal, read_journal
-from benchkit.results.progress import TRIAL_ENDED
+from benchkit.results.journal_events import JournalEvent, TrialEnded
 
 ENVIRONMENT = "BENCHKIT_STORE"
 DEFAULT = Path("results")
@@ -91,7 +91,7 @@ class RunFolder:
         """The journal, open for appending."""
         return Journal(self.path / _JOURNAL)
 
-    def history(self) -> Iterator[dict[str, object]]:
+    def history(self) -> Iterator[JournalEvent]:
         """What the journal says, line by line; nothing where the run ended before its first step did."""
         path = self.path / _JOURNAL
         return read_journal(path) if path.exists() else iter(())
@@ -171,8 +171,8 @@ class RunFolder:
     def records(self) -> Iterator[TrialRecord]:
         """The records of all trials that the journal says ended, in the order in which they ran."""
         for event in self.history():
-            if event["event"] == TRIAL_ENDED:
-                yield self.record(str(event["trial_id"]))
+            if isinstance(event, TrialEnded):
+                yield self.record(event.trial_id)
 
 
 class Store:

@@ -1,7 +1,8 @@
-"""A trial carried out, again where a link was lost: tries are bounded, and each is written down."""
+"""The attempts at a trial: a bounded number of retries where a host was lost, each recorded."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -14,76 +15,88 @@ from benchkit.results.rows import Row
 from benchkit.results.store import RunFolder
 from benchkit.run.events import RunObserver
 from benchkit.run.recorder import RunRecorder
-from benchkit.run.steps.trial_state import make_trial, trial_id_of
+from benchkit.run.steps.trial_state import make_trial
 from benchkit.run.testbed import Testbed
 from benchkit.run.trial import run_trial
 from benchkit.scenario.trial_order import PlannedTrial
+from benchkit.units import requests_per_s
 
-MOST_TRIES = 3
-"""Of a trial whose hosts are lost in it. What fails while all hosts answer is a failure of what is measured: it is not
-tried again, for a cell that fails now and then has to be seen to."""
+logger = logging.getLogger(__name__)
 
-PAUSE_S = 60.0
-"""A block that stood still for so long is not one block any more: the hosts were put back in between, and may have drifted."""
+MAX_ATTEMPTS = 3
+"""Attempts at a trial in which hosts are lost. A failure while all hosts answer is one of what is measured: it is not
+retried, since a cell that fails now and then has to be noticed."""
+
+MAX_PAUSE_S = 60.0
+"""Longest pause within a block. After a longer one the block is repeated: its hosts were restored meanwhile, and may have
+drifted."""
 
 
 @dataclass(frozen=True)
 class AttemptResult:
-    """What became of a trial: it `ended`, it `failed` or was `skipped`, or its block was `cut` by a pause."""
+    """The result of a trial: it `ended`, `failed`, or was `skipped`, or a pause `interrupted` its block."""
 
-    how: Literal["ended", "failed", "skipped", "cut"]
+    how: Literal["ended", "failed", "skipped", "interrupted"]
     row: Row | None = None
-    """Of `trials`, where it ended."""
+    """Its row of `trials`, where it ended."""
 
 
 def attempt_trial(
     planned_trial: PlannedTrial, testbed: Testbed, recorder: RunRecorder, observer: RunObserver
 ) -> AttemptResult:
-    """Carry out a trial, at most `MOST_TRIES` times where its hosts are lost in it. A failure is written down."""
-    cell, run = testbed.plan.cell_of(planned_trial), recorder.outcome.run
-    trial_id = trial_id_of(run.run_id, planned_trial)
-    for attempt in range(1, MOST_TRIES + 1):
-        if (why := testbed.missing_for(cell)) is not None:
-            recorder.skipped(trial_id, planned_trial, why)
-            observer.trial_failed(planned_trial, why)
+    """Run a trial and record its result; retry it, at most `MAX_ATTEMPTS` times in all, where a host was lost in it."""
+    cell, run = testbed.plan.cell_of(planned_trial), recorder.run
+    trial_id = recorder.trial_id(planned_trial)
+    for attempt in range(1, MAX_ATTEMPTS + 1):
+        why_skipped = testbed.why_unavailable(cell)
+        if why_skipped is not None:
+            logger.info("trial %s: skipped: %s", trial_id, why_skipped)
+            recorder.record_trial_skipped(planned_trial, why_skipped)
+            observer.trial_failed(planned_trial, why_skipped)
             return AttemptResult("skipped")
-        recorder.started(trial_id, planned_trial, attempt)
+        logger.info("trial %s: attempt %d, %s", trial_id, attempt, planned_trial.title)
+        recorder.record_trial_started(planned_trial, attempt)
         try:
-            recorder.block(testbed.plan, planned_trial, testbed.hosts)
+            testbed.record_block_facts(planned_trial)
             trial = make_trial(testbed.plan, planned_trial, run.run_id, testbed.hosts)
             trial.attempt = attempt
-            record, reading = _read(run_trial(trial), trial.files, run)
+            record, output = _read_and_store(run_trial(trial), trial.files, run)
         except (HostError, InputError) as error:
-            lost = bool(testbed.hosts.lost())
-            again = lost and attempt < MOST_TRIES
-            recorder.failure(trial_id, planned_trial.cell_id, error, again=again)
-            (observer.trial_retrying if again else observer.trial_failed)(planned_trial, str(error))
-            pause_s = testbed.recover() if lost else 0.0
-            if not again:
+            is_host_lost = bool(testbed.hosts.lost())
+            is_retried = is_host_lost and attempt < MAX_ATTEMPTS
+            logger.info("trial %s: failed%s: %s", trial_id, ", retrying" if is_retried else "", error)
+            recorder.record_trial_failed(planned_trial, str(error), is_retried=is_retried)
+            (observer.trial_retrying if is_retried else observer.trial_failed)(planned_trial, str(error))
+            pause_s = testbed.recover() if is_host_lost else 0.0
+            if not is_retried:
                 return AttemptResult("failed")
-            if pause_s > PAUSE_S:
-                return AttemptResult("cut")
+            if pause_s > MAX_PAUSE_S:
+                return AttemptResult("interrupted")
         else:
-            row = recorder.trial(record, reading, trial.files.__getitem__)
-            observer.trial_ended(planned_trial, reading.result.rps, row["verdict"])
+            row = recorder.record_trial_ended(record, output, trial.files.__getitem__)
+            verdict, rps = row["verdict"], output.result.rps
+            logger.info("trial %s: ended after %.3f s: %s, %s", trial_id, record.wall_s, requests_per_s(rps), verdict)
+            observer.trial_ended(planned_trial, rps, verdict)
             return AttemptResult("ended", row)
     raise AssertionError
 
 
-def _read(record: TrialRecord, files: Mapping[str, bytes], run: RunFolder) -> tuple[TrialRecord, ParsedOutput]:
-    """Read what the generators left, and store it with what each of them said; also where it cannot be read.
+def _read_and_store(
+    record: TrialRecord, files: Mapping[str, bytes], run: RunFolder
+) -> tuple[TrialRecord, ParsedOutput]:
+    """Read the output of the generators, and store it with the result of each, also where it cannot be read.
 
     Raises ParseError.
     """
     try:
-        readings = read_generators(record, files.__getitem__)
+        outputs = read_generators(record, files.__getitem__)
     except ParseError:
         run.commit_trial(record, files)
         raise
-    said = [
-        generator.model_copy(update={"result": reading.result})
-        for generator, reading in zip(record.generators, readings, strict=True)
+    generators = [
+        generator.model_copy(update={"result": output.result})
+        for generator, output in zip(record.generators, outputs, strict=True)
     ]
-    record = record.model_copy(update={"generators": tuple(said)})
+    record = record.model_copy(update={"generators": tuple(generators)})
     run.commit_trial(record, files)
-    return record, merge_outputs(record, readings)
+    return record, merge_outputs(record, outputs)

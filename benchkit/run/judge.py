@@ -20,6 +20,7 @@ from benchkit.models.run import Manifest
 from benchkit.models.thresholds import thresholds_of
 from benchkit.models.trial import TrialRecord
 from benchkit.results import reparse as results
+from benchkit.results.journal_events import HostFactsRead
 from benchkit.results.reparse import TrialTables
 from benchkit.results.rows import Columns, Row
 from benchkit.results.store import RunFolder, Store
@@ -62,13 +63,13 @@ class Judge:
         return judge_trial(self._evidence(record, tables), self._thresholds)
 
     def _evidence(self, record: TrialRecord, tables: TrialTables) -> Evidence:
-        (row,) = rows_of(tables, "trials")
+        (row,) = table_rows(tables, "trials")
         return Evidence(
             record=record,
             row=row,
             telemetry=TrialTelemetry(_columns(tables.get("telemetry"))),
             facts=self._ground(record.block),
-            notes={str(note["code"]): str(note["message"]) for note in rows_of(tables, "notes")},
+            notes={str(note["code"]): str(note["message"]) for note in table_rows(tables, "notes")},
             requested_metrics=self._asked,
             scenario=self._manifest.scenario,
             controller=self._manifest.controller,
@@ -89,7 +90,7 @@ class Judge:
         )
         return {
             **tables,
-            "trials": [{**row, **settled, "verdict": judgement.verdict} for row in rows_of(tables, "trials")],
+            "trials": [{**row, **settled, "verdict": judgement.verdict} for row in table_rows(tables, "trials")],
             "verdicts": judgement.verdict_rows(record.trial_id, "trial"),
             "unchecked": judgement.unchecked_rows(record.trial_id, "trial"),
         }
@@ -122,9 +123,8 @@ def rebuild_tables(store: Store, run: RunFolder, judge: Judge | None = None) -> 
     store.tidy()
     judge = judge or Judge(run.manifest())
     for event in run.history():
-        match event:
-            case {"event": "host-facts", "host": str(host), "stage": str(stage), "facts": dict(facts)}:
-                judge.learn(host, stage, facts)
+        if isinstance(event, HostFactsRead):
+            judge.learn(event.host, event.stage, event.facts)
     trials = results.reparse(store, run, judge.judged)
     judge_stored_run(store, run)
     return trials
@@ -149,7 +149,7 @@ def _over(facts: Facts, later: Facts) -> Facts:
     return {**facts, **later, "sysctls": sysctls}
 
 
-def rows_of(tables: TrialTables, table: str) -> list[Row]:
+def table_rows(tables: TrialTables, table: str) -> list[Row]:
     """The rows of a table that has few."""
     rows = tables.get(table, [])
     if not isinstance(rows, list):

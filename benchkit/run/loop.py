@@ -1,24 +1,30 @@
-"""A run from its first step to its last: hosts held and made ready, trials in order, everything put back."""
+"""What happens in a run, to be read from top to bottom.
+
+A run that starts and one that is resumed take the same way: record the start, make the queue of the trials still to run,
+make the testbed ready, run one trial after the other, restore the hosts. What happens in a trial is in `benchkit.run.trial`.
+"""
 
 from __future__ import annotations
 
+import logging
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from benchkit.analysis.adaptive import StopDecision, stop_rule
+from benchkit.analysis.adaptive import stop_rule
 from benchkit.hosts.connections import RECONNECT_S, Hosts
-from benchkit.results.progress import Progress, read_progress
 from benchkit.results.store import RunFolder, Store
-from benchkit.results.tables import RunTables
 from benchkit.run.attempt import attempt_trial
 from benchkit.run.events import RunObserver
-from benchkit.run.judge import Judge
 from benchkit.run.manifest import make_manifest
 from benchkit.run.plan.model import RunPlan
-from benchkit.run.recorder import RunOutcome, RunRecorder, closing
-from benchkit.run.resume import ResumePlan, marks_of, order_of, resume_queue
-from benchkit.run.steps.trial_state import trial_id_of
+from benchkit.run.recorder import RunOutcome, RunRecorder, recording
+from benchkit.run.resume import Resumption, finished_verdicts, resume_queue
 from benchkit.run.testbed import Testbed
 from benchkit.run.trial_queue import TrialQueue
+from benchkit.units import counted
+
+logger = logging.getLogger(__name__)
 
 
 def execute(
@@ -28,79 +34,79 @@ def execute(
     observer: RunObserver,
     *,
     run_id: str | None = None,
+    resumption: Resumption | None = None,
     reconnect_s: float = RECONNECT_S,
 ) -> RunOutcome:
-    """Carry out a plan and store what comes of it, under `run_id` where the hosts are held for one.
+    """Run the trials of a plan and store their results: all of them, or the pending ones of `resumption`.
 
-    A failed trial is recorded and the run goes on; so is a host that is lost: it is tried for `reconnect_s` seconds,
-    then the run goes on without it. Raises HostError where a host is held by another run or lacks something, or a stack
-    cannot be deployed; BenchkitError where the store cannot be written; KeyboardInterrupt passes through. Whatever is
-    raised, services are stopped, hosts put back, and what finished is stored. Once all trials are over a host that is not
-    put back raises nothing any more: see the outcome.
+    A failed trial is recorded and the run continues. A lost host is reconnected for at most `reconnect_s` seconds; then the
+    run continues without it. `run_id` names a new run, where the hosts are held for it already; the run of a resumption
+    must be locked.
+
+    Raises HostError where a host is held by another run or lacks something, or a stack cannot be deployed; BenchkitError
+    where the store cannot be written; KeyboardInterrupt passes through. Whatever is raised, services are stopped, hosts
+    restored, and finished trials stored. After the last trial a host that is not restored raises nothing any more: see
+    the outcome.
     """
     for obstacle in plan.obstacles:
         raise obstacle
+    with _opened(plan, hosts, store, run_id, resumption) as run, recording(run, store) as recorder:
+        queue = _make_queue(plan, recorder, observer, resumption)
+        if not queue.is_empty:  # it is where a kill came after the last trial
+            testbed = Testbed(plan, hosts, recorder, observer, reconnect_s=reconnect_s)
+            with testbed.ready():
+                _run_trials(queue, testbed, recorder, observer)
+    return recorder.outcome
+
+
+@contextmanager
+def _opened(
+    plan: RunPlan, hosts: Hosts, store: Store, run_id: str | None, resumption: Resumption | None
+) -> Iterator[RunFolder]:
+    """Hold the hosts for the run and give its locked folder, a new one or that of the resumption."""
+    if resumption is not None:
+        hosts.hold(resumption.run.run_id)
+        yield resumption.run
+        return
     manifest = make_manifest(plan, hosts, run_id)
     hosts.hold(manifest.run_id)
-    outcome = RunOutcome(store.create(manifest))
-    tables = RunTables(store, plan.experiment.scenario.name, manifest.run_id)
-    with outcome.run.locked(), outcome.run.journal() as journal, closing(outcome, store, tables, journal):
-        recorder = RunRecorder(outcome, tables, journal, Judge(manifest))
-        recorder.begin(manifest, plan.planned_trials, order_of(plan.planned_trials), Progress())
-        testbed = Testbed(plan, hosts, recorder, observer, reconnect_s=reconnect_s)
-        _carry_out(TrialQueue(plan.planned_trials, stop_rule(manifest)), testbed, recorder, observer)
-        outcome.status = "failed" if outcome.failures else "done"
-    return outcome
+    run = store.create(manifest)
+    with run.locked():
+        yield run
 
 
-def resume(
-    resumption: ResumePlan, hosts: Hosts, store: Store, observer: RunObserver, *, reconnect_s: float = RECONNECT_S
-) -> RunOutcome:
-    """Go on with a run, which must be locked, at its first unfinished trial; raises as `execute` does."""
-    plan, run = resumption.plan, resumption.run
-    for obstacle in plan.obstacles:
-        raise obstacle
-    hosts.hold(run.run_id)
-    outcome = RunOutcome(run)
-    tables = RunTables(store, plan.experiment.scenario.name, run.run_id)
-    with run.journal() as journal, closing(outcome, store, tables, journal):
-        recorder = RunRecorder(outcome, tables, journal, Judge(run.manifest()))
-        queue = resume_queue(resumption, store, recorder, tables)
-        outcome.count(read_progress(run.history()))
-        observer.run_resumed(marks_of(queue, run, tables))
-        if not queue.is_over:  # else it was killed when only its last words were missing
-            testbed = Testbed(plan, hosts, recorder, observer, reconnect_s=reconnect_s)
-            _carry_out(queue, testbed, recorder, observer)
-        outcome.status = "failed" if outcome.failures else "done"
-    return outcome
+def _make_queue(
+    plan: RunPlan, recorder: RunRecorder, observer: RunObserver, resumption: Resumption | None
+) -> TrialQueue:
+    """Record the start, and return the queue of the trials that are still to run."""
+    run, trials = recorder.run, counted(len(plan.planned_trials), "trial")
+    names = ", ".join(sorted({name for names in plan.roles.values() for name in names}))
+    logger.info("run %s: %s: %s on %s", run.run_id, "start" if resumption is None else "resume", trials, names)
+    recorder.record_start(plan.planned_trials)
+    if resumption is None:
+        return TrialQueue(plan.planned_trials, stop_rule(run.manifest()))
+    queue = resume_queue(plan, resumption, recorder)
+    observer.run_resumed(finished_verdicts(queue, recorder))
+    logger.info("run %s: %s had finished", run.run_id, counted(len(queue.finished), "trial"))
+    return queue
 
 
-def _carry_out(queue: TrialQueue, testbed: Testbed, recorder: RunRecorder, observer: RunObserver) -> None:
-    """The trials of a course on a site, each written down."""
-    outcome = recorder.outcome
-    with testbed.ready():
-        for planned_trial in queue:
-            observer.trial_started(planned_trial)
-            began = time.monotonic()
-            came = attempt_trial(planned_trial, testbed, recorder, observer)
-            testbed.notice_clocks()
-            if came.how == "cut":
-                if (over := queue.cut(planned_trial)) is not None:
-                    recorder.split(
-                        planned_trial.block,
-                        planned_trial.round + 1,
-                        (trial_id_of(outcome.run.run_id, each) for each in over),
-                    )
-                    observer.block_interrupted(planned_trial.block)
-                continue
-            recorder.decision(queue.ended(planned_trial, came.row, time.monotonic() - began, recorder.exclusions))
-        if queue.early is not None:
-            _end_early(outcome.run, queue.early, observer)
-
-
-def _end_early(run: RunFolder, decision: StopDecision, observer: RunObserver) -> None:
-    """Have the manifest say how many blocks there were in the end, and why."""
-    manifest = run.manifest()
-    said = f"Ended after {decision.blocks} of at most {manifest.blocks} blocks: {decision.reason}."
-    run.write_manifest(manifest.model_copy(update={"blocks": decision.blocks, "notices": (*manifest.notices, said)}))
-    observer.notify(said)
+def _run_trials(queue: TrialQueue, testbed: Testbed, recorder: RunRecorder, observer: RunObserver) -> None:
+    """Run the queue's trials on a ready testbed, and record each."""
+    for planned_trial in queue:
+        observer.trial_started(planned_trial)
+        started_s = time.monotonic()
+        result = attempt_trial(planned_trial, testbed, recorder, observer)
+        took_s = time.monotonic() - started_s
+        testbed.notice_clocks()
+        if result.how == "interrupted":
+            finished = queue.interrupt(planned_trial)
+            if finished is not None:
+                logger.info("block %d: interrupted by a pause, repeated", planned_trial.block)
+                recorder.record_interrupted_block(planned_trial.block, planned_trial.round + 1, finished)
+                observer.block_interrupted(planned_trial.block)
+        else:
+            decision = queue.finish(planned_trial, result.row, took_s, recorder.exclusions)
+            recorder.record_decision(decision)
+    if queue.early_stop is not None:
+        observer.notify(recorder.record_early_stop(queue.early_stop))

@@ -1,7 +1,8 @@
-"""Where a run is written down: the journal, the tables, and what has come of it so far."""
+"""The recorder of a run: it writes the journal and the tables, and keeps the outcome so far."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,233 +11,267 @@ from typing import Any
 from benchkit.analysis.adaptive import StopDecision
 from benchkit.analysis.samples import Exclusion
 from benchkit.errors import BenchkitError
-from benchkit.hosts.connections import Hosts, RestoreOutcome
-from benchkit.hosts.host import Host
+from benchkit.hosts.connections import RestoreOutcome
 from benchkit.hosts.host_changes import Leftovers
 from benchkit.load.tools.tool import ParsedOutput
-from benchkit.models.run import Manifest, RunStatus
+from benchkit.models.run import RunStatus
 from benchkit.models.trial import TrialRecord
 from benchkit.results.journal import Journal
-from benchkit.results.progress import (
-    BLOCK_INTERRUPTED,
-    TRIAL_ENDED,
-    TRIAL_FAILED,
-    TRIAL_SKIPPED,
-    TRIAL_STARTED,
-    Progress,
+from benchkit.results.journal_events import (
+    BlockEnded,
+    BlockInterrupted,
+    HostFactsRead,
+    HostLost,
+    LeftoverRestored,
+    RunEnded,
+    RunResumed,
+    RunStarted,
+    TrialEnded,
+    TrialFailed,
+    TrialSkipped,
+    TrialStarted,
 )
+from benchkit.results.progress import Progress, read_progress
 from benchkit.results.reparse import RawFile, build_trial_tables
 from benchkit.results.rows import Row, factor_rows, host_rows
 from benchkit.results.store import RunFolder, Store
 from benchkit.results.tables import RunTables
-from benchkit.run.judge import Judge, judge_stored_run, rows_of
-from benchkit.run.manifest import roles_of
-from benchkit.run.plan.model import RunPlan
+from benchkit.run.judge import Judge, judge_stored_run, table_rows
+from benchkit.run.run_log import run_log
+from benchkit.run.steps.trial_state import trial_id_of
+from benchkit.run.trial_queue import hash_order
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.units import counted
+
+logger = logging.getLogger(__name__)
+
+LOG_FILE = "run.log"
 
 
 @dataclass
 class RunOutcome:
-    """How a run ended."""
+    """The outcome of a run, so far and at its end."""
 
     run: RunFolder
     status: RunStatus = "running"
     trials: int = 0
-    """Those that ended, but for those of blocks that were run again."""
+    """Number of trials that ended, without those of blocks that were repeated."""
     failures: dict[str, str] = field(default_factory=dict)
-    """Why a trial failed or was left out, by its id."""
+    """Why a trial failed or was skipped, by its id."""
     retries: dict[str, list[str]] = field(default_factory=dict)
-    """Why a trial was tried again, each time, by its id."""
+    """Why a trial was retried, each time, by its id."""
     not_restored: dict[str, str] = field(default_factory=dict)
-    """Hosts that could not be put back, and why; the records are kept there."""
+    """Hosts that could not be restored, each with the reason; their records are kept there."""
     restore_unconfirmed: dict[str, str] = field(default_factory=dict)
-    """Hosts that were lost before they were seen to be put back, and how: their guardians do it."""
+    """Hosts that were lost before they were seen restored, each with the reason; their watchdogs restore them."""
 
-    def count(self, progress: Progress) -> None:
-        """Take over what had come of the run before it was taken up again."""
+    def restore_counts(self, progress: Progress) -> None:
+        """Count the trials that finished before the run was resumed."""
         self.trials = len(progress.ended.keys() - progress.interrupted)
         self.failures = {trial: why for trial, why in progress.failed.items() if trial not in progress.interrupted}
         self.retries = {trial: list(whys) for trial, whys in progress.retries.items()}
 
-    def part(self, parting: RestoreOutcome) -> None:
-        """Take in how the hosts were left at the very end, when their agents have tried once more."""
-        tried_in_vain = {host: why for host, why in self.not_restored.items() if host in parting.unseen}
-        self.not_restored = {**tried_in_vain, **parting.not_restored}
-        self.restore_unconfirmed.update(parting.unseen)
+    def add_restore_outcome(self, restored: RestoreOutcome) -> None:
+        """Add what the hosts reported when they were released, after their agents had tried once more."""
+        still_unconfirmed = {host: why for host, why in self.not_restored.items() if host in restored.unseen}
+        self.not_restored = {**still_unconfirmed, **restored.not_restored}
+        self.restore_unconfirmed.update(restored.unseen)
 
 
 class RunRecorder:
-    """Where a run is written down: the journal, the tables, and what has come of it so far."""
+    """The recorder of one run: each method stores what has happened before the run goes on."""
 
-    def __init__(self, outcome: RunOutcome, tables: RunTables, journal: Journal, judge: Judge) -> None:
-        """Write to these, with the verdicts of this judge."""
-        self.outcome = outcome
-        self.tables = tables
+    def __init__(self, run: RunFolder, store: Store, journal: Journal) -> None:
+        """Take the folder of a run with its manifest, the store it is in, and its open journal."""
+        manifest = run.manifest()
+        self.run = run
+        self.store = store
         self.journal = journal
-        self.judge = judge
-        self._looked: set[tuple[int, int]] = set()
-
-    def begin(self, manifest: Manifest, planned_trials: Sequence[PlannedTrial], order: str, past: Progress) -> None:
-        """Write down what a run begins with, as far as that is not written down yet."""
-        if past.order_hash is None:
-            self.journal.append(
-                "run-started", run_id=manifest.run_id, seed=manifest.seed, trials=len(planned_trials), order=order
-            )
-        self.tables.add("factors", "factors", factor_rows(manifest.cells))
-        for host in manifest.hosts:
-            if host.name not in past.known_hosts:
-                self.facts(host.name, host.roles, "start", host.facts)
-
-    def facts(self, host: str, roles: tuple[str, ...], stage: str, facts: Mapping[str, Any]) -> None:
-        """Write down what a host is at this stage of the run."""
-        self.journal.append("host-facts", host=host, roles=roles, stage=stage, facts=facts)
-        self.tables.add("hosts", f"{host}-{stage}", host_rows(host, roles, stage, facts))
-        self.judge.learn(host, stage, facts)
-
-    def block(self, plan: RunPlan, planned_trial: PlannedTrial, hosts: Hosts) -> None:
-        """Before the first trial of a block: write down the ground on which it runs."""
-        if (planned_trial.block, planned_trial.round) not in self._looked:
-            for host in hosts:
-                self.ground(plan, host, f"block {planned_trial.block}")
-            self._looked.add((planned_trial.block, planned_trial.round))
-
-    def ground(self, plan: RunPlan, host: Host, stage: str) -> None:
-        """Write down what figures hang on and somebody may have changed meanwhile. Raises HostError."""
-        tuned = {each.key for one in plan.tuning if one.host == host.name for each in one.settings}
-        self.facts(host.name, roles_of(plan, host.name), stage, host.ground(tuned, _programs(plan, host)))
-
-    def found(self, host: str, found: Leftovers) -> None:
-        """Write down what an earlier run has left on a host: put back behind it, or put back now."""
-        for report in found.reports:
-            self.journal.append("put-back", host=host, by="guardian", at_s=report.at.timestamp(), text=str(report))
-        for each in found.undone:
-            self.journal.append("put-back", host=host, by="run", text=each.text, how=each.how)
-
-    def lost(self, host: str, why: str) -> None:
-        """Write down that a host is given up."""
-        self.journal.append("host-lost", host=host, why=why)
-        self.outcome.restore_unconfirmed[host] = why
-
-    def notice(self, text: str) -> None:
-        """Have the manifest say something of the run that its readers should know."""
-        manifest = self.outcome.run.manifest()
-        self.outcome.run.write_manifest(manifest.model_copy(update={"notices": (*manifest.notices, text)}))
-
-    def started(self, trial_id: str, planned_trial: PlannedTrial, attempt: int) -> None:
-        """Write down that a trial begins."""
-        self.journal.append(TRIAL_STARTED, trial_id=trial_id, **_place(planned_trial), attempt=attempt)
-
-    def failure(self, trial_id: str, cell_id: str, error: BenchkitError, *, again: bool = False) -> None:
-        """Write down why a trial could not be carried out, and whether it is tried again."""
-        self.journal.append(TRIAL_FAILED, trial_id=trial_id, cell_id=cell_id, why=str(error), again=again)
-        if again:
-            self.outcome.retries.setdefault(trial_id, []).append(str(error))
-        else:
-            self.outcome.failures[trial_id] = str(error)
-
-    def skipped(self, trial_id: str, planned_trial: PlannedTrial, why: str) -> None:
-        """Write down why a trial is left out for now."""
-        self.journal.append(TRIAL_SKIPPED, trial_id=trial_id, **_place(planned_trial), why=why)
-        self.outcome.failures[trial_id] = why
-
-    def split(self, block: int, round_: int, trials: Iterable[str]) -> None:
-        """Write down that a block was cut by a pause, and that it is run again as this round."""
-        cut = sorted(trials)
-        self.journal.append(BLOCK_INTERRUPTED, block=block, round=round_, trials=cut)
-        if cut:
-            self.tables.mark_split(cut)
-        failed = [trial for trial in cut if self.outcome.failures.pop(trial, None) is not None]
-        self.outcome.trials -= len(cut) - len(failed)
-
-    def trial(self, record: TrialRecord, reading: ParsedOutput, raw: RawFile) -> Row:
-        """Write down a trial whose raw files are stored; its row of `trials`."""
-        tables = self.judge.judged(record, build_trial_tables(record, reading, raw))
-        for table, rows in tables.items():
-            self.tables.add(table, record.trial_id, rows)
-        self.journal.append(TRIAL_ENDED, trial_id=record.trial_id, cell_id=record.cell_id, wall_s=record.wall_s)
-        self.outcome.trials += 1
-        (row,) = rows_of(tables, "trials")
-        return row
+        self.tables = RunTables(store, str(manifest.scenario["name"]), run.run_id)
+        self.judge = Judge(manifest)
+        self.outcome = RunOutcome(run)
 
     @property
     def exclusions(self) -> tuple[Exclusion, ...]:
-        """The trials so far that do not count."""
+        """Exclusions of the trials so far."""
         return self.judge.exclusions
 
-    def decision(self, decision: StopDecision | None) -> None:
-        """Write down what was decided of the blocks to come, where anything was."""
-        if decision is not None:
-            said = decision.model_dump(
-                mode="json", include={"stop", "reason", "blocks", "precision", "blocks_expected"}
+    def trial_id(self, planned_trial: PlannedTrial) -> str:
+        """Return the id of a trial of this run."""
+        return trial_id_of(self.run.run_id, planned_trial)
+
+    def record_start(self, planned_trials: Sequence[PlannedTrial]) -> None:
+        """Record the plan's order, factors and hosts, as far as they are not recorded yet."""
+        manifest, progress = self.run.manifest(), read_progress(self.run.history())
+        if progress.order_hash is None:
+            order = hash_order(planned_trials)
+            self.journal.append(
+                RunStarted(run_id=manifest.run_id, seed=manifest.seed, trials=len(planned_trials), order=order)
             )
-            self.journal.append("block-ended", **said)
+        self.tables.add("factors", "factors", factor_rows(manifest.cells))
+        for host in manifest.hosts:
+            if host.name not in progress.known_hosts:
+                self.record_host_facts(host.name, host.roles, "start", host.facts)
 
+    def record_resumption(self, changes: Iterable[str]) -> None:
+        """Record that the run is resumed, with the accepted differences from its start."""
+        self.journal.append(RunResumed(changes=tuple(changes)))
 
-def _place(planned_trial: PlannedTrial) -> dict[str, Any]:
-    return {
-        "cell_id": planned_trial.cell_id,
-        "block": planned_trial.block,
-        "round": planned_trial.round,
-        "position": planned_trial.position,
-    }
+    def record_host_facts(self, host: str, roles: tuple[str, ...], stage: str, facts: Mapping[str, Any]) -> None:
+        """Record the facts of a host at a stage of the run."""
+        self.journal.append(HostFactsRead(host=host, roles=roles, stage=stage, facts=dict(facts)))
+        self.tables.add("hosts", f"{host}-{stage}", host_rows(host, roles, stage, facts))
+        self.judge.learn(host, stage, facts)
 
+    def record_leftovers(self, host: str, leftovers: Leftovers) -> None:
+        """Record what an earlier run had left on a host and what is restored by now."""
+        for report in leftovers.reports:
+            self.journal.append(
+                LeftoverRestored(host=host, by="watchdog", at_s=report.at.timestamp(), text=str(report))
+            )
+        for change in leftovers.undone:
+            self.journal.append(LeftoverRestored(host=host, by="run", text=change.text, how=change.how))
 
-def _programs(plan: RunPlan, host: Host) -> dict[str, str]:
-    """The programs of the host's own that the run starts there, name → path; nobody upgrades what benchkit brings."""
-    started = {
-        word
-        for cell in plan.cells
-        for where, argv in (
-            *((service.host, service.process.argv) for service in cell.services),
-            *((generator.host, generator.argv) for generator in cell.generators),
+    def record_lost_host(self, host: str, why: str) -> None:
+        """Record that a host is given up."""
+        logger.info("%s: given up: %s", host, why)
+        self.journal.append(HostLost(host=host, why=why))
+        self.outcome.restore_unconfirmed[host] = why
+
+    def add_notice(self, text: str) -> None:
+        """Add a notice for readers of the results to the manifest."""
+        manifest = self.run.manifest()
+        self.run.write_manifest(manifest.model_copy(update={"notices": (*manifest.notices, text)}))
+
+    def record_trial_started(self, planned_trial: PlannedTrial, attempt: int) -> None:
+        """Record the start of an attempt at a trial."""
+        self.journal.append(
+            TrialStarted(
+                trial_id=self.trial_id(planned_trial),
+                cell_id=planned_trial.cell_id,
+                block=planned_trial.block,
+                round=planned_trial.round,
+                position=planned_trial.position,
+                attempt=attempt,
+            )
         )
-        if where == host.name
-        for word in argv
-    }
-    known = host.facts.programs.items()
-    return {name: fact.path for name, fact in known if not started.isdisjoint((name, fact.path))}
+
+    def record_trial_ended(self, record: TrialRecord, output: ParsedOutput, raw: RawFile) -> Row:
+        """Record a trial whose raw files are stored; return its row of `trials`."""
+        tables = self.judge.judged(record, build_trial_tables(record, output, raw))
+        for table, rows in tables.items():
+            self.tables.add(table, record.trial_id, rows)
+        self.journal.append(TrialEnded(trial_id=record.trial_id, cell_id=record.cell_id, wall_s=record.wall_s))
+        self.outcome.trials += 1
+        (row,) = table_rows(tables, "trials")
+        return row
+
+    def record_trial_failed(self, planned_trial: PlannedTrial, why: str, *, is_retried: bool = False) -> None:
+        """Record why a trial failed, and whether it is retried."""
+        trial_id = self.trial_id(planned_trial)
+        self.journal.append(TrialFailed(trial_id=trial_id, cell_id=planned_trial.cell_id, why=why, again=is_retried))
+        if is_retried:
+            self.outcome.retries.setdefault(trial_id, []).append(why)
+        else:
+            self.outcome.failures[trial_id] = why
+
+    def record_trial_skipped(self, planned_trial: PlannedTrial, why: str) -> None:
+        """Record why a trial is skipped; a resumed run attempts it."""
+        trial_id = self.trial_id(planned_trial)
+        self.journal.append(
+            TrialSkipped(
+                trial_id=trial_id,
+                cell_id=planned_trial.cell_id,
+                block=planned_trial.block,
+                round=planned_trial.round,
+                position=planned_trial.position,
+                why=why,
+            )
+        )
+        self.outcome.failures[trial_id] = why
+
+    def record_interrupted_block(self, block: int, next_round: int, finished: Iterable[PlannedTrial]) -> None:
+        """Record that a pause interrupted a block, whose `finished` trials are repeated in its next round."""
+        trials = sorted(map(self.trial_id, finished))
+        self.journal.append(BlockInterrupted(block=block, round=next_round, trials=tuple(trials)))
+        if trials:
+            self.tables.mark_split(trials)
+        failed = [trial for trial in trials if self.outcome.failures.pop(trial, None) is not None]
+        self.outcome.trials -= len(trials) - len(failed)
+
+    def record_decision(self, decision: StopDecision | None) -> None:
+        """Record the decision after a block, where one was made."""
+        if decision is not None:
+            logger.info("after %s: %s", counted(decision.blocks, "block"), decision.reason)
+            self.journal.append(
+                BlockEnded(
+                    stop=decision.stop,
+                    reason=decision.reason,
+                    blocks=decision.blocks,
+                    precision=decision.precision,
+                    blocks_expected=decision.blocks_expected,
+                )
+            )
+
+    def record_early_stop(self, decision: StopDecision) -> str:
+        """Record in the manifest how many blocks there are in the end and why; return that as a sentence."""
+        manifest = self.run.manifest()
+        text = f"Ended after {decision.blocks} of at most {manifest.blocks} blocks: {decision.reason}."
+        notices = (*manifest.notices, text)
+        self.run.write_manifest(manifest.model_copy(update={"blocks": decision.blocks, "notices": notices}))
+        return text
 
 
 @contextmanager
-def closing(outcome: RunOutcome, store: Store, tables: RunTables, journal: Journal) -> Iterator[None]:
-    """Whatever happens: the tables joined, trials judged beside each other, manifest and journal saying how it ended.
+def recording(run: RunFolder, store: Store) -> Iterator[RunRecorder]:
+    """Open journal, tables and log of a run, and close them in good order however it ends.
 
-    Raises BenchkitError where the store cannot be written, saying how to go on.
+    At the end the tables are joined, the trials judged beside each other, and status and time noted in manifest and
+    journal. Raises BenchkitError where the store cannot be written, with how to resume.
     """
+    with run_log(run.path / LOG_FILE), run.journal() as journal:
+        recorder = RunRecorder(run, store, journal)
+        with _finishing(recorder):
+            yield recorder
+
+
+@contextmanager
+def _finishing(recorder: RunRecorder) -> Iterator[None]:
+    run, outcome = recorder.run, recorder.outcome
     status: RunStatus = "failed"
-    unwritten: list[OSError] = []
+    write_errors: list[OSError] = []
     try:
         yield
-        status = outcome.status
+        status = "failed" if outcome.failures else "done"
     except KeyboardInterrupt:
         status = "interrupted"
-        kept = counted(outcome.trials, "trial")
-        again = f"`benchkit run --resume {outcome.run.run_id}` goes on"
-        raise KeyboardInterrupt(f"run {outcome.run.run_id} keeps {kept}; {again}") from None
-    except OSError as error:  # of this machine: what goes wrong on hosts is a HostError
-        raise _unwritable(error, outcome.run) from error
+        stored = counted(outcome.trials, "trial")
+        resume = f"`benchkit run --resume {run.run_id}` resumes it"
+        raise KeyboardInterrupt(f"run {run.run_id} keeps {stored}; {resume}") from None
+    except OSError as error:  # of this machine: whatever fails on hosts is a HostError
+        raise _write_failure(error, run) from error
     finally:
         outcome.status = status
-        ended = {"status": status, "trials": outcome.trials, "failed": len(outcome.failures)}
-        last: tuple[Callable[[], object], ...] = (
-            tables.join,
-            lambda: judge_stored_run(store, outcome.run),
-            lambda: outcome.run.finish(status),
-            lambda: journal.append("run-ended", **ended),
+        trials, failed = outcome.trials, len(outcome.failures)
+        last_steps: tuple[Callable[[], object], ...] = (
+            recorder.tables.join,
+            lambda: judge_stored_run(recorder.store, run),
+            lambda: run.finish(status),
+            lambda: recorder.journal.append(RunEnded(status=status, trials=trials, failed=failed)),
         )
-        for step in last:
+        for step in last_steps:
             try:
                 step()
-            except OSError as error:
-                unwritten.append(error)
-    for failure in unwritten:  # not reached where something was raised before: that is the cause then
-        raise _unwritable(failure, outcome.run) from failure
+            except OSError as failure:
+                write_errors.append(failure)
+        logger.info("run %s: %s: %s, %d failed", run.run_id, status, counted(trials, "trial"), failed)
+    if write_errors:  # not reached where an earlier error was raised: that one is the cause
+        raise _write_failure(write_errors[0], run) from write_errors[0]
 
 
-def _unwritable(error: OSError, run: RunFolder) -> BenchkitError:
+def _write_failure(error: OSError, run: RunFolder) -> BenchkitError:
     return BenchkitError(
         f"cannot write {error.filename or run.path}",
         why=error.strerror,
-        hint=f"what finished is stored; when that is mended, `benchkit run --resume {run.run_id}` goes on",
+        hint=f"finished trials are stored; mend this, then resume the run with `benchkit run --resume {run.run_id}`",
     )

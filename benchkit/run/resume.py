@@ -1,8 +1,8 @@
-"""Taking a run up again: the same plan, seed and order, at the first trial that is not finished."""
+"""Resumption of an interrupted run: checks whether it is possible, and the queue of the trials that are left."""
 
 from __future__ import annotations
 
-import hashlib
+import logging
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -13,168 +13,165 @@ from benchkit.analysis.run_differences import FactDifference, facts_differing, s
 from benchkit.errors import InputError, ParseError
 from benchkit.hosts.connections import Hosts
 from benchkit.models.run import Manifest
-from benchkit.results.progress import BLOCK_INTERRUPTED, TRIAL_ENDED, TRIAL_FAILED, Progress, read_progress
+from benchkit.results.journal_events import BlockInterrupted, TrialEnded, TrialFailed
+from benchkit.results.progress import Progress, read_progress
 from benchkit.results.reparse import host_parts, read_generators
-from benchkit.results.store import RunFolder, Store
-from benchkit.results.tables import RunTables
+from benchkit.results.store import RunFolder
 from benchkit.run.judge import rebuild_tables
 from benchkit.run.manifest import facts_of, make_manifest
 from benchkit.run.plan.model import RunPlan
 from benchkit.run.recorder import RunRecorder
 from benchkit.run.steps.trial_state import trial_id_of
-from benchkit.run.trial_queue import TrialQueue
+from benchkit.run.trial_queue import TrialQueue, hash_order
 from benchkit.scenario.trial_order import PlannedTrial
 
-SHOWN = 20
-"""So many differences are listed; more say no more."""
+logger = logging.getLogger(__name__)
+
+MAX_LISTED = 20
+"""Number of differences that an error lists; it counts the others."""
 
 
 @dataclass(frozen=True)
-class ResumePlan:
-    """A stored run that may be taken up again by this plan."""
+class Resumption:
+    """A stored run that may be resumed."""
 
-    plan: RunPlan
     run: RunFolder
     changes: tuple[FactDifference, ...]
-    """What is another than when the run began, and was said to be fine."""
+    """Accepted differences from the start of the run."""
 
 
-def order_of(planned_trials: Iterable[PlannedTrial]) -> str:
-    """The order of a plan's trials, as a hash."""
-    text = "\n".join(
-        f"{planned_trial.block} {planned_trial.position} {planned_trial.kind} {planned_trial.cell_id}"
-        for planned_trial in planned_trials
-    )
-    return hashlib.sha256(text.encode()).hexdigest()
+def check_resumption(plan: RunPlan, hosts: Hosts, run: RunFolder, *, accept_changes: bool) -> Resumption:
+    """Check that a run, which must be locked, can be resumed by this plan on these hosts.
 
-
-def check_resumption(plan: RunPlan, hosts: Hosts, run: RunFolder, *, accept_changes: bool) -> ResumePlan:
-    """Whether the run, which must be locked, may be taken up again by this plan on these hosts.
-
-    They must be held for it: one that was left within its lease is as it was tuned until then. Raises InputError where
-    nothing of it is left to do, where the plan has another order, and, unless `accept_changes`, where scenario, versions
-    or hosts have changed, naming what.
+    The hosts must be held for the run: until its lease ends, an abandoned one is still tuned. Raises InputError where
+    the run is finished, where the plan has another order, and, unless `accept_changes`, where scenario, versions or hosts
+    have changed; the error lists the changes.
     """
     before, progress = run.manifest(), read_progress(run.history())
-    if progress.order_hash not in (None, order_of(plan.planned_trials)):
+    if progress.order_hash not in (None, hash_order(plan.planned_trials)):
         raise InputError(
             "the plan has another order of trials than this run",
             where=run.run_id,
-            why=_listed(settings_differing(before, make_manifest(plan, hosts))) or "another benchkit made it",
-            hint="start a new run; this one keeps what it has",
+            why=_listed(settings_differing(before, make_manifest(plan, hosts)))
+            or "another version of benchkit made it",
+            hint="start a new run; this one keeps its results",
         )
-    left = [planned_trial for planned_trial in plan.planned_trials if not _is_over(run.run_id, planned_trial, progress)]
-    if progress.status == "done" or (not left and progress.status is not None):
+    is_complete = all(_is_finished(run.run_id, trial, progress) for trial in plan.planned_trials)
+    if progress.status == "done" or (is_complete and progress.status is not None):
         raise InputError(
-            "nothing of it is left to do", where=run.run_id, hint="`benchkit report` shows what came of it"
+            "this run is finished",
+            where=run.run_id,
+            why=f"its status is {progress.status}",
+            hint="`benchkit report` shows its results; start a new run for more trials",
         )
     changes = tuple(_changes(before, plan, hosts))
     if changes and not accept_changes:
         raise InputError(
-            "this is not what the run began with",
+            "scenario, versions or hosts have changed since the run started",
             where=run.run_id,
             why=_listed(changes),
-            hint="put it back, or say --accept-changes: the differences are written down, and its trials will differ",
+            hint="undo the changes, or resume with --accept-changes: the run records them, and later trials may differ",
         )
-    return ResumePlan(plan, run, changes if accept_changes else ())
+    return Resumption(run, changes if accept_changes else ())
 
 
-def resume_queue(resumption: ResumePlan, store: Store, recorder: RunRecorder, tables: RunTables) -> TrialQueue:
-    """Settle what a crash has left open, mark the blocks it has cut, rebuild the tables, and find where to go on.
+def resume_queue(plan: RunPlan, resumption: Resumption, recorder: RunRecorder) -> TrialQueue:
+    """Resolve what a crash left open, rebuild the tables, and return the queue of the trials that are left.
 
-    The run must be locked.
+    Trials whose raw files are complete have ended; blocks with both finished and pending trials are repeated. The run
+    must be locked.
     """
-    run, plan = resumption.run, resumption.plan
-    recorder.begin(run.manifest(), plan.planned_trials, order_of(plan.planned_trials), read_progress(run.history()))
-    recorder.journal.append("run-resumed", changes=[change.text for change in resumption.changes])
-    _settle(run, recorder)
+    run = resumption.run
+    recorder.record_resumption(change.text for change in resumption.changes)
+    _resolve_unfinished_trials(run, recorder)
+    _repeat_interrupted_blocks(plan.planned_trials, recorder)
     progress = read_progress(run.history())
-    for block, over in _cut(plan.planned_trials, progress, run.run_id).items():
-        trials = [trial_id_of(run.run_id, planned_trial) for planned_trial in over]
-        recorder.journal.append(BLOCK_INTERRUPTED, block=block, round=over[0].round + 1, trials=trials)
-    progress = read_progress(run.history())
-    manifest = _begin_again(run, resumption.changes)
-    rebuild_tables(store, run, recorder.judge)
-    tables.apart("hosts", host_parts(run.history()))
-    rows = {row["trial_id"]: row for row in tables.rows("trials").to_pylist()}
-    queue = TrialQueue(_latest(plan.planned_trials, progress), stop_rule(manifest))
-    for planned_trial in _latest(plan.planned_trials, progress):
-        if _is_over(run.run_id, planned_trial, progress):
-            trial_id = trial_id_of(run.run_id, planned_trial)
-            queue.already(planned_trial, rows.get(trial_id), progress.ended.get(trial_id, 0.0), recorder.exclusions)
+    manifest = _reopen_manifest(run, resumption.changes)
+    rebuild_tables(recorder.store, run, recorder.judge)
+    recorder.tables.apart("hosts", host_parts(run.history()))
+    recorder.outcome.restore_counts(progress)
+    rows = {row["trial_id"]: row for row in recorder.tables.rows("trials").to_pylist()}
+    order = _latest_rounds(plan.planned_trials, progress)
+    queue = TrialQueue(order, stop_rule(manifest))
+    for trial in order:
+        if _is_finished(run.run_id, trial, progress):
+            trial_id = recorder.trial_id(trial)
+            took_s = progress.ended.get(trial_id, 0.0)
+            queue.restore_finished(trial, rows.get(trial_id), took_s, recorder.exclusions)
     return queue
 
 
-def marks_of(queue: TrialQueue, run: RunFolder, tables: RunTables) -> dict[PlannedTrial, str]:
-    """The trials that are over, each with its verdict, or `failed`."""
-    verdicts = {row["trial_id"]: row["verdict"] for row in tables.rows("trials").to_pylist()}
-    return {
-        planned_trial: verdicts.get(trial_id_of(run.run_id, planned_trial)) or "failed" for planned_trial in queue.over
-    }
+def finished_verdicts(queue: TrialQueue, recorder: RunRecorder) -> dict[PlannedTrial, str]:
+    """Return the finished trials of a resumed run, each with its verdict, or `failed`."""
+    verdicts = {row["trial_id"]: row["verdict"] for row in recorder.tables.rows("trials").to_pylist()}
+    return {trial: verdicts.get(recorder.trial_id(trial)) or "failed" for trial in queue.finished}
 
 
-def _settle(run: RunFolder, recorder: RunRecorder) -> None:
-    """Trials whose raw files are whole ended, even where the journal was not told any more."""
+def _resolve_unfinished_trials(run: RunFolder, recorder: RunRecorder) -> None:
+    """Record the end of trials whose raw files are complete although the journal lacks their end."""
     progress = read_progress(run.history())
-    for trial_id in set(run.tidy()) & progress.unresolved:
+    for trial_id in sorted(set(run.tidy()) & progress.unresolved):
         record = run.record(trial_id)
         try:
             read_generators(record, partial(run.raw_file, trial_id))
         except ParseError as error:
-            recorder.journal.append(
-                TRIAL_FAILED, trial_id=trial_id, cell_id=record.cell_id, why=str(error), again=False
-            )
+            recorder.journal.append(TrialFailed(trial_id=trial_id, cell_id=record.cell_id, why=str(error)))
         else:
-            recorder.journal.append(TRIAL_ENDED, trial_id=trial_id, cell_id=record.cell_id, wall_s=record.wall_s)
+            recorder.journal.append(TrialEnded(trial_id=trial_id, cell_id=record.cell_id, wall_s=record.wall_s))
+        logger.info("trial %s: its raw files are complete, the crash came before the journal said so", trial_id)
 
 
-def _begin_again(run: RunFolder, changes: Collection[FactDifference]) -> Manifest:
+def _repeat_interrupted_blocks(planned_trials: Sequence[PlannedTrial], recorder: RunRecorder) -> None:
+    """Record each block that the interruption left with both finished and pending trials: it is repeated."""
+    run = recorder.run
+    progress = read_progress(run.history())
+    order = _latest_rounds(planned_trials, progress)
+    queue = TrialQueue(order)
+    for trial in order:
+        if _is_finished(run.run_id, trial, progress):
+            queue.restore_finished(trial, None, 0.0)
+    for block in queue.interrupted_blocks():
+        finished = queue.repeat_block(block)
+        trials = tuple(map(recorder.trial_id, finished))
+        recorder.journal.append(BlockInterrupted(block=block, round=finished[0].round + 1, trials=trials))
+        logger.info("block %d was interrupted and is repeated", block)
+
+
+def _reopen_manifest(run: RunFolder, changes: Collection[FactDifference]) -> Manifest:
     manifest = run.manifest()
     at = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
-    notices = (*manifest.notices, *(f"Taken up again at {at}, although {change.text}." for change in changes))
+    notices = (*manifest.notices, *(f"Resumed at {at} despite a change: {change.text}." for change in changes))
     manifest = manifest.model_copy(update={"status": "running", "ended_at": None, "notices": notices})
     run.write_manifest(manifest)
     return manifest
 
 
-def _cut(
-    planned_trials: Sequence[PlannedTrial], progress: Progress, run_id: str
-) -> dict[int, tuple[PlannedTrial, ...]]:
-    """The blocks of which some trials are over and others not, with those that are."""
-    queue = TrialQueue(_latest(planned_trials, progress))
-    for planned_trial in _latest(planned_trials, progress):
-        if _is_over(run_id, planned_trial, progress):
-            queue.already(planned_trial, None, 0.0)
-    return {block: queue.again(block) for block in queue.begun()}
+def _latest_rounds(planned_trials: Sequence[PlannedTrial], progress: Progress) -> tuple[PlannedTrial, ...]:
+    """Return the planned order with the latest round of each block."""
+    return tuple(replace(trial, round=progress.rounds.get(trial.block, 1)) for trial in planned_trials)
 
 
-def _latest(planned_trials: Sequence[PlannedTrial], progress: Progress) -> tuple[PlannedTrial, ...]:
-    """The order, its blocks in the round that they have come to."""
-    return tuple(
-        replace(planned_trial, round=progress.rounds.get(planned_trial.block, 1)) for planned_trial in planned_trials
-    )
-
-
-def _is_over(run_id: str, planned_trial: PlannedTrial, progress: Progress) -> bool:
-    trial_id = trial_id_of(run_id, replace(planned_trial, round=progress.rounds.get(planned_trial.block, 1)))
+def _is_finished(run_id: str, trial: PlannedTrial, progress: Progress) -> bool:
+    trial_id = trial_id_of(run_id, replace(trial, round=progress.rounds.get(trial.block, 1)))
     return trial_id in progress.ended or trial_id in progress.failed
 
 
 def _changes(before: Manifest, plan: RunPlan, hosts: Hosts) -> Iterable[FactDifference]:
+    """Yield the differences between the start of the run and now."""
     now = make_manifest(plan, hosts)
     yield from settings_differing(before, now)
-    there = {host.name: host for host in before.hosts}
+    hosts_before = {host.name: host for host in before.hosts}
     for host in now.hosts:
-        known = there.pop(host.name, None)
+        known = hosts_before.pop(host.name, None)
         if known is None:
             yield FactDifference(where=f"host {host.name}", what="host of the run", before=None, after=host.name)
         else:
             yield from facts_differing(f"host {host.name}", known.facts, facts_of(hosts[host.name]))
-    for name in there:
+    for name in hosts_before:
         yield FactDifference(where=f"host {name}", what="host of the run", before=name, after=None)
 
 
 def _listed(changes: Collection[FactDifference]) -> str:
     lines = [f"\n  {change.text}" for change in changes]
-    more = f"\n  and {len(lines) - SHOWN} more" if len(lines) > SHOWN else ""
-    return "".join(lines[:SHOWN]) + more
+    more = f"\n  and {len(lines) - MAX_LISTED} more" if len(lines) > MAX_LISTED else ""
+    return "".join(lines[:MAX_LISTED]) + more

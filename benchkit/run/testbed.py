@@ -1,7 +1,8 @@
-"""The hosts of a run: tuned, the services deployed; and so again after a lost link."""
+"""The testbed of a run: its hosts tuned and its services deployed, also after a lost connection."""
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -16,22 +17,27 @@ from benchkit.hosts.facts import SYSCTLS
 from benchkit.hosts.files import Placed
 from benchkit.hosts.host import Host
 from benchkit.hosts.host_changes import Leftovers
+from benchkit.results.journal_events import ClocksSet, HostReconnected, ProgramsInstalled, ServicesDeployed
 from benchkit.run.events import RunObserver
 from benchkit.run.manifest import controller_of, facts_of, roles_of
 from benchkit.run.plan.model import PlannedCell, RunPlan
 from benchkit.run.plan.tuning_plan import nofile_on
 from benchkit.run.recorder import RunRecorder
+from benchkit.run.run_log import log_step
 from benchkit.run.tuned_hosts import NotRestoredError, tune, tuned
 from benchkit.run.wall_clocks import WallClocks
+from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.services import deploy
 from benchkit.services.backend import File
 
-MOST_RECONNECTS = 10
-"""A host that has been lost so often in one run is given up."""
+logger = logging.getLogger(__name__)
+
+MAX_RECONNECTS = 10
+"""Reconnections to a host in one run, after which it is given up."""
 
 
 class Testbed:
-    """The hosts of a run, ready for its trials."""
+    """The hosts of a run, made ready for its trials and restored after them."""
 
     def __init__(
         self,
@@ -42,168 +48,219 @@ class Testbed:
         *,
         reconnect_s: float = RECONNECT_S,
     ) -> None:
-        """Take hosts that are held for the run; one that is lost is tried for `reconnect_s` seconds."""
+        """Take hosts that are held for the run; a lost one is reconnected for at most `reconnect_s` seconds."""
         self.plan = plan
         self.hosts = hosts
-        self.gone: dict[str, str] = {}
-        """Hosts that were given up, and why."""
-        self._book = recorder
+        self.lost_hosts: dict[str, str] = {}
+        """Hosts that were given up, each with the reason."""
+        self._recorder = recorder
         self._observer = observer
         self._reconnect_s = reconnect_s
         self._reconnects: dict[str, int] = {}
         self._clocks = WallClocks()
-        self._is_over = False
+        self._blocks_with_facts: set[tuple[int, int]] = set()
 
     @contextmanager
     def ready(self) -> Iterator[None]:
-        """Clear, tune and deploy, and leave servers their CPUs; at the end everything is put back, verified.
+        """Tune the hosts, deploy the services and keep off the servers' CPUs; at the end restore all hosts, verified.
 
-        What cannot be put back once all trials are over, or is not seen to be, is noted in the outcome: what they came to
-        stands. Raises HostError for all that fails before.
+        Raises HostError for whatever fails before the trials are over. What cannot be restored afterwards, or is not seen
+        restored, goes into the outcome: the results of the trials stand.
         """
         for host in self.hosts:
-            self._tell(host.name)
+            self._report_leftovers(host.name)
         self.notice_clocks()
+        are_trials_over = False
         try:
-            with tuned(self.plan, self.hosts, self._book.journal) as became:
+            with tuned(self.plan, self.hosts, self._recorder.journal) as outcomes:
                 if self.plan.tuning:
                     for host in self.hosts:
-                        self._look(host, "tuned", became)
+                        self._record_tuning(host, "tuned", outcomes)
                 self._observer.notify("building and deploying")
-                self._place_programs()
+                self._install_programs()
                 self._deploy()
                 with confined(controller_of(self.plan, self.hosts)):
                     yield
-                self._is_over = True
-                self._look_last()
+                are_trials_over = True
+                self._record_final_facts()
         except NotRestoredError as error:
-            if not self._is_over:
+            if not are_trials_over:
                 raise
-            self._book.outcome.not_restored.update(error.hosts)
-        self._part()
+            self._recorder.outcome.not_restored.update(error.hosts)
+        self._confirm_restored()
 
     def recover(self) -> float:
-        """Connect anew to the hosts that are lost, and make them ready again; how long the run stood still, seconds.
+        """Reconnect to the lost hosts and make them ready again; return the seconds that the run stood still.
 
-        That is from when they were all there for the last time, also where this machine slept and noticed nothing of it. A
-        host that cannot be had back is given up.
+        They count from the last moment when all hosts answered, so that a time in which this machine slept is in them. A
+        host that cannot be reconnected is given up.
         """
-        began = time.monotonic()
+        started_s = time.monotonic()
         lost = self.hosts.lost()
-        alive_s = min((self.hosts[name].alive_s for name in lost), default=elapsed_s())
+        last_seen_s = min((self.hosts[name].alive_s for name in lost), default=elapsed_s())
         for name in lost:
-            self._observer.notify(f"{name}: lost; connecting again")
+            self._observer.notify(f"{name}: connection lost; reconnecting")
             try:
-                self._reconnect(name)
+                with log_step(logger, "reconnect", name):
+                    self._reconnect(name)
             except HostError as error:
-                self._book.lost(name, str(error))
-                self._observer.notify(f"{error}\n{name} is given up; what is left of the run goes on without it")
-                self.gone[name] = str(error)
+                self._recorder.record_lost_host(name, str(error))
+                self._observer.notify(f"{error}\n{name} is given up; the run continues without it")
+                self.lost_hosts[name] = str(error)
                 self.hosts.give_up(name)
             else:
-                self._book.journal.append("host-reconnected", host=name, after_s=time.monotonic() - began)
-        return elapsed_s() - alive_s
+                after_s = time.monotonic() - started_s
+                self._recorder.journal.append(HostReconnected(host=name, after_s=after_s))
+        return elapsed_s() - last_seen_s
 
     def notice_clocks(self) -> None:
-        """Say and write down which wall clocks were set since this was asked last, as far as their hosts were asked since."""
-        text = self._clocks.look(controller_set_ns(), {host.name: host.clock.host_set_ns for host in self.hosts})
+        """Report and record the wall clocks that were set since the last call, as far as their hosts have answered since."""
+        text = self._clocks.compare(controller_set_ns(), {host.name: host.clock.host_set_ns for host in self.hosts})
         if text is not None:
-            self._book.journal.append("clocks-set", text=text)
-            self._book.notice(f"While it ran, {text}. Times of day in it are off by that, durations are not.")
+            logger.info("%s", text)
+            self._recorder.journal.append(ClocksSet(text=text))
+            self._recorder.add_notice(
+                f"During the run, {text}. Its times of day are off by that, its durations are not."
+            )
             self._observer.notify(text)
 
-    def missing_for(self, cell: PlannedCell) -> str | None:
-        """Why a cell cannot be carried out any more, if so: a host that it needs was given up."""
+    def why_unavailable(self, cell: PlannedCell) -> str | None:
+        """Return why a cell cannot run any more, where a host that it needs was given up; else None."""
         for name in (*(service.host for service in cell.services), *(each.host for each in cell.generators)):
-            if name in self.gone:
-                return self.gone[name]
+            if name in self.lost_hosts:
+                return self.lost_hosts[name]
         return None
 
-    def _tell(self, name: str) -> None:
-        """Say and write down what an earlier run had left on a host."""
-        found = self.hosts.found.get(name, Leftovers())
-        self._book.found(name, found)
-        for report in found.reports:
-            self._observer.notify(f"{name} was put back behind an earlier run: {report}")
-        for each in found.undone:
-            self._observer.notify(f"{name}: an earlier run had left {each.text}: {each.how}")
+    def record_block_facts(self, planned_trial: PlannedTrial) -> None:
+        """Record the facts under which a block runs, before its first trial. Raises HostError."""
+        block = planned_trial.block, planned_trial.round
+        if block not in self._blocks_with_facts:
+            for host in self.hosts:
+                self._record_facts(host, f"block {planned_trial.block}")
+            self._blocks_with_facts.add(block)
+
+    def _record_facts(self, host: Host, stage: str) -> None:
+        """Record the facts that figures depend on and that somebody may have changed meanwhile. Raises HostError."""
+        keys = {
+            setting.key for planned in self.plan.tuning if planned.host == host.name for setting in planned.settings
+        }
+        facts = host.ground(keys, _started_programs(self.plan, host))
+        self._recorder.record_host_facts(host.name, roles_of(self.plan, host.name), stage, facts)
+
+    def _record_tuning(self, host: Host, stage: str, outcomes: Mapping[str, Mapping[str, str]] | None = None) -> None:
+        """Record the kernel settings that tuning may have changed; with `outcomes` also those of the planned settings."""
+        planned = [each for each in self.plan.tuning if each.host == host.name]
+        sysctls = host.changes.read(sorted({*SYSCTLS, *(s.key for each in planned for s in each.settings)}))
+        facts: dict[str, Any] = {"sysctls": {key: s.value for key, s in sysctls.items()}}
+        if outcomes is not None:
+            facts |= {"tuning": outcomes.get(host.name, {}), "nofile": nofile_on(host.name, self.plan.tuning)}
+        self._recorder.record_host_facts(host.name, roles_of(self.plan, host.name), stage, facts)
+
+    def _report_leftovers(self, name: str) -> None:
+        """Report and record what an earlier run had left on a host."""
+        leftovers = self.hosts.found.get(name, Leftovers())
+        self._recorder.record_leftovers(name, leftovers)
+        texts = [f"{name}: restored after an earlier run: {report}" for report in leftovers.reports]
+        texts += [f"{name}: left by an earlier run: {change.text}: {change.how}" for change in leftovers.undone]
+        for text in texts:
+            logger.info("%s", text)
+            self._observer.notify(text)
 
     def _reconnect(self, name: str) -> None:
         self._reconnects[name] = self._reconnects.get(name, 0) + 1
-        if self._reconnects[name] > MOST_RECONNECTS:
-            raise HostError(f"lost {self._reconnects[name]} times", where=name)
-        known = self.hosts[name]
+        if self._reconnects[name] > MAX_RECONNECTS:
+            raise HostError(f"connection lost {self._reconnects[name]} times", where=name)
+        before = self.hosts[name]
         host = self.hosts.reconnect(name, self._reconnect_s)
-        if host.facts.boot_id != known.facts.boot_id:
+        if host.facts.boot_id != before.facts.boot_id:
             self._clocks.forget(name)
-        changes = facts_differing(f"host {name}", facts_of(known), facts_of(host))
+        changes = facts_differing(f"host {name}", facts_of(before), facts_of(host))
         if changes:
-            raise HostError("came back as another", where=name, why="; ".join(each.text for each in changes))
-        self._tell(name)
+            raise HostError(
+                "the host has changed since the run started", where=name, why="; ".join(each.text for each in changes)
+            )
+        self._report_leftovers(name)
         for planned in self.plan.tuning:
             if planned.host == name:
-                tune(planned, self.plan, self.hosts, self._book.journal)
-        self._place_programs(name)
+                tune(planned, self.plan, self.hosts, self._recorder.journal)
+        self._install_programs(name)
         self._deploy(name)
 
-    def _look_last(self) -> None:
-        """Write down what figures hang on, after the last block and before anything is put back."""
-        self.hosts.lost()  # asks all at once: from here on a dead link says so without being waited for
+    def _record_final_facts(self) -> None:
+        """Record the facts after the last block, before anything is restored."""
+        self.hosts.lost()  # asks all at once: from here on a dead link is known, and nobody waits for it
         for host in self.hosts:
-            with suppress(LostError):  # `_part` hears the same
-                self._book.ground(self.plan, host, "end")
+            with suppress(LostError):  # `_confirm_restored` gets the same error
+                self._record_facts(host, "end")
 
-    def _part(self) -> None:
-        """See every host once more; one that is lost by now is left to its guardian."""
-        self.hosts.lost()  # as in `_look_last`
+    def _confirm_restored(self) -> None:
+        """Read the settings of each host once more; a host that is lost by now is left to its watchdog."""
+        self.hosts.lost()  # as in `_record_final_facts`
         for host in tuple(self.hosts):
             try:
                 host.compare_clocks()
                 if self.plan.tuning:
-                    self._look(host, "restored")
+                    self._record_tuning(host, "restored")
             except LostError as error:
-                self._book.lost(host.name, str(error))
+                self._recorder.record_lost_host(host.name, str(error))
                 self.hosts.give_up(host.name)
         self.notice_clocks()
 
-    def _look(self, host: Host, stage: str, became: Mapping[str, Mapping[str, str]] | None = None) -> None:
-        """Write down the kernel settings that the tuning may have changed, and what became of each of its own."""
-        mine = [planned for planned in self.plan.tuning if planned.host == host.name]
-        found = host.changes.read(sorted({*SYSCTLS, *(s.key for planned in mine for s in planned.settings)}))
-        facts: dict[str, Any] = {"sysctls": {key: s.value for key, s in found.items()}}
-        if became is not None:
-            facts |= {"tuning": became.get(host.name, {}), "nofile": nofile_on(host.name, self.plan.tuning)}
-        self._book.facts(host.name, roles_of(self.plan, host.name), stage, facts)
-
-    def _place_programs(self, only: str | None = None) -> None:
+    def _install_programs(self, only: str | None = None) -> None:
         for host, placed in install_programs(self.plan, self.hosts, only).items():
-            self._journal("programs-placed", host, placed)
+            self._recorder.journal.append(
+                ProgramsInstalled(host=host, changed=placed.changed, sent_bytes=placed.sent_bytes)
+            )
 
     def _deploy(self, only: str | None = None) -> None:
         for cell in self.plan.cells:
             for host, services in deploy.by_host(cell.services).items() if cell.unsupported is None else ():
                 if only in (None, host):
-                    placed = deploy.deploy(self.hosts[host], services)
+                    with log_step(
+                        logger, f"deploy {', '.join(each.name for each in services)} of {cell.cell_id}", host
+                    ):
+                        placed = deploy.deploy(self.hosts[host], services)
                     configs = {path: text for service in services for path, text in deploy.configs(service)}
-                    self._journal("deployed", host, placed, cell_id=cell.cell_id, configs=configs)
-
-    def _journal(self, event: str, host: str, placed: Placed, **more: str | Mapping[str, str]) -> None:
-        sent = {"changed": placed.changed, "sent_bytes": placed.sent_bytes}
-        self._book.journal.append(event, **more, host=host, **sent)
+                    self._recorder.journal.append(
+                        ServicesDeployed(
+                            cell_id=cell.cell_id,
+                            host=host,
+                            configs=configs,
+                            changed=placed.changed,
+                            sent_bytes=placed.sent_bytes,
+                        )
+                    )
 
 
 def install_programs(plan: RunPlan, hosts: Hosts, only: str | None = None) -> dict[str, Placed]:
-    """Build what generators need, and have it stand on their hosts, or on `only` that one; what that took, by host.
+    """Build the programs that generators need and install them on their hosts, or on `only` one; return what was sent.
 
     Raises HostError, or BenchkitError where a program does not build.
     """
     wanted: dict[str, list[File]] = {}
     for cell in plan.cells:
         for generator in cell.generators if cell.unsupported is None else ():
-            mine = wanted.setdefault(generator.host, [])
-            mine += [program for program in generator.programs if program not in mine]
-    return {
-        host: deploy.place(hosts[host], programs)
-        for host, programs in wanted.items()
-        if programs and only in (None, host)
+            programs = wanted.setdefault(generator.host, [])
+            programs += [program for program in generator.programs if program not in programs]
+    installed = {}
+    for host, programs in wanted.items():
+        if programs and only in (None, host):
+            with log_step(logger, "install programs of generators", host):
+                installed[host] = deploy.place(hosts[host], programs)
+    return installed
+
+
+def _started_programs(plan: RunPlan, host: Host) -> dict[str, str]:
+    """Return the host's own programs that the run starts there, name → path; those that benchkit brings do not change."""
+    words = {
+        word
+        for cell in plan.cells
+        for where, argv in (
+            *((service.host, service.process.argv) for service in cell.services),
+            *((generator.host, generator.argv) for generator in cell.generators),
+        )
+        if where == host.name
+        for word in argv
     }
+    programs = host.facts.programs.items()
+    return {name: fact.path for name, fact in programs if not words.isdisjoint((name, fact.path))}

@@ -1,7 +1,8 @@
-"""Hosts tuned for the time of a run, and put back as they were found."""
+"""Hosts tuned for the duration of a run, and restored after it."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -9,14 +10,18 @@ from benchkit.errors import HostError, LostError
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.tuning import TuningPlan, apply
 from benchkit.results.journal import Journal
+from benchkit.results.journal_events import HostRestored, HostTuned
 from benchkit.run.plan.model import RunPlan
+from benchkit.run.run_log import log_step
+
+logger = logging.getLogger(__name__)
 
 
 class NotRestoredError(HostError):
-    """Hosts that have kept settings of the run; the records of what these were are kept there."""
+    """Hosts on which settings of the run remain; the records of the previous values are kept there."""
 
     def __init__(self, hosts: Mapping[str, HostError]) -> None:
-        """Take what is wrong with each of them, by name."""
+        """Take the error of each host, by its name."""
         super().__init__("\n".join(map(str, hosts.values())))
         self.hosts = {
             name: ": ".join(filter(None, (error.where, error.what, error.why))) for name, error in hosts.items()
@@ -25,25 +30,24 @@ class NotRestoredError(HostError):
 
 @contextmanager
 def tuned(plan: RunPlan, hosts: Hosts, journal: Journal) -> Iterator[Mapping[str, Mapping[str, str]]]:
-    """Apply the plan's tuning, and put everything back at the end, verified.
+    """Apply the plan's tuning, and restore everything at the end, verified.
 
-    Yields what became of each setting of each host: applied, already so, or why not. It is journaled, too. Raises
-    HostError where a host does not take what its plan promised and the scenario requires, NotPutBackError where a
-    setting cannot be put back. What a host that was given up, or is lost by then, has to put back, its guardian
-    puts back.
+    Yields the outcome of each setting by host: applied, already so, or why not; the journal has it, too. Raises HostError
+    where a host does not take a setting that its plan promised and the scenario requires, NotRestoredError where a setting
+    cannot be restored. A host that was given up, or is lost by then, is restored by its watchdog.
     """
-    became: dict[str, dict[str, str]] = {}
+    outcomes: dict[str, dict[str, str]] = {}
     try:
         for planned in plan.tuning:
-            became.setdefault(planned.host, {}).update(tune(planned, plan, hosts, journal))
-        yield became
+            outcomes.setdefault(planned.host, {}).update(tune(planned, plan, hosts, journal))
+        yield outcomes
     finally:
         failures: dict[str, HostError] = {}
         tuned_hosts = [planned.host for planned in plan.tuning if planned.values and planned.host in hosts]
         for host in dict.fromkeys(hosts.kernel_of(name).name for name in tuned_hosts):
             try:
                 _restore(host, hosts, journal)
-            except LostError:  # whoever looks at the host next hears the same
+            except LostError:  # the next request to the host raises the same error
                 continue
             except HostError as error:
                 failures[host] = error
@@ -52,25 +56,29 @@ def tuned(plan: RunPlan, hosts: Hosts, journal: Journal) -> Iterator[Mapping[str
 
 
 def tune(planned: TuningPlan, plan: RunPlan, hosts: Hosts, journal: Journal) -> dict[str, str]:
-    """Apply one part of the plan's tuning; what became of each of its settings. Raises HostError as `tuned` does."""
-    became: dict[str, str] = {setting.key: setting.status for setting in planned.settings}
+    """Apply one part of the plan's tuning; return the outcome of each setting. Raises HostError as `tuned` does."""
+    outcomes: dict[str, str] = {setting.key: setting.status for setting in planned.settings}
     if planned.values:
-        done = apply(hosts.kernel_of(planned.host).changes, planned)
-        outcomes = {key: written.outcome for key, written in done.written.items()}
-        became.update(outcomes)
-        journal.append("tuned", host=planned.host, outcomes=outcomes, short=list(done.sentences))
-        plan.require_tuning(planned.host, done.sentences)
-    return became
+        with log_step(logger, f"tune {', '.join(planned.values)}", planned.host):
+            result = apply(hosts.kernel_of(planned.host).changes, planned)
+        applied = {key: written.outcome for key, written in result.written.items()}
+        outcomes.update(applied)
+        journal.append(HostTuned(host=planned.host, outcomes=applied, short=tuple(result.sentences)))
+        plan.require_tuning(planned.host, result.sentences)
+    return outcomes
 
 
 def _restore(host: str, hosts: Hosts, journal: Journal) -> None:
-    undone = hosts[host].changes.restore(own=True)
-    failures = [f"{each.text}: {failure}" for each in undone for failure in each.failures]
-    journal.append("restored", host=host, settings=[each.text for each in undone], failures=failures)
+    with log_step(logger, "restore settings", host):
+        changes = hosts[host].changes.restore(own=True)
+    failures = [f"{change.text}: {failure}" for change in changes for failure in change.failures]
+    settings = tuple(change.text for change in changes)
+    logger.info("%s: restored: %s", host, "; ".join(settings) or "nothing was changed")
+    journal.append(HostRestored(host=host, settings=settings, failures=tuple(failures)))
     if failures:
         raise HostError(
-            "not everything could be put back",
+            "not all settings could be restored",
             where=host,
             why="; ".join(failures),
-            hint="the record is kept there; `benchkit hosts restore` tries again",
+            hint="their record is kept there; `benchkit hosts restore` tries again",
         )

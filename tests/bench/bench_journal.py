@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import median
 
 from benchkit.results.journal import Journal
+from benchkit.results.journal_events import TrialEnded, TrialStarted
 
 TRIALS = 500
 LIMIT_S = 0.005
@@ -17,10 +18,10 @@ def test_the_journal_of_a_trial(tmp_path: Path) -> None:
     took = []
     with Journal(tmp_path / "journal") as journal:
         for number in range(TRIALS):
-            place = {"trial_id": f"r20260101-000000-abcd.b{number:03}.p001", "cell_id": "stack=nginx-go,connections=64"}
+            trial_id, cell_id = f"r20260101-000000-abcd.b{number:03}.p001", "stack=nginx-go,connections=64"
             began = time.perf_counter()
-            journal.append("trial-started", **place, block=number, round=1, position=1, attempt=1)
-            journal.append("trial-ended", **place, wall_s=6.5)
+            journal.append(TrialStarted(trial_id=trial_id, cell_id=cell_id, block=number, position=1))
+            journal.append(TrialEnded(trial_id=trial_id, cell_id=cell_id, wall_s=6.5))
             took.append(time.perf_counter() - began)
     print(f"\njournal: median {median(took) * 1000:.2f} ms a trial, longest {max(took) * 1000:.2f} ms")
     assert median(took) <= LIMIT_S

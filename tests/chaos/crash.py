@@ -77,7 +77,7 @@ def arm(point: Point, act: Callable[[], object] = end) -> None:
     calls = itertools.count(1)
 
     def wrapped(*args: object, **kwargs: object) -> object:
-        counts = point.word is None or point.word in args
+        counts = point.word is None or any(getattr(arg, "event", arg) == point.word for arg in args)
         if not (counts and next(calls) == point.nth):
             return function(*args, **kwargs)
         if point.when == "before":

@@ -21,6 +21,7 @@ from benchkit.lab.lab import Lab
 from benchkit.lab.processes import marked
 from benchkit.results.progress import Progress, read_progress
 from benchkit.results.schema import TABLES
+from benchkit.results.store import RunFolder
 
 HERE = Path(__file__).parent
 SCENARIO = HERE / "scenario.yaml"
@@ -185,7 +186,7 @@ class Bench:
 
     def progress(self) -> Progress:
         """How far it is."""
-        return read_progress(self.events())
+        return read_progress(RunFolder(self.folder()).history())
 
     def look(self) -> dict[str, str]:
         """Processes, ports, sysctls and files of every host; reports of guardians left out."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import benchkit
+from benchkit.results.journal_events import BlockEnded
 from benchkit.results.store import Store
 
 if TYPE_CHECKING:
@@ -77,8 +78,8 @@ def test_an_adaptive_run_ends_early_and_is_judged(
     assert "every interval reaches at most 99.0%" in run.manifest().notices[-1]
     assert trials.groupby("cell_id").size().to_dict() == dict.fromkeys(kinds, blocks)
     assert set(trials.loc[trials["kind"] == "control", "cell_id"]) == {"stack=bare~control"}
-    decisions = [line for line in run.history() if line["event"] == "block-ended"]
-    assert [line["stop"] for line in decisions] == [False] * (blocks - 1) + [True]
+    decisions = [event for event in run.history() if isinstance(event, BlockEnded)]
+    assert [decision.stop for decision in decisions] == [False] * (blocks - 1) + [True]
     assert [claim["state"] for claim in summary["claims"]] == ["holds", "not testable here"]
     assert "needs 1000 CPUs on" in summary["claims"][1]["reason"]
 

@@ -6,14 +6,15 @@ from dataclasses import replace
 from benchkit.report.sections.failures import build
 from benchkit.report.sections.section import Material
 from benchkit.report.stored_run import StoredRun
+from benchkit.results.journal_events import BlockInterrupted, JournalEvent, parse_event
 from benchkit.results.progress import Progress, read_progress
 
 MakeRun = Callable[..., StoredRun]
 
 
-def trial(event: str, name: str, block: int, cell: str, **fields: object) -> dict[str, object]:
+def trial(event: str, name: str, block: int, cell: str, **fields: object) -> JournalEvent:
     place = {"trial_id": name, "cell_id": cell, "block": block, "round": 1, "position": 1}
-    return {"event": f"trial-{event}", **place, "wall_s": 1.0, **fields}
+    return parse_event({"event": f"trial-{event}", **place, "wall_s": 1.0, **fields})
 
 
 def rows(run: StoredRun, progress: Progress) -> list[list[str]]:
@@ -24,7 +25,7 @@ def rows(run: StoredRun, progress: Progress) -> list[list[str]]:
 def test_a_cell_that_fails_in_another_block_each_time_stands_out(make_run: MakeRun) -> None:
     run = make_run()
     first, second = (cell.cell_id for cell in run.manifest.cells)
-    events: list[dict[str, object]] = []
+    events: list[JournalEvent] = []
     for block in (1, 2, 3):
         events += [trial("started", f"a{block}", block, first), trial("ended", f"a{block}", block, first)]
         events += [
@@ -36,7 +37,7 @@ def test_a_cell_that_fails_in_another_block_each_time_stands_out(make_run: MakeR
         trial("failed", "a4", 4, first, why="lost", again=True),
         trial("ended", "a4", 4, first),
         trial("skipped", "b4", 4, second, why="gone"),
-        {"event": "block-split", "block": 1, "round": 2, "trials": ["a1"]},
+        BlockInterrupted(block=1, round=2, trials=("a1",)),
     ]
     found = rows(run, read_progress(events))
     assert [row[1:] for row in found if row[0] == found[-1][0]] == [

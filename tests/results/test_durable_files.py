@@ -21,6 +21,7 @@ from benchkit.models.run import CellRecord
 from benchkit.results import folder_swap as scratches
 from benchkit.results.durable_files import exchange, write_whole
 from benchkit.results.journal import Journal, read_journal
+from benchkit.results.journal_events import ClocksSet, OtherEvent
 from benchkit.results.rows import factor_rows
 from benchkit.results.store import Store
 from benchkit.results.tables import RunTables
@@ -56,17 +57,17 @@ def fill(folder: Path, left: int) -> Path:
 def test_a_journal_on_a_full_disk_has_whole_lines_and_goes_on(small_disk: Path) -> None:
     path = small_disk / "journal"
     with Journal(path) as journal:
-        journal.append("first")
+        journal.append(OtherEvent(event="first"))
         filler = fill(small_disk, 4096)
         with pytest.raises(OSError, match="No space left") as caught:  # noqa: PT012 - it is the disk that ends it
             while True:
-                journal.append("more", text="x" * 1000)
+                journal.append(ClocksSet(text="x" * 1000))
         assert caught.value.errno == errno.ENOSPC
-        assert {event["event"] for event in read_journal(path)} == {"first", "more"}
+        assert {event.event for event in read_journal(path)} == {"first", "clocks-set"}
         assert path.read_bytes().endswith(b"\n")
         filler.unlink()
-        journal.append("again")
-    assert [event["event"] for event in read_journal(path)][-1] == "again"
+        journal.append(OtherEvent(event="again"))
+    assert [event.event for event in read_journal(path)][-1] == "again"
 
 
 def test_on_a_full_disk_nothing_is_half(small_disk: Path) -> None:
@@ -95,12 +96,12 @@ def test_on_a_full_disk_nothing_is_half(small_disk: Path) -> None:
 def test_a_journal_goes_on_after_a_crash(tmp_path: Path, cut: bytes) -> None:
     path = tmp_path / "journal"
     with Journal(path) as journal:
-        journal.append("one")
+        journal.append(OtherEvent(event="one"))
     with path.open("ab") as file:
         file.write(cut)
     with Journal(path) as journal:
-        journal.append("two")
-    events = [event["event"] for event in read_journal(path)]
+        journal.append(OtherEvent(event="two"))
+    events = [event.event for event in read_journal(path)]
     assert (events[0], events[-1]) == ("one", "two")
 
 
@@ -108,7 +109,7 @@ def test_a_journal_goes_on_after_a_crash(tmp_path: Path, cut: bytes) -> None:
 def test_a_damaged_journal_is_named_with_its_line(tmp_path: Path, line: bytes) -> None:
     path = tmp_path / "journal"
     with Journal(path) as journal:
-        journal.append("one")
+        journal.append(OtherEvent(event="one"))
     with path.open("ab") as file:
         file.write(line)
     with pytest.raises(InputError, match=r"journal:2: the journal is damaged"):

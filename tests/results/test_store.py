@@ -17,6 +17,7 @@ from benchkit.models.run import SCHEMA_VERSION, CellRecord, Manifest
 from benchkit.models.trial import GeneratorRecord, ProbeRecord, ServiceRecord, TrialRecord
 from benchkit.results.durable_files import write_whole
 from benchkit.results.journal import Journal, read_journal
+from benchkit.results.journal_events import ClocksSet, HostFactsRead, RunStarted, TrialEnded
 from benchkit.results.reparse import reparse
 from benchkit.results.rows import host_rows
 from benchkit.results.schema import TABLES, VERSION_KEY
@@ -90,11 +91,12 @@ def stored(store: Store, run_id: str, scenario: str, levels: list[dict[str, str 
     cells = tuple(CellRecord(cell_id=",".join(f"{k}={v}" for k, v in level.items()), levels=level) for level in levels)
     run = store.create(manifest(run_id, scenario, cells))
     with run.journal() as journal:
-        journal.append("host-facts", host="sut", roles=["sut"], stage="start", facts={"cpus": [0, 1], "kernel": "6.1"})
+        facts = {"cpus": [0, 1], "kernel": "6.1"}
+        journal.append(HostFactsRead(host="sut", roles=("sut",), stage="start", facts=facts))
         for i, cell in enumerate(cells, start=1):
             trial_id = f"{run_id}.b01.p{i:02}"
             run.commit_trial(record(trial_id, cell, i), {"wrk.txt": WRK.encode()})
-            journal.append("trial-ended", trial_id=trial_id)
+            journal.append(TrialEnded(trial_id=trial_id))
     reparse(store, run)
     return run
 
@@ -197,7 +199,7 @@ def test_a_trial_is_stored_whole_or_not_at_all(tmp_path: Path) -> None:
     run.commit_trial(record("r1.b01.p01", cell), {"wrk.txt": WRK.encode()})
     with run.journal() as journal:
         assert list(run.records()) == []  # stored, but not yet said to count
-        journal.append("trial-ended", trial_id="r1.b01.p01")
+        journal.append(TrialEnded(trial_id="r1.b01.p01"))
     assert [r.trial_id for r in run.records()] == ["r1.b01.p01"]
     assert sorted(f.name for f in run.raw("r1.b01.p01").iterdir()) == ["trial.json", "wrk.txt"]
 
@@ -219,15 +221,13 @@ def test_large_raw_files_are_compressed_and_read_back(tmp_path: Path) -> None:
 def test_the_journal_survives_a_cut_last_line(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     with Journal(path) as journal:
-        journal.append("run-started", seed=1)
-        journal.append("trial-ended", text="Grüße\n<script>")
+        journal.append(RunStarted(seed=1))
+        journal.append(ClocksSet(text="Grüße\n<script>"))
     with path.open("ab") as file:
         file.write(b'{"event": "trial-en')
     events = list(read_journal(path))
-    assert [(e["event"], e.get("seed"), e.get("text")) for e in events] == [
-        ("run-started", 1, None),
-        ("trial-ended", None, "Grüße\n<script>"),
-    ]
+    assert [type(event) for event in events] == [RunStarted, ClocksSet]
+    assert events[1].model_dump()["text"] == "Grüße\n<script>"
 
 
 def test_runs_are_found_by_id_beginning_and_latest(tmp_path: Path) -> None:

@@ -1,11 +1,18 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Protocol
 
 import pytest
 
+from benchkit.models.run import CellRecord
+from benchkit.results.store import Store
+from benchkit.run.recorder import RunRecorder, recording
 from tests.chaos.conftest import new_bench, stores, zygote
 from tests.chaos.kit import Bench
+from tests.results.test_store import manifest
 
 __all__ = ["new_bench", "stores", "zygote"]
 
@@ -13,3 +20,28 @@ __all__ = ["new_bench", "stores", "zygote"]
 @pytest.fixture
 def bench(new_bench: Callable[[], Bench]) -> Bench:
     return new_bench()
+
+
+CELL = CellRecord(cell_id="only", levels={})
+
+
+class OpenRecorder(Protocol):
+    """Function that opens a recorder; see `open_recorder`."""
+
+    def __call__(
+        self, run_id: str = "r1", *, cells: Sequence[CellRecord] = (CELL,)
+    ) -> AbstractContextManager[RunRecorder]: ...
+
+
+@pytest.fixture
+def open_recorder(tmp_path: Path) -> OpenRecorder:
+    """A function that opens the recorder of a new run in a store of the test."""
+
+    @contextmanager
+    def open_new(run_id: str = "r1", *, cells: Sequence[CellRecord] = (CELL,)) -> Iterator[RunRecorder]:
+        store = Store(tmp_path)
+        run = store.create(manifest(run_id, cells=tuple(cells)))
+        with run.locked(), recording(run, store) as recorder:
+            yield recorder
+
+    return open_new

@@ -14,7 +14,7 @@ from benchkit.results.reparse import TrialTables
 from benchkit.results.store import RunFolder, Store
 from benchkit.results.tables import RunTables
 from benchkit.results.tables import load as load_table
-from benchkit.run.judge import Judge, judge_stored_run, rows_of
+from benchkit.run.judge import Judge, judge_stored_run, table_rows
 from tests.analysis.conftest import manifest_of, store_run, trials_of
 from tests.analysis.verdicts.builders import FACTS, WINDOW_S, Samples, columns, generator, healthy, load, trial
 
@@ -44,15 +44,15 @@ def tables(samples: Samples | None = None, row: Mapping[str, object] | None = No
 def test_a_trial_gets_its_verdict_with_its_reasons_and_what_could_not_be_checked() -> None:
     judge = Judge(manifest())
     judged = judge.judged(trial().record, tables())
-    assert rows_of(judged, "trials")[0]["verdict"] == "valid"
+    assert table_rows(judged, "trials")[0]["verdict"] == "valid"
     assert judged["verdicts"] == []
-    assert rows_of(judged, "trials")[0]["rate_first_over_last"] == pytest.approx(1.0, rel=0.01)
-    assert [row["check"] for row in rows_of(judged, "unchecked")] == ["link-saturated"]
+    assert table_rows(judged, "trials")[0]["rate_first_over_last"] == pytest.approx(1.0, rel=0.01)
+    assert [row["check"] for row in table_rows(judged, "unchecked")] == ["link-saturated"]
     assert not judge.exclusions
     full = trial(generators=(generator(cpu_s=0.95 * WINDOW_S),)).record
     judged = judge.judged(full, tables())
-    assert rows_of(judged, "trials")[0]["verdict"] == "invalid"
-    assert [row["check"] for row in rows_of(judged, "verdicts")] == ["generator-saturated"]
+    assert table_rows(judged, "trials")[0]["verdict"] == "invalid"
+    assert [row["check"] for row in table_rows(judged, "verdicts")] == ["generator-saturated"]
     assert [each.covers("rps") for each in judge.exclusions] == [True]
     assert not any(each.covers("server_cpu_s_per_request") for each in judge.exclusions)
 
@@ -60,7 +60,7 @@ def test_a_trial_gets_its_verdict_with_its_reasons_and_what_could_not_be_checked
 def test_a_trial_tells_how_fast_the_servers_cores_were() -> None:
     looks: Samples = {("cpu_loop_s", "sut", None, "0"): {0.1: 1e-5, 0.2: 1e-5, 0.3: 2e-5}}
     judge = Judge(manifest())
-    seen, unseen = (rows_of(judge.judged(trial().record, tables(each)), "trials")[0] for each in (looks, {}))
+    seen, unseen = (table_rows(judge.judged(trial().record, tables(each)), "trials")[0] for each in (looks, {}))
     assert seen["server_loop_s"] == pytest.approx(1.2e-5)
     assert unseen["server_loop_s"] is None
 

@@ -1,73 +1,62 @@
-"""What a run's own account of itself comes to: the same while it goes on and when it is taken up again."""
+"""The outcome that a recorder keeps: the same in a run that goes on and in a resumed one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import benchkit
-from benchkit.errors import HostError
-from benchkit.models.run import CellRecord
-from benchkit.models.trial import TrialRecord
+from benchkit.results.journal_events import RunEnded
 from benchkit.results.progress import read_progress
 from benchkit.results.reparse import merge_outputs, read_generators
-from benchkit.results.store import Store
-from benchkit.results.tables import RunTables
-from benchkit.run.judge import Judge
 from benchkit.run.recorder import RunOutcome, RunRecorder
 from benchkit.scenario.trial_order import PlannedTrial
-from tests.results.test_store import WRK, manifest, record
-
-CELL = CellRecord(cell_id="only", levels={})
-
-
-def with_book(path: Path, write: Callable[[RunRecorder], None]) -> RunOutcome:
-    """Write to the book of a run in this store; what came of it."""
-    store = Store(path)
-    made = manifest("r1", cells=(CELL,))
-    outcome = RunOutcome(store.create(made))
-    with outcome.run.journal() as journal:
-        write(RunRecorder(outcome, RunTables(store, "small", "r1"), journal, Judge(made)))
-    return outcome
+from tests.results.test_store import WRK, record
+from tests.run.conftest import CELL, OpenRecorder
 
 
-def end(recorder: RunRecorder, trial_id: str) -> None:
-    """A trial that ended."""
-    made: TrialRecord = record(trial_id, CELL)
-    raw = {"wrk.txt": WRK.encode()}
-    recorder.outcome.run.commit_trial(made, raw)
-    recorder.trial(made, merge_outputs(made, read_generators(made, raw.__getitem__)), raw.__getitem__)
+def end_trial(recorder: RunRecorder, planned_trial: PlannedTrial) -> None:
+    """Store and record a trial that ended."""
+    trial, raw = record(recorder.trial_id(planned_trial), CELL), {"wrk.txt": WRK.encode()}
+    recorder.run.commit_trial(trial, raw)
+    recorder.record_trial_ended(trial, merge_outputs(trial, read_generators(trial, raw.__getitem__)), raw.__getitem__)
 
 
-def fail(recorder: RunRecorder, trial_id: str, planned_trial: PlannedTrial) -> None:
-    """A trial that failed."""
-    recorder.started(trial_id, planned_trial, 1)
-    recorder.failure(trial_id, "only", HostError("broken", where="sut"))
+def fail_trial(recorder: RunRecorder, planned_trial: PlannedTrial) -> None:
+    """Record a trial that failed."""
+    recorder.record_trial_started(planned_trial, 1)
+    recorder.record_trial_failed(planned_trial, "sut: broken")
 
 
-def test_trials_of_a_block_that_runs_again_count_in_no_way_neither_those_that_ended_nor_those_that_failed(
-    tmp_path: Path,
+def test_trials_of_a_repeated_block_are_not_counted_whether_they_ended_failed_or_were_skipped(
+    open_recorder: OpenRecorder,
 ) -> None:
-    def run(recorder: RunRecorder) -> None:
-        end(recorder, "r1.b001.p001")
-        end(recorder, "r1.b002.p001")
-        fail(recorder, "r1.b002.p002", PlannedTrial(2, 2, "only"))
-        recorder.skipped("r1.b002.p003", PlannedTrial(2, 3, "only"), "sut is gone")
-        recorder.split(2, 2, [f"r1.b002.p00{position}" for position in (1, 2, 3)])
-        end(recorder, "r1.b002r2.p001")
-
-    outcome = with_book(tmp_path, run)
+    first_round = [PlannedTrial(2, position, "only") for position in (1, 2, 3)]
+    with open_recorder() as recorder:
+        end_trial(recorder, PlannedTrial(1, 1, "only"))
+        end_trial(recorder, first_round[0])
+        fail_trial(recorder, first_round[1])
+        recorder.record_trial_skipped(first_round[2], "sut is gone")
+        recorder.record_interrupted_block(2, 2, first_round)
+        end_trial(recorder, PlannedTrial(2, 1, "only", round=2))
+    outcome = recorder.outcome
     assert (outcome.trials, outcome.failures) == (2, {})
-    again = RunOutcome(outcome.run)
-    again.count(read_progress(outcome.run.history()))
-    assert (again.trials, again.failures) == (2, {})
-    kinds = benchkit.load("trials", store=tmp_path).set_index("trial_id")["kind"].to_dict()
+    resumed = RunOutcome(outcome.run)
+    resumed.restore_counts(read_progress(outcome.run.history()))
+    assert (resumed.trials, resumed.failures) == (2, {})
+    kinds = benchkit.load("trials", store=recorder.store.path).set_index("trial_id")["kind"].to_dict()
     assert kinds == {"r1.b001.p001": "measure", "r1.b002.p001": "split", "r1.b002r2.p001": "measure"}
 
 
-def test_a_block_that_is_cut_in_its_first_trial_is_of_the_next_round_for_whoever_takes_the_run_up(
-    tmp_path: Path,
+def test_a_resumed_run_knows_the_round_of_a_block_that_was_interrupted_in_its_first_trial(
+    open_recorder: OpenRecorder,
 ) -> None:
-    outcome = with_book(tmp_path, lambda recorder: recorder.split(1, 2, []))
-    assert read_progress(outcome.run.history()).rounds == {1: 2}
-    assert benchkit.load("trials", store=tmp_path).empty
+    with open_recorder() as recorder:
+        recorder.record_interrupted_block(1, 2, [])
+    assert read_progress(recorder.run.history()).rounds == {1: 2}
+    assert benchkit.load("trials", store=recorder.store.path).empty
+
+
+def test_the_status_at_the_end_is_that_of_the_trials(open_recorder: OpenRecorder) -> None:
+    with open_recorder() as recorder:
+        fail_trial(recorder, PlannedTrial(1, 1, "only"))
+    (ended,) = (event for event in recorder.run.history() if isinstance(event, RunEnded))
+    assert (ended.status, ended.trials, ended.failed) == ("failed", 0, 1)
+    assert recorder.run.manifest().status == "failed"

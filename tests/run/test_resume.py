@@ -1,4 +1,4 @@
-"""Where a run goes on, decided on values: what the journal says, and what the course makes of it."""
+"""The queue of a resumed run, and the progress that a journal describes; on values."""
 
 from __future__ import annotations
 
@@ -7,77 +7,85 @@ from dataclasses import replace
 
 import pytest
 
-from benchkit.results.progress import Progress, read_progress
-from benchkit.run.resume import order_of
+from benchkit.results.journal_events import (
+    BlockInterrupted,
+    JournalEvent,
+    RunStarted,
+    TrialEnded,
+    TrialFailed,
+    TrialSkipped,
+    TrialStarted,
+)
+from benchkit.results.progress import read_progress
 from benchkit.run.steps.trial_state import trial_id_of
-from benchkit.run.trial_queue import TrialQueue
+from benchkit.run.trial_queue import TrialQueue, hash_order
 from benchkit.scenario.trial_order import PlannedTrial, planned_trials
 
 CELLS = ("a", "b", "c")
 ORDER = planned_trials("blocks", CELLS, 3, 1)
 
 
-def names(queue: Iterable[PlannedTrial]) -> list[str]:
-    return [trial_id_of("r", planned_trial) for planned_trial in queue]
+def trial_ids(trials: Iterable[PlannedTrial]) -> list[str]:
+    return [trial_id_of("r", trial) for trial in trials]
 
 
-def walk(queue: TrialQueue, cut_at: str) -> tuple[list[str], tuple[str, ...] | None]:
-    """What a course runs where the trial `cut_at` is cut by a pause; and the trials of the block that were over by then."""
+def run_with_pause(queue: TrialQueue, paused_in: str) -> tuple[list[str], list[str] | None]:
+    """Run a queue with a pause in one trial; return the trials that ran, and those of the block that had finished."""
     ran: list[str] = []
-    split: tuple[str, ...] | None = None
-    for planned_trial in queue:
-        name = trial_id_of("r", planned_trial)
-        ran.append(name)
-        if name == cut_at and name not in ran[:-1]:
-            over = queue.cut(planned_trial)
-            split = None if over is None else tuple(trial_id_of("r", each) for each in over)
+    finished: list[str] | None = None
+    for trial in queue:
+        trial_id = trial_id_of("r", trial)
+        ran.append(trial_id)
+        if trial_id == paused_in and trial_id not in ran[:-1]:
+            repeated = queue.interrupt(trial)
+            finished = None if repeated is None else trial_ids(repeated)
         else:
-            queue.ended(planned_trial, None, 1.0)
-    return ran, split
+            queue.finish(trial, None, 1.0)
+    return ran, finished
 
 
 @pytest.mark.parametrize(
-    ("cut_at", "split"),
+    ("paused_in", "finished"),
     [
-        ("r.b001.p001", ()),
-        ("r.b002.p003", ("r.b002.p001", "r.b002.p002")),
-        ("r.b003.p002", ("r.b003.p001",)),
+        ("r.b001.p001", []),
+        ("r.b002.p003", ["r.b002.p001", "r.b002.p002"]),
+        ("r.b003.p002", ["r.b003.p001"]),
     ],
 )
-def test_a_block_that_a_pause_cuts_comes_again_whole(cut_at: str, split: tuple[str, ...]) -> None:
-    ran, over = walk(TrialQueue(ORDER), cut_at)
-    block = cut_at.split(".")[1]
-    again = [f"r.{block}r2.p{position:03}" for position in (1, 2, 3)]
-    place = ran.index(cut_at) + 1
-    assert ran[place : place + 3] == again
-    assert [name for name in ran if "r2" not in name and name != cut_at and name not in split] == [
-        name for name in names(ORDER) if not name.startswith(f"r.{block}")
+def test_a_block_that_a_pause_interrupts_is_repeated_whole(paused_in: str, finished: list[str]) -> None:
+    ran, finished_in_block = run_with_pause(TrialQueue(ORDER), paused_in)
+    block = paused_in.split(".")[1]
+    repeated = [f"r.{block}r2.p{position:03}" for position in (1, 2, 3)]
+    index = ran.index(paused_in) + 1
+    assert ran[index : index + 3] == repeated
+    assert [trial for trial in ran if "r2" not in trial and trial != paused_in and trial not in finished] == [
+        trial for trial in trial_ids(ORDER) if not trial.startswith(f"r.{block}")
     ]
-    assert over == split
+    assert finished_in_block == finished
 
 
-def test_a_block_keeps_its_order_when_it_comes_again() -> None:
+def test_a_repeated_block_keeps_its_order() -> None:
     queue = TrialQueue(ORDER)
     cells: dict[int, list[str]] = {1: [], 2: []}
-    for planned_trial in queue:
-        if planned_trial.block == 2:
-            cells[planned_trial.round].append(planned_trial.cell_id)
-        if planned_trial.block == 2 and planned_trial.position == 3 and planned_trial.round == 1:
-            assert len(queue.cut(planned_trial) or ()) == 2
+    for trial in queue:
+        if trial.block == 2:
+            cells[trial.round].append(trial.cell_id)
+        if trial.block == 2 and trial.position == 3 and trial.round == 1:
+            assert len(queue.interrupt(trial) or ()) == 2
         else:
-            queue.ended(planned_trial, None, 1.0)
+            queue.finish(trial, None, 1.0)
     assert cells[1] == cells[2]
 
 
-def test_a_block_may_be_cut_more_than_once() -> None:
+def test_a_block_may_be_interrupted_more_than_once() -> None:
     queue = TrialQueue(ORDER)
     ran = []
-    for planned_trial in queue:
-        ran.append(trial_id_of("r", planned_trial))
-        if planned_trial.block == 1 and planned_trial.position == 2 and planned_trial.round < 3:
-            queue.cut(planned_trial)
+    for trial in queue:
+        ran.append(trial_id_of("r", trial))
+        if trial.block == 1 and trial.position == 2 and trial.round < 3:
+            queue.interrupt(trial)
         else:
-            queue.ended(planned_trial, None, 1.0)
+            queue.finish(trial, None, 1.0)
     assert ran[:7] == [
         "r.b001.p001",
         "r.b001.p002",
@@ -89,84 +97,82 @@ def test_a_block_may_be_cut_more_than_once() -> None:
     ]
 
 
-def test_the_blocks_of_a_sequential_design_are_no_stretch_of_time() -> None:
+def test_the_blocks_of_a_sequential_design_are_not_contiguous_so_the_trial_alone_is_repeated() -> None:
     order = planned_trials("sequential", CELLS, 3, 1)
-    ran, over = walk(TrialQueue(order), "r.b002.p002")
-    assert over is None
-    place = ran.index("r.b002.p002")
-    assert ran[place + 1] == "r.b002.p002", "it goes on with the same trial"
-    assert [name for i, name in enumerate(ran) if i != place] == names(order)
+    ran, finished = run_with_pause(TrialQueue(order), "r.b002.p002")
+    assert finished is None
+    index = ran.index("r.b002.p002")
+    assert ran[index + 1] == "r.b002.p002", "it continues with the same trial"
+    assert [trial for i, trial in enumerate(ran) if i != index] == trial_ids(order)
 
 
-def test_what_is_over_does_not_come_again() -> None:
+def test_a_resumed_queue_repeats_an_interrupted_block_and_no_finished_one() -> None:
     queue = TrialQueue(ORDER)
-    for planned_trial in ORDER[:4]:
-        queue.already(planned_trial, None, 1.0)
-    assert queue.begun() == (2,)
-    assert names(queue.again(2)) == ["r.b002.p001"]
-    assert names(queue) == [
+    for trial in ORDER[:4]:
+        queue.restore_finished(trial, None, 1.0)
+    assert queue.interrupted_blocks() == (2,)
+    assert trial_ids(queue.repeat_block(2)) == ["r.b002.p001"]
+    assert trial_ids(queue) == [
         *(f"r.b002r2.p{position:03}" for position in (1, 2, 3)),
         *(f"r.b003.p{position:03}" for position in (1, 2, 3)),
     ]
 
 
-@pytest.mark.parametrize("over", [0, 3, 6, 9])
-def test_between_two_blocks_nothing_is_cut(over: int) -> None:
+@pytest.mark.parametrize("finished", [0, 3, 6, 9])
+def test_an_interruption_between_two_blocks_interrupts_none(finished: int) -> None:
     queue = TrialQueue(ORDER)
-    for planned_trial in ORDER[:over]:
-        queue.already(planned_trial, None, 1.0)
-    assert queue.begun() == ()
-    assert names(queue) == names(ORDER[over:])
+    for trial in ORDER[:finished]:
+        queue.restore_finished(trial, None, 1.0)
+    assert queue.interrupted_blocks() == ()
+    assert queue.is_empty == (finished == len(ORDER))
+    assert trial_ids(queue) == trial_ids(ORDER[finished:])
 
 
-def test_the_order_is_known_by_all_that_matters_in_it() -> None:
-    assert order_of(ORDER) == order_of(planned_trials("blocks", CELLS, 3, 1))
+def test_the_hash_of_an_order_depends_on_everything_but_the_round() -> None:
+    assert hash_order(ORDER) == hash_order(planned_trials("blocks", CELLS, 3, 1))
     others = [
         planned_trials("blocks", CELLS, 3, 2),
         planned_trials("blocks", CELLS, 4, 1),
         planned_trials("blocks", ("a", "b"), 3, 1),
         (*ORDER[:-1], replace(ORDER[-1], kind="control")),
     ]
-    assert len({order_of(ORDER), *map(order_of, others)}) == 5
-    assert order_of([replace(planned_trial, round=2) for planned_trial in ORDER]) == order_of(ORDER)
+    assert len({hash_order(ORDER), *map(hash_order, others)}) == 5
+    assert hash_order([replace(trial, round=2) for trial in ORDER]) == hash_order(ORDER)
 
 
-def journal(*events: tuple[str, str] | dict[str, object]) -> Progress:
-    lines = []
-    for event in events:
-        if isinstance(event, dict):
-            lines.append(event)
-            continue
-        name, trial = event
-        line: dict[str, object] = {"event": f"trial-{name}", "trial_id": trial, "cell_id": "a", "block": 1}
-        lines.append({**line, "position": 1, "round": 1, "why": "x", "wall_s": 1.5})
-    return read_progress(lines)
+def started(trial_id: str) -> TrialStarted:
+    return TrialStarted(trial_id=trial_id, cell_id="a", block=1, position=1)
 
 
-def test_the_journal_says_what_is_settled() -> None:
-    progress = journal(
-        {"event": "run-started", "order": "o"},
-        ("started", "t1"),
-        ("ended", "t1"),
-        ("started", "t2"),
-        {"event": "trial-failed", "trial_id": "t2", "why": "lost", "again": True},
-        ("started", "t2"),
-        ("ended", "t2"),
-        ("started", "t3"),
-        ("failed", "t3"),
-        ("skipped", "t4"),
-        ("started", "t5"),
-        {"event": "block-split", "block": 1, "round": 2, "trials": ["t1", "t2"]},
-    )
+def skipped(trial_id: str) -> TrialSkipped:
+    return TrialSkipped(trial_id=trial_id, cell_id="a", block=1, position=1, why="host lost")
+
+
+def test_the_progress_of_a_journal_is_the_outcome_of_each_trial() -> None:
+    events: list[JournalEvent] = [
+        RunStarted(order="o"),
+        started("t1"),
+        TrialEnded(trial_id="t1", wall_s=1.5),
+        started("t2"),
+        TrialFailed(trial_id="t2", why="connection lost", again=True),
+        started("t2"),
+        TrialEnded(trial_id="t2", wall_s=1.5),
+        started("t3"),
+        TrialFailed(trial_id="t3", why="crashed"),
+        skipped("t4"),
+        started("t5"),
+        BlockInterrupted(block=1, round=2, trials=("t1", "t2")),
+    ]
+    progress = read_progress(events)
     assert progress.order_hash == "o"
     assert progress.ended == {"t1": 1.5, "t2": 1.5}
-    assert progress.failed == {"t3": "x"}
-    assert progress.skipped == {"t4": "x"}
-    assert progress.retries == {"t2": ["lost"]}
+    assert progress.failed == {"t3": "crashed"}
+    assert progress.skipped == {"t4": "host lost"}
+    assert progress.retries == {"t2": ["connection lost"]}
     assert progress.unresolved == {"t5"}
     assert progress.interrupted == {"t1", "t2"}
     assert progress.rounds == {1: 2}
 
 
-def test_what_was_left_out_and_is_begun_again_is_not_settled() -> None:
-    assert journal(("skipped", "t1"), ("started", "t1")).unresolved == {"t1"}
+def test_a_skipped_trial_that_starts_in_a_resumed_run_is_unresolved() -> None:
+    assert read_progress([skipped("t1"), started("t1")]).unresolved == {"t1"}

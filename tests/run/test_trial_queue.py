@@ -37,7 +37,7 @@ def walk(
     ran, said = [], []
     for planned_trial in queue:
         ran.append(planned_trial)
-        decision = queue.ended(
+        decision = queue.finish(
             planned_trial, None if planned_trial.block in failing else row(planned_trial, spread), took_s
         )
         said += [decision] if decision else []
@@ -49,7 +49,7 @@ def test_without_a_rule_everything_runs_in_the_order_of_the_plan() -> None:
     ran, said = walk(queue, 0.001)
     assert tuple(ran) == ORDER
     assert said == []
-    assert queue.early is None
+    assert queue.early_stop is None
 
 
 def test_a_run_that_knows_enough_ends_after_a_whole_block() -> None:
@@ -58,7 +58,7 @@ def test_a_run_that_knows_enough_ends_after_a_whole_block() -> None:
     assert tuple(ran) == ORDER[: 2 * 7]
     assert [decision.blocks for decision in said] == [1, 2, 3, 4, 5, 6, 7]
     assert [decision.stop for decision in said] == [False] * 6 + [True]
-    assert queue.early is said[-1]
+    assert queue.early_stop is said[-1]
 
 
 def test_a_run_that_does_not_ends_with_its_last_block_and_not_early() -> None:
@@ -66,7 +66,7 @@ def test_a_run_that_does_not_ends_with_its_last_block_and_not_early() -> None:
     ran, said = walk(queue, 0.5)
     assert tuple(ran) == ORDER
     assert said[-1].reason == "all 20 blocks are done"
-    assert queue.early is None
+    assert queue.early_stop is None
 
 
 def test_no_block_is_begun_that_would_not_end_within_the_time() -> None:
@@ -74,16 +74,16 @@ def test_no_block_is_begun_that_would_not_end_within_the_time() -> None:
     queue = TrialQueue(ORDER, rule)
     ran, _ = walk(queue, 0.5, took_s=2.0)  # a block takes four seconds
     assert len(ran) == 2 * 6
-    assert queue.early is not None
-    assert queue.early.reason == "the time is spent (25 s)"
+    assert queue.early_stop is not None
+    assert queue.early_stop.reason == "the time is spent (25 s)"
 
 
 def test_blocks_of_failed_trials_are_gone_through_and_count_for_nothing() -> None:
     queue = TrialQueue(ORDER, RULE)
     ran, _ = walk(queue, 0.01, failing=frozenset({2, 5}))
     assert ran[-1].block == 9
-    assert queue.early is not None
-    assert queue.early.blocks == 9
+    assert queue.early_stop is not None
+    assert queue.early_stop.blocks == 9
 
 
 def test_what_ended_before_a_pause_is_known_when_it_is_told() -> None:
@@ -92,11 +92,11 @@ def test_what_ended_before_a_pause_is_known_when_it_is_told() -> None:
     assert 14 < len(ran) < len(ORDER)
     before = ran[:9]
     for planned_trial in before:
-        told.ended(planned_trial, row(planned_trial, 0.06), 1.0)
+        told.finish(planned_trial, row(planned_trial, 0.06), 1.0)
     after = [
         planned_trial
         for planned_trial in told
-        if planned_trial not in before and (told.ended(planned_trial, row(planned_trial, 0.06), 1.0) or True)
+        if planned_trial not in before and (told.finish(planned_trial, row(planned_trial, 0.06), 1.0) or True)
     ]
     assert before + after == ran
 
@@ -116,7 +116,7 @@ def test_trials_that_do_not_count_are_not_known() -> None:
         made = row(planned_trial, 0.001)
         if planned_trial.cell_id == "b" and planned_trial.block <= 3:
             out.append(Exclusion(made["trial_id"], "invalid"))
-        decision = queue.ended(planned_trial, made, 1.0, out)
+        decision = queue.finish(planned_trial, made, 1.0, out)
     assert decision is not None
     assert decision.widest is not None
     assert (decision.blocks, decision.widest.blocks) == (10, 7)

@@ -10,20 +10,22 @@ HOUR_NS = 3600 * 10**9
 def test_what_is_set_is_said_once_with_by_how_much() -> None:
     clocks = WallClocks()
     start = 1_700_000_000 * 10**9
-    assert clocks.look(start, {"sut": start, "load": start}) is None
-    assert clocks.look(start + 10**8, {"sut": start - 10**8, "load": start}) is None, "clocks are adjusted all the time"
-    said = clocks.look(start, {"sut": start + HOUR_NS, "load": start - 2 * HOUR_NS})
+    assert clocks.compare(start, {"sut": start, "load": start}) is None
+    assert clocks.compare(start + 10**8, {"sut": start - 10**8, "load": start}) is None, (
+        "clocks are adjusted all the time"
+    )
+    said = clocks.compare(start, {"sut": start + HOUR_NS, "load": start - 2 * HOUR_NS})
     assert said is not None
     assert said.endswith("of sut by 3600.1 s forward, of load by 7200.0 s back")
-    assert clocks.look(start, {"sut": start + HOUR_NS, "load": start - 2 * HOUR_NS}) is None
-    back = clocks.look(start - HOUR_NS, {"sut": start + HOUR_NS})
+    assert clocks.compare(start, {"sut": start + HOUR_NS, "load": start - 2 * HOUR_NS}) is None
+    back = clocks.compare(start - HOUR_NS, {"sut": start + HOUR_NS})
     assert back is not None
     assert back.endswith("of this machine by 3600.0 s back")
 
 
 def test_a_host_that_started_anew_has_other_clocks_and_none_was_set() -> None:
     clocks = WallClocks()
-    clocks.look(0, {"sut": 0})
+    clocks.compare(0, {"sut": 0})
     clocks.forget("sut")
-    assert clocks.look(0, {"sut": HOUR_NS}) is None
-    assert clocks.look(0, {"sut": HOUR_NS, "late": HOUR_NS}) is None
+    assert clocks.compare(0, {"sut": HOUR_NS}) is None
+    assert clocks.compare(0, {"sut": HOUR_NS, "late": HOUR_NS}) is None

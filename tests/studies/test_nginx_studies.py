@@ -12,6 +12,7 @@ from benchkit.analysis.compare import compare
 from benchkit.hosts.connections import connect_all
 from benchkit.hosts.inventory import Inventory
 from benchkit.lab.lab import Lab
+from benchkit.results.journal_events import ServicesDeployed
 from benchkit.scenario.read import read_experiment
 from tests.studies.conftest import Ran, RunStudy
 
@@ -154,11 +155,9 @@ def test_answers_of_varying_length_are_no_errors(reuseport: Ran) -> None:
 
 
 def test_the_configurations_that_were_run_are_in_the_journal(reuseport: Ran) -> None:
-    deployed = [event for event in reuseport.outcome.run.history() if event["event"] == "deployed"]
+    deployed = [event for event in reuseport.outcome.run.history() if isinstance(event, ServicesDeployed)]
     assert len(deployed) == 6
     for event in deployed:
-        configs = event["configs"]
-        assert isinstance(configs, dict)
-        ((path, text),) = configs.items()
+        ((path, text),) = event.configs.items()
         assert path.endswith("/nginx.conf")
-        assert (" reuseport;" in text) is ("reuseport=true" in str(event["cell_id"]))
+        assert (" reuseport;" in text) is ("reuseport=true" in event.cell_id)

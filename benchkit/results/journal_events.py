@@ -1,0 +1,236 @@
+"""The events of a run's journal, one model for each kind of line.
+
+Stored names (`event`) stay as earlier runs have them. Fields that a later version needs have a default, so that the journals
+of earlier runs can be read; a kind of line that this version does not know is read as `OtherEvent`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from benchkit.models.run import RunStatus
+
+
+class JournalEvent(BaseModel):
+    """A line of the journal: something that happened, and when."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    event: str
+    at: datetime = Field(default_factory=lambda: datetime.now(UTC))
+
+
+class OtherEvent(JournalEvent):
+    """An event of a kind that this version does not know, with its fields as they are."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+
+class RunStarted(JournalEvent):
+    """The start of a run."""
+
+    event: Literal["run-started"] = "run-started"
+    run_id: str = ""
+    seed: int | None = None
+    trials: int | None = None
+    order: str | None = None
+    """Hash of the planned order of trials."""
+
+
+class RunResumed(JournalEvent):
+    """The start of a process that resumes the run."""
+
+    event: Literal["run-resumed"] = "run-resumed"
+    changes: tuple[str, ...] = ()
+    """Accepted differences from the start of the run."""
+
+
+class RunEnded(JournalEvent):
+    """The end of a process that worked on the run; missing where it was killed."""
+
+    event: Literal["run-ended"] = "run-ended"
+    status: RunStatus
+    trials: int | None = None
+    failed: int | None = None
+
+
+class HostFactsRead(JournalEvent):
+    """Facts of a host at a stage of the run: `start`, `tuned`, `block n`, `end` or `restored`."""
+
+    event: Literal["host-facts"] = "host-facts"
+    host: str
+    roles: tuple[str, ...] = ()
+    stage: str
+    facts: dict[str, Any]
+
+
+class LeftoverRestored(JournalEvent):
+    """A change of an earlier run that was restored before this one, by the watchdog of its host or by this run."""
+
+    event: Literal["put-back"] = "put-back"
+    host: str
+    by: str
+    text: str
+    at_s: float | None = None
+    how: str | None = None
+
+
+class HostTuned(JournalEvent):
+    """Settings applied to a host, each with its outcome."""
+
+    event: Literal["tuned"] = "tuned"
+    host: str
+    outcomes: dict[str, str]
+    short: tuple[str, ...] = ()
+    """Settings that do not have the planned value, in sentences."""
+
+
+class HostRestored(JournalEvent):
+    """Settings restored on a host, and what could not be restored."""
+
+    event: Literal["restored"] = "restored"
+    host: str
+    settings: tuple[str, ...] = ()
+    failures: tuple[str, ...] = ()
+
+
+class ProgramsInstalled(JournalEvent):
+    """Programs of generators installed on a host."""
+
+    event: Literal["programs-placed"] = "programs-placed"
+    host: str
+    changed: tuple[str, ...] = ()
+    """Paths of the files that the host did not have yet."""
+    sent_bytes: int = 0
+
+
+class ServicesDeployed(JournalEvent):
+    """The services of a cell deployed on a host, with their configuration files."""
+
+    event: Literal["deployed"] = "deployed"
+    cell_id: str
+    host: str
+    configs: dict[str, str] = {}
+    changed: tuple[str, ...] = ()
+    """Paths of the files that the host did not have yet."""
+    sent_bytes: int = 0
+
+
+class HostLost(JournalEvent):
+    """A host that is given up."""
+
+    event: Literal["host-lost"] = "host-lost"
+    host: str
+    why: str
+
+
+class HostReconnected(JournalEvent):
+    """A lost host that is connected and ready again."""
+
+    event: Literal["host-reconnected"] = "host-reconnected"
+    host: str
+    after_s: float
+
+
+class ClocksSet(JournalEvent):
+    """Wall clocks that were set during the run."""
+
+    event: Literal["clocks-set"] = "clocks-set"
+    text: str
+
+
+class TrialStarted(JournalEvent):
+    """The start of an attempt at a trial."""
+
+    event: Literal["trial-started"] = "trial-started"
+    trial_id: str
+    cell_id: str
+    block: int
+    round: int = 1
+    position: int
+    attempt: int = 1
+
+
+class TrialEnded(JournalEvent):
+    """The end of a trial whose raw files are stored."""
+
+    event: Literal["trial-ended"] = "trial-ended"
+    trial_id: str
+    cell_id: str = ""
+    wall_s: float = 0.0
+
+
+class TrialFailed(JournalEvent):
+    """A failed attempt at a trial; `again` where another attempt follows."""
+
+    event: Literal["trial-failed"] = "trial-failed"
+    trial_id: str
+    cell_id: str = ""
+    why: str
+    again: bool = False
+
+
+class TrialSkipped(JournalEvent):
+    """A trial that was not attempted; a resumed run attempts it."""
+
+    event: Literal["trial-skipped"] = "trial-skipped"
+    trial_id: str
+    cell_id: str
+    block: int
+    round: int = 1
+    position: int
+    why: str
+
+
+class BlockInterrupted(JournalEvent):
+    """A block that a pause interrupted: it is repeated as `round`, and its finished `trials` do not count."""
+
+    event: Literal["block-split"] = "block-split"
+    block: int
+    round: int
+    trials: tuple[str, ...]
+
+
+class BlockEnded(JournalEvent):
+    """The decision after a block whether the run ends early."""
+
+    event: Literal["block-ended"] = "block-ended"
+    stop: bool
+    reason: str
+    blocks: int
+    precision: float | None = None
+    blocks_expected: int | None = None
+
+
+_KINDS: dict[str, type[JournalEvent]] = {
+    kind.model_fields["event"].default: kind
+    for kind in (
+        RunStarted,
+        RunResumed,
+        RunEnded,
+        HostFactsRead,
+        LeftoverRestored,
+        HostTuned,
+        HostRestored,
+        ProgramsInstalled,
+        ServicesDeployed,
+        HostLost,
+        HostReconnected,
+        ClocksSet,
+        TrialStarted,
+        TrialEnded,
+        TrialFailed,
+        TrialSkipped,
+        BlockInterrupted,
+        BlockEnded,
+    )
+}
+
+
+def parse_event(document: Mapping[str, object]) -> JournalEvent:
+    """Return a line of the journal as an event. Raises pydantic's ValidationError for a line that is none."""
+    return _KINDS.get(str(document.get("event")), OtherEvent).model_validate(document)

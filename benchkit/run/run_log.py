@@ -1,0 +1,80 @@
+"""The log file of a run: all that benchkit logs while the run goes on, from DEBUG on."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = logging.getLogger("benchkit")
+
+
+class _Formatter(logging.Formatter):
+    """Lines with times in UTC, which need no time zone to be compared between machines."""
+
+    converter = staticmethod(time.gmtime)
+    default_time_format = "%Y-%m-%dT%H:%M:%S"
+    default_msec_format = "%s.%03dZ"
+
+
+class _RunLogHandler(logging.FileHandler):
+    """A log file that is given up, with a warning, once it cannot be written: a log must not end a run."""
+
+    _is_broken = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line."""
+        if not self._is_broken:
+            super().emit(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name that logging gives it
+        """Warn once where the disk refuses a line; a mistake in a log call is reported as usual."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            super().handleError(record)
+            return
+        self._is_broken = True
+        sys.stderr.write(f"cannot write {self.baseFilename}: {error.strerror}; the run continues without its log\n")
+
+    def close(self) -> None:
+        """Close the file; what a full disk refused was reported already."""
+        try:
+            super().close()
+        except OSError:
+            if not self._is_broken:
+                raise
+
+
+@contextmanager
+def run_log(path: Path) -> Iterator[None]:
+    """Append everything that benchkit logs to a file. Raises OSError where it cannot be opened."""
+    handler = _RunLogHandler(path, encoding="utf-8")
+    handler.setLevel(logging.DEBUG)
+    handler.setFormatter(_Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
+    level_before = ROOT.level
+    ROOT.setLevel(logging.DEBUG)
+    ROOT.addHandler(handler)
+    try:
+        yield
+    finally:
+        ROOT.removeHandler(handler)
+        ROOT.setLevel(level_before)
+        handler.close()
+
+
+@contextmanager
+def log_step(logger: logging.Logger, step: str, host: str | None = None) -> Iterator[None]:
+    """Log a step with its host and its duration when it ends, at INFO also where it fails."""
+    where = "" if host is None else f"{host}: "
+    logger.debug("%s%s: started", where, step)
+    started_s = time.monotonic()
+    try:
+        yield
+    except BaseException as error:
+        reason = str(error) or type(error).__name__
+        logger.info("%s%s: failed after %.3f s: %s", where, step, time.monotonic() - started_s, reason)
+        raise
+    logger.info("%s%s: done in %.3f s", where, step, time.monotonic() - started_s)
