@@ -32,4 +32,4 @@ def test_a_run_killed_at_every_point_comes_to_what_it_should(bench: Bench, undis
     judge(bench, over, shape(undisturbed.store))
     again = bench.run("--resume", "latest")
     assert again.code == 2
-    assert "nothing of it is left to do" in again.err
+    assert "this run is finished" in again.err

@@ -155,7 +155,7 @@ def test_a_full_disk_stops_a_run_cleanly_and_it_goes_on_when_there_is_room(small
     full = bench.run(str(SCENARIO))
     assert full.code == 1
     assert "No space left on device" in full.err
-    assert f"`benchkit run --resume {bench.folder().name}` goes on" in full.err
+    assert f"resume the run with `benchkit run --resume {bench.folder().name}`" in full.err
     over = set(bench.progress().ended)
     assert not list(bench.store.rglob("*.partial"))
     bench.wait_until_as(before)

@@ -76,4 +76,4 @@ def test_a_changed_scenario_or_host_is_refused_with_the_difference_unless_told_o
     assert json.loads(done.out)["trials"] == CELLS
     assert over <= bench.progress().ended.keys()
     notices = json.loads(manifest.read_text())["notices"]
-    assert any("although scenario: load.path was /other, is /another" in notice for notice in notices)
+    assert any("despite a change: scenario: load.path was /other, is /another" in notice for notice in notices)

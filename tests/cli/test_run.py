@@ -212,7 +212,7 @@ def test_ctrl_c_ends_tidily_and_keeps_what_finished(
     assert 2 <= kept < 40
     assert err.splitlines()[-1] == (
         f"interrupted: services are stopped and hosts restored; run {run.name} keeps {kept} trials; "
-        f"`benchkit run --resume {run.name}` goes on"
+        f"`benchkit run --resume {run.name}` resumes it"
     )
     assert json.loads((run / "manifest.json").read_text())["status"] == "interrupted"
 

@@ -17,7 +17,7 @@ from tests.chaos.kit import SCENARIO, Bench, wait_for
 pytestmark = pytest.mark.lab
 
 LEASE_S = 3.0
-PAUSE = "benchkit.run.attempt:PAUSE_S"
+PAUSE = "benchkit.run.attempt:MAX_PAUSE_S"
 KEY = "net.core.somaxconn"
 
 
