@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections import deque
 from collections.abc import Sequence
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from benchkit.cli.commands import Commands
-from benchkit.errors import BenchkitError, harmless
+from benchkit.errors import BenchkitError, InputError, harmless
 from benchkit.version import __version__
 
 INTERRUPTED = 130
 """Exit code of an interrupted command: 128 + SIGINT, as shells report it."""
+
+USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
+"""Class of usage errors: Click's own or the copy that Typer carries, depending on Typer's version."""
 
 DEBUG, LOG_LEVEL = "--debug", "--log-level"
 FLAGS = frozenset({DEBUG, "-v", "-vv", "--verbose"})
@@ -74,16 +78,36 @@ def common_options_first(arguments: Sequence[str]) -> list[str]:
     return [*common, *rest]
 
 
+def _print_error(error: BenchkitError) -> None:
+    print(f"benchkit: {error}", file=sys.stderr)
+
+
+def _refuse(error: Any) -> NoReturn:  # noqa: ANN401 - of a class that Typer does not export
+    """Print a usage error like all other errors; a command group without a command prints its help."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+    else:
+        command = error.ctx.command_path if error.ctx is not None else "benchkit"
+        what = re.sub(r"Input should be ([^,]*).*", r"expected \1", error.format_message()).rstrip(".")
+        _print_error(InputError(what, hint=f"`{command} --help` shows the usage"))
+    sys.exit(InputError.exit_code)
+
+
 def main() -> NoReturn:
     """Run the command line, and turn every error that benchkit raises on purpose into one message and an exit code."""
     arguments = common_options_first(sys.argv[1:])
     debug = DEBUG in arguments
     try:
-        app(arguments)
+        exit_code = app(arguments, standalone_mode=False)
+    except USAGE_ERROR as error:
+        _refuse(error)
+    except typer.Abort:
+        print("benchkit: aborted", file=sys.stderr)
+        sys.exit(BenchkitError.exit_code)
     except BenchkitError as error:
         if debug:
             raise
-        print(f"benchkit: {error}", file=sys.stderr)
+        _print_error(error)
         for note in getattr(error, "__notes__", ()):  # other failures, as of the clean-up after it
             print(f"  and {harmless(note)}", file=sys.stderr)
         sys.exit(error.exit_code)
@@ -98,4 +122,4 @@ def main() -> NoReturn:
             raise
         print(f"benchkit: {error.filename or 'this machine'}: {error.strerror}", file=sys.stderr)
         sys.exit(BenchkitError.exit_code)
-    sys.exit(0)
+    sys.exit(exit_code)

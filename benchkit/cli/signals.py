@@ -1,24 +1,38 @@
-"""Termination signals handled as Ctrl-C."""
+"""Termination signals: the first ends a command in order, a second is answered, a third gives up waiting."""
 
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-ENDINGS = (signal.SIGTERM, signal.SIGHUP)
+HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+STILL_RESTORING = (
+    "stopping services and restoring hosts; once more leaves that to the watchdogs on the hosts, within a minute"
+)
 
 
 @contextmanager
 def signals_interrupt() -> Iterator[None]:
-    """Turn SIGTERM and SIGHUP into KeyboardInterrupt, so that clean-up happens."""
+    """Turn Ctrl-C, SIGTERM and SIGHUP into KeyboardInterrupt, once, so that clean-up is not interrupted in turn.
+
+    A second signal prints that clean-up goes on; from the third on each raises KeyboardInterrupt again.
+    """
+    received = 0
 
     def interrupt(_number: int, _frame: object) -> None:
-        raise KeyboardInterrupt
+        nonlocal received
+        received += 1
+        if received == 2:  # noqa: PLR2004 - the second signal
+            print(STILL_RESTORING, file=sys.stderr, flush=True)
+        else:
+            raise KeyboardInterrupt
 
-    former = [signal.signal(number, interrupt) for number in ENDINGS]
+    former = [signal.signal(number, interrupt) for number in HANDLED]
     try:
         yield
     finally:
-        for number, handler in zip(ENDINGS, former, strict=True):
+        for number, handler in zip(HANDLED, former, strict=True):
             signal.signal(number, handler)

@@ -37,11 +37,31 @@ def test_version_and_help_need_no_host(cli: Cli) -> None:
         assert f"\n  {command} " in listed
 
 
-@pytest.mark.parametrize("arguments", [("nope",), ("run",), ("plan", "quickstart", "--seed", "x"), ("results",)])
-def test_wrong_usage_ends_with_2(cli: Cli, arguments: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "message", "command"),
+    [
+        (("nope",), "No such command 'nope'", "benchkit"),
+        (("run",), "Invalid value for SCENARIO: name a scenario, or a run with --resume", "benchkit run"),
+        (("plan", "quickstart", "--seed", "x"), "Invalid value for '--seed': expected a valid integer", "benchkit plan"),
+        (("parse", "ab"), "Missing argument", "benchkit parse"),
+        (("plan", "quickstart", "--nope"), "No such option: --nope", "benchkit plan"),
+    ],
+)
+def test_a_usage_error_has_the_form_of_all_errors(
+    cli: Cli, arguments: tuple[str, ...], message: str, command: str
+) -> None:
     result = cli(*arguments)
+    assert (result.code, result.out) == (2, "")
+    first, hint = result.err.splitlines()
+    assert first.startswith("benchkit: ")
+    assert message in first
+    assert hint == f"  → `{command} --help` shows the usage"
+
+
+def test_a_group_without_a_command_prints_its_help(cli: Cli) -> None:
+    result = cli("results")
     assert result.code == 2
-    assert result.err.startswith("Usage: benchkit")
+    assert result.err.startswith("Usage: benchkit results")
 
 
 @pytest.mark.parametrize("command", ["plan", "run"])
