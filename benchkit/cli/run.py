@@ -153,9 +153,10 @@ def run_experiment(
     timeouts: ConnectionTimeouts = ConnectionTimeouts(),
 ) -> RunOutcome:
     """Plan and execute an experiment on the hosts of an inventory, with a display of its progress."""
+    from benchkit import units
     from benchkit.cli.console import say
     from benchkit.cli.progress import display
-    from benchkit.cli.signals import signals_interrupt
+    from benchkit.cli.signals import Signals, signals_interrupt
     from benchkit.hosts.bootstrap import LEASE_S
     from benchkit.hosts.connections import RECONNECT_S, connect_all
     from benchkit.run.loop import execute
@@ -165,9 +166,10 @@ def run_experiment(
 
     run_id = new_run_id() if resume_options is None else resume_options.run.run_id
     lease_s, reconnect_s = timeouts.lease_s or LEASE_S, timeouts.reconnect_s or RECONNECT_S
+    signals = Signals()
     try:
         with (
-            signals_interrupt(),
+            signals_interrupt() as signals,
             connect_all(inventory, lease_s=lease_s) as hosts,
             nullcontext() if resume_options is None else resume_options.run.locked(),
         ):
@@ -185,8 +187,12 @@ def run_experiment(
             return outcome
     except KeyboardInterrupt as stopped:
         notes = ", ".join(getattr(stopped, "__notes__", ()))
-        how = f"not everything was restored: {notes}" if notes else "services are stopped and hosts restored"
-        say(f"interrupted: {how}" + "".join(f"; {word}" for word in stopped.args))
+        if signals.abandoned:
+            how = f"the watchdogs on the hosts stop services and restore settings within {units.seconds(lease_s)}"
+        else:
+            how = f"not everything was restored: {notes}" if notes else "services are stopped and hosts restored"
+        details = stopped.args or ([f"resume it with `benchkit run --resume {run_id}`"] if store.has(run_id) else [])
+        say(f"interrupted: {how}" + "".join(f"; {detail}" for detail in details))
         raise
 
 

@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -14,25 +15,36 @@ STILL_RESTORING = (
 )
 
 
+@dataclass
+class Signals:
+    """Termination signals received so far."""
+
+    received: int = 0
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether the user did not wait for the end of the clean-up."""
+        return self.received > 2  # noqa: PLR2004 - see `signals_interrupt`
+
+
 @contextmanager
-def signals_interrupt() -> Iterator[None]:
+def signals_interrupt() -> Iterator[Signals]:
     """Turn Ctrl-C, SIGTERM and SIGHUP into KeyboardInterrupt, once, so that clean-up is not interrupted in turn.
 
-    A second signal prints that clean-up goes on; from the third on each raises KeyboardInterrupt again.
+    A second signal prints that clean-up continues; from the third on each raises KeyboardInterrupt again.
     """
-    received = 0
+    signals = Signals()
 
     def interrupt(_number: int, _frame: object) -> None:
-        nonlocal received
-        received += 1
-        if received == 2:  # noqa: PLR2004 - the second signal
+        signals.received += 1
+        if signals.received == 2:  # noqa: PLR2004 - the second signal
             print(STILL_RESTORING, file=sys.stderr, flush=True)
         else:
             raise KeyboardInterrupt
 
     former = [signal.signal(number, interrupt) for number in HANDLED]
     try:
-        yield
+        yield signals
     finally:
         for number, handler in zip(HANDLED, former, strict=True):
             signal.signal(number, handler)

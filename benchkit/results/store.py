@@ -221,6 +221,10 @@ class Store:
             raise InputError(f"no run {run_id!r}", why=why, hint="`benchkit results list` shows the runs there are")
         return RunFolder(self.path / "runs" / matching[0])
 
+    def has(self, run_id: str) -> bool:
+        """Return whether the store has a run of exactly this id."""
+        return (self.path / "runs" / run_id / _MANIFEST).is_file()
+
     def remove(self, run: RunFolder) -> None:
         """Delete a run: its rows first, so that no table speaks of a run that is gone.
 

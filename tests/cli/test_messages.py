@@ -42,7 +42,11 @@ def test_version_and_help_need_no_host(cli: Cli) -> None:
     [
         (("nope",), "No such command 'nope'", "benchkit"),
         (("run",), "Invalid value for SCENARIO: name a scenario, or a run with --resume", "benchkit run"),
-        (("plan", "quickstart", "--seed", "x"), "Invalid value for '--seed': expected a valid integer", "benchkit plan"),
+        (
+            ("plan", "quickstart", "--seed", "x"),
+            "Invalid value for '--seed': expected a valid integer",
+            "benchkit plan",
+        ),
         (("parse", "ab"), "Missing argument", "benchkit parse"),
         (("plan", "quickstart", "--nope"), "No such option: --nope", "benchkit plan"),
     ],

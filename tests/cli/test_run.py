@@ -187,9 +187,10 @@ def test_unsupported_cells_are_reported_and_do_not_fail_the_run(cli: Cli, invent
         assert reasons["stack=go,cpus=all"] == "on these hosts the same as stack=go,cpus=1"
 
 
+@pytest.mark.parametrize("signals", [1, 2])
 @pytest.mark.usefixtures("undisturbed")
-def test_ctrl_c_ends_tidily_and_keeps_what_finished(
-    program: list[str], environment: dict[str, str], inventory: Inventory, tmp_path: Path
+def test_ctrl_c_restores_hosts_and_keeps_finished_trials(
+    program: list[str], environment: dict[str, str], inventory: Inventory, tmp_path: Path, signals: int
 ) -> None:
     running = subprocess.Popen(
         [*program, "run", "quickstart", "-i", str(inventory()), "--scale", "smoke", "--set", "blocks=20"],
@@ -203,10 +204,13 @@ def test_ctrl_c_ends_tidily_and_keeps_what_finished(
         if line.startswith("[2/"):
             break
     time.sleep(0.7)  # within the third trial, on a machine that is not busy
-    running.send_signal(signal.SIGINT)
+    for number in range(signals):
+        time.sleep(0.1 * number)  # the second one comes during the clean-up
+        running.send_signal(signal.SIGINT)
     _, err = running.communicate(timeout=30)
     assert running.returncode == 130, err
     assert "Traceback" not in err
+    assert err.count("stopping services and restoring hosts") == signals - 1
     (run,) = (tmp_path / "store" / "runs").iterdir()
     kept = len(benchkit.load("trials", store=tmp_path / "store"))
     assert 2 <= kept < 40
