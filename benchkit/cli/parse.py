@@ -23,7 +23,7 @@ def parse(
     from benchkit.cli.console import print_json, print_table, say
     from benchkit.cli.input_file import bytes_of, name_of
     from benchkit.errors import ParseError
-    from benchkit.load.tools.registry import get_tool, readers_of
+    from benchkit.load.tools.registry import get_tool, tools_that_read
     from benchkit.load.tools.text import decode
 
     reader = get_tool(tool)
@@ -31,7 +31,7 @@ def parse(
     try:
         result = reader.parse(text)
     except ParseError as error:
-        others = [name for name in readers_of(text) if name != tool]
+        others = [name for name in tools_that_read(text) if name != tool]
         hint = f"it is output of {others[0]}: benchkit parse {others[0]} {file}" if others else error.hint
         raise ParseError(error.what, where=name_of(file), why=error.why, hint=hint) from None
     if json:

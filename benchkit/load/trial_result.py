@@ -1,81 +1,57 @@
-"""What generators left, read: one by one by their tool, and all of a trial as one. Pure."""
+"""The result of a trial: the outputs of its generators, each read by its tool, merged into one. Pure.
+
+Histograms are merged here and nowhere else (`merge_measurements`).
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
-from benchkit.errors import ParseError
-from benchkit.load import reduction
-from benchkit.load.measurement import merged
+from benchkit.errors import InputError
+from benchkit.load import reducer_output
+from benchkit.load.measurement import Counters, Measurement
 from benchkit.load.tools.tool import ParsedOutput, Tool, ToolOutput
+from benchkit.models.histogram import merge
 from benchkit.models.load import Load
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
 
-APART = 0.05
-"""Generators whose ends are further apart than this share of the window do not load together for all of it."""
+MAX_END_SPREAD = 0.05
+"""Spread of the generators' ends, as a share of the window, above which a note says that they did not run together."""
+
+T = TypeVar("T")
 
 
-def read_generator(tool: Tool, load: Load, printed: ToolOutput) -> ParsedOutput:
-    """What one generator measured. Raises ParseError."""
-    if load.histogram:
-        return tool.read(printed)
-    return ParsedOutput(tool.parse(printed.stdout if tool.summary == "stdout" else printed.stderr), None)
+def read_generator(tool: Tool, load: Load, output: ToolOutput) -> ParsedOutput:
+    """Return what one generator measured, read from the files that it wrote. Raises ParseError."""
+    if load.histogram and tool.measure is not None:
+        return tool.measure(output)
+    if tool.summary is None:
+        return reducer_output.rows_alone(output.reduction)
+    summary = tool.parse(output.stdout if tool.summary == "stdout" else output.stderr)
+    if load.histogram and tool.rows is not None:
+        return reducer_output.summary_with_rows(summary, output.reduction)
+    return ParsedOutput(summary, None)
 
 
-def summed_up(result: LoadResult, printed: ToolOutput) -> ParsedOutput:
-    """The summary of a tool beside the rows that the reducer took: counts are the summary's, times those of the rows.
+def merge_outputs(outputs: Sequence[ParsedOutput], started_s: Sequence[float]) -> ParsedOutput:
+    """Return the outputs of generators of one tool, started at these instants, as one.
 
-    Raises ParseError.
+    Counts are added up, and histograms are merged. Rates are added up too, each being that of a generator over its own
+    time: their sum is the rate while all of them ran. `duration_s` is that common window, from the last start to the
+    first end; counts divided by the time from the first start to the last end would be too low a rate, because some
+    generators had ended by then. Figures that cannot be merged are None: percentiles where there is no histogram.
+    Raises InputError for different tools.
     """
-    if printed.reduction is None:
-        raise ParseError("the reducer's file is missing", where=result.tool)
-    measured = reduction.measurement(reduction.read(printed.reduction))
-    counters = measured.counters
-    notes = {note.code: note for note in (*measured.notes, *result.notes)}
-    if result.requests is not None and counters.recorded != result.requests:
-        said = f"{counters.recorded} of {result.requests} requests have a time in the histogram"
-        notes["histogram-differs"] = Note(code="histogram-differs", message=said)
-    exact = result.model_copy(
-        update={
-            "latency": measured.latency(),
-            "status": result.status or counters.status,
-            "non_2xx": counters.non_2xx if result.non_2xx is None else result.non_2xx,
-            "complete": result.complete and measured.complete,
-            "notes": tuple(notes.values()),
-        }
-    )
-    return ParsedOutput(exact, measured)
-
-
-def rows_only(printed: ToolOutput) -> ParsedOutput:
-    """The result of a tool that prints nothing but rows (vegeta). Raises ParseError."""
-    if printed.reduction is None:
-        raise ParseError("the reducer's file is missing")
-    reduced = reduction.read(printed.reduction)
-    result = reduction.load_result(reduced)
-    if result.bytes_total is not None and result.duration_s:
-        result = result.model_copy(update={"bytes_per_s": result.bytes_total / result.duration_s})
-    return ParsedOutput(result, reduction.measurement(reduced))
-
-
-def together(readings: Sequence[ParsedOutput], started_s: Sequence[float]) -> ParsedOutput:
-    """Generators of one tool that were started at these instants, as one.
-
-    Counts add up, and histograms merge. So do rates, each being that of a generator over its own time: the total while
-    all of them were at work. `duration_s` is that common window, from the last start to the first end; counts over the
-    time from the first start to the last end would be diluted by generators that waited for the others. What merging
-    cannot have is left out: percentiles where there is no histogram. Raises InputError for different tools.
-    """
-    if len(readings) == 1:
-        return readings[0]
-    results = [reading.result for reading in readings]
-    measurements = [reading.measurement for reading in readings if reading.measurement is not None]
-    measured = merged(measurements) if len(measurements) == len(readings) else None
-    durations = [result.duration_s for result in results if result.duration_s is not None]
-    ends = [start + length for start, length in zip(started_s, durations, strict=False)]
-    known = len(durations) == len(results)
-    window_s = max(0.0, min(ends) - max(started_s)) if known else None
+    if len(outputs) == 1:
+        return outputs[0]
+    results = [output.result for output in outputs]
+    measurements = [output.measurement for output in outputs if output.measurement is not None]
+    measurement = merge_measurements(measurements) if len(measurements) == len(outputs) else None
+    durations = _known(results, lambda result: result.duration_s)
+    ends = [] if durations is None else [start + length for start, length in zip(started_s, durations, strict=True)]
+    window_s = max(0.0, min(ends) - max(started_s)) if ends else None
     first = results[0]
     return ParsedOutput(
         LoadResult(
@@ -89,99 +65,147 @@ def together(readings: Sequence[ParsedOutput], started_s: Sequence[float]) -> Pa
             threads=_sum(results, lambda result: result.threads),
             bytes_total=_total(results, lambda result: result.bytes_total),
             bytes_per_s=_total(results, lambda result: result.bytes_per_s),
-            latency=_latency(results) if measured is None else measured.latency(),
-            errors=_errors(results),
-            status=_statuses(results),
+            latency=_merge_summaries(results) if measurement is None else measurement.latency(),
+            errors=_add_errors([result.errors for result in results]),
+            status=_add_status(result.status for result in results),
             non_2xx=_sum(results, lambda result: result.non_2xx),
             failed=_sum(results, lambda result: result.failed),
             failed_length=_sum(results, lambda result: result.failed_length),
             availability=_availability(results),
             complete=all(result.complete for result in results),
-            notes=tuple(_notes(results, ends if known else [], window_s, lost=measured is None)),
+            notes=tuple(_merge_notes(results, ends, window_s, has_histogram=measurement is not None)),
         ),
-        measured,
+        measurement,
     )
 
 
-def _sum(results: Sequence[LoadResult], figure: Callable[[LoadResult], int | None]) -> int | None:
-    """The sum of a count; absent where one of them lacks it."""
-    figures = [figure(result) for result in results]
-    known = [each for each in figures if each is not None]
-    return sum(known) if len(known) == len(figures) else None
+def merge_measurements(measurements: Sequence[Measurement]) -> Measurement:
+    """Return the measurements of generators of one tool as one: counts added up, histograms merged.
+
+    Each correction for coordinated omission stays that of its own generator. A count that one of them lacks is None in
+    the sum. Raises InputError for no measurement, and for measurements of different tools.
+    """
+    kinds = {(each.tool, each.resolution_s, each.covers) for each in measurements}
+    if len(kinds) != 1:
+        raise InputError(
+            "cannot merge these measurements",
+            why=f"they are of {', '.join(sorted({each.tool for each in measurements})) or 'no generator'}",
+            hint="only generators of one tool measure the same thing",
+        )
+    ((tool, resolution_s, covers),) = kinds
+    recorded = [each.histograms for each in measurements if each.histograms]
+    series = {name: None for histograms in recorded for name in histograms}
+    if any(histograms.keys() != series.keys() for histograms in recorded):
+        raise InputError(f"cannot merge these measurements of {tool}", why="some are corrected and others are not")
+    return Measurement(
+        tool=tool,
+        histograms={name: merge([histograms[name] for histograms in recorded]) for name in series},
+        counters=_add_counters([each.counters for each in measurements]),
+        resolution_s=resolution_s,
+        covers=covers,
+        complete=all(each.complete for each in measurements),
+        notes=tuple(dict.fromkeys(note for each in measurements for note in each.notes)),
+    )
 
 
-def _total(results: Sequence[LoadResult], figure: Callable[[LoadResult], float | None]) -> float | None:
-    """The sum of a figure; absent where one of them lacks it."""
-    figures = [figure(result) for result in results]
-    known = [each for each in figures if each is not None]
-    return math.fsum(known) if len(known) == len(figures) else None
+def _known(items: Sequence[T], figure: Callable[[T], float | None]) -> list[float] | None:
+    """Return a figure of all items; None where one of them lacks it."""
+    known = [value for value in map(figure, items) if value is not None]
+    return known if len(known) == len(items) else None
 
 
-def _errors(results: Sequence[LoadResult]) -> Errors:
+def _total(items: Sequence[T], figure: Callable[[T], float | None]) -> float | None:
+    """Return the sum of a figure; None where one item lacks it."""
+    known = _known(items, figure)
+    return None if known is None else math.fsum(known)
+
+
+def _sum(items: Sequence[T], count: Callable[[T], int | None]) -> int | None:
+    """Return the sum of a count; None where one item lacks it."""
+    known = [value for value in map(count, items) if value is not None]
+    return sum(known) if len(known) == len(items) else None
+
+
+def _add_counters(counters: Sequence[Counters]) -> Counters:
+    return Counters(
+        requests=_sum(counters, lambda each: each.requests),
+        recorded=sum(each.recorded for each in counters),
+        bytes_total=_sum(counters, lambda each: each.bytes_total),
+        status=_add_status(each.status for each in counters),
+        non_2xx=_sum(counters, lambda each: each.non_2xx),
+        errors=_add_errors([each.errors for each in counters]),
+    )
+
+
+def _add_errors(errors: Sequence[Errors]) -> Errors:
     return Errors(
-        connect=_sum(results, lambda result: result.errors.connect),
-        read=_sum(results, lambda result: result.errors.read),
-        write=_sum(results, lambda result: result.errors.write),
-        timeout=_sum(results, lambda result: result.errors.timeout),
-        other=_sum(results, lambda result: result.errors.other),
+        connect=_sum(errors, lambda each: each.connect),
+        read=_sum(errors, lambda each: each.read),
+        write=_sum(errors, lambda each: each.write),
+        timeout=_sum(errors, lambda each: each.timeout),
+        other=_sum(errors, lambda each: each.other),
     )
 
 
-def _statuses(results: Sequence[LoadResult]) -> dict[str, int]:
-    codes = sorted({code for result in results for code in result.status})
-    return {code: sum(result.status.get(code, 0) for result in results) for code in codes}
+def _add_status(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for each in counts:
+        for code, n in each.items():
+            total[code] = total.get(code, 0) + n
+    return dict(sorted(total.items()))
 
 
 def _availability(results: Sequence[LoadResult]) -> float | None:
-    """The share over all requests, where each of the generators states one: weighted by what it counts."""
-    if any(result.availability is None or result.requests is None for result in results):
+    """Return the mean of the availabilities, weighted by requests; None where one result lacks either."""
+    shares = _known(results, lambda result: result.availability)
+    requests = _known(results, lambda result: result.requests)
+    if shares is None or requests is None:
         return None
-    weights = [(result.requests or 0) + (result.failed or 0) for result in results]
-    shares = [result.availability or 0.0 for result in results]
-    return math.fsum(w * s for w, s in zip(weights, shares, strict=True)) / sum(weights) if sum(weights) else None
+    weights = [n + (result.failed or 0) for n, result in zip(requests, results, strict=True)]
+    total = sum(weights)
+    return math.fsum(weight * share for weight, share in zip(weights, shares, strict=True)) / total if total else None
 
 
-def _latency(results: Sequence[LoadResult]) -> Latency:
-    """Extremes and mean of summaries; their percentiles and deviations cannot be merged."""
+def _merge_summaries(results: Sequence[LoadResult]) -> Latency:
+    """Return extremes and mean of several summaries; their percentiles and deviations cannot be merged."""
     latencies = [result.latency for result in results]
+    lowest = _known(latencies, lambda each: each.min_s)
+    highest = _known(latencies, lambda each: each.max_s)
     means = [(each.mean_s, result.requests) for each, result in zip(latencies, results, strict=True)]
-    known = [(mean, requests) for mean, requests in means if mean is not None and requests]
-    weight = sum(requests for _, requests in known)
-    lowest = [each.min_s for each in latencies if each.min_s is not None]
-    highest = [each.max_s for each in latencies if each.max_s is not None]
-    steps = [each.resolution_s for each in latencies if each.resolution_s is not None]
+    weighted = [(mean, requests) for mean, requests in means if mean is not None and requests]
+    requests = sum(n for _, n in weighted)
     return Latency(
-        min_s=min(lowest) if len(lowest) == len(latencies) else None,
-        mean_s=math.fsum(m * n for m, n in known) / weight if known and len(known) == len(means) else None,
-        max_s=max(highest) if len(highest) == len(latencies) else None,
-        resolution_s=max(steps, default=None),
+        min_s=None if lowest is None else min(lowest),
+        mean_s=math.fsum(m * n for m, n in weighted) / requests if len(weighted) == len(means) else None,
+        max_s=None if highest is None else max(highest),
+        resolution_s=max((each.resolution_s for each in latencies if each.resolution_s is not None), default=None),
         covers=latencies[0].covers,
         corrected=latencies[0].corrected,
     )
 
 
-def _notes(
-    results: Sequence[LoadResult], ends: Sequence[float], window_s: float | None, *, lost: bool
+def _merge_notes(
+    results: Sequence[LoadResult], ends: Sequence[float], window_s: float | None, *, has_histogram: bool
 ) -> Iterator[Note]:
-    """The notes of all, each kind once; and what is to be said of them together."""
-    found: dict[str, list[tuple[int, str]]] = {}
+    """Yield each kind of note once, with the generator that has it, and the notes on the merged result."""
+    by_code: dict[str, list[tuple[int, str]]] = {}
     for number, result in enumerate(results, 1):
         for note in result.notes:
-            found.setdefault(note.code, []).append((number, note.message))
-    for code, said in found.items():
-        number, message = said[0]
-        numbers = {number for number, _ in said}
-        if len({text for _, text in said}) == 1 and len(numbers) == len(results):
+            by_code.setdefault(note.code, []).append((number, note.message))
+    for code, messages in by_code.items():
+        number, message = messages[0]
+        generators = {number for number, _ in messages}
+        if len({text for _, text in messages}) == 1 and len(generators) == len(results):
             yield Note(code=code, message=message)
         else:
-            others = f"; {len(numbers) - 1} others say the like" if len(numbers) > 1 else ""
+            others = f"; similar for {len(generators) - 1} others" if len(generators) > 1 else ""
             yield Note(code=code, message=f"generator {number} of {len(results)}: {message}{others}")
-    if window_s is not None and ends and max(ends) - min(ends) > APART * window_s:
+    if window_s is not None and ends and max(ends) - min(ends) > MAX_END_SPREAD * window_s:
         yield Note(
             code="ended-apart",
-            message=f"generators ended up to {max(ends) - min(ends):.2f} s apart: rates are those of each while it ran",
+            message=f"generators ended up to {max(ends) - min(ends):.2f} s apart: each rate covers its own running time",
         )
-    if lost and any(result.latency.percentiles for result in results):
+    if not has_histogram and any(result.latency.percentiles for result in results):
         yield Note(
             code="percentiles-lost", message="percentiles of several generators cannot be merged without histograms"
         )

@@ -60,7 +60,7 @@ class Histogram:
             array.setflags(write=False)
 
     @classmethod
-    def of_microseconds(cls, values: Integers, counts: Integers, *, digits: int) -> Histogram:
+    def from_microseconds(cls, values: Integers, counts: Integers, *, digits: int) -> Histogram:
         """The histogram of whole microseconds, ascending, each with its count (above zero).
 
         Raises ValueError where they do not ascend, are negative, or lie beyond `MAX_VALUE`.

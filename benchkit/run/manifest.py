@@ -72,7 +72,7 @@ def _versions(hosts: Hosts) -> dict[str, str]:
 def _built(plan: RunPlan) -> dict[str, str]:
     """The versions of load tools that benchkit builds, in the place of those that hosts may have."""
     programs = [(each.host, get_tool(each.tool)) for cell in plan.cells for each in cell.generators]
-    return {f"{host}.{tool.binary}": tool.program.version for host, tool in programs if tool.program is not None}
+    return {f"{host}.{tool.binary}": tool.go_program.version for host, tool in programs if tool.go_program is not None}
 
 
 def roles_of(plan: RunPlan, host: str) -> tuple[str, ...]:

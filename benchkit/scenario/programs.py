@@ -27,4 +27,4 @@ def needed_programs(experiment: Experiment) -> dict[str, set[str]]:
 
 def load_program(tool: str) -> str | None:
     """Return the program that a load host must have for a tool; None if benchkit builds the tool."""
-    return get_tool(tool).binary if get_tool(tool).program is None else None
+    return get_tool(tool).required_program

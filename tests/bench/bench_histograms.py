@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchkit.load.reduction import SOURCE, measurement, read
+from benchkit.load.reducer_output import SOURCE, measurement, read
 from benchkit.models.histogram import Histogram, merge
 from benchkit.services.go_build import build
 
@@ -107,7 +107,7 @@ def test_a_thousand_histograms_merged() -> None:
     for _ in range(HISTOGRAMS):
         times = random.lognormal(8.5, 0.8, 200_000).astype(np.int64).clip(1, 1_900_000)
         values, counts = np.unique(times, return_counts=True)
-        histograms.append(Histogram.of_microseconds(values, counts, digits=4))
+        histograms.append(Histogram.from_microseconds(values, counts, digits=4))
     seconds = []
     for _ in range(PAIRS):
         started = time.perf_counter()

@@ -40,7 +40,7 @@ POINTS = {
     "tuned": Point(JOURNAL, word="tuned"),
     "deployed": Point(JOURNAL, word="deployed"),
     "services-up": Point("benchkit.services.deploy:start"),
-    "under-load": Point("benchkit.run.steps.load:drive", when=0.1),
+    "under-load": Point("benchkit.run.steps.load:run_generators", when=0.1),
     "raw-half-written": Point("benchkit.results.store:write_synced", nth=4),
     "raw-whole": Point("benchkit.results.store:RunFolder.commit_trial"),
     "rows-half-written": Point("benchkit.results.tables:_write", nth=5),

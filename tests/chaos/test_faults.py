@@ -51,12 +51,12 @@ def with_fields(bench: Bench, host: str, **fields: object) -> Bench:
 
 def test_a_load_tool_that_crashes_hangs_and_floods_fails_its_trials_alone(bench: Bench, lab: Lab) -> None:
     times: dict[str, object] = {
-        "benchkit.load.generators.group:GRACE_S": 2.5,
-        "benchkit.load.generators.group:SLOWEST_RPS": 1000.0,
+        "benchkit.load.generators.execution:GRACE_S": 2.5,
+        "benchkit.load.generators.execution:SLOWEST_RPS": 1000.0,
     }
     before = bench.look()
     with instead(lab, "load", AB, BAD_AB):
-        tried = replace(bench, constants=times | {"benchkit.load.generators.group:STDOUT_BYTES": 1 << 20})
+        tried = replace(bench, constants=times | {"benchkit.load.generators.execution:STDOUT_BYTES": 1 << 20})
         said = tried.run(str(SCENARIO), "--set", "blocks=2", "--set", "load.histogram=false", "--json")
     assert said.code == 1, said.err
     summary = json.loads(said.out)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from benchkit.load.generators.generator import generators
+from benchkit.load.generators.generator import plan_generators
 from benchkit.load.tools.registry import TOOLS
 from benchkit.load.tools.text import decode
 from benchkit.load.tools.tool import ParsedOutput, ToolOutput
@@ -55,9 +55,9 @@ def server() -> Iterator[Server]:
 def _drive(load: Load, url: str, folder: Path) -> ParsedOutput:
     """Run one generator as it is planned, its rows piped to the reducer, and read what it left."""
     tool = TOOLS[load.tool]
-    if tool.program is None and shutil.which(tool.binary) is None:
+    if tool.go_program is None and shutil.which(tool.binary) is None:
         pytest.skip(f"{tool.binary} is not installed")
-    (generator,) = generators(load, url, [_place(folder)])
+    (generator,) = plan_generators(load, url, [_place(folder)])
     for name, text in generator.files.items():
         (folder / name).write_text(text)
     for program in generator.programs:

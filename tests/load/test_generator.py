@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from benchkit.errors import UnsupportedError
-from benchkit.load.generators.generator import REDUCER, generators, warming_up
+from benchkit.load.generators.generator import REDUCER, plan_generators
 from benchkit.load.tools.vegeta.command import PROGRAM
 from benchkit.models.load import Load
 from benchkit.services.backend import GoSource, ServicePlacement
@@ -37,7 +37,7 @@ def _load(tool: str, **fields: Any) -> Load:  # noqa: ANN401 - any field of a lo
 
 
 def test_every_host_runs_as_many_processes() -> None:
-    made = generators(_load("wrk", processes=2, connections=9), URL, [_place("a"), _place("b")])
+    made = plan_generators(_load("wrk", processes=2, connections=9), URL, [_place("a"), _place("b")])
     assert [(each.number, each.of, each.host, each.load.connections) for each in made] == [
         (1, 4, "a", 3),
         (2, 4, "a", 2),
@@ -48,28 +48,28 @@ def test_every_host_runs_as_many_processes() -> None:
     assert {(each.cpus, each.nofile) for each in made} == {((2, 3), 4096)}
     assert [each.name for each in made] == ["wrk.a.1", "wrk.a.2", "wrk.b.3", "wrk.b.4"]
     assert str(made[2]) == "wrk, generator 3 of 4,"
-    assert str(generators(_load("wrk"), URL, [_place("a")])[0]) == "wrk"
+    assert str(plan_generators(_load("wrk"), URL, [_place("a")])[0]) == "wrk"
 
 
 @pytest.mark.parametrize(("processes", "cpus"), [(1, [(2, 3, 5)]), (2, [(2, 3), (5,)]), (3, [(2,), (3,), (5,)])])
 def test_pinned_processes_have_cpus_of_their_own(processes: int, cpus: list[tuple[int, ...]]) -> None:
     place = replace(_place("a"), cpus=(2, 3, 5))
-    assert [each.cpus for each in generators(_load("wrk", processes=processes, pin=True), URL, [place])] == cpus
+    assert [each.cpus for each in plan_generators(_load("wrk", processes=processes, pin=True), URL, [place])] == cpus
 
 
 def test_more_pinned_processes_than_cpus_are_too_many() -> None:
     with pytest.raises(UnsupportedError, match="pin: a has 2 CPUs for 3 processes"):
-        generators(_load("wrk", processes=3, pin=True), URL, [_place("a")])
+        plan_generators(_load("wrk", processes=3, pin=True), URL, [_place("a")])
 
 
 def test_wrk_needs_nothing_built() -> None:
-    (made,) = generators(_load("wrk"), URL, [_place("a")])
+    (made,) = plan_generators(_load("wrk"), URL, [_place("a")])
     assert (made.reducer, made.programs) == (None, ())
     assert list(made.files) == ["histogram.lua"]
 
 
 def test_rows_go_to_a_reducer_built_for_the_host() -> None:
-    (made,) = generators(_load("ab"), URL, [_place("a", "arm64")])
+    (made,) = plan_generators(_load("ab"), URL, [_place("a", "arm64")])
     assert made.reducer == ("/w/tools/reduce", "-tool", "ab")
     (program,) = made.programs
     assert (program.path, program.mode) == (PurePosixPath("/w/tools/reduce"), 0o755)
@@ -77,13 +77,13 @@ def test_rows_go_to_a_reducer_built_for_the_host() -> None:
 
 
 def test_without_a_histogram_nothing_is_reduced() -> None:
-    (made,) = generators(_load("hey", histogram=False), URL, [_place("a")])
+    (made,) = plan_generators(_load("hey", histogram=False), URL, [_place("a")])
     assert (made.reducer, made.programs) == (None, ())
     assert "-o" not in made.argv
 
 
 def test_vegeta_is_ours_whatever_the_host_has() -> None:
-    (made,) = generators(_load("vegeta"), URL, [_place("a")])
+    (made,) = plan_generators(_load("vegeta"), URL, [_place("a")])
     assert made.argv[0] == "/w/tools/vegeta"
     sources = {program.path.name: program.content for program in made.programs}
     assert sources["vegeta"] == GoSource(PROGRAM.module, "linux", "amd64", package="github.com/tsenart/vegeta/v12")
@@ -98,12 +98,12 @@ def test_the_module_pins_the_version_that_is_stated() -> None:
 
 
 def test_a_warm_up_records_nothing_and_runs_what_is_built() -> None:
-    (made,) = generators(_load("vegeta", duration_s=5, warmup_s=2), URL, [_place("a")])
-    warming = warming_up(made, URL)
+    (made,) = plan_generators(_load("vegeta", duration_s=5, warmup_s=2), URL, [_place("a")])
+    warming = made.as_warm_up(URL)
     assert warming.argv[0] == "/w/tools/vegeta"
     assert "-output=/dev/null" in warming.argv
     assert "-duration=2.000000000s" in warming.argv
     assert warming.reducer is None
-    (siege,) = generators(_load("siege", warmup_s=1), URL, [_place("a")])
+    (siege,) = plan_generators(_load("siege", warmup_s=1), URL, [_place("a")])
     assert "verbose = true\n" in siege.files["siege.conf"]
-    assert "verbose = false\n" in warming_up(siege, URL).files["siege.conf"]
+    assert "verbose = false\n" in siege.as_warm_up(URL).files["siege.conf"]

@@ -106,7 +106,7 @@ def _served(trial: Trial, address: str) -> int:
 
 
 def needs(tool: str) -> None:
-    if TOOLS[tool].program is None and shutil.which(TOOLS[tool].binary) is None:
+    if TOOLS[tool].go_program is None and shutil.which(TOOLS[tool].binary) is None:
         pytest.skip(f"{tool} is not installed")
 
 
@@ -251,6 +251,6 @@ def test_a_share_too_small_for_the_hosts_there_are_is_blamed_on_its_field(hosts:
     load = {"tool": "wrk", "connections": 6, "threads": 2, "processes": 2, "duration_s": 1}
     with pytest.raises(InputError) as error:  # three connections a host are enough for one host of two processes
         planned(hosts, load)
-    assert "load.threads: 2 threads need as many connections, not 1 (one of 4 generators has 1 connection)" in str(
+    assert "load.threads: 2 threads need at least 2 connections, not 1 (one of 4 generators has 1 connection)" in str(
         error.value
     )

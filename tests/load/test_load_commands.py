@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from benchkit.errors import InputError
-from benchkit.load.tools.hey.template import TEMPLATE
+from benchkit.load.tools.hey.command import TEMPLATE
 from benchkit.load.tools.registry import TOOLS, get_tool
 from benchkit.load.tools.wrk.command import SCRIPT
 from benchkit.models.load import Load

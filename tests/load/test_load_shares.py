@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchkit.load.load_shares import objections, shares, warm_up
+from benchkit.load.load_shares import divide_load, objections, warm_up_load
 from benchkit.load.tools.registry import TOOLS
 from benchkit.models.load import Load
 
@@ -18,26 +18,26 @@ def _load(tool: str = "hey", **fields: Any) -> Load:  # noqa: ANN401 - any field
 
 
 def test_remainders_go_to_the_first() -> None:
-    parts = shares(_load(connections=10, duration_s=None, requests=23, rate=100, processes=4), 4)
+    parts = divide_load(_load(connections=10, duration_s=None, requests=23, rate=100, processes=4), 4)
     assert [part.connections for part in parts] == [3, 3, 2, 2]
     assert [part.requests for part in parts] == [6, 6, 6, 5]
     assert [part.rate for part in parts] == [25.0] * 4
-    assert [part.rate for part in shares(_load(rate=100), 3)] == [33.334, 33.333, 33.333]
+    assert [part.rate for part in divide_load(_load(rate=100), 3)] == [33.334, 33.333, 33.333]
 
 
 def test_one_generator_has_all_of_it() -> None:
     load = _load(rate=1 / 3)
-    assert shares(load, 1) == (load,)
+    assert divide_load(load, 1) == (load,)
 
 
 @given(st.integers(1, 40), st.integers(1, 5000), st.integers(1, 10**7), st.integers(1, 10**6))
 def test_nothing_is_lost(generators: int, connections: int, requests: int, thousandths: int) -> None:
     load = _load(connections=connections, duration_s=None, requests=requests, rate=thousandths / 1000)
     if min(connections, requests, thousandths) < generators:
-        with pytest.raises(ValueError, match="leave one of"):
-            shares(load, generators)
+        with pytest.raises(ValueError, match="is too few for"):
+            divide_load(load, generators)
         return
-    parts = shares(load, generators)
+    parts = divide_load(load, generators)
     assert sum(part.connections for part in parts) == connections
     assert sum(part.requests or 0 for part in parts) == requests
     assert sum(round((part.rate or 0) * 1000) for part in parts) == thousandths
@@ -48,7 +48,7 @@ def test_nothing_is_lost(generators: int, connections: int, requests: int, thous
 
 def test_the_warm_up_is_the_same_load_for_its_time() -> None:
     load = _load(duration_s=None, requests=800, warmup_s=2)
-    assert warm_up(load) == _load(duration_s=2, warmup_s=2, histogram=False)
+    assert warm_up_load(load) == _load(duration_s=2, warmup_s=2, histogram=False)
 
 
 REFUSED: dict[str, tuple[dict[str, Any], int, str, str]] = {
@@ -56,21 +56,26 @@ REFUSED: dict[str, tuple[dict[str, Any], int, str, str]] = {
         {"connections": 7},
         8,
         "connections",
-        "7 leave one of 8 generators without any",
+        "7 is too few for 8 generators: each needs a share",
     ),
-    "fewer requests than generators": ({"duration_s": None, "requests": 3, "connections": 8}, 4, "requests", "3 leave"),
+    "fewer requests than generators": (
+        {"duration_s": None, "requests": 3, "connections": 8},
+        4,
+        "requests",
+        "3 is too few for 4 generators",
+    ),
     "a rate that thousandths do not divide": ({"rate": 1 / 3}, 2, "rate", "in thousandths"),
     "a share that hey does not make": (
         {"duration_s": None, "requests": 100, "connections": 12},
         4,
         "requests",
-        "3 do not divide them (one of 4 generators has 3 connections, 25 requests)",
+        "not divisible by 3 connections (one of 4 generators has 3 connections, 25 requests)",
     ),
     "a share with fewer connections than threads": (
         {"tool": "wrk", "threads": 8},
         4,
         "threads",
-        "8 threads need as many connections, not 4 (one of 4 generators has 4 connections)",
+        "8 threads need at least 8 connections, not 4 (one of 4 generators has 4 connections)",
     ),
     "a warm-up that the tool cannot take": ({"tool": "wrk", "warmup_s": 0.5}, 1, "warmup_s", "wrk takes whole seconds"),
 }

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from benchkit.errors import InputError
-from benchkit.load.measurement import Counters, Measurement, merged
+from benchkit.load.measurement import Counters, Measurement
 from benchkit.load.tools.go_errors import errors_of
-from benchkit.load.tools.wrk.histogram import measurement
+from benchkit.load.tools.wrk.measure import measurement
+from benchkit.load.trial_result import merge_measurements
 from benchkit.models.histogram import Histogram
 from benchkit.models.load_result import Errors, Note
 
@@ -22,7 +23,7 @@ def measured(*times_us: int, tool: str = "hey", **counters: object) -> Measureme
     counted = {"requests": len(times_us), "recorded": len(times_us), **counters}
     return Measurement(
         tool=tool,
-        histograms={"raw": Histogram.of_microseconds(values, counts, digits=4)} if times_us else {},
+        histograms={"raw": Histogram.from_microseconds(values, counts, digits=4)} if times_us else {},
         counters=Counters.model_validate(counted),
         resolution_s=1e-4,
         covers="connect+request",
@@ -35,7 +36,7 @@ def measured(*times_us: int, tool: str = "hey", **counters: object) -> Measureme
 def test_counts_add_up_and_histograms_merge() -> None:
     one = measured(100, 200, status={"200": 1, "503": 1}, non_2xx=1, bytes_total=10, errors=Errors(connect=1, read=2))
     other = measured(200, 300, 300, status={"200": 3}, non_2xx=0, bytes_total=5, errors=Errors(connect=4))
-    both = merged([one, other])
+    both = merge_measurements([one, other])
     assert both.histograms == measured(100, 200, 200, 300, 300).histograms
     assert both.counters == Counters(
         requests=5, recorded=5, bytes_total=15, status={"200": 4, "503": 1}, non_2xx=1, errors=Errors(connect=5)
@@ -47,7 +48,7 @@ def test_counts_add_up_and_histograms_merge() -> None:
 
 
 def test_what_one_lacks_the_sum_lacks() -> None:
-    both = merged([measured(100, bytes_total=10), measured(100, requests=None)])
+    both = merge_measurements([measured(100, bytes_total=10), measured(100, requests=None)])
     assert both.counters.bytes_total is None
     assert both.counters.requests is None
     assert both.counters.recorded == 2
@@ -55,32 +56,32 @@ def test_what_one_lacks_the_sum_lacks() -> None:
 
 def test_one_that_did_not_end_leaves_the_whole_incomplete() -> None:
     cut = Measurement(**{**vars(measured(100)), "complete": False})
-    assert not merged([measured(100), cut]).complete
+    assert not merge_measurements([measured(100), cut]).complete
 
 
 def test_one_that_recorded_nothing_adds_nothing() -> None:
-    assert merged([measured(100), measured()]).histograms == measured(100).histograms
-    assert merged([measured(), measured()]).histograms == {}
-    assert merged([measured(), measured()]).latency().mean_s is None
+    assert merge_measurements([measured(100), measured()]).histograms == measured(100).histograms
+    assert merge_measurements([measured(), measured()]).histograms == {}
+    assert merge_measurements([measured(), measured()]).latency().mean_s is None
 
 
-def test_only_generators_of_one_tool_are_merged() -> None:
+def test_only_generators_of_one_tool_are_merge_measurements() -> None:
     with pytest.raises(InputError, match="ab, hey"):
-        merged([measured(100), measured(100, tool="ab")])
+        merge_measurements([measured(100), measured(100, tool="ab")])
     with pytest.raises(InputError, match="no generator"):
-        merged([])
+        merge_measurements([])
     both_series = Measurement(
         **{**vars(measured(100)), "histograms": {**measured(1).histograms, "corrected": measured(1).histograms["raw"]}}
     )
     with pytest.raises(InputError, match="some are corrected and others are not"):
-        merged([measured(100), both_series])
+        merge_measurements([measured(100), both_series])
 
 
 def test_each_wrk_is_undone_by_its_own_interval() -> None:
     parts = [
         measurement((FIXTURES / f"wrk-v410-{name}.txt").read_text()) for name in ("keepalive", "close", "late-answers")
     ]
-    whole = merged(parts)
+    whole = merge_measurements(parts)
     for series in ("raw", "corrected"):
         assert whole.histograms[series].total == sum(part.histograms[series].total for part in parts if part.histograms)
     assert whole.counters.recorded == whole.histograms["raw"].total

@@ -9,8 +9,8 @@ import pytest
 
 from benchkit.errors import ParseError
 from benchkit.load.tools.registry import TOOLS
-from benchkit.load.tools.text import SECONDS, decode, number, scaled
-from benchkit.load.tools.vegeta.output import duration
+from benchkit.load.tools.text import SECONDS, decode, parse_number, parse_scaled
+from benchkit.load.tools.vegeta.output import parse_duration
 from benchkit.load.tools.wrk.output import BYTES
 from benchkit.models.load_result import LoadResult
 
@@ -30,29 +30,29 @@ def _codes(result: LoadResult) -> list[str]:
 
 
 def test_units_of_wrk() -> None:
-    assert scaled("0.90m", SECONDS) == pytest.approx((54.0, 0.6))
-    assert scaled("850.00us", SECONDS) == pytest.approx((0.00085, 1e-8))
-    assert scaled("618.36\ufffds", SECONDS) == pytest.approx((0.00061836, 1e-8))
-    assert scaled("0.90GB", BYTES) == pytest.approx((0.9 * 1024**3, 0.01 * 1024**3))
+    assert parse_scaled("0.90m", SECONDS) == pytest.approx((54.0, 0.6))
+    assert parse_scaled("850.00us", SECONDS) == pytest.approx((0.00085, 1e-8))
+    assert parse_scaled("618.36\ufffds", SECONDS) == pytest.approx((0.00061836, 1e-8))
+    assert parse_scaled("0.90GB", BYTES) == pytest.approx((0.9 * 1024**3, 0.01 * 1024**3))
     for token in ("1,21s", "1.21", "1e3s", "-1.00s", "nans", "1.2.3s", "", "12.5sec", "9" * 30 + "s"):
-        assert scaled(token, SECONDS) is None, token
+        assert parse_scaled(token, SECONDS) is None, token
 
 
 def test_only_a_whole_plain_number_is_one() -> None:
-    assert number("42745.15") == 42745.15
+    assert parse_number("42745.15") == 42745.15
     for token in ("1,5", "1.", ".5", "1e5", "inf", "nan", "-1", "0x1f", "\u0661", "1_000", " 1", None):
-        assert number(token) is None, token
+        assert parse_number(token) is None, token
 
 
 def test_durations_of_go() -> None:
-    assert duration("1h2m3.5s") == 3723.5
-    assert duration("2m55s") == 175
-    assert duration("145.082066ms") == 0.145082066
-    assert duration("12.5\u00b5s") == 12.5e-6
-    assert duration("90ns") == 90e-9
-    assert duration("0s") == 0
+    assert parse_duration("1h2m3.5s") == 3723.5
+    assert parse_duration("2m55s") == 175
+    assert parse_duration("145.082066ms") == 0.145082066
+    assert parse_duration("12.5\u00b5s") == 12.5e-6
+    assert parse_duration("90ns") == 90e-9
+    assert parse_duration("0s") == 0
     for token in ("2m", "1h", "10.09", "145m", "1.5h0m0s", "-1s", "1,5s"):
-        assert duration(token) is None, token
+        assert parse_duration(token) is None, token
 
 
 def test_wrk_says_whether_it_corrected() -> None:

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from benchkit.cli.parse import parse
 from benchkit.errors import ParseError
-from benchkit.load.tools.registry import TOOLS, readers_of
+from benchkit.load.tools.registry import TOOLS, tools_that_read
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "load"
 OUTPUTS = sorted(FIXTURES.glob("*/*.txt"))
@@ -50,7 +50,7 @@ def test_an_output_reads_as_expected(path: Path) -> None:
 @pytest.mark.parametrize("path", OUTPUTS, ids=_name)
 def test_an_output_is_read_by_its_own_tool_alone(path: Path) -> None:
     expected = [] if "error" in _expected(path) else [path.parent.name]
-    assert readers_of(path.read_text()) == expected
+    assert tools_that_read(path.read_text()) == expected
 
 
 @pytest.mark.parametrize("path", OUTPUTS, ids=_name)

@@ -10,17 +10,17 @@ import pytest
 
 from benchkit.errors import ParseError
 from benchkit.load.measurement import Counters, Measurement
-from benchkit.load.tools.hey.csv import MAX_RESULTS
-from benchkit.load.tools.hey.template import TEMPLATE, counters
-from benchkit.load.tools.hey.template_result import reading
+from benchkit.load.tools.hey.command import TEMPLATE
+from benchkit.load.tools.hey.measure import measure, read_counters
+from benchkit.load.tools.hey.output import MAX_RESULTS
 from benchkit.load.tools.tool import ParsedOutput, ToolOutput
-from benchkit.load.trial_result import together
+from benchkit.load.trial_result import merge_outputs
 from benchkit.models.histogram import Histogram
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
 
 
 def _histogram(values: dict[int, int]) -> Histogram:
-    return Histogram.of_microseconds(np.array(list(values)), np.array(list(values.values())), digits=4)
+    return Histogram.from_microseconds(np.array(list(values)), np.array(list(values.values())), digits=4)
 
 
 def _reading(requests: int, duration_s: float, times: dict[int, int] | None, **fields: Any) -> ParsedOutput:  # noqa: ANN401
@@ -47,7 +47,7 @@ def _reading(requests: int, duration_s: float, times: dict[int, int] | None, **f
 
 def test_one_generator_stays_as_it_is() -> None:
     alone = _reading(100, 2.0, {1000: 100})
-    assert together([alone], [0.0]) is alone
+    assert merge_outputs([alone], [0.0]) is alone
 
 
 def test_counts_and_rates_add_up_and_histograms_merge() -> None:
@@ -55,7 +55,7 @@ def test_counts_and_rates_add_up_and_histograms_merge() -> None:
         1000, 2.0, {1000: 900, 9000: 100}, errors=Errors(connect=1, timeout=0), status={"200": 999, "503": 1}
     )
     two = _reading(600, 1.9, {2000: 600}, errors=Errors(connect=2, timeout=None), status={"200": 600})
-    merged = together([one, two], [0.0, 0.05])
+    merged = merge_outputs([one, two], [0.0, 0.05])
     result, measured = merged.result, merged.measurement
     assert (result.requests, result.bytes_total) == (1600, 19200)
     assert result.rps == pytest.approx(1000 / 2.0 + 600 / 1.9)
@@ -73,7 +73,7 @@ def test_counts_and_rates_add_up_and_histograms_merge() -> None:
 def test_without_histograms_percentiles_are_lost_and_said_so() -> None:
     times = Latency(min_s=0.001, mean_s=0.002, max_s=0.01, percentiles={"50": 0.002}, covers="request")
     other = Latency(min_s=0.002, mean_s=0.006, max_s=0.02, percentiles={"50": 0.006}, covers="request")
-    result = together(
+    result = merge_outputs(
         [_reading(300, 1.0, None, latency=times), _reading(100, 1.0, None, latency=other)], [0.0, 0.0]
     ).result
     assert (result.latency.min_s, result.latency.max_s) == (0.001, 0.02)
@@ -85,7 +85,7 @@ def test_without_histograms_percentiles_are_lost_and_said_so() -> None:
 def test_generators_that_end_apart_are_said_and_do_not_dilute_the_rate() -> None:
     """Eight heys that took from 35.9 to 43.0 s made more than their count over 43.0 s."""
     seconds = [35.9, 36.5, 37.0, 38.0, 39.0, 40.0, 41.5, 43.0]
-    merged = together([_reading(1_000_000, s, {1000: 1}) for s in seconds], [0.0] * 8).result
+    merged = merge_outputs([_reading(1_000_000, s, {1000: 1}) for s in seconds], [0.0] * 8).result
     assert merged.rps == pytest.approx(sum(1_000_000 / s for s in seconds))
     assert sum(1_000_000 / s for s in seconds) > 8_000_000 / 43.0
     assert merged.duration_s == 35.9
@@ -99,7 +99,7 @@ def test_notes_stand_once_with_the_generator_that_has_them() -> None:
         Note(code="b", message="1 seen"),
         Note(code="b", message="2 seen"),
     )
-    merged = together(
+    merged = merge_outputs(
         [
             _reading(10, 1.0, {1: 10}, notes=(same, own)),
             _reading(10, 1.0, {1: 10}, notes=(same, like)),
@@ -109,7 +109,7 @@ def test_notes_stand_once_with_the_generator_that_has_them() -> None:
     ).result
     assert [(note.code, note.message) for note in merged.notes] == [
         ("a", "of all"),
-        ("b", "generator 1 of 3: 1 seen; 1 others say the like"),
+        ("b", "generator 1 of 3: 1 seen; similar for 1 others"),
     ]
 
 
@@ -154,7 +154,7 @@ def _reduction(rows: int) -> bytes:
 
 def test_hey_counts_failures_that_its_rows_do_not_have() -> None:
     failures = {'Get "http://x/%2F": dial tcp 10.0.0.2:8080: connect: connection refused': 3, "timeout awaiting": 1}
-    found = reading(ToolOutput(_block(104, failures), reduction=_reduction(100)))
+    found = measure(ToolOutput(_block(104, failures), reduction=_reduction(100)))
     assert (found.result.requests, found.result.failed, found.result.duration_s) == (104, 4, 2.5)
     assert (found.result.errors.connect, found.result.errors.timeout) == (3, 1)
     assert found.result.rps == pytest.approx(41.6)
@@ -164,7 +164,7 @@ def test_hey_counts_failures_that_its_rows_do_not_have() -> None:
 
 
 def test_hey_past_a_million_keeps_its_counts_and_its_mean() -> None:
-    found = reading(ToolOutput(_block(3_000_001, {"EOF": 1}, time_s=6000.0), reduction=_reduction(MAX_RESULTS)))
+    found = measure(ToolOutput(_block(3_000_001, {"EOF": 1}, time_s=6000.0), reduction=_reduction(MAX_RESULTS)))
     assert found.result.requests == 3_000_001
     assert found.result.rps == pytest.approx(3_000_001 / 2.5)
     assert found.result.latency.mean_s == pytest.approx(0.002)  # of all; the rows of the first million say 0.001
@@ -178,19 +178,19 @@ def test_hey_past_a_million_keeps_its_counts_and_its_mean() -> None:
 @pytest.mark.parametrize(
     ("text", "rows", "message"),
     [
-        ("", 100, "printed no counters"),
-        (_block(100, {})[:-60], 100, "printed no counters"),
-        (_block(100, {}) + _block(100, {}), 100, "printed no counters"),
+        ("", 100, "did not print all its counters"),
+        (_block(100, {})[:-60], 100, "did not print all its counters"),
+        (_block(100, {}) + _block(100, {}), 100, "did not print all its counters"),
         (_block(100, {}), 99, "99 rows of hey, but 100 answers"),
         (_block(100, {}).replace("errors 7b7d", "errors 7b"), 100, "cannot be read"),
     ],
 )
 def test_counters_that_are_not_those_of_the_rows_are_refused(text: str, rows: int, message: str) -> None:
     with pytest.raises(ParseError, match=message):
-        reading(ToolOutput(text, reduction=_reduction(rows)))
+        measure(ToolOutput(text, reduction=_reduction(rows)))
 
 
 def test_the_template_prints_nothing_that_a_format_could_change() -> None:
     """It goes through fmt.Fprintf: `%` may come from nowhere but the verbs of its own printf."""
     assert set(TEMPLATE.replace("%.9f,%d,%.6f", "").replace("%.9f", "").replace("%x", "")).isdisjoint("%")
-    assert counters(_block(1, {})).failed == 0
+    assert read_counters(_block(1, {})).failed == 0

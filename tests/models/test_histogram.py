@@ -28,7 +28,7 @@ def made_of(times: Sequence[int], digits: int = 4) -> Histogram:
     """The histogram of these microseconds."""
     counted = sorted(Counter(times).items())
     pairs = np.array(counted, np.int64).reshape(-1, 2)
-    return Histogram.of_microseconds(pairs[:, 0], pairs[:, 1], digits=digits)
+    return Histogram.from_microseconds(pairs[:, 0], pairs[:, 1], digits=digits)
 
 
 @settings(deadline=None)  # the library makes room for every bucket there is
@@ -99,7 +99,7 @@ def test_extremes_sum_and_mean_are_exact(times: list[int], digits: int) -> None:
 
 def test_a_sum_beyond_64_bits_is_exact() -> None:
     counts = np.array([1 << 40, 1 << 41], np.int64)
-    histogram = Histogram.of_microseconds(np.array([HOUR - 1, HOUR], np.int64), counts, digits=5)
+    histogram = Histogram.from_microseconds(np.array([HOUR - 1, HOUR], np.int64), counts, digits=5)
     assert histogram.sum_ns == ((HOUR - 1) * (1 << 40) + HOUR * (1 << 41)) * 1000
 
 
@@ -215,4 +215,4 @@ def test_what_is_no_histogram_is_refused(
 @pytest.mark.parametrize("wrong", [[2, 1], [1, 1], [-1, 1], [1, MAX_VALUE + 1]])
 def test_values_that_are_no_times_are_refused(wrong: list[int]) -> None:
     with pytest.raises(ValueError, match="from zero up"):
-        Histogram.of_microseconds(np.array(wrong, np.int64), np.ones(2, np.int64), digits=4)
+        Histogram.from_microseconds(np.array(wrong, np.int64), np.ones(2, np.int64), digits=4)

@@ -32,7 +32,9 @@ pytestmark = pytest.mark.lab
 @pytest.fixture(scope="module")
 def ran(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, RunOutcome]:
     """The shipped scenario with all tools, one block of it."""
-    if missing := [name for name, tool in TOOLS.items() if tool.program is None and shutil.which(tool.binary) is None]:
+    if missing := [
+        name for name, tool in TOOLS.items() if tool.go_program is None and shutil.which(tool.binary) is None
+    ]:
         pytest.skip(f"not installed: {', '.join(missing)}")
     store = Store(tmp_path_factory.mktemp("store"))
     with connect_all(lab.inventory()) as hosts:

@@ -11,7 +11,7 @@ import (
 // version is that of the document; what reads it refuses another.
 const version = 1
 
-// A file that is read by programs in other languages: benchkit/load/reduction.py has its model. Times are nanoseconds,
+// A file that is read by programs in other languages: benchkit/load/reducer_output.py has its model. Times are nanoseconds,
 // sizes bytes; null is what the tool does not print, or what no row said.
 type report struct {
 	Reduction    int              `json:"reduction"`

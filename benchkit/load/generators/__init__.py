@@ -1,1 +1,1 @@
-"""Generators: the processes of load tools on the load hosts, started together and merged."""
+"""Generators: the processes of load tools on the load hosts. `generator` plans them (pure), `execution` runs them."""

@@ -1,4 +1,7 @@
-"""A load as the generators that put it on: each one process of the tool, as data. Planned here, carried out by `drive`."""
+"""The load of a cell as generators: each is one process of the load tool, described as data. Pure.
+
+`plan_generators` makes them; `benchkit.load.generators.execution` runs them on their hosts.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 
 from benchkit.errors import UnsupportedError
-from benchkit.load.load_shares import shares, warm_up
+from benchkit.load.load_shares import divide_load, warm_up_load
 from benchkit.load.tools.registry import get_tool
 from benchkit.models.load import Load
 from benchkit.resources import BACKENDS
@@ -16,107 +19,108 @@ from benchkit.services.backend import File, GoSource, ServicePlacement
 from benchkit.units import counted
 
 REDUCER = BACKENDS / "reduce"
+"""The Go module of the reducer: a program that turns a tool's rows, one per request, into a histogram and counts."""
 EXECUTABLE = 0o755
 
 
 @dataclass(frozen=True)
 class Generator:
-    """One process of a load tool, and the reducer beside it where the tool prints rows."""
+    """One process of a load tool, with the reducer that reads its rows where it prints any."""
 
     number: int
-    """From 1, over all hosts of the load."""
+    """Place among all generators of the load, from 1, over all hosts."""
     of: int
-    """How many there are."""
+    """Number of all generators of the load."""
     host: str
     tool: str
     load: Load
-    """Its share."""
+    """Its share of the cell's load."""
     argv: tuple[str, ...]
     files: Mapping[str, str]
-    """Name → content, for its working directory."""
+    """Files for its working directory: name → content."""
     programs: tuple[File, ...]
-    """What has to be built for it and brought to its host."""
+    """Programs that have to be built for it and copied to its host."""
     reducer: tuple[str, ...] | None
-    """The beginning of the reducer's command; None: the tool prints no rows."""
+    """First arguments of the reducer's command; None: the tool prints no rows."""
     cpus: tuple[int, ...]
     nofile: int
+    """Limit of open files."""
 
     @property
     def name(self) -> str:
-        """`hey.load2.3`: how its files are called."""
+        """Name of its files on the host: `hey.load2.3`."""
         return f"{self.tool}.{self.host}.{self.number}"
 
     def __str__(self) -> str:
-        """For messages: `hey`, or `hey, generator 3 of 8,`."""
+        """Return its name for messages: `hey`, or `hey, generator 3 of 8,`."""
         return self.tool if self.of == 1 else f"{self.tool}, generator {self.number} of {self.of},"
 
+    def as_warm_up(self, url: str) -> Generator:
+        """Return the same generator for the warm-up, in which nothing is recorded."""
+        tool, load = get_tool(self.tool), warm_up_load(self.load)
+        argv = (self.argv[0], *tool.argv(load, url)[1:])
+        return replace(self, load=load, argv=argv, files=tool.files(load, url), reducer=None)
 
-def generators(load: Load, url: str, places: Sequence[ServicePlacement]) -> tuple[Generator, ...]:
-    """The generators of a load on these hosts: `processes` of it on each, the load divided among all.
+    def with_window(self, window: Mapping[str, float | None], url: str) -> Generator:
+        """Return the same generator with another measured window: `window` has the fields of its load that differ."""
+        tool, load = get_tool(self.tool), self.load.model_copy(update=dict(window))
+        argv = (self.argv[0], *tool.command(load, url)[1:])
+        return replace(self, load=load, argv=argv, files=tool.files(load, url))
 
-    A place's folder is where programs that benchkit builds stand on its host. The load must be without objections.
-    Raises UnsupportedError where each is to have CPUs of its own and a host has too few.
+
+def plan_generators(load: Load, url: str, placements: Sequence[ServicePlacement]) -> tuple[Generator, ...]:
+    """Return the generators of a load: `load.processes` on each of these hosts, the load divided among all.
+
+    The folder of a placement is where programs that benchkit builds are put on that host. Every tool option of the load
+    must have been checked (`objections`). Raises UnsupportedError where `load.pin` is set and a host has fewer CPUs
+    than processes.
     """
-    count = load.processes * len(places)
-    hosts = [each for place in places for each in (_apart if load.pin else _shared)(place, load.processes)]
-    parts = shares(load, count)
+    count = load.processes * len(placements)
+    expanded = [one for placement in placements for one in _per_process(load, placement)]
     return tuple(
-        _generator(number, count, part, url, place)
-        for number, (part, place) in enumerate(zip(parts, hosts, strict=True), 1)
+        _generator(number, count, share, url, placement)
+        for number, (share, placement) in enumerate(zip(divide_load(load, count), expanded, strict=True), 1)
     )
 
 
-def _shared(place: ServicePlacement, processes: int) -> list[ServicePlacement]:
-    return [place] * processes
+def _per_process(load: Load, placement: ServicePlacement) -> list[ServicePlacement]:
+    """Return the placement of each process on a host; with `load.pin` its CPUs are divided among them.
+
+    Each process gets CPUs that are neighbours; the first processes get one CPU more where the division leaves a rest.
+    """
+    if not load.pin:
+        return [placement] * load.processes
+    cpus, processes = len(placement.cpus), load.processes
+    if cpus < processes:
+        raise UnsupportedError(f"pin: {placement.host} has {counted(cpus, 'CPU')} for {processes} processes")
+    bounds = [(number * cpus + processes - 1) // processes for number in range(processes + 1)]
+    return [replace(placement, cpus=placement.cpus[first:end]) for first, end in pairwise(bounds)]
 
 
-def _apart(place: ServicePlacement, processes: int) -> list[ServicePlacement]:
-    """The place for each process, its CPUs divided among them: neighbours together, the first get one more."""
-    have = len(place.cpus)
-    if have < processes:
-        raise UnsupportedError(f"pin: {place.host} has {counted(have, 'CPU')} for {processes} processes")
-    ends = [(number * have + processes - 1) // processes for number in range(processes + 1)]
-    return [replace(place, cpus=place.cpus[first:end]) for first, end in pairwise(ends)]
-
-
-def warming_up(generator: Generator, url: str) -> Generator:
-    """The same generator for the warm-up: nothing is recorded."""
-    tool, load = get_tool(generator.tool), warm_up(generator.load)
-    argv = (generator.argv[0], *tool.argv(load, url)[1:])
-    return replace(generator, load=load, argv=argv, files=tool.files(load, url), reducer=None)
-
-
-def lasting(generator: Generator, window: Mapping[str, float | None], url: str) -> Generator:
-    """The same generator with another measured window; `window` are the fields of its load that differ."""
-    tool, load = get_tool(generator.tool), generator.load.model_copy(update=dict(window))
-    argv = (generator.argv[0], *tool.command(load, url)[1:])
-    return replace(generator, load=load, argv=argv, files=tool.files(load, url))
-
-
-def _generator(number: int, count: int, load: Load, url: str, place: ServicePlacement) -> Generator:
+def _generator(number: int, count: int, load: Load, url: str, placement: ServicePlacement) -> Generator:
     tool = get_tool(load.tool)
     argv = tool.command(load, url)
     programs = []
-    if tool.program is not None:
-        path = place.folder / tool.binary
+    if tool.go_program is not None:
+        path = placement.folder / tool.binary
         argv[0] = str(path)
-        source = GoSource(tool.program.module, place.goos, place.goarch, package=tool.program.package)
+        source = GoSource(tool.go_program.module, placement.goos, placement.goarch, package=tool.go_program.package)
         programs.append(File(path, source, EXECUTABLE))
     reducer = None
     if tool.rows is not None and load.histogram:
-        path = PurePosixPath(place.folder / "reduce")
+        path = PurePosixPath(placement.folder / "reduce")
         reducer = (str(path), "-tool", tool.rows)
-        programs.append(File(path, GoSource(REDUCER, place.goos, place.goarch), EXECUTABLE))
+        programs.append(File(path, GoSource(REDUCER, placement.goos, placement.goarch), EXECUTABLE))
     return Generator(
         number=number,
         of=count,
-        host=place.host,
+        host=placement.host,
         tool=tool.name,
         load=load,
         argv=tuple(argv),
         files=tool.files(load, url),
         programs=tuple(programs),
         reducer=reducer,
-        cpus=place.cpus,
-        nofile=place.nofile,
+        cpus=placement.cpus,
+        nofile=placement.nofile,
     )

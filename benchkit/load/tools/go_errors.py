@@ -1,4 +1,4 @@
-"""What failed, by the words of Go's net and net/http, which hey and vegeta pass on."""
+"""Kinds of failed requests, told from the error messages of Go's net and net/http, which hey and vegeta print."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from benchkit.models.load_result import Errors
 
-_KINDS = (  # the first whose words occur takes the message
+_KINDS = (  # the first pattern that matches decides
     ("timeout", re.compile(r"timeout|deadline exceeded|timed out", re.IGNORECASE)),
     ("connect", re.compile(r"\bdial |connection refused|no such host|connectex|assign requested address")),
     ("write", re.compile(r"\bwrite |broken pipe|can't write")),
@@ -16,8 +16,8 @@ _KINDS = (  # the first whose words occur takes the message
 
 
 def errors_of(messages: Mapping[str, int], others: int = 0) -> Errors:
-    """Counts by kind from counts by message, and `others` of which no message is known."""
+    """Return counts by kind from counts by message; `others` is the number of failures without a message."""
     counts = {"connect": 0, "read": 0, "write": 0, "timeout": 0, "other": others}
     for message, times in messages.items():
-        counts[next((kind for kind, words in _KINDS if words.search(message)), "other")] += times
+        counts[next((kind for kind, pattern in _KINDS if pattern.search(message)), "other")] += times
     return Errors(**counts)

@@ -1,4 +1,4 @@
-"""The load tools there are. Adding one touches its file, this list and its fixtures."""
+"""The registry of load tools. Adding one is described in `benchkit/load/README.md`."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ TOOLS: Mapping[str, Tool] = MappingProxyType(
 
 
 def get_tool(name: str) -> Tool:
-    """The tool of that name. Raises InputError naming those there are."""
+    """Return the tool of that name. Raises InputError naming all tools."""
     if name not in TOOLS:
         raise InputError(f"no load tool is called {name!r}", hint=f"one of: {', '.join(TOOLS)}")
     return TOOLS[name]
 
 
-def readers_of(text: str) -> list[str]:
-    """The names of the tools that wrote `text`, by their parsers."""
+def tools_that_read(text: str) -> list[str]:
+    """Return the names of the tools whose parser accepts `text`."""
     names = []
     for name, tool in TOOLS.items():
         try:

@@ -1,7 +1,7 @@
-"""What the parsers share: bytes to lines, and figures read strictly or not at all.
+"""Reading of text, shared by all parsers: bytes to lines, lines to fields, and strict parsing of figures.
 
-A figure is read only when the whole token is one: `12.3`, never `12,3`, `1e9`, `nan` or `12.3x`. A doubtful token
-gives `None`, so that a damaged output loses a value and never gains a wrong one.
+A figure is parsed only where the whole token is one: `12.3`, never `12,3`, `1e9`, `nan` or `12.3x`. Any other token
+gives `None`, so that a damaged output loses a value and never gets a wrong one.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from benchkit.errors import ParseError
 from benchkit.models.load_result import Note
 
 MAX_LINE = 4096
-"""No line that states a figure is near as long."""
+"""Longest line that is parsed; lines with figures are far shorter."""
 QUOTED = " \t>|*#"
-"""Indentation, and what quotes an output in a document."""
+"""Characters around a line that is indented, or quoted in a document."""
 MAX_NOTES = 5
-"""Unread lines that are named one by one."""
-MAX_SHOWN = 100
-"""Characters of foreign text in a message."""
+"""Number of unread lines that get a note each."""
+MAX_EXCERPT = 100
+"""Longest excerpt of a tool's output in a message, in characters."""
 
 _BOMS = (  # the longer ones first: UTF-32's little-endian mark begins with UTF-16's
     (codecs.BOM_UTF8, "utf-8"),
@@ -49,13 +49,13 @@ SECONDS: Mapping[str, float] = {
     "m": 60.0,
     "h": 3600.0,
 }
-"""Seconds in a unit of time, as wrk and its like abbreviate them."""
+"""Seconds in a unit of time, by the abbreviations that load tools print."""
 
 
 def decode(data: bytes) -> str:
-    """Text of a tool's output as found in a file: UTF-8, or what its byte order mark says (PowerShell writes UTF-16).
+    """Return the text of an output file: UTF-8, or the encoding of its byte order mark (PowerShell writes UTF-16).
 
-    Bytes that are no text become U+FFFD, which no figure contains.
+    Invalid bytes become U+FFFD, which no figure contains.
     """
     for mark, encoding in _BOMS:
         if data.startswith(mark):
@@ -66,58 +66,58 @@ def decode(data: bytes) -> str:
     return data.decode("utf-8", errors="replace")
 
 
-def lines_of(text: str) -> list[str]:
-    """The lines of `text` without terminal escapes; blanks of every kind are spaces, a carriage return ends a line.
+def split_lines(text: str) -> list[str]:
+    """Return the lines of `text` without terminal escapes; every kind of blank is a space, a carriage return ends a line.
 
-    The last item is what follows the last line end: empty where the text is whole, else a line that may be cut.
+    The last item is the text after the last line end: empty where the text is whole, else a line that may be truncated.
     """
     if "\x1b" in text:
         text = _ESCAPES.sub("", text)
     return _LINE_ENDS.split(text.translate(_BLANKS))
 
 
-def number(token: str | None) -> float | None:
-    """A plain decimal number, finite and not negative; `None` for anything else."""
+def parse_number(token: str | None) -> float | None:
+    """Return a plain decimal number, finite and not negative; `None` for any other token."""
     return float(token) if token is not None and _NUMBER.fullmatch(token) else None
 
 
-def count(token: str | None) -> int | None:
-    """A whole number below 10^18; `None` for anything else."""
+def parse_count(token: str | None) -> int | None:
+    """Return a whole number below 10^18; `None` for any other token."""
     return int(token) if token is not None and _COUNT.fullmatch(token) else None
 
 
-def unless_zero(value: float | None, *, void: bool) -> float | None:
-    """The value, but `None` for the 0 that a tool prints where it measured nothing (`void`)."""
-    return None if void and value == 0 else value
+def zero_as_none(value: float | None, *, unmeasured: bool) -> float | None:
+    """Return the value, but `None` for the 0 that a tool prints where it measured nothing (`unmeasured`)."""
+    return None if unmeasured and value == 0 else value
 
 
-def scaled(token: str | None, units: Mapping[str, float]) -> tuple[float, float] | None:
-    """(value, step) of a number with its unit (`1.21s`, `17.76GB`) in the base unit, or `None`.
+def parse_scaled(token: str | None, units: Mapping[str, float]) -> tuple[float, float] | None:
+    """Return (value, step) of a number with its unit (`1.21s`, `17.76GB`) in the base unit; `None` for any other token.
 
-    The step is what one more in the last digit would add: 0.01 s for `1.21s`.
+    The step is the value of one unit in the last digit: 0.01 s for `1.21s`.
     """
     match = _SCALED.fullmatch(token) if token is not None else None
     if match is None or match[3] not in units:
         return None
     unit = units[match[3]]
-    # Fifteen digits are more than any tool prints, and leave out the noise of binary fractions (64.69 * 1024).
+    # Fifteen digits are more than any tool prints; rounding to them removes the noise of binary fractions (64.69 * 1024).
     value = float(match[1]) * unit
     return float(f"{value:.15g}"), unit * math.pow(10, -len(match[2] or ""))
 
 
-class Findings:
-    """What one pass over a tool's lines found: fields of the tool's model, and lines with a figure that is none."""
+class ParsedFields:
+    """The fields of a tool's model that were read so far, and the lines with a figure that could not be read."""
 
     def __init__(self, tool: str) -> None:
-        """Start with nothing found of `tool`."""
+        """Start without any field of `tool`."""
         self.tool = tool
         self.values: dict[str, object] = {}
         self.unread: list[str] = []
 
-    def once(self, line: str, **values: object) -> None:
-        """Keep what stands once in a run; `None` is a figure that could not be read.
+    def set_once(self, line: str, **values: object) -> None:
+        """Set fields that a run prints once; `None` is a figure that could not be read.
 
-        Raises ParseError where one of the names was found before: figures of two runs are never mixed.
+        Raises ParseError where one of the fields was set before: figures of two runs are never mixed.
         """
         if self.values.keys() & values.keys():
             raise several_runs(self.tool, line)
@@ -128,85 +128,85 @@ class Findings:
 
 Action = Callable[[re.Match[str]], None]
 Rules = Sequence[tuple[re.Pattern[str], Action]]
-"""What a line may be, and what to do with it; the first pattern that matches the whole line takes it."""
+"""Patterns of lines, each with the action that reads it; the first pattern that matches the whole line is used."""
 
 
 class Reader:
-    """One pass over the lines of a tool's output; a tool's reader adds its `rules`."""
+    """Reader of a tool's output, line by line; the reader of each tool defines its `rules`."""
 
     tool: ClassVar[str]
 
     def __init__(self) -> None:
-        """Start with nothing found."""
-        self.found = Findings(self.tool)
-        self.cut = False
-        """Whether no line end follows the line at hand, so that its last figure may lack digits."""
+        """Start before the first line."""
+        self.fields = ParsedFields(self.tool)
+        self.unterminated = False
+        """True where no line end follows the current line: its last figure may lack digits."""
 
-        self.headless = False
-        """Whether the text begins with the line at hand, and that with a digit: its first figure may lack digits."""
+        self.starts_mid_number = False
+        """True where the current line is the first one and starts with a digit: its first figure may lack digits."""
 
     @property
     def rules(self) -> Rules:
-        """The rules for the next line."""
+        """Rules for the current line."""
         raise NotImplementedError
 
-    def scan(self, text: str) -> list[str]:
-        """Take every line of `text` by the rules, and give the lines back."""
-        lines = lines_of(text)
+    def read_lines(self, text: str) -> list[str]:
+        """Read every line of `text` by the rules, and return the lines."""
+        lines = split_lines(text)
         last = len(lines) - 1
         for position, raw in enumerate(lines):
-            self.cut = position == last
-            self.headless = position == 0 and raw[:1].isdigit()
+            self.unterminated = position == last
+            self.starts_mid_number = position == 0 and raw[:1].isdigit()
             line = raw.strip(QUOTED)
             if line and len(line) <= MAX_LINE:
-                self.take(line)
+                self.read_line(line)
         return lines
 
-    def take(self, line: str) -> None:
-        """Take one line, stripped of blanks and quoting."""
+    def read_line(self, line: str) -> None:
+        """Read one line, stripped of blanks and quoting, by the rules."""
         for pattern, action in self.rules:
             if match := pattern.fullmatch(line):
                 action(match)
                 return
 
-    def doubtful(self, line: str) -> bool:
-        """Whether a figure at the end of `line` may go on: the text ends in its digits."""
-        return self.cut and line[-1:].isdigit()
+    def ends_mid_number(self, line: str) -> bool:
+        """Return whether the figure at the end of `line` may lack digits: the text ends with it."""
+        return self.unterminated and line[-1:].isdigit()
 
-    def damaged(self, match: re.Match[str]) -> None:
-        """Note a line that is the tool's and could not be read."""
-        self.found.unread.append(match[0])
+    def add_unread(self, match: re.Match[str]) -> None:
+        """Record a line that the tool printed and that could not be read."""
+        self.fields.unread.append(match[0])
 
 
 def unread_notes(unread: Sequence[str]) -> Iterator[Note]:
-    """A note for each line of a tool's output that could not be read, up to a handful."""
+    """Yield a note for each line of a tool's output that could not be read, and one for all beyond `MAX_NOTES`."""
     for line in unread[:MAX_NOTES]:
-        yield Note(code="unread", message=f"could not be read: {shown(line)}")
+        yield Note(code="unread", message=f"could not be read: {excerpt(line)}")
     if len(unread) > MAX_NOTES:
-        yield Note(code="unread", message=f"could not be read: {len(unread) - MAX_NOTES} lines more")
+        yield Note(code="unread", message=f"could not be read: {len(unread) - MAX_NOTES} more lines")
 
 
-def shown(line: str) -> str:
-    """A line of foreign text, made fit for a message: short, and nothing that a terminal would obey."""
+def excerpt(line: str) -> str:
+    """Return text of a tool for a message: shortened, and without terminal control characters."""
     line = " ".join(line.split())
-    line = line if len(line) <= MAX_SHOWN else line[: MAX_SHOWN - 3] + "..."
+    line = line if len(line) <= MAX_EXCERPT else line[: MAX_EXCERPT - 3] + "..."
     return "".join(c if c.isprintable() else "\ufffd" for c in line)
 
 
 def not_output_of(tool: str, lines: list[str]) -> ParseError:
-    """The error for text that is no output of `tool`, naming its first words."""
+    """Return the error for text that is no output of `tool`, with its first line."""
     first = next((line for line in lines if line.strip()), None)
     if first is None:
         return ParseError("the output is empty", where=tool, hint="did the tool run, and was its output redirected?")
     return ParseError(
-        f"this is no output of {tool}", why=f"it begins with {shown(first)!r}", hint="name the tool that wrote it"
+        f"this is no output of {tool}", why=f"it begins with {excerpt(first)!r}", hint="name the tool that wrote it"
     )
 
 
 def several_runs(tool: str, line: str) -> ParseError:
-    """The error for text in which a line of the tool that stands once in a run stands again."""
+    """Return the error for text with a second copy of a line that a run prints once."""
     return ParseError(
         f"more than one run of {tool} in one text",
-        why=f"this stands in it more than once: {shown(line)!r}",
-        hint="parse each run by itself; figures of two runs are never mixed",
+        why=f"this line occurs more than once: {excerpt(line)!r}",
+        hint="parse each run separately; figures of two runs are never mixed",
     )

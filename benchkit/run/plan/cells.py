@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 from benchkit.errors import HostError, InputError, UnsupportedError
 from benchkit.hosts.packages import PROGRAMS
-from benchkit.load.generators.generator import generators
+from benchkit.load.generators.generator import plan_generators
 from benchkit.run.plan.model import PlannedCell
 from benchkit.run.plan.placement import HostCapabilities, place_on, too_many, with_quota
 from benchkit.scenario.experiment import Cell, Experiment
@@ -59,7 +59,7 @@ def plan_cell(
             place_on(host, PurePosixPath(host.facts.workdir) / "tools", LOAD_ROLE, cpus)
             for host in (capabilities[name] for name in roles[LOAD_ROLE])
         ]
-        planned = PlannedCell(cell, services, cell.load, generators(cell.load, target, places), target)
+        planned = PlannedCell(cell, services, cell.load, plan_generators(cell.load, target, places), target)
     except UnsupportedError as error:
         return PlannedCell(cell, (), cell.load, (), "", str(error))
     return replace(planned, unsupported=_too_many(planned, capabilities) or _equal_to(planned, earlier))

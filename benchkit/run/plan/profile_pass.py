@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from benchkit.load.generators.generator import lasting
 from benchkit.models.design import controlled
 from benchkit.run.plan.model import PlannedCell
 from benchkit.run.plan.placement import HostCapabilities
@@ -24,7 +23,7 @@ def profile_cells(experiment: Experiment, cells: Sequence[PlannedCell]) -> tuple
         replace(
             cell,
             load=profile.load(cell.load),
-            generators=tuple(lasting(generator, profile.window, cell.target) for generator in cell.generators),
+            generators=tuple(generator.with_window(profile.window, cell.target) for generator in cell.generators),
         )
         for cell in cells
         if cell.unsupported is None and controlled(cell.cell_id) is None

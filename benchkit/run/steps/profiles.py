@@ -35,7 +35,7 @@ def begin_profiles(trial: Trial, started_s: float) -> None:
 
 def collect_profiles(trial: Trial) -> None:
     """Wait for the profiles, and bring them to the controller."""
-    window_s = min((each.started_s for each in trial.drove), default=0.0)
+    window_s = min((each.started_s for each in trial.generator_runs), default=0.0)
     records = []
     for taking in trial.takings:
         service = taking.running.service

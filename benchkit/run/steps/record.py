@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from benchkit.load.generators.group import GeneratorRun
+from benchkit.load.generators.execution import GeneratorRun
 from benchkit.models.trial import ProcessId, ServiceRecord, TrialRecord
 from benchkit.run.steps.trial_state import Trial
 from benchkit.services.deploy import Running
@@ -48,7 +48,7 @@ def make_record(trial: Trial) -> TrialRecord:
         ),
         generators=trial.generators,
         start_spread_s=max(each.started_s for each in trial.generators),
-        clock_uncertainty_s=_uncertainty_s(trial.drove),
+        clock_uncertainty_s=_uncertainty_s(trial.generator_runs),
         probe=trial.probe,
         watched=trial.watches,
         profiles=trial.profiles,
@@ -61,7 +61,7 @@ def _lasting(running: Running, processes: Mapping[str, tuple[ProcessId, ...]]) -
     return tuple(each for each in found if each[0] == running.process.pid) if running.service.forks else found
 
 
-def _uncertainty_s(drove: Sequence[GeneratorRun]) -> float:
+def _uncertainty_s(runs: Sequence[GeneratorRun]) -> float:
     """How far the starts of generators on different hosts may be off, one against the other; 0 on one host."""
-    by_host = {each.generator.host: each.clock_uncertainty_s for each in drove}
+    by_host = {each.generator.host: each.clock_uncertainty_s for each in runs}
     return 2 * max(by_host.values()) if len(by_host) > 1 else 0.0

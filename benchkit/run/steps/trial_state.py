@@ -12,7 +12,7 @@ from benchkit.errors import HostError
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.host import Host
 from benchkit.hosts.profilers import ProfileInProgress
-from benchkit.load.generators.group import GeneratorRun
+from benchkit.load.generators.execution import GeneratorRun
 from benchkit.models.profile import Profiler
 from benchkit.models.trial import GeneratorRecord, ProbeRecord, ProcessId, ProfileRecord, WatchRecord
 from benchkit.run.plan.model import PlannedCell, RunPlan
@@ -51,7 +51,7 @@ class Trial:
     probe: ProbeRecord | None = None
     warmed_up_s: float = 0.0
     cpu_s: dict[str, float] = field(default_factory=dict)
-    drove: tuple[GeneratorRun, ...] = ()
+    generator_runs: tuple[GeneratorRun, ...] = ()
     generators: tuple[GeneratorRecord, ...] = ()
     profile: ProfilePass | None = None
     """What is profiled of it; None where it is a trial of another kind."""

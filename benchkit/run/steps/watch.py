@@ -9,7 +9,7 @@ from typing import TypeVar
 from benchkit.hosts.host import Host
 from benchkit.hosts.processes import Process
 from benchkit.hosts.watch import Counters, TelemetrySnapshot, WatchedService
-from benchkit.load.generators.group import GeneratorProcess
+from benchkit.load.generators.execution import GeneratorProcess
 from benchkit.models.telemetry import SAMPLE_SHARES, SAMPLE_TIMES_S, generator_service, reducer_service
 from benchkit.models.trial import ProcessId, WatchRecord
 from benchkit.run.steps.trial_state import Trial
@@ -61,8 +61,8 @@ def collect_telemetry(trial: Trial) -> None:
     if trial.watching is None:
         return
     interval_s = trial.watching.interval_s
-    start_s = min(each.started_s for each in trial.drove)
-    end_s = max(each.ended_s for each in trial.drove)
+    start_s = min(each.started_s for each in trial.generator_runs)
+    end_s = max(each.ended_s for each in trial.generator_runs)
 
     def collect(host: Host) -> WatchRecord:
         ended = host.telemetry.stop()

@@ -1,12 +1,34 @@
-"""What h2load prints, as a model in its own words."""
+"""Parser of h2load's output (nghttp2).
+
+What the figures mean, read from its source (src/h2load.cc):
+
+- "total" are the requests asked for, or those made in a run by time. Requests that a lost connection never sent are
+  counted as failed and errored. The rate is of answered requests alone.
+- Status counts are by class; "succeeded" are answers of status 200 to 399.
+- "time for request" runs from sending to the end of the answer, without connecting. Its quantiles (median, p95, p99)
+  are printed since 1.68, over at most a million samples drawn at random (`MAX_SAMPLES`).
+- Times have two decimals in a unit that fits. K, M and G are 1024. Traffic includes headers.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from benchkit.load.tools.text import SECONDS, Reader, Rules, count, not_output_of, number, scaled, several_runs
+from benchkit.load.tools.text import (
+    SECONDS,
+    Reader,
+    Rules,
+    not_output_of,
+    parse_count,
+    parse_number,
+    parse_scaled,
+    several_runs,
+    unread_notes,
+    zero_as_none,
+)
 from benchkit.models.base import Frozen
+from benchkit.models.load_result import Errors, Latency, LoadResult, Note
 
 _SIZES: Mapping[str, float] = {"B": 1, "KB": 1024, "MB": 1024**2, "GB": 1024**3}
 _SPAWNING = re.compile(r"spawning thread #([0-9]+): ([0-9]+) (?:total client\(s\)\.|concurrent clients,).*")
@@ -26,7 +48,7 @@ _DAMAGED = re.compile(r"(?:finished in|requests:|status codes:|traffic:) .*")
 
 
 class Spread(Frozen):
-    """A row of times in seconds; the step is the coarsest of its figures. Median, p95 and p99 since 1.68."""
+    """Row of times in seconds; the step is that of its coarsest figure. Median, p95 and p99 are printed since 1.68."""
 
     min: float
     max: float
@@ -39,7 +61,7 @@ class Spread(Frozen):
 
 
 class H2loadOutput(Frozen):
-    """What h2load printed, in its own words; times in seconds, sizes in bytes."""
+    """Fields of h2load's output by its own labels; times in seconds, sizes in bytes."""
 
     threads: int | None = None
     clients: int | None = None
@@ -62,11 +84,11 @@ class H2loadOutput(Frozen):
     request: Spread | None = None
     connect: Spread | None = None
     unread: tuple[str, ...] = ()
-    """Lines that are h2load's, with a figure that could not be read."""
+    """Lines that h2load printed, with a figure that could not be read."""
 
 
 def read(text: str) -> H2loadOutput:
-    """`text` in h2load's words. Raises ParseError where it holds no output of h2load, or several."""
+    """Return the printed text as h2load's own fields. Raises ParseError for other text, and for several runs."""
     return _Reader().read(text)
 
 
@@ -87,7 +109,7 @@ class _Reader(Reader):
             (_COLUMNS, self.header),
             (_TIMES, self.times),
             (_PROTOCOL, self.protocol),
-            (_DAMAGED, self.damaged),
+            (_DAMAGED, self.add_unread),
         )
 
     @property
@@ -95,60 +117,60 @@ class _Reader(Reader):
         return self._rules
 
     def read(self, text: str) -> H2loadOutput:
-        lines = self.scan(text)
-        if not self.found.values.keys() & {"finished_in", "total", "status_2xx"} and not self.clients:
+        lines = self.read_lines(text)
+        if not self.fields.values.keys() & {"finished_in", "total", "status_2xx"} and not self.clients:
             raise not_output_of("h2load", lines)
         spawned = {"threads": len(self.clients), "clients": sum(self.clients.values())}
         if (
-            "finished_in" not in self.found.values
+            "finished_in" not in self.fields.values
             or not self.clients
             or set(self.clients) != set(range(len(self.clients)))
         ):
-            spawned = {}  # there were more threads, or may have been
-        return H2loadOutput.model_validate({**self.found.values, **spawned, "unread": tuple(self.found.unread)})
+            spawned = {}  # some threads may be missing in the text
+        return H2loadOutput.model_validate({**self.fields.values, **spawned, "unread": tuple(self.fields.unread)})
 
     def spawning(self, match: re.Match[str]) -> None:
-        thread, clients = count(match[1]), count(match[2])
+        thread, clients = parse_count(match[1]), parse_count(match[2])
         if thread in self.clients:
             raise several_runs("h2load", match[0])
         if thread is None or clients is None:
-            self.found.unread.append(match[0])
+            self.fields.unread.append(match[0])
         else:
             self.clients[thread] = clients
 
     def finished(self, match: re.Match[str]) -> None:
-        taken, size = scaled(match[1], SECONDS), scaled(match[3], _SIZES)
-        self.found.once(
+        taken, size = parse_scaled(match[1], SECONDS), parse_scaled(match[3], _SIZES)
+        self.fields.set_once(
             match[0],
             finished_in=taken and taken[0],
-            requests_per_s=_number(match[2]),
+            requests_per_s=_rate(match[2]),
             bytes_per_s=size and size[0],
         )
 
     def finished_old(self, match: re.Match[str]) -> None:
-        seconds, milliseconds, microseconds = (count(part) for part in match.groups()[:3])
-        kbytes = number(match[5])
+        seconds, milliseconds, microseconds = (parse_count(part) for part in match.groups()[:3])
+        kbytes = parse_number(match[5])
         whole = None not in (seconds, milliseconds, microseconds)
         taken = (seconds or 0) + (milliseconds or 0) / 1e3 + (microseconds or 0) / 1e6
-        self.found.once(
+        self.fields.set_once(
             match[0],
             finished_in=float(f"{taken:.15g}") if whole else None,
-            requests_per_s=_number(match[4]),
+            requests_per_s=_rate(match[4]),
             bytes_per_s=None if kbytes is None else kbytes * 1024,
         )
 
     def requests(self, match: re.Match[str]) -> None:
         names = ("total", "started", "done", "succeeded", "failed", "errored", "timeout")
-        self.found.once(
-            match[0], **{name: count(token) for name, token in zip(names, match.groups(), strict=True) if token}
+        self.fields.set_once(
+            match[0], **{name: parse_count(token) for name, token in zip(names, match.groups(), strict=True) if token}
         )
 
     def status(self, match: re.Match[str]) -> None:
         names = ("status_2xx", "status_3xx", "status_4xx", "status_5xx")
-        self.found.once(match[0], **{name: count(t) for name, t in zip(names, match.groups(), strict=True)})
+        self.fields.set_once(match[0], **{name: parse_count(t) for name, t in zip(names, match.groups(), strict=True)})
 
     def traffic(self, match: re.Match[str]) -> None:
-        self.found.once(match[0], traffic=count(match[1] or match[2]))
+        self.fields.set_once(match[0], traffic=parse_count(match[1] or match[2]))
 
     def header(self, match: re.Match[str]) -> None:
         self.columns = (
@@ -157,19 +179,86 @@ class _Reader(Reader):
 
     def times(self, match: re.Match[str]) -> None:
         *cells, within = match[2].split()
-        figures = [scaled(cell, SECONDS) for cell in cells]
+        figures = [parse_scaled(cell, SECONDS) for cell in cells]
         spread: dict[str, float] | None = None
         if self.columns and len(cells) == len(self.columns) and None not in figures and within.endswith("%"):
             known = [figure for figure in figures if figure]
             spread = {name: figure[0] for name, figure in zip(self.columns, known, strict=True)}
             spread["step"] = max(figure[1] for figure in known)
-        self.found.once(match[0], **{match[1]: spread})
+        self.fields.set_once(match[0], **{match[1]: spread})
 
     def protocol(self, match: re.Match[str]) -> None:
-        self.found.values.setdefault("protocol", match[1])
+        self.fields.values.setdefault("protocol", match[1])
 
 
-def _number(token: str) -> float | None:
-    """A rate; streams of C++ print large and small ones with an exponent, to six digits."""
+def _rate(token: str) -> float | None:
+    """Return a rate; C++ streams print large and small ones with an exponent, to six digits."""
     match = re.fullmatch(r"([0-9]\.[0-9]{1,5})e([+-])([0-9]{2})", token)
-    return float(token) if match else number(token)
+    return float(token) if match else parse_number(token)
+
+
+def parse(text: str) -> LoadResult:
+    """Return the result that h2load printed. Raises ParseError for other text, and for several runs."""
+    return to_result(read(text))
+
+
+def to_result(output: H2loadOutput) -> LoadResult:
+    """Return h2load's fields as a LoadResult."""
+    not_2xx = [n for n in (output.status_3xx, output.status_4xx, output.status_5xx) if n is not None]
+    return LoadResult(
+        tool="h2load",
+        duration_s=output.finished_in,
+        requests=output.total,
+        rps=output.requests_per_s,
+        connections=output.clients,
+        threads=output.threads,
+        bytes_total=output.traffic,
+        bytes_per_s=output.bytes_per_s,
+        latency=_latency(output),
+        errors=Errors(timeout=output.timeout, other=_other(output)),
+        non_2xx=sum(not_2xx) if not_2xx else None,
+        failed=output.failed,
+        complete=_complete(output),
+        notes=tuple(_notes(output)),
+    )
+
+
+def _other(output: H2loadOutput) -> int | None:
+    """Return the requests without an answer that did not time out; "errored" includes both."""
+    if output.errored is None:
+        return None
+    return max(0, output.errored - (output.timeout or 0))
+
+
+def _latency(output: H2loadOutput) -> Latency:
+    row = output.request
+    if row is None:
+        return Latency(covers="request", corrected=False)
+    unmeasured = output.done == 0 or row.max == 0
+    percentiles = {name: t for name, t in (("50", row.median), ("95", row.p95), ("99", row.p99)) if t is not None}
+    return Latency(
+        min_s=zero_as_none(row.min, unmeasured=unmeasured),
+        mean_s=zero_as_none(row.mean, unmeasured=unmeasured),
+        stdev_s=zero_as_none(row.sd, unmeasured=unmeasured),
+        max_s=zero_as_none(row.max, unmeasured=unmeasured),
+        percentiles={name: t for name, t in percentiles.items() if zero_as_none(t, unmeasured=unmeasured) is not None},
+        resolution_s=None if unmeasured else row.step,
+        covers="request",
+        corrected=False,
+    )
+
+
+def _complete(output: H2loadOutput) -> bool:
+    """Return whether the text has all that h2load prints (times since 0.7)."""
+    totals = (output.clients, output.finished_in, output.requests_per_s, output.total, output.traffic)
+    return None not in (*totals, output.status_2xx, output.request) and not output.unread
+
+
+def _notes(output: H2loadOutput) -> Iterator[Note]:
+    if output.done == 0:
+        yield Note(code="no-samples", message="no request was done: h2load's times of 0us are not measured")
+    if output.errored:
+        yield Note(
+            code="h2load-errored", message="requests that a lost connection never sent are counted as failed too"
+        )
+    yield from unread_notes(output.unread)

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from benchkit.errors import ParseError
 from benchkit.load.measurement import Measurement
-from benchkit.load.tools.wrk import command as wrk
+from benchkit.load.tools.wrk import output as wrk
 from benchkit.load.tools.wrk.command import SCRIPT
-from benchkit.load.tools.wrk.histogram import expected_interval_us, measurement, read, without_additions
+from benchkit.load.tools.wrk.measure import expected_interval_us, measurement, read_block, without_additions
 from benchkit.models.histogram import Histogram
 
 pytestmark = pytest.mark.long
@@ -155,8 +155,8 @@ WHOLE = printed({50: 5, 51: 1, 100: 3}, requests=9)
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (WHOLE[: WHOLE.index("--- benchkit")], "no latency histogram"),
-        (WHOLE[: WHOLE.index("--- end")], "or a part of one"),
+        (WHOLE[: WHOLE.index("--- benchkit")], "no complete latency histogram"),
+        (WHOLE[: WHOLE.index("--- end")], "no complete latency histogram"),
         (WHOLE + WHOLE[WHOLE.index("--- benchkit") :], "more than one"),
         (_changed(WHOLE, "histogram 1", "histogram 2"), "version 2"),
         (_changed(WHOLE, "histogram\n", "histogram: failed: no field min\n"), "no field min"),
@@ -165,15 +165,15 @@ WHOLE = printed({50: 5, 51: 1, 100: 3}, requests=9)
         (_changed(WHOLE, "@100 3", "@49 3"), "'@49'"),
         (_changed(WHOLE, "@100 3", "@50 3"), "'@50'"),
         (_changed(WHOLE, "@50 5", "5"), "damaged"),
-        (_changed(WHOLE, "bytes 1024\n", ""), "other counters"),
+        (_changed(WHOLE, "bytes 1024\n", ""), "unknown or missing counters"),
         (_changed(WHOLE, "bytes 1024\n", "bytes 1024\nbytes 1024\n"), "'bytes 1024'"),
         (_changed(WHOLE, "bytes 1024", "bytes -1024"), "damaged"),
         (_changed(WHOLE, "bytes 1024", "bytes nan"), "damaged"),
-        (_changed(WHOLE, "@100 3\n", ""), "states values 3 and has 2"),
-        (_changed(WHOLE, "@100 3\n", "@100 4\n"), "states counts 9 and has 10"),
+        (_changed(WHOLE, "@100 3\n", ""), "states values 3, but has 2"),
+        (_changed(WHOLE, "@100 3\n", "@100 4\n"), "states counts 9, but has 10"),
         (_changed(WHOLE, "@100 3\n", "@101 3\n"), "states sum_us"),
         (_changed(WHOLE, "9 requests in", "8 requests in"), "8 requests in the summary, 9 in the histogram"),
-        (_changed(WHOLE, "1 threads and 2 connections\n", ""), "how many connections"),
+        (_changed(WHOLE, "1 threads and 2 connections\n", ""), "the number of connections"),
         (printed({50: 1, 600: 8}, requests=9), "at 600 µs"),
         (printed({50: 1, 300: 2, 550: 6}, requests=9), "at 300 µs"),
     ],
@@ -188,13 +188,13 @@ def test_damage_is_refused(text: str, says: str) -> None:
 def test_a_changed_figure_is_refused_or_is_another(path: Path) -> None:
     text = path.read_text()
     block = text.index("--- benchkit latency histogram")
-    original = read(text)
+    original = read_block(text)
     digits = [match.start() for match in re.finditer("[0-9]", text[block:])]
     for place in digits[:: max(1, len(digits) // 300)]:
         at = block + place
         changed = f"{text[:at]}{(int(text[at]) + 1) % 10}{text[at + 1 :]}"
         try:
-            found = read(changed)
+            found = read_block(changed)
         except ParseError:
             continue
         assert found.counters != original.counters

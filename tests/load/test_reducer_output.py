@@ -20,12 +20,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from benchkit.errors import ParseError
-from benchkit.load.reduction import SOURCE, Reduction, load_result, measurement, read
-from benchkit.load.tools.ab import command as ab
-from benchkit.load.tools.hey import command as hey
-from benchkit.load.tools.siege import command as siege
+from benchkit.load.reducer_output import SOURCE, ReducerOutput, load_result, measurement, read
+from benchkit.load.tools.ab import output as ab
+from benchkit.load.tools.hey import output as hey
+from benchkit.load.tools.siege import output as siege
 from benchkit.load.tools.text import decode
-from benchkit.load.tools.vegeta import command as vegeta
+from benchkit.load.tools.vegeta import output as vegeta
 from benchkit.models.load_result import LoadResult
 from benchkit.services.go_build import build
 
@@ -41,7 +41,7 @@ def reducer() -> Path:
     return build(SOURCE, goos=sys.platform, goarch=machine).path
 
 
-def reduce_file(reducer: Path, tool: str, path: Path, folder: Path) -> tuple[Reduction, str]:
+def reduce_file(reducer: Path, tool: str, path: Path, folder: Path) -> tuple[ReducerOutput, str]:
     """The reducer's file of what a tool wrote to `path`, and what stood beside the rows."""
     out, rest = folder / "out.json", folder / "rest.txt"
     with path.open("rb") as output:
@@ -49,7 +49,7 @@ def reduce_file(reducer: Path, tool: str, path: Path, folder: Path) -> tuple[Red
     return read(out.read_bytes()), rest.read_text()
 
 
-def same_latency(reduction: Reduction, expected: LoadResult) -> None:
+def same_latency(reduction: ReducerOutput, expected: LoadResult) -> None:
     """Extremes and mean exactly, percentiles to the 1/16384 of the histogram."""
     found = measurement(reduction).latency()
     assert found.min_s == expected.latency.min_s
@@ -257,11 +257,11 @@ def test_a_payload_made_by_hand_is_read() -> None:
         (with_histogram(wrapped(payload(b"\x80"))), "cannot be decoded"),
         (with_histogram(wrapped(payload(b"\x02" + b"\xff" * 8 + b"\x7f" + b"\x02"))), "cannot be decoded"),
         (with_histogram(wrapped(payload(b"\x02" * 400_000))), "cannot be decoded"),
-        (with_histogram(wrapped(payload(b"\x02", digits=3))), "another layout"),
-        (with_histogram(wrapped(payload(b"\x02", digits=4_000_000_000))), "another layout"),
-        (with_histogram(wrapped(payload(b"\x02", highest=1 << 62))), "another layout"),
+        (with_histogram(wrapped(payload(b"\x02", digits=3))), "unknown layout"),
+        (with_histogram(wrapped(payload(b"\x02", digits=4_000_000_000))), "unknown layout"),
+        (with_histogram(wrapped(payload(b"\x02", highest=1 << 62))), "unknown layout"),
         (with_histogram(wrapped(payload(b"\x02"))), "3 rows, but 1 counts"),
-        (with_histogram(wrapped(b"\x00" * 50_000_000)), "larger than any"),
+        (with_histogram(wrapped(b"\x00" * 50_000_000)), "more data than any histogram"),
         (with_histogram(document()["latency"]["histogram_us"][:-8]), "cannot be decoded"),
     ],
 )
@@ -273,7 +273,7 @@ def test_what_is_no_file_of_ours_is_refused(whole: dict[str, Any], says: str) ->
 
 @pytest.mark.parametrize("text", ["", "{", "null", "[]", '{"reduction": 1}', "HTTP/1.1 200 OK", "\ud800", b"\xff\xfe"])
 def test_what_is_no_json_is_refused(text: str | bytes) -> None:
-    with pytest.raises(ParseError, match="no file of benchkit's reducer"):
+    with pytest.raises(ParseError, match="not a complete file of benchkit's reducer"):
         read(text)
 
 
@@ -300,7 +300,7 @@ def url() -> Iterator[str]:
         server.communicate(timeout=10)
 
 
-def reduce_run(reducer: Path, tool: str, command: list[str], folder: Path) -> tuple[Reduction, str, str]:
+def reduce_run(reducer: Path, tool: str, command: list[str], folder: Path) -> tuple[ReducerOutput, str, str]:
     """The reducer's file of a run, joined to the tool by a pipe; what stood beside the rows; the tool's stderr."""
     if shutil.which(command[0]) is None:
         pytest.skip(f"{command[0]} is not installed")

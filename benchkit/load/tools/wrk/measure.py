@@ -1,17 +1,18 @@
-"""wrk's whole latency histogram, as `histogram.lua` prints it, with and without wrk's own additions.
+"""Measurement of every request of wrk, from the histogram that `histogram.lua` prints, with wrk's additions removed.
 
 What wrk does, read from its source (4.0.0, 4.1.0 and 4.2.0 alike: src/stats.c, wrk.c, script.c):
 
 - Every answer's time, in whole microseconds, is counted in an array with a cell for each up to the timeout. A longer
   time is an error of the kind `timeout` instead; so is one that the clock (gettimeofday) makes negative.
 - Before it prints, and before it calls done(), it adds samples for coordinated omission to that array: with the
-  interval e = runtime_us ÷ (requests ÷ connections), both divisions in integers and the connections those asked for, a
-  time n stands for further ones of n - e, n - 2e, … as long as they are above e. Nothing is added where there are fewer
-  requests than connections.
-- It adds for a time only to lower ones, which it has passed already; so what it adds depends on measured times alone:
-  corrected(m) = raw(m) + raw(m + e) + raw(m + 2e) + …, for m above e. Therefore raw(m) = corrected(m) - corrected(m + e).
-- The lowest and highest time that it knows stay those measured. What it added below the lowest neither its figures nor
-  Lua see; that takes a lowest time above e, where the mean of a closed loop is below e.
+  interval e = runtime_us ÷ (requests ÷ connections), both divisions in integers and with the connections of its option,
+  a time n adds samples at n - e, n - 2e, … as long as they are above e. Nothing is added where there are fewer requests
+  than connections.
+- It reads the array upwards and adds only to lower times, which it has read before; so the additions depend on measured
+  times alone: corrected(m) = raw(m) + raw(m + e) + raw(m + 2e) + …, for m above e. Therefore
+  raw(m) = corrected(m) - corrected(m + e).
+- Its lowest and highest time stay those measured. Additions below the lowest are seen neither in its figures nor in Lua;
+  they need a lowest time above e, where the mean of a closed loop is below e.
 
 Raw counts + timeouts = requests: exactly, whatever else failed. Requests still open at the end and errors of connect,
 read and write are in neither; an answer with an error status is in both.
@@ -27,11 +28,12 @@ import numpy as np
 
 from benchkit.errors import ParseError
 from benchkit.load.measurement import Counters, Measurement, Series
-from benchkit.load.tools.text import shown
+from benchkit.load.tools.text import excerpt
+from benchkit.load.tools.tool import ParsedOutput, ToolOutput
+from benchkit.load.tools.wrk import output as summary_output
 from benchkit.load.tools.wrk.command import SCRIPT
-from benchkit.load.tools.wrk.output import read as read_summary
 from benchkit.models.histogram import Histogram, Integers
-from benchkit.models.load_result import Errors, Note
+from benchkit.models.load_result import Errors, LoadResult, Note
 
 DIGITS = 5
 """Exact up to 0.26 s, then steps of 2, 4, 8 µs up to 2.1 s: always finer than what wrk prints (10 µs, then 10 ms)."""
@@ -53,7 +55,7 @@ _COUNTERS = (
 
 @dataclass(frozen=True, eq=False)
 class WrkHistogram:
-    """The block that the script prints: exact counters, and the histogram as wrk has it at the end."""
+    """The block that the script prints: exact counters, and the histogram with wrk's additions."""
 
     counters: Mapping[str, int]
     values: Integers
@@ -61,16 +63,45 @@ class WrkHistogram:
     counts: Integers
 
 
-def measurement(text: str) -> Measurement:
-    """What wrk measured: its output with the script's block, as the series raw and corrected.
+def measure(output: ToolOutput) -> ParsedOutput:
+    """Return wrk's summary with the script's exact figures in place of the printed ones, and the measured latencies.
 
-    Raises ParseError where there is no block, or a damaged one, or where block and summary are not of one run.
+    Raises ParseError.
     """
-    summary = read_summary(text)
-    block = read(text)
+    measured, result = measurement(output.stdout), summary_output.parse(output.stdout)
+    return ParsedOutput(_exact_result(result, measured), measured)
+
+
+def _exact_result(result: LoadResult, measured: Measurement) -> LoadResult:
+    counters, duration_s = measured.counters, measured.duration_s
+    notes = {note.code: note for note in (*result.notes, *measured.notes)}
+    if "wrk-corrected" not in (note.code for note in measured.notes):
+        notes.pop("wrk-corrected", None)  # the summary's note: this version corrects, but it added no samples
+    exact = {
+        "duration_s": duration_s,
+        "requests": counters.requests,
+        "rps": counters.requests / duration_s if counters.requests is not None and duration_s else None,
+        "bytes_total": counters.bytes_total,
+        "bytes_per_s": counters.bytes_total / duration_s if counters.bytes_total is not None and duration_s else None,
+        "latency": measured.latency(),
+        "errors": counters.errors,
+        "non_2xx": counters.non_2xx,
+        "complete": result.complete and measured.complete,
+        "notes": tuple(notes.values()),
+    }
+    return result.model_copy(update=exact)
+
+
+def measurement(text: str) -> Measurement:
+    """Return what wrk measured, from its output with the script's block: the series raw and corrected.
+
+    Raises ParseError where the block is missing or damaged, or where block and summary are of different runs.
+    """
+    summary = summary_output.read(text)
+    block = read_block(text)
     requests = block.counters["requests"]
     if summary.connections is None:
-        raise ParseError("the output does not say how many connections were asked for", where="wrk")
+        raise ParseError("the output does not state the number of connections", where="wrk")
     if summary.requests is not None and summary.requests != requests:
         raise ParseError(f"{summary.requests} requests in the summary, {requests} in the histogram", where="wrk")
     interval = expected_interval_us(block.counters["duration_us"], requests, summary.connections)
@@ -95,8 +126,8 @@ def measurement(text: str) -> Measurement:
     )
 
 
-def read(text: str) -> WrkHistogram:
-    """The block in wrk's output. Raises ParseError where there is none, or several, or a damaged one."""
+def read_block(text: str) -> WrkHistogram:
+    """Return the block in wrk's output. Raises ParseError where it is missing, damaged, or there are several."""
     counters: dict[str, int] = {}
     words: list[str] = []
     for line in _body(text).splitlines():
@@ -108,72 +139,74 @@ def read(text: str) -> WrkHistogram:
         else:
             raise _damaged(line)
     if counters.keys() != set(_COUNTERS):
-        raise ParseError("the latency histogram has other counters", where="wrk", why=", ".join(counters))
+        raise ParseError("the latency histogram has unknown or missing counters", where="wrk", why=", ".join(counters))
     cells = list(_cells(words))
-    # Cells were cut or damaged unless they add up. Python's integers never wrap around.
-    added = {
+    # The sums show missing and damaged cells. Python's integers never wrap around.
+    sums = {
         "values": len(cells),
         "counts": sum(count for _, count in cells),
         "sum_us": sum(value * count for value, count in cells),
     }
-    for name, figure in added.items():
+    for name, figure in sums.items():
         if counters[name] != figure:
-            raise ParseError(f"the latency histogram states {name} {counters[name]} and has {figure}", where="wrk")
+            raise ParseError(f"the latency histogram states {name} {counters[name]}, but has {figure}", where="wrk")
     values, counts = np.array(cells, np.int64).reshape(-1, 2).T
     return WrkHistogram(counters, values, counts)
 
 
 def _body(text: str) -> str:
-    """The lines of the only block there is."""
+    """Return the lines of the block, of which there must be one."""
     blocks = _BLOCK.findall(text.replace("\r\n", "\n"))
     if len(blocks) != 1:
         raise ParseError(
-            "more than one latency histogram" if blocks else "no latency histogram, or a part of one",
+            "more than one latency histogram" if blocks else "no complete latency histogram",
             where="wrk",
             hint=f"was wrk called with -s {SCRIPT.name}, and did it end by itself?",
         )
     version, body, failure = blocks[0]
     if failure:
-        raise ParseError("the script failed", where="wrk", why=shown(failure), hint="it needs wrk 4.0 or newer")
+        raise ParseError("the script failed", where="wrk", why=excerpt(failure), hint="it needs wrk 4.0 or newer")
     if version != _VERSION:
-        raise ParseError(f"a latency histogram of version {version}", where="wrk", why=f"known is {_VERSION}")
+        raise ParseError(
+            f"a latency histogram of version {version}", where="wrk", why=f"only version {_VERSION} can be read"
+        )
     return str(body)
 
 
 def _cells(words: list[str]) -> Iterator[tuple[int, int]]:
-    """(value, count) from the list that the script prints."""
-    following: int | None = None
-    least = 0
+    """Yield (value, count) from the list that the script prints: `@value` sets the value of the next count."""
+    value: int | None = None
+    lowest = 0
     for word in words:
         if word[0] == "@":
-            following = int(word[1:])
-            if following < least:
+            value = int(word[1:])
+            if value < lowest:
                 raise _damaged(word)
-        elif following is None or word == "0":
+        elif value is None or word == "0":
             raise _damaged(word)
         else:
-            yield following, int(word)
-            following += 1
-            least = following
+            yield value, int(word)
+            value += 1
+            lowest = value
 
 
 def expected_interval_us(duration_us: int, requests: int, connections: int) -> int | None:
-    """The interval by which wrk 4 corrects; None where it adds nothing."""
-    each = requests // connections
-    return duration_us // each if each else None
+    """Return the interval by which wrk 4 corrects, in microseconds; None where it adds nothing."""
+    per_connection = requests // connections
+    return duration_us // per_connection if per_connection else None
 
 
 def without_additions(values: Integers, corrected: Integers, interval: int | None) -> Integers:
-    """The counts that wrk had measured at these values, some of them zero.
+    """Return the counts that wrk had measured at these values, some of them zero.
 
-    Raises ParseError where wrk cannot have made these counts with this interval.
+    Raises ParseError where wrk cannot have produced these counts with this interval.
     """
     if interval is None or not len(values):
         return corrected
     above = values + interval
     place = np.minimum(np.searchsorted(values, above), len(values) - 1)
     raw: Integers = corrected - np.where((values > interval) & (values[place] == above), corrected[place], 0)
-    # A count passes all of itself on to the one below, unless that is below the lowest time, which is a measured one.
+    # Every count is added whole to the one an interval below, down to the lowest time, which is a measured one.
     below = values - interval
     wrong = (raw < 0) | ((below > interval) & (below >= values[0]) & ~np.isin(below, values))
     wrong[0] |= raw[0] == 0
@@ -182,20 +215,20 @@ def without_additions(values: Integers, corrected: Integers, interval: int | Non
             f"the histogram cannot have been corrected by {interval} µs",
             where="wrk",
             why=f"the count at {values[wrong][0]} µs contradicts it",
-            hint="were the connections those of this run?",
+            hint="does the summary belong to this run?",
         )
     return raw
 
 
 def _damaged(line: str) -> ParseError:
-    return ParseError("the latency histogram is damaged", where="wrk", why=f"at {shown(line)!r}")
+    return ParseError("the latency histogram is damaged", where="wrk", why=f"at {excerpt(line)!r}")
 
 
 def _histograms(block: WrkHistogram, raw: Integers) -> Mapping[Series, Histogram]:
     measured = np.flatnonzero(raw)
     return {
-        "raw": Histogram.of_microseconds(block.values[measured], raw[measured], digits=DIGITS),
-        "corrected": Histogram.of_microseconds(block.values, block.counts, digits=DIGITS),
+        "raw": Histogram.from_microseconds(block.values[measured], raw[measured], digits=DIGITS),
+        "corrected": Histogram.from_microseconds(block.values, block.counts, digits=DIGITS),
     }
 
 
@@ -206,10 +239,10 @@ def _notes(block: WrkHistogram, counters: Counters, interval: int | None) -> Ite
         yield Note(
             code="wrk-corrected",
             message=f"wrk added {added} samples to {counters.recorded} for coordinated omission, every {interval} µs: "
-            "they are in the series `corrected` alone",
+            "only the series `corrected` has them",
         )
     if timeouts:
-        yield Note(code="timeouts", message=f"{timeouts} answers came later than the timeout and are in no histogram")
+        yield Note(code="timeouts", message=f"{timeouts} answers came after the timeout; no histogram has them")
     if counters.recorded + timeouts != counters.requests:
         yield Note(
             code="wrk-unaccounted",
@@ -217,4 +250,4 @@ def _notes(block: WrkHistogram, counters: Counters, interval: int | None) -> Ite
             "requests pipelined?",
         )
     if interval is not None and len(block.values) and block.values[0] > interval:
-        yield Note(code="wrk-hidden", message="wrk hides what it added below the shortest time")
+        yield Note(code="wrk-hidden", message="wrk does not print the samples that it added below the shortest time")

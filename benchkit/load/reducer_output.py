@@ -1,0 +1,288 @@
+"""The reducer's file: a load tool's rows, one per request, as a histogram and exact counts. Pure.
+
+The reducer (`backends/reduce`) reads the rows on the load host, so that they need not be stored. By tool, from their
+sources:
+
+- hey (`-o csv`): the first million answers, in steps of 0.1 ms; failed requests have no row.
+- vegeta: every request; those without an answer (status 0) have the time until they failed, and vegeta's own figures
+  include them. Error messages are counted by text; an answer below 200 or above 399 has its status line there.
+- ab (`-g`): every request that ended, in whole milliseconds and without status; failed connections have no row.
+- siege (`-v`): every answer, in steps of 10 ms; failed requests have no row, and in JSON mode there are no rows.
+- h2load (`--log-file`): every request that ended, in microseconds from sending it; failed streams are counted as errors.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Literal
+
+import numpy as np
+from hdrh.codec import (  # type: ignore[import-untyped] # the library has no types
+    HdrCookieException,
+    HdrHistogramEncoder,
+    HdrLengthException,
+)
+from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped] # the library has no types
+from pydantic import Field, ValidationError
+
+from benchkit.errors import ParseError
+from benchkit.load.measurement import Counters, Measurement
+from benchkit.load.tools.go_errors import errors_of
+from benchkit.load.tools.text import excerpt
+from benchkit.load.tools.tool import ParsedOutput
+from benchkit.models.base import Frozen
+from benchkit.models.histogram import NS_PER_S, Histogram
+from benchkit.models.load_result import Errors, LoadResult, Note
+from benchkit.resources import BACKENDS
+
+SOURCE = BACKENDS / "reduce"
+"""Go module of the reducer."""
+
+LOWEST_US, HIGHEST_US, DIGITS = 1, 3_600_000_000, 4
+"""Layout of its histogram; backends/reduce/tally.go has the reasons."""
+
+HEY_MAX_RESULTS = 1_000_000
+"""`maxRes` in hey's requester/report.go."""
+
+_MAX_PAYLOAD = 40 + 9 * 400_000
+"""Most bytes that a histogram can have: a header, and the longest number for each bucket of the layout."""
+_STATUS_LINE = re.compile(r"[1-9][0-9]{2}(?: .*)?")
+
+Count = Annotated[int, Field(ge=0)]
+
+
+class Unread(Frozen):
+    """Number of rows that could not be read, and the beginning of the first."""
+
+    count: Count
+    first: str | None
+
+
+class ReducedLatency(Frozen):
+    """Exact times in nanoseconds, and a histogram in microseconds, in HdrHistogram's compressed V2 encoding."""
+
+    histogram_us: str = Field(max_length=2 * _MAX_PAYLOAD, repr=False)
+    min_ns: Count
+    max_ns: Count
+    sum_ns: Count
+
+
+class Span(Frozen):
+    """First and last instants of the requests, in nanoseconds since the start of the tool (`run`) or the epoch (`unix`)."""
+
+    origin: Literal["run", "unix"]
+    first_start_ns: int
+    last_start_ns: int
+    last_end_ns: int
+
+
+class Seconds(Frozen):
+    """Requests by the second, from the span's origin, in which they started (`start`) or ended (`end`)."""
+
+    event: Literal["start", "end"]
+    counts: tuple[tuple[int, Count], ...]
+    beyond: Count
+    """Number of requests too far from the others to be counted by the second."""
+
+
+class Rest(Frozen):
+    """Text that the tool printed apart from its rows."""
+
+    bytes: Count
+    dropped: Count
+
+
+class ReducerOutput(Frozen):
+    """The reducer's file, field by field."""
+
+    reduction: Literal[1]
+    tool: Literal["ab", "h2load", "hey", "siege", "vegeta"]
+    ended: Literal["whole", "cut", "damaged", "stopped"]
+    rows: Count
+    unread: Unread
+    resolution_ns: Annotated[int, Field(gt=0)]
+    latency: ReducedLatency | None
+    status: Mapping[str, Count]
+    errors: Mapping[str, Count]
+    other_errors: Count
+    bytes_in: Count | None
+    bytes_out: Count | None
+    span: Span | None
+    seconds: Seconds | None
+    rest: Rest
+
+
+def read(text: str | bytes) -> ReducerOutput:
+    """Return the file as a model. Raises ParseError for any other text, and for a file of another version."""
+    try:
+        return ReducerOutput.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ParseError(
+            "not a complete file of benchkit's reducer",
+            why=": ".join(part for part in (where, first["msg"]) if part),
+            hint="did the reducer end by itself, and is it of this version of benchkit?",
+        ) from None
+
+
+def measurement(output: ReducerOutput) -> Measurement:
+    """Return what the tool measured. Raises ParseError for a histogram that cannot be read, or has other counts."""
+    transport = {text: n for text, n in output.errors.items() if not _STATUS_LINE.fullmatch(text)}
+    failed = output.status.get("0", 0)
+    is_vegeta = output.tool == "vegeta"
+    counters = Counters(
+        requests=None if _capped(output) else output.rows,
+        recorded=output.rows,
+        bytes_total=output.bytes_in,
+        status=output.status,
+        non_2xx=None if output.tool == "ab" else sum(n for code, n in output.status.items() if code[0] not in "02"),
+        errors=errors_of(transport, max(0, failed - sum(transport.values()))) if is_vegeta else Errors(),
+    )
+    return Measurement(
+        tool=output.tool,
+        histograms={} if output.latency is None else {"raw": _histogram(output.latency, output.rows)},
+        counters=counters,
+        resolution_s=output.resolution_ns / NS_PER_S,
+        covers="request" if output.tool == "h2load" else "connect+request",
+        complete=output.ended == "whole" and not output.unread.count,
+        duration_s=_duration_s(output),
+        notes=tuple(_notes(output)),
+    )
+
+
+def load_result(output: ReducerOutput) -> LoadResult:
+    """Return the result of hey or vegeta from their rows alone. Raises ParseError for another tool's rows.
+
+    `duration_s` is defined as the tool defines it, as far as its rows state it.
+    """
+    if output.tool not in {"hey", "vegeta"}:
+        raise ParseError(f"the rows of {output.tool} are only a part of its result", hint="parse its summary")
+    measured, is_vegeta = measurement(output), output.tool == "vegeta"
+    counters, duration_s = measured.counters, measured.duration_s
+    good = sum(n for code, n in output.status.items() if code[0] in "23")
+    return LoadResult(
+        tool=output.tool,
+        duration_s=duration_s,
+        requests=counters.requests,
+        rps=counters.requests / duration_s if counters.requests and duration_s else None,
+        bytes_total=counters.bytes_total,
+        latency=measured.latency(),
+        errors=counters.errors,
+        status=counters.status,
+        non_2xx=counters.non_2xx,
+        failed=output.rows - good if is_vegeta else None,
+        availability=good / output.rows if is_vegeta and output.rows else None,
+        complete=measured.complete and output.rows > 0,
+        notes=measured.notes,
+    )
+
+
+def summary_with_rows(summary: LoadResult, file: bytes | None) -> ParsedOutput:
+    """Return a tool's summary with its rows: counts are the summary's, times those of the rows. Raises ParseError."""
+    measured = measurement(_read_file(file, summary.tool))
+    counters = measured.counters
+    notes = {note.code: note for note in (*measured.notes, *summary.notes)}
+    if summary.requests is not None and counters.recorded != summary.requests:
+        message = f"{counters.recorded} of {summary.requests} requests have a time in the histogram"
+        notes["histogram-differs"] = Note(code="histogram-differs", message=message)
+    exact = {
+        "latency": measured.latency(),
+        "status": summary.status or counters.status,
+        "non_2xx": counters.non_2xx if summary.non_2xx is None else summary.non_2xx,
+        "complete": summary.complete and measured.complete,
+        "notes": tuple(notes.values()),
+    }
+    return ParsedOutput(summary.model_copy(update=exact), measured)
+
+
+def rows_alone(file: bytes | None) -> ParsedOutput:
+    """Return the result of a tool that prints no summary, only rows (vegeta). Raises ParseError."""
+    output = _read_file(file, None)
+    result = load_result(output)
+    if result.bytes_total is not None and result.duration_s:
+        result = result.model_copy(update={"bytes_per_s": result.bytes_total / result.duration_s})
+    return ParsedOutput(result, measurement(output))
+
+
+def _read_file(file: bytes | None, tool: str | None) -> ReducerOutput:
+    if file is None:
+        raise ParseError("the reducer's file is missing", where=tool)
+    return read(file)
+
+
+def _duration_s(output: ReducerOutput) -> float | None:
+    """Return seconds from hey's start to the last answer, or from vegeta's first to last request; None for the others."""
+    span = output.span
+    if span is None or output.tool == "ab":
+        return None
+    ns = span.last_end_ns if output.tool == "hey" else span.last_start_ns - span.first_start_ns
+    return ns / NS_PER_S
+
+
+def _capped(output: ReducerOutput) -> bool:
+    """Return whether hey reached the number of results that it keeps; it drops all further ones."""
+    return output.tool == "hey" and output.rows >= HEY_MAX_RESULTS
+
+
+def _notes(output: ReducerOutput) -> Iterator[Note]:
+    if output.tool == "hey":
+        yield Note(code="hey-csv", message="only answered requests have a row; failed ones are missing")
+        if _capped(output):
+            yield Note(code="hey-cap", message=f"hey keeps only {HEY_MAX_RESULTS:,} results: there may have been more")
+    if output.tool == "siege":
+        yield Note(
+            code="siege-resolution", message="siege counts times in steps of 10 ms; 0.00 means less than that, not zero"
+        )
+    if failed := output.status.get("0"):
+        yield Note(
+            code="vegeta-unanswered",
+            message=f"the latencies include {failed} requests without an answer, as vegeta's own figures do",
+        )
+    if output.unread.count:
+        first = excerpt(output.unread.first or "")
+        yield Note(code="unread", message=f"{output.unread.count} rows could not be read; the first: {first}")
+    if output.rest.dropped:
+        yield Note(code="text-cut", message=f"{output.rest.dropped} bytes of text among the rows were dropped")
+    if output.ended != "whole":
+        yield Note(code="rows-cut", message=f"the rows are not complete: {output.ended}")
+
+
+def _histogram(latency: ReducedLatency, rows: int) -> Histogram:
+    """Return the histogram of this number of rows, decoded by the library after its layout has been checked."""
+    try:
+        encoded = latency.histogram_us.encode("ascii")
+        _refuse_bomb(encoded)
+        payload = HdrHistogramEncoder.decode(encoded)
+        header = payload.payload
+        layout = header.lowest_trackable_value, header.highest_trackable_value, header.significant_figures
+        if layout != (LOWEST_US, HIGHEST_US, DIGITS):
+            raise ParseError(f"the histogram has an unknown layout: {layout}")
+        counts = np.frombuffer(HdrHistogram(*layout, hdr_payload=payload).counts, np.int64)
+        indexes = np.flatnonzero(counts)
+        histogram = Histogram(indexes, counts[indexes], DIGITS, latency.min_ns, latency.max_ns, latency.sum_ns)
+    except (
+        HdrCookieException,
+        HdrLengthException,
+        binascii.Error,
+        zlib.error,
+        ValueError,
+        IndexError,
+        OverflowError,
+    ) as error:
+        raise ParseError("the histogram cannot be decoded", why=str(error) or type(error).__name__) from None
+    if histogram.total != rows:
+        raise ParseError(f"{rows} rows, but {histogram.total} counts in the histogram")
+    return histogram
+
+
+def _refuse_bomb(encoded: bytes) -> None:
+    """Raise ParseError for data that unpacks to more bytes than any histogram of the layout has."""
+    unpacking = zlib.decompressobj()
+    unpacking.decompress(base64.b64decode(encoded, validate=True)[8:], _MAX_PAYLOAD)
+    if unpacking.unconsumed_tail:
+        raise ParseError("the histogram unpacks to more data than any histogram of its layout has")
