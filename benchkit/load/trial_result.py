@@ -35,7 +35,7 @@ def read_generator(tool: Tool, load: Load, output: ToolOutput) -> ParsedOutput:
     return ParsedOutput(summary, None)
 
 
-def merge_outputs(outputs: Sequence[ParsedOutput], started_s: Sequence[float]) -> ParsedOutput:
+def merge_generator_outputs(outputs: Sequence[ParsedOutput], started_s: Sequence[float]) -> ParsedOutput:
     """Return the outputs of generators of one tool, started at these instants, as one.
 
     Counts are added up, and histograms are merged. Rates are added up too, each being that of a generator over its own

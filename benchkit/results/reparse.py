@@ -9,7 +9,7 @@ from typing import Literal
 from benchkit.load.tools.registry import get_tool
 from benchkit.load.tools.text import decode
 from benchkit.load.tools.tool import ParsedOutput, ToolOutput
-from benchkit.load.trial_result import merge_outputs, read_generator
+from benchkit.load.trial_result import merge_generator_outputs, read_generator
 from benchkit.models.trial import GeneratorRecord, TrialRecord
 from benchkit.results.journal_events import HostFactsRead, JournalEvent
 from benchkit.results.profile_tables import profile_tables
@@ -36,7 +36,7 @@ def read_generators(record: TrialRecord, raw: RawFile) -> tuple[ParsedOutput, ..
 
 def merge_outputs(record: TrialRecord, readings: Sequence[ParsedOutput]) -> ParsedOutput:
     """What all generators of a trial measured together. Raises InputError where they are of different tools."""
-    return merge_outputs(readings, [generator.started_s for generator in record.generators])
+    return merge_generator_outputs(readings, [generator.started_s for generator in record.generators])
 
 
 def build_trial_tables(record: TrialRecord, reading: ParsedOutput, raw: RawFile, *, split: bool = False) -> TrialTables:

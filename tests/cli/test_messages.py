@@ -91,7 +91,7 @@ def test_shipped_scenarios_are_valid_at_every_scale(cli: Cli) -> None:
         ("stack: [one]", "stakc: [one]", "small.yaml:4: factors.stakc: nothing refers to this factor"),
         ("backend: nethttp", "backend: nethtp", "small.yaml:6: stacks.one.services.app.backend: no backend 'nethtp'; did you mean 'nethttp'?"),
         ("tool: wrk", "tool: wkr", "small.yaml:7: load.tool: no load tool 'wkr'; did you mean 'wrk'?"),
-        ("duration_s: 1", "duration_s: 1, rate: 5", "small.yaml:7: load.rate: wrk cannot honour it"),
+        ("duration_s: 1", "duration_s: 1, rate: 5", "small.yaml:7: load.rate: wrk does not support it"),
         ("duration_s: 1", "duration_s: -1", "small.yaml:7: load.duration_s: found -1"),
         ("duration_s: 1", "duraton_s: 1", "small.yaml:7: load.duraton_s: no such field"),
         ("blocks: 1", "blocks: 1\ntuning: [{profile: nginx-vs-goo}]", "small.yaml:9: tuning.0.profile: no tuning profile 'nginx-vs-goo'; did you mean 'nginx-vs-go'?"),

@@ -88,7 +88,7 @@ def test_the_command_names_the_tool_that_wrote_it() -> None:
     path = FIXTURES / "wrk" / "v410-plain.txt"
     run = CliRunner().invoke(app, ["ab", str(path)])
     assert isinstance(run.exception, ParseError)
-    assert run.exception.hint == f"it reads as: benchkit parse wrk {path}"
+    assert run.exception.hint == f"it is output of wrk: benchkit parse wrk {path}"
 
 
 def test_the_command_says_which_file_cannot_be_read(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from benchkit.load.tools.hey.command import TEMPLATE
 from benchkit.load.tools.hey.measure import measure, read_counters
 from benchkit.load.tools.hey.output import MAX_RESULTS
 from benchkit.load.tools.tool import ParsedOutput, ToolOutput
-from benchkit.load.trial_result import merge_outputs
+from benchkit.load.trial_result import merge_generator_outputs
 from benchkit.models.histogram import Histogram
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
 
@@ -47,7 +47,7 @@ def _reading(requests: int, duration_s: float, times: dict[int, int] | None, **f
 
 def test_one_generator_stays_as_it_is() -> None:
     alone = _reading(100, 2.0, {1000: 100})
-    assert merge_outputs([alone], [0.0]) is alone
+    assert merge_generator_outputs([alone], [0.0]) is alone
 
 
 def test_counts_and_rates_add_up_and_histograms_merge() -> None:
@@ -55,7 +55,7 @@ def test_counts_and_rates_add_up_and_histograms_merge() -> None:
         1000, 2.0, {1000: 900, 9000: 100}, errors=Errors(connect=1, timeout=0), status={"200": 999, "503": 1}
     )
     two = _reading(600, 1.9, {2000: 600}, errors=Errors(connect=2, timeout=None), status={"200": 600})
-    merged = merge_outputs([one, two], [0.0, 0.05])
+    merged = merge_generator_outputs([one, two], [0.0, 0.05])
     result, measured = merged.result, merged.measurement
     assert (result.requests, result.bytes_total) == (1600, 19200)
     assert result.rps == pytest.approx(1000 / 2.0 + 600 / 1.9)
@@ -73,7 +73,7 @@ def test_counts_and_rates_add_up_and_histograms_merge() -> None:
 def test_without_histograms_percentiles_are_lost_and_said_so() -> None:
     times = Latency(min_s=0.001, mean_s=0.002, max_s=0.01, percentiles={"50": 0.002}, covers="request")
     other = Latency(min_s=0.002, mean_s=0.006, max_s=0.02, percentiles={"50": 0.006}, covers="request")
-    result = merge_outputs(
+    result = merge_generator_outputs(
         [_reading(300, 1.0, None, latency=times), _reading(100, 1.0, None, latency=other)], [0.0, 0.0]
     ).result
     assert (result.latency.min_s, result.latency.max_s) == (0.001, 0.02)
@@ -85,7 +85,7 @@ def test_without_histograms_percentiles_are_lost_and_said_so() -> None:
 def test_generators_that_end_apart_are_said_and_do_not_dilute_the_rate() -> None:
     """Eight heys that took from 35.9 to 43.0 s made more than their count over 43.0 s."""
     seconds = [35.9, 36.5, 37.0, 38.0, 39.0, 40.0, 41.5, 43.0]
-    merged = merge_outputs([_reading(1_000_000, s, {1000: 1}) for s in seconds], [0.0] * 8).result
+    merged = merge_generator_outputs([_reading(1_000_000, s, {1000: 1}) for s in seconds], [0.0] * 8).result
     assert merged.rps == pytest.approx(sum(1_000_000 / s for s in seconds))
     assert sum(1_000_000 / s for s in seconds) > 8_000_000 / 43.0
     assert merged.duration_s == 35.9
@@ -99,7 +99,7 @@ def test_notes_stand_once_with_the_generator_that_has_them() -> None:
         Note(code="b", message="1 seen"),
         Note(code="b", message="2 seen"),
     )
-    merged = merge_outputs(
+    merged = merge_generator_outputs(
         [
             _reading(10, 1.0, {1: 10}, notes=(same, own)),
             _reading(10, 1.0, {1: 10}, notes=(same, like)),

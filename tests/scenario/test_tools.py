@@ -78,9 +78,9 @@ def test_a_level_may_stand_in_it(tmp_path: Path) -> None:
             "  wrk: {tool: ab}",
             "tools.yaml:9: tools.wrk.tool: not allowed here; name the tool in load",
         ),
-        ("timeout_s: 9", "threads: 9", "tools.yaml:12: load.threads: hey cannot honour it"),
+        ("timeout_s: 9", "threads: 9", "tools.yaml:12: load.threads: hey does not support it"),
         ("timeout_s: 9", "timeout: 9", "tools.yaml:12: load.timeout: no such field"),
-        ("processes: 4", "processes: 9", "tools.yaml:7: load.connections: 8 leave one of 9 generators without any"),
+        ("processes: 4", "processes: 9", "tools.yaml:7: load.connections: 8 is too few for 9 generators"),
         ("threads: 2", "threads: $thraeds", "tools.yaml:9: tools.wrk.threads: $thraeds refers to no factor"),
     ],
 )
