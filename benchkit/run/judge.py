@@ -1,4 +1,4 @@
-"""Stored runs judged: each trial when it has ended, a run when all of its trials have, and old runs anew."""
+"""Verdicts of a run's trials: of each when it ends, of all beside each other when the run ends, and of stored runs again."""
 
 from __future__ import annotations
 
@@ -26,40 +26,40 @@ from benchkit.results.rows import Columns, Row
 from benchkit.results.store import RunFolder, Store
 from benchkit.results.tables import RunTables, load
 
-GROUND = ("start", "tuned")
-"""The stages of a run whose facts are those under which all of its trials ran, later ones over earlier ones."""
+RUN_STAGES = ("start", "tuned")
+"""Stages of a run whose host facts hold for all of its trials; a later stage overrides an earlier one."""
 
-BLOCK = re.compile(r"block ([0-9]+)")
-"""The stages whose facts are those under which the trials of one block ran."""
+BLOCK_STAGE = re.compile(r"block ([0-9]+)")
+"""Pattern of the stages whose host facts hold for the trials of one block."""
 
 
 class Judge:
-    """Judges the trials of one run, one by one."""
+    """The judge of one run's trials, one by one."""
 
     def __init__(self, manifest: Manifest) -> None:
         """Take the run's manifest, which has the facts of its hosts at the start."""
         self._manifest = manifest
         self._thresholds = thresholds_of(manifest)
-        self._asked = requested_metrics(manifest.scenario)
+        self._requested_metrics = requested_metrics(manifest.scenario)
         self._facts: dict[str, Facts] = {host.name: host.facts for host in manifest.hosts}
-        self._in_block: dict[int, dict[str, Facts]] = {}
+        self._facts_in_block: dict[int, dict[str, Facts]] = {}
         self._exclusions: list[Exclusion] = []
 
     @property
     def exclusions(self) -> tuple[Exclusion, ...]:
-        """Of the trials judged so far, those that do not count, for which metrics, and why."""
+        """Exclusions of the trials judged so far: for which metrics, and why."""
         return tuple(self._exclusions)
 
-    def learn(self, host: str, stage: str, facts: Mapping[str, Any]) -> None:
-        """Take in what a host was found to be at a stage of the run."""
-        block = BLOCK.fullmatch(stage)
+    def add_host_facts(self, host: str, stage: str, facts: Mapping[str, Any]) -> None:
+        """Add the facts of a host at a stage of the run."""
+        block = BLOCK_STAGE.fullmatch(stage)
         if block is not None:
-            self._in_block.setdefault(int(block[1]), {})[host] = facts
-        elif stage in GROUND:
-            self._facts[host] = _over(self._facts.get(host, {}), facts)
+            self._facts_in_block.setdefault(int(block[1]), {})[host] = facts
+        elif stage in RUN_STAGES:
+            self._facts[host] = _merge_facts(self._facts.get(host, {}), facts)
 
     def judge(self, record: TrialRecord, tables: TrialTables) -> Judgement:
-        """What a trial shows by itself, from its record and its rows."""
+        """Judge a trial by itself, from its record and its rows."""
         return judge_trial(self._evidence(record, tables), self._thresholds)
 
     def _evidence(self, record: TrialRecord, tables: TrialTables) -> Evidence:
@@ -67,30 +67,30 @@ class Judge:
         return Evidence(
             record=record,
             row=row,
-            telemetry=TrialTelemetry(_columns(tables.get("telemetry"))),
-            facts=self._ground(record.block),
+            telemetry=TrialTelemetry(_as_columns(tables.get("telemetry"))),
+            facts=self._facts_of_block(record.block),
             notes={str(note["code"]): str(note["message"]) for note in table_rows(tables, "notes")},
-            requested_metrics=self._asked,
+            requested_metrics=self._requested_metrics,
             scenario=self._manifest.scenario,
             controller=self._manifest.controller,
         )
 
-    def _ground(self, block: int) -> Mapping[str, Facts]:
-        """The facts of all hosts as they were in a block."""
-        looked = self._in_block.get(block, {})
-        return {host: _over(facts, looked.get(host, {})) for host, facts in self._facts.items()}
+    def _facts_of_block(self, block: int) -> Mapping[str, Facts]:
+        """Return the facts of all hosts in a block."""
+        in_block = self._facts_in_block.get(block, {})
+        return {host: _merge_facts(facts, in_block.get(host, {})) for host, facts in self._facts.items()}
 
-    def judged(self, record: TrialRecord, tables: TrialTables) -> TrialTables:
-        """The rows of a trial with its verdict, the reasons for it, what could not be checked, and what checks of runs take."""
+    def add_verdict(self, record: TrialRecord, tables: TrialTables) -> TrialTables:
+        """Return the rows of a trial with its verdict, the findings, the skipped checks, and the values that checks of runs use."""
         evidence = self._evidence(record, tables)
         judgement = judge_trial(evidence, self._thresholds)
-        settled = {"rate_first_over_last": first_over_last(evidence), "server_loop_s": server_loop_s(evidence)}
+        values = {"rate_first_over_last": first_over_last(evidence), "server_loop_s": server_loop_s(evidence)}
         self._exclusions += exclusions_from_findings(
             (record.trial_id, each.check, each.finding.metrics) for each in judgement.invalid
         )
         return {
             **tables,
-            "trials": [{**row, **settled, "verdict": judgement.verdict} for row in table_rows(tables, "trials")],
+            "trials": [{**row, **values, "verdict": judgement.verdict} for row in table_rows(tables, "trials")],
             "verdicts": judgement.verdict_rows(record.trial_id, "trial"),
             "unchecked": judgement.unchecked_rows(record.trial_id, "trial"),
         }
@@ -112,7 +112,7 @@ def judge_stored_run(store: Store, run: RunFolder) -> None:
     for table, rows in found.items():
         known = tables.rows(table)
         tables.replace(table, known.filter(pc.equal(known["scope"], "trial")), rows)
-    tables.replace("trials", _with_verdicts(tables.rows("trials"), tables.rows("verdicts")))
+    tables.replace("trials", _replace_verdicts(tables.rows("trials"), tables.rows("verdicts")))
 
 
 def rebuild_tables(store: Store, run: RunFolder, judge: Judge | None = None) -> int:
@@ -124,41 +124,41 @@ def rebuild_tables(store: Store, run: RunFolder, judge: Judge | None = None) -> 
     judge = judge or Judge(run.manifest())
     for event in run.history():
         if isinstance(event, HostFactsRead):
-            judge.learn(event.host, event.stage, event.facts)
-    trials = results.reparse(store, run, judge.judged)
+            judge.add_host_facts(event.host, event.stage, event.facts)
+    trials = results.reparse(store, run, judge.add_verdict)
     judge_stored_run(store, run)
     return trials
 
 
-def _with_verdicts(trials: pa.Table, verdicts: pa.Table) -> pa.Table:
-    """The trials, each with the worst of its severities; those that were never judged have none."""
+def _replace_verdicts(trials: pa.Table, verdicts: pa.Table) -> pa.Table:
+    """Return the trials, each with its worst severity as verdict; those never judged keep none."""
     severities: dict[str, list[str]] = {}
     for trial_id, severity in zip(verdicts["trial_id"].to_pylist(), verdicts["severity"].to_pylist(), strict=True):
         severities.setdefault(trial_id, []).append(severity)
-    judged = [
+    add_verdict = [
         verdict_of(severities.get(trial_id, ())) if was is not None or trial_id in severities else None
         for trial_id, was in zip(trials["trial_id"].to_pylist(), trials["verdict"].to_pylist(), strict=True)
     ]
     place = trials.schema.get_field_index("verdict")
-    return trials.set_column(place, trials.schema.field(place), pa.array(judged, pa.string()))
+    return trials.set_column(place, trials.schema.field(place), pa.array(add_verdict, pa.string()))
 
 
-def _over(facts: Facts, later: Facts) -> Facts:
-    """Facts with those found later laid over them; kernel settings one by one."""
+def _merge_facts(facts: Facts, later: Facts) -> Facts:
+    """Return facts overridden by later ones, kernel settings one by one."""
     sysctls = {**(facts.get("sysctls") or {}), **(later.get("sysctls") or {})}
     return {**facts, **later, "sysctls": sysctls}
 
 
 def table_rows(tables: TrialTables, table: str) -> list[Row]:
-    """The rows of a table that has few."""
+    """Return the rows of a table that is kept as rows."""
     rows = tables.get(table, [])
     if not isinstance(rows, list):
-        raise TypeError(f"{table} comes as rows")
+        raise TypeError(f"{table} is kept as columns")
     return rows
 
 
-def _columns(rows: list[Row] | Columns | None) -> Columns | None:
-    """Rows as columns."""
+def _as_columns(rows: list[Row] | Columns | None) -> Columns | None:
+    """Return rows as columns."""
     if not isinstance(rows, list):
         return rows
     return {name: [row[name] for row in rows] for name in rows[0]} if rows else None

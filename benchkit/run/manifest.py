@@ -1,4 +1,4 @@
-"""What a run says of itself before it begins: what is asked for, on what hosts, with which versions."""
+"""The manifest of a run before its first trial: scenario, hosts and versions."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from benchkit.version import __version__
 
 
 def new_run_id() -> str:
-    """The name of a run that begins now."""
+    """Return an id for a run that starts now."""
     return f"r{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
 
 
 def make_manifest(plan: RunPlan, hosts: Hosts, run_id: str | None = None) -> Manifest:
-    """The manifest that a run of the plan begins with."""
+    """Return the manifest with which a run of the plan starts."""
     used = sorted({name for names in plan.roles.values() for name in names})
     return Manifest(
         run_id=run_id or new_run_id(),
@@ -36,23 +36,30 @@ def make_manifest(plan: RunPlan, hosts: Hosts, run_id: str | None = None) -> Man
             CellRecord(cell_id=cell.cell_id, levels=cell.cell.levels, unsupported=cell.unsupported)
             for cell in plan.cells
         ),
-        hosts=tuple(HostRecord(name=name, roles=roles_of(plan, name), facts=facts_of(hosts[name])) for name in used),
-        versions={"benchkit": __version__, "python": platform.python_version(), **_versions(hosts), **_built(plan)},
-        controller=controller_of(plan, hosts),
+        hosts=tuple(
+            HostRecord(name=name, roles=roles_of_host(plan, name), facts=inventory_facts(hosts[name])) for name in used
+        ),
+        versions={
+            "benchkit": __version__,
+            "python": platform.python_version(),
+            **_program_versions(hosts),
+            **_built_tool_versions(plan),
+        },
+        controller=locate_controller(plan, hosts),
         thresholds=plan.experiment.scenario.thresholds.model_dump(),
         notices=plan.notices,
         started_at=datetime.now(UTC),
     )
 
 
-def facts_of(host: Host) -> dict[str, Any]:
-    """What the host is, with the cap of its link where its inventory knows one."""
+def inventory_facts(host: Host) -> dict[str, Any]:
+    """Return the facts of a host, with the capacity of its link where the inventory has it."""
     cap = host.spec.link_bps
     return host.facts.model_dump(mode="json") | ({} if cap is None else {"link_bps": cap})
 
 
-def controller_of(plan: RunPlan, hosts: Hosts) -> ControllerRecord:
-    """Where this process runs while the plan is carried out: off the CPUs of servers, where it is on a machine of theirs."""
+def locate_controller(plan: RunPlan, hosts: Hosts) -> ControllerRecord:
+    """Return on which CPUs this process runs during the run: not on those of servers, where it shares their machine."""
     servers: dict[str, set[int]] = {}
     for cell in plan.cells:
         for service in cell.services:
@@ -60,7 +67,7 @@ def controller_of(plan: RunPlan, hosts: Hosts) -> ControllerRecord:
     return controller(servers)
 
 
-def _versions(hosts: Hosts) -> dict[str, str]:
+def _program_versions(hosts: Hosts) -> dict[str, str]:
     return {
         f"{host.name}.{program}": fact.version
         for host in hosts
@@ -69,12 +76,12 @@ def _versions(hosts: Hosts) -> dict[str, str]:
     }
 
 
-def _built(plan: RunPlan) -> dict[str, str]:
-    """The versions of load tools that benchkit builds, in the place of those that hosts may have."""
+def _built_tool_versions(plan: RunPlan) -> dict[str, str]:
+    """Return the versions of the load tools that benchkit builds, which are used instead of those on the hosts."""
     programs = [(each.host, get_tool(each.tool)) for cell in plan.cells for each in cell.generators]
     return {f"{host}.{tool.binary}": tool.go_program.version for host, tool in programs if tool.go_program is not None}
 
 
-def roles_of(plan: RunPlan, host: str) -> tuple[str, ...]:
-    """The roles that a host has in a run."""
+def roles_of_host(plan: RunPlan, host: str) -> tuple[str, ...]:
+    """Return the roles of a host in a run."""
     return tuple(role for role, names in plan.roles.items() if host in names)

@@ -1,4 +1,4 @@
-"""A pilot: a few short trials of two cells, by which a plan knows the noise of its hosts before it runs."""
+"""Pilots: a few short trials of two cells, from which a plan learns the noise of its hosts before the run."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.read import varied
 
 BLOCKS = 5
-"""From which the noise is known to a factor of 1.6, with a confidence of 80 % (chi-squared on four degrees of freedom)."""
+"""Number of blocks. They tell the noise within a factor of 1.6 at 80 % confidence (chi-squared, four degrees of freedom)."""
 
-LONGEST_S = 5
-"""Of a window. Noise falls with longer ones, so that a pilot promises less than a run of longer windows keeps."""
+MAX_WINDOW_S = 5
+"""Longest measured window. Longer ones have less noise, so that a pilot never promises more than the run keeps."""
 
 
 def plan_pilot(experiment: Experiment, planned: Manifest, hosts: Hosts) -> RunPlan:
-    """The pilot of a planned run: the first ratio that it asks for.
+    """Return the plan of a pilot for a planned run: its first ratio alone.
 
-    Raises InputError where it asks for none, and for a sequential design, of which no noise tells what it will show.
+    Raises InputError where the run has no ratio, and for a sequential design, whose drift the noise does not show.
     """
     if design_of(planned.scenario) == "sequential":
         raise InputError(
-            "a pilot tells nothing of a sequential design",
+            "a pilot cannot predict a sequential design",
             where=experiment.scenario.name,
-            why="drift is not in what it shows of its noise",
+            why="its error is drift, which the noise between trials does not show",
             hint="use design: blocks",
         )
     pair = next((pair for _, pair, _ in planned_ratios(planned)), None)
@@ -54,13 +54,13 @@ def plan_pilot(experiment: Experiment, planned: Manifest, hosts: Hosts) -> RunPl
         "profile": None,
         "claims": [],
     }
-    if isinstance(window_s, int | float) and window_s > LONGEST_S:
-        changes["load"] = {"duration_s": LONGEST_S}
+    if isinstance(window_s, int | float) and window_s > MAX_WINDOW_S:
+        changes["load"] = {"duration_s": MAX_WINDOW_S}
     return make_plan(varied(experiment, changes, "--pilot"), hosts)
 
 
 def run_pilot(plan: RunPlan, hosts: Hosts, observer: RunObserver) -> RunData:
-    """Carry out a pilot, which leaves nothing in any store. Raises HostError."""
+    """Run a pilot and return its data; nothing of it stays in a store. Raises HostError."""
     with tempfile.TemporaryDirectory(prefix="benchkit-pilot-") as folder:
         store = Store(Path(folder))
         return read_run_data(store, execute(plan, hosts, store, observer).run)

@@ -57,9 +57,9 @@ class RunOutcome:
     trials: int = 0
     """Number of trials that ended, without those of blocks that were repeated."""
     failures: dict[str, str] = field(default_factory=dict)
-    """Why a trial failed or was skipped, by its id."""
+    """Reasons why trials failed or were skipped, by trial id."""
     retries: dict[str, list[str]] = field(default_factory=dict)
-    """Why a trial was retried, each time, by its id."""
+    """Reasons of the retries of each trial, by trial id."""
     not_restored: dict[str, str] = field(default_factory=dict)
     """Hosts that could not be restored, each with the reason; their records are kept there."""
     restore_unconfirmed: dict[str, str] = field(default_factory=dict)
@@ -121,7 +121,7 @@ class RunRecorder:
         """Record the facts of a host at a stage of the run."""
         self.journal.append(HostFactsRead(host=host, roles=roles, stage=stage, facts=dict(facts)))
         self.tables.add("hosts", f"{host}-{stage}", host_rows(host, roles, stage, facts))
-        self.judge.learn(host, stage, facts)
+        self.judge.add_host_facts(host, stage, facts)
 
     def record_leftovers(self, host: str, leftovers: Leftovers) -> None:
         """Record what an earlier run had left on a host and what is restored by now."""
@@ -158,7 +158,7 @@ class RunRecorder:
 
     def record_trial_ended(self, record: TrialRecord, output: ParsedOutput, raw: RawFile) -> Row:
         """Record a trial whose raw files are stored; return its row of `trials`."""
-        tables = self.judge.judged(record, build_trial_tables(record, output, raw))
+        tables = self.judge.add_verdict(record, build_trial_tables(record, output, raw))
         for table, rows in tables.items():
             self.tables.add(table, record.trial_id, rows)
         self.journal.append(TrialEnded(trial_id=record.trial_id, cell_id=record.cell_id, wall_s=record.wall_s))

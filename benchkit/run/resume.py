@@ -18,7 +18,7 @@ from benchkit.results.progress import Progress, read_progress
 from benchkit.results.reparse import host_parts, read_generators
 from benchkit.results.store import RunFolder
 from benchkit.run.judge import rebuild_tables
-from benchkit.run.manifest import facts_of, make_manifest
+from benchkit.run.manifest import inventory_facts, make_manifest
 from benchkit.run.plan.model import RunPlan
 from benchkit.run.recorder import RunRecorder
 from benchkit.run.steps.trial_state import trial_id_of
@@ -166,7 +166,7 @@ def _changes(before: Manifest, plan: RunPlan, hosts: Hosts) -> Iterable[FactDiff
         if known is None:
             yield FactDifference(where=f"host {host.name}", what="host of the run", before=None, after=host.name)
         else:
-            yield from facts_differing(f"host {host.name}", known.facts, facts_of(hosts[host.name]))
+            yield from facts_differing(f"host {host.name}", known.facts, inventory_facts(hosts[host.name]))
     for name in hosts_before:
         yield FactDifference(where=f"host {name}", what="host of the run", before=name, after=None)
 

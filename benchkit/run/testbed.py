@@ -19,7 +19,7 @@ from benchkit.hosts.host import Host
 from benchkit.hosts.host_changes import Leftovers
 from benchkit.results.journal_events import ClocksSet, HostReconnected, ProgramsInstalled, ServicesDeployed
 from benchkit.run.events import RunObserver
-from benchkit.run.manifest import controller_of, facts_of, roles_of
+from benchkit.run.manifest import inventory_facts, locate_controller, roles_of_host
 from benchkit.run.plan.model import PlannedCell, RunPlan
 from benchkit.run.plan.tuning_plan import nofile_on
 from benchkit.run.recorder import RunRecorder
@@ -79,7 +79,7 @@ class Testbed:
                 self._observer.notify("building and deploying")
                 self._install_programs()
                 self._deploy()
-                with confined(controller_of(self.plan, self.hosts)):
+                with confined(locate_controller(self.plan, self.hosts)):
                     yield
                 are_trials_over = True
                 self._record_final_facts()
@@ -145,7 +145,7 @@ class Testbed:
             setting.key for planned in self.plan.tuning if planned.host == host.name for setting in planned.settings
         }
         facts = host.ground(keys, _started_programs(self.plan, host))
-        self._recorder.record_host_facts(host.name, roles_of(self.plan, host.name), stage, facts)
+        self._recorder.record_host_facts(host.name, roles_of_host(self.plan, host.name), stage, facts)
 
     def _record_tuning(self, host: Host, stage: str, outcomes: Mapping[str, Mapping[str, str]] | None = None) -> None:
         """Record the kernel settings that tuning may have changed; with `outcomes` also those of the planned settings."""
@@ -154,7 +154,7 @@ class Testbed:
         facts: dict[str, Any] = {"sysctls": {key: s.value for key, s in sysctls.items()}}
         if outcomes is not None:
             facts |= {"tuning": outcomes.get(host.name, {}), "nofile": nofile_on(host.name, self.plan.tuning)}
-        self._recorder.record_host_facts(host.name, roles_of(self.plan, host.name), stage, facts)
+        self._recorder.record_host_facts(host.name, roles_of_host(self.plan, host.name), stage, facts)
 
     def _report_leftovers(self, name: str) -> None:
         """Report and record what an earlier run had left on a host."""
@@ -174,7 +174,7 @@ class Testbed:
         host = self.hosts.reconnect(name, self._reconnect_s)
         if host.facts.boot_id != before.facts.boot_id:
             self._clocks.forget(name)
-        changes = facts_differing(f"host {name}", facts_of(before), facts_of(host))
+        changes = facts_differing(f"host {name}", inventory_facts(before), inventory_facts(host))
         if changes:
             raise HostError(
                 "the host has changed since the run started", where=name, why="; ".join(each.text for each in changes)

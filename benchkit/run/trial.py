@@ -1,23 +1,25 @@
-"""A trial as the list of its steps.
+"""The steps of a trial in their order, to be read from top to bottom.
 
-Nothing here decides what is run (that is the plan's), how a host is spoken to (`hosts`), or where things are stored
-(`results`): this file is the order of things, to be read from top to bottom.
+Each step is a function of a module in `benchkit.run.steps`. What happens in a run is in `benchkit.run.loop`.
 """
 
 from __future__ import annotations
 
+import logging
+
 from benchkit.errors import HostError
 from benchkit.models.trial import TrialRecord
+from benchkit.run.run_log import log_step
 from benchkit.run.steps.load import collect_load, measure, warm_up
 from benchkit.run.steps.probe import probe_response
 from benchkit.run.steps.profiles import collect_profiles, drop_profiles
 from benchkit.run.steps.record import make_record
 from benchkit.run.steps.services import (
     cause_outages,
-    clear_away,
     collect_logs,
     make_folders,
     measure_disk_usage,
+    remove_folders,
     require_alive,
     require_free_ports,
     start_services,
@@ -25,6 +27,8 @@ from benchkit.run.steps.services import (
 )
 from benchkit.run.steps.trial_state import Step, Trial
 from benchkit.run.steps.watch import collect_telemetry, unwatch_hosts, watch_hosts
+
+logger = logging.getLogger(__name__)
 
 STEPS: tuple[Step, ...] = (
     require_free_ports,
@@ -42,32 +46,40 @@ STEPS: tuple[Step, ...] = (
     collect_logs,
     measure_disk_usage,
 )
-"""What a trial does, in this order."""
+"""The steps of a trial."""
 
-AFTERWARDS: tuple[Step, ...] = (unwatch_hosts, stop_services, drop_profiles, clear_away, require_free_ports)
-"""What ends every trial, however far it came."""
+CLEANUP_STEPS: tuple[Step, ...] = (
+    unwatch_hosts,
+    stop_services,
+    drop_profiles,
+    remove_folders,
+    require_free_ports,
+)
+"""The steps at the end of every trial, also of one that failed at an earlier step."""
 
 
 def run_trial(trial: Trial) -> TrialRecord:
-    """Carry out a trial. Raises HostError where it fails; its services are stopped whatever happens."""
+    """Run the steps of a trial. Raises HostError where one fails; its services are stopped whatever happens."""
     try:
         for step in STEPS:
-            step(trial)
-    except BaseException as error:  # Ctrl-C too: what went wrong first is what is raised
-        for failure in _afterwards(trial):
+            with log_step(logger, f"trial {trial.trial_id}: {step.__name__}"):
+                step(trial)
+    except BaseException as error:  # Ctrl-C too: the first error is the one to raise
+        for failure in _clean_up(trial):
             error.add_note(f"and afterwards: {failure}")
         raise
-    for failure in _afterwards(trial):
+    for failure in _clean_up(trial):
         raise failure
     return make_record(trial)
 
 
-def _afterwards(trial: Trial) -> list[HostError]:
-    """Carry out what ends every trial, each step whatever became of those before it; what failed."""
+def _clean_up(trial: Trial) -> list[HostError]:
+    """Run the cleanup steps, each whatever the outcome of those before; return the errors."""
     failures = []
-    for step in AFTERWARDS:
+    for step in CLEANUP_STEPS:
         try:
-            step(trial)
+            with log_step(logger, f"trial {trial.trial_id}: {step.__name__}"):
+                step(trial)
         except HostError as error:
             failures.append(error)
     return failures

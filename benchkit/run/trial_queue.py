@@ -57,7 +57,7 @@ class TrialQueue:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no trial is left to run."""
+        """True if no trial is left to run."""
         return not any(map(self._is_wanted, self._pending))
 
     def finish(
@@ -102,9 +102,9 @@ class TrialQueue:
         return tuple(sorted({trial.block for trial in self._finished} & pending & self._contiguous_blocks()))
 
     def interrupt(self, trial: PlannedTrial) -> tuple[PlannedTrial, ...] | None:
-        """Put the block of a trial that a pause interrupted back in the queue, whole; return its finished trials.
+        """Queue the block of a trial that a pause interrupted again, whole; return its finished trials.
 
-        Returns None where the block is not contiguous: then the trial alone is put back.
+        Returns None where the block is not contiguous: then only the trial returns to the queue.
         """
         if trial.block not in self._contiguous_blocks():
             self._pending.appendleft(trial)

@@ -107,7 +107,7 @@ def test_a_pilot_measures_the_noise_and_stores_no_run(
     assert not (tmp_path / "store").exists()
     sequential = ("--set", "design=sequential", "--set", "until=null", "--set", "control=[]")
     refused = cli("plan", scenario, "-i", inventory(), "--pilot", *sequential)
-    assert (refused.code, "a pilot tells nothing of a sequential design" in refused.err) == (2, True)
+    assert (refused.code, "a pilot cannot predict a sequential design" in refused.err) == (2, True)
 
 
 def _compare(cli: Cli, first: str, second: str) -> None:

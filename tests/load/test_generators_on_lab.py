@@ -27,7 +27,7 @@ from benchkit.run.steps.load import measure
 from benchkit.run.steps.record import make_record
 from benchkit.run.steps.trial_state import Trial, make_trial
 from benchkit.run.testbed import install_programs
-from benchkit.run.trial import AFTERWARDS, STEPS, run_trial
+from benchkit.run.trial import CLEANUP_STEPS, STEPS, run_trial
 from benchkit.scenario.read import read_experiment
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.services import deploy
@@ -90,7 +90,7 @@ def counted_trial(hosts: Hosts, load: Mapping[str, Any]) -> Counted:
             if step is measure:
                 served = _served(trial, address)
     finally:
-        for step in AFTERWARDS:
+        for step in CLEANUP_STEPS:
             step(trial)
     assert served is not None
     record = make_record(trial)

@@ -43,14 +43,14 @@ def tables(samples: Samples | None = None, row: Mapping[str, object] | None = No
 
 def test_a_trial_gets_its_verdict_with_its_reasons_and_what_could_not_be_checked() -> None:
     judge = Judge(manifest())
-    judged = judge.judged(trial().record, tables())
+    judged = judge.add_verdict(trial().record, tables())
     assert table_rows(judged, "trials")[0]["verdict"] == "valid"
     assert judged["verdicts"] == []
     assert table_rows(judged, "trials")[0]["rate_first_over_last"] == pytest.approx(1.0, rel=0.01)
     assert [row["check"] for row in table_rows(judged, "unchecked")] == ["link-saturated"]
     assert not judge.exclusions
     full = trial(generators=(generator(cpu_s=0.95 * WINDOW_S),)).record
-    judged = judge.judged(full, tables())
+    judged = judge.add_verdict(full, tables())
     assert table_rows(judged, "trials")[0]["verdict"] == "invalid"
     assert [row["check"] for row in table_rows(judged, "verdicts")] == ["generator-saturated"]
     assert [each.covers("rps") for each in judge.exclusions] == [True]
@@ -60,7 +60,7 @@ def test_a_trial_gets_its_verdict_with_its_reasons_and_what_could_not_be_checked
 def test_a_trial_tells_how_fast_the_servers_cores_were() -> None:
     looks: Samples = {("cpu_loop_s", "sut", None, "0"): {0.1: 1e-5, 0.2: 1e-5, 0.3: 2e-5}}
     judge = Judge(manifest())
-    seen, unseen = (table_rows(judge.judged(trial().record, tables(each)), "trials")[0] for each in (looks, {}))
+    seen, unseen = (table_rows(judge.add_verdict(trial().record, tables(each)), "trials")[0] for each in (looks, {}))
     assert seen["server_loop_s"] == pytest.approx(1.2e-5)
     assert unseen["server_loop_s"] is None
 
@@ -74,10 +74,10 @@ def test_thresholds_are_those_that_the_run_was_under() -> None:
 def test_facts_are_those_of_the_trials_own_block() -> None:
     """A port range that somebody narrowed before block 2, and 71 sockets in use."""
     judge = Judge(manifest())
-    judge.learn("load", "tuned", {"sysctls": {"net.ipv4.ip_local_port_range": "1025\t65535"}})
-    judge.learn("load", "block 1", {"sysctls": {}})
-    judge.learn("load", "block 2", {"sysctls": {"net.ipv4.ip_local_port_range": "10001 10070"}})
-    judge.learn("load", "restored", {"sysctls": {"net.ipv4.ip_local_port_range": "10001 10002"}})
+    judge.add_host_facts("load", "tuned", {"sysctls": {"net.ipv4.ip_local_port_range": "1025\t65535"}})
+    judge.add_host_facts("load", "block 1", {"sysctls": {}})
+    judge.add_host_facts("load", "block 2", {"sysctls": {"net.ipv4.ip_local_port_range": "10001 10070"}})
+    judge.add_host_facts("load", "restored", {"sysctls": {"net.ipv4.ip_local_port_range": "10001 10002"}})
     short = load(keepalive=False)
     covered = {"latency_covers": "connect+request"}
     raised = {b: judge.judge(trial(block=b, load=short).record, tables(row=covered)).findings for b in (1, 2)}

@@ -104,7 +104,7 @@ def stop_services(trial: Trial) -> None:
         raise failure
 
 
-def clear_away(trial: Trial) -> None:
+def remove_folders(trial: Trial) -> None:
     """Remove the trial's folder from its hosts, and what its services wrote; from each, whatever becomes of the others."""
     wanted = [(host, trial.folder) for host in _hosts(trial)]
     for service in trial.cell.services:
