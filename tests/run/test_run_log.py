@@ -71,6 +71,6 @@ def test_a_run_leaves_a_log_with_the_steps_of_its_trials_and_its_hosts(new_bench
         assert f"trial {trial_id}: attempt 1, " in log
         assert f"trial {trial_id}: ended after " in log
     assert " on load, sut" in log
-    for step in ("sut: tune ", "sut: deploy ", "sut: restore settings: done in ", "load: install programs"):
-        assert step in log
+    for line in ("sut: tune ", "sut: deploy ", "sut: restore settings: done in ", "load: install programs"):
+        assert line in log
     assert f"run {bench.folder().name}: done: 2 trials, 0 failed" in log
