@@ -1,4 +1,4 @@
-"""`benchkit service`: a scenario's stack kept up on its hosts, without load."""
+"""`benchkit service`: a scenario's stack that stays up on its hosts, without load."""
 
 from __future__ import annotations
 
@@ -17,10 +17,13 @@ if TYPE_CHECKING:
     from benchkit.run.plan.model import PlannedCell, RunPlan
     from benchkit.scenario.experiment import Experiment
 
-app = typer.Typer(help="A scenario's stack kept up on its hosts, without load.", no_args_is_help=True)
+app = typer.Typer(help="Keep a scenario's stack up on its hosts, without load.", no_args_is_help=True)
 
 Cell = Annotated[
-    str | None, typer.Option("--cell", help="Whose stack; left out: the one that the scenario names, or its baseline.")
+    str | None,
+    typer.Option(
+        "--cell", help="Cell whose stack to deploy.", show_default="the one that the scenario names, else its baseline"
+    ),
 ]
 
 
@@ -33,27 +36,30 @@ def up(
     settings: Set = None,
     cell: Cell = None,
     apply: Annotated[
-        bool, typer.Option("--apply", help="Have the clients' go command keep its settings, until the service goes.")
+        bool,
+        typer.Option(
+            "--apply", help="Apply the settings that users need to the hosts of clients, until `service down`."
+        ),
     ] = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Deploy the stack, have its clients prove it, and leave it up until it is told to go."""
+    """Deploy the stack, verify it with its clients, and leave it up until `service down`."""
     from benchkit.cli.console import print_json, say
     from benchkit.run import deployment
 
-    with _planned(scenario, inventory, scale, settings, cell) as (plan, chosen, hosts):
-        deployment.up(plan, chosen, hosts, (lambda _: None) if quiet else say, apply=apply)
-        guidance = [each for made in chosen.services for each in made.guidance]
-        standing = deployment.status(plan.experiment, chosen, hosts)
+    with _connected(scenario, inventory, scale, settings, cell) as (plan, planned, hosts):
+        deployment.up(plan, planned, hosts, (lambda _: None) if quiet else say, apply=apply)
+        instructions = [instruction for service in planned.services for instruction in service.instructions]
+        statuses = deployment.status(plan.experiment, planned, hosts)
     if json:
-        told = [{"what": each.what, "value": each.value} for each in guidance]
-        print_json({**_document(plan.experiment, chosen, standing), "guidance": told})
+        shown = [{"what": instruction.what, "value": instruction.value} for instruction in instructions]
+        print_json({**_document(plan.experiment, planned, statuses), "guidance": shown})
         return
     if not quiet:
-        _show(standing)
-    for each in guidance:
-        print(f"\n{each.what}:\n  {each.value}")
+        _print_statuses(statuses)
+    for instruction in instructions:
+        print(f"\n{instruction.what}:\n  {instruction.value}")
 
 
 @app.command()
@@ -66,17 +72,17 @@ def status(
     cell: Cell = None,
     json: Json = False,
 ) -> None:
-    """Show which services of the stack are up; exit code 1 where one of them is not."""
+    """Show which services of the stack are up; exit code 1 if one of them is not."""
     from benchkit.cli.console import print_json
     from benchkit.run import deployment
 
-    with _planned(scenario, inventory, scale, settings, cell) as (plan, chosen, hosts):
-        standing = deployment.status(plan.experiment, chosen, hosts)
+    with _connected(scenario, inventory, scale, settings, cell) as (plan, planned, hosts):
+        statuses = deployment.status(plan.experiment, planned, hosts)
     if json:
-        print_json(_document(plan.experiment, chosen, standing))
+        print_json(_document(plan.experiment, planned, statuses))
     else:
-        _show(standing)
-    if not all(each.is_held and each.is_listening for each in standing):
+        _print_statuses(statuses)
+    if not all(service.is_up for service in statuses):
         raise typer.Exit(1)
 
 
@@ -90,7 +96,7 @@ def down(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Take the stack down and put its hosts back; fine where it is not up."""
+    """Take the stack down and restore its hosts; does nothing if it is not up."""
     from benchkit.cli.console import print_json, say, scale_named
     from benchkit.cli.inventory_choice import inventory_of
     from benchkit.cli.signals import signals_interrupt
@@ -100,18 +106,19 @@ def down(
 
     experiment = read_experiment(scenario, scale_named(scale), settings or ())
     with signals_interrupt(), connect_all(inventory_of(inventory)) as hosts:
-        were = deployment.down(experiment, hosts)
+        released = deployment.down(experiment, hosts)
     if json:
-        print_json({"scenario": experiment.scenario.name, "up": False, "hosts": were})
+        print_json({"scenario": experiment.scenario.name, "up": False, "hosts": released})
     elif not quiet:
-        say(f"taken down on {', '.join(were)}" if were else f"{deployment.holder_name(experiment)} is not up")
+        down_on = f"{deployment.holder_name(experiment)} is down on {', '.join(released)}"
+        say(down_on if released else f"{deployment.holder_name(experiment)} is not up")
 
 
 @contextmanager
-def _planned(
+def _connected(
     scenario: str, inventory: Path | None, scale: str, settings: list[str] | None, cell: str | None
 ) -> Iterator[tuple[RunPlan, PlannedCell, Hosts]]:
-    """The plan, the cell whose stack is meant, and its hosts connected."""
+    """Connect to the hosts; give the plan, the cell whose stack is meant, and the hosts."""
     from benchkit.cli.console import scale_named
     from benchkit.cli.inventory_choice import inventory_of
     from benchkit.cli.signals import signals_interrupt
@@ -126,11 +133,11 @@ def _planned(
         yield plan, deployment.select_cell(plan, cell), hosts
 
 
-def _document(experiment: Experiment, cell: PlannedCell, standing: Sequence[ServiceStatus]) -> dict[str, Any]:
+def _document(experiment: Experiment, cell: PlannedCell, statuses: Sequence[ServiceStatus]) -> dict[str, Any]:
     return {
         "scenario": experiment.scenario.name,
         "cell_id": cell.cell_id,
-        "up": all(each.is_held and each.is_listening for each in standing),
+        "up": all(each.is_up for each in statuses),
         "services": [
             {
                 "name": each.service.name,
@@ -140,12 +147,12 @@ def _document(experiment: Experiment, cell: PlannedCell, standing: Sequence[Serv
                 "kept": each.is_held,
                 "listens": each.is_listening,
             }
-            for each in standing
+            for each in statuses
         ],
     }
 
 
-def _show(standing: Sequence[ServiceStatus]) -> None:
+def _print_statuses(statuses: Sequence[ServiceStatus]) -> None:
     from benchkit.cli.console import print_table
 
     print_table(
@@ -156,12 +163,14 @@ def _show(standing: Sequence[ServiceStatus]) -> None:
                 each.service.backend,
                 each.service.host,
                 each.service.endpoint.authority,
-                "up"
-                if each.is_held and each.is_listening
-                else "listens, but is not kept"
-                if each.is_listening
-                else "not up",
+                _status_text(each),
             )
-            for each in standing
+            for each in statuses
         ),
     )
+
+
+def _status_text(status: ServiceStatus) -> str:
+    if status.is_up:
+        return "up"
+    return "listening, but its host is not held for it" if status.is_listening else "not up"

@@ -1,7 +1,7 @@
-"""A scenario's stack kept up on its hosts without load: brought up, proved by those who use it, looked at, taken down.
+"""A scenario's stack that stays up without load: `benchkit service up`, `status` and `down`.
 
-What keeps it is the guardian of each host, which holds the host and puts everything back when it is told to, however
-long after the controller has gone.
+The watchdog of each host keeps the stack: it holds the host, also after the controller has disconnected, and restores
+everything when `down` tells it to.
 """
 
 from __future__ import annotations
@@ -18,165 +18,170 @@ from benchkit.run.plan.model import PlannedCell, RunPlan
 from benchkit.run.plan.planner import make_plan
 from benchkit.scenario.experiment import Experiment
 from benchkit.services import deploy
-from benchkit.services.backend import Service
+from benchkit.services.service import HostSettings, Service
 
-Say = Callable[[str], None]
-"""Is told each stage."""
+Notify = Callable[[str], None]
+"""Function that reports each step to the user."""
 
-
-LISTENING_S = 0.5
-"""Who is up takes connections at once."""
+LISTENING_TIMEOUT_S = 0.5
+"""A running service accepts a connection at once."""
 
 
 @dataclass(frozen=True)
 class ServiceStatus:
-    """A service as it is found."""
+    """State of a service on its host."""
 
     service: Service
     is_held: bool
-    """Whether its host is held for it."""
+    """True if the host is held for it."""
     is_listening: bool
+
+    @property
+    def is_up(self) -> bool:
+        """True if the service accepts connections and its host is held for it."""
+        return self.is_held and self.is_listening
 
 
 def holder_name(experiment: Experiment) -> str:
-    """Under which name hosts are held, for whoever finds them held."""
+    """Return the name under which hosts are held for a scenario's stack, which others see when a host is in use."""
     return f"service {experiment.scenario.name}"
 
 
 def select_cell(plan: RunPlan, wanted: str | None = None) -> PlannedCell:
-    """The cell whose stack is kept up: as wanted, else as the scenario says, else its baseline.
+    """Return the cell whose stack stays up: `wanted`, else the one that the scenario names, else the baseline.
 
-    Raises InputError where there is none, or these hosts cannot carry it.
+    Raises InputError where there is no such cell, or these hosts cannot run it.
     """
-    named = [cell.cell_id for cell in plan.cells]
-    given = plan.experiment.scenario.service
+    cell_ids = [cell.cell_id for cell in plan.cells]
+    levels = plan.experiment.scenario.service
     if wanted is not None:
-        found = [cell for cell in plan.cells if cell.cell_id == wanted]
-        if not found:
-            raise InputError(f"no cell {wanted!r}", where="--cell", why=suggestion(wanted, named))
-    elif given is not None:
-        found = [cell for cell in plan.cells if given.items() <= cell.cell.levels.items()]
-        if not found:
-            levels = ", ".join(f"{name}: {level}" for name, level in given.items())
+        matching = [cell for cell in plan.cells if cell.cell_id == wanted]
+        if not matching:
+            raise InputError(f"no cell {wanted!r}", where="--cell", why=suggestion(wanted, cell_ids))
+    elif levels is not None:
+        matching = [cell for cell in plan.cells if levels.items() <= cell.cell.levels.items()]
+        if not matching:
+            text = ", ".join(f"{name}: {level}" for name, level in levels.items())
             raise InputError(
-                f"no cell of this scale has {levels}", where="service", why=f"there are: {'; '.join(named)}"
+                f"no cell of this scale has {text}", where="service", why=f"the cells are: {'; '.join(cell_ids)}"
             )
     else:
-        found = [plan.cell(plan.experiment.baseline)]
-    if found[0].unsupported is not None:
-        raise InputError(found[0].unsupported, where=found[0].cell_id)
-    return found[0]
+        matching = [plan.cell(plan.experiment.baseline)]
+    if matching[0].unsupported is not None:
+        raise InputError(matching[0].unsupported, where=matching[0].cell_id)
+    return matching[0]
 
 
-def up(plan: RunPlan, cell: PlannedCell, hosts: Hosts, say: Say, *, apply: bool = False) -> None:
-    """Deploy and start the services of a cell, have their clients prove them, and leave them up; fine if they are already.
+def up(plan: RunPlan, cell: PlannedCell, hosts: Hosts, notify: Notify, *, apply: bool = False) -> None:
+    """Deploy and start the services of a cell, run those that verify the stack, and leave the others up. Idempotent.
 
-    With `apply` the clients' machines keep the settings of their go command, also of a service that is up already.
-    Raises HostError where a host is held, lacks something, or a service does not come up or prove itself: then nothing
-    stays, and everything is put back.
+    With `apply` the services' host settings are applied until `down`, also if the stack is up already. Raises HostError
+    where a host is held, lacks something, or a service does not start or finds a fault in the stack; all hosts are
+    restored then.
     """
     for obstacle in plan.obstacles:
         raise obstacle
-    if _is_up_already(plan, cell, hosts):
-        say(f"{holder_name(plan.experiment)} is up already")
+    name = holder_name(plan.experiment)
+    if _is_up(plan, cell, hosts):
+        notify(f"{name} is already up")
         if apply:
-            _apply_later(plan, cell, hosts, say)
+            _apply_settings_later(plan, cell, hosts, notify)
         return
-    hosts.hold(holder_name(plan.experiment))
-    plan = make_plan(plan.experiment, hosts, plan.seed)  # anew: until now they may have been as another run tuned them
+    hosts.hold(name)
+    # Facts from before the hold may show the settings of another run, so the plan is made again.
+    plan = make_plan(plan.experiment, hosts, plan.seed)
     cell = plan.cell(cell.cell_id)
-    _require_machines_of_their_own(hosts)
+    _require_distinct_machines(hosts)
     _tune(plan, hosts)
-    say("building and deploying")
-    for host, services in deploy.by_host(cell.services).items():
+    notify("building and deploying")
+    for host, services in deploy.group_by_host(cell.services).items():
         deploy.deploy(hosts[host], services)
-        deploy.require_free(hosts[host], services)
+        deploy.require_ports_free(hosts[host], services)
     logs = PurePosixPath("services") / plan.experiment.scenario.name
     for service in cell.services:
-        say(f"{'proving' if service.client else 'starting'}: {service.name} on {service.host}")
+        notify(f"{'verifying with' if service.is_verifier else 'starting'} {service.name} on {service.host}")
         _start(service, hosts[service.host], logs)
-        if apply:
-            _apply(service, hosts[service.host])
-    for name in _staying(plan, cell, apply=apply):
-        hosts[name].changes.keep()
-
-
-def _apply(service: Service, host: Host) -> None:
-    if service.go_settings is not None:
-        host.changes.go_settings(service.go_settings.go, service.go_settings.values)
-
-
-def _apply_later(plan: RunPlan, cell: PlannedCell, hosts: Hosts, say: Say) -> None:
-    """Have the clients' machines keep the settings of a service that came up without; fine where they do already.
-
-    Raises HostError where such a machine is held already, for this service with something else to be put back, or by others.
-    """
-    name, clients = holder_name(plan.experiment), [each for each in cell.services if each.go_settings is not None]
-    lacking = {each.host for each in clients if not _has_go_settings(hosts[each.host])}
-    if held := sorted(host for host, mine in _held(name, hosts).items() if mine and host in lacking):
-        raise HostError(
-            f"{name} is up already, without the settings of the go command",
-            where=", ".join(held),
-            hint=f"take it down first (benchkit service down {plan.experiment.scenario.name}), then up --apply",
-        )
-    Hosts(hosts.inventory, [hosts[host] for host in sorted(lacking)]).hold(name)
-    for service in clients:
-        if service.host in lacking:
-            say(f"setting the go command of {service.host}")
-            _apply(service, hosts[service.host])
-    for host in sorted(lacking):
+        for settings in service.host_settings if apply else ():
+            settings.apply(hosts[service.host])
+    for host in _hosts_to_keep(plan, cell, apply=apply):
         hosts[host].changes.keep()
 
 
-def _has_go_settings(host: Host) -> bool:
-    return any((each.kind, each.state) == ("go-settings", "other") for each in host.changes.records())
+def _apply_settings_later(plan: RunPlan, cell: PlannedCell, hosts: Hosts, notify: Notify) -> None:
+    """Apply the host settings of a stack that came up without them. Idempotent.
 
-
-def _is_up_already(plan: RunPlan, cell: PlannedCell, hosts: Hosts) -> bool:
-    """Whether all of it stands. Raises HostError where a part does: what is held for it would be taken down for this one."""
-    standing = status(plan.experiment, cell, hosts)
-    if all(each.is_held and each.is_listening for each in standing):
-        return True
-    if held := sorted({each.service.host for each in standing if each.is_held}):
-        name = plan.experiment.scenario.name
+    Raises HostError where a host without the settings is held already, for this stack or by another run.
+    """
+    name, missing = holder_name(plan.experiment), _missing_settings(cell, hosts)
+    held = _held_hosts(name, hosts)
+    if blocked := [host for host in missing if held[host]]:
+        subjects = sorted({settings.subject for host in blocked for settings in missing[host]})
         raise HostError(
-            f"{holder_name(plan.experiment)} is up already, and not as it should be",
+            f"{name} is already up, without the settings of {' and '.join(subjects)}",
+            where=", ".join(blocked),
+            hint=f"take it down first (benchkit service down {plan.experiment.scenario.name}), then up --apply",
+        )
+    Hosts(hosts.inventory, [hosts[host] for host in missing]).hold(name)
+    for host, all_settings in missing.items():
+        for settings in all_settings:
+            notify(f"applying the settings of {settings.subject} on {host}")
+            settings.apply(hosts[host])
+        hosts[host].changes.keep()
+
+
+def _missing_settings(cell: PlannedCell, hosts: Hosts) -> Mapping[str, list[HostSettings]]:
+    """Return the host settings that are not applied yet, by host."""
+    missing: dict[str, list[HostSettings]] = {}
+    for service in sorted(cell.services, key=lambda service: service.host):
+        for settings in service.host_settings:
+            if not settings.is_applied(hosts[service.host]):
+                missing.setdefault(service.host, []).append(settings)
+    return missing
+
+
+def _is_up(plan: RunPlan, cell: PlannedCell, hosts: Hosts) -> bool:
+    """Return True if the whole stack is up. Raises HostError where hosts are held for it and a part of it is missing."""
+    found = status(plan.experiment, cell, hosts)
+    if all(each.is_up for each in found):
+        return True
+    if held := sorted({each.service.host for each in found if each.is_held}):
+        raise HostError(
+            f"{holder_name(plan.experiment)} is already up, but incomplete or with other settings",
             where=", ".join(held),
-            hint=f"take it down first: benchkit service down {name}",
+            hint=f"take it down first: benchkit service down {plan.experiment.scenario.name}",
         )
     return False
 
 
 def _tune(plan: RunPlan, hosts: Hosts) -> None:
     for planned in plan.tuning:
-        short = tuning.apply(hosts[planned.host].changes, planned).sentences
-        plan.require_tuning(planned.host, short)
+        failures = tuning.apply(hosts[planned.host].changes, planned).sentences
+        plan.require_tuning(planned.host, failures)
 
 
 def _start(service: Service, host: Host, logs: PurePosixPath) -> None:
-    """Start a service that stays; one that uses the others has done its work when it is up."""
+    """Start a service that stays up; stop one that verifies the stack, which it has done when it accepts connections."""
     host.files.scratch(logs)
-    started = deploy.start(host, service, logs, stays=not service.client)
-    if service.client:
+    started = deploy.start(host, service, logs, stays=not service.is_verifier)
+    if service.is_verifier:
         deploy.stop(host, [started])
-        for folder in service.scratch:
+        for folder in service.scratch_folders:
             host.files.remove(folder)
 
 
 def status(experiment: Experiment, cell: PlannedCell, hosts: Hosts) -> tuple[ServiceStatus, ...]:
-    """The services of a cell as they are found. Raises HostError where a host does not answer."""
-    held = _held(holder_name(experiment), hosts)
-    found = []
-    for service in cell.services:
-        if service.client:
-            continue
-        found.append(ServiceStatus(service, held[service.host], _listens(service, hosts[service.host])))
-    return tuple(found)
+    """Return the state of the services of a cell that stay up. Raises HostError where a host does not answer."""
+    held = _held_hosts(holder_name(experiment), hosts)
+    return tuple(
+        ServiceStatus(service, held[service.host], _is_listening(service, hosts[service.host]))
+        for service in cell.services
+        if not service.is_verifier
+    )
 
 
-def _listens(service: Service, host: Host) -> bool:
+def _is_listening(service: Service, host: Host) -> bool:
     try:
-        host.sockets.wait_open(deploy.socket_of(service.endpoint), LISTENING_S)
+        host.sockets.wait_open(deploy.socket_of(service.endpoint), LISTENING_TIMEOUT_S)
     except LostError:
         raise
     except HostError:
@@ -185,24 +190,24 @@ def _listens(service: Service, host: Host) -> bool:
 
 
 def down(experiment: Experiment, hosts: Hosts) -> tuple[str, ...]:
-    """Take a service down and have its hosts put back; the hosts that were held for it.
+    """Take a stack down and restore its hosts; return the hosts that were held for it.
 
-    Raises HostError, naming the host, where something cannot be put back.
+    Raises HostError, naming the host, where something cannot be restored.
     """
     name = holder_name(experiment)
-    held = _held(name, hosts)
+    held = _held_hosts(name, hosts)
     failures = [
         failure
-        for found in hosts.each(lambda host: _released(host, name) if held[host.name] else [])
-        for failure in found
+        for failures_of_host in hosts.each(lambda host: _release(host, name) if held[host.name] else [])
+        for failure in failures_of_host
     ]
     if failures:
-        raise HostError("not everything could be put back", why="; ".join(failures), hint="`benchkit hosts restore`")
-    return tuple(host for host, mine in held.items() if mine)
+        raise HostError("not everything could be restored", why="; ".join(failures), hint="`benchkit hosts restore`")
+    return tuple(host for host, is_held in held.items() if is_held)
 
 
-def _released(host: Host, name: str) -> list[str]:
-    """Have a host put back what was held for the service; what it could not, as its guardian wrote it down."""
+def _release(host: Host, name: str) -> list[str]:
+    """Have a host restore what was held for the stack; return the failures that its watchdog reports."""
     host.changes.release()
     failures = []
     for report in host.changes.state().reports:
@@ -213,21 +218,23 @@ def _released(host: Host, name: str) -> list[str]:
     return failures
 
 
-def _held(name: str, hosts: Hosts) -> Mapping[str, bool]:
-    """Which hosts are held for the service of that name."""
+def _held_hosts(name: str, hosts: Hosts) -> Mapping[str, bool]:
+    """Return for each host True if it is held under this name."""
     holders = hosts.each(lambda host: (host.name, host.changes.state().holder))
     return {host: holder is not None and holder.run == name for host, holder in holders}
 
 
-def _staying(plan: RunPlan, cell: PlannedCell, *, apply: bool) -> list[str]:
-    """The hosts on which something stays: a service, a setting."""
-    services = [service.host for service in cell.services if apply or not service.client]
+def _hosts_to_keep(plan: RunPlan, cell: PlannedCell, *, apply: bool) -> list[str]:
+    """Return the hosts on which something stays: a service, or a setting."""
+    services = [
+        service.host for service in cell.services if not service.is_verifier or (apply and service.host_settings)
+    ]
     tuned = [planned.host for planned in plan.tuning if planned.values]
     return list(dict.fromkeys([*services, *tuned]))
 
 
-def _require_machines_of_their_own(hosts: Hosts) -> None:
-    """Raise InputError where two hosts are one machine: the guardian that holds it could let go of one of them only."""
+def _require_distinct_machines(hosts: Hosts) -> None:
+    """Raise InputError where two hosts are one machine, whose watchdog can only release one of them."""
     holders: dict[tuple[str | None, int], str] = {}
     for host in hosts:
         holder = host.changes.state().holder
@@ -237,6 +244,6 @@ def _require_machines_of_their_own(hosts: Hosts) -> None:
         if other != host.name and hosts[other].facts.hostname == host.facts.hostname:
             raise InputError(
                 f"{other} and {host.name} are one machine",
-                why="what stays up is kept by one guardian a machine",
+                why="one watchdog for each machine keeps what stays up",
                 hint="give one host of the inventory the roles of both",
             )

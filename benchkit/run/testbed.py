@@ -28,7 +28,7 @@ from benchkit.run.tuned_hosts import NotRestoredError, tune, tuned
 from benchkit.run.wall_clocks import WallClocks
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.services import deploy
-from benchkit.services.backend import File
+from benchkit.services.service import File
 
 logger = logging.getLogger(__name__)
 
@@ -214,13 +214,13 @@ class Testbed:
 
     def _deploy(self, only: str | None = None) -> None:
         for cell in self.plan.cells:
-            for host, services in deploy.by_host(cell.services).items() if cell.unsupported is None else ():
+            for host, services in deploy.group_by_host(cell.services).items() if cell.unsupported is None else ():
                 if only in (None, host):
                     with log_step(
                         logger, f"deploy {', '.join(each.name for each in services)} of {cell.cell_id}", host
                     ):
                         placed = deploy.deploy(self.hosts[host], services)
-                    configs = {path: text for service in services for path, text in deploy.configs(service)}
+                    configs = {path: text for service in services for path, text in deploy.rendered_configs(service)}
                     self._recorder.journal.append(
                         ServicesDeployed(
                             cell_id=cell.cell_id,
@@ -246,7 +246,7 @@ def install_programs(plan: RunPlan, hosts: Hosts, only: str | None = None) -> di
     for host, programs in wanted.items():
         if programs and only in (None, host):
             with log_step(logger, "install programs of generators", host):
-                installed[host] = deploy.place(hosts[host], programs)
+                installed[host] = deploy.place_files(hosts[host], programs)
     return installed
 
 

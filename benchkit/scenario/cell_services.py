@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from benchkit.document import Document
 from benchkit.errors import InputError, suggestion
 from benchkit.scenario.model import Scenario
-from benchkit.services.backend import protocol_of
 from benchkit.services.registry import BACKENDS
-from benchkit.services.rendering import TypedService
+from benchkit.services.rendering import ServiceSpec
 
 
-def typed_services(document: Document, entry: str, scenario: Scenario) -> tuple[TypedService, ...]:
+def typed_services(document: Document, entry: str, scenario: Scenario) -> tuple[ServiceSpec, ...]:
     """Return the services of a stack with typed options; the load goes to the service `entry`.
 
     `document` holds the stack's services, levels filled in. Raises InputError, naming file, line and field, for unknown
@@ -30,32 +29,32 @@ def typed_services(document: Document, entry: str, scenario: Scenario) -> tuple[
     return tuple(services)
 
 
-def _typed_service(name: str, document: Document) -> TypedService:
+def _typed_service(name: str, document: Document) -> ServiceSpec:
     wanted = document.data.get("backend")
     if wanted is None:
         raise InputError(document.fault((), f"service {name}: backend is missing; {suggestion('', BACKENDS)}"))
     if wanted not in BACKENDS:
         raise InputError(document.fault(("backend",), f"no backend {wanted!r}; {suggestion(str(wanted), BACKENDS)}"))
     backend = BACKENDS[wanted]
-    options = backend.settle(document.validated(backend.options), document.source)
-    return TypedService(name, backend, options, document.source)
+    options = backend.resolve(document.validated(backend.options), document.source)
+    return ServiceSpec(name, backend, options, document.source)
 
 
-def _role_faults(services: list[TypedService], scenario: Scenario) -> Iterator[str]:
+def _role_faults(services: list[ServiceSpec], scenario: Scenario) -> Iterator[str]:
     for service in services:
         if (role := service.options.role) not in scenario.roles:
             yield service.source.fault(("role",), f"no role {role!r}; {suggestion(role, scenario.roles)}")
 
 
-def _peer_faults(services: list[TypedService]) -> Iterator[str]:
+def _peer_faults(services: list[ServiceSpec]) -> Iterator[str]:
     for service in services:
         others = [other.name for other in services if other is not service]
-        for peer in service.backend.tied_to(service.options):
+        for peer in service.backend.connects_to(service.options):
             if peer not in others:
                 yield service.source.fault((), f"no other service {peer!r} in this stack; {suggestion(peer, others)}")
 
 
-def _port_faults(services: list[TypedService]) -> Iterator[str]:
+def _port_faults(services: list[ServiceSpec]) -> Iterator[str]:
     users: dict[tuple[str, int], str] = {}
     for service in services:
         if service.options.listen.port is None:
@@ -66,9 +65,9 @@ def _port_faults(services: list[TypedService]) -> Iterator[str]:
         users[socket] = service.name
 
 
-def _entry_faults(services: list[TypedService], entry: str) -> Iterator[str]:
+def _entry_faults(services: list[ServiceSpec], entry: str) -> Iterator[str]:
     for service in services:
-        protocol = protocol_of(service.backend, service.options)
+        protocol = service.protocol
         if service.name == entry and protocol == "fastcgi":
             yield service.source.fault(
                 ("backend",), f"the load goes to this service, and no load tool speaks {protocol}"

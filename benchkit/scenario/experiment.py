@@ -10,7 +10,7 @@ from benchkit.models.load import Load
 from benchkit.models.scale import Scale
 from benchkit.scenario.model import Scenario
 from benchkit.scenario.tuning_profiles import UsedProfile
-from benchkit.services.rendering import TypedService
+from benchkit.services.rendering import ServiceSpec
 
 
 @dataclass(frozen=True)
@@ -21,12 +21,12 @@ class Cell:
     levels: Levels
     entry: str
     """Name of the service that the load goes to."""
-    services: tuple[TypedService, ...]
+    services: tuple[ServiceSpec, ...]
     load: Load
     load_source: SourceMap = field(compare=False, repr=False)
     """Lines of the load in the scenario, for messages."""
 
-    def service(self, name: str) -> TypedService:
+    def service(self, name: str) -> ServiceSpec:
         """Return the service of that name."""
         return next(service for service in self.services if service.name == name)
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 from benchkit.load.tools.registry import get_tool
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.model import LOAD_ROLE
-from benchkit.services.profilers import PERF, profiles_itself
+from benchkit.services.profilers import PERF
 
 
 def needed_programs(experiment: Experiment) -> dict[str, set[str]]:
@@ -19,8 +19,8 @@ def needed_programs(experiment: Experiment) -> dict[str, set[str]]:
             needed[LOAD_ROLE].add(program)
         for service in cell.services:
             programs = needed[service.options.role]
-            programs.update(service.backend.programs(service.options))
-            if profile is not None and profile.includes(service.name) and not profiles_itself(service.backend):
+            programs.update(service.programs)
+            if profile is not None and profile.includes(service.name) and not service.backend.has_own_profiler:
                 programs.add(PERF)
     return dict(needed)
 

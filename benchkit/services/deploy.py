@@ -1,4 +1,4 @@
-"""Carrying services out on their hosts: files sent where they differ, checks run, processes started and stopped."""
+"""Deployment of services: files sent where they differ, setup commands and checks run, processes started and stopped."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from pathlib import PurePosixPath
 from benchkit.errors import HostError
 from benchkit.hosts.files import Placed, PlacedFile
 from benchkit.hosts.host import Host
-from benchkit.hosts.processes import Process, Start, ToFile
+from benchkit.hosts.processes import Completed, Process, Start, ToFile
 from benchkit.hosts.sockets import Tcp, Unix
-from benchkit.services.backend import Check, ControllerFile, File, GoSource, Preparation, Service
 from benchkit.services.endpoint import Endpoint
 from benchkit.services.go_build import build
+from benchkit.services.service import ConfigCheck, ControllerFile, File, GoSource, Service, SetupCommand
 
 CHECK_TIMEOUT_S = 10.0
 STOP_GRACE_S = 3.0
 LOG_BYTES = 1 << 20
-"""What is kept of a service's output; a service that floods it is not a reason to fill a disk."""
-LAST_LINES = 3
+"""Limit of a service's log, so that a service that prints without end does not fill the disk."""
+LAST_LOG_LINES = 3
+"""Lines of a log that an error message quotes."""
 
 
 @dataclass(frozen=True)
-class Running:
-    """A service that was started, and the process that is it."""
+class RunningService:
+    """A service that was started, with its process and its log."""
 
     service: Service
     process: Process
@@ -34,64 +35,64 @@ class Running:
 
 
 def deploy(host: Host, services: Iterable[Service]) -> Placed:
-    """Put the files of services on their host, sending only what it does not have, prepare and check them.
+    """Place the files of services on their host, run their setup commands, and check their configurations.
 
-    Doing it again changes nothing and sends no byte of them. Raises HostError, with the command's own words where one
-    fails.
+    This is idempotent: a second call sends no file. Raises HostError with the output of a command that fails.
     """
     wanted = list(services)
-    placed = place(host, [file for service in wanted for file in service.files])
+    placed = place_files(host, [file for service in wanted for file in service.files])
     for service in wanted:
-        for preparation in service.preparations:
-            _prepare(host, service, preparation)
+        for command in service.setup_commands:
+            _run_setup_command(host, service, command)
         for check in service.checks:
-            why = _refused(host, service, check.argv, service.folder, check)
-            if why is not None:
-                raise HostError(f"{service.name} ({service.backend}) does not pass its check", where=host.name, why=why)
+            reason = _run_check(host, service, check.argv, service.folder, check)
+            if reason is not None:
+                raise HostError(
+                    f"the configuration of {service.name} ({service.backend}) is not valid", where=host.name, why=reason
+                )
     return placed
 
 
-def configs(service: Service) -> Iterator[tuple[str, str]]:
-    """The configurations that a service runs with, as they were rendered: path on the host, and text."""
+def rendered_configs(service: Service) -> Iterator[tuple[str, str]]:
+    """Yield the path on the host and the text of each configuration of a service."""
     for check in service.checks:
-        yield str(check.config), _content(service, check).decode(errors="replace")
+        yield str(check.config), _config_bytes(service, check).decode(errors="replace")
 
 
-def judge(host: Host, service: Service, check: Check) -> str | None:
-    """Why a host's own program refuses a configuration of a service, with the line it speaks of; None where it takes it.
+def check_config(host: Host, service: Service, check: ConfigCheck) -> str | None:
+    """Return why the host's program rejects a configuration, with the line that it names; None if it accepts it.
 
-    Nothing is deployed for it: the file stands in a folder of its own while it is read, and is gone afterwards. Raises
-    HostError.
+    Nothing is deployed: the file is placed in a temporary folder, checked there and removed. Raises HostError.
     """
     folder = host.workdir / "judged" / secrets.token_hex(4)
-    there, here = str(service.folder), str(folder)
-    text = _content(service, check).replace(there.encode(), here.encode())
-    config = PurePosixPath(str(check.config).replace(there, here))
-    argv = tuple(part.replace(there, here) for part in check.argv)
+    deployed, temporary = str(service.folder), str(folder)
+    text = _config_bytes(service, check).replace(deployed.encode(), temporary.encode())
+    config = PurePosixPath(str(check.config).replace(deployed, temporary))
+    argv = tuple(argument.replace(deployed, temporary) for argument in check.argv)
     try:
         host.files.place([PlacedFile(config, text)])
-        return _refused(host, service, argv, folder, check)
+        return _run_check(host, service, argv, folder, check)
     finally:
         host.files.remove(folder)
 
 
-def place(host: Host, files: Iterable[File]) -> Placed:
-    """Put files on a host, building those that are programs first. Raises HostError, or BenchkitError where one does not build."""
-    return host.files.place([_placed(file) for file in files])
+def place_files(host: Host, files: Iterable[File]) -> Placed:
+    """Place files on a host; build those that are programs first. Raises HostError, BenchkitError if a build fails."""
+    return host.files.place([_load(file) for file in files])
 
 
-def start(host: Host, service: Service, logs: PurePosixPath, *, stays: bool = False) -> Running:
-    """Start a service and wait until it accepts connections; its output goes to a file in `logs`.
+def start(host: Host, service: Service, logs: PurePosixPath, *, stays: bool = False) -> RunningService:
+    """Start a service and wait until it accepts connections; its output goes to a file in the folder `logs`.
 
-    One that stays is to outlive this connection: its output has no ceiling, for the agent that watches over that will be
-    gone. Raises HostError, with its last words, where it does not come up; what was started is stopped again.
+    With `stays` it will outlive this connection; its log has no limit then, because the agent that enforces it will be
+    gone. Raises HostError with the last lines of the log where the service does not open its socket; it is stopped then.
     """
     process, log = service.process, logs / f"{service.name}.log"
-    for folder in service.scratch:
+    for folder in service.scratch_folders:
         host.files.remove(folder)
         host.files.scratch(folder)
     for path in socket_files(service):
-        host.files.remove(path)  # of one that was killed: a socket's file stays, and keeps the next from being made
+        host.files.remove(path)  # a killed process leaves its socket's file, with which the next one cannot bind
     if process.quota is not None:
         host.changes.group(process.quota.role, process.quota.cpus)
     started = host.processes.start(
@@ -106,14 +107,15 @@ def start(host: Host, service: Service, logs: PurePosixPath, *, stays: bool = Fa
             stderr="stdout",
         )
     )
-    running = Running(service, started, log)
+    running = RunningService(service, started, log)
     try:
         host.sockets.wait_open(socket_of(service.endpoint), service.ready_timeout_s, started)
     except HostError as error:
         host.processes.stop([started], grace_s=STOP_GRACE_S)
-        said = last_words(host, log)
         raise HostError(
-            f"{service.name} ({service.backend}) did not come up: {error.what}", where=host.name, why=said or error.why
+            f"{service.name} ({service.backend}) did not start: {error.what}",
+            where=host.name,
+            why=last_log_lines(host, log) or error.why,
         ) from error
     except BaseException:
         host.processes.stop([started], grace_s=STOP_GRACE_S)
@@ -121,30 +123,30 @@ def start(host: Host, service: Service, logs: PurePosixPath, *, stays: bool = Fa
     return running
 
 
-def stop(host: Host, running: Sequence[Running]) -> None:
-    """Stop services with all their descendants. Raises HostError naming what does not end."""
-    host.processes.stop([each.process for each in running], grace_s=STOP_GRACE_S)
+def stop(host: Host, services: Sequence[RunningService]) -> None:
+    """Stop services with all their descendants. Raises HostError naming the processes that do not end."""
+    host.processes.stop([running.process for running in services], grace_s=STOP_GRACE_S)
 
 
 def socket_files(service: Service) -> list[PurePosixPath]:
-    """The files of a service's unix sockets; one that is killed leaves them."""
+    """Return the files of a service's unix sockets; a killed service leaves them behind."""
     endpoints = [service.endpoint, *([service.admin.endpoint] if service.admin else [])]
     return [endpoint.path for endpoint in endpoints if endpoint.path is not None]
 
 
-def require_free(host: Host, services: Iterable[Service]) -> None:
-    """Raise HostError where a port that one of the services needs is taken, naming who has it."""
+def require_ports_free(host: Host, services: Iterable[Service]) -> None:
+    """Raise HostError where a port that one of the services needs is in use, naming the process that has it."""
     host.sockets.require_free(service.endpoint.port for service in services if service.endpoint.port is not None)
 
 
-def last_words(host: Host, log: PurePosixPath) -> str | None:
-    """The last lines of a file of a host's."""
+def last_log_lines(host: Host, log: PurePosixPath) -> str | None:
+    """Return the last lines of a log on a host, for messages; None if it is empty."""
     text = host.files.read(log).decode(errors="replace").strip()
-    return " / ".join(text.splitlines()[-LAST_LINES:]) or None
+    return " / ".join(text.splitlines()[-LAST_LOG_LINES:]) or None
 
 
 def socket_of(endpoint: Endpoint) -> Tcp | Unix:
-    """The socket of an endpoint, as hosts name it."""
+    """Return the socket of an endpoint as the agent addresses it."""
     if endpoint.path is not None:
         return Unix(endpoint.path)
     if endpoint.address is None or endpoint.port is None:
@@ -152,64 +154,73 @@ def socket_of(endpoint: Endpoint) -> Tcp | Unix:
     return Tcp(endpoint.address, endpoint.port)
 
 
-def by_host(services: Iterable[Service]) -> Mapping[str, list[Service]]:
-    """Services grouped by the host they run on, in their order."""
-    found: dict[str, list[Service]] = {}
+def group_by_host(services: Iterable[Service]) -> Mapping[str, list[Service]]:
+    """Return the services of each host, in their order."""
+    grouped: dict[str, list[Service]] = {}
     for service in services:
-        found.setdefault(service.host, []).append(service)
-    return found
+        grouped.setdefault(service.host, []).append(service)
+    return grouped
 
 
-def _refused(host: Host, service: Service, argv: tuple[str, ...], folder: PurePosixPath, check: Check) -> str | None:
-    """Run a check in a folder; its own words where it does not end with 0."""
+def explain_rejection(output: str, name: str, text: str) -> str:
+    """Return what a program printed about the file `name` with this text, with each line that it names quoted. Pure."""
+    lines = text.splitlines()
+    explained = []
+    for message in output.splitlines():
+        match = re.search(rf"(?:in )?(?P<path>\S*/{re.escape(name)}):(?P<line>[0-9]+)", message)
+        number = int(match["line"]) if match else 0
+        if match and 0 < number <= len(lines):
+            explained.append(f"{message.replace(match['path'], name)}: `{lines[number - 1].strip()}`")
+        elif not message.endswith("test failed"):
+            explained.append(message)
+    return " / ".join(explained)
+
+
+def _run_check(
+    host: Host, service: Service, argv: tuple[str, ...], folder: PurePosixPath, check: ConfigCheck
+) -> str | None:
+    """Run a check in a folder; return its output where it fails."""
     done = host.processes.run(argv, cwd=folder, timeout_s=CHECK_TIMEOUT_S)
     if done.ok:
         return None
-    said = (done.stderr or done.stdout).decode(errors="replace").strip()
-    if not said:
-        return "it did not end" if done.timed_out else str(done.ended)
-    return explained(said, check.config.name, _content(service, check).decode(errors="replace"))
+    output = _output(done)
+    if not output:
+        return _ending(done, CHECK_TIMEOUT_S)
+    return explain_rejection(output, check.config.name, _config_bytes(service, check).decode(errors="replace"))
 
 
-def explained(said: str, name: str, text: str) -> str:
-    """What a program says against its configuration, each line of that it speaks of beside the words; pure.
-
-    `name` is the file's, `text` its content.
-    """
-    lines = text.splitlines()
-    shown = []
-    for word in said.splitlines():
-        found = re.search(rf"(?:in )?(?P<path>\S*/{re.escape(name)}):(?P<line>[0-9]+)", word)
-        number = int(found["line"]) if found else 0
-        if found and 0 < number <= len(lines):
-            shown.append(f"{word.replace(found['path'], name)}: `{lines[number - 1].strip()}`")
-        elif not word.endswith("test failed"):
-            shown.append(word)
-    return " / ".join(shown)
+def _run_setup_command(host: Host, service: Service, command: SetupCommand) -> None:
+    done = host.processes.run(command.argv, env=command.env, cwd=service.folder, timeout_s=command.timeout_s)
+    if not done.ok:
+        raise HostError(
+            f"a setup command of {service.name} ({service.backend}) failed: {command.argv[0]}",
+            where=host.name,
+            why=_output(done) or _ending(done, command.timeout_s),
+        )
 
 
-def _content(service: Service, check: Check) -> bytes:
+def _output(done: Completed) -> str:
+    return (done.stderr or done.stdout).decode(errors="replace").strip()
+
+
+def _ending(done: Completed, timeout_s: float) -> str:
+    return f"it did not end within {timeout_s:g} s" if done.timed_out else str(done.ended)
+
+
+def _config_bytes(service: Service, check: ConfigCheck) -> bytes:
     content = next(file.content for file in service.files if file.path == check.config)
     if not isinstance(content, bytes):
-        raise TypeError(f"{check.config} is no text")
+        raise TypeError(f"{check.config} is not text")
     return content
 
 
-def _placed(file: File) -> PlacedFile:
+def _load(file: File) -> PlacedFile:
+    """Build, create or read the content of a file."""
     if isinstance(file.content, GoSource):
         source = file.content
-        built = build(
+        binary = build(
             source.module, goos=source.goos, goarch=source.goarch, go_version=source.go_version, package=source.package
         )
-        return PlacedFile(file.path, built.path, file.mode)
+        return PlacedFile(file.path, binary.path, file.mode)
     content = file.content.read() if isinstance(file.content, ControllerFile) else file.content
     return PlacedFile(file.path, content, file.mode)
-
-
-def _prepare(host: Host, service: Service, preparation: Preparation) -> None:
-    argv = preparation.argv
-    done = host.processes.run(argv, env=preparation.env, cwd=service.folder, timeout_s=preparation.timeout_s)
-    if not done.ok:
-        said = (done.stderr or done.stdout).decode(errors="replace").strip()
-        why = said or (f"it did not end in {preparation.timeout_s:g} s" if done.timed_out else str(done.ended))
-        raise HostError(f"{service.name} ({service.backend}) cannot be prepared", where=host.name, why=why)

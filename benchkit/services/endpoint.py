@@ -1,4 +1,4 @@
-"""Where a service listens: as a scenario writes it, and as others reach it."""
+"""The socket of a service: as a scenario writes it, and as other hosts reach it."""
 
 from __future__ import annotations
 
@@ -13,21 +13,24 @@ from pydantic_core import CoreSchema, core_schema
 
 MAX_PORT = 65535
 FIRST_UNPRIVILEGED_PORT = 1024
-"""Ports below need root (ip(7), net.ipv4.ip_unprivileged_port_start)."""
+"""Default of net.ipv4.ip_unprivileged_port_start (ip(7)); lower ports need root."""
+
+MAX_SOCKET_PATH = 107
+"""Bytes of the path of a unix socket (unix(7): sun_path has 108 bytes, the last of them 0)."""
 
 Protocol = Literal["http", "https", "fastcgi", "ssh"]
 
 
 @dataclass(frozen=True)
 class Listen:
-    """`8080`: the host's own address; `127.0.0.1:9000`: that address; `unix`: a socket in the service's folder."""
+    """Option `listen`: `8080` (on the host's address), `127.0.0.1:9000`, or `unix` (a socket in the service's folder)."""
 
     address: str | None = None
     port: int | None = None
 
     @classmethod
     def parse(cls, value: object) -> Listen:
-        """Read a scenario's `listen`. Raises ValueError saying what is allowed."""
+        """Parse the `listen` of a scenario. Raises ValueError naming the allowed forms."""
         match value:
             case bool():
                 pass
@@ -46,7 +49,7 @@ class Listen:
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: type, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Let models have a `Listen` field that is read by `parse`."""
+        """Let pydantic models parse a `Listen` field with `parse`."""
         parse: Callable[[object], Listen] = cls.parse
         return core_schema.no_info_plain_validator_function(parse)
 
@@ -61,21 +64,21 @@ class Endpoint:
     port: int | None = None
     path: PurePosixPath | None = None
     user: str | None = None
-    """Who logs in there, where the protocol is ssh."""
+    """User who logs in, where the protocol is ssh."""
 
     @property
     def authority(self) -> str:
-        """`10.0.0.1:8080`, `[fd00::1]:8080`, or `unix:/path`: as nginx and our backends take it."""
+        """Address for nginx and the backends: `10.0.0.1:8080`, `[fd00::1]:8080` or `unix:/path`."""
         if self.path is not None:
             return f"unix:{self.path}"
         return f"[{self.address}]:{self.port}" if ":" in str(self.address) else f"{self.address}:{self.port}"
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only its own host reaches it."""
+        """True if only its own host reaches it."""
         return self.address is None or is_loopback(self.address)
 
 
 def is_loopback(address: str) -> bool:
-    """Whether an IP address is one of a machine's own."""
+    """Return True if an IP address is a loopback address."""
     return ipaddress.ip_address(address).is_loopback

@@ -1,7 +1,7 @@
-"""valyala/fasthttp on its own."""
+"""The HTTP server of valyala/fasthttp."""
 
 from __future__ import annotations
 
-from benchkit.services.go_server import go_backend
+from benchkit.services.go_server import GoServer, GoServerOptions
 
-FASTHTTP = go_backend("fasthttp")
+FASTHTTP = GoServer("fasthttp", GoServerOptions)

@@ -1,7 +1,7 @@
-"""Go's net/http/fcgi, for an nginx in front of it: the handler of `nethttp` over TCP or a unix socket."""
+"""Go's net/http/fcgi behind an nginx: the handler of `nethttp`, over TCP or a unix socket."""
 
 from __future__ import annotations
 
-from benchkit.services.go_server import go_backend
+from benchkit.services.go_server import GoServer, GoServerOptions
 
-FCGI = go_backend("fcgi", protocol="fastcgi")
+FCGI = GoServer("fcgi", GoServerOptions, "fastcgi")

@@ -1,4 +1,4 @@
-"""Go's http.FileServer on files that it makes on its host: one of them at `/`, or the listing of their folder."""
+"""Go's http.FileServer on files that it creates on its host: one of them at `/`, or a listing of their folder."""
 
 from __future__ import annotations
 
@@ -7,26 +7,28 @@ from typing import Annotated
 
 from pydantic import Field
 
-from benchkit.services.backend import Request
-from benchkit.services.go_server import BodySize, GoServerOptions, go_backend
+from benchkit.services.backend import RenderRequest
+from benchkit.services.go_server import GoServer, GoServerOptions
+from benchkit.services.server_options import BodySize
 
 
 class FileServerOptions(GoServerOptions):
-    """A net/http server of a file, or of a folder's listing."""
+    """Options of a net/http server of a file, or of a folder's listing."""
 
     body_size: BodySize | None = Field(default=None, description="bytes of each file; absent: 12")
     listing: Annotated[int, Field(strict=True, ge=1, le=100_000)] | None = Field(
-        default=None, description="serve the listing of a folder with so many files, in place of one file"
+        default=None, description="serve the listing of a folder with this many files instead of one file"
     )
 
 
-def arguments(request: Request) -> Sequence[str]:
-    """Where the files stand, and how many are listed."""
-    options = request.options
-    if not isinstance(options, FileServerOptions):
-        raise TypeError(f"{request.name}: options of another backend")
-    listing = [] if options.listing is None else ["-listing", str(options.listing)]
-    return ["-root", str(request.place.folder / "www"), *listing]
+class FileServer(GoServer[FileServerOptions]):
+    """A Go server that is told the folder of its files and the length of the listing."""
+
+    def arguments(self, request: RenderRequest[FileServerOptions]) -> Sequence[str]:
+        """Return the folder of the files, and the number of files to list."""
+        listing = request.options.listing
+        listed = [] if listing is None else ["-listing", str(listing)]
+        return ["-root", str(request.place.folder / "www"), *listed]
 
 
-FILESERVER = go_backend("fileserver", FileServerOptions, arguments=arguments)
+FILESERVER = FileServer("fileserver", FileServerOptions)

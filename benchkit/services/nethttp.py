@@ -1,7 +1,7 @@
-"""Go's net/http on its own."""
+"""Go's net/http without a front end."""
 
 from __future__ import annotations
 
-from benchkit.services.go_server import go_backend
+from benchkit.services.go_server import GoServer, GoServerOptions
 
-NETHTTP = go_backend("nethttp")
+NETHTTP = GoServer("nethttp", GoServerOptions)

@@ -1,8 +1,8 @@
-"""nginx: the host's own executable, started from a prefix and a configuration of ours."""
+"""The nginx of the host, started with a prefix and a configuration of benchkit's own."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
@@ -11,65 +11,57 @@ from benchkit.document import SourceMap
 from benchkit.errors import FieldError, InputError, UnsupportedError
 from benchkit.models.cpus import CpuCount
 from benchkit.models.levels import Name
-from benchkit.services.backend import (
-    Admin,
-    Backend,
-    Check,
-    File,
-    Process,
-    Request,
-    Service,
-    ServiceOptions,
-    ServicePlacement,
-)
-from benchkit.services.endpoint import Endpoint, Protocol, is_loopback
+from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
+from benchkit.services.endpoint import MAX_SOCKET_PATH, Endpoint, Protocol, is_loopback
 from benchkit.services.nginx_config import check_template, render_config
-from benchkit.services.nginx_version import Flavour, flavour
-from benchkit.services.response_bodies import hello
+from benchkit.services.nginx_version import NginxVersion, parse_version_output
+from benchkit.services.placement import ServicePlacement
+from benchkit.services.response_bodies import hello_body
+from benchkit.services.service import AdminPage, ConfigCheck, File, Process, Service
 
 Count = Annotated[int, Field(strict=True, gt=0)]
 CountOrNone = Annotated[int, Field(strict=True, ge=0)]
 BinaryName = Annotated[str, StringConstraints(strict=True, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
 
 ADMIN_SOCKET = "_status.sock"
-"""In the service's folder; no service's own socket is called so, because names begin with a letter."""
+"""File in the service's folder. No service has a socket of this name, because names begin with a letter."""
 
-LONGEST_SOCKET_PATH = 107
-"""unix(7): sun_path has 108 bytes, the last of them 0."""
-
-SPOKEN: tuple[Protocol, ...] = ("http", "fastcgi")
-"""What it can pass requests on in: there is a template for each."""
+UPSTREAM_PROTOCOLS: tuple[Protocol, ...] = ("http", "fastcgi")
+"""Protocols in which nginx passes requests on: there is a template for each."""
 
 PURPOSES = ("upstream", "file_bytes", "status", "template")
 
 
 class NginxOptions(ServiceOptions):
-    """nginx in front of another service, as a server of a file, or of its status page; or as a template has it.
+    """nginx in front of another service, as a server of a file or of its status page, or with the scenario's own template.
 
     The defaults are those of the published set-up of 2013, nginx against Go.
     """
 
-    upstream: Name | None = Field(default=None, description="the service that requests are passed to, by its protocol")
+    upstream: Name | None = Field(default=None, description="the service to which requests are passed, by its protocol")
     file_bytes: Annotated[int, Field(strict=True, ge=0, le=1 << 24)] | None = Field(
-        default=None, description="serve a file of so many bytes, the body of our other servers at that size"
+        default=None, description="serve a file of this many bytes: the body that benchkit's servers send at that size"
     )
     status: bool = Field(default=False, description="serve the status page (stub_status)")
     template: str | None = Field(
-        default=None, description="configuration of one's own: a Jinja template, relative to the scenario's file"
+        default=None, description="your own configuration: a Jinja template, relative to the scenario's file"
     )
     binary: BinaryName = Field(default="nginx", description="the host's nginx by the inventory's name for it")
     workers: CpuCount | Literal["auto"] = Field(default="auto", description="auto, all: one for each of its CPUs")
-    pin_workers: bool = Field(default=False, description="each worker on one CPU of its own, in turn")
+    pin_workers: bool = Field(default=False, description="pin each worker to one CPU, in turn")
     worker_connections: Count = 10000
     multi_accept: bool = True
     accept_mutex: bool = False
     reuseport: bool = Field(default=False, description="a listening socket for each worker")
-    backlog: Count | None = Field(default=None, description="accept queue asked of the kernel; absent: nginx's 511")
+    backlog: Count | None = Field(
+        default=None, description="accept queue requested from the kernel; absent: nginx's 511"
+    )
     keepalive: bool = Field(default=True, description="whether clients may keep connections")
     keepalive_timeout_s: Count = 300
     keepalive_requests: Count = 10000
     upstream_keepalive: CountOrNone = Field(
-        default=300, description="idle connections to the upstream that each worker keeps; 0: one a request"
+        default=300,
+        description="idle connections to the upstream that each worker keeps; 0: a new one for each request",
     )
     sendfile: bool = True
     tcp_nopush: bool = True
@@ -77,92 +69,125 @@ class NginxOptions(ServiceOptions):
     open_file_cache: CountOrNone = Field(default=200000, description="entries; 0: no cache")
 
     @model_validator(mode="after")
-    def _one_purpose(self) -> Self:
+    def _require_one_purpose(self) -> Self:
         given = [name for name in PURPOSES[:3] if getattr(self, name) not in (None, False)]
         if len(given) > 1 or not (given or self.template):
             raise ValueError(f"needs one of {', '.join(PURPOSES)}; found {' and '.join(given) or 'none'}")
         return self
 
 
-def render(request: Request) -> Service:
-    """One nginx as a service: its configuration, `nginx -t`, and the master process in the foreground."""
-    options, place = request.options, request.place
-    if not isinstance(options, NginxOptions):
-        raise TypeError(f"{request.name}: options of another backend")
-    nginx = _flavour(options.binary, place)
-    if options.reuseport and nginx.reuseport is None:
-        raise UnsupportedError(f"reuseport: {place.host} has {nginx}, which cannot; nginx can from 1.9.1 on")
-    cpus = place.take_cpus(options.cpus, "cpus")
-    workers = options.workers if isinstance(options.workers, int) else len(cpus)
-    nofile = place.take_files(options.nofile)
-    admin = Endpoint(place.host, "http", path=place.folder / ADMIN_SOCKET)
-    upstream = _upstream(request, options)
-    config = place.folder / "nginx.conf"
-    text = _rendered(
-        options,
-        upstream.protocol if upstream else "status" if options.status else "files",
-        folder=str(place.folder),
-        user=place.user if place.root else None,
-        workers=workers,
-        worker_cpus=[cpus[worker % len(cpus)] for worker in range(workers)] if options.pin_workers else [],
-        nofile=nofile,
-        listen=request.endpoint.authority,
-        reuseport=nginx.reuseport if options.reuseport else None,
-        upstream=upstream.authority if upstream else None,
-        admin=admin.authority if len(str(admin.path)) <= LONGEST_SOCKET_PATH else None,
-    )
-    files = [File(config, text.encode())]
-    if options.file_bytes is not None:
-        files.append(File(place.folder / "html" / "index.html", hello(options.file_bytes)))
-    log = ("-e", "stderr") if nginx.error_log_option else ()
-    argv = (place.program(options.binary).path, "-p", f"{place.folder}/", "-c", str(config), *log)
-    return Service(
-        name=request.name,
-        backend="nginx",
-        host=place.host,
-        folder=place.folder,
-        files=tuple(files),
-        checks=(Check((*argv, "-t", "-q"), config, "template" if options.template else None),),
-        process=Process(argv, cpus, nofile),
-        endpoint=request.endpoint,
-        admin=Admin("nginx", admin, "/") if admin.authority in text else None,  # a template may have none
-        parallelism=workers,
-    )
+class Nginx(Backend[NginxOptions]):
+    """nginx or one of its forks: a rendered configuration, `nginx -t`, and the master process in the foreground."""
+
+    name = "nginx"
+    options = NginxOptions
+
+    def programs(self, options: NginxOptions) -> tuple[str, ...]:
+        """Return the nginx to use."""
+        return (options.binary,)
+
+    def connects_to(self, options: NginxOptions) -> tuple[str, ...]:
+        """Return the upstream, if there is one."""
+        return (options.upstream,) if options.upstream else ()
+
+    def resolve(self, options: NginxOptions, source: SourceMap) -> NginxOptions:
+        """Return the options with the path of the template. Raises InputError where it is no template."""
+        if options.template is None:
+            return options
+        path = (Path(source.origin(("template",)).source).parent / options.template).absolute()
+        try:
+            check_template(path)
+        except InputError as error:
+            message = ": ".join(filter(None, (error.what, error.why)))
+            raise InputError(source.fault(("template",), message)) from None
+        return options.model_copy(update={"template": str(path)})
+
+    def render(self, request: RenderRequest[NginxOptions]) -> Service:
+        """Return one nginx."""
+        options, place = request.options, request.place
+        version = _nginx_version(options.binary, place)
+        if options.reuseport and version.reuseport is None:
+            raise UnsupportedError(f"reuseport: {place.host} has {version}; nginx supports it from 1.9.1 on")
+        cpus = place.select_cpus(options.cpus, "cpus")
+        workers = options.workers if isinstance(options.workers, int) else len(cpus)
+        nofile = place.file_limit(options.nofile)
+        admin = Endpoint(place.host, "http", path=place.folder / ADMIN_SOCKET)
+        upstream = _upstream(request)
+        config = place.folder / "nginx.conf"
+        text = _config_text(
+            options,
+            upstream.protocol if upstream else "status" if options.status else "files",
+            folder=str(place.folder),
+            user=place.user if place.root else None,
+            workers=workers,
+            worker_cpus=[cpus[worker % len(cpus)] for worker in range(workers)] if options.pin_workers else [],
+            nofile=nofile,
+            listen=request.endpoint.authority,
+            reuseport=version.reuseport if options.reuseport else None,
+            upstream=upstream.authority if upstream else None,
+            admin=admin.authority if len(str(admin.path)) <= MAX_SOCKET_PATH else None,
+        )
+        files = [File(config, text.encode())]
+        if options.file_bytes is not None:
+            files.append(File(place.folder / "html" / "index.html", hello_body(options.file_bytes)))
+        argv = nginx_arguments(place.program(options.binary).path, version, place.folder, config)
+        return Service(
+            name=request.name,
+            backend=self.name,
+            host=place.host,
+            folder=place.folder,
+            files=tuple(files),
+            checks=(ConfigCheck((*argv, "-t", "-q"), config, "template" if options.template else None),),
+            process=Process(argv, cpus, nofile),
+            endpoint=request.endpoint,
+            admin=AdminPage("nginx", admin, "/") if admin.authority in text else None,  # a template may leave it out
+            parallelism=workers,
+        )
 
 
-def _flavour(binary: str, place: ServicePlacement) -> Flavour:
-    """Which nginx the host has under that name. Raises FieldError for what is none."""
+def nginx_arguments(
+    program: str, version: NginxVersion, prefix: PurePosixPath, config: PurePosixPath
+) -> tuple[str, ...]:
+    """Return the command line of an nginx that reads this configuration and logs to its standard error."""
+    log = ("-e", "stderr") if version.has_error_log_option else ()
+    return (program, "-p", f"{prefix}/", "-c", str(config), *log)
+
+
+def _nginx_version(binary: str, place: ServicePlacement) -> NginxVersion:
+    """Return the nginx that the host has under that name. Raises FieldError where the program is not an nginx."""
     program = place.program(binary)
-    found = flavour(program.said)
-    if found is None:
-        said = f"says {program.said!r}" if program.said else "says nothing: is it built for this host's architecture?"
+    version = parse_version_output(program.version_output)
+    if version is None:
+        output = program.version_output
+        found = f"prints {output!r}" if output else "prints nothing: is it built for this host's architecture?"
         raise FieldError(
             "binary",
-            f"{program.path} on {place.host} is no nginx: `-v` {said}",
-            hint=program.named or f"it is the {binary} on the PATH there; the inventory may name another (programs)",
+            f"{program.path} on {place.host} is not nginx: `-v` {found}",
+            hint=program.named_by or f"it is the {binary} on the PATH there; the inventory may name another (programs)",
         )
-    return found
+    return version
 
 
-def _upstream(request: Request, options: NginxOptions) -> Endpoint | None:
-    if options.upstream is None:
+def _upstream(request: RenderRequest[NginxOptions]) -> Endpoint | None:
+    name = request.options.upstream
+    if name is None:
         return None
-    upstream, host = request.peers[options.upstream], request.place.host
-    one_machine = upstream.path is None and is_loopback(request.place.address)  # hosts that are reached at loopback
-    if upstream.is_loopback and upstream.host != host and not one_machine:
+    upstream, host = request.peers[name], request.place.host
+    is_one_machine = upstream.path is None and is_loopback(request.place.address)  # hosts with loopback addresses
+    if upstream.is_loopback and upstream.host != host and not is_one_machine:
         raise FieldError(
             "upstream",
-            f"{options.upstream} listens on {upstream.authority} of {upstream.host}, where {host} cannot reach it",
+            f"{name} listens on {upstream.authority} of {upstream.host}, where {host} cannot reach it",
             hint="give it a plain port, to listen on its host's address",
         )
-    if upstream.protocol not in SPOKEN:
-        said = f"{options.upstream} speaks {upstream.protocol}; nginx is set up here for {' and '.join(SPOKEN)}"
-        raise FieldError("upstream", said)
+    if upstream.protocol not in UPSTREAM_PROTOCOLS:
+        supported = " and ".join(UPSTREAM_PROTOCOLS)
+        raise FieldError("upstream", f"{name} speaks {upstream.protocol}; nginx is configured here for {supported}")
     return upstream
 
 
-def _rendered(options: NginxOptions, purpose: str, **values: object) -> str:
-    """The configuration: from the scenario's own template, or from the one for what nginx is to do."""
+def _config_text(options: NginxOptions, purpose: str, **values: object) -> str:
+    """Return the configuration: from the scenario's own template, or from the shipped one for this purpose."""
     if options.template is not None:
         try:
             return render_config(Path(options.template), options=options, **values)
@@ -171,24 +196,4 @@ def _rendered(options: NginxOptions, purpose: str, **values: object) -> str:
     return render_config(f"{purpose}.conf.j2", options=options, **values)
 
 
-def _settle(options: ServiceOptions, source: SourceMap) -> ServiceOptions:
-    """Find the template beside the file that names it."""
-    if not isinstance(options, NginxOptions) or options.template is None:
-        return options
-    path = (Path(source.origin(("template",)).source).parent / options.template).absolute()
-    try:
-        check_template(path)
-    except InputError as error:
-        raise InputError(source.fault(("template",), ": ".join(filter(None, (error.what, error.why))))) from None
-    return options.model_copy(update={"template": str(path)})
-
-
-def _programs(options: ServiceOptions) -> tuple[str, ...]:
-    return (options.binary,) if isinstance(options, NginxOptions) else ()
-
-
-def _upstreams(options: ServiceOptions) -> tuple[str, ...]:
-    return (options.upstream,) if isinstance(options, NginxOptions) and options.upstream else ()
-
-
-NGINX = Backend("nginx", NginxOptions, render, programs=_programs, settle=_settle, tied_to=_upstreams)
+NGINX = Nginx()

@@ -1,4 +1,4 @@
-"""How a service is profiled: by its own profiler where it has one, else by perf."""
+"""The profiler of a service: its own where it has one, else perf."""
 
 from __future__ import annotations
 
@@ -7,50 +7,44 @@ from dataclasses import replace
 from typing import Literal
 
 from benchkit.models.profile import Profiler
-from benchkit.services.backend import Backend, Service
-from benchkit.services.go_server import GoServerOptions
+from benchkit.services.service import Service
 
 PERF = "perf"
-"""The program that hosts need for what has no profiler of its own."""
+"""Program that a host needs to profile services without a profiler of their own."""
 
-PPROF = "/debug/pprof/profile"
-"""Where net/http/pprof answers with a profile of the CPU, after the `seconds` (a whole number) that it is asked for."""
+PPROF_PATH = "/debug/pprof/profile"
+"""Path at which net/http/pprof returns a CPU profile; the parameter `seconds` (a whole number) is its length."""
 
 CallGraph = Literal["fp", "dwarf"]
-"""How perf finds the callers of a function: by frame pointers, or by the tables that exceptions are unwound with."""
-
-_COMPILES_AT_RUN_TIME = frozenset({"node"})
-"""Backends whose machine code has frame pointers and no tables, and names in a map that they have to be told to write."""
-
-
-def profiles_itself(backend: Backend) -> bool:
-    """Whether services of a backend have a profiler of their own: our Go servers have."""
-    return issubclass(backend.options, GoServerOptions)
+"""The way in which perf finds the callers of a function: frame pointers, or unwind tables."""
 
 
 def profiler_of(service: Service) -> Profiler:
-    """What a profile of the service is taken with."""
+    """Return the profiler that a service is profiled with."""
     return "pprof" if service.admin is not None and service.admin.kind == "expvar" else "perf"
 
 
 def call_graph_of(service: Service) -> CallGraph:
-    """How perf walks the stacks of the service: distributions build native programs without frame pointers."""
-    return "fp" if service.backend in _COMPILES_AT_RUN_TIME else "dwarf"
+    """Return the way in which perf walks the stacks of a service.
+
+    Code compiled at run time has frame pointers and no unwind tables; native programs of distributions lack frame pointers.
+    """
+    return "dwarf" if service.perf_map_option is None else "fp"
 
 
-def writes_map(service: Service) -> bool:
-    """Whether the service, when profiled, leaves a map of compiled code for perf (`/tmp/perf-PID.map`)."""
-    return service.backend in _COMPILES_AT_RUN_TIME and profiler_of(service) == "perf"
+def writes_perf_map(service: Service) -> bool:
+    """Return True if the profiled service writes a map of compiled functions for perf (`/tmp/perf-PID.map`)."""
+    return service.perf_map_option is not None and profiler_of(service) == "perf"
 
 
-def to_be_profiled(service: Service) -> Service:
-    """The service as it is started where it will be profiled: V8 tells perf the names of what it compiles."""
-    if not writes_map(service):
+def with_perf_map(service: Service) -> Service:
+    """Return the service as it is started to be profiled: with the option that makes it write a map, if it has one."""
+    if service.perf_map_option is None or not writes_perf_map(service):
         return service
     program, *rest = service.process.argv
-    return replace(service, process=replace(service.process, argv=(program, "--perf-basic-prof", *rest)))
+    return replace(service, process=replace(service.process, argv=(program, service.perf_map_option, *rest)))
 
 
 def needs_perf(services: Iterable[Service]) -> tuple[Service, ...]:
-    """Those that only perf can profile."""
+    """Return the services that only perf can profile."""
     return tuple(service for service in services if profiler_of(service) == "perf")

@@ -1,10 +1,10 @@
-"""The backends there are. Adding one: its file, and its line here."""
+"""The registry of backends. Adding one takes its file, and its line here (see README.md in this folder)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from benchkit.services.backend import Backend
+from benchkit.services.backend import AnyBackend
 from benchkit.services.fasthttp import FASTHTTP
 from benchkit.services.fcgi import FCGI
 from benchkit.services.fileserver import FILESERVER
@@ -17,7 +17,19 @@ from benchkit.services.netpoll import NETPOLL
 from benchkit.services.nginx import NGINX
 from benchkit.services.node import NODE
 
-BACKENDS: Mapping[str, Backend] = {
-    backend.name: backend
-    for backend in (NETHTTP, FCGI, GOSTRING, FILESERVER, FASTHTTP, GNET, NETPOLL, HERTZ, NODE, NGINX, *MODULE_BACKENDS)
-}
+_BACKENDS: tuple[AnyBackend, ...] = (
+    NETHTTP,
+    FCGI,
+    GOSTRING,
+    FILESERVER,
+    FASTHTTP,
+    GNET,
+    NETPOLL,
+    HERTZ,
+    NODE,
+    NGINX,
+    *MODULE_BACKENDS,
+)
+
+BACKENDS: Mapping[str, AnyBackend] = {backend.name: backend for backend in _BACKENDS}
+"""All backends by the names that scenarios have for them."""

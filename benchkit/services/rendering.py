@@ -1,76 +1,76 @@
-"""From the services of a cell, as a scenario writes them, to services rendered for the hosts they run on."""
+"""Rendering of a cell's services: from options that their backends have checked to services for their hosts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from benchkit.document import SourceMap
 from benchkit.errors import FieldError, InputError
-from benchkit.services.backend import (
-    Backend,
-    Request,
-    Service,
-    ServiceOptions,
-    ServicePlacement,
-    endpoint_of,
-    protocol_of,
-)
-from benchkit.services.endpoint import Endpoint
+from benchkit.services.backend import AnyBackend, RenderRequest, ServiceOptions, service_endpoint
+from benchkit.services.endpoint import Endpoint, Protocol
+from benchkit.services.placement import ServicePlacement
+from benchkit.services.service import Service
 
 
 @dataclass(frozen=True)
-class TypedService:
-    """A service whose options its backend has checked."""
+class ServiceSpec:
+    """A service as the scenario wants it, its options checked by its backend."""
 
     name: str
-    backend: Backend
+    backend: AnyBackend
     options: ServiceOptions
     source: SourceMap = field(compare=False, repr=False)
     """Lines of its options in the scenario, for messages."""
 
+    @property
+    def protocol(self) -> Protocol:
+        """The protocol that the service speaks."""
+        return self.backend.protocol(self.options)
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """Executables that the service needs on its host."""
+        return self.backend.programs(self.options)
+
 
 def render_services(
-    services: tuple[TypedService, ...], place: Callable[[TypedService], ServicePlacement]
+    specs: Sequence[ServiceSpec], place: Callable[[ServiceSpec], ServicePlacement]
 ) -> tuple[Service, ...]:
-    """The services of a cell rendered for their places, in the order in which they start.
+    """Return the services of a cell rendered for their places, in the order in which they start.
 
-    Raises UnsupportedError where a host cannot carry one of them, InputError naming file, line and field of an option
-    that does not fit its host.
+    Raises UnsupportedError where a host cannot run one of them, InputError naming file, line and field of an option that
+    does not fit its host.
     """
-    places = {service.name: place(service) for service in services}
-    endpoints: dict[str, Endpoint] = {
-        service.name: endpoint_of(
-            service.name, service.options, places[service.name], protocol_of(service.backend, service.options)
-        )
-        for service in services
+    places = {spec.name: place(spec) for spec in specs}
+    endpoints = {
+        spec.name: service_endpoint(spec.name, spec.options, places[spec.name], spec.protocol) for spec in specs
     }
-    _require_ports_apart(services, endpoints)
+    _require_distinct_ports(specs, endpoints)
     return tuple(
-        _rendered(
-            service, Request(service.name, service.options, places[service.name], endpoints[service.name], endpoints)
-        )
-        for service in services
+        _render(spec, RenderRequest(spec.name, spec.options, places[spec.name], endpoints[spec.name], endpoints))
+        for spec in specs
     )
 
 
-def _require_ports_apart(services: tuple[TypedService, ...], endpoints: Mapping[str, Endpoint]) -> None:
-    """Roles may share a host. Raises InputError naming file, line and field of a port that two services open there."""
-    seen: dict[tuple[str, int], str] = {}
-    for service in services:
-        host, port = endpoints[service.name].host, endpoints[service.name].port
+def _require_distinct_ports(specs: Sequence[ServiceSpec], endpoints: Mapping[str, Endpoint]) -> None:
+    """Raise InputError where two services open one port of a host, which several roles may share."""
+    users: dict[tuple[str, int], str] = {}
+    for spec in specs:
+        host, port = endpoints[spec.name].host, endpoints[spec.name].port
         if port is None:
             continue
-        if (host, port) in seen:
-            said = f"port {port} of {host} is already that of service {seen[host, port]!r}: their roles share the host"
-            raise InputError(service.source.fault(("listen",), said))
-        seen[host, port] = service.name
+        if (host, port) in users:
+            other = users[host, port]
+            message = f"port {port} of {host} is already used by service {other!r}: their roles share the host"
+            raise InputError(spec.source.fault(("listen",), message))
+        users[host, port] = spec.name
 
 
-def _rendered(service: TypedService, request: Request) -> Service:
+def _render(spec: ServiceSpec, request: RenderRequest[ServiceOptions]) -> Service:
     try:
-        made = service.backend.render(request)
+        service = spec.backend.render(request)
     except FieldError as error:
-        raise InputError(service.source.fault((error.field,), error.what), hint=error.hint) from None
-    held = replace(made.process, quota=request.place.quota)
-    return replace(made, process=held, outage=service.options.outage in (True, service.name))
+        raise InputError(spec.source.fault((error.field,), error.what), hint=error.hint) from None
+    process = replace(service.process, quota=request.place.quota)
+    return replace(service, process=process, outage=spec.options.outage in (True, spec.name))

@@ -1,10 +1,10 @@
-"""What our servers send, of any size: cells are fair where all of them send the same bytes."""
+"""The bodies that the servers of benchkit's own send: a fair comparison needs the same bytes from all of them."""
 
 from __future__ import annotations
 
 HELLO = b"Hello World\n"
 
 
-def hello(size: int) -> bytes:
-    """The body of that many bytes: the words over and over, the last ones cut, as `backends/kit/response.go` makes it."""
+def hello_body(size: int) -> bytes:
+    """Return a body of `size` bytes: HELLO repeated and truncated, as `backends/kit/response.go` makes it."""
     return (HELLO * (size // len(HELLO) + 1))[:size]

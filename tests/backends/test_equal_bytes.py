@@ -18,9 +18,10 @@ import pytest
 
 from benchkit.models.base import Frozen
 from benchkit.scenario.read import read_experiment
-from benchkit.services.backend import ControllerFile, File, GoSource, Program, Service, ServicePlacement
 from benchkit.services.go_build import build
-from benchkit.services.rendering import TypedService, render_services
+from benchkit.services.placement import Program, ServicePlacement
+from benchkit.services.rendering import ServiceSpec, render_services
+from benchkit.services.service import ControllerFile, File, GoSource, Service
 
 pytestmark = pytest.mark.system
 
@@ -186,7 +187,7 @@ def test_all_servers_send_the_same_bytes(here: Here, tmp_path: Path, tmp_path_fa
     answers: dict[str, Answer] = {}
     for number, cell in enumerate(experiment.cells):
 
-        def placed(service: TypedService, number: int = number) -> ServicePlacement:
+        def placed(service: ServiceSpec, number: int = number) -> ServicePlacement:
             folder = folders / str(number) / service.name
             folder.mkdir(parents=True)
             return place(here, folder)

@@ -13,9 +13,9 @@ import pytest
 
 from benchkit.resources import BACKENDS
 from benchkit.services.go_build import pinned_toolchain
-from benchkit.services.go_server import ServerOptions
 from benchkit.services.go_toolchain import find_go, go_environment, run_go
 from benchkit.services.registry import BACKENDS as REGISTRY
+from benchkit.services.server_options import ServerOptions
 
 pytestmark = pytest.mark.system
 

@@ -38,7 +38,7 @@ from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.read import read_experiment
 from benchkit.scenario.telemetry_options import Watching
 from benchkit.services import deploy
-from benchkit.services.deploy import Running
+from benchkit.services.deploy import RunningService
 
 pytestmark = pytest.mark.lab
 
@@ -79,14 +79,14 @@ def deployed(lab: Lab, experiment: Experiment) -> Iterator[tuple[RunPlan, Hosts]
         plan = make_plan(experiment, hosts)
         install_programs(plan, hosts)
         for cell in plan.cells:
-            for host, services in deploy.by_host(cell.services).items():
+            for host, services in deploy.group_by_host(cell.services).items():
                 deploy.deploy(hosts[host], services)
     with connect_all(lab.inventory()) as hosts:
         yield plan, hosts
 
 
 @contextmanager
-def three_services(plan: RunPlan, hosts: Hosts) -> Iterator[list[Running]]:
+def three_services(plan: RunPlan, hosts: Hosts) -> Iterator[list[RunningService]]:
     """A Go server with many connections held open, another one, and nginx."""
     sut, load, logs = hosts["sut"], hosts["load"], PurePosixPath("watched")
     running = [deploy.start(sut, service, logs) for service in plan.cells[0].services]
@@ -120,7 +120,7 @@ class Taken:
     """Of that, since the watch began."""
 
 
-def taken(host: Host, running: list[Running], interval_s: float, seconds: float) -> Taken:
+def taken(host: Host, running: list[RunningService], interval_s: float, seconds: float) -> Taken:
     """Watch for a while."""
     path = PurePosixPath("watched") / f"{interval_s}-{time.monotonic_ns()}.jsonl"
     host.telemetry.start(path, interval_s, [watched_service(each) for each in running])

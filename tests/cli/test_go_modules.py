@@ -233,11 +233,11 @@ def test_a_service_that_stays_up_serves_everybody_by_right(
         assert (status.code, status.document()["up"]) == (0, True)
         again = cli("service", "up", *command)
         assert guidance_of(again) == guidance
-        assert again.err == "service go-module-proxy is up already\n"
+        assert again.err == "service go-module-proxy is already up\n"
         applied = cli("service", "up", *command, "--apply")
         assert guidance_of(applied) == guidance
-        assert applied.err == "service go-module-proxy is up already\nsetting the go command of dev\n"
-        assert cli("service", "up", *command, "--apply").err == "service go-module-proxy is up already\n"
+        assert applied.err == "service go-module-proxy is already up\napplying the settings of the go command on dev\n"
+        assert cli("service", "up", *command, "--apply").err == "service go-module-proxy is already up\n"
         assert go_settings(four) == guidance["every developer runs once"].split()[3:]
         with connect_all(four) as hosts, pytest.raises(HostError, match="in use: service go-module-proxy of "):
             hosts.hold("another")
@@ -258,7 +258,7 @@ def test_a_service_that_stays_up_serves_everybody_by_right(
             assert "no such module, or no right to it" in no_right
             assert "401 Unauthorized" in developer.pull(None, module1).stderr.decode()
             missing = developer.pull("alice", "mycompany.com/go/nothing@v1.0.0").stderr.decode()
-            assert "no repository is called nothing" in missing
+            assert "no such repository: nothing" in missing
             log = hosts["proxy"].files.read("services/go-module-proxy/proxy.log").decode()
             assert "/mycompany.com/go/new-8/@v/v1.1.0.info" in log
             assert "/new-7/" not in log  # what there is no right to never comes so far
@@ -317,7 +317,7 @@ def test_half_a_zip_from_upstream_reaches_neither_cache_nor_developer(
 def test_a_host_key_that_changed_stops_it_and_leaves_nothing(cli: Cli, hosts_file: Path) -> None:
     result = cli("service", "up", "go-module-proxy", "-i", hosts_file, "--set", f"{PROXIED}.proxy.host_key={OTHER_KEY}")
     assert result.code == 1
-    assert "dev: developer (go-developer) did not come up" in result.err
+    assert "dev: developer (go-developer) did not start" in result.err
     assert (
         "mycompany.com/go/module1@v1.99.0 failed at git over SSH: the git server's host key is not the one that was pinned"
     ) in result.err

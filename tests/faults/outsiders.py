@@ -23,7 +23,7 @@ from benchkit.errors import BenchkitError
 from benchkit.hosts.files import PlacedFile
 from benchkit.lab.lab import Lab
 from benchkit.scenario.trial_order import PlannedTrial
-from benchkit.services.response_bodies import hello
+from benchkit.services.response_bodies import hello_body
 from tests.faults.stage import Meanwhile, Stage
 
 LOOP = "import os, sys\nos.sched_setaffinity(0, {int(sys.argv[1])})\nprint(flush=True)\nwhile True: pass\n"
@@ -111,9 +111,9 @@ def put_page_for(stage: Stage, seconds: float, size: int, instead: int) -> None:
     assert masters, "no nginx"
     page = f"{masters[0][1]}/html/index.html"
     place = stage.hosts["sut"].files.place
-    assert place([PlacedFile(page, hello(instead))]).changed
+    assert place([PlacedFile(page, hello_body(instead))]).changed
     time.sleep(seconds)
-    assert place([PlacedFile(page, hello(size))]).changed
+    assert place([PlacedFile(page, hello_body(size))]).changed
 
 
 def stop_for(lab: Lab, host: str, seconds: float, is_one: Callable[[psutil.Process], bool]) -> None:

@@ -19,8 +19,9 @@ from benchkit.load.tools.text import decode
 from benchkit.load.tools.tool import ParsedOutput, ToolOutput
 from benchkit.load.trial_result import read_generator
 from benchkit.models.load import Load
-from benchkit.services.backend import GoSource, ServicePlacement
 from benchkit.services.go_build import build
+from benchkit.services.placement import ServicePlacement
+from benchkit.services.service import GoSource
 
 pytestmark = pytest.mark.lab
 

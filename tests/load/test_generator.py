@@ -12,7 +12,8 @@ from benchkit.errors import UnsupportedError
 from benchkit.load.generators.generator import REDUCER, plan_generators
 from benchkit.load.tools.vegeta.command import PROGRAM
 from benchkit.models.load import Load
-from benchkit.services.backend import GoSource, ServicePlacement
+from benchkit.services.placement import ServicePlacement
+from benchkit.services.service import GoSource
 
 URL = "http://10.0.0.2:8080/"
 

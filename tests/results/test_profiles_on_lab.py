@@ -38,7 +38,7 @@ from benchkit.run.plan.model import RunPlan
 from benchkit.run.plan.planner import make_plan
 from benchkit.run.recorder import RunOutcome
 from benchkit.scenario.read import read_experiment
-from benchkit.services.backend import Service
+from benchkit.services.service import Service
 
 pytestmark = pytest.mark.lab
 

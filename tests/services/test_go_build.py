@@ -243,7 +243,7 @@ def test_an_unknown_target(source: Path) -> None:
 
 @pytest.mark.parametrize("version", ["1.24", "1", "latest", "1.24.0; rm", "../1.24.0", "go"])
 def test_a_release_is_written_in_full(source: Path, version: str) -> None:
-    with pytest.raises(InputError, match="not written in full"):
+    with pytest.raises(InputError, match="is incomplete"):
         build(source, goos="linux", goarch="amd64", go_version=version)
 
 

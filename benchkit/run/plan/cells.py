@@ -14,9 +14,10 @@ from benchkit.run.plan.model import PlannedCell
 from benchkit.run.plan.placement import HostCapabilities, place_on, too_many, with_quota
 from benchkit.scenario.experiment import Cell, Experiment
 from benchkit.scenario.model import LOAD_ROLE
-from benchkit.services.backend import Service, ServicePlacement
 from benchkit.services.endpoint import is_loopback
-from benchkit.services.rendering import TypedService, render_services
+from benchkit.services.placement import ServicePlacement
+from benchkit.services.rendering import ServiceSpec, render_services
+from benchkit.services.service import Service
 
 
 def missing_program(host: str, program: str, experiment: Experiment) -> HostError:
@@ -40,10 +41,10 @@ def plan_cell(
     """
     digest = hashlib.sha256(f"{experiment.scenario.name}\0{cell.cell_id}".encode()).hexdigest()[:12]
 
-    def place(service: TypedService) -> ServicePlacement:
+    def place(service: ServiceSpec) -> ServicePlacement:
         role = service.options.role
         host = capabilities[roles[role][0]]
-        if missing := [name for name in service.backend.programs(service.options) if name not in host.facts.programs]:
+        if missing := [name for name in service.programs if name not in host.facts.programs]:
             raise missing_program(host.spec.name, missing[0], experiment)
         folder = PurePosixPath(host.facts.workdir) / "stack" / digest / service.name
         wanted = experiment.scenario.roles[role]

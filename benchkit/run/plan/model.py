@@ -13,8 +13,8 @@ from benchkit.run.plan.tuning_plan import tuning_required_error
 from benchkit.scenario.experiment import Cell, Experiment
 from benchkit.scenario.profile_pass import is_profile_pass
 from benchkit.scenario.trial_order import PlannedTrial
-from benchkit.services.backend import Service
-from benchkit.services.builds import Build, builds
+from benchkit.services.builds import Build, list_builds
+from benchkit.services.service import Service
 
 OVERHEAD_S = 0.5
 """Time to start, probe and stop services, for the estimate of a run's duration; measured by `make bench`."""
@@ -81,7 +81,7 @@ class RunPlan:
     @property
     def builds(self) -> tuple[Build, ...]:
         """Programs to build: servers, load tools and reducers of their rows."""
-        return builds(
+        return list_builds(
             [(service.host, file) for cell in self.cells for service in cell.services for file in service.files]
             + [
                 (generator.host, file)

@@ -15,7 +15,7 @@ from benchkit.hosts.tuning import TuningPlan
 from benchkit.models.cpus import Cpus
 from benchkit.models.facts import HostFacts
 from benchkit.run.plan.tuning_plan import nofile_on
-from benchkit.services.backend import Program, Quota, ServicePlacement
+from benchkit.services.placement import CpuQuota, Program, ServicePlacement
 
 EXTRA_FILES = 64
 """Open files that a service or load tool needs in addition to one per connection: libraries, logs, its own sockets."""
@@ -93,12 +93,12 @@ def place_on(host: HostCapabilities, folder: PurePosixPath, role: str, cpus: Cpu
         nofile=host.nofile,
         programs={name: program(host, name) for name in facts.programs},
     )
-    return replace(place, cpus=place.take_cpus(cpus, f"role {role}: cpus"))
+    return replace(place, cpus=place.select_cpus(cpus, f"role {role}: cpus"))
 
 
 def with_quota(place: ServicePlacement, role: str, cpus: float | None, host: HostCapabilities) -> ServicePlacement:
     """Return the place with the role's CPU quota, if the host can enforce it; see `quota_not_applied`."""
-    return place if cpus is None or not host.facts.cpu_groups else replace(place, quota=Quota(role, cpus))
+    return place if cpus is None or not host.facts.cpu_groups else replace(place, quota=CpuQuota(role, cpus))
 
 
 def quota_not_applied(role: str, cpus: float | None, host: HostCapabilities) -> str | None:

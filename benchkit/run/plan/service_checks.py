@@ -11,9 +11,9 @@ from benchkit.errors import InputError
 from benchkit.hosts.connections import Hosts
 from benchkit.run.plan.model import PlannedCell
 from benchkit.scenario.experiment import Experiment
-from benchkit.services.deploy import judge
+from benchkit.services.deploy import check_config
 from benchkit.services.go_server import GoServerOptions
-from benchkit.services.go_toolchain import why_no_release
+from benchkit.services.go_toolchain import release_unavailable_reason
 from benchkit.services.node_release import NodeProgram
 
 
@@ -41,7 +41,7 @@ def _go_release_faults(experiment: Experiment) -> Iterator[str]:
     for cell in experiment.cells:
         for service in cell.services:
             release = service.options.go_version if isinstance(service.options, GoServerOptions) else None
-            if release is not None and (why := why_no_release(release)):
+            if release is not None and (why := release_unavailable_reason(release)):
                 yield service.source.fault(("go_version",), f"found {release!r}; there is no such release: {why}")
 
 
@@ -68,7 +68,7 @@ def _config_faults(cells: Iterable[PlannedCell], hosts: Hosts) -> Iterator[str]:
                 if key in checked:
                     continue
                 checked.add(key)
-                why = judge(hosts[service.host], service, check)
+                why = check_config(hosts[service.host], service, check)
                 if why is not None:
                     message = f"{service.backend} on {service.host} rejects it: {why}"
                     source = cell.cell.service(service.name).source

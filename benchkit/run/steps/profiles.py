@@ -10,8 +10,8 @@ from benchkit.models.profile import Profiler
 from benchkit.models.trial import ProfileRecord
 from benchkit.run.steps.trial_state import ProfileCapture, Trial
 from benchkit.scenario.profile_pass import ProfilePass
-from benchkit.services.deploy import Running, socket_of
-from benchkit.services.profilers import PPROF, call_graph_of, profiler_of, writes_map
+from benchkit.services.deploy import RunningService, socket_of
+from benchkit.services.profilers import PPROF_PATH, call_graph_of, profiler_of, writes_perf_map
 
 TAIL_S: dict[Profiler, float] = {"pprof": 0.3, "perf": 0.1}
 """So long before the end of the window profiling is over: Go's takes up to 0.2 s to fetch its last samples."""
@@ -66,19 +66,19 @@ def drop_profiles(trial: Trial) -> None:
             drop_maps(trial.hosts[taking.running.service.host], taking.mapped)
 
 
-def _begun(trial: Trial, wanted: ProfilePass, running: Running, ends_s: float) -> ProfileCapture:
+def _begun(trial: Trial, wanted: ProfilePass, running: RunningService, ends_s: float) -> ProfileCapture:
     service, host = running.service, trial.hosts[running.service.host]
     profiler = profiler_of(service)
     mapped: tuple[int, ...] = ()
     try:
-        if writes_map(service):
+        if writes_perf_map(service):
             mapped = members(host, running.process)
             expect_maps(host, mapped)
         seconds = ends_s - TAIL_S[profiler] - time.monotonic()
         if service.admin is not None and profiler == "pprof":
             whole = max(1, int(seconds - wanted.settle_s))  # it takes no parts of seconds
             at = socket_of(service.admin.endpoint)
-            return ProfileCapture(running, profiler, ask(host, at, PPROF, after_s=wanted.settle_s, seconds=whole))
+            return ProfileCapture(running, profiler, ask(host, at, PPROF_PATH, after_s=wanted.settle_s, seconds=whole))
         return ProfileCapture(
             running,
             profiler,

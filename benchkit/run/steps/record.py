@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from benchkit.load.generators.execution import GeneratorRun
 from benchkit.models.trial import ProcessId, ServiceRecord, TrialRecord
 from benchkit.run.steps.trial_state import Trial
-from benchkit.services.deploy import Running
+from benchkit.services.deploy import RunningService
 
 
 def make_record(trial: Trial) -> TrialRecord:
@@ -55,10 +55,12 @@ def make_record(trial: Trial) -> TrialRecord:
     )
 
 
-def _lasting(running: Running, processes: Mapping[str, tuple[ProcessId, ...]]) -> tuple[ProcessId, ...]:
+def _lasting(running: RunningService, processes: Mapping[str, tuple[ProcessId, ...]]) -> tuple[ProcessId, ...]:
     """The processes of a service that are to be the same after the window: all, or the first of one that forks."""
     found = processes.get(running.service.name, ())
-    return tuple(each for each in found if each[0] == running.process.pid) if running.service.forks else found
+    return (
+        tuple(each for each in found if each[0] == running.process.pid) if running.service.forks_per_request else found
+    )
 
 
 def _uncertainty_s(runs: Sequence[GeneratorRun]) -> float:

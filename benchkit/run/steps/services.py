@@ -17,8 +17,8 @@ NOTICED_S = 0.5
 
 def require_free_ports(trial: Trial) -> None:
     """Nobody may listen where the services will; after the trial, nobody may listen there any more."""
-    for host, services in deploy.by_host(trial.cell.services).items():
-        deploy.require_free(trial.hosts[host], services)
+    for host, services in deploy.group_by_host(trial.cell.services).items():
+        deploy.require_ports_free(trial.hosts[host], services)
 
 
 def make_folders(trial: Trial) -> None:
@@ -67,7 +67,7 @@ def require_alive(trial: Trial, noticed_s: float = 0.0) -> None:
                 raise HostError(
                     f"{each.service.name} ({each.service.backend}) ended during the trial with {ended}",
                     where=host.name,
-                    why=deploy.last_words(host, each.log),
+                    why=deploy.last_log_lines(host, each.log),
                 )
 
 
@@ -75,7 +75,7 @@ def measure_disk_usage(trial: Trial) -> None:
     """Note how much the services have put into their own folders: a cache, above all."""
     for host, services in trial.by_host():
         for service in (each.service for each in services):
-            for folder in service.scratch:
+            for folder in service.scratch_folders:
                 done = host.processes.run(["du", "-sk", str(folder)])
                 if not done.stdout:  # else it may have failed over a file that went while it looked
                     why = done.stderr.decode(errors="replace").strip()
@@ -108,7 +108,7 @@ def remove_folders(trial: Trial) -> None:
     """Remove the trial's folder from its hosts, and what its services wrote; from each, whatever becomes of the others."""
     wanted = [(host, trial.folder) for host in _hosts(trial)]
     for service in trial.cell.services:
-        left = (*service.scratch, *deploy.socket_files(service))
+        left = (*service.scratch_folders, *deploy.socket_files(service))
         wanted += [(trial.hosts[service.host], path) for path in left]
     failures = []
     for host, path in wanted:

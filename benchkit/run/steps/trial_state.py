@@ -19,15 +19,15 @@ from benchkit.run.plan.model import PlannedCell, RunPlan
 from benchkit.scenario.profile_pass import ProfilePass
 from benchkit.scenario.telemetry_options import Watching
 from benchkit.scenario.trial_order import PlannedTrial
-from benchkit.services.deploy import Running
-from benchkit.services.profilers import to_be_profiled
+from benchkit.services.deploy import RunningService
+from benchkit.services.profilers import with_perf_map
 
 
 @dataclass(frozen=True)
 class ProfileCapture:
     """The profile of one service, being taken or, with the reason, not."""
 
-    running: Running
+    running: RunningService
     profiler: Profiler
     under_way: ProfileInProgress | HostError
     mapped: tuple[int, ...] = ()
@@ -47,7 +47,7 @@ class Trial:
     attempt: int = 1
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     began: float = field(default_factory=time.monotonic)
-    running: list[Running] = field(default_factory=list)
+    running: list[RunningService] = field(default_factory=list)
     probe: ProbeRecord | None = None
     warmed_up_s: float = 0.0
     cpu_s: dict[str, float] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class Trial:
         names = [*(service.host for service in self.cell.services), *(each.host for each in self.cell.generators)]
         return tuple(self.hosts[name] for name in dict.fromkeys(names))
 
-    def by_host(self) -> Iterable[tuple[Host, list[Running]]]:
+    def by_host(self) -> Iterable[tuple[Host, list[RunningService]]]:
         """The services that run, grouped by host."""
         for name in dict.fromkeys(each.service.host for each in self.running):
             yield self.hosts[name], [each for each in self.running if each.service.host == name]
@@ -99,7 +99,7 @@ def make_trial(plan: RunPlan, planned_trial: PlannedTrial, run_id: str, hosts: H
     cell, profile = plan.cell_of(planned_trial), None
     if planned_trial.kind == "profile":
         profile = plan.experiment.scenario.profile
-        cell = replace(cell, services=tuple(to_be_profiled(service) for service in cell.services))
+        cell = replace(cell, services=tuple(with_perf_map(service) for service in cell.services))
     return Trial(
         trial_id=trial_id,
         planned_trial=planned_trial,

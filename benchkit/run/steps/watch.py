@@ -13,7 +13,7 @@ from benchkit.load.generators.execution import GeneratorProcess
 from benchkit.models.telemetry import SAMPLE_SHARES, SAMPLE_TIMES_S, generator_service, reducer_service
 from benchkit.models.trial import ProcessId, WatchRecord
 from benchkit.run.steps.trial_state import Trial
-from benchkit.services.deploy import Running, socket_of
+from benchkit.services.deploy import RunningService, socket_of
 
 Found = TypeVar("Found")
 
@@ -90,7 +90,7 @@ def unwatch_hosts(trial: Trial) -> None:
     on_each(watched, lambda host: host.telemetry.stop())
 
 
-def watched_service(running: Running) -> WatchedService:
+def watched_service(running: RunningService) -> WatchedService:
     """A service as it is watched: its accept queue, its connections, and its own counters where it tells them."""
     service = running.service
     admin = service.admin

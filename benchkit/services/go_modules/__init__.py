@@ -1,1 +1,1 @@
-"""The services of in-house Go modules: git over SSH, vanity imports, module proxies and what stands around them."""
+"""Backends for in-house Go modules: git server, vanity imports, module proxies, reverse proxy and developers."""

@@ -1,4 +1,4 @@
-"""A certificate for an address, signed by itself: the controller makes and keeps it, and developers are told to trust it."""
+"""A self-signed certificate for an address: the controller creates and keeps it, and instructions tell users to trust it."""
 
 from __future__ import annotations
 
@@ -8,40 +8,40 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
-from benchkit.services.backend import ControllerFile
 from benchkit.services.endpoint import Endpoint
-from benchkit.services.kept_secrets import handed_out, kept, kept_path
+from benchkit.services.secret_files import get_or_create, save_copy, secret_path
+from benchkit.services.service import ControllerFile
 
-VALID = timedelta(days=3650)
-AHEAD = timedelta(days=1)
-"""Hosts' clocks may be behind the controller's."""
+VALIDITY = timedelta(days=3650)
+CLOCK_TOLERANCE = timedelta(days=1)
+"""Time by which a host's clock may be behind the controller's."""
 
 
 @dataclass(frozen=True)
-class Certificate(ControllerFile):
-    """One half of a certificate and its key (PEM)."""
+class CertificateFile(ControllerFile):
+    """A certificate or its private key (PEM)."""
 
-    site: Endpoint
-    half: Literal["certificate", "key"]
+    server: Endpoint
+    part: Literal["certificate", "key"]
 
     def read(self) -> bytes:
-        """The certificate, or its private key."""
-        both = kept(f"key of {_name(self.site)}", lambda: _new_pair(str(self.site.address)))
-        key, end, certificate = both.partition(b"-----END PRIVATE KEY-----\n")
-        return handed_out(_name(self.site), certificate) if self.half == "certificate" else key + end
+        """Return the certificate, or its private key."""
+        pair = get_or_create(f"key of {_name(self.server)}", lambda: _create_pair(str(self.server.address)))
+        key, end, certificate = pair.partition(b"-----END PRIVATE KEY-----\n")
+        return save_copy(_name(self.server), certificate) if self.part == "certificate" else key + end
 
 
-def certificate_file(site: Endpoint) -> Path:
-    """Where the controller keeps the certificate, to be handed out."""
-    return kept_path(_name(site))
+def certificate_path(server: Endpoint) -> Path:
+    """Return the path of the certificate on the controller, for the users who need it."""
+    return secret_path(_name(server))
 
 
-def _name(site: Endpoint) -> str:
-    return f"certificate {site.host} {site.authority}"
+def _name(server: Endpoint) -> str:
+    return f"certificate {server.host} {server.authority}"
 
 
-def _new_pair(address: str) -> bytes:
-    from cryptography import x509  # noqa: PLC0415 - slow, and only the first deployment wants it
+def _create_pair(address: str) -> bytes:
+    from cryptography import x509  # noqa: PLC0415 - slow, and only the first deployment needs it
     from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415
     from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID  # noqa: PLC0415
@@ -55,8 +55,8 @@ def _new_pair(address: str) -> bytes:
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - AHEAD)
-        .not_valid_after(now + VALID)
+        .not_valid_before(now - CLOCK_TOLERANCE)
+        .not_valid_after(now + VALIDITY)
         .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))]), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)

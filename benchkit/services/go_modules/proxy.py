@@ -1,14 +1,13 @@
-"""Module proxies with a cache on disk: goproxy 2.0.7 as it was published, and one on the library goproxy/goproxy.
+"""Module proxies with a cache on disk: goproxy 2.0.7 as published, and one on the library goproxy/goproxy.
 
-Both take the same options. Private modules come from their repositories by the host's own go command, all others from
-the upstream proxy.
+Both have the same options. The host's own go command gets private modules from their repositories, and all others from the
+upstream proxy.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from functools import partial
 from pathlib import PurePosixPath
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -17,107 +16,113 @@ from pydantic import AfterValidator, Field
 
 from benchkit.models.levels import Name
 from benchkit.resources import BACKENDS
-from benchkit.services.backend import (
-    Backend,
-    File,
-    GoSource,
-    Process,
-    Request,
-    Service,
-    ServiceOptions,
-    ServicePlacement,
-)
+from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
 from benchkit.services.endpoint import Endpoint
 from benchkit.services.go_modules.module_paths import PathPattern
-from benchkit.services.go_modules.ssh import reading
-
-EXECUTABLE = 0o755
+from benchkit.services.go_modules.ssh import git_reader
+from benchkit.services.go_program import go_executable, go_process
+from benchkit.services.placement import ServicePlacement
+from benchkit.services.service import File, Service
 
 CACHE = "cache"
 DOWNLOADS = PurePosixPath("pkg/mod/cache/download")
-"""Where both keep modules below their cache folder: the layout of the go command's own cache, and of proxies' URLs."""
+"""Folder of the modules in the caches of both: the layout of the go command's cache, and of the URLs of proxies."""
 
-PUBLISHED = "github.com/goproxyio/goproxy/v2"
+PUBLISHED_PACKAGE = "github.com/goproxyio/goproxy/v2"
 
 
-def _service_or_url(text: str) -> str:
+def _check_upstream(text: str) -> str:
     parts = urlsplit(text)
     if parts.scheme and not (parts.scheme in {"http", "https"} and parts.hostname and parts.username is None):
         raise ValueError(f"found {text!r}; allowed: a service of the stack, or the URL of a module proxy")
     return text
 
 
-Upstream = Annotated[str, AfterValidator(_service_or_url)]
+Upstream = Annotated[str, AfterValidator(_check_upstream)]
+"""A module proxy: the name of a service of the stack, or a URL."""
 
 
 class ProxyOptions(ServiceOptions):
-    """A module proxy."""
+    """Options of a module proxy."""
 
-    upstream: Upstream = Field(description="the proxy for all that is not private: a service of the stack, or a URL")
+    upstream: Upstream = Field(description="the proxy of all other modules: a service of the stack, or a URL")
     private: tuple[PathPattern, ...] = Field(min_length=1, description="module paths that come from repositories")
     vanity: Name | None = Field(
-        default=None, description="the service that answers for private import paths; absent: their own host does"
+        default=None, description="the service that resolves private import paths; absent: the host that they name"
     )
     vcs: Name | None = Field(
-        default=None, description="the git server of the stack; absent: the login's own SSH settings count"
+        default=None, description="the git server of the stack; absent: the SSH settings of the login user apply"
     )
-    reader: Name = Field(default="proxy", description="under which name it reads from the git server")
+    reader: Name = Field(default="proxy", description="its name among the readers of the git server")
     host_key: str | None = Field(
-        default=None, description="the git server's public key, where benchkit did not make it: `ssh-ed25519 AAAA…`"
+        default=None, description="the git server's public key, where benchkit did not create it: `ssh-ed25519 AAAA…`"
     )
 
 
-def render(request: Request, program: str, package: str) -> Service:
-    """A module proxy: one process, its cache in a folder of its own."""
-    options, place = request.options, request.place
-    if not isinstance(options, ProxyOptions):
-        raise TypeError(f"{request.name}: options of another backend")
-    folder = place.folder
-    binary, cache, scratch = folder / program, folder / CACHE, folder / "scratch"
-    upstream = upstream_url(options.upstream, request.peers)
-    private = ",".join(options.private)
-    telemetry_off = File(folder / "home" / ".config" / "go" / "telemetry" / "mode", b"off")
-    files = [
-        telemetry_off,
-        File(binary, GoSource(BACKENDS / program, place.goos, place.goarch, package=package), EXECUTABLE),
-    ]
-    env = {**go_environment(place, folder / "home", scratch), "GOINSECURE": private, "TMPDIR": str(scratch)}
-    if options.vanity is not None:
-        env |= asked_through(request.peers[options.vanity], but=urlsplit(upstream).hostname)
-    if options.vcs is not None:
-        given = reading(request.peers[options.vcs], options.reader, folder, options.host_key)
-        files += given.files
-        env["GIT_SSH_COMMAND"] = given.command
-    cpus = place.take_cpus(options.cpus, "cpus")
-    argv = (str(binary), "-listen", request.endpoint.authority, "-cacheDir", str(cache))
-    return Service(
-        name=request.name,
-        backend=program,
-        host=place.host,
-        folder=folder,
-        files=tuple(files),
-        checks=(),
-        process=Process(
-            (*argv, "-proxy", upstream, "-exclude", private),
-            cpus,
-            place.take_files(options.nofile),
-            {**env, "GOMAXPROCS": str(len(cpus))},
-        ),
-        endpoint=request.endpoint,
-        forks=True,
-        scratch=(cache, scratch),
-        parallelism=len(cpus),
-    )
+class ModuleProxy(Backend[ProxyOptions]):
+    """A module proxy: one process, with its cache in the service's folder."""
+
+    options = ProxyOptions
+
+    def __init__(self, name: str, package: str) -> None:
+        self.name = name
+        self._package = package
+
+    def programs(self, options: ProxyOptions) -> tuple[str, ...]:
+        """Return the programs with which it gets modules."""
+        del options
+        return GO_PROGRAMS
+
+    def connects_to(self, options: ProxyOptions) -> tuple[str, ...]:
+        """Return its upstream, the vanity import server and the git server, as far as they are in the stack."""
+        return tuple(name for name in (upstream_service(options.upstream), options.vanity, options.vcs) if name)
+
+    def render(self, request: RenderRequest[ProxyOptions]) -> Service:
+        """Return one module proxy."""
+        options, place = request.options, request.place
+        folder = place.folder
+        cache, scratch = folder / CACHE, folder / "scratch"
+        upstream = upstream_url(options.upstream, request.peers)
+        private = ",".join(options.private)
+        executable = go_executable(request, self.name, BACKENDS / self.name, package=self._package)
+        telemetry_off = File(folder / "home" / ".config" / "go" / "telemetry" / "mode", b"off")
+        files = [telemetry_off, executable]
+        env = {**go_environment(place, folder / "home", scratch), "GOINSECURE": private, "TMPDIR": str(scratch)}
+        if options.vanity is not None:
+            env |= http_proxy_environment(request.peers[options.vanity], direct_host=urlsplit(upstream).hostname)
+        if options.vcs is not None:
+            reader = git_reader(request.peers[options.vcs], options.reader, folder, options.host_key)
+            files += reader.files
+            env["GIT_SSH_COMMAND"] = reader.ssh_command
+        argv = (str(executable.path), "-listen", request.endpoint.authority, "-cacheDir", str(cache))
+        process = go_process(request, (*argv, "-proxy", upstream, "-exclude", private), env=env)
+        return Service(
+            name=request.name,
+            backend=self.name,
+            host=place.host,
+            folder=folder,
+            files=tuple(files),
+            checks=(),
+            process=process,
+            endpoint=request.endpoint,
+            forks_per_request=True,
+            scratch_folders=(cache, scratch),
+            parallelism=len(process.cpus),
+        )
+
+
+GO_PROGRAMS = ("go", "git", "ssh")
+"""Programs of the host with which the go command gets modules from repositories."""
 
 
 def go_environment(place: ServicePlacement, home: PurePosixPath, scratch: PurePosixPath) -> dict[str, str]:
-    """What a host's go command is run with: found, and free of the login's own settings.
+    """Return the environment of a host's go command: its programs on the PATH, and no settings of the login user.
 
-    Modules are writable (`-modcacherw`), so that their folder can be removed by who is not root.
+    Modules are writable (`-modcacherw`), so that a user other than root can remove their folder.
     """
-    found = [str(PurePosixPath(place.program(name).path).parent) for name in ("go", "git", "ssh")]
+    folders = [str(PurePosixPath(place.program(name).path).parent) for name in GO_PROGRAMS]
     return {
-        "PATH": os.pathsep.join(dict.fromkeys([*found, "/usr/local/bin", "/usr/bin", "/bin"])),
+        "PATH": os.pathsep.join(dict.fromkeys([*folders, "/usr/local/bin", "/usr/bin", "/bin"])),
         "HOME": str(home),
         "XDG_CONFIG_HOME": "",
         "GOENV": "off",
@@ -132,39 +137,25 @@ def go_environment(place: ServicePlacement, home: PurePosixPath, scratch: PurePo
     }
 
 
-def asked_through(vanity: Endpoint, but: str | None) -> dict[str, str]:
-    """Have the go command ask this service for private import paths, as an HTTP proxy for all hosts `but` one.
+def http_proxy_environment(vanity: Endpoint, direct_host: str | None) -> dict[str, str]:
+    """Return the settings that make the vanity import server the HTTP proxy for all hosts but `direct_host`.
 
-    The published recipe writes the company's host into /etc/hosts, which takes root and changes the whole machine. The
-    go command tries https first, which the service refuses at once.
+    The published recipe writes the company's host into /etc/hosts, which needs root and affects the whole machine. The go
+    command tries https first, which the server refuses at once.
     """
     proxy = f"http://{vanity.authority}"
-    return {"HTTP_PROXY": proxy, "HTTPS_PROXY": proxy, "NO_PROXY": but or ""}
+    return {"HTTP_PROXY": proxy, "HTTPS_PROXY": proxy, "NO_PROXY": direct_host or ""}
 
 
-def upstream_url(given: str, peers: Mapping[str, Endpoint]) -> str:
-    """The URL of an upstream proxy: that of a service of the stack, or as given."""
-    return f"http://{peers[given].authority}" if given in peers else given
+def upstream_url(upstream: str, peers: Mapping[str, Endpoint]) -> str:
+    """Return the URL of an upstream proxy: that of a service of the stack, or the given one."""
+    return f"http://{peers[upstream].authority}" if upstream in peers else upstream
 
 
-def _tied_to(options: ServiceOptions) -> tuple[str, ...]:
-    if not isinstance(options, ProxyOptions):
-        return ()
-    upstream = None if urlsplit(options.upstream).scheme else options.upstream
-    return tuple(name for name in (upstream, options.vanity, options.vcs) if name is not None)
+def upstream_service(upstream: str | None) -> str | None:
+    """Return the service of the stack that an upstream proxy is; None for a URL."""
+    return None if upstream is None or urlsplit(upstream).scheme else upstream
 
 
-def _programs(_: ServiceOptions) -> tuple[str, ...]:
-    return ("go", "git", "ssh")
-
-
-GOPROXYIO = Backend(
-    "goproxyio",
-    ProxyOptions,
-    partial(render, program="goproxyio", package=PUBLISHED),
-    programs=_programs,
-    tied_to=_tied_to,
-)
-GOPROXY = Backend(
-    "goproxy", ProxyOptions, partial(render, program="goproxy", package="."), programs=_programs, tied_to=_tied_to
-)
+GOPROXYIO = ModuleProxy("goproxyio", PUBLISHED_PACKAGE)
+GOPROXY = ModuleProxy("goproxy", ".")

@@ -1,4 +1,4 @@
-"""SSH for git: keys that the controller makes and keeps, the server's configuration, and what its readers are given."""
+"""SSH for git: keys that the controller creates and keeps, the server's configuration, and the files of its readers."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Literal
 
-from benchkit.services.backend import ControllerFile, File
 from benchkit.services.endpoint import Endpoint
-from benchkit.services.kept_secrets import kept
+from benchkit.services.secret_files import get_or_create
+from benchkit.services.service import ControllerFile, File
 
 SSH_PORT = 22
-PRIVATE = 0o600
+PRIVATE_FILE = 0o600
 
 PENALTIES_SINCE = (9, 8)
-"""From this version on sshd locks out addresses that connect without logging in, as a look whether it listens does; older
-ones refuse to start on the option that turns this off (release notes of OpenSSH 9.8)."""
+"""First sshd that locks out addresses that connect without logging in, as a check of the port does; older ones do not
+start with the option that turns this off (release notes of OpenSSH 9.8)."""
 
 
 @dataclass(frozen=True)
-class SshKey(ControllerFile):
-    """One half of a key pair (Ed25519), as OpenSSH's files have it."""
+class SshKeyFile(ControllerFile):
+    """The private or public key of a pair (Ed25519), in the format of OpenSSH's files."""
 
     name: str
-    """Whose it is; the pair is made when it is first wanted."""
-    half: Literal["private", "public"]
-    before: str = ""
-    """What stands before the public key on its line: options, or the name of a host."""
+    """Owner of the pair."""
+    part: Literal["private", "public"]
+    prefix: str = ""
+    """Text before the public key on its line: options, or the name of a host."""
 
     def read(self) -> bytes:
-        """The private key, or the line with the public one."""
-        private = kept(f"ssh {self.name}", _new_key)
-        return private if self.half == "private" else f"{self.before}{_public(private)}\n".encode()
+        """Return the private key, or the line with the public one."""
+        private = get_or_create(f"ssh {self.name}", _create_key)
+        return private if self.part == "private" else f"{self.prefix}{_public_key(private)}\n".encode()
 
 
-def _new_key() -> bytes:
-    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415 - slow, and only the first deployment wants it
+def _create_key() -> bytes:
+    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415 - slow, and only the first deployment needs it
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415
 
     return Ed25519PrivateKey.generate().private_bytes(
@@ -44,46 +44,46 @@ def _new_key() -> bytes:
     )
 
 
-def _public(private: bytes) -> str:
+def _public_key(private: bytes) -> str:
     from cryptography.hazmat.primitives import serialization  # noqa: PLC0415 - as above
 
     key = serialization.load_ssh_private_key(private, password=None).public_key()
     return key.public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH).decode()
 
 
-def host_key(server: Endpoint) -> str:
-    """The name of the key by which a server is known."""
+def host_key_name(server: Endpoint) -> str:
+    """Return the name of a server's host key."""
     return f"host {server.host} {server.authority}"
 
 
-def reader_key(server: Endpoint, reader: str) -> str:
-    """The name of the key with which a reader logs in to a server."""
+def reader_key_name(server: Endpoint, reader: str) -> str:
+    """Return the name of the key with which a reader logs in to a server."""
     return f"reader {reader} of {server.host} {server.authority}"
 
 
 def repository_url(server: Endpoint, path: str) -> str:
-    """The URL of a repository, for git."""
+    """Return the URL of a repository for git."""
     return f"ssh://{server.user}@{server.authority}/{path}"
 
 
-def known_as(server: Endpoint) -> str:
-    """How a known_hosts file names a server (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT)."""
+def known_hosts_name(server: Endpoint) -> str:
+    """Return the name of a server in a known_hosts file (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT)."""
     return str(server.address) if server.port == SSH_PORT else f"[{server.address}]:{server.port}"
 
 
 @dataclass(frozen=True)
-class GitReaderFiles:
-    """What a host needs to read from a git server: files of its own, and the command that git is given."""
+class GitReader:
+    """The files with which a service reads from a git server, and the SSH command for its git."""
 
     files: tuple[File, ...]
-    command: str
-    """For GIT_SSH_COMMAND."""
+    ssh_command: str
+    """Value of GIT_SSH_COMMAND."""
 
 
-def reading(server: Endpoint, reader: str, folder: PurePosixPath, pinned: str | None = None) -> GitReaderFiles:
-    """The files with which a reader logs in, in a folder of its own; nothing of the login's own settings counts.
+def git_reader(server: Endpoint, reader: str, folder: PurePosixPath, host_key: str | None = None) -> GitReader:
+    """Return the files in `folder` with which a reader logs in, independent of the login user's SSH settings.
 
-    `pinned` is the server's public key where benchkit did not make it.
+    `host_key` is the server's public key where benchkit did not create it.
     """
     config, identity, known = folder / "ssh_config", folder / "ssh_key", folder / "ssh_known_hosts"
     lines = [
@@ -98,15 +98,17 @@ def reading(server: Endpoint, reader: str, folder: PurePosixPath, pinned: str | 
         "ControlMaster no",
         "ForwardAgent no",
     ]
-    line = f"{known_as(server)} "
-    key = f"{line}{pinned}\n".encode() if pinned is not None else SshKey(host_key(server), "public", before=line)
-    return GitReaderFiles(
+    name = f"{known_hosts_name(server)} "
+    key: bytes | SshKeyFile = SshKeyFile(host_key_name(server), "public", prefix=name)
+    if host_key is not None:
+        key = f"{name}{host_key}\n".encode()
+    return GitReader(
         files=(
             File(config, "".join(f"{line}\n" for line in lines).encode()),
-            File(identity, SshKey(reader_key(server, reader), "private"), PRIVATE),
+            File(identity, SshKeyFile(reader_key_name(server, reader), "private"), PRIVATE_FILE),
             File(known, key),
         ),
-        command=f"ssh -F {shlex.quote(str(config))}",
+        ssh_command=f"ssh -F {shlex.quote(str(config))}",
     )
 
 
@@ -118,9 +120,9 @@ def server_config(
     authorized_keys: tuple[PurePosixPath, ...],
     root: bool,
 ) -> str:
-    """sshd_config of a git server for an OpenSSH of this version: only the readers' keys open it.
+    """Return the sshd_config of a git server for this version of OpenSSH: only readers' keys can log in.
 
-    Start-ups are not rationed: a pull opens several connections, and fifty developers may pull at once.
+    MaxStartups is high because a pull opens several connections, and fifty developers may pull at once.
     """
     lines = [
         f"ListenAddress {listen.authority}",
@@ -133,12 +135,12 @@ def server_config(
         "KbdInteractiveAuthentication no",
         f"PermitRootLogin {'forced-commands-only' if root else 'no'}",
         "UsePAM no",
-        "StrictModes no",  # the folder is benchkit's alone, whatever the folders above it are
+        "StrictModes no",  # only benchkit writes to the folder, whatever the modes of its parents are
         "UseDNS no",
         "DisableForwarding yes",
         "PermitTTY no",
         "PermitUserRC no",
-        "SetEnv SHLVL=1",  # a shell within a shell, bash thinks, and reads no start-up file, which may print or take long
+        "SetEnv SHLVL=1",  # makes bash a nested shell, which skips start-up files: these may print or be slow
         "PrintMotd no",
         "PrintLastLog no",
         "MaxStartups 1000",
@@ -150,5 +152,5 @@ def server_config(
 
 
 def _quoted(path: PurePosixPath) -> str:
-    """A path as an argument of OpenSSH's configuration files, which split at blanks."""
+    """Return a path quoted for OpenSSH's configuration files, which split arguments at blanks."""
     return f'"{path}"'

@@ -1,135 +1,143 @@
-"""A public proxy's stand-in for hosts without internet, and the guard that checks what an upstream sends."""
+"""A module proxy over files that replaces a public one where there is no internet, and a guard that checks an upstream."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal
-from urllib.parse import urlsplit
 
 from pydantic import Field, StringConstraints
 
 from benchkit.errors import BenchkitError
 from benchkit.resources import BACKENDS
-from benchkit.services.backend import Backend, ControllerFile, File, GoSource, Process, Request, Service, ServiceOptions
-from benchkit.services.go_modules.module_paths import escaped
-from benchkit.services.go_modules.proxy import Upstream, upstream_url
-from benchkit.services.go_modules.vanity import EXECUTABLE, SOURCES
+from benchkit.services.backend import Backend, OptionsT, RenderRequest, ServiceOptions
+from benchkit.services.go_modules.module_paths import escape_path
+from benchkit.services.go_modules.proxy import Upstream, upstream_service, upstream_url
+from benchkit.services.go_modules.vanity import SOURCES
+from benchkit.services.go_program import go_executable, go_process
 from benchkit.services.go_toolchain import find_go, go_environment, run_go
+from benchkit.services.service import ControllerFile, File, Service
 
 ModuleVersion = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._~/-]*@v[0-9][A-Za-z0-9.+-]*$")]
 
 Part = Literal["info", "mod", "zip"]
 _FIELDS: Mapping[Part, str] = {"info": "Info", "mod": "GoMod", "zip": "Zip"}
 
-KNOWING = BACKENDS / "goproxyio"
-"""A module whose go.sum knows its requirements: what is asked for beside it needs no database of checksums."""
+CHECKSUM_SOURCE = BACKENDS / "goproxyio"
+"""A module whose go.sum has the checksums of the modules to serve, so that the checksum database is not needed."""
 
 
 @dataclass(frozen=True)
 class ModuleFile(ControllerFile):
-    """A file of a module as proxies serve it, out of this machine's module cache."""
+    """A file of a module in the form that proxies serve, from the controller's module cache."""
 
     module: str
-    """With its version: `github.com/x/y@v1.0.0`."""
+    """Module and version: `github.com/x/y@v1.0.0`."""
     part: Part
 
     def read(self) -> bytes:
-        """The file, downloaded by the go command where the cache lacks it. Raises BenchkitError."""
-        return Path(_downloaded(self.module)[_FIELDS[self.part]]).read_bytes()
+        """Return the file; the go command downloads it if the cache does not have it. Raises BenchkitError."""
+        return Path(_download(self.module)[_FIELDS[self.part]]).read_bytes()
 
 
 @cache
-def _downloaded(module: str) -> dict[str, str]:
-    """Where the go command has the files of a module."""
+def _download(module: str) -> dict[str, str]:
+    """Download a module into the cache, and return the paths of its files by the names that `go mod download` has."""
     go = find_go()
-    with tempfile.TemporaryDirectory(prefix="benchkit-modules-") as folder:  # sources are only read
+    with tempfile.TemporaryDirectory(prefix="benchkit-modules-") as folder:  # the sources are never written to
         for name in ("go.mod", "go.sum"):
-            shutil.copyfile(KNOWING / name, Path(folder) / name)
+            shutil.copyfile(CHECKSUM_SOURCE / name, Path(folder) / name)
         target = {"GOTOOLCHAIN": "local", "GOFLAGS": "-mod=mod"}
         done = run_go(
             [go, "mod", "download", "-json", module], cwd=Path(folder), environment=go_environment(go, target)
         )
     if done.returncode != 0:
         why = json.loads(done.stdout)["Error"] if done.stdout.startswith("{") else done.stderr.strip()
-        raise BenchkitError("the go command cannot get it for the upstream proxy's stand-in", where=module, why=why)
-    found: dict[str, str] = json.loads(done.stdout)
-    return found
+        raise BenchkitError("the go command cannot download a module for the upstream proxy", where=module, why=why)
+    paths: dict[str, str] = json.loads(done.stdout)
+    return paths
 
 
 class UpstreamOptions(ServiceOptions):
-    """A module proxy over files."""
+    """Options of a module proxy over files."""
 
-    modules: tuple[ModuleVersion, ...] = Field(min_length=1, description="what it has: modules of this machine's cache")
+    modules: tuple[ModuleVersion, ...] = Field(
+        min_length=1, description="modules that it serves, from the controller's module cache"
+    )
     inject_fault: Literal["none", "500", "half"] = Field(
-        default="none", description="for tests: zips fail with status 500, or half of each is sent"
+        default="none", description="for tests: requests for zips fail with status 500, or return half of the file"
     )
 
 
 class GuardOptions(ServiceOptions):
-    """Lets through what an upstream proxy sends whole and well-formed."""
+    """Options of a guard: it only passes on responses of its upstream that are complete and well-formed."""
 
     upstream: Upstream
 
 
-def render_upstream(request: Request) -> Service:
-    """A Go server of ours over a folder of modules."""
-    options = request.options
-    if not isinstance(options, UpstreamOptions):
-        raise TypeError(f"{request.name}: options of another backend")
-    root = request.place.folder / "modules"
-    files: list[File] = []
-    versions: dict[str, list[str]] = {}
-    for each in dict.fromkeys(options.modules):
-        path, _, version = each.partition("@")
-        versions.setdefault(path, []).append(version)
-        files += [
-            File(root / escaped(path) / "@v" / f"{escaped(version)}.{part}", ModuleFile(each, part)) for part in _FIELDS
-        ]
-    for path, listed in versions.items():
-        files.append(File(root / escaped(path) / "@v" / "list", "".join(f"{version}\n" for version in listed).encode()))
-    return _service(request, "upstream", files, "-root", str(root), "-inject-fault", options.inject_fault)
+class ModuleUpstream(Backend[UpstreamOptions]):
+    """A Go server of benchkit's own over a folder of modules."""
+
+    name = "module-upstream"
+    options = UpstreamOptions
+
+    def render(self, request: RenderRequest[UpstreamOptions]) -> Service:
+        """Return one module proxy with its files."""
+        root = request.place.folder / "modules"
+        files: list[File] = []
+        versions: dict[str, list[str]] = {}
+        for module in dict.fromkeys(request.options.modules):
+            path, _, version = module.partition("@")
+            versions.setdefault(path, []).append(version)
+            folder, name = root / escape_path(path) / "@v", escape_path(version)
+            files += [File(folder / f"{name}.{part}", ModuleFile(module, part)) for part in _FIELDS]
+        for path, listed in versions.items():
+            text = "".join(f"{version}\n" for version in listed)
+            files.append(File(root / escape_path(path) / "@v" / "list", text.encode()))
+        arguments = ("-root", str(root), "-inject-fault", request.options.inject_fault)
+        return _render_server(request, self.name, "upstream", arguments, files)
 
 
-def render_guard(request: Request) -> Service:
-    """A Go server of ours between a module proxy and its upstream."""
-    options = request.options
-    if not isinstance(options, GuardOptions):
-        raise TypeError(f"{request.name}: options of another backend")
-    return _service(request, "guard", [], "-upstream", upstream_url(options.upstream, request.peers))
+class ModuleGuard(Backend[GuardOptions]):
+    """A Go server of benchkit's own between a module proxy and its upstream."""
+
+    name = "module-guard"
+    options = GuardOptions
+
+    def connects_to(self, options: GuardOptions) -> tuple[str, ...]:
+        """Return the upstream, if it is a service of the stack."""
+        service = upstream_service(options.upstream)
+        return (service,) if service else ()
+
+    def render(self, request: RenderRequest[GuardOptions]) -> Service:
+        """Return one guard."""
+        upstream = upstream_url(request.options.upstream, request.peers)
+        return _render_server(request, self.name, "guard", ("-upstream", upstream))
 
 
-def _service(request: Request, program: str, files: list[File], *arguments: str) -> Service:
-    options, place = request.options, request.place
-    binary = place.folder / program
-    cpus = place.take_cpus(options.cpus, "cpus")
-    source = GoSource(SOURCES, place.goos, place.goarch, package=f"./{program}")
+def _render_server(
+    request: RenderRequest[OptionsT], backend: str, program: str, arguments: Sequence[str], files: Sequence[File] = ()
+) -> Service:
+    """Return a service of one program of the Go module SOURCES."""
+    executable = go_executable(request, program, SOURCES, package=f"./{program}")
+    process = go_process(request, (str(executable.path), "-listen", request.endpoint.authority, *arguments))
     return Service(
         name=request.name,
-        backend=f"module-{program}",
-        host=place.host,
-        folder=place.folder,
-        files=(File(binary, source, EXECUTABLE), *files),
+        backend=backend,
+        host=request.place.host,
+        folder=request.place.folder,
+        files=(executable, *files),
         checks=(),
-        process=Process(
-            (str(binary), "-listen", request.endpoint.authority, *arguments),
-            cpus,
-            place.take_files(options.nofile),
-            {"GOMAXPROCS": str(len(cpus))},
-        ),
+        process=process,
         endpoint=request.endpoint,
-        parallelism=len(cpus),
+        parallelism=len(process.cpus),
     )
 
 
-def _tied_to(options: ServiceOptions) -> tuple[str, ...]:
-    return () if not isinstance(options, GuardOptions) or urlsplit(options.upstream).scheme else (options.upstream,)
-
-
-MODULE_UPSTREAM = Backend("module-upstream", UpstreamOptions, render_upstream)
-MODULE_GUARD = Backend("module-guard", GuardOptions, render_guard, tied_to=_tied_to)
+MODULE_UPSTREAM = ModuleUpstream()
+MODULE_GUARD = ModuleGuard()

@@ -1,4 +1,4 @@
-"""The vanity-import server: which repository stands behind an import path of one's own."""
+"""The server of vanity import paths: it tells the go command which repository an import path of your own leads to."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ from benchkit.errors import FieldError
 from benchkit.models.base import Frozen
 from benchkit.models.levels import Name
 from benchkit.resources import BACKENDS
-from benchkit.services.backend import Backend, File, GoSource, Preparation, Process, Request, Service, ServiceOptions
+from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
 from benchkit.services.endpoint import Endpoint
 from benchkit.services.go_modules.ssh import repository_url
+from benchkit.services.go_program import go_executable, go_process
+from benchkit.services.service import File, Service, SetupCommand
 
 SOURCES = BACKENDS / "gomodules"
-EXECUTABLE = 0o755
-CHECK_S = 10.0
+CHECK_TIMEOUT_S = 10.0
 
-HERE = "vcs:"
-"""What a repository begins with that is on the stack's own git server: `vcs:module1`."""
+STACK_REPOSITORY = "vcs:"
+"""Prefix of a repository on the git server of the stack: `vcs:module1`."""
 
 PLACEHOLDER = "{name}"
 
 VersionControl = Literal["bzr", "fossil", "git", "hg", "svn"]
-"""What the go command takes (https://go.dev/ref/mod#vcs-find)."""
+"""Version control systems that the go command supports (https://go.dev/ref/mod#vcs-find)."""
 
 ImportPath = Annotated[str, StringConstraints(pattern=r"^(/|(/[A-Za-z0-9._~-]+)+)$")]
 ImportPattern = Annotated[str, StringConstraints(pattern=r"^(/[A-Za-z0-9._~-]+)*/[A-Za-z0-9._~-]*\*[A-Za-z0-9._~-]*$")]
@@ -37,7 +38,7 @@ Host = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]*(\.[a-z0-9]
 
 
 class Repository(Frozen):
-    """Where a module comes from."""
+    """The repository of a module."""
 
     repo: Annotated[str, StringConstraints(pattern=r"^[!-~]+$")]
     vcs: VersionControl | None = Field(default=None, description="absent: git where the URL names a known server")
@@ -45,9 +46,9 @@ class Repository(Frozen):
 
 
 class VanityFile(Frozen):
-    """The published vanity.yaml, and patterns."""
+    """Content of a vanity.yaml in the published format, extended by patterns."""
 
-    host: Host | None = Field(default=None, description="of the import paths; absent: the one that is asked for")
+    host: Host | None = Field(default=None, description="host of the import paths; absent: the host of each request")
     cache_max_age: Annotated[int, Field(strict=True, ge=0)] | None = None
     paths: Mapping[ImportPath, Repository] = Field(default_factory=dict)
     patterns: Mapping[ImportPattern, Repository] = Field(
@@ -55,85 +56,99 @@ class VanityFile(Frozen):
     )
 
     @model_validator(mode="after")
-    def _makes_sense(self) -> Self:
+    def _check_patterns(self) -> Self:
         if not (self.paths or self.patterns):
-            raise ValueError("neither paths nor patterns: there is nothing to answer with")
+            raise ValueError("needs paths or patterns; found neither")
         for pattern, repository in self.patterns.items():
             if repository.repo.count(PLACEHOLDER) != 1:
-                raise ValueError(f"patterns: {pattern}: repo: {PLACEHOLDER} has to stand in it once")
+                raise ValueError(f"patterns: {pattern}: repo: needs {PLACEHOLDER} exactly once")
         names = sorted(self.patterns)
         for i, one in enumerate(names):
             for other in names[i + 1 :]:
                 if overlap(one, other):
-                    raise ValueError(f"patterns: {one} and {other} overlap: a path could mean either")
+                    raise ValueError(f"patterns: {one} and {other} overlap: one path could match both")
         return self
 
 
 class VanityOptions(ServiceOptions):
-    """A vanity-import server with its list in the scenario, or in a vanity.yaml beside it."""
+    """Options of a vanity import server; its list is in the scenario, or in a vanity.yaml in the scenario's folder."""
 
     file: str | None = Field(default=None, description="a vanity.yaml, relative to the scenario's file")
-    imports: VanityFile | None = Field(default=None, description="what would stand in it")
-    vcs: Name | None = Field(default=None, description=f"the git server that repositories `{HERE}…` are on")
+    imports: VanityFile | None = Field(default=None, description="the content of a vanity.yaml")
+    vcs: Name | None = Field(default=None, description=f"the git server of the repositories `{STACK_REPOSITORY}…`")
 
     @model_validator(mode="after")
-    def _one_list(self) -> Self:
+    def _require_one_list(self) -> Self:
         if (self.file is None) == (self.imports is None):
-            raise ValueError("needs one of file and imports")
+            raise ValueError("needs either file or imports")
         return self
 
 
-def render(request: Request) -> Service:
-    """A Go server of ours with its vanity.yaml."""
-    options, place = request.options, request.place
-    if not isinstance(options, VanityOptions) or options.imports is None:
-        raise TypeError(f"{request.name}: options of another backend, or not settled")
-    binary, config = place.folder / "vanity", place.folder / "vanity.yaml"
-    vcs = None if options.vcs is None else request.peers[options.vcs]
-    argv = (str(binary), "-listen", request.endpoint.authority, "-config", str(config))
-    cpus = place.take_cpus(options.cpus, "cpus")
-    return Service(
-        name=request.name,
-        backend="vanity",
-        host=place.host,
-        folder=place.folder,
-        files=(
-            File(binary, GoSource(SOURCES, place.goos, place.goarch, package="./vanity"), EXECUTABLE),
-            File(config, vanity_yaml(options.imports, vcs).encode()),
-        ),
-        checks=(),
-        process=Process(argv, cpus, place.take_files(options.nofile), {"GOMAXPROCS": str(len(cpus))}),
-        endpoint=request.endpoint,
-        preparations=(Preparation((*argv, "-check"), CHECK_S),),
-        parallelism=len(cpus),
-    )
+class Vanity(Backend[VanityOptions]):
+    """A Go server of benchkit's own with its vanity.yaml."""
+
+    name = "vanity"
+    options = VanityOptions
+
+    def connects_to(self, options: VanityOptions) -> tuple[str, ...]:
+        """Return the git server that its answers name."""
+        return (options.vcs,) if options.vcs else ()
+
+    def resolve(self, options: VanityOptions, source: SourceMap) -> VanityOptions:
+        """Return the options with the vanity.yaml read that the scenario names. Raises InputError."""
+        if options.file is None:
+            return options
+        path = Path(source.origin(("file",)).source).parent / options.file
+        return options.model_copy(update={"imports": read_document(path).validated(VanityFile)})
+
+    def render(self, request: RenderRequest[VanityOptions]) -> Service:
+        """Return one vanity import server."""
+        options, place = request.options, request.place
+        if options.imports is None:
+            raise TypeError(f"{request.name}: its options are not resolved")
+        executable, config = go_executable(request, "vanity", SOURCES, package="./vanity"), place.folder / "vanity.yaml"
+        vcs = None if options.vcs is None else request.peers[options.vcs]
+        argv = (str(executable.path), "-listen", request.endpoint.authority, "-config", str(config))
+        process = go_process(request, argv)
+        return Service(
+            name=request.name,
+            backend=self.name,
+            host=place.host,
+            folder=place.folder,
+            files=(executable, File(config, vanity_yaml(options.imports, vcs).encode())),
+            checks=(),
+            process=process,
+            endpoint=request.endpoint,
+            setup_commands=(SetupCommand((*argv, "-check"), CHECK_TIMEOUT_S),),
+            parallelism=len(process.cpus),
+        )
 
 
 def vanity_yaml(imports: VanityFile, vcs: Endpoint | None) -> str:
-    """The file as the server reads it. Raises FieldError for a repository on a git server that is not named."""
+    """Return the vanity.yaml for the server. Raises FieldError for a stack's repository where `vcs` is missing."""
 
-    def written(repository: Repository) -> dict[str, Any]:
+    def with_url(repository: Repository) -> dict[str, Any]:
         data = repository.model_dump(exclude_none=True)
-        if repository.repo.startswith(HERE):
+        if repository.repo.startswith(STACK_REPOSITORY):
             if vcs is None:
                 raise FieldError(
                     "vcs", f"is missing: {repository.repo} is on the stack's git server", hint="name its service"
                 )
-            data["repo"] = repository_url(vcs, repository.repo.removeprefix(HERE))
+            data["repo"] = repository_url(vcs, repository.repo.removeprefix(STACK_REPOSITORY))
             data.setdefault("vcs", "git")
         return data
 
     data = imports.model_dump(exclude_none=True, exclude={"paths", "patterns"})
     for kind in ("paths", "patterns"):
         if listed := getattr(imports, kind):
-            data[kind] = {at: written(repository) for at, repository in listed.items()}
+            data[kind] = {path: with_url(repository) for path, repository in listed.items()}
     text = StringIO()
     YAML(typ="safe", pure=True).dump(data, text)
     return text.getvalue()
 
 
 def overlap(one: str, other: str) -> bool:
-    """Whether a path, or one above it, could match both patterns."""
+    """Return True if some path, or one of its parents, could match both patterns."""
     return all(_elements_overlap(a, b) for a, b in zip(one.split("/"), other.split("/"), strict=False))
 
 
@@ -149,16 +164,4 @@ def _elements_overlap(one: str, other: str) -> bool:
     return one == other
 
 
-def _settle(options: ServiceOptions, source: SourceMap) -> ServiceOptions:
-    """Read the vanity.yaml that the scenario names."""
-    if not isinstance(options, VanityOptions) or options.file is None:
-        return options
-    path = Path(source.origin(("file",)).source).parent / options.file
-    return options.model_copy(update={"imports": read_document(path).validated(VanityFile)})
-
-
-def _tied_to(options: ServiceOptions) -> tuple[str, ...]:
-    return (options.vcs,) if isinstance(options, VanityOptions) and options.vcs else ()
-
-
-VANITY = Backend("vanity", VanityOptions, render, settle=_settle, tied_to=_tied_to)
+VANITY = Vanity()

@@ -18,7 +18,7 @@ from benchkit.run.plan.placement import (
     version_numbers,
     with_quota,
 )
-from benchkit.services.backend import Quota
+from benchkit.services.placement import CpuQuota
 
 
 def ground(
@@ -118,7 +118,7 @@ def test_versions_compare_by_their_numbers() -> None:
 def test_a_quota_is_held_where_control_groups_can_be_made_and_said_where_not() -> None:
     able, unable = ground(cpu_groups=True), ground(cpu_groups=False)
     place = place_on(able, PurePosixPath("/f"), "sut", "all")
-    assert with_quota(place, "sut", 0.4, able).quota == Quota("sut", 0.4)
+    assert with_quota(place, "sut", 0.4, able).quota == CpuQuota("sut", 0.4)
     assert with_quota(place, "sut", None, able).quota is None
     assert quota_not_applied("sut", 0.4, able) is None
     assert with_quota(place, "sut", 0.4, unable).quota is None

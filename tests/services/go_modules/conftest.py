@@ -8,15 +8,15 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from benchkit.services.backend import Program, ServicePlacement
-from benchkit.services.kept_secrets import STATE_ENVIRONMENT
+from benchkit.services.placement import Program, ServicePlacement
+from benchkit.services.secret_files import STATE_ENVIRONMENT
 
 PROGRAMS = {
     "go": Program("/usr/local/go/bin/go", (1, 26, 8)),
     "git": Program("/usr/bin/git", (2, 39, 5)),
     "ssh": Program("/usr/bin/ssh", (9, 2)),
     "sshd": Program("/usr/sbin/sshd", (9, 2)),
-    "nginx": Program("/usr/sbin/nginx", (1, 22, 1), said="nginx version: nginx/1.22.1"),
+    "nginx": Program("/usr/sbin/nginx", (1, 22, 1), version_output="nginx version: nginx/1.22.1"),
 }
 
 

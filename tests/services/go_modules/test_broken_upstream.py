@@ -16,12 +16,14 @@ from typing import Any
 
 import pytest
 
-from benchkit.services.backend import Backend, ControllerFile, GoSource, Program, Request, Service, ServicePlacement
+from benchkit.services.backend import AnyBackend, RenderRequest
 from benchkit.services.endpoint import Endpoint
 from benchkit.services.go_build import build
 from benchkit.services.go_modules.proxy import CACHE, DOWNLOADS, GOPROXY, GOPROXYIO
 from benchkit.services.go_modules.upstream import MODULE_GUARD, MODULE_UPSTREAM
 from benchkit.services.go_toolchain import find_go
+from benchkit.services.placement import Program, ServicePlacement
+from benchkit.services.service import ControllerFile, GoSource, Service
 
 pytestmark = pytest.mark.system
 
@@ -38,13 +40,15 @@ class Stack:
         self._peers: dict[str, Endpoint] = {}
 
     @contextmanager
-    def started(self, name: str, backend: Backend, **options: Any) -> Iterator[Endpoint]:  # noqa: ANN401 - what YAML has
+    def started(self, name: str, backend: AnyBackend, **options: Any) -> Iterator[Endpoint]:  # noqa: ANN401 - what YAML has
         """A service that takes connections; at the same address as before where it was started once."""
         endpoint = self._peers.setdefault(name, Endpoint("one", "http", "127.0.0.1", _free_port()))
         given = {"backend": backend.name, "listen": endpoint.authority, **options}
         here = self._place(name, self._folder, address="127.0.0.1")
         here = replace(here, programs={**here.programs, "go": Program(find_go(), (1, 21))})
-        service = backend.render(Request(name, backend.options.model_validate(given), here, endpoint, self._peers))
+        service = backend.render(
+            RenderRequest(name, backend.options.model_validate(given), here, endpoint, self._peers)
+        )
         _place_files(service)
         with (
             (self._folder / f"{name}.log").open("ab") as log,
@@ -76,7 +80,7 @@ def _place_files(service: Service) -> None:
         else:
             path.write_bytes(file.content.read() if isinstance(file.content, ControllerFile) else bytes(file.content))
         path.chmod(file.mode)
-    for folder in service.scratch:
+    for folder in service.scratch_folders:
         Path(folder).mkdir(parents=True, exist_ok=True)
 
 
@@ -107,7 +111,7 @@ def ask(endpoint: Endpoint, path: str) -> tuple[int, bytes]:
 @pytest.mark.parametrize("fault", ["half", "500"])
 @pytest.mark.parametrize("backend", [GOPROXYIO, GOPROXY], ids=lambda backend: backend.name)
 def test_nothing_broken_is_kept_and_the_next_good_answer_is_taken(
-    place: Callable[..., ServicePlacement], tmp_path: Path, backend: Backend, fault: str
+    place: Callable[..., ServicePlacement], tmp_path: Path, backend: AnyBackend, fault: str
 ) -> None:
     stack, cache = Stack(place, tmp_path), tmp_path / "proxy" / CACHE / DOWNLOADS
     modules = {"modules": [f"{MODULE}@v1.0.1"]}

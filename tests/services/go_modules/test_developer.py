@@ -6,11 +6,20 @@ from typing import Any
 
 import pytest
 
-from benchkit.services.backend import File, Request, Service, ServicePlacement
+from benchkit.services.backend import RenderRequest
 from benchkit.services.endpoint import Endpoint
-from benchkit.services.go_modules.access import Netrc
-from benchkit.services.go_modules.developer import DeveloperOptions, Proved, proof, render, settings_line
-from benchkit.services.go_modules.ssh import SshKey
+from benchkit.services.go_modules.access import NetrcFile
+from benchkit.services.go_modules.developer import (
+    GO_DEVELOPER,
+    DeveloperOptions,
+    ModuleProof,
+    go_env_command,
+    proof_document,
+)
+from benchkit.services.go_modules.go_settings import GoSettings
+from benchkit.services.go_modules.ssh import SshKeyFile
+from benchkit.services.placement import ServicePlacement
+from benchkit.services.service import File, Service
 
 PEERS = {
     "vcs": Endpoint("vcs", "ssh", "10.0.0.3", 2222, user="bench"),
@@ -30,7 +39,9 @@ BASE: dict[str, Any] = {
 
 def rendered(place: Callable[..., ServicePlacement], **options: object) -> Service:
     checked = DeveloperOptions.model_validate(BASE | options)
-    return render(Request("developer", checked, place("developer"), Endpoint("one", "http", "10.0.0.1", 9090), PEERS))
+    return GO_DEVELOPER.render(
+        RenderRequest("developer", checked, place("developer"), Endpoint("one", "http", "10.0.0.1", 9090), PEERS)
+    )
 
 
 def document(service: Service) -> dict[str, Any]:
@@ -46,7 +57,7 @@ def by_name(service: Service) -> dict[str, File]:
 
 def test_through_a_site_with_users(place: Callable[..., ServicePlacement]) -> None:
     service = rendered(place, site="site", user="alice")
-    assert service.client
+    assert service.is_verifier
     assert document(service)["settings"] == {
         "GONOSUMDB": "mycompany.com/go,*.example/x",
         "GOPROXY": "https://10.0.0.2:8443",
@@ -54,12 +65,11 @@ def test_through_a_site_with_users(place: Callable[..., ServicePlacement]) -> No
     environment = document(service)["environment"]
     assert environment["NETRC"] == "/w/stack/cell/developer/netrc"
     assert environment["SSL_CERT_FILE"] == "/w/stack/cell/developer/certificate.pem"
-    assert by_name(service)["netrc"].content == Netrc(PEERS["site"], "alice")
+    assert by_name(service)["netrc"].content == NetrcFile(PEERS["site"], "alice")
     assert by_name(service)["netrc"].mode == 0o600
-    (line,) = service.guidance
+    (line,) = service.instructions
     assert line.value == "go env -w 'GONOSUMDB=mycompany.com/go,*.example/x' GOPROXY=https://10.0.0.2:8443"
-    assert service.go_settings is not None
-    assert service.go_settings.values == document(service)["settings"]
+    assert service.host_settings == (GoSettings("/usr/local/go/bin/go", document(service)["settings"]),)
 
 
 def test_through_an_open_site(place: Callable[..., ServicePlacement]) -> None:
@@ -80,7 +90,7 @@ def test_directly_from_repositories(place: Callable[..., ServicePlacement]) -> N
     environment = document(service)["environment"]
     assert (environment["HTTP_PROXY"], environment["NO_PROXY"]) == ("http://10.0.0.2:8000", "10.0.0.4")
     assert environment["GIT_SSH_COMMAND"] == "ssh -F /w/stack/cell/developer/ssh_config"
-    assert by_name(service)["ssh_key"].content == SshKey("reader developers of vcs 10.0.0.3:2222", "private")
+    assert by_name(service)["ssh_key"].content == SshKeyFile("reader developers of vcs 10.0.0.3:2222", "private")
 
 
 def test_what_is_pulled_follows_from_the_cache(place: Callable[..., ServicePlacement]) -> None:
@@ -91,10 +101,10 @@ def test_what_is_pulled_follows_from_the_cache(place: Callable[..., ServicePlace
 
 
 def test_a_proof_is_a_program_that_says_what_it_uses() -> None:
-    told = proof(
+    told = proof_document(
         (
-            Proved(get="a.example/x@v1.0.0", version="v1.0.0", constant="Version", value="v1.0.0"),
-            Proved(get="a.example/y/p@main", module="a.example/y", version="v1.0.1-0.*", package="a.example/y/p"),
+            ModuleProof(get="a.example/x@v1.0.0", version="v1.0.0", constant="Version", value="v1.0.0"),
+            ModuleProof(get="a.example/y/p@main", module="a.example/y", version="v1.0.1-0.*", package="a.example/y/p"),
         )
     )
     assert told == {
@@ -106,19 +116,19 @@ def test_a_proof_is_a_program_that_says_what_it_uses() -> None:
         ),
         "output": "v1.0.0\n",
     }
-    silent = proof((Proved(get="a.example/x@v1.0.0", version="v1.0.0"),))
+    silent = proof_document((ModuleProof(get="a.example/x@v1.0.0", version="v1.0.0"),))
     assert silent["program"] == 'package main\n\nimport (\n\t_ "a.example/x"\n)\n\nfunc main() {\n}\n'
 
 
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"site": "site", "vcs": "vcs"}, "with a site, vcs would not be asked"),
+        ({"site": "site", "vcs": "vcs"}, "with a site, vcs would not be used"),
         ({"user": "alice"}, "a user without a site"),
-        ({"site": "site", "cache": "cold"}, "cache: cold takes cold"),
-        ({"site": "site", "cache": "cold", "cold": "a.example/x@v1.0.0"}, "cache: cold takes cold"),
+        ({"site": "site", "cache": "cold"}, "cache: cold needs cold"),
+        ({"site": "site", "cache": "cold", "cold": "a.example/x@v1.0.0"}, "cache: cold needs cold"),
         ({"warm": "mycompany.com/go/module1"}, "should match pattern"),
-        ({"proof": [{"get": "a.example/x@v1", "version": "v1", "constant": "Version"}]}, "constant and value stand together"),
+        ({"proof": [{"get": "a.example/x@v1", "version": "v1", "constant": "Version"}]}, "needs constant and value together"),
         ({"private": []}, "at least 1 item"),
         ({"upstream": "ftp://x"}, "a service of the stack, or the URL of a module proxy"),
         ({"upstream": "https://user:secret@x"}, "a service of the stack, or the URL of a module proxy"),
@@ -130,4 +140,4 @@ def test_what_makes_no_sense_is_refused(options: dict[str, object], expected: st
 
 
 def test_the_line_can_be_pasted() -> None:
-    assert settings_line({"GOPROXY": "https://x", "GONOSUMDB": "a b"}) == "go env -w GOPROXY=https://x 'GONOSUMDB=a b'"
+    assert go_env_command({"GOPROXY": "https://x", "GONOSUMDB": "a b"}) == "go env -w GOPROXY=https://x 'GONOSUMDB=a b'"

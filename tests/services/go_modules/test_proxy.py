@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from benchkit.errors import BenchkitError
-from benchkit.services.backend import GoSource, Request, Service, ServicePlacement
+from benchkit.services.backend import RenderRequest
 from benchkit.services.endpoint import Endpoint
-from benchkit.services.go_modules.module_paths import escaped, expression_of
+from benchkit.services.go_modules.module_paths import escape_path, path_expression
 from benchkit.services.go_modules.proxy import GOPROXY, GOPROXYIO, ProxyOptions
-from benchkit.services.go_modules.ssh import host_key
-from benchkit.services.go_modules.upstream import ModuleFile, UpstreamOptions, render_upstream
+from benchkit.services.go_modules.ssh import host_key_name
+from benchkit.services.go_modules.upstream import MODULE_UPSTREAM, ModuleFile, UpstreamOptions
+from benchkit.services.placement import ServicePlacement
+from benchkit.services.service import GoSource, Service
 
 PEERS = {
     "vcs": Endpoint("vcs", "ssh", "10.0.0.3", 2222, user="bench"),
@@ -27,7 +29,9 @@ BASE: dict[str, Any] = {
 def rendered(place: Callable[..., ServicePlacement], backend: str, **options: object) -> Service:
     checked = ProxyOptions.model_validate(BASE | options)
     made = {"goproxyio": GOPROXYIO, "goproxy": GOPROXY}[backend]
-    return made.render(Request("proxy", checked, place("proxy"), Endpoint("one", "http", "127.0.0.1", 8081), PEERS))
+    return made.render(
+        RenderRequest("proxy", checked, place("proxy"), Endpoint("one", "http", "127.0.0.1", 8081), PEERS)
+    )
 
 
 @pytest.mark.parametrize(("backend", "package"), [("goproxyio", "github.com/goproxyio/goproxy/v2"), ("goproxy", ".")])
@@ -40,7 +44,10 @@ def test_both_programs_are_called_alike(place: Callable[..., ServicePlacement], 
     (source,) = (file.content for file in service.files if isinstance(file.content, GoSource))
     assert (source.module.name, source.package) == (backend, package)
     assert (source.module / "go.mod").is_file()
-    assert service.scratch == (PurePosixPath("/w/stack/cell/proxy/cache"), PurePosixPath("/w/stack/cell/proxy/scratch"))
+    assert service.scratch_folders == (
+        PurePosixPath("/w/stack/cell/proxy/cache"),
+        PurePosixPath("/w/stack/cell/proxy/scratch"),
+    )
     env = service.process.env
     assert env["GOINSECURE"] == "mycompany.com/go,b.example"
     assert (env["HTTP_PROXY"], env["HTTPS_PROXY"], env["NO_PROXY"]) == (*2 * ("http://10.0.0.2:8000",), "127.0.0.1")
@@ -56,19 +63,21 @@ def test_without_services_of_the_stack_the_logins_own_ssh_counts(place: Callable
 
 
 def test_keys_of_servers_are_told_apart() -> None:
-    assert host_key(PEERS["vcs"]) != host_key(Endpoint("vcs", "ssh", "10.0.0.3", 2223, user="bench"))
+    assert host_key_name(PEERS["vcs"]) != host_key_name(Endpoint("vcs", "ssh", "10.0.0.3", 2223, user="bench"))
 
 
-def test_capitals_are_escaped() -> None:
-    assert escaped("github.com/BurntSushi/toml") == "github.com/!burnt!sushi/toml"
-    assert expression_of("a.example/*/Team-?") == r"a\.example/[^/]*/!team\-[^/]"
+def test_capitals_are_escape_path() -> None:
+    assert escape_path("github.com/BurntSushi/toml") == "github.com/!burnt!sushi/toml"
+    assert path_expression("a.example/*/Team-?") == r"a\.example/[^/]*/!team\-[^/]"
 
 
 def test_an_upstream_has_the_files_of_its_modules(place: Callable[..., ServicePlacement]) -> None:
     options = UpstreamOptions.model_validate(
         {"backend": "module-upstream", "listen": 8083, "modules": ["a.example/B@v1.0.0", "a.example/B@v1.1.0"]}
     )
-    service = render_upstream(Request("up", options, place("up"), Endpoint("one", "http", "10.0.0.1", 8083), {}))
+    service = MODULE_UPSTREAM.render(
+        RenderRequest("up", options, place("up"), Endpoint("one", "http", "10.0.0.1", 8083), {})
+    )
     files = {str(file.path.relative_to("/w/stack/cell/up")): file.content for file in service.files}
     assert files["modules/a.example/!b/@v/list"] == b"v1.0.0\nv1.1.0\n"
     assert files["modules/a.example/!b/@v/v1.1.0.zip"] == ModuleFile("a.example/B@v1.1.0", "zip")

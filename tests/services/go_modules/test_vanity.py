@@ -8,9 +8,10 @@ from ruamel.yaml import YAML
 
 from benchkit.errors import InputError
 from benchkit.scenario.read import read_experiment
-from benchkit.services.backend import Service, ServicePlacement
 from benchkit.services.go_modules.vanity import overlap
+from benchkit.services.placement import ServicePlacement
 from benchkit.services.rendering import render_services
+from benchkit.services.service import Service
 
 SCENARIO = """\
 name: small
@@ -66,7 +67,7 @@ def test_repositories_of_the_stack_get_their_urls(tmp_path: Path, place: Callabl
         },
         "patterns": {"/go/*": {"repo": "ssh://bench@10.0.0.1:2222/{name}", "vcs": "git"}},
     }
-    assert [preparation.argv[-1] for preparation in vanity.preparations] == ["-check"]
+    assert [command.argv[-1] for command in vanity.setup_commands] == ["-check"]
 
 
 def test_a_file_in_the_published_format_does_as_well(tmp_path: Path, place: Callable[..., ServicePlacement]) -> None:
@@ -92,12 +93,12 @@ def test_a_file_in_the_published_format_does_as_well(tmp_path: Path, place: Call
     [
         ("vcs: git}", "vcs: cvs}", "small.yaml:17: stacks.one.services.vanity.imports.paths./go/module1.vcs: found 'cvs'"),
         ('/go/*: {repo: "vcs:{name}"}', '/go/*: {repo: "vcs:{name}"}, /go/lib-*: {repo: "vcs:{name}"}', "/go/* and /go/lib-* overlap"),
-        ('"vcs:{name}"', '"vcs:name"', "{name} has to stand in it once"),
+        ('"vcs:{name}"', '"vcs:name"', "needs {name} exactly once"),
         ("/go/*:", "/*/go:", "patterns./*/go"),
         ("/go/old:", "go/old:", "paths.go/old"),
         ("        vcs: vcs\n", "", "small.yaml:10: stacks.one.services.vanity.vcs: is missing: vcs:elsewhere/module1 is on the stack's git server"),
         ("        vcs: vcs\n", "        vcs: other\n", "no other service 'other' in this stack"),
-        ("        imports:\n", "        file: x.yaml\n        imports:\n", "needs one of file and imports"),
+        ("        imports:\n", "        file: x.yaml\n        imports:\n", "needs either file or imports"),
         ("host: mycompany.com", "host: my company", "imports.host: found 'my company'"),
     ],
 )  # fmt: skip

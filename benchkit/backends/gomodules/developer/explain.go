@@ -18,7 +18,7 @@ type reason struct {
 var reasons = []reason{
 	{regexp.MustCompile(`REMOTE HOST IDENTIFICATION HAS CHANGED|Host key verification failed`), "git over SSH",
 		"the git server's host key is not the one that was pinned"},
-	{regexp.MustCompile(`no repository is called (\S+)`), "git over SSH", "the git server has no repository $1"},
+	{regexp.MustCompile(`no such repository: (\S+)`), "git over SSH", "the git server has no repository $1"},
 	{regexp.MustCompile(`Permission denied \(`), "git over SSH", "the git server does not take the key"},
 	{regexp.MustCompile(`ssh: (?:connect to host|Could not resolve hostname) (\S+).*`), "git over SSH", "the git server does not answer ($0)"},
 	{regexp.MustCompile(`no module is called (\S+)`), "vanity import", "no repository is known for $1"},

@@ -7,11 +7,13 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from benchkit.services.backend import ControllerFile, File, Request, Service, ServicePlacement
+from benchkit.services.backend import RenderRequest
 from benchkit.services.endpoint import Endpoint
-from benchkit.services.go_modules.git import GitOptions, render
-from benchkit.services.go_modules.git_stream import Repository
-from benchkit.services.go_modules.ssh import SshKey, reading, repository_url
+from benchkit.services.go_modules.fast_import import Repository
+from benchkit.services.go_modules.git_server import GIT_SSH, GitServerOptions
+from benchkit.services.go_modules.ssh import SshKeyFile, git_reader, repository_url
+from benchkit.services.placement import ServicePlacement
+from benchkit.services.service import ControllerFile, File, Service
 
 OPTIONS = {
     "backend": "git-ssh",
@@ -30,8 +32,8 @@ SERVER = Endpoint("vcs", "ssh", "10.0.0.1", 2222, user="bench")
 def service(place: Callable[..., ServicePlacement], tmp_path: Path) -> Service:
     """A git server rendered for this machine, its files in place and its repositories made."""
     folder = tmp_path / "stack" / "cell"
-    request = Request("vcs", GitOptions.model_validate(OPTIONS), place("vcs", folder), SERVER, {})
-    service = render(request)
+    request = RenderRequest("vcs", GitServerOptions.model_validate(OPTIONS), place("vcs", folder), SERVER, {})
+    service = GIT_SSH.render(request)
     for file in service.files:
         put(file)
     return service
@@ -47,7 +49,7 @@ def put(file: File) -> None:
 
 
 def make(service: Service) -> None:
-    done = subprocess.run(service.preparations[0].argv, capture_output=True, text=True, check=False)
+    done = subprocess.run(service.setup_commands[0].argv, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
@@ -94,7 +96,7 @@ def test_nothing_else_is_done(service: Service, command: str | None) -> None:
     done = asked(service, command)
     assert done.returncode == 1
     assert done.stdout == b""
-    assert done.stderr.startswith((b"repositories are only read here", b"no repository is called "))
+    assert done.stderr.startswith((b"this server only lets you read repositories", b"no such repository: "))
 
 
 def test_readers_have_keys_of_their_own_that_do_one_thing(service: Service) -> None:
@@ -115,7 +117,7 @@ def test_readers_have_keys_of_their_own_that_do_one_thing(service: Service) -> N
 def test_the_keys_are_those_of_openssh(service: Service, tmp_path: Path) -> None:
     folder = Path(service.folder)
     said = subprocess.run(["ssh-keygen", "-y", "-f", folder / "host_key"], capture_output=True, text=True, check=True)
-    given = reading(SERVER, "proxy", PurePosixPath(tmp_path / "reader"))
+    given = git_reader(SERVER, "proxy", PurePosixPath(tmp_path / "reader"))
     for file in given.files:
         put(file)
     known = (tmp_path / "reader" / "ssh_known_hosts").read_text()
@@ -124,20 +126,20 @@ def test_the_keys_are_those_of_openssh(service: Service, tmp_path: Path) -> None
         ["ssh", "-G", "-F", tmp_path / "reader" / "ssh_config", "x"], capture_output=True, text=True, check=True
     )
     assert "stricthostkeychecking true" in said.stdout
-    assert given.command == f"ssh -F {tmp_path}/reader/ssh_config"
+    assert given.ssh_command == f"ssh -F {tmp_path}/reader/ssh_config"
 
 
 def test_a_pinned_key_is_taken_as_it_is(tmp_path: Path) -> None:
-    given = reading(SERVER, "proxy", PurePosixPath(tmp_path), "ssh-ed25519 AAAA")
+    given = git_reader(SERVER, "proxy", PurePosixPath(tmp_path), "ssh-ed25519 AAAA")
     assert [file.content for file in given.files if file.path.name == "ssh_known_hosts"] == [
         b"[10.0.0.1]:2222 ssh-ed25519 AAAA\n"
     ]
 
 
 def test_a_key_is_made_once_and_shown_in_no_plan(state: Path) -> None:
-    key = SshKey("host vcs", "private")
-    assert key.read() == key.read() == SshKey("host vcs", "private").read()
-    assert key.read() != SshKey("host other", "private").read()
+    key = SshKeyFile("host vcs", "private")
+    assert key.read() == key.read() == SshKeyFile("host vcs", "private").read()
+    assert key.read() != SshKeyFile("host other", "private").read()
     assert b"PRIVATE" in key.read()
     assert "PRIVATE" not in repr(key)
     kept = state / "benchkit" / "kept"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from benchkit.services.go_modules.git_stream import Repository, stream
+from benchkit.services.go_modules.fast_import import Repository, fast_import_stream
 
 pytestmark = pytest.mark.system
 
@@ -19,7 +19,7 @@ def git(folder: Path, *argv: str, stdin: bytes = b"") -> str:
 def imported(folder: Path, name: str, repository: Repository) -> Path:
     folder.mkdir()
     git(folder, "init", "--quiet", "--bare", "--template=", ".")
-    git(folder, "fast-import", "--quiet", "--done", stdin=stream(name, repository))
+    git(folder, "fast-import", "--quiet", "--done", stdin=fast_import_stream(name, repository))
     return folder
 
 
@@ -46,7 +46,7 @@ def test_the_same_options_give_the_same_commits(tmp_path: Path) -> None:
     repository = Repository(module="a.example/x", versions=2, untagged=True)
     one, two = (imported(tmp_path / name, "x", repository) for name in ("one", "two"))
     assert git(one, "rev-parse", "main") == git(two, "rev-parse", "main")
-    assert stream("x", repository) != stream("y", repository)
+    assert fast_import_stream("x", repository) != fast_import_stream("y", repository)
 
 
 @pytest.mark.parametrize("size", [0, 100, 16384, 100_000])

@@ -17,11 +17,13 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from benchkit.errors import InputError
-from benchkit.services.backend import ControllerFile, Request, Service, ServicePlacement, protocol_of
+from benchkit.services.backend import RenderRequest
 from benchkit.services.endpoint import Endpoint
-from benchkit.services.go_modules.access import Netrc, Right, netrc_file, password_of, rights_map
-from benchkit.services.go_modules.certificate import Certificate, certificate_file
-from benchkit.services.go_modules.front import MODULE_SITE, SiteOptions, render
+from benchkit.services.go_modules.access import AccessRight, NetrcFile, access_rules, netrc_path, password_of
+from benchkit.services.go_modules.certificate import CertificateFile, certificate_path
+from benchkit.services.go_modules.reverse_proxy import MODULE_SITE, ReverseProxyOptions
+from benchkit.services.placement import ServicePlacement
+from benchkit.services.service import ControllerFile, Service
 
 USERS = {
     "alice": {"may_pull": ["mycompany.com/go"]},
@@ -59,7 +61,7 @@ class Site:
     ) -> tuple[int, bytes]:
         endpoint = self.service.endpoint
         if endpoint.protocol == "https":
-            trusted = ssl.create_default_context(cadata=Certificate(endpoint, "certificate").read().decode())
+            trusted = ssl.create_default_context(cadata=CertificateFile(endpoint, "certificate").read().decode())
             connection: http.client.HTTPConnection = http.client.HTTPSConnection(
                 str(endpoint.address), endpoint.port, context=trusted, timeout=10
             )
@@ -88,19 +90,19 @@ def site(place: Callable[..., ServicePlacement], tmp_path: Path, free_port: int)
     running: list[subprocess.Popen[bytes]] = []
 
     def start(**options: object) -> Site:
-        checked = SiteOptions.model_validate(
+        checked = ReverseProxyOptions.model_validate(
             {"backend": "module-site", "listen": free_port, "proxy": "proxy", **options}
         )
         here = replace(place("site", tmp_path, address="127.0.0.1"), user="root", root=True)
-        endpoint = Endpoint("one", protocol_of(MODULE_SITE, checked), "127.0.0.1", free_port)
+        endpoint = Endpoint("one", MODULE_SITE.protocol(checked), "127.0.0.1", free_port)
         peers = {"proxy": Endpoint("one", "http", "127.0.0.1", behind.server_address[1])}
-        service = render(Request("site", checked, here, endpoint, peers))
+        service = MODULE_SITE.render(RenderRequest("site", checked, here, endpoint, peers))
         for file in service.files:
             Path(file.path).parent.mkdir(parents=True, exist_ok=True)
             content = file.content.read() if isinstance(file.content, ControllerFile) else file.content
             assert isinstance(content, bytes)
             Path(file.path).write_bytes(content)
-        subprocess.run(service.preparations[0].argv, check=True)
+        subprocess.run(service.setup_commands[0].argv, check=True)
         running.append(subprocess.Popen(service.process.argv, cwd=service.folder))
         made = Site(service, seen)
         deadline = time.monotonic() + 10
@@ -232,22 +234,22 @@ def test_passwords_are_hashed_where_the_proxy_is(site: Callable[..., Site], stat
     lines = (Path(started.service.folder) / "passwords").read_text().splitlines()
     assert [line.split(":")[0] for line in lines] == ["alice", "bob", "eve"]
     assert all(line.partition(":")[2].startswith("$2b$05$") for line in lines)
-    assert text in netrc_file(endpoint, "alice").read_text()
+    assert text in netrc_path(endpoint, "alice").read_text()
     assert {path.stat().st_mode & 0o777 for path in (state / "benchkit" / "kept").iterdir()} == {0o600}
-    assert "PRIVATE" not in certificate_file(endpoint).read_text() or not certificate_file(endpoint).exists()
+    assert "PRIVATE" not in certificate_path(endpoint).read_text() or not certificate_path(endpoint).exists()
     assert text not in repr(started.service)
 
 
 def test_the_netrc_names_the_machine_as_the_go_command_looks_for_it() -> None:
     endpoint = Endpoint("one", "https", "10.0.0.1", 8443)
     password = password_of(endpoint, "bob").text
-    assert Netrc(endpoint, "bob").read().decode() == (
+    assert NetrcFile(endpoint, "bob").read().decode() == (
         f"machine 10.0.0.1:8443 login bob password {password}\nmachine 10.0.0.1 login bob password {password}\n"
     )
 
 
 def test_rights_become_expressions_in_order() -> None:
-    assert list(rights_map({"bob": Right(may_pull=("a.example/Go/lib-*",))}, ["a.example/Go"])) == [
+    assert list(access_rules({"bob": AccessRight(may_pull=("a.example/Go/lib-*",))}, ["a.example/Go"])) == [
         ('"~^[^:]*:/a\\\\.example/@"', "denied"),
         ('"~^bob:/a\\\\.example/!go/lib\\\\-[^/]*/"', "allowed"),
         ('"~^[^:]*:/a\\\\.example/!go/"', "denied"),
@@ -256,25 +258,27 @@ def test_rights_become_expressions_in_order() -> None:
 
 
 def test_a_proxy_on_another_host_is_refused(place: Callable[..., ServicePlacement]) -> None:
-    options = SiteOptions.model_validate({"backend": "module-site", "listen": 8443, "proxy": "proxy"})
+    options = ReverseProxyOptions.model_validate({"backend": "module-site", "listen": 8443, "proxy": "proxy"})
     endpoint = Endpoint("one", "http", "10.0.0.1", 8443)
     peers = {"proxy": Endpoint("other", "http", "10.0.0.2", 8081)}
-    with pytest.raises(InputError, match="they share a cache"):
-        render(Request("site", options, place("site"), endpoint, peers))
+    with pytest.raises(InputError, match="they must share a host"):
+        MODULE_SITE.render(RenderRequest("site", options, place("site"), endpoint, peers))
 
 
 def test_users_without_private_paths_are_refused() -> None:
-    with pytest.raises(ValueError, match="name the module paths that take a right"):
-        SiteOptions.model_validate({"backend": "module-site", "listen": 1, "proxy": "proxy", "users": {"bob": {}}})
+    with pytest.raises(ValueError, match="name the module paths that need a right"):
+        ReverseProxyOptions.model_validate(
+            {"backend": "module-site", "listen": 1, "proxy": "proxy", "users": {"bob": {}}}
+        )
 
 
 def test_the_cache_is_where_the_proxy_has_it(place: Callable[..., ServicePlacement]) -> None:
-    options = SiteOptions.model_validate(
+    options = ReverseProxyOptions.model_validate(
         {"backend": "module-site", "listen": 8080, "proxy": "cache1", "serve_files": True}
     )
     endpoint = Endpoint("one", "http", "10.0.0.1", 8080)
-    service = render(
-        Request("site", options, place("site"), endpoint, {"cache1": Endpoint("one", "http", "127.0.0.1", 1)})
+    service = MODULE_SITE.render(
+        RenderRequest("site", options, place("site"), endpoint, {"cache1": Endpoint("one", "http", "127.0.0.1", 1)})
     )
     content = service.files[0].content
     assert isinstance(content, bytes)

@@ -1,7 +1,7 @@
-"""Git repositories of Go modules, as streams for `git fast-import`: the same options give the same commits everywhere.
+"""Git repositories of Go modules as input of `git fast-import`.
 
-Author, times and content are fixed, so that hashes, pseudo-versions and lines of go.sum are the same on every host and in
-every run. Pure.
+Author, times and content are fixed, so the same options give the same commits, pseudo-versions and lines of go.sum on every
+host and in every run. Pure.
 """
 
 from __future__ import annotations
@@ -17,41 +17,44 @@ from benchkit.models.base import Frozen
 from benchkit.models.levels import Name
 
 ModulePath = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]*\.[a-z]+(/[a-z0-9][a-z0-9._-]*)*$")]
-"""Import paths in lower case: those with capitals are escaped in URLs, and no repository here needs them."""
+"""Import paths in lower case; capitals would have to be escaped in URLs."""
 
 AUTHOR = "Ada Example <ada@example.com>"
 FIRST_COMMIT_S = 1_700_000_000
-"""14 November 2023, as every commit is dated a minute after the one before."""
+"""14 November 2023; every commit is dated one minute after the one before."""
 MINUTE_S = 60
 FILE_BYTES = 4096
 
 
 class Repository(Frozen):
-    """What a repository holds."""
+    """Content of a repository."""
 
     module: ModulePath | None = Field(
-        default=None, description="module of its root; absent: it has no go.mod, and takes any path it is found at"
+        default=None,
+        description="module of its root; absent: it has no go.mod, and any import path that leads to it is valid",
     )
     versions: int = Field(default=1, ge=1, le=1000, description="tags v1.0.0, v1.1.0, …")
     submodules: tuple[Name, ...] = Field(default=(), description="modules in folders, each tagged <folder>/v0.1.0")
     major: bool = Field(default=False, description="a version v2.0.0 on a branch v2, its module path ending in /v2")
     untagged: bool = Field(default=False, description="a commit after the last tag, for pseudo-versions")
-    size_bytes: int = Field(default=16384, ge=0, le=1 << 24, description="source text of a version, about")
+    size_bytes: int = Field(
+        default=16384, ge=0, le=1 << 24, description="approximate size of the source text of a version"
+    )
 
 
 @dataclass
-class _Stream:
-    """A stream being written."""
+class _StreamWriter:
+    """A writer of a fast-import stream."""
 
     parts: list[bytes] = field(default_factory=list)
     commits: int = 0
 
     def commit(self, branch: str, files: dict[str, str], *, parent: int | None) -> int:
-        """A commit that writes these files over those of its parent; its mark."""
+        """Add a commit that adds or replaces these files, and return its mark."""
         self.commits += 1
-        at_s = FIRST_COMMIT_S + MINUTE_S * self.commits
+        time_s = FIRST_COMMIT_S + MINUTE_S * self.commits
         message = f"Commit {self.commits}\n"
-        self.line(f"commit refs/heads/{branch}", f"mark :{self.commits}", f"committer {AUTHOR} {at_s} +0000")
+        self.line(f"commit refs/heads/{branch}", f"mark :{self.commits}", f"committer {AUTHOR} {time_s} +0000")
         self.data(message)
         if parent is not None and branch != "main":
             self.line(f"from :{parent}")
@@ -61,7 +64,7 @@ class _Stream:
         return self.commits
 
     def tag(self, name: str, mark: int) -> None:
-        """A lightweight tag."""
+        """Add a lightweight tag."""
         self.line(f"reset refs/tags/{name}", f"from :{mark}", "")
 
     def line(self, *lines: str) -> None:
@@ -72,9 +75,9 @@ class _Stream:
         self.parts += [f"data {len(content)}\n".encode(), content, b"\n"]
 
 
-def stream(name: str, repository: Repository) -> bytes:
-    """What `git fast-import` makes the repository from; `name` seeds its source text."""
-    made = _Stream()
+def fast_import_stream(name: str, repository: Repository) -> bytes:
+    """Return the input from which `git fast-import` creates the repository; `name` seeds its source text."""
+    writer = _StreamWriter()
     base = repository.module
     package = _package(name)
     files = dict(_sources(name, package, repository.size_bytes))
@@ -88,23 +91,23 @@ def stream(name: str, repository: Repository) -> bytes:
     mark = None
     for minor in range(repository.versions):
         version = f"v1.{minor}.0"
-        mark = made.commit("main", {**files, "version.go": _version(package, version)}, parent=mark)
+        mark = writer.commit("main", {**files, "version.go": _version(package, version)}, parent=mark)
         files = {}
-        made.tag(version, mark)
+        writer.tag(version, mark)
         if minor == 0:
             for folder in repository.submodules:
-                made.tag(f"{folder}/v0.1.0", mark)
+                writer.tag(f"{folder}/v0.1.0", mark)
     if repository.major and base is not None:
         changed = {"go.mod": f"module {base}/v2\n\ngo 1.20\n", "version.go": _version(package, "v2.0.0")}
-        made.tag("v2.0.0", made.commit("v2", changed, parent=mark))
+        writer.tag("v2.0.0", writer.commit("v2", changed, parent=mark))
     if repository.untagged:
-        made.commit("main", {"version.go": _version(package, "untagged")}, parent=mark)
-    made.line("done")
-    return b"".join(made.parts)
+        writer.commit("main", {"version.go": _version(package, "untagged")}, parent=mark)
+    writer.line("done")
+    return b"".join(writer.parts)
 
 
 def _package(name: str) -> str:
-    """A name that Go takes for a package; import paths end differently where that is not the same."""
+    """Return a valid name for the Go package of a repository or folder."""
     return name.replace("-", "_").replace(".", "_")
 
 
@@ -113,8 +116,8 @@ def _version(package: str, version: str) -> str:
 
 
 def _sources(name: str, package: str, size_bytes: int) -> Iterator[tuple[str, str]]:
-    """Files of Go constants that compress as badly as hashes do, so that sizes mean something."""
-    words = random.Random(name)  # noqa: S311 - filling, no secret
+    """Yield files of random Go constants, which hardly compress, so that downloads have the size asked for."""
+    words = random.Random(name)  # noqa: S311 - filler text, not a secret
     for number in range(-(-size_bytes // FILE_BYTES)):
         lines = [f"package {package}", ""]
         size = 0

@@ -1,0 +1,116 @@
+"""Options, command line and admin socket that all servers of benchkit's own have, in Go and in Node."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from benchkit.errors import UnsupportedError
+from benchkit.services.backend import RenderRequest, ServiceOptions
+from benchkit.services.endpoint import MAX_SOCKET_PATH, Endpoint
+from benchkit.services.placement import ServicePlacement
+
+ADMIN_SOCKET = "_admin.sock"
+"""File in the service's folder. No service has a socket of this name, because names begin with a letter."""
+
+VARS = "/debug/vars"
+
+_WORK = re.compile(r"none|loop:(?:0|100000000|[1-9][0-9]{0,7})")
+_RELEASE = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+")
+
+_SHARE = re.compile(r"0?\.[0-9]*[1-9][0-9]*|1(?:\.0*)?")
+_DURATION = re.compile(r"(?=.*[1-9])(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|ms|s|m|h))+")
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+=[ -~]*")
+
+FAULTS: Mapping[str, tuple[re.Pattern[str], str]] = {
+    "fail": (_SHARE, "fail:SHARE"),
+    "hang": (_SHARE, "hang:SHARE"),
+    "delay": (_DURATION, "delay:TIME"),
+    "lock": (_DURATION, "lock:TIME"),
+    "slow-start": (_DURATION, "slow-start:TIME"),
+    "open-after": (_DURATION, "open-after:TIME"),
+    "body": (re.compile("other"), "body:other"),
+    "header": (_HEADER, "header:NAME=VALUE"),
+}
+"""Faults that `-inject-fault` accepts: pattern of the value, and form shown in messages (see `backends/kit/fault.go`)."""
+
+
+def _check_fault(fault: str) -> str:
+    kind, _, value = fault.partition(":")
+    pattern, _ = FAULTS.get(kind, (None, ""))
+    if pattern is None or not pattern.fullmatch(value):
+        forms = ", ".join(form for _, form in FAULTS.values())
+        raise ValueError(f"found {fault!r}; allowed: none, {forms} (a share up to 1, a time like 5ms)")
+    return fault
+
+
+def _fault_list(value: object) -> object:
+    """Accept one fault, a list of faults, or `none`."""
+    if value == "none":
+        return ()
+    return (value,) if isinstance(value, str) else value
+
+
+Faults = Annotated[tuple[Annotated[str, AfterValidator(_check_fault)], ...], BeforeValidator(_fault_list)]
+
+BodySize = Annotated[int, Field(strict=True, ge=0, le=1 << 30)]
+
+
+def _check_work(work: str) -> str:
+    if not _WORK.fullmatch(work):
+        raise ValueError(f"found {work!r}; allowed: none, or loop:N with N up to 100000000")
+    return work
+
+
+def _check_release(release: str) -> str:
+    if not _RELEASE.fullmatch(release):
+        raise ValueError(f"found {release!r}; allowed: a full release number like 1.24.0")
+    return release
+
+
+Release = Annotated[str, AfterValidator(_check_release)]
+"""A release of three numbers: `1.24.0`."""
+
+
+class ServerOptions(ServiceOptions):
+    """Options of every server of benchkit's own."""
+
+    body_size: BodySize | None = Field(
+        default=None, description="bytes of body; absent: the 12 bytes of `Hello World\\n`"
+    )
+    work: Annotated[str, AfterValidator(_check_work)] = Field(
+        default="none",
+        description="CPU work of each request: none, or loop:N to add the numbers below N (at most 10^8)",
+    )
+    inject_fault: Faults = Field(
+        default=(), description="for tests: one fault to inject, or a list of faults; absent: none"
+    )
+
+
+def server_arguments(request: RenderRequest[ServerOptions]) -> list[str]:
+    """Return the arguments that all these servers share, without the program."""
+    options = request.options
+    argv = ["-listen", request.endpoint.authority, "-admin", admin_endpoint(request.place).authority]
+    argv += ["-work", options.work]
+    if options.body_size is not None:
+        argv += ["-body-size", str(options.body_size)]
+    for fault in options.inject_fault:
+        argv += ["-inject-fault", fault]
+    return argv
+
+
+def admin_endpoint(place: ServicePlacement) -> Endpoint:
+    """Return the unix socket of a service's admin page, which other hosts cannot reach.
+
+    Raises UnsupportedError if the path is too long for a unix socket.
+    """
+    path = place.folder / ADMIN_SOCKET
+    if (length := len(bytes(path))) > MAX_SOCKET_PATH:
+        raise UnsupportedError(
+            f"{path} on {place.host} has {length} bytes, and the path of a unix socket at most {MAX_SOCKET_PATH}",
+            hint="give the host a shorter workdir in the inventory",
+        )
+    return Endpoint(place.host, "http", path=path)

@@ -1,0 +1,161 @@
+"""A service as data: the files, commands, process and socket that a backend renders and `deploy` puts on a host.
+
+Nothing here touches a host, so a plan can show a service and a test can compare it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+from benchkit.hosts.host import Host
+from benchkit.services.endpoint import Endpoint
+from benchkit.services.placement import CpuQuota
+
+READY_TIMEOUT_S = 10.0
+"""Default time for a service to open its socket."""
+
+
+@dataclass(frozen=True)
+class GoSource:
+    """An executable that the controller builds from a Go module for the host that gets it."""
+
+    module: Path
+    goos: str
+    goarch: str
+    go_version: str | None = None
+    package: str = "."
+    """Package to build: the module's own program, or one that the module requires."""
+
+
+@dataclass(frozen=True)
+class ControllerFile(ABC):
+    """Content that the controller generates or downloads on first use and keeps: keys, certificates, passwords, Node.
+
+    The fields identify the content and hold no secret, because plans are shown.
+    """
+
+    @abstractmethod
+    def read(self) -> bytes:
+        """Return the content; create it first if it does not exist yet. Raises BenchkitError."""
+
+
+@dataclass(frozen=True)
+class File:
+    """A file that a service needs on its host: bytes, a program built from source, or a file of the controller."""
+
+    path: PurePosixPath
+    content: bytes | GoSource | ControllerFile
+    mode: int = 0o644
+
+
+@dataclass(frozen=True)
+class Process:
+    """The process of a service: arguments, environment added to the host's, CPUs, soft limit of open files."""
+
+    argv: tuple[str, ...]
+    cpus: tuple[int, ...]
+    nofile: int
+    env: Mapping[str, str] = field(default_factory=dict)
+    quota: CpuQuota | None = None
+
+
+@dataclass(frozen=True)
+class SetupCommand:
+    """An idempotent command that prepares the host at deployment, after the files are placed and before the checks."""
+
+    argv: tuple[str, ...]
+    timeout_s: float
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ConfigCheck:
+    """A command that checks a configuration file and exits with 0 if it is valid, like `nginx -t`."""
+
+    argv: tuple[str, ...]
+    config: PurePosixPath
+    """The file that the command reads."""
+    field: str | None = None
+    """The option of the scenario that the file comes from; None: all of them."""
+
+
+AdminKind = Literal["expvar", "node", "nginx"]
+"""Format of an admin page: JSON of the Go backends, JSON of the Node backend, or nginx's stub_status."""
+
+
+@dataclass(frozen=True)
+class AdminPage:
+    """A page with a service's own counters, on a socket that only its host reaches and that no load goes to.
+
+    A service with a page of kind `expvar` also serves Go's profiles, at `/debug/pprof/` (net/http/pprof).
+    """
+
+    kind: AdminKind
+    endpoint: Endpoint
+    path: str
+    """Path of the page: `/debug/vars`."""
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """Something that the users of a service need, shown after `service up`: a command to run, a file to copy."""
+
+    what: str
+    value: str
+
+
+class HostSettings(ABC):
+    """Settings of a host that the users of a service need there; `service up --apply` applies them until `service down`.
+
+    A backend that has some derives a frozen dataclass from this one. The host's agent must record what it changes and
+    restore it, as it does for everything in `benchkit.hosts.host_changes`.
+    """
+
+    @property
+    @abstractmethod
+    def subject(self) -> str:
+        """The thing that is set, for messages: `the go command`."""
+
+    @abstractmethod
+    def apply(self, host: Host) -> None:
+        """Apply the settings and record the former values on the host. Raises HostError."""
+
+    @abstractmethod
+    def is_applied(self, host: Host) -> bool:
+        """Return True if settings of this kind are in force on the host, held by another connection. Raises HostError."""
+
+
+@dataclass(frozen=True)
+class Service:
+    """A process under test, ready to be deployed: what is sent to the host, checked there and started."""
+
+    name: str
+    backend: str
+    host: str
+    folder: PurePosixPath
+    files: tuple[File, ...]
+    checks: tuple[ConfigCheck, ...]
+    process: Process
+    endpoint: Endpoint
+    admin: AdminPage | None = None
+    parallelism: int | None = None
+    """CPUs that it can keep busy at once by its own settings (GOMAXPROCS, workers); None: no limit is set."""
+    setup_commands: tuple[SetupCommand, ...] = ()
+    """Commands run at deployment, between files and checks."""
+    scratch_folders: tuple[PurePosixPath, ...] = ()
+    """Folders that are emptied before each start, so that no trial finds data of the one before."""
+    ready_timeout_s: float = READY_TIMEOUT_S
+    outage: bool = False
+    """True: stopped between warm-up and measured window."""
+    forks_per_request: bool = False
+    """True: it starts processes to answer requests; only the first process of its tree must live through a trial."""
+    is_verifier: bool = False
+    """True: a client that tests the other services before it opens its socket; `service up` runs it once and stops it."""
+    perf_map_option: str | None = None
+    """Option with which its program tells perf the names of compiled functions (`/tmp/perf-PID.map`); None: not needed."""
+    instructions: tuple[Instruction, ...] = ()
+    host_settings: tuple[HostSettings, ...] = ()
