@@ -60,7 +60,7 @@ def test_every_link_leads_to_a_file() -> None:
 RUN_BY = {
     "benchkit compare --gate": "cli/test_compare.py",
     "benchkit notebook": "cli/test_notebook.py",
-    "benchkit run --resume RUN": "chaos/test_one_at_a_time.py",
+    "benchkit run --resume RUN": "chaos/test_concurrency.py",
 }
 """Commands that the prose names, and the tests that run them."""
 

@@ -14,45 +14,45 @@ import pytest
 from benchkit.lab.lab import Lab, down, up
 from benchkit.lab.spec import LabHost, LabSpec
 from tests.chaos.conftest import write_inventory
-from tests.chaos.kit import IMPATIENT, SCENARIO, Bench, Zygote, plug
-from tests.chaos.meddling import Held, holding
+from tests.chaos.interference import HeldLoadTool, hold_load_tool
+from tests.chaos.kit import SCENARIO, SHORT_TIMEOUTS, Bench, CommandServer, set_link
 
 pytestmark = pytest.mark.lab
 
 LEASE_S = 3.0
 
 
-def test_a_controller_that_is_cut_off_leaves_hosts_as_they_were(bench: Bench, lab: Lab, held: Held) -> None:
-    before = bench.look()
+def test_a_controller_that_is_cut_off_leaves_hosts_as_they_were(bench: Bench, lab: Lab, held: HeldLoadTool) -> None:
+    before = bench.snapshot()
     running = bench.start(str(SCENARIO), "--lease", str(LEASE_S))
     held.wait(running)
-    assert "nethttp" in bench.look()["sut"]
+    assert "nethttp" in bench.snapshot()["sut"]
     try:
         for host in lab.hosts:
-            plug(lab, host.name, plugged=False)
+            set_link(lab, host.name, up=False)
         running.kill()
-        bench.wait_until_as(before)  # seen from within: nobody can tell the hosts anything
+        bench.wait_until_like(before)  # seen from within: nobody can tell the hosts anything
     finally:
         for host in lab.hosts:
-            plug(lab, host.name, plugged=True)
+            set_link(lab, host.name, up=True)
     running.wait()
-    told = bench.put_back()
-    assert len(told) == len(lab.hosts)
-    assert all(f"nothing was heard from the controller for {LEASE_S:g} s" in text for text in told)
-    assert any("process nethttp" in text for text in told)
+    reports = bench.restored_changes()
+    assert len(reports) == len(lab.hosts)
+    assert all(f"nothing was heard from the controller for {LEASE_S:g} s" in text for text in reports)
+    assert any("process nethttp" in text for text in reports)
     bench.cli("hosts", "restore", "-i", str(bench.inventory))
 
 
-def test_a_cut_of_a_second_is_waited_for(bench: Bench, lab: Lab, held: Held) -> None:
-    running = replace(bench, constants=IMPATIENT).start(str(SCENARIO), "--set", "blocks=1", "--json")
+def test_a_cut_of_a_second_is_waited_for(bench: Bench, lab: Lab, held: HeldLoadTool) -> None:
+    running = replace(bench, constants=SHORT_TIMEOUTS).start(str(SCENARIO), "--set", "blocks=1", "--json")
     held.wait(running)
-    plug(lab, "sut", plugged=False)
-    held.go()
+    set_link(lab, "sut", up=False)
+    held.release()
     time.sleep(1)  # what passes meanwhile is what is tested
-    plug(lab, "sut", plugged=True)
-    said = running.wait()
-    assert said.code == 0, said.err
-    summary = json.loads(said.out)
+    set_link(lab, "sut", up=True)
+    result = running.wait()
+    assert result.code == 0, result.err
+    summary = json.loads(result.out)
     assert (summary["status"], summary["trials"]) == ("done", 2)
     events = [event["event"] for event in bench.events()]
     assert events.count("trial-failed") == len(summary["retries"]) == events.count("host-reconnected")
@@ -83,21 +83,21 @@ def three_hosts() -> Iterator[Lab]:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="hosts of this user's lab have no links of their own")
 def test_the_loss_of_a_host_fails_its_cells_alone_and_they_can_be_made_up_for(
-    three_hosts: Lab, zygote: Zygote, tmp_path: Path
+    three_hosts: Lab, command_server: CommandServer, tmp_path: Path
 ) -> None:
     scenario = tmp_path / "two.yaml"
     scenario.write_text(TWO_SERVERS)
     inventory = write_inventory(three_hosts, tmp_path / "inv.yaml")
-    bench = Bench(three_hosts, tmp_path / "store", inventory, zygote, IMPATIENT)
-    with holding(three_hosts, "load") as held:
+    bench = Bench(three_hosts, tmp_path / "store", inventory, command_server, SHORT_TIMEOUTS)
+    with hold_load_tool(three_hosts, "load") as held:
         running = bench.start(str(scenario), "--reconnect", "1", "--lease", "4", "--json")
         held.wait(running)
-        plug(three_hosts, "other", plugged=False)
-        held.go()
-        said = running.wait()
-        plug(three_hosts, "other", plugged=True)
-    assert said.code == 1, said.err
-    summary = json.loads(said.out)
+        set_link(three_hosts, "other", up=False)
+        held.release()
+        result = running.wait()
+        set_link(three_hosts, "other", up=True)
+    assert result.code == 1, result.err
+    summary = json.loads(result.out)
     trials = {cell["cell_id"]: cell["trials"] for cell in summary["cells"]}
     assert trials == {"stack=here": 2, "stack=there": 0}
     assert len(summary["failures"]) == 2

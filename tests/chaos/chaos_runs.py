@@ -14,24 +14,32 @@ import pytest
 
 from benchkit.lab.lab import Lab
 from benchkit.results.progress import Progress
-from tests.chaos.kit import IMPATIENT, SCENARIO, Bench, difference, judge, plug, shape
+from tests.chaos.kit import (
+    SCENARIO,
+    SHORT_TIMEOUTS,
+    Bench,
+    check_finished_run,
+    diff_snapshots,
+    set_link,
+    tables_summary,
+)
 
 pytestmark = pytest.mark.lab
 
 KILLS, ABANDONED, CUTS = 50, 20, 20
-LEASE_S, AND_A_LITTLE_S = 10.0, 5.0
+LEASE_S, MARGIN_S = 10.0, 5.0
 NewBench = Callable[[], Bench]
 
 
 @pytest.fixture
-def chance() -> random.Random:
+def rng() -> random.Random:
     """Another every time; the seed is printed, so that a moment can be had again."""
     seed = random.SystemRandom().randrange(1 << 32)
     sys.stdout.write(f"\nseed {seed}\n")
     return random.Random(seed)  # noqa: S311 - moments, no secret
 
 
-def undisturbed_s(bench: Bench) -> float:
+def time_undisturbed_run(bench: Bench) -> float:
     """How long a run takes, from its first line in the journal, that nobody disturbs.
 
     After it the hosts keep what the next ones need.
@@ -40,8 +48,8 @@ def undisturbed_s(bench: Bench) -> float:
         running = bench.start(str(SCENARIO))
         running.journal()
         began = time.monotonic()
-        said = running.wait()
-        assert said.code == 0, said.err
+        result = running.wait()
+        assert result.code == 0, result.err
     return time.monotonic() - began
 
 
@@ -50,14 +58,14 @@ def progress(bench: Bench) -> Progress:
     return bench.progress() if bench.runs() and (bench.folder() / "journal.jsonl").exists() else Progress()
 
 
-def test_killed_and_taken_up_again(new_bench: NewBench, undisturbed: Bench, chance: random.Random) -> None:
-    whole_s, wanted = undisturbed_s(new_bench()), shape(undisturbed.store)
+def test_killed_and_taken_up_again(new_bench: NewBench, undisturbed: Bench, rng: random.Random) -> None:
+    whole_s, wanted = time_undisturbed_run(new_bench()), tables_summary(undisturbed.store)
     counts: Counter[str] = Counter()
     for _ in range(KILLS):
         bench = new_bench()
         running = bench.start(str(SCENARIO))
         running.journal()
-        time.sleep(chance.uniform(0, whole_s))
+        time.sleep(rng.uniform(0, whole_s))
         running.kill()
         running.wait()
         before = progress(bench)
@@ -68,7 +76,7 @@ def test_killed_and_taken_up_again(new_bench: NewBench, undisturbed: Bench, chan
         again = bench.run("--resume", "latest")
         counts["taken up again"] += 1
         assert again.code == 0, again.err
-        judge(bench, over, wanted)  # raises where one is lost, or repeated but for split blocks
+        check_finished_run(bench, over, wanted)  # raises where one is lost, or repeated but for split blocks
         counts["tables equal to an undisturbed run's in shape and counts, and to those made anew from raw files"] += 1
         after = bench.progress()
         counts["trials that had ended"] += len(over)
@@ -77,21 +85,21 @@ def test_killed_and_taken_up_again(new_bench: NewBench, undisturbed: Bench, chan
     tell(f"kill -9 at {KILLS} random moments of a run of {whole_s:.1f} s", counts)
 
 
-def test_killed_and_abandoned(new_bench: NewBench, chance: random.Random) -> None:
-    whole_s = undisturbed_s(new_bench())
-    before = new_bench().look()
+def test_killed_and_abandoned(new_bench: NewBench, rng: random.Random) -> None:
+    whole_s = time_undisturbed_run(new_bench())
+    before = new_bench().snapshot()
     counts: Counter[str] = Counter()
     longest_s = 0.0
     for _ in range(ABANDONED):
         running = new_bench().start(str(SCENARIO), "--lease", str(LEASE_S))
         running.journal()
-        time.sleep(chance.uniform(0, whole_s))
+        time.sleep(rng.uniform(0, whole_s))
         running.kill()
         killed = time.monotonic()
         running.wait()
         while (
-            left := difference(before, running.bench.look())
-        ) and time.monotonic() < killed + LEASE_S + AND_A_LITTLE_S:
+            left := diff_snapshots(before, running.bench.snapshot())
+        ) and time.monotonic() < killed + LEASE_S + MARGIN_S:
             time.sleep(0.1)
         longest_s = max(longest_s, time.monotonic() - killed)
         counts["hosts as they were"] += not left
@@ -101,35 +109,35 @@ def test_killed_and_abandoned(new_bench: NewBench, chance: random.Random) -> Non
     tell(f"kill -9 at {ABANDONED} random moments, and nobody comes back (lease {LEASE_S:g} s)", counts)
 
 
-def test_links_cut(new_bench: NewBench, lab: Lab, chance: random.Random) -> None:
+def test_links_cut(new_bench: NewBench, lab: Lab, rng: random.Random) -> None:
     """Half of the cuts last seconds, half stay; whichever host is cut off, the account of the run adds up."""
-    whole_s = undisturbed_s(new_bench())
-    before = new_bench().look()
+    whole_s = time_undisturbed_run(new_bench())
+    before = new_bench().snapshot()
     counts: Counter[str] = Counter()
     for number in range(CUTS):
-        bench = replace(new_bench(), constants=IMPATIENT)
-        host, stays = chance.choice(lab.hosts).name, number % 2 == 0
+        bench = replace(new_bench(), constants=SHORT_TIMEOUTS)
+        host, stays = rng.choice(lab.hosts).name, number % 2 == 0
         running = bench.start(str(SCENARIO), "--lease", "4", "--reconnect", "6", "--json")
         running.journal()
-        time.sleep(chance.uniform(0, whole_s))
-        plug(lab, host, plugged=False)
+        time.sleep(rng.uniform(0, whole_s))
+        set_link(lab, host, up=False)
         try:
             if stays:
-                said = running.wait()
+                result = running.wait()
             else:
-                time.sleep(chance.uniform(0.5, 4))
+                time.sleep(rng.uniform(0.5, 4))
         finally:
-            plug(lab, host, plugged=True)
-        said = said if stays else running.wait()
-        account(bench, said.code, said.out, counts)
+            set_link(lab, host, up=True)
+        result = result if stays else running.wait()
+        check_account(bench, result.code, result.out, counts)
         deadline = time.monotonic() + 15
-        while (left := difference(before, bench.look())) and time.monotonic() < deadline:
+        while (left := diff_snapshots(before, bench.snapshot())) and time.monotonic() < deadline:
             time.sleep(0.2)
         assert left == ""
     tell(f"links cut at {CUTS} random moments", counts)
 
 
-def account(bench: Bench, code: int, out: str, counts: Counter[str]) -> None:
+def check_account(bench: Bench, code: int, out: str, counts: Counter[str]) -> None:
     """What the run says must be what its journal says, and each trial must be in one place of it."""
     known = progress(bench)
     if not out:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from benchkit.lab.lab import Lab
-from tests.chaos.kit import SCENARIO, Bench, Zygote
-from tests.chaos.meddling import Held, holding
+from tests.chaos.interference import HeldLoadTool, hold_load_tool
+from tests.chaos.kit import SCENARIO, Bench, CommandServer
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of its own is made in it
 
@@ -25,8 +25,8 @@ def write_inventory(lab: Lab, path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def zygote() -> Iterator[Zygote]:
-    made = Zygote()
+def command_server() -> Iterator[CommandServer]:
+    made = CommandServer()
     yield made
     made.close()
 
@@ -39,28 +39,28 @@ def stores() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def undisturbed(lab: Lab, zygote: Zygote, stores: Path) -> Bench:
+def undisturbed(lab: Lab, command_server: CommandServer, stores: Path) -> Bench:
     """A run that nobody disturbed; after it the hosts keep what others need."""
     folder = stores / "undisturbed"
     folder.mkdir()
-    made = Bench(lab, folder / "store", write_inventory(lab, folder / "inventory.yaml"), zygote)
-    said = made.run(str(SCENARIO))
-    assert said.code == 0, said.err
+    made = Bench(lab, folder / "store", write_inventory(lab, folder / "inventory.yaml"), command_server)
+    result = made.run(str(SCENARIO))
+    assert result.code == 0, result.err
     return made
 
 
 @pytest.fixture
-def new_bench(lab: Lab, zygote: Zygote, stores: Path) -> Iterator[Callable[[], Bench]]:
+def new_bench(lab: Lab, command_server: CommandServer, stores: Path) -> Iterator[Callable[[], Bench]]:
     """Make a store of its own for each run."""
     made: list[Path] = []
 
     def make() -> Bench:
         folder = Path(tempfile.mkdtemp(dir=stores))
         made.append(folder)
-        return Bench(lab, folder / "store", write_inventory(lab, folder / "inventory.yaml"), zygote)
+        return Bench(lab, folder / "store", write_inventory(lab, folder / "inventory.yaml"), command_server)
 
     yield make
-    zygote.end_all()
+    command_server.end_all()
     for folder in made:
         shutil.rmtree(folder)
 
@@ -73,7 +73,7 @@ def bench(new_bench: Callable[[], Bench], undisturbed: Bench) -> Bench:
 
 
 @pytest.fixture
-def held(lab: Lab) -> Iterator[Held]:
+def held(lab: Lab) -> Iterator[HeldLoadTool]:
     """The load tool waits at its start until it is told to go, so that what is to happen under a trial does."""
-    with holding(lab, "load") as made:
+    with hold_load_tool(lab, "load") as made:
         yield made

@@ -21,7 +21,7 @@ from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
 
-class Point(NamedTuple):
+class CrashPoint(NamedTuple):
     """Where a process ends: before or after the nth call of a function, or a while into it."""
 
     where: str
@@ -35,38 +35,38 @@ class Point(NamedTuple):
 JOURNAL = "benchkit.results.journal:Journal.append"
 
 POINTS = {
-    "held": Point("benchkit.hosts.connections:Hosts.hold"),
-    "created": Point("benchkit.results.store:Store.create"),
-    "tuned": Point(JOURNAL, word="tuned"),
-    "deployed": Point(JOURNAL, word="deployed"),
-    "services-up": Point("benchkit.services.deploy:start"),
-    "under-load": Point("benchkit.run.steps.load:run_generators", when=0.1),
-    "raw-half-written": Point("benchkit.results.store:write_synced", nth=4),
-    "raw-whole": Point("benchkit.results.store:RunFolder.commit_trial"),
-    "rows-half-written": Point("benchkit.results.tables:_write", nth=5),
-    "rows-written": Point(JOURNAL, when="before", word="trial-ended", nth=2),
-    "journal-half-written": Point("benchkit.results.journal:os.fsync", when="before", nth=4),
-    "ended": Point(JOURNAL, word="trial-ended"),
-    "cut-block-noted": Point(JOURNAL, word="block-split"),
-    "tables-rebuilt": Point("benchkit.results.tables:RunTables.apart"),
-    "restored": Point(JOURNAL, word="restored"),
-    "tables-half-joined": Point("benchkit.results.folder_swap:exchange", nth=3),
-    "manifest-half-written": Point("benchkit.results.durable_files:Path.replace", when="before", nth=3),
-    "finished": Point("benchkit.results.store:RunFolder.finish"),
+    "held": CrashPoint("benchkit.hosts.connections:Hosts.hold"),
+    "created": CrashPoint("benchkit.results.store:Store.create"),
+    "tuned": CrashPoint(JOURNAL, word="tuned"),
+    "deployed": CrashPoint(JOURNAL, word="deployed"),
+    "services-up": CrashPoint("benchkit.services.deploy:start"),
+    "under-load": CrashPoint("benchkit.run.steps.load:run_generators", when=0.1),
+    "raw-half-written": CrashPoint("benchkit.results.store:write_synced", nth=4),
+    "raw-whole": CrashPoint("benchkit.results.store:RunFolder.commit_trial"),
+    "rows-half-written": CrashPoint("benchkit.results.tables:_write", nth=5),
+    "rows-written": CrashPoint(JOURNAL, when="before", word="trial-ended", nth=2),
+    "journal-half-written": CrashPoint("benchkit.results.journal:os.fsync", when="before", nth=4),
+    "ended": CrashPoint(JOURNAL, word="trial-ended"),
+    "cut-block-noted": CrashPoint(JOURNAL, word="block-split"),
+    "tables-rebuilt": CrashPoint("benchkit.results.tables:RunTables.apart"),
+    "restored": CrashPoint(JOURNAL, word="restored"),
+    "tables-half-joined": CrashPoint("benchkit.results.folder_swap:exchange", nth=3),
+    "manifest-half-written": CrashPoint("benchkit.results.durable_files:Path.replace", when="before", nth=3),
+    "finished": CrashPoint("benchkit.results.store:RunFolder.finish"),
 }
 
-MOMENTS = {"trials-over": Point("benchkit.run.tuned_hosts:_restore", when="before")}
+MOMENTS = {"trials-over": CrashPoint("benchkit.run.tuned_hosts:_restore", when="before")}
 """Where something is done to the hosts: when the last trial has ended, and nothing was put back yet."""
 
 
-def end() -> NoReturn:
+def crash() -> NoReturn:
     """Die as by a power cut: nothing is closed, nothing flushed."""
     os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(60)
     raise AssertionError
 
 
-def arm(point: Point, act: Callable[[], object] = end) -> None:
+def arm(point: CrashPoint, act: Callable[[], object] = crash) -> None:
     """Have the process end there, or do something else."""
     module, _, path = point.where.partition(":")
     owner: Any = importlib.import_module(module)
@@ -117,20 +117,20 @@ def serve(main: Callable[[], NoReturn]) -> None:
     for line in sys.stdin:
         order = json.loads(line)
         if isinstance(order, int):
-            say(os.waitpid(order, 0)[1])
+            answer(os.waitpid(order, 0)[1])
         elif pid := os.fork():
-            say(pid)
+            answer(pid)
         else:
-            carry_out(order, main)
+            execute_command(order, main)
 
 
-def say(number: int) -> None:
+def answer(number: int) -> None:
     """Answer."""
     sys.stdout.write(f"{number}\n")
     sys.stdout.flush()
 
 
-def carry_out(order: dict[str, Any], main: Callable[[], NoReturn]) -> NoReturn:
+def execute_command(order: dict[str, Any], main: Callable[[], NoReturn]) -> NoReturn:
     """Be the command line."""
     os.setsid()
     nothing = os.open(os.devnull, os.O_RDONLY)

@@ -15,7 +15,7 @@ from typing import Any
 
 from benchkit.document import parse_document, read_document
 
-Path_ = tuple[str | int, ...]
+ValuePath = tuple[str | int, ...]
 
 TEXTS = (
     "$(touch {canary})",
@@ -71,18 +71,18 @@ def texts(canary: Path) -> list[str]:
     return [text.replace("{canary}", str(canary)) for text in TEXTS]
 
 
-def places(value: Any, here: Path_ = ()) -> Iterator[Path_]:  # noqa: ANN401 - any document
+def value_paths(value: Any, here: ValuePath = ()) -> Iterator[ValuePath]:  # noqa: ANN401 - any document
     """Where there are values in a document, and names."""
     yield here
     if isinstance(value, dict):
         for key, inner in value.items():
-            yield from places(inner, (*here, key))
+            yield from value_paths(inner, (*here, key))
     elif isinstance(value, list):
         for i, inner in enumerate(value):
-            yield from places(inner, (*here, i))
+            yield from value_paths(inner, (*here, i))
 
 
-def replaced(document: Any, place: Path_, text: str) -> Any:  # noqa: ANN401
+def with_value(document: Any, place: ValuePath, text: str) -> Any:  # noqa: ANN401
     """The document with another value there."""
     made = copy.deepcopy(document)
     at = made
@@ -92,7 +92,7 @@ def replaced(document: Any, place: Path_, text: str) -> Any:  # noqa: ANN401
     return made
 
 
-def renamed(document: Any, place: Path_, text: str) -> Any:  # noqa: ANN401
+def with_name(document: Any, place: ValuePath, text: str) -> Any:  # noqa: ANN401
     """The document with another name there."""
     made = copy.deepcopy(document)
     at = made
@@ -102,10 +102,10 @@ def renamed(document: Any, place: Path_, text: str) -> Any:  # noqa: ANN401
     return made
 
 
-def cases(document: Any, hostile: list[str]) -> list[tuple[str, Path_, str]]:  # noqa: ANN401
+def cases(document: Any, hostile: list[str]) -> list[tuple[str, ValuePath, str]]:  # noqa: ANN401
     """All cases of a document: what is done, where, and with which text."""
-    found: list[tuple[str, Path_, str]] = []
-    for place in places(document):
+    found: list[tuple[str, ValuePath, str]] = []
+    for place in value_paths(document):
         if place:
             found += [("value", place, text) for text in hostile]
             if isinstance(place[-1], str):
@@ -113,16 +113,16 @@ def cases(document: Any, hostile: list[str]) -> list[tuple[str, Path_, str]]:  #
     return found
 
 
-def drawn(document: Any, hostile: list[str], count: int | None, seed: int) -> Iterator[Any]:  # noqa: ANN401
+def sample_cases(document: Any, hostile: list[str], count: int | None, seed: int) -> Iterator[Any]:  # noqa: ANN401
     """So many of the cases of a document, or all of them."""
     everything = cases(document, hostile)
     if count is not None and count < len(everything):
         everything = random.Random(seed).sample(everything, count)  # noqa: S311 - cases, no secret
     for kind, place, text in everything:
-        yield (replaced if kind == "value" else renamed)(document, place, text)
+        yield (with_value if kind == "value" else with_name)(document, place, text)
 
 
-def written(document: Any) -> str:  # noqa: ANN401
+def to_yaml(document: Any) -> str:  # noqa: ANN401
     """A document as text; JSON is YAML."""
     return json.dumps(document, ensure_ascii=True)
 

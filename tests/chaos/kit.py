@@ -28,7 +28,7 @@ SCENARIO = HERE / "scenario.yaml"
 CELLS, BLOCKS = 2, 3
 SOON_S = 30.0
 """However busy the machine is; `make chaos` holds hosts to the lease and 5 s."""
-LOOK = """
+SNAPSHOT = """
 ps -eo args= | grep -v -e '^ps ' -e '^sshd: ' -e 'sh -s' -e '^grep ' -e '^sort' | sort
 echo ---; ss -Hlntx | awk '$1 == "tcp" || $1 == "LISTEN" || $5 !~ /\\*/ {print $1, $2, $5}' | sort
 echo ---; cat /proc/sys/net/ipv4/* /proc/sys/net/core/* 2>/dev/null
@@ -38,7 +38,7 @@ echo ---; find /tmp /var/tmp /dev/shm | sort
 
 
 @dataclass(frozen=True)
-class Said:
+class CommandResult:
     """What a command said, and how it ended: its exit code, or less than 0 for a signal."""
 
     code: int
@@ -46,7 +46,7 @@ class Said:
     err: str
 
 
-class Zygote:
+class CommandServer:
     """A process that has imported everything, and forks command lines; see `crash.py`."""
 
     def __init__(self) -> None:
@@ -102,16 +102,16 @@ class Zygote:
 class Running:
     """A command line that runs."""
 
-    zygote: Zygote
+    command_server: CommandServer
     bench: Bench
     pid: int
     out: Path
     err: Path
     known: frozenset[Path]
 
-    def journal(self, within_s: float = 60) -> Path:
+    def journal(self, timeout_s: float = 60) -> Path:
         """The journal of the run that it began, once there is one."""
-        deadline = time.monotonic() + within_s
+        deadline = time.monotonic() + timeout_s
         while True:
             for run in self.bench.runs():
                 if run not in self.known and (run / "journal.jsonl").exists():
@@ -128,12 +128,12 @@ class Running:
         """End it as a power cut would."""
         os.kill(self.pid, signal.SIGKILL)
 
-    def wait(self) -> Said:
+    def wait(self) -> CommandResult:
         """Wait for its end."""
-        code = os.waitstatus_to_exitcode(self.zygote.status(self.pid))
-        said = Said(code, self.out.read_text(), self.err.read_text())
-        assert "Traceback" not in said.err, said.err
-        return said
+        code = os.waitstatus_to_exitcode(self.command_server.status(self.pid))
+        result = CommandResult(code, self.out.read_text(), self.err.read_text())
+        assert "Traceback" not in result.err, result.err
+        return result
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class Bench:
     lab: Lab
     store: Path
     inventory: Path
-    zygote: Zygote
+    command_server: CommandServer
     constants: dict[str, object] = field(default_factory=dict)
     """Times and sizes of benchkit's own, `module:NAME`, set to others than the usual."""
     secrets: dict[str, str] = field(default_factory=dict)
@@ -160,15 +160,15 @@ class Bench:
 
     def start(self, *arguments: str, crash: str | None = None) -> Running:
         """Start `benchkit run`, which ends itself at the point `crash`."""
-        return self.zygote.start(self, ["run", *arguments, "-i", str(self.inventory)], crash)
+        return self.command_server.start(self, ["run", *arguments, "-i", str(self.inventory)], crash)
 
-    def run(self, *arguments: str, crash: str | None = None) -> Said:
+    def run(self, *arguments: str, crash: str | None = None) -> CommandResult:
         """Run to the end; what it said."""
         return self.start(*arguments, crash=crash).wait()
 
-    def cli(self, *arguments: str) -> Said:
+    def cli(self, *arguments: str) -> CommandResult:
         """Another command."""
-        return self.zygote.start(self, list(arguments), None).wait()
+        return self.command_server.start(self, list(arguments), None).wait()
 
     def runs(self) -> list[Path]:
         """The runs of the store."""
@@ -188,26 +188,27 @@ class Bench:
         """How far it is."""
         return read_progress(RunFolder(self.folder()).history())
 
-    def look(self) -> dict[str, str]:
+    def snapshot(self) -> dict[str, str]:
         """Processes, ports, sysctls and files of every host; reports of guardians left out."""
         return {
-            host.name: on_host(self.lab, host.name, LOOK.replace("WORKDIR", host.workdir)) for host in self.lab.hosts
+            host.name: on_host(self.lab, host.name, SNAPSHOT.replace("WORKDIR", host.workdir))
+            for host in self.lab.hosts
         }
 
-    def put_back(self) -> list[str]:
+    def restored_changes(self) -> list[str]:
         """What `hosts check` says was put back, all hosts together."""
-        said = self.cli("hosts", "check", "-i", str(self.inventory), "--json")
-        return [text for host in json.loads(said.out)["hosts"] for text in host["put_back"]]
+        result = self.cli("hosts", "check", "-i", str(self.inventory), "--json")
+        return [text for host in json.loads(result.out)["hosts"] for text in host["put_back"]]
 
-    def wait_until_as(self, before: dict[str, str], within_s: float = SOON_S) -> None:
+    def wait_until_like(self, before: dict[str, str], timeout_s: float = SOON_S) -> None:
         """Wait until the hosts are as they were before."""
-        deadline = time.monotonic() + within_s
-        while left := difference(before, self.look()):
+        deadline = time.monotonic() + timeout_s
+        while left := diff_snapshots(before, self.snapshot()):
             assert time.monotonic() < deadline, left
             time.sleep(0.1)
 
 
-IMPATIENT: dict[str, object] = {
+SHORT_TIMEOUTS: dict[str, object] = {
     "benchkit.hosts.agent_link:PATIENCE_S": 3.0,
     "benchkit.hosts.agent_link:SIGN_S": 1.0,
     "benchkit.hosts.agent_link:SILENCE_S": 3.0,
@@ -217,45 +218,45 @@ IMPATIENT: dict[str, object] = {
 all the time there is, for that is slow on busy machines."""
 
 
-def inside(lab: Lab, host: str) -> list[str]:
+def host_command(lab: Lab, host: str) -> list[str]:
     """How something is run on a host from within, whatever becomes of its link; over SSH where hosts have no such inside."""
     if lab.state.mode != "namespaces":
         return lab.ssh_command(host)
-    return ["nsenter", "-t", str(pid_of(lab, f"host/{host}")), "-a"]
+    return ["nsenter", "-t", str(first_pid(lab, f"host/{host}")), "-a"]
 
 
 def on_host(lab: Lab, host: str, script: str) -> str:
     """Run a shell script on a host."""
-    command = [*inside(lab, host), "sh", "-s"]
+    command = [*host_command(lab, host), "sh", "-s"]
     return subprocess.run(command, input=script, capture_output=True, text=True, check=True, timeout=60).stdout
 
 
-def pid_of(lab: Lab, part: str) -> int:
+def first_pid(lab: Lab, part: str) -> int:
     """The first process of a part of a lab: `switch`, `host/NAME`."""
     return next(one.process.pid for one in marked(lab.folder.key) if one.part == part)
 
 
-def plug_command(lab: Lab, host: str, *, plugged: bool) -> list[str]:
+def link_command(lab: Lab, host: str, *, up: bool) -> list[str]:
     """The command by which a host is cut off from everybody, or connected again; that is so when it returns."""
     port = f"port{[each.name for each in lab.hosts].index(host)}"
-    switch = str(pid_of(lab, "switch"))
-    return ["nsenter", "-t", switch, "-n", "ip", "link", "set", port, "up" if plugged else "down"]
+    switch = str(first_pid(lab, "switch"))
+    return ["nsenter", "-t", switch, "-n", "ip", "link", "set", port, "up" if up else "down"]
 
 
-def plug(lab: Lab, host: str, *, plugged: bool) -> None:
+def set_link(lab: Lab, host: str, *, up: bool) -> None:
     """Cut a host of the lab off from everybody, or connect it again."""
-    subprocess.run(plug_command(lab, host, plugged=plugged), check=True)
+    subprocess.run(link_command(lab, host, up=up), check=True)
 
 
-def wait_for(path: Path, text: str, times: int = 1, within_s: float = 60) -> None:
+def wait_for(path: Path, text: str, times: int = 1, timeout_s: float = 60) -> None:
     """Wait until a file of a running command has a text so often."""
-    deadline = time.monotonic() + within_s
+    deadline = time.monotonic() + timeout_s
     while not (path.exists() and path.read_text().count(text) >= times):
         assert time.monotonic() < deadline, f"no {text!r} in {path}"
         time.sleep(0.02)
 
 
-def difference(before: dict[str, str], now: dict[str, str]) -> str:
+def diff_snapshots(before: dict[str, str], now: dict[str, str]) -> str:
     """The lines that differ."""
     lines = []
     for host, text in now.items():
@@ -276,7 +277,7 @@ def tables(store: Path) -> dict[str, pd.DataFrame]:
     return found
 
 
-def shape(store: Path) -> dict[str, object]:
+def tables_summary(store: Path) -> dict[str, object]:
     """What the tables of a run have in common with those of another of the same scenario: columns, and counts."""
     frames = {table: benchkit.load(table, store=store) for table in TABLES}
     trials = frames["trials"]
@@ -295,7 +296,7 @@ def shape(store: Path) -> dict[str, object]:
     }
 
 
-def judge(bench: Bench, over: set[str], undisturbed: dict[str, object]) -> None:
+def check_finished_run(bench: Bench, over: set[str], undisturbed: dict[str, object]) -> None:
     """Hold a run that came to its end to the shape of an undisturbed one; `over` had ended before it was disturbed last."""
     events, progress = bench.events(), bench.progress()
     ended = Counter(event["trial_id"] for event in events if event["event"] == "trial-ended")
@@ -306,12 +307,12 @@ def judge(bench: Bench, over: set[str], undisturbed: dict[str, object]) -> None:
     assert trials["trial_id"].is_unique
     assert set(trials.loc[trials["kind"] == "split", "trial_id"]) == progress.interrupted & set(ended)
     counting = trials[trials["kind"] == "measure"]
-    places = Counter(zip(counting["block"], counting["cell_id"], strict=True))
-    assert len(places) == CELLS * BLOCKS
-    assert set(places.values()) == {1}, "every cell once in every block"
+    value_paths = Counter(zip(counting["block"], counting["cell_id"], strict=True))
+    assert len(value_paths) == CELLS * BLOCKS
+    assert set(value_paths.values()) == {1}, "every cell once in every block"
     for block, rounds in counting.groupby("block")["trial_id"]:
         assert len({trial.split(".")[1] for trial in rounds}) == 1, f"block {block} is of one round"
-    found = shape(bench.store)
+    found = tables_summary(bench.store)
     for what, was in undisturbed.items():
         assert found[what] == was, what
     before = tables(bench.store)

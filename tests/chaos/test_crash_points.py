@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from tests.chaos.crash import POINTS
-from tests.chaos.kit import SCENARIO, Bench, judge, shape
+from tests.chaos.kit import SCENARIO, Bench, check_finished_run, tables_summary
 
 pytestmark = pytest.mark.lab
 
@@ -29,7 +29,7 @@ def test_a_run_killed_at_every_point_comes_to_what_it_should(bench: Bench, undis
     done = bench.run("--resume", "latest", "--json")
     assert done.code == 0, done.err
     assert '"status": "done"' in done.out
-    judge(bench, over, shape(undisturbed.store))
+    check_finished_run(bench, over, tables_summary(undisturbed.store))
     again = bench.run("--resume", "latest")
     assert again.code == 2
     assert "this run is finished" in again.err

@@ -12,18 +12,26 @@ from pathlib import Path
 import pytest
 
 from benchkit.lab.lab import Lab
+from tests.chaos.interference import (
+    AB,
+    HeldLoadTool,
+    exhaust_memory,
+    limited_memory,
+    replaced_program,
+    set_clock_script,
+    shifted_clock,
+)
 from tests.chaos.kit import (
     BLOCKS,
     CELLS,
-    IMPATIENT,
     SCENARIO,
+    SHORT_TIMEOUTS,
     Bench,
-    inside,
+    host_command,
+    link_command,
     on_host,
-    plug,
-    plug_command,
+    set_link,
 )
-from tests.chaos.meddling import AB, Held, clock_off, instead, little_memory, set_clock, take_all_memory
 
 pytestmark = pytest.mark.lab
 
@@ -41,7 +49,7 @@ exec /run/instead/real "$@"
 """
 
 
-def with_fields(bench: Bench, host: str, **fields: object) -> Bench:
+def with_host_fields(bench: Bench, host: str, **fields: object) -> Bench:
     """The bench with an inventory in which fields of a host are others."""
     inventory = json.loads(bench.inventory.read_text())
     inventory["hosts"][host] |= fields
@@ -54,12 +62,12 @@ def test_a_load_tool_that_crashes_hangs_and_floods_fails_its_trials_alone(bench:
         "benchkit.load.generators.execution:GRACE_S": 2.5,
         "benchkit.load.generators.execution:SLOWEST_RPS": 1000.0,
     }
-    before = bench.look()
-    with instead(lab, "load", AB, BAD_AB):
+    before = bench.snapshot()
+    with replaced_program(lab, "load", AB, BAD_AB):
         tried = replace(bench, constants=times | {"benchkit.load.generators.execution:STDOUT_BYTES": 1 << 20})
-        said = tried.run(str(SCENARIO), "--set", "blocks=2", "--set", "load.histogram=false", "--json")
-    assert said.code == 1, said.err
-    summary = json.loads(said.out)
+        result = tried.run(str(SCENARIO), "--set", "blocks=2", "--set", "load.histogram=false", "--json")
+    assert result.code == 1, result.err
+    summary = json.loads(result.out)
     assert (summary["status"], summary["trials"], summary["retries"]) == ("failed", 1, {})
     crashed, hung, flooded = summary["failures"].values()
     assert "load: ab failed with exit code 104: apr_socket_connect(): broken on purpose" in crashed
@@ -67,49 +75,49 @@ def test_a_load_tool_that_crashes_hangs_and_floods_fails_its_trials_alone(bench:
     assert "bytes more than is kept of its output" in flooded
     failed = {cell["cell_id"]: cell["failed"] for cell in summary["cells"]}
     assert sorted(block for blocks in failed.values() for block in blocks) == [1, 1, 2]
-    bench.wait_until_as(before)
+    bench.wait_until_like(before)
 
 
 def test_a_server_killed_for_lack_of_memory_fails_its_trial_alone_and_that_is_the_reason(
-    bench: Bench, lab: Lab, held: Held
+    bench: Bench, lab: Lab, held: HeldLoadTool
 ) -> None:
-    before = bench.look()
-    with little_memory(lab, "sut", 200_000_000) as group:
+    before = bench.snapshot()
+    with limited_memory(lab, "sut", 200_000_000) as group:
         running = bench.start(str(SCENARIO), "--set", "blocks=1", "--json")
         held.wait(running)
-        take_all_memory(lab, "sut", group, "nethttp")
-        held.go()
-        said = running.wait()
-    assert said.code == 1, said.err
-    summary = json.loads(said.out)
+        exhaust_memory(lab, "sut", group, "nethttp")
+        held.release()
+        result = running.wait()
+    assert result.code == 1, result.err
+    summary = json.loads(result.out)
     (why,) = summary["failures"].values()
     assert "sut: app (nethttp) ended during the trial with signal SIGKILL: its host ran out of memory" in why
     assert (summary["trials"], summary["retries"], summary["not_put_back"]) == (1, {}, {})
-    bench.wait_until_as(before)
+    bench.wait_until_like(before)
 
 
 def test_clocks_that_are_set_change_nothing_but_times_of_day_and_that_is_said(
-    bench: Bench, lab: Lab, held: Held
+    bench: Bench, lab: Lab, held: HeldLoadTool
 ) -> None:
-    before, clock = bench.look(), bench.store.parent / "clock"
+    before, clock = bench.snapshot(), bench.store.parent / "clock"
     clock.write_text("0")
-    with clock_off(lab, "sut") as there:
+    with shifted_clock(lab, "sut") as there:
         running = replace(bench, clock=clock).start(str(SCENARIO), "--set", "blocks=1", "--json")
         held.wait(running)
         clock.with_name("set").write_text("-3600")
         clock.with_name("set").rename(clock)
-        on_host(lab, "sut", set_clock(there, 7200))
-        held.go()
-        said = running.wait()
-    assert said.code == 0, said.err
-    summary = json.loads(said.out)
+        on_host(lab, "sut", set_clock_script(there, 7200))
+        held.release()
+        result = running.wait()
+    assert result.code == 0, result.err
+    summary = json.loads(result.out)
     assert (summary["status"], summary["trials"], summary["retries"]) == ("done", 2, {})
     notices = " ".join(json.loads((bench.folder() / "manifest.json").read_text())["notices"])
     assert "wall clocks were set" in notices
     assert "of this machine by 3600." in notices
     assert "of sut by 7200." in notices
     assert "of load by" not in notices
-    bench.wait_until_as(before)
+    bench.wait_until_like(before)
 
 
 READ_ONLY = "f=/proc/sys/net/core/somaxconn; mount --bind $f $f && mount -o remount,bind,ro $f"
@@ -117,24 +125,24 @@ READ_ONLY = "f=/proc/sys/net/core/somaxconn; mount --bind $f $f && mount -o remo
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="hosts of this user's lab have no links and no settings of their own")
 def test_hosts_that_cannot_be_put_back_hide_nothing_of_what_a_run_came_to(bench: Bench, lab: Lab) -> None:
-    before = bench.look()
-    last = [[*inside(lab, "sut"), "sh", "-c", READ_ONLY], plug_command(lab, "load", plugged=False)]
-    tried = replace(bench, constants=IMPATIENT, meanwhile={"trials-over": last})
+    before = bench.snapshot()
+    last = [[*host_command(lab, "sut"), "sh", "-c", READ_ONLY], link_command(lab, "load", up=False)]
+    tried = replace(bench, constants=SHORT_TIMEOUTS, meanwhile={"trials-over": last})
     try:
-        said = tried.run(str(SCENARIO), "--set", "blocks=1", "--lease", "4", "--json")
-        assert said.code == 1, said.err
-        summary = json.loads(said.out)
+        result = tried.run(str(SCENARIO), "--set", "blocks=1", "--lease", "4", "--json")
+        assert result.code == 1, result.err
+        summary = json.loads(result.out)
         assert (summary["status"], summary["trials"], summary["failures"]) == ("done", 2, {})
         assert summary["not_put_back"].keys() == {"sut"}
         assert "net.core.somaxconn is '" in summary["not_put_back"]["sut"]
-        assert "`benchkit hosts restore` tries again" in said.err
+        assert "`benchkit hosts restore` tries again" in result.err
         assert summary["not_seen_put_back"].keys() == {"load"}
-        assert "`benchkit hosts check` reads what it did" in said.err
+        assert "`benchkit hosts check` reads what it did" in result.err
     finally:
-        plug(lab, "load", plugged=True)
+        set_link(lab, "load", up=True)
         on_host(lab, "sut", "umount /proc/sys/net/core/somaxconn")
     bench.cli("hosts", "restore", "-i", str(bench.inventory))  # or its guardian, which tries some more
-    bench.wait_until_as(before)
+    bench.wait_until_like(before)
 
 
 @pytest.fixture
@@ -151,14 +159,14 @@ def small_store(bench: Bench, tmp_path: Path) -> Iterator[Bench]:
 
 def test_a_full_disk_stops_a_run_cleanly_and_it_goes_on_when_there_is_room(small_store: Bench) -> None:
     bench = small_store
-    before = bench.look()
+    before = bench.snapshot()
     full = bench.run(str(SCENARIO))
     assert full.code == 1
     assert "No space left on device" in full.err
     assert f"resume the run with `benchkit run --resume {bench.folder().name}`" in full.err
     over = set(bench.progress().ended)
     assert not list(bench.store.rglob("*.partial"))
-    bench.wait_until_as(before)
+    bench.wait_until_like(before)
     subprocess.run(["mount", "-o", "remount,size=64m", str(bench.store)], check=True)
     done = bench.run("--resume", "latest", "--json")
     assert done.code == 0, done.err
@@ -170,26 +178,28 @@ def test_a_full_disk_on_a_host_is_named(bench: Bench, lab: Lab) -> None:
     small = "mkdir -p /run/small && mount -t tmpfs -o size=4m tmpfs /run/small"
     on_host(lab, "sut", small)
     try:
-        tried = with_fields(bench, "sut", workdir="/run/small/work")
-        said = tried.run(str(SCENARIO))
+        tried = with_host_fields(bench, "sut", workdir="/run/small/work")
+        result = tried.run(str(SCENARIO))
     finally:
         on_host(lab, "sut", "umount /run/small && rmdir /run/small")
-    assert said.code == 1
-    assert "sut: " in said.err
-    assert "No space left on device" in said.err
+    assert result.code == 1
+    assert "sut: " in result.err
+    assert "No space left on device" in result.err
 
 
-def test_a_host_whose_sshd_is_killed_is_had_back_and_the_trial_repeated(bench: Bench, lab: Lab, held: Held) -> None:
+def test_a_host_whose_sshd_is_killed_is_had_back_and_the_trial_repeated(
+    bench: Bench, lab: Lab, held: HeldLoadTool
+) -> None:
     doors = "pgrep -x benchkit-door || true"
     others = set(on_host(lab, "sut", doors).split())
-    running = replace(bench, constants=IMPATIENT).start(str(SCENARIO), "--set", "blocks=1", "--json")
+    running = replace(bench, constants=SHORT_TIMEOUTS).start(str(SCENARIO), "--set", "blocks=1", "--json")
     held.wait(running)
     (door,) = set(on_host(lab, "sut", doors).split()) - others
     on_host(lab, "sut", f"kill -9 $(ps -o ppid= -p {door})")
-    held.go()
-    said = running.wait()
-    assert said.code == 0, said.err
-    summary = json.loads(said.out)
+    held.release()
+    result = running.wait()
+    assert result.code == 0, result.err
+    summary = json.loads(result.out)
     assert (summary["status"], summary["trials"], len(summary["retries"])) == ("done", 2, 1)
     events = [event["event"] for event in bench.events()]
     assert (events.count("host-reconnected"), events.count("trial-failed")) == (1, 1)

@@ -17,7 +17,7 @@ from benchkit.hosts.inventory import load_inventory
 from benchkit.lab.lab import Lab
 from benchkit.run.plan.planner import make_plan
 from benchkit.scenario.read import read_experiment
-from tests.chaos.hostile import drawn, inventory, scenarios, texts, written
+from tests.chaos.hostile import inventory, sample_cases, scenarios, texts, to_yaml
 
 pytestmark = pytest.mark.long
 
@@ -61,8 +61,8 @@ def test_scenarios(canary: Path, tmp_path: Path) -> None:
     path = tmp_path / "document.yaml"
     taken = []
     for document in scenarios().values():
-        for case in drawn(document, texts(canary), 800 if LONG else 10, seed=1):
-            path.write_text(written(case))
+        for case in sample_cases(document, texts(canary), 800 if LONG else 10, seed=1):
+            path.write_text(to_yaml(case))
             taken.append(is_taken(lambda: read_experiment(str(path))))
     tell("scenarios", taken, canary)
     assert 0 < sum(taken) < len(taken)
@@ -71,8 +71,8 @@ def test_scenarios(canary: Path, tmp_path: Path) -> None:
 def test_inventories(canary: Path, tmp_path: Path) -> None:
     path = tmp_path / "document.yaml"
     taken = []
-    for case in drawn(inventory(), texts(canary), 3000 if LONG else 200, seed=2):
-        path.write_text(written(case))
+    for case in sample_cases(inventory(), texts(canary), 3000 if LONG else 200, seed=2):
+        path.write_text(to_yaml(case))
         taken.append(is_taken(lambda: load_inventory(path)))
     tell("inventories", taken, canary)
     assert 0 < sum(taken) < len(taken)
@@ -87,7 +87,7 @@ def test_what_hosts_say_of_themselves(canary: Path, lab: Lab) -> None:
         sut = hosts["sut"]
         honest, before = sut.facts, written_on(sut)
         answer = sut.request("facts", questions(sudo=False))["facts"]
-        for case in drawn(answer, texts(canary), 2000 if LONG else 40, seed=3):
+        for case in sample_cases(answer, texts(canary), 2000 if LONG else 40, seed=3):
             try:
                 sut.facts = facts_of(case, sut.clock)
             except (AttributeError, KeyError, TypeError, ValueError):  # of which Host makes an error
@@ -104,5 +104,5 @@ def test_what_hosts_say_of_themselves(canary: Path, lab: Lab) -> None:
 
 def written_on(host: Host) -> bytes:
     """The files of a host that are its own, but for those of benchkit's folder."""
-    places = ["/run", "/tmp", "/var/tmp", "/dev/shm"]  # noqa: S108
-    return host.processes.run(["find", *places, "-not", "-path", "/run/benchkit/*"]).stdout
+    value_paths = ["/run", "/tmp", "/var/tmp", "/dev/shm"]  # noqa: S108
+    return host.processes.run(["find", *value_paths, "-not", "-path", "/run/benchkit/*"]).stdout

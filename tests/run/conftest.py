@@ -10,11 +10,11 @@ import pytest
 from benchkit.models.run import CellRecord
 from benchkit.results.store import Store
 from benchkit.run.recorder import RunRecorder, recording
-from tests.chaos.conftest import new_bench, stores, zygote
+from tests.chaos.conftest import command_server, new_bench, stores
 from tests.chaos.kit import Bench
 from tests.results.test_store import manifest
 
-__all__ = ["new_bench", "stores", "zygote"]
+__all__ = ["command_server", "new_bench", "stores"]
 
 
 @pytest.fixture

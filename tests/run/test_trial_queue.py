@@ -34,38 +34,38 @@ def walk(
     queue: TrialQueue, spread: float, *, took_s: float = 1.0, failing: frozenset[int] = frozenset()
 ) -> tuple[list[PlannedTrial], list[StopDecision]]:
     """Everything run, the trials of the `failing` blocks without success."""
-    ran, said = [], []
+    ran, decisions = [], []
     for planned_trial in queue:
         ran.append(planned_trial)
         decision = queue.finish(
             planned_trial, None if planned_trial.block in failing else row(planned_trial, spread), took_s
         )
-        said += [decision] if decision else []
-    return ran, said
+        decisions += [decision] if decision else []
+    return ran, decisions
 
 
 def test_without_a_rule_everything_runs_in_the_order_of_the_plan() -> None:
     queue = TrialQueue(ORDER)
-    ran, said = walk(queue, 0.001)
+    ran, decisions = walk(queue, 0.001)
     assert tuple(ran) == ORDER
-    assert said == []
+    assert decisions == []
     assert queue.early_stop is None
 
 
 def test_a_run_that_knows_enough_ends_after_a_whole_block() -> None:
     queue = TrialQueue(ORDER, RULE)
-    ran, said = walk(queue, 0.01)
+    ran, decisions = walk(queue, 0.01)
     assert tuple(ran) == ORDER[: 2 * 7]
-    assert [decision.blocks for decision in said] == [1, 2, 3, 4, 5, 6, 7]
-    assert [decision.stop for decision in said] == [False] * 6 + [True]
-    assert queue.early_stop is said[-1]
+    assert [decision.blocks for decision in decisions] == [1, 2, 3, 4, 5, 6, 7]
+    assert [decision.stop for decision in decisions] == [False] * 6 + [True]
+    assert queue.early_stop is decisions[-1]
 
 
 def test_a_run_that_does_not_ends_with_its_last_block_and_not_early() -> None:
     queue = TrialQueue(ORDER, RULE)
-    ran, said = walk(queue, 0.5)
+    ran, decisions = walk(queue, 0.5)
     assert tuple(ran) == ORDER
-    assert said[-1].reason == "all 20 blocks are done"
+    assert decisions[-1].reason == "all 20 blocks are done"
     assert queue.early_stop is None
 
 
@@ -87,16 +87,16 @@ def test_blocks_of_failed_trials_are_gone_through_and_count_for_nothing() -> Non
 
 
 def test_what_ended_before_a_pause_is_known_when_it_is_told() -> None:
-    whole, told = TrialQueue(ORDER, RULE), TrialQueue(ORDER, RULE)
+    whole, resumed = TrialQueue(ORDER, RULE), TrialQueue(ORDER, RULE)
     ran, _ = walk(whole, 0.06)
     assert 14 < len(ran) < len(ORDER)
     before = ran[:9]
     for planned_trial in before:
-        told.finish(planned_trial, row(planned_trial, 0.06), 1.0)
+        resumed.finish(planned_trial, row(planned_trial, 0.06), 1.0)
     after = [
         planned_trial
-        for planned_trial in told
-        if planned_trial not in before and (told.finish(planned_trial, row(planned_trial, 0.06), 1.0) or True)
+        for planned_trial in resumed
+        if planned_trial not in before and (resumed.finish(planned_trial, row(planned_trial, 0.06), 1.0) or True)
     ]
     assert before + after == ran
 
@@ -104,9 +104,9 @@ def test_what_ended_before_a_pause_is_known_when_it_is_told() -> None:
 def test_the_profile_pass_runs_however_early_the_blocks_before_it_ended() -> None:
     profiled = profile_trials(ProfilePass(blocks=1), ["a", "b"], BLOCKS, 1)
     queue = TrialQueue((*ORDER, *profiled), RULE)
-    ran, said = walk(queue, 0.01)
+    ran, decisions = walk(queue, 0.01)
     assert tuple(ran) == (*ORDER[: 2 * 7], *profiled)
-    assert len(said) == 7
+    assert len(decisions) == 7
 
 
 def test_trials_that_do_not_count_are_not_known() -> None:

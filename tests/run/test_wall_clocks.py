@@ -14,9 +14,9 @@ def test_what_is_set_is_said_once_with_by_how_much() -> None:
     assert clocks.compare(start + 10**8, {"sut": start - 10**8, "load": start}) is None, (
         "clocks are adjusted all the time"
     )
-    said = clocks.compare(start, {"sut": start + HOUR_NS, "load": start - 2 * HOUR_NS})
-    assert said is not None
-    assert said.endswith("of sut by 3600.1 s forward, of load by 7200.0 s back")
+    clause = clocks.compare(start, {"sut": start + HOUR_NS, "load": start - 2 * HOUR_NS})
+    assert clause is not None
+    assert clause.endswith("of sut by 3600.1 s forward, of load by 7200.0 s back")
     assert clocks.compare(start, {"sut": start + HOUR_NS, "load": start - 2 * HOUR_NS}) is None
     back = clocks.compare(start - HOUR_NS, {"sut": start + HOUR_NS})
     assert back is not None

@@ -13,8 +13,8 @@ import pytest
 
 from benchkit.lab.lab import Lab
 from benchkit.results.compression import uncompressed
+from tests.chaos.interference import HeldLoadTool
 from tests.chaos.kit import SCENARIO, Bench, on_host
-from tests.chaos.meddling import Held
 
 pytestmark = pytest.mark.lab
 
@@ -49,28 +49,28 @@ def planted(lab: Lab) -> list[str]:
     return [TOKEN, key[2], key[3]]
 
 
-def listening_on_sut(lab: Lab) -> set[str]:
+def sut_listeners(lab: Lab) -> set[str]:
     """The addresses and ports at which anything listens there."""
     return set(on_host(lab, "sut", "ss -Hlnt | awk '{print $4}'").split())
 
 
 def test_no_secret_gets_anywhere_and_no_report_is_made_by_what_others_say(
-    bench: Bench, lab: Lab, held: Held, planted: list[str]
+    bench: Bench, lab: Lab, held: HeldLoadTool, planted: list[str]
 ) -> None:
     secretive = replace(bench, secrets={"AWS_SECRET_ACCESS_KEY": TOKEN, "SSH_AUTH_SOCK": f"/none/{TOKEN}"})
-    before = listening_on_sut(lab)  # servers of other tests stay up for the session
+    before = sut_listeners(lab)  # servers of other tests stay up for the session
     running = secretive.start(str(SCENARIO), "--set", "blocks=1")
     held.wait(running)
     for host in lab.hosts:
         script = SCAN.replace("WORDS", "\n".join(planted)).replace("WORKDIR", host.workdir)
         assert on_host(lab, host.name, f"{script}\ntrue") == "", host.name
-    listening = listening_on_sut(lab) - before
-    held.go()
-    said = running.wait()
-    assert said.code == 0, said.err
+    listening = sut_listeners(lab) - before
+    held.release()
+    result = running.wait()
+    assert result.code == 0, result.err
     assert f"{lab.hosts[0].address}:8080" in listening
     assert not [each for each in listening if re.match(r"(0\.0\.0\.0|\*|\[::\]):", each)]
-    others_say(bench.folder(), EVIL)
+    plant_text(bench.folder(), HOSTILE_HTML)
     assert bench.cli("results", "reparse", "latest").code == 0
     page = Path(json.loads(bench.cli("report", "latest", "--json").out)["report"]).read_text()
     assert "&lt;script&gt;alert(1)" in page, "it is shown"
@@ -82,7 +82,7 @@ def test_no_secret_gets_anywhere_and_no_report_is_made_by_what_others_say(
     assert "onerror" not in tags.events
     found = contents(bench.store)
     assert len(found) > 10
-    for path, content in [*found.items(), (running.out, said.out.encode()), (running.err, said.err.encode())]:
+    for path, content in [*found.items(), (running.out, result.out.encode()), (running.err, result.err.encode())]:
         assert not [word for word in planted if word.encode() in content], path
 
 
@@ -108,10 +108,10 @@ class Tags(HTMLParser):
         self._is_script &= tag != "script"
 
 
-EVIL = '<script>alert(1)</script>"><img src=x onerror=alert(1)>'
+HOSTILE_HTML = '<script>alert(1)</script>"><img src=x onerror=alert(1)>'
 
 
-def others_say(run: Path, text: str) -> None:
+def plant_text(run: Path, text: str) -> None:
     """Have backends, hosts and the scenario of a stored run say something."""
     manifest = json.loads((run / "manifest.json").read_text())
     manifest["scenario"] |= {"title": text, "question": text}

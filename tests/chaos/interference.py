@@ -46,7 +46,7 @@ while "oom_kill 0" in open(f"{group}/memory.oom_control").read():
 
 
 @contextmanager
-def instead(lab: Lab, host: str, program: str, text: str) -> Iterator[None]:
+def replaced_program(lab: Lab, host: str, program: str, text: str) -> Iterator[None]:
     """On one host, have a script stand in the place of a program, which is `/run/instead/real` meanwhile."""
     if lab.state.mode != "namespaces":
         pytest.skip("hosts of this user's lab have no files of their own")
@@ -64,7 +64,7 @@ def instead(lab: Lab, host: str, program: str, text: str) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldLoadTool:
     """Load tools that wait."""
 
     lab: Lab
@@ -76,33 +76,33 @@ class Held:
             assert running.is_alive(), running.err.read_text()
             time.sleep(0.02)
 
-    def go(self) -> None:
+    def release(self) -> None:
         """Let them go, this one and all that come."""
         on_host(self.lab, self.host, "touch /run/instead/go")
 
 
 @contextmanager
-def holding(lab: Lab, host: str) -> Iterator[Held]:
+def hold_load_tool(lab: Lab, host: str) -> Iterator[HeldLoadTool]:
     """Have ab wait on a host until it is told to go."""
-    with instead(lab, host, AB, HOLD):
-        made = Held(lab, host)
+    with replaced_program(lab, host, AB, HOLD):
+        made = HeldLoadTool(lab, host)
         yield made
-        made.go()
+        made.release()
 
 
 @contextmanager
-def clock_off(lab: Lab, host: str) -> Iterator[str]:
+def shifted_clock(lab: Lab, host: str) -> Iterator[str]:
     """Have the wall clock that agents on a host see be off by what a file there says, which is its path there."""
     asked = [*lab.ssh_command(host), "python3 -c 'import os, sys; print(os.path.realpath(sys.executable))'"]
     python = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
     offset = "/run/instead/offset"
     source = f"{inspect.getsource(set_clock_by)}\nset_clock_by({offset!r})\n"
-    with instead(lab, host, python, PYTHON):
+    with replaced_program(lab, host, python, PYTHON):
         on_host(lab, host, f"echo 0 > {offset}; cat > /run/instead/clock << 'END'\n{source}END\n")
         yield offset
 
 
-def set_clock(path: str, seconds: int) -> str:
+def set_clock_script(path: str, seconds: int) -> str:
     """The script that sets such a clock."""
     return f"echo {seconds} > {path}.new && mv {path}.new {path}"
 
@@ -118,7 +118,7 @@ def memory_group() -> Path:
 
 
 @contextmanager
-def little_memory(lab: Lab, host: str, size: int) -> Iterator[Path]:
+def limited_memory(lab: Lab, host: str, size: int) -> Iterator[Path]:
     """Have a host make do with so many bytes; the group that holds its processes to that."""
     parent = memory_group()
     group = parent / f"benchkit-{lab.state.lab_id}-{host}"
@@ -134,7 +134,7 @@ def little_memory(lab: Lab, host: str, size: int) -> Iterator[Path]:
         _remove(group)
 
 
-def take_all_memory(lab: Lab, host: str, group: Path, victim: str) -> None:
+def exhaust_memory(lab: Lab, host: str, group: Path, victim: str) -> None:
     """Be somebody else on that host, who takes memory until the kernel has killed for it; then it is given back.
 
     The kernel kills who has most; here that is to be a process of this name.

@@ -21,9 +21,9 @@ PAUSE = "benchkit.run.attempt:MAX_PAUSE_S"
 KEY = "net.core.somaxconn"
 
 
-def wait_until(is_so: Callable[[], bool], within_s: float = 60) -> None:
+def wait_until(is_so: Callable[[], bool], timeout_s: float = 60) -> None:
     """Wait until something is so."""
-    deadline = time.monotonic() + within_s
+    deadline = time.monotonic() + timeout_s
     while not is_so():
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -31,8 +31,8 @@ def wait_until(is_so: Callable[[], bool], within_s: float = 60) -> None:
 
 def nobody_holds(bench: Bench) -> bool:
     """Whether the hosts were put back by their guardians."""
-    said = bench.cli("hosts", "check", "-i", str(bench.inventory), "--json")
-    return not any(host["holder"] for host in json.loads(said.out)["hosts"])
+    result = bench.cli("hosts", "check", "-i", str(bench.inventory), "--json")
+    return not any(host["holder"] for host in json.loads(result.out)["hosts"])
 
 
 def test_a_block_in_which_the_controller_slept_beyond_its_lease_is_split_and_a_resumed_run_knows(bench: Bench) -> None:

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.chaos.interference import HeldLoadTool
 from tests.chaos.kit import CELLS, SCENARIO, Bench
-from tests.chaos.meddling import Held
 
 pytestmark = pytest.mark.lab
 
 
-def test_a_host_in_use_is_refused_and_so_is_a_run_under_way(new_bench: Callable[[], Bench], held: Held) -> None:
+def test_a_host_in_use_is_refused_and_so_is_a_run_under_way(new_bench: Callable[[], Bench], held: HeldLoadTool) -> None:
     first, second = new_bench(), new_bench()
     running = first.start(str(SCENARIO))
     held.wait(running)
@@ -26,8 +26,8 @@ def test_a_host_in_use_is_refused_and_so_is_a_run_under_way(new_bench: Callable[
     assert "the host is put back and free in " in refused.err
     assert not second.runs()
     for command in (["results", "reparse", "latest"], ["results", "rm", "latest", "--yes"]):
-        said = first.cli(*command)
-        assert (said.code, said.err) == (
+        result = first.cli(*command)
+        assert (result.code, result.err) == (
             2,
             f"benchkit: {name}: another benchkit works on this run\n  → wait for its end\n",
         )
