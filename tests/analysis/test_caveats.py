@@ -96,7 +96,7 @@ def test_the_command_and_the_report_say_so(judged: Callable[..., Path]) -> None:
     store = judged(*SUSPECT)
     arguments = ["compare", "r1", "--store", str(store), "--threshold", "rps=60%"]
     lines = CliRunner().invoke(app, arguments, env={"COLUMNS": "80"}).stdout.splitlines()
-    assert f"! stack=nginx over stack=go: {REMARK}" in lines
+    assert f"! stack=nginx relative to stack=go: {REMARK}" in lines
     assert f"  ! {REMARK}" in lines
     assert lines[-1].startswith("- passed: stack=nginx, rps: ")
     assert lines[-1].endswith(REMARK)

@@ -94,5 +94,5 @@ def test_agreement_as_text_and_as_one_document(store: Path) -> None:
 
 def test_a_run_of_one_tool_has_nothing_to_compare(store: Path) -> None:
     RunTables(Store(store), "tools", "r1").replace("trials", [_row("wrk", block) for block in range(1, 5)])
-    with pytest.raises(InputError, match=r"no two cells of it differ in their load tool alone"):
+    with pytest.raises(InputError, match=r"no two cells differ in their load tool only"):
         _said("agreement", "r1", "--store", store)
