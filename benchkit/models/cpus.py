@@ -19,10 +19,10 @@ def cpu_places(text: str) -> tuple[int, ...]:
         first, dash, last = part.partition("-")
         span = range(int(first), int(last if dash else first) + 1)
         if not span:
-            raise ValueError(f"found {text!r}: {part} goes backwards")
+            raise ValueError(f"found {text!r}: the range {part} is descending")
         places += span
     if len(set(places)) < len(places):
-        raise ValueError(f"found {text!r}: a CPU stands twice")
+        raise ValueError(f"found {text!r}: names a CPU twice")
     return tuple(places)
 
 

@@ -26,16 +26,18 @@ def combinations(scenario: Scenario, document: Document) -> tuple[Levels, ...]:
     """
     _check_factors(scenario, document)
     factors = scenario.factors
-    wanted: Sequence[Levels] = scenario.cells or [
-        dict(zip(factors, levels, strict=True)) for levels in itertools.product(*factors.values())
-    ]
+    wanted: Sequence[Levels] = (
+        [dict(zip(factors, levels, strict=True)) for levels in itertools.product(*factors.values())]
+        if scenario.cells is None
+        else scenario.cells
+    )
     cells = tuple(
         dict(levels)
         for levels in wanted
         if not any(excluded.items() <= levels.items() for excluded in scenario.exclude)
     )
     if not cells:
-        raise InputError(document.fault(("exclude",), "leaves no cell"))
+        raise InputError(document.fault(("exclude",) if scenario.exclude else ("cells",), "no cell remains"))
     ids = [cell_id(levels) for levels in cells]
     if duplicates := [name for i, name in enumerate(ids) if name in ids[:i]]:
         raise InputError(document.fault(("cells",), f"the cell {duplicates[0]} is listed twice"))

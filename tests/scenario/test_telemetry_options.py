@@ -7,45 +7,31 @@ import pytest
 from benchkit.errors import InputError
 from benchkit.scenario.read import read_experiment
 from benchkit.scenario.telemetry_options import Watching
-
-SCENARIO = """\
-name: watched
-title: a server
-question: How fast is it?
-stacks: {{go: {{entry: app, services: {{app: {{backend: nethttp, role: sut, listen: 8080}}}}}}}}
-load: {{tool: wrk, connections: 1, duration_s: 1}}
-blocks: 1
-scales: {{lab: {{}}}}
-{telemetry}
-"""
+from tests.builders import experiment, read_scenario, write_scenario
 
 
-def telemetry_of(folder: Path, text: str) -> Watching | None:
-    path = folder / "watched.yaml"
-    path.write_text(SCENARIO.format(telemetry=text))
-    return read_experiment(str(path), "lab").scenario.telemetry
-
-
-def test_hosts_are_watched_every_second_unless_it_is_said_otherwise(tmp_path: Path) -> None:
-    assert telemetry_of(tmp_path, "") == Watching(interval_s=1.0)
-    assert telemetry_of(tmp_path, "telemetry: {interval_s: 0.1}") == Watching(interval_s=0.1)
-    assert telemetry_of(tmp_path, "telemetry: {}") == Watching(interval_s=1.0)
+def test_hosts_are_sampled_every_second_by_default() -> None:
+    assert experiment().scenario.telemetry == Watching(interval_s=1.0)
+    assert experiment(telemetry={"interval_s": 0.1}).scenario.telemetry == Watching(interval_s=0.1)
+    assert experiment(telemetry={}).scenario.telemetry == Watching(interval_s=1.0)
 
 
 @pytest.mark.parametrize("off", ["off", "false", "Off", '"off"'])
-def test_it_can_be_off_however_yaml_reads_that(tmp_path: Path, off: str) -> None:
-    assert telemetry_of(tmp_path, f"telemetry: {off}") is None
+def test_telemetry_is_off_in_yaml_1_1_and_1_2(tmp_path: Path, off: str) -> None:
+    path = write_scenario(tmp_path)
+    path.write_text(f"{path.read_text()}telemetry: {off}\n")
+    assert read_experiment(str(path)).scenario.telemetry is None
 
 
 @pytest.mark.parametrize(
-    ("text", "field"),
+    ("telemetry", "field"),
     [
-        ("telemetry: {interval_s: 0.05}", "interval_s"),
-        ("telemetry: {interval_s: 61}", "interval_s"),
-        ("telemetry: {interval: 1}", "interval"),
-        ("telemetry: on", "telemetry"),
+        ({"interval_s": 0.05}, "telemetry.interval_s"),
+        ({"interval_s": 61}, "telemetry.interval_s"),
+        ({"interval": 1}, "telemetry.interval"),
+        ("on", "telemetry"),
     ],
 )
-def test_what_it_cannot_be_is_said_with_file_line_and_field(tmp_path: Path, text: str, field: str) -> None:
-    with pytest.raises(InputError, match=rf"watched\.yaml:8.*{field}"):
-        telemetry_of(tmp_path, text)
+def test_wrong_options_are_reported_with_their_line(tmp_path: Path, telemetry: object, field: str) -> None:
+    with pytest.raises(InputError, match=rf"small\.yaml:7: {field}: "):
+        read_scenario(tmp_path, telemetry=telemetry)

@@ -5,44 +5,29 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import InputError
-from benchkit.hosts.known_sysctls import advice, is_made_up
-from benchkit.models.cpus import cpu_places
+from benchkit.hosts.known_sysctls import is_made_up
 from benchkit.resources import shipped
-from benchkit.scenario.read import read_experiment
 from benchkit.scenario.tuning_profiles import UsedProfile
-
-SCENARIO = """\
-name: small
-title: Small
-question: Which?
-stacks:
-  one: {entry: app, services: {app: {backend: nethttp, listen: 8080}}}
-load: {tool: wrk, connections: 4, duration_s: 1}
-blocks: 2
-tuning:
-  - {profile: PROFILE, roles: [sut]}
-"""
+from tests.builders import read_scenario
 
 
-def used_profile(folder: Path, profile: str) -> UsedProfile:
-    path = folder / "small.yaml"
-    path.write_text(SCENARIO.replace("PROFILE", profile))
-    (used,) = read_experiment(str(path)).tuning
+def used_profile(folder: Path, profile: str, **fields: object) -> UsedProfile:
+    (used,) = read_scenario(folder, tuning=[{"profile": profile, **fields}]).tuning
     return used
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in (shipped("configs") / "tuning").glob("*.yaml")))
-def test_shipped_profiles_name_settings_that_linux_has_or_had(tmp_path: Path, name: str) -> None:
-    used = used_profile(tmp_path, name)
-    assert used.profile.sysctl
-    assert [key for key in used.profile.sysctl if is_made_up(key)] == []
+def test_shipped_profiles_name_settings_of_some_linux_version(tmp_path: Path, name: str) -> None:
+    sysctl = used_profile(tmp_path, name).profile.sysctl
+    assert sysctl
+    assert [key for key in sysctl if is_made_up(key)] == []
 
 
-def test_a_profile_of_ones_own_stands_beside_the_scenario(tmp_path: Path) -> None:
+def test_a_profile_may_be_a_file_beside_the_scenario(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("description: Mine\nsysctl: {net.core.somaxconn: 7}\nlimits: {nofile: 99}\n")
-    used = used_profile(tmp_path, "mine.yaml")
-    assert used.profile.sysctl == {"net.core.somaxconn": 7}
-    assert used.profile.limits.nofile == 99
+    profile = used_profile(tmp_path, "mine.yaml").profile
+    assert profile.sysctl == {"net.core.somaxconn": 7}
+    assert profile.limits.nofile == 99
 
 
 @pytest.mark.parametrize(
@@ -59,7 +44,7 @@ def test_a_profile_of_ones_own_stands_beside_the_scenario(tmp_path: Path) -> Non
         ),
     ],
 )
-def test_a_wrong_profile_names_its_own_file_line_and_field(tmp_path: Path, text: str, message: str) -> None:
+def test_faults_of_a_profile_name_its_own_file(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "mine.yaml").write_text(text)
     with pytest.raises(InputError) as caught:
         used_profile(tmp_path, "mine.yaml")
@@ -67,35 +52,18 @@ def test_a_wrong_profile_names_its_own_file_line_and_field(tmp_path: Path, text:
 
 
 @pytest.mark.parametrize(
-    ("profile", "message"),
+    ("profile", "roles", "message"),
     [
         (
             "nginx-vs-goo",
-            "small.yaml:9: tuning.0.profile: no tuning profile 'nginx-vs-goo'; did you mean 'nginx-vs-go'?",
+            ["sut"],
+            "small.yaml:7: tuning.0.profile: no tuning profile 'nginx-vs-goo'; did you mean 'nginx-vs-go'?",
         ),
-        ("none.yaml", "small.yaml:9: tuning.0.profile: no file "),
-        ("nginx-vs-go, roles: [sutt]} #", "small.yaml:9: tuning.0.roles: no role 'sutt'; did you mean 'sut'?"),
+        ("none.yaml", ["sut"], "small.yaml:7: tuning.0.profile: no file "),
+        ("nginx-vs-go", ["sutt"], "small.yaml:7: tuning.0.roles: no role 'sutt'; did you mean 'sut'?"),
     ],
 )
-def test_a_profile_or_role_that_is_not_there(tmp_path: Path, profile: str, message: str) -> None:
+def test_unknown_profiles_and_roles_are_reported(tmp_path: Path, profile: str, roles: list[str], message: str) -> None:
     with pytest.raises(InputError) as caught:
-        used_profile(tmp_path, profile)
+        used_profile(tmp_path, profile, roles=roles)
     assert message in str(caught.value)
-
-
-def test_a_slip_of_the_pen_is_told_from_a_setting_that_kernels_lost() -> None:
-    assert is_made_up("net.core.somaxcon")
-    assert advice("net.core.somaxcon").startswith("did you mean 'net.core.somaxconn'?")
-    assert not is_made_up("net.ipv4.tcp_tw_recycle")
-    assert not is_made_up("net.netfilter.nf_conntrack_max")
-
-
-@pytest.mark.parametrize(("text", "places"), [("0", (0,)), ("2-3", (2, 3)), ("0-1,6", (0, 1, 6)), ("3,1", (3, 1))])
-def test_places_of_cpus(text: str, places: tuple[int, ...]) -> None:
-    assert cpu_places(text) == places
-
-
-@pytest.mark.parametrize(("text", "why"), [("3-1", "goes backwards"), ("0-2,1", "twice")])
-def test_places_that_make_no_sense(text: str, why: str) -> None:
-    with pytest.raises(ValueError, match=why):
-        cpu_places(text)

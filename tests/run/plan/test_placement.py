@@ -21,7 +21,7 @@ from benchkit.run.plan.placement import (
 from benchkit.services.placement import CpuQuota
 
 
-def ground(
+def capabilities(
     address: str = "10.0.0.5",
     own: tuple[str, ...] = ("10.0.0.5",),
     service_address: IPv4Address | None = None,
@@ -63,47 +63,45 @@ def ground(
         ("box.example", ("fd00::5",), "fd00::5"),
     ],
 )
-def test_services_bind_to_an_address_of_their_own_that_others_reach(
-    address: str, own: tuple[str, ...], wanted: str
-) -> None:
-    assert ground(address, own).address == wanted
+def test_services_bind_to_an_address_that_other_hosts_reach(address: str, own: tuple[str, ...], wanted: str) -> None:
+    assert capabilities(address, own).address == wanted
 
 
-def test_the_inventory_may_name_the_address_of_services() -> None:
+def test_the_inventory_may_set_the_address_of_services() -> None:
     assert (
-        ground("box.example", ("10.0.0.5", "192.168.7.1"), service_address=IPv4Address("192.168.7.1")).address
+        capabilities("box.example", ("10.0.0.5", "192.168.7.1"), service_address=IPv4Address("192.168.7.1")).address
         == "192.168.7.1"
     )
 
 
-def test_a_host_without_an_address_says_what_to_write() -> None:
+def test_the_error_for_a_host_without_an_address_has_a_hint() -> None:
     with pytest.raises(InputError, match=r"service_address: 10\.0\.0\.1"):
-        _ = ground("box.example", ()).address
+        _ = capabilities("box.example", ()).address
 
 
 def test_a_role_takes_the_first_cpus_of_its_host() -> None:
-    place = place_on(ground(), PurePosixPath("/f"), "sut", 1)
+    place = place_on(capabilities(), PurePosixPath("/f"), "sut", 1)
     assert (place.cpus, place.root, place.nofile) == ((2,), False, 1024)
     assert place.programs["nginx"].version == (1, 22, 1)
     with pytest.raises(UnsupportedError, match="role sut: cpus 3: box has 2 CPUs for this role"):
-        place_on(ground(), PurePosixPath("/f"), "sut", 3)
+        place_on(capabilities(), PurePosixPath("/f"), "sut", 3)
     with pytest.raises(UnsupportedError, match="Go does not build for mips"):
-        place_on(ground(machine="mips", goarch=None), PurePosixPath("/f"), "sut", "all")
+        place_on(capabilities(machine="mips", goarch=None), PurePosixPath("/f"), "sut", "all")
 
 
-def test_connections_are_held_against_open_files_and_local_ports() -> None:
-    small = ground()
+def test_connections_are_limited_by_open_files_and_local_ports() -> None:
+    small = capabilities()
     assert too_many(960, [small], [small]) is None
     assert too_many(961, [small], [small]) == "961 connections: box allows at most 1024 open files"
-    large = ground(nofile_hard=None)
+    large = capabilities(nofile_hard=None)
     assert too_many(28232, [large], [large]) is None
     assert too_many(28233, [large], [large]) == "28233 connections: box has 28232 local ports for one address"
-    assert local_ports(ground(sysctls={})) is None
+    assert local_ports(capabilities(sysctls={})) is None
 
 
-def test_tuning_widens_what_a_host_can_hold() -> None:
+def test_tuning_raises_the_limits_of_a_host() -> None:
     ports = {"net.ipv4.ip_local_port_range": "1025 65535"}
-    tuned = replace(ground(), tuned=ports, tuned_nofile=200000)
+    tuned = replace(capabilities(), tuned=ports, tuned_nofile=200000)
     assert too_many(60000, [tuned], [tuned]) is None
     assert too_many(65000, [tuned], [tuned]) == "65000 connections: box has 64511 local ports for one address"
     assert place_on(tuned, PurePosixPath("/f"), "sut", "all").nofile == 200000
@@ -115,8 +113,8 @@ def test_versions_compare_by_their_numbers() -> None:
     assert version_numbers(None) == version_numbers("unknown") == ()
 
 
-def test_a_quota_is_held_where_control_groups_can_be_made_and_said_where_not() -> None:
-    able, unable = ground(cpu_groups=True), ground(cpu_groups=False)
+def test_a_quota_needs_control_groups() -> None:
+    able, unable = capabilities(cpu_groups=True), capabilities(cpu_groups=False)
     place = place_on(able, PurePosixPath("/f"), "sut", "all")
     assert with_quota(place, "sut", 0.4, able).quota == CpuQuota("sut", 0.4)
     assert with_quota(place, "sut", None, able).quota is None
