@@ -13,7 +13,7 @@ from tests.builders import read_scenario, stacks
 CLAIM = {"text": "x", "ratio": {"of": {"stack": "nginx"}, "to": {"stack": "go"}}, "at_least": 0.9}
 
 
-def read(folder: Path, scale: Scale = "lab", **fields: object) -> Experiment:
+def read(folder: Path, scale: Scale = "lab", **fields: Any) -> Experiment:  # noqa: ANN401 - fields of a scenario
     two_stacks: dict[str, Any] = {
         "stacks": stacks(go={"gomaxprocs": "$cores"}, nginx={"listen": 8081}),
         "blocks": 8,
@@ -23,10 +23,10 @@ def read(folder: Path, scale: Scale = "lab", **fields: object) -> Experiment:
     return read_scenario(folder, scale, **two_stacks, **fields)
 
 
-def faults(folder: Path, **fields: object) -> list[str]:
+def faults(folder: Path, **fields: Any) -> list[str]:  # noqa: ANN401 - fields of a scenario
     """Return the messages about a scenario with these fields, without the path of its file."""
     with pytest.raises(InputError) as caught:
-        read(folder, **fields)  # type: ignore[arg-type] # no field of a scenario is called `scale`
+        read(folder, **fields)
     return [fault.removeprefix(f"{folder}/") for fault in str(caught.value).splitlines()]
 
 

@@ -93,7 +93,7 @@ def test_a_stored_scenario_gives_the_same_cells(tmp_path: Path) -> None:
 def test_a_variation_is_checked_like_a_file(tmp_path: Path) -> None:
     experiment = read_experiment(write(tmp_path))
     assert varied(experiment, {"load": {"connections": 8}}, "--pilot").cells[0].load.connections == 8
-    with pytest.raises(InputError, match=r"--pilot: load\.rate: wrk cannot honour it"):
+    with pytest.raises(InputError, match=r"--pilot: load\.rate: wrk does not support it"):
         varied(experiment, {"load": {"rate": 5}}, "--pilot")
 
 
@@ -110,7 +110,7 @@ def test_a_variation_is_checked_like_a_file(tmp_path: Path) -> None:
         ("[1, all]", "[1, -1]", "small.yaml:8: stacks.one.services.app.gomaxprocs: found -1"),
         ("one: {entry: app", "one: {entry: ap", "small.yaml:8: stacks.one.entry: no service 'ap'; did you mean 'app'?"),
         ("listen: 8081", "lisen: 8081", "small.yaml:9: stacks.two.services.app.lisen: no such field"),
-        ("duration_s: 1,", "duration_s: 1, rate: 5,", "small.yaml:10: load.rate: wrk cannot honour it"),
+        ("duration_s: 1,", "duration_s: 1, rate: 5,", "small.yaml:10: load.rate: wrk does not support it"),
         ("blocks: 2", "blocks: 0", "small.yaml:11: blocks: found 0; input should be greater than 0"),
         ("blocks: 2", "blocs: 2", "small.yaml:11: blocs: no such field"),
         ("blocks: 2", "blocks: 2\nbaseline: {stack: three}", "small.yaml:12: baseline.stack: found three; levels of stack: one, two"),

@@ -53,9 +53,9 @@ def test_fields_of_a_tool_may_refer_to_factors(tmp_path: Path) -> None:
     [
         ({"wkr": {"threads": 2}}, "small.yaml:8: tools.wkr: no load tool 'wkr'; did you mean 'wrk'?"),
         ({"wrk": {"tool": "ab"}}, "small.yaml:8: tools.wrk.tool: not allowed here; name the tool in load"),
-        ({"hey": {"threads": 9}}, "small.yaml:8: load.threads: hey cannot honour it"),
+        ({"hey": {"threads": 9}}, "small.yaml:8: load.threads: hey does not support it"),
         ({"hey": {"timeout": 9}}, "small.yaml:8: load.timeout: no such field"),
-        ({"hey": {"processes": 9}}, "small.yaml:5: load.connections: 8 leave one of 9 generators without any"),
+        ({"hey": {"processes": 9}}, "small.yaml:5: load.connections: 8 is too few for 9 generators"),
         ({"wrk": {"threads": "$thraeds"}}, "small.yaml:8: tools.wrk.threads: $thraeds refers to no factor"),
     ],
 )
