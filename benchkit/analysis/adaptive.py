@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
-import pyarrow as pa
 
 from benchkit.analysis.cell_pairs import requested_ratios
 from benchkit.analysis.ratio import Ratio
@@ -16,9 +15,9 @@ from benchkit.analysis.verdicts.exclusions import run_check_exclusions
 from benchkit.analysis.within_blocks import Pair, block_ratios
 from benchkit.models.base import Frozen
 from benchkit.models.design import Until, until_of
+from benchkit.models.rows import TrialRow
 from benchkit.models.run import Manifest
-from benchkit.results.rows import Row
-from benchkit.results.schema import arrow_schema
+from benchkit.results.schema import arrow_table
 
 ALPHA_PER_LOOK = 0.03
 """What an interval, and a test, of an adaptive run may miss for it to keep 0.05.
@@ -55,13 +54,13 @@ class StopRule:
     """Of the run, for what trials show beside each other; None: nobody looks at that."""
 
     def __call__(
-        self, rows: Sequence[Row], elapsed_s: float, block_s: float, exclusions: Iterable[Exclusion] = ()
+        self, rows: Sequence[TrialRow], elapsed_s: float, block_s: float, exclusions: Iterable[Exclusion] = ()
     ) -> StopDecision:
         """`decide` on rows of `trials` as they are being written.
 
         `exclusions` are what trials showed by themselves; what they show beside each other is looked at here.
         """
-        trials = pa.Table.from_pylist(list(rows), schema=arrow_schema("trials")).to_pandas()
+        trials = arrow_table(TrialRow.TABLE, rows).to_pandas()
         return decide(
             trials,
             self.ratios,

@@ -20,15 +20,15 @@ from pydantic import Field
 from benchkit import units
 from benchkit.models.base import Frozen
 from benchkit.models.levels import level_text
-from benchkit.models.metrics import metric_named
+from benchkit.models.metrics import P50, P99, metric_named
 
 if TYPE_CHECKING:
     from benchkit.analysis.caveats import Caveat
 
-METRICS = ("rps", "latency_mean_s", "latency_p50_s", "latency_p99_s", "server_cpu_s_per_request")
+METRICS = ("rps", "latency_mean_s", P50, P99, "server_cpu_s_per_request")
 """Columns of `trials` in which tools can disagree."""
 
-STEPPED = frozenset({"latency_mean_s", "latency_p50_s", "latency_p99_s"})
+STEPPED = frozenset({"latency_mean_s", P50, P99})
 STEPS = 10
 """A time of fewer steps than this is the tool's rounding more than a time; a mean of times that were cut is one too."""
 

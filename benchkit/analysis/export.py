@@ -12,15 +12,16 @@ import pandas as pd
 from benchkit.analysis.latency_notes import latency_note
 from benchkit.analysis.samples import Exclusion, is_comparable
 from benchkit.errors import InputError
-from benchkit.models.metrics import Metric, metric_named
+from benchkit.models.columns import Metric
+from benchkit.models.metrics import P50, P99, metric_named, percentile_column
 from benchkit.models.run import Manifest
 
 BENCHSTAT_METRICS = (
     "rps",
     "latency_mean_s",
-    "latency_p50_s",
-    "latency_p99_s",
-    "latency_p999_s",
+    P50,
+    P99,
+    percentile_column(99.9),
     "server_cpu_s_per_request",
 )
 
@@ -146,7 +147,7 @@ def merged_by_cell(
 
     Trials whose latencies do not count are in none: those of which the median does not.
     """
-    out = [excluded.trial_id for excluded in exclusions if excluded.covers("latency_p50_s")]
+    out = [excluded.trial_id for excluded in exclusions if excluded.covers(P50)]
     rows = latency[(latency["series"] == series) & ~latency["trial_id"].isin(out)]
     found: dict[str, str] = {}
     for cell_id in cells:

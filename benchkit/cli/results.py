@@ -59,6 +59,7 @@ def trials(run: RunId, store: StoreFolder = None, json: Json = False) -> None:
     """Show every trial of a run, and whether it can be believed."""
     from benchkit.analysis.verdicts.summary import finding_details, group_findings, group_skipped_checks
     from benchkit.cli.console import print_json, print_table
+    from benchkit.models.metrics import P50, P99
     from benchkit.results.store import Store, store_path
     from benchkit.results.tables import load
     from benchkit.units import ABSENT, count, counted, rate, seconds
@@ -82,8 +83,8 @@ def trials(run: RunId, store: StoreFolder = None, json: Json = False) -> None:
                 str(row["block"]),
                 str(row["cell_id"]) + (" (profiled)" if row["kind"] == "profile" else ""),
                 rate(row["rps"]),
-                seconds(row["latency_p50_s"]),
-                seconds(row["latency_p99_s"]),
+                seconds(row[P50]),
+                seconds(row[P99]),
                 seconds(row["latency_max_s"]),
                 count(row["requests"]),
                 row["verdict"] or ABSENT,
@@ -163,11 +164,11 @@ def compact(store: StoreFolder = None, json: Json = False) -> None:
     from benchkit.cli.console import print_json, say
     from benchkit.results.compact import compact as copy_together
     from benchkit.results.store import Store, store_path
-    from benchkit.results.tables import join_runs
+    from benchkit.results.tables import merge_killed_runs
     from benchkit.units import counted
 
     where = Store(store_path(store))
-    joined = join_runs(where)
+    joined = merge_killed_runs(where)
     done = copy_together(where)
     if json:
         print_json({"runs": done, "joined": joined})

@@ -3,38 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from benchkit.models.columns import PercentileMetric
+from benchkit.models.metrics import PERCENTILES
 from benchkit.report.stored_run import numbers
 
 Reals = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Percentile:
-    """A stored percentile: the share of requests that were answered at least as fast."""
-
-    column: str
-    name: str
-    share: float
-
-
-PERCENTILES = (
-    Percentile("latency_p50_s", "p50", 0.5),
-    Percentile("latency_p90_s", "p90", 0.9),
-    Percentile("latency_p99_s", "p99", 0.99),
-    Percentile("latency_p999_s", "p99.9", 0.999),
-    Percentile("latency_p9999_s", "p99.99", 0.9999),
-)
-
-
-def stored(trials: pd.DataFrame) -> tuple[Percentile, ...]:
+def stored(trials: pd.DataFrame) -> tuple[PercentileMetric, ...]:
     """The percentiles that at least one of the trials has."""
-    return tuple(percentile for percentile in PERCENTILES if numbers(trials[percentile.column]).notna().any())
+    return tuple(percentile for percentile in PERCENTILES.values() if numbers(trials[percentile.name]).notna().any())
 
 
 LOWEST_NINES, STEP_NINES = 0.05, 0.05

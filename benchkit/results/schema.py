@@ -1,16 +1,16 @@
-"""The columns of the tables, the same in every run; what differs between runs is rows.
-
-The partition keys `scenario` and `run_id` stand in the path only.
-"""
+"""The Arrow schemas of the tables, derived from the row models; equal in every run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import types
+from collections.abc import Sequence
+from datetime import datetime
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Union, get_args, get_origin
 
 import pyarrow as pa
 
+from benchkit.models.rows import TABLES, Columns, Row, column_names, column_types, columns_of
 from benchkit.models.run import SCHEMA_VERSION
 
 if TYPE_CHECKING:
@@ -18,97 +18,64 @@ if TYPE_CHECKING:
 
 VERSION_KEY = b"benchkit.schema_version"
 
-_TEXT, _COUNT, _REAL, _FLAG = pa.string(), pa.int64(), pa.float64(), pa.bool_()
-_TIME = pa.timestamp("us", tz="UTC")
-
-TABLES: Mapping[str, Mapping[str, pa.DataType]] = {
-    "trials": {
-        "cell_id": _TEXT,
-        "trial_id": _TEXT,
-        "block": _COUNT,
-        "position": _COUNT,
-        "kind": _TEXT,
-        "started_at": _TIME,
-        "duration_s": _REAL,
-        "tool": _TEXT,
-        "connections": _COUNT,
-        "rate_requested": _REAL,
-        "requests": _COUNT,
-        "rps": _REAL,
-        "bytes_total": _REAL,
-        "bytes_per_s": _REAL,
-        "latency_mean_s": _REAL,
-        "latency_p50_s": _REAL,
-        "latency_p90_s": _REAL,
-        "latency_p99_s": _REAL,
-        "latency_p999_s": _REAL,
-        "latency_p9999_s": _REAL,
-        "latency_max_s": _REAL,
-        "latency_covers": _TEXT,
-        "latency_corrected": _FLAG,
-        "latency_resolution_s": _REAL,
-        "errors_connect": _COUNT,
-        "errors_read": _COUNT,
-        "errors_write": _COUNT,
-        "errors_timeout": _COUNT,
-        "non_2xx": _COUNT,
-        "server_cpu_s_per_request": _REAL,
-        "probe_status": _COUNT,
-        "probe_header_bytes": _COUNT,
-        "probe_body_bytes": _COUNT,
-        "probe_body_sha256": _TEXT,
-        "rate_first_over_last": _REAL,
-        "server_loop_s": _REAL,
-        "verdict": _TEXT,
-        "overhead_s": _REAL,
-    },
-    "verdicts": {
-        "trial_id": _TEXT,
-        "check": _TEXT,
-        "severity": _TEXT,
-        "metrics": pa.list_(_TEXT),
-        "seen": _TEXT,
-        "threshold": _TEXT,
-        "text": _TEXT,
-        "scope": _TEXT,
-    },
-    "unchecked": {"trial_id": _TEXT, "check": _TEXT, "why": _TEXT, "scope": _TEXT},
-    "telemetry": {
-        "trial_id": _TEXT,
-        "host": _TEXT,
-        "role": _TEXT,
-        "service": _TEXT,
-        "instance": _TEXT,
-        "t_s": _REAL,
-        "metric": _TEXT,
-        "unit": _TEXT,
-        "value": _REAL,
-    },
-    "profile": {
-        "trial_id": _TEXT,
-        "host": _TEXT,
-        "service": _TEXT,
-        "function": _TEXT,
-        "flat_s": _REAL,
-        "cum_s": _REAL,
-        "flat_share": _REAL,
-        "cum_share": _REAL,
-    },
-    "profile_share": {"trial_id": _TEXT, "service": _TEXT, "category": _TEXT, "share": _REAL},
-    "latency": {"trial_id": _TEXT, "series": _TEXT, "low_s": _REAL, "high_s": _REAL, "count": _COUNT},
-    "notes": {"trial_id": _TEXT, "code": _TEXT, "message": _TEXT},
-    "factors": {"cell_id": _TEXT, "factor": _TEXT, "level": _TEXT, "level_num": _REAL},
-    "hosts": {"host": _TEXT, "role": _TEXT, "at": _TEXT, "fact": _TEXT, "value": _TEXT},
+_ARROW_TYPES: dict[Any, pa.DataType] = {
+    str: pa.string(),
+    int: pa.int64(),
+    float: pa.float64(),
+    bool: pa.bool_(),
+    datetime: pa.timestamp("us", tz="UTC"),
+    tuple[str, ...]: pa.list_(pa.string()),
 }
+
+RowT = TypeVar("RowT", bound=Row)
+
+Rows: TypeAlias = "Sequence[Row] | Columns[Any] | pa.Table"
+"""Rows of one table in one of their three forms: models, columns, or an Arrow table."""
 
 
 @cache
 def arrow_schema(table: str) -> pa.Schema:
-    """The Arrow schema of a table, with the schema version in its metadata."""
-    return pa.schema(list(TABLES[table].items()), metadata={VERSION_KEY: str(SCHEMA_VERSION)})
+    """Return the Arrow schema of a table, with the schema version in its metadata."""
+    columns = [(name, _arrow_type(hint)) for name, hint in column_types(table).items()]
+    return pa.schema(columns, metadata={VERSION_KEY: str(SCHEMA_VERSION)})
+
+
+def arrow_table(table: str, rows: Rows) -> pa.Table:
+    """Return rows as an Arrow table."""
+    if isinstance(rows, pa.Table):
+        return rows
+    columns = rows if isinstance(rows, Columns) else Columns.of_rows(TABLES[table], rows)
+    return pa.table(dict(columns.values), schema=arrow_schema(table))
+
+
+def rows_from_arrow(row: type[RowT], content: pa.Table) -> list[RowT]:
+    """Return the rows of an Arrow table as models."""
+    names = column_names(row.TABLE)
+    columns = (content[name].to_pylist() for name in names)
+    return [row(**dict(zip(names, _hashable(values), strict=True))) for values in zip(*columns, strict=True)]
 
 
 def empty_frame(table: str) -> pd.DataFrame:
-    """The table without rows, its columns typed as those of a stored one."""
+    """Return the table without rows, its columns typed as those of a stored one."""
     frame: pd.DataFrame = arrow_schema(table).empty_table().to_pandas()
     return frame
+
+
+def describe_columns(table: str) -> str:
+    """Return the documentation of a table's columns as a Markdown table."""
+    schema = arrow_schema(table)
+    lines = (
+        f"| `{column.name}` | {schema.field(column.name).type} | {column.unit or ''} | {column.description} |"
+        for column in columns_of(table)
+    )
+    return "\n".join(("| column | type | unit | description |", "|---|---|---|---|", *lines)) + "\n"
+
+
+def _arrow_type(hint: Any) -> pa.DataType:  # noqa: ANN401 - a type
+    if get_origin(hint) in (types.UnionType, Union):
+        (hint,) = (each for each in get_args(hint) if each is not type(None))
+    return _ARROW_TYPES[hint]
+
+
+def _hashable(values: Sequence[Any]) -> list[Any]:
+    return [tuple(value) if isinstance(value, list) else value for value in values]

@@ -1,10 +1,10 @@
-"""The store: which file is where. The only place that knows the layout.
+"""The store: the only module that knows its layout of files.
 
     runs/<run_id>/manifest.json, journal.jsonl, raw/<trial_id>/…
     tables/<table>/scenario=<name>/run_id=<id>/*.parquet
-    tmp/…                                                  what is to be exchanged with something above
+    compact/<table>.parquet                                copies, see `benchkit.results.compact`
 
-A file or a trial's folder appears whole or not at all: it is written under another name, synced, then renamed.
+A file or a trial's folder appears complete or not at all: it is written under another name, synced, then renamed.
 """
 
 from __future__ import annotations
@@ -21,9 +21,15 @@ from pydantic import BaseModel, ValidationError
 from benchkit.errors import InputError
 from benchkit.models.run import SCHEMA_VERSION, Manifest, RunStatus
 from benchkit.models.trial import TrialRecord
-from benchkit.results.compression import compressed, uncompressed
-from benchkit.results.durable_files import locked, make_folders, sync_folder, write_synced, write_whole
-from benchkit.results.folder_swap import Scratch
+from benchkit.results.compression import compress, decompress
+from benchkit.results.durable_files import (
+    PARTIAL,
+    make_folders,
+    sync_folder,
+    try_lock,
+    write_atomically,
+    write_synced,
+)
 from benchkit.results.journal import Journal, read_journal
 from benchkit.results.journal_events import JournalEvent, TrialEnded
 
@@ -31,27 +37,30 @@ ENVIRONMENT = "BENCHKIT_STORE"
 DEFAULT = Path("results")
 
 LARGE_BYTES = 64 << 10
-"""Raw files beyond this are compressed."""
+"""Size above which raw files are compressed."""
 
 _COMPRESSED = ".zst"
 _PACKED = ".gz"
-"""What comes packed stays as it is: profiles, which their own tools read so."""
+"""Suffix of files that are compressed already and stay so: profiles, which their own tools read in this form."""
 _MANIFEST, _JOURNAL, _RECORD = "manifest.json", "journal.jsonl", "trial.json"
 _LOCK = ".lock"
-_PARTIAL = ".partial"
-_SCRATCH = "tmp"
+
+Part = tuple[str, str]
+"""A run's part of a table: (scenario, run_id)."""
 
 
 def store_path(option: Path | None = None) -> Path:
-    """The store asked for: the option, else BENCHKIT_STORE, else ./results. Raises InputError for what is no folder."""
+    """Return the store to use: the option, else BENCHKIT_STORE, else ./results. Raises InputError if it is no folder."""
     path = option or Path(os.environ.get(ENVIRONMENT) or DEFAULT)
     if path.exists() and not path.is_dir():
-        raise InputError("a store is a folder, and this is none", where=str(path))
+        raise InputError(
+            "the store is not a folder", where=str(path), hint="name a folder with --store or BENCHKIT_STORE"
+        )
     return path
 
 
 class _Versioned(BaseModel):
-    """What every manifest has, of whichever version: read first, so that a newer one is known as such."""
+    """The part of a manifest that all versions share: read first, so that a newer version is recognised."""
 
     schema_version: int
 
@@ -60,116 +69,138 @@ class RunFolder:
     """The folder of one run: its manifest, its journal and the raw files of its trials."""
 
     def __init__(self, path: Path) -> None:
-        """Take the folder at `path`; it must exist."""
+        """Use the existing folder at `path`."""
         self.path = path
 
     @property
     def run_id(self) -> str:
-        """The name of the run."""
+        """Id of the run."""
         return self.path.name
 
     @property
     def report(self) -> Path:
-        """Where the report of the run stands, unless another place is asked for."""
+        """Default folder of the report of the run."""
         return self.path / "report"
 
     def manifest(self) -> Manifest:
-        """The manifest. Raises InputError for one that a newer benchkit wrote, or none of ours."""
+        """Read the manifest. Raises InputError if it cannot be read, is damaged, or was written by a newer benchkit."""
         path = self.path / _MANIFEST
         try:
             text = path.read_bytes()
         except OSError as error:
-            raise InputError("cannot read the manifest", where=str(path), why=error.strerror) from None
+            raise InputError(
+                "cannot read the manifest of the run",
+                where=str(path),
+                why=error.strerror,
+                hint="`benchkit results list` shows the runs of the store",
+            ) from None
         try:
             refuse_newer(_Versioned.model_validate_json(text).schema_version, str(path))
             return Manifest.model_validate_json(text)
         except ValidationError as error:
-            fault = error.errors()[0]
-            raise InputError(f"not a manifest: {fault['loc']}: {fault['msg']}", where=str(path)) from None
+            raise InputError(
+                "the manifest of the run is damaged",
+                where=str(path),
+                why=_first_fault(error),
+                hint=f"restore the file from a backup, or remove the run: `benchkit results rm {self.run_id}`",
+            ) from None
 
     def journal(self) -> Journal:
-        """The journal, open for appending."""
+        """Open the journal for appending."""
         return Journal(self.path / _JOURNAL)
 
     def history(self) -> Iterator[JournalEvent]:
-        """What the journal says, line by line; nothing where the run ended before its first step did."""
+        """Iterate over the events of the journal; there are none if the run ended before its first step."""
         path = self.path / _JOURNAL
         return read_journal(path) if path.exists() else iter(())
 
     def write_manifest(self, manifest: Manifest) -> None:
         """Replace the manifest."""
-        write_whole(self.path / _MANIFEST, manifest.model_dump_json(indent=2).encode() + b"\n")
+        write_atomically(self.path / _MANIFEST, manifest.model_dump_json(indent=2).encode() + b"\n")
 
     def finish(self, status: RunStatus) -> Manifest:
-        """Note in the manifest how and when the run ended."""
+        """Record in the manifest when and with which status the run ended."""
         manifest = self.manifest().model_copy(update={"status": status, "ended_at": datetime.now(UTC)})
         self.write_manifest(manifest)
         return manifest
 
     def commit_trial(self, record: TrialRecord, files: Mapping[str, bytes]) -> None:
-        """Store a trial's record and raw files, all together or not at all."""
+        """Store the record and the raw files of a trial, all of them or none."""
         final = self.raw(record.trial_id)
-        partial = final.with_name(f".{record.trial_id}{_PARTIAL}")
+        partial = final.with_name(f".{record.trial_id}{PARTIAL}")
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
         try:
             for name, content in {**files, _RECORD: record.model_dump_json(indent=2).encode() + b"\n"}.items():
                 if len(content) > LARGE_BYTES and name != _RECORD and not name.endswith(_PACKED):
-                    write_synced(partial / f"{name}{_COMPRESSED}", compressed(content))
+                    write_synced(partial / f"{name}{_COMPRESSED}", compress(content))
                 else:
                     write_synced(partial / name, content)
             sync_folder(partial)
             partial.rename(final)
-        except OSError:  # a full disk, above all
+        except OSError:  # such as a full disk
             shutil.rmtree(partial)
             raise
         sync_folder(final.parent)
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Be the only process that writes to the run. Raises InputError where another one does."""
-        with locked(self.path / _LOCK) as is_ours:
+        """Hold the lock of the run during the block, as its only writer. Raises InputError where another process does."""
+        with self.try_lock() as is_ours:
             if not is_ours:
-                raise InputError("another benchkit works on this run", where=self.run_id, hint="wait for its end")
+                raise InputError(
+                    "another benchkit process writes to this run",
+                    where=self.run_id,
+                    hint="wait until it ends, then try again",
+                )
             yield
 
+    @contextlib.contextmanager
+    def try_lock(self) -> Iterator[bool]:
+        """Hold the lock of the run during the block; yield False where another process holds it."""
+        with try_lock(self.path / _LOCK) as is_ours:
+            yield is_ours
+
     def is_locked(self) -> bool:
-        """Whether a process writes to it now."""
-        with locked(self.path / _LOCK) as is_free:
+        """Return True while a process writes to the run."""
+        with self.try_lock() as is_free:
             return not is_free
 
-    def tidy(self) -> list[str]:
-        """Remove what a crash has left half done; the ids of trials whose raw files are whole."""
-        for partial in (self.path / "raw").glob(f".*{_PARTIAL}"):
+    def remove_partial_trials(self) -> list[str]:
+        """Remove the incomplete raw files that a crash has left, and return the ids of trials with complete ones."""
+        for partial in (self.path / "raw").glob(f".*{PARTIAL}"):
             shutil.rmtree(partial)
         return sorted(record.parent.name for record in (self.path / "raw").glob(f"*/{_RECORD}"))
 
     def record(self, trial_id: str) -> TrialRecord:
-        """The record of a trial whose raw files are there. Raises InputError where it is not one."""
+        """Read the record of a stored trial. Raises InputError if it is missing or damaged."""
         path = self.raw(trial_id) / _RECORD
         try:
             return TrialRecord.model_validate_json(path.read_bytes())
         except FileNotFoundError:
-            raise InputError("a raw file is missing", where=str(path)) from None
+            raise _missing_raw_file(path) from None
         except ValidationError as error:
-            fault = error.errors()[0]
-            raise InputError(f"no record of a trial: {fault['loc']}: {fault['msg']}", where=str(path)) from None
+            raise InputError(
+                "the record of a trial is damaged",
+                where=str(path),
+                why=_first_fault(error),
+                hint="restore the file from a backup",
+            ) from None
 
     def raw(self, trial_id: str) -> Path:
-        """The folder of a trial's raw files."""
+        """Return the folder of a trial's raw files."""
         return self.path / "raw" / trial_id
 
     def raw_file(self, trial_id: str, name: str) -> bytes:
-        """The content of one of a trial's raw files. Raises InputError where it is not there."""
+        """Read one of a trial's raw files. Raises InputError if it is missing."""
         path = self.raw(trial_id) / name
-        compressed = path.with_name(f"{name}{_COMPRESSED}")
         try:
-            return path.read_bytes() if path.exists() else uncompressed(compressed)
+            return path.read_bytes() if path.exists() else decompress(path.with_name(f"{name}{_COMPRESSED}"))
         except FileNotFoundError:
-            raise InputError("a raw file is missing", where=str(path)) from None
+            raise _missing_raw_file(path) from None
 
     def records(self) -> Iterator[TrialRecord]:
-        """The records of all trials that the journal says ended, in the order in which they ran."""
+        """Iterate over the records of all trials that ended according to the journal, in the order in which they ran."""
         for event in self.history():
             if isinstance(event, TrialEnded):
                 yield self.record(event.trial_id)
@@ -179,12 +210,11 @@ class Store:
     """A folder of runs and tables."""
 
     def __init__(self, path: Path) -> None:
-        """Take the store at `path`; it need not exist yet."""
+        """Use the folder at `path`; it need not exist yet."""
         self.path = path
 
     def create(self, manifest: Manifest) -> RunFolder:
-        """Begin a run: its folder, with the manifest in it."""
-        self.tidy()
+        """Create the folder of a new run, with its manifest."""
         folder = self.path / "runs" / manifest.run_id
         make_folders(folder.parent)
         folder.mkdir()
@@ -195,42 +225,46 @@ class Store:
         return run
 
     def runs(self) -> list[RunFolder]:
-        """All runs whose manifests can be read, oldest first."""
+        """Return all runs with readable manifests, oldest first."""
         return [run for run, _ in self.survey()[0]]
 
     def survey(self) -> tuple[list[tuple[RunFolder, Manifest]], dict[str, InputError]]:
-        """All runs with their manifests, oldest first; and those that cannot be read, with why, by their ids."""
-        found: list[tuple[RunFolder, Manifest]] = []
+        """Return all runs with their manifests, oldest first; and the errors of those that cannot be read, by run id."""
+        readable: list[tuple[RunFolder, Manifest]] = []
         unreadable: dict[str, InputError] = {}
         for path in sorted((self.path / "runs").glob(f"*/{_MANIFEST}")):
             run = RunFolder(path.parent)
             try:
-                found.append((run, run.manifest()))
+                readable.append((run, run.manifest()))
             except InputError as error:
                 unreadable[run.run_id] = error
-        return sorted(found, key=lambda pair: pair[1].started_at), unreadable
+        return sorted(readable, key=lambda pair: pair[1].started_at), unreadable
 
     def run(self, run_id: str) -> RunFolder:
-        """The run of that id, or of the only id that starts so; `latest` is the newest. Raises InputError."""
+        """Return the run of that id, or of the only id with that prefix; `latest` is the newest. Raises InputError."""
         if run_id == "latest" and (runs := self.runs()):
             return runs[-1]
         names = sorted(manifest.parent.name for manifest in (self.path / "runs").glob(f"*/{_MANIFEST}"))
         matching = [run_id] if run_id in names else [name for name in names if name.startswith(run_id)]
         if len(matching) != 1:
-            why = f"{len(matching)} runs start so: {', '.join(matching)}" if matching else f"the store is {self.path}"
-            raise InputError(f"no run {run_id!r}", why=why, hint="`benchkit results list` shows the runs there are")
+            why = f"{len(matching)} runs have this prefix: {', '.join(matching)}" if matching else None
+            raise InputError(
+                f"no run {run_id!r}" if not matching else f"run {run_id!r} is ambiguous",
+                where=f"store {self.path}",
+                why=why,
+                hint="`benchkit results list` shows the runs of the store",
+            )
         return RunFolder(self.path / "runs" / matching[0])
 
     def has(self, run_id: str) -> bool:
-        """Return whether the store has a run of exactly this id."""
+        """Return True if the store has a run of exactly this id."""
         return (self.path / "runs" / run_id / _MANIFEST).is_file()
 
     def remove(self, run: RunFolder) -> None:
-        """Delete a run: its rows first, so that no table speaks of a run that is gone.
+        """Delete a run: its rows first, so that no table has rows of a run that does not exist.
 
-        Raises InputError where another process works on it.
+        Raises InputError where another process writes to it.
         """
-        self.tidy()
         with run.locked():
             for table in (self.path / "tables").glob("*"):
                 for folder in table.glob(f"scenario=*/run_id={run.run_id}"):
@@ -238,47 +272,50 @@ class Store:
             shutil.rmtree(run.path)
 
     def table(self, table: str) -> Path:
-        """The folder of a table, over all runs."""
+        """Return the folder of a table, over all runs."""
         return self.path / "tables" / table
 
     def table_folder(self, table: str, scenario: str, run_id: str) -> Path:
-        """The folder of a run's rows of a table."""
+        """Return the folder of a run's rows of a table."""
         return self.table(table) / f"scenario={scenario}" / f"run_id={run_id}"
 
-    def parts(self, table: str, *, run_id: str = "", scenario: str = "") -> list[tuple[str, str, tuple[Path, ...]]]:
-        """The files of a table by run: (scenario, run_id, files), in the order of their paths; runs without any left out.
+    def parts(self, table: str, *, run_id: str = "", scenario: str = "") -> dict[Part, tuple[Path, ...]]:
+        """Return the files of a table by run, sorted by path; runs without files are omitted.
 
-        All of them, or those of the run or the scenario that is named.
+        `run_id` and `scenario` select that run or scenario only.
         """
-        found = []
-        for of in sorted(_folders(self.table(table), f"scenario={scenario}", whole=bool(scenario))):
-            for run in sorted(_folders(of, f"run_id={run_id}", whole=bool(run_id))):
-                if files := tuple(sorted(run.glob("*.parquet"))):
-                    key = of.name.removeprefix("scenario="), run.name.removeprefix("run_id=")
-                    found.append((*key, files))
+        found: dict[Part, tuple[Path, ...]] = {}
+        for of_scenario in sorted(_partitions(self.table(table), "scenario", scenario)):
+            for of_run in sorted(_partitions(of_scenario, "run_id", run_id)):
+                if files := tuple(sorted(of_run.glob("*.parquet"))):
+                    found[of_scenario.name.removeprefix("scenario="), of_run.name.removeprefix("run_id=")] = files
         return found
 
     def compact_file(self, table: str) -> Path:
-        """The file with a copy of what all runs have of a table."""
+        """Return the file with a copy of the rows of all runs."""
         return self.path / "compact" / f"{table}.parquet"
 
-    @property
-    def scratch(self) -> Scratch:
-        """Where folders are made that are to be put in the place of others."""
-        return Scratch(self.path, self.path / _SCRATCH)
 
-    def tidy(self) -> None:
-        """Clear away what processes that are gone have left half done."""
-        self.scratch.tidy()
-
-
-def _folders(path: Path, prefix: str, *, whole: bool) -> list[Path]:
-    """The folders in `path` whose names begin so; `whole`: the one that is called so."""
-    if whole:
-        return [path / prefix] if (path / prefix).is_dir() else []
+def _partitions(path: Path, key: str, value: str) -> list[Path]:
+    """Return the folders of a partition key: that of the value, or all of them if it is empty."""
+    if value:
+        folder = path / f"{key}={value}"
+        return [folder] if folder.is_dir() else []
     if not path.is_dir():
         return []
-    return [Path(entry.path) for entry in os.scandir(path) if entry.name.startswith(prefix) and entry.is_dir()]
+    return [Path(entry.path) for entry in os.scandir(path) if entry.name.startswith(f"{key}=") and entry.is_dir()]
+
+
+def _first_fault(error: ValidationError) -> str:
+    fault = error.errors()[0]
+    field = ".".join(map(str, fault["loc"]))
+    return f"{field}: {fault['msg']}" if field else fault["msg"]
+
+
+def _missing_raw_file(path: Path) -> InputError:
+    return InputError(
+        "a raw file of the run is missing", where=str(path), hint="restore the file from a backup, or remove the run"
+    )
 
 
 def refuse_newer(version: int, where: str) -> None:

@@ -1,8 +1,16 @@
-"""Parquet tables: written a file a trial, joined when the run ends, read over all runs."""
+"""The Parquet tables of runs: written as one file a trial, merged into one file when the run ends, read over all runs.
+
+A file a trial has a purpose: every reader of the store, DuckDB and pandas among them, sees the trials of a run that is
+still running or was killed, and the end of a run does not read all raw files again.
+
+Every file is written under another name, synced and renamed. The merged file names the files whose rows it contains
+(`benchkit.replaces` in its metadata), and these are deleted after it has its name: a crash between the two loses no row,
+and benchkit's own readers skip the files that are replaced. The next merge, resume or `reparse` deletes them.
+"""
 
 from __future__ import annotations
 
-import contextlib
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,155 +20,172 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from benchkit.errors import InputError
-from benchkit.results.compact import read_compact, written
-from benchkit.results.durable_files import make_folders, sync_file, sync_folder
-from benchkit.results.rows import INTERRUPTED, Columns, Row
-from benchkit.results.schema import TABLES, VERSION_KEY, arrow_schema
+from benchkit.models.rows import TABLES, FactorRow, TrialRow, column_names
+from benchkit.results.compact import PARTITION_KEYS, file_states, read_compact
+from benchkit.results.durable_files import PARTIAL, atomic_file, make_folders, sync_folder
+from benchkit.results.rows import INTERRUPTED
+from benchkit.results.schema import VERSION_KEY, Rows, arrow_schema, arrow_table, rows_from_arrow
 from benchkit.results.store import Store, refuse_newer, store_path
+from benchkit.results.table_files import REPLACES_KEY, current_files
 
 if TYPE_CHECKING:
     import pandas as pd
 
-PARTITION_KEYS = ("scenario", "run_id")
-TRIES = 5
+    from benchkit.results.trial_tables import TrialTables
+
+MAX_READS = 5
+"""Attempts to read files of a run that is merged meanwhile."""
 
 
 class RunTables:
-    """The tables of one run, being written."""
+    """The tables of one run, for its only writer."""
 
     def __init__(self, store: Store, scenario: str, run_id: str) -> None:
-        """Take the store, and the partition that the run's rows go to."""
+        """Write to the partition of this run."""
         self._store = store
         self._key = scenario, run_id
 
-    def add(self, table: str, name: str, rows: Sequence[Row] | Columns) -> None:
-        """Write rows as one more file of the table, which appears whole."""
-        content = _arrow(table, rows)
-        if not content.num_rows:
-            return
-        folder = self._store.table_folder(table, *self._key)
+    def add_trial(self, tables: TrialTables) -> None:
+        """Write the rows of a trial."""
+        for table, rows in tables.by_table().items():
+            self.add(table, tables.trial.trial_id, rows)
+
+    def add(self, table: str, name: str, rows: Rows) -> None:
+        """Write rows as one more file of the table, or in place of the file of that name; without rows, write none."""
+        content = arrow_table(table, rows)
+        if content.num_rows:
+            folder = self._folder(table)
+            make_folders(folder)
+            _write_parquet(folder / f"{name}.parquet", content)
+
+    def replace(self, table: str, *parts: Rows) -> None:
+        """Replace all rows of the run in the table by these, in one file."""
+        content = pa.concat_tables([arrow_schema(table).empty_table(), *(arrow_table(table, part) for part in parts)])
+        folder = self._folder(table)
         make_folders(folder)
-        partial = folder / f".{name}.partial"
-        try:
-            _write(partial, content)
-            partial.replace(folder / f"{name}.parquet")
-        except OSError:  # a full disk, above all: not even half a file stays
-            partial.unlink(missing_ok=True)
-            raise
-        sync_folder(folder)
+        merged = folder / f"{table}.parquet"
+        replaced = sorted(path.name for path in folder.glob("*.parquet") if path != merged)
+        if replaced:
+            content = content.replace_schema_metadata(
+                {**content.schema.metadata, REPLACES_KEY: json.dumps(replaced).encode()}
+            )
+        _write_parquet(merged, content)
+        if leftovers := [*(folder / name for name in replaced), *folder.glob(f".*{PARTIAL}")]:
+            _remove_replaced(folder, leftovers)
 
-    def join(self) -> bool:
-        """Join the files of each table into one; whether there were several of any.
+    def merge(self) -> bool:
+        """Merge the files of each table into one; return True if a table had several."""
+        unmerged = [table for table in TABLES if len(list(self._folder(table).glob("*.parquet"))) > 1]
+        for table in unmerged:
+            self.replace(table, self.rows(table))
+        return bool(unmerged)
 
-        The folder is exchanged whole, so that no row is seen twice.
-        """
-        joined = False
-        for table in TABLES:
-            folder = self._store.table_folder(table, *self._key)
-            files = sorted(folder.glob("*.parquet"))
-            if len(files) < 2:  # noqa: PLR2004 - one file is joined already
-                continue
-            self._exchange(table, self.rows(table))
-            joined = True
-        return joined
-
-    def mark_split(self, trial_ids: Sequence[str]) -> None:
-        """Mark trials whose block was cut by a pause, in the rows that there are of them."""
-        rows = self.rows("trials")
-        cut = pc.is_in(rows["trial_id"], value_set=pa.array(trial_ids, pa.string()))
-        place = rows.schema.get_field_index("kind")
-        self._exchange("trials", rows.set_column(place, "kind", pc.if_else(cut, INTERRUPTED, rows["kind"])))
-
-    def apart(self, table: str, parts: Mapping[str, Sequence[Row]]) -> None:
-        """Put rows in the place of all that the table has of the run, a file each name, so that each can be replaced."""
-        self.replace(table)
-        for name, rows in parts.items():
-            self.add(table, name, rows)
+    def mark_interrupted(self, trial_ids: Sequence[str]) -> None:
+        """Mark stored trials whose block was interrupted by a pause and is repeated."""
+        for path in self._files(TrialRow.TABLE):
+            rows = pq.read_table(path, schema=arrow_schema(TrialRow.TABLE))
+            is_marked = pc.is_in(rows["trial_id"], value_set=pa.array(trial_ids, pa.string()))
+            if pc.any(is_marked).as_py():
+                index = rows.schema.get_field_index("kind")
+                _write_parquet(path, rows.set_column(index, "kind", pc.if_else(is_marked, INTERRUPTED, rows["kind"])))
 
     def rows(self, table: str) -> pa.Table:
-        """All rows that the table has of the run."""
-        files = sorted(self._store.table_folder(table, *self._key).glob("*.parquet"))
-        empty = arrow_schema(table).empty_table()
-        return pa.concat_tables([empty, *(pq.read_table(file, schema=arrow_schema(table)) for file in files)])
+        """Return all rows of the run in the table."""
+        schema = arrow_schema(table)
+        return pa.concat_tables(
+            [schema.empty_table(), *(pq.read_table(file, schema=schema) for file in self._files(table))]
+        )
 
-    def replace(self, table: str, *parts: Sequence[Row] | Columns | pa.Table) -> None:
-        """Put these rows, in one part or several, in the place of all that the table has of the run."""
-        empty = arrow_schema(table).empty_table()
-        self._exchange(table, pa.concat_tables([empty, *(_arrow(table, part) for part in parts)]))
+    def trials(self) -> list[TrialRow]:
+        """Return all rows of the run in `trials`."""
+        return rows_from_arrow(TrialRow, self.rows(TrialRow.TABLE))
 
-    def _exchange(self, table: str, rows: pa.Table) -> None:
-        folder = self._store.table_folder(table, *self._key)
-        self._store.scratch.replace(folder, lambda new: _write(new / f"{table}.parquet", rows))
+    def _folder(self, table: str) -> Path:
+        return self._store.table_folder(table, *self._key)
 
-
-def _arrow(table: str, rows: Sequence[Row] | Columns | pa.Table) -> pa.Table:
-    schema = arrow_schema(table)
-    if isinstance(rows, pa.Table):
-        return rows
-    return pa.table(rows, schema=schema) if isinstance(rows, dict) else pa.Table.from_pylist(list(rows), schema=schema)
+    def _files(self, table: str) -> tuple[Path, ...]:
+        return current_files(table, sorted(self._folder(table).glob("*.parquet")))
 
 
-def _write(path: Path, table: pa.Table) -> None:
-    with path.open("wb") as file:
-        pq.write_table(table, file, compression="zstd")
-    sync_file(path)
+def _write_parquet(path: Path, content: pa.Table) -> None:
+    with atomic_file(path) as file:
+        pq.write_table(content, file, compression="zstd")
 
 
-def join_runs(store: Store) -> int:
-    """Join the files of runs that did not do so themselves, for they were killed; how many these were.
+def _remove_replaced(folder: Path, files: Sequence[Path]) -> None:
+    for path in files:
+        path.unlink()
+    sync_folder(folder)
 
-    A run on which a process works is left to it.
+
+def merge_killed_runs(store: Store) -> int:
+    """Merge the files of runs that were killed before they did it themselves, and return the number of these runs.
+
+    A run that another process works on is skipped.
     """
-    joined = 0
+    merged = 0
     for run, manifest in store.survey()[0]:
-        with contextlib.suppress(InputError), run.locked():
-            joined += RunTables(store, str(manifest.scenario["name"]), run.run_id).join()
-    return joined
+        with run.try_lock() as is_ours:
+            if is_ours:
+                merged += RunTables(store, str(manifest.scenario["name"]), run.run_id).merge()
+    return merged
 
 
 def load(
     table: str, *, store: str | Path | None = None, run_id: str | None = None, scenario: str | None = None
 ) -> pd.DataFrame:
-    """A stored table as a DataFrame: a row as the contract says, with the columns `scenario` and `run_id`.
+    """Read a stored table as a DataFrame: rows as the contract defines them, with the columns `scenario` and `run_id`.
 
-    Tables that have `cell_id` also get a column `factor_<name>` for each factor of the runs read: numbers where all
+    Tables that have `cell_id` also get a column `factor_<name>` for each factor of the runs read: numbers if all
     its levels are numbers, else text; null where a run has no such factor. `run_id` or `scenario` reads that part
     alone. Raises InputError for a table that does not exist, and for files of a newer schema.
     """
     if table not in TABLES:
-        raise InputError(f"no table {table!r}", why=f"there are: {', '.join(TABLES)}")
-    where = Store(store_path(Path(store) if store is not None else None))
-    frame: pd.DataFrame = _read(where, table, run_id, scenario).to_pandas()
-    if "cell_id" not in TABLES[table] or table == "factors":
+        raise InputError(f"no table {table!r}", why=f"the tables are: {', '.join(TABLES)}")
+    source = Store(store_path(Path(store) if store is not None else None))
+    frame: pd.DataFrame = _read(source, table, run_id, scenario).to_pandas()
+    if table == FactorRow.TABLE or "cell_id" not in column_names(table):
         return frame
-    return _with_factors(frame, _read(where, "factors", run_id, scenario).to_pandas())
+    return _with_factors(frame, _read(source, FactorRow.TABLE, run_id, scenario).to_pandas())
 
 
 def load_columns(table: str, columns: Sequence[str], *, store: Path, run_id: str) -> pd.DataFrame:
-    """Some of the columns of a run's part of a table, without factors: of a large table that is a fraction of the work."""
+    """Read some columns of one run's part of a table, without factors: a fraction of the work for a large table."""
     frame: pd.DataFrame = _read(Store(store), table, run_id, None, columns).to_pandas()
     return frame
+
+
+def _read(
+    store: Store, table: str, run_id: str | None, scenario: str | None, columns: Sequence[str] | None = None
+) -> pa.Table:
+    """Read rows of a table; read again if files are merged between listing and reading them."""
+    for _ in range(MAX_READS - 1):
+        try:
+            return _read_once(store, table, run_id, scenario, columns)
+        except FileNotFoundError:
+            continue
+    return _read_once(store, table, run_id, scenario, columns)
 
 
 def _read_once(
     store: Store, table: str, run_id: str | None, scenario: str | None, columns: Sequence[str] | None
 ) -> pa.Table:
-    """Rows of a table; some of its columns only of one run."""
-    keyed = _with_keys(arrow_schema(table))
+    schema = _with_keys(arrow_schema(table))
     if columns is not None:
-        keyed = pa.schema([keyed.field(name) for name in columns])
+        schema = pa.schema([schema.field(name) for name in columns])
     parts = store.parts(table, run_id=run_id or "", scenario=scenario or "")
-    copied: pa.Table | None = None
-    fresh: frozenset[tuple[str, str]] = frozenset()
-    if run_id is None:  # one run is read from its own files: no other's are opened
-        copied, fresh = read_compact(store, table, {(of, run): written(files) for of, run, files in parts})
-    rows = [keyed.empty_table()] if copied is None else [copied.cast(keyed)]
-    for of, run, files in parts:
-        if (of, run) not in fresh:
-            rows += [_read_file(file, keyed, {"scenario": of, "run_id": run}) for file in files]
-    read = pa.concat_tables(rows)
-    in_order = copied is None or len(rows) == 1
-    return read if in_order else read.sort_by([("scenario", "ascending"), ("run_id", "ascending")])
+    copy: pa.Table | None = None
+    copied: frozenset[tuple[str, str]] = frozenset()
+    if run_id is None:  # one run is read from its own files
+        copy, copied = read_compact(store, table, {part: file_states(files) for part, files in parts.items()})
+    rows = [schema.empty_table()] if copy is None else [copy.cast(schema)]
+    for part, files in parts.items():
+        if part not in copied:
+            keys = dict(zip(PARTITION_KEYS, part, strict=True))
+            rows += [_read_file(file, schema, keys) for file in current_files(table, files)]
+    content = pa.concat_tables(rows)
+    is_sorted = copy is None or len(rows) == 1
+    return content if is_sorted else content.sort_by([(key, "ascending") for key in PARTITION_KEYS])
 
 
 def _with_keys(schema: pa.Schema) -> pa.Schema:
@@ -170,9 +195,9 @@ def _with_keys(schema: pa.Schema) -> pa.Schema:
 
 
 def _read_file(path: Path, schema: pa.Schema, keys: Mapping[str, str]) -> pa.Table:
-    """One file as rows of the table, opened once: another may be put in its place meanwhile.
+    """Read one file as rows of the table, opened once because another may replace it meanwhile.
 
-    Columns that an older version had not are null. Raises InputError for a file of a newer version.
+    Columns that an older version lacks are null. Raises InputError for a file of a newer version.
     """
     with path.open("rb") as opened:
         file = pq.ParquetFile(opened)
@@ -189,22 +214,10 @@ def _read_file(path: Path, schema: pa.Schema, keys: Mapping[str, str]) -> pa.Tab
     return pa.table(columns, schema=schema)
 
 
-def _read(
-    store: Store, table: str, run_id: str | None, scenario: str | None, columns: Sequence[str] | None = None
-) -> pa.Table:
-    """Rows of a table; read again where a run that ends meanwhile has exchanged the files that were listed."""
-    for _ in range(TRIES - 1):
-        try:
-            return _read_once(store, table, run_id, scenario, columns)
-        except FileNotFoundError:
-            continue
-    return _read_once(store, table, run_id, scenario, columns)
-
-
 def _with_factors(frame: pd.DataFrame, factors: pd.DataFrame) -> pd.DataFrame:
     keys = ["run_id", "cell_id"]
     for name, rows in factors.groupby("factor", sort=True):
-        numeric = rows["level_num"].notna().all()
-        values = rows[[*keys, "level_num" if numeric else "level"]].set_axis([*keys, f"factor_{name}"], axis=1)
+        is_numeric = rows["level_num"].notna().all()
+        values = rows[[*keys, "level_num" if is_numeric else "level"]].set_axis([*keys, f"factor_{name}"], axis=1)
         frame = frame.merge(values, on=keys, how="left", validate="many_to_one")
     return frame

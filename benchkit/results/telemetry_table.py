@@ -1,94 +1,114 @@
-"""From the raw telemetry of a trial to rows of the `telemetry` table. Pure."""
+"""The raw telemetry of a trial as rows of the `telemetry` table. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from benchkit.errors import ParseError
+from benchkit.models.rows import Columns, NoteRow, TelemetryRow
 from benchkit.models.telemetry import TELEMETRY_METRICS, generator_service, reducer_service
 from benchkit.models.trial import TrialRecord, WatchRecord
-from benchkit.results.rows import Columns
 from benchkit.results.telemetry_file import Key, Series, read_telemetry
 
 LOAD_ROLE = "load"
 NOT_WATCHED = "not-watched"
-"""The code of the note that says what could not be watched, and why."""
+"""Code of the note on telemetry that is missing."""
 
-TEXTS = ("host", "role", "service", "instance", "metric", "unit")
 Reals = npt.NDArray[np.float64]
 
 
-def telemetry_tables(record: TrialRecord, raw: Callable[[str], bytes]) -> dict[str, Any]:
-    """The rows of a trial in `telemetry`, as columns, and in `notes`; `raw` gives a raw file's content by its name.
+def telemetry_columns(
+    record: TrialRecord, raw: Callable[[str], bytes]
+) -> tuple[Columns[TelemetryRow], tuple[NoteRow, ...]]:
+    """Return the rows of a trial in `telemetry` and in `notes`; `raw` returns the content of a raw file by its name.
 
-    Times are from the start of the measured window on the host's own clock. What grows counts from the first sample of
-    the host, or from the start of the service: both come before the load.
+    Times count from the start of the measured window on the host's own clock. Counters count from the first sample of the
+    host, or from the start of the service: both come before the load.
     """
-    found = _Rows(record)
+    builder = _TelemetryBuilder(record)
     notes = []
     for watch in record.watched:
-        unseen = list(watch.unseen)
+        missing = list(watch.unseen)
         try:
-            found.take(watch, read_telemetry(raw(watch.file)))
+            builder.add_samples(watch, read_telemetry(raw(watch.file)))
         except ParseError as error:
-            unseen.append(str(error))
-        found.weigh(watch, record)
-        for what in unseen:
-            message = f"{watch.host}: {what}"
-            notes.append({"trial_id": record.trial_id, "code": NOT_WATCHED, "message": message})
-    return {"telemetry": found.columns(), "notes": notes}
+            missing.append(str(error))
+        builder.add_disk_usage(watch, record)
+        notes += [
+            NoteRow(trial_id=record.trial_id, code=NOT_WATCHED, message=f"{watch.host}: {text}") for text in missing
+        ]
+    return builder.build(), tuple(notes)
 
 
-class _Rows:
-    """Rows being gathered, column by column."""
+class _TelemetryBuilder:
+    """The rows of a trial, collected as columns."""
 
     def __init__(self, record: TrialRecord) -> None:
         self._trial_id = record.trial_id
         numbers = [generator.number for generator in record.generators]
-        self._load = {name for number in numbers for name in (generator_service(number), reducer_service(number))}
-        self._texts: dict[str, list[str | None]] = {name: [] for name in TEXTS}
+        self._load_services = {
+            name for number in numbers for name in (generator_service(number), reducer_service(number))
+        }
+        self._texts: dict[str, list[str | None]] = {
+            name: [] for name in ("host", "role", "service", "instance", "metric", "unit")
+        }
         self._t_s: list[Reals] = []
         self._values: list[Reals] = []
 
-    def take(self, watch: WatchRecord, found: Mapping[Key, Series]) -> None:
-        """Take the samples of one host."""
+    def add_samples(self, watch: WatchRecord, found: Mapping[Key, Series]) -> None:
+        """Add the samples of one host."""
         for (service, name, instance), series in found.items():
             metric = TELEMETRY_METRICS.get(name)
-            if metric is None:  # of another version, which had it
+            if metric is None:  # a metric of another version
                 continue
-            known = watch.host, self._role(watch, service), service, instance, name, metric.unit
-            for column, text in zip(TEXTS, known, strict=True):
-                self._texts[column] += [text] * len(series.t_ns)
-            self._t_s.append((np.asarray(series.t_ns) - watch.window_ns[0]) / 1e9)
             values = np.asarray(series.numbers, dtype=np.float64)
-            begun_before = metric.grows and service is None  # with the host's boot
-            self._values.append(values - values[0] if begun_before else values)
+            counts_since_boot = metric.grows and service is None
+            self._add(
+                watch,
+                service,
+                instance,
+                name,
+                t_s=(np.asarray(series.t_ns) - watch.window_ns[0]) / 1e9,
+                values=values - values[0] if counts_since_boot else values,
+            )
 
-    def weigh(self, watch: WatchRecord, record: TrialRecord) -> None:
-        """Take what the services' folders on one host weigh, at the end of the window."""
-        metric = TELEMETRY_METRICS["folder_bytes"]
+    def add_disk_usage(self, watch: WatchRecord, record: TrialRecord) -> None:
+        """Add the disk usage of the services' folders on one host, at the end of the window."""
+        end_s = np.asarray([(watch.window_ns[1] - watch.window_ns[0]) / 1e9])
         for service in record.services:
             if service.host == watch.host:
                 for folder, size in service.folder_bytes.items():
-                    known = watch.host, self._role(watch, service.name), service.name, folder, metric.name, metric.unit
-                    for column, text in zip(TEXTS, known, strict=True):
-                        self._texts[column].append(text)
-                    self._t_s.append(np.asarray([(watch.window_ns[1] - watch.window_ns[0]) / 1e9]))
-                    self._values.append(np.asarray([float(size)]))
+                    self._add(watch, service.name, folder, "folder_bytes", t_s=end_s, values=np.asarray([float(size)]))
 
-    def columns(self) -> Columns:
-        """All that was taken."""
+    def build(self) -> Columns[TelemetryRow]:
+        """Return all rows."""
         numbers = {"t_s": self._t_s, "value": self._values}
-        joined = {name: np.concatenate(parts) if parts else np.empty(0) for name, parts in numbers.items()}
-        return {"trial_id": [self._trial_id] * len(joined["value"]), **self._texts, **joined}
+        arrays = {name: np.concatenate(parts) if parts else np.empty(0) for name, parts in numbers.items()}
+        trial_ids = [self._trial_id] * len(arrays["value"])
+        return Columns(TelemetryRow, {"trial_id": trial_ids, **self._texts, **arrays})
+
+    def _add(
+        self, watch: WatchRecord, service: str | None, instance: str | None, metric: str, *, t_s: Reals, values: Reals
+    ) -> None:
+        texts = {
+            "host": watch.host,
+            "role": self._role(watch, service),
+            "service": service,
+            "instance": instance,
+            "metric": metric,
+            "unit": TELEMETRY_METRICS[metric].unit,
+        }
+        for column, text in texts.items():
+            self._texts[column] += [text] * len(values)
+        self._t_s.append(t_s)
+        self._values.append(values)
 
     def _role(self, watch: WatchRecord, service: str | None) -> str:
-        """The role that the row is about; all of the host's where it is about the host itself, and that has several."""
-        if service in self._load:
+        """Return the role that the row is about; all roles of the host if the row is about the host itself."""
+        if service in self._load_services:
             return LOAD_ROLE
         if service is None or len(watch.roles) == 1:
             return ",".join(watch.roles)

@@ -9,9 +9,9 @@ from typing import Literal
 
 from benchkit.errors import HostError, InputError, ParseError
 from benchkit.load.tools.tool import ParsedOutput
+from benchkit.models.rows import TrialRow
 from benchkit.models.trial import TrialRecord
-from benchkit.results.reparse import merge_outputs, read_generators
-from benchkit.results.rows import Row
+from benchkit.results.trial_tables import merge_outputs, read_generators
 from benchkit.results.store import RunFolder
 from benchkit.run.events import RunObserver
 from benchkit.run.recorder import RunRecorder
@@ -37,7 +37,7 @@ class AttemptResult:
     """The result of a trial: it `ended`, `failed`, or was `skipped`, or a pause `interrupted` its block."""
 
     how: Literal["ended", "failed", "skipped", "interrupted"]
-    row: Row | None = None
+    row: TrialRow | None = None
     """Its row of `trials`, where it ended."""
 
 
@@ -74,7 +74,7 @@ def attempt_trial(
                 return AttemptResult("interrupted")
         else:
             row = recorder.record_trial_ended(record, output, trial.files.__getitem__)
-            verdict, rps = row["verdict"], output.result.rps
+            verdict, rps = str(row.verdict), output.result.rps
             logger.info("trial %s: ended after %.3f s: %s, %s", trial_id, record.wall_s, requests_per_s(rps), verdict)
             observer.trial_ended(planned_trial, rps, verdict)
             return AttemptResult("ended", row)

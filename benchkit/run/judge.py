@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -16,15 +17,15 @@ from benchkit.analysis.verdicts.evidence import Evidence, Facts, RunEvidence, re
 from benchkit.analysis.verdicts.exclusions import exclusions_from_findings
 from benchkit.analysis.verdicts.judge import Judgement, judge_run, judge_trial, verdict_of
 from benchkit.analysis.verdicts.trial_telemetry import TrialTelemetry
+from benchkit.models.rows import Row
 from benchkit.models.run import Manifest
 from benchkit.models.thresholds import thresholds_of
 from benchkit.models.trial import TrialRecord
 from benchkit.results import reparse as results
 from benchkit.results.journal_events import HostFactsRead
-from benchkit.results.reparse import TrialTables
-from benchkit.results.rows import Columns, Row
 from benchkit.results.store import RunFolder, Store
 from benchkit.results.tables import RunTables, load
+from benchkit.results.trial_tables import TrialTables
 
 RUN_STAGES = ("start", "tuned")
 """Stages of a run whose host facts hold for all of its trials; a later stage overrides an earlier one."""
@@ -63,13 +64,12 @@ class Judge:
         return judge_trial(self._evidence(record, tables), self._thresholds)
 
     def _evidence(self, record: TrialRecord, tables: TrialTables) -> Evidence:
-        (row,) = table_rows(tables, "trials")
         return Evidence(
             record=record,
-            row=row,
-            telemetry=TrialTelemetry(_as_columns(tables.get("telemetry"))),
+            row=tables.trial,
+            telemetry=TrialTelemetry(tables.telemetry),
             facts=self._facts_of_block(record.block),
-            notes={str(note["code"]): str(note["message"]) for note in table_rows(tables, "notes")},
+            notes={note.code: note.message for note in tables.notes},
             requested_metrics=self._requested_metrics,
             scenario=self._manifest.scenario,
             controller=self._manifest.controller,
@@ -84,16 +84,21 @@ class Judge:
         """Return the rows of a trial with its verdict, the findings, the skipped checks, and the values that checks of runs use."""
         evidence = self._evidence(record, tables)
         judgement = judge_trial(evidence, self._thresholds)
-        values = {"rate_first_over_last": first_over_last(evidence), "server_loop_s": server_loop_s(evidence)}
         self._exclusions += exclusions_from_findings(
             (record.trial_id, each.check, each.finding.metrics) for each in judgement.invalid
         )
-        return {
-            **tables,
-            "trials": [{**row, **values, "verdict": judgement.verdict} for row in table_rows(tables, "trials")],
-            "verdicts": judgement.verdict_rows(record.trial_id, "trial"),
-            "unchecked": judgement.unchecked_rows(record.trial_id, "trial"),
-        }
+        trial = replace(
+            tables.trial,
+            rate_first_over_last=first_over_last(evidence),
+            server_loop_s=server_loop_s(evidence),
+            verdict=judgement.verdict,
+        )
+        return replace(
+            tables,
+            trial=trial,
+            verdicts=judgement.verdict_rows(record.trial_id, "trial"),
+            unchecked=judgement.unchecked_rows(record.trial_id, "trial"),
+        )
 
 
 def judge_stored_run(store: Store, run: RunFolder) -> None:
@@ -105,7 +110,7 @@ def judge_stored_run(store: Store, run: RunFolder) -> None:
     frames = (load(table, store=store.path, run_id=run.run_id) for table in ("trials", "hosts"))
     judgements = judge_run(RunEvidence(manifest, *frames))
     tables = RunTables(store, str(manifest.scenario["name"]), run.run_id)
-    found = {
+    found: dict[str, list[Row]] = {
         "verdicts": [row for trial, each in judgements.items() for row in each.verdict_rows(trial, "run")],
         "unchecked": [row for trial, each in judgements.items() for row in each.unchecked_rows(trial, "run")],
     }
@@ -120,7 +125,6 @@ def rebuild_tables(store: Store, run: RunFolder, judge: Judge | None = None) -> 
 
     A `judge` that is given knows the trials then, as if it had been there.
     """
-    store.tidy()
     judge = judge or Judge(run.manifest())
     for event in run.history():
         if isinstance(event, HostFactsRead):
@@ -147,18 +151,3 @@ def _merge_facts(facts: Facts, later: Facts) -> Facts:
     """Return facts overridden by later ones, kernel settings one by one."""
     sysctls = {**(facts.get("sysctls") or {}), **(later.get("sysctls") or {})}
     return {**facts, **later, "sysctls": sysctls}
-
-
-def table_rows(tables: TrialTables, table: str) -> list[Row]:
-    """Return the rows of a table that is kept as rows."""
-    rows = tables.get(table, [])
-    if not isinstance(rows, list):
-        raise TypeError(f"{table} is kept as columns")
-    return rows
-
-
-def _as_columns(rows: list[Row] | Columns | None) -> Columns | None:
-    """Return rows as columns."""
-    if not isinstance(rows, list):
-        return rows
-    return {name: [row[name] for row in rows] for name in rows[0]} if rows else None

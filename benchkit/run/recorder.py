@@ -14,6 +14,7 @@ from benchkit.errors import BenchkitError
 from benchkit.hosts.connections import RestoreOutcome
 from benchkit.hosts.host_changes import Leftovers
 from benchkit.load.tools.tool import ParsedOutput
+from benchkit.models.rows import TrialRow
 from benchkit.models.run import RunStatus
 from benchkit.models.trial import TrialRecord
 from benchkit.results.journal import Journal
@@ -32,11 +33,11 @@ from benchkit.results.journal_events import (
     TrialStarted,
 )
 from benchkit.results.progress import Progress, read_progress
-from benchkit.results.reparse import RawFile, build_trial_tables
-from benchkit.results.rows import Row, factor_rows, host_rows
+from benchkit.results.rows import factor_rows, host_rows_of
 from benchkit.results.store import RunFolder, Store
 from benchkit.results.tables import RunTables
-from benchkit.run.judge import Judge, judge_stored_run, table_rows
+from benchkit.results.trial_tables import RawFile, build_trial_tables
+from benchkit.run.judge import Judge, judge_stored_run
 from benchkit.run.run_log import run_log
 from benchkit.run.steps.trial_state import trial_id_of
 from benchkit.run.trial_queue import hash_order
@@ -108,7 +109,7 @@ class RunRecorder:
             self.journal.append(
                 RunStarted(run_id=manifest.run_id, seed=manifest.seed, trials=len(planned_trials), order=order)
             )
-        self.tables.add("factors", "factors", factor_rows(manifest.cells))
+        self.tables.replace("factors", factor_rows(manifest.cells))
         for host in manifest.hosts:
             if host.name not in progress.known_hosts:
                 self.record_host_facts(host.name, host.roles, "start", host.facts)
@@ -120,7 +121,7 @@ class RunRecorder:
     def record_host_facts(self, host: str, roles: tuple[str, ...], stage: str, facts: Mapping[str, Any]) -> None:
         """Record the facts of a host at a stage of the run."""
         self.journal.append(HostFactsRead(host=host, roles=roles, stage=stage, facts=dict(facts)))
-        self.tables.add("hosts", f"{host}-{stage}", host_rows(host, roles, stage, facts))
+        self.tables.replace("hosts", host_rows_of(self.run.history()))
         self.judge.add_host_facts(host, stage, facts)
 
     def record_leftovers(self, host: str, leftovers: Leftovers) -> None:
@@ -156,15 +157,13 @@ class RunRecorder:
             )
         )
 
-    def record_trial_ended(self, record: TrialRecord, output: ParsedOutput, raw: RawFile) -> Row:
+    def record_trial_ended(self, record: TrialRecord, output: ParsedOutput, raw: RawFile) -> TrialRow:
         """Record a trial whose raw files are stored; return its row of `trials`."""
         tables = self.judge.add_verdict(record, build_trial_tables(record, output, raw))
-        for table, rows in tables.items():
-            self.tables.add(table, record.trial_id, rows)
+        self.tables.add_trial(tables)
         self.journal.append(TrialEnded(trial_id=record.trial_id, cell_id=record.cell_id, wall_s=record.wall_s))
         self.outcome.trials += 1
-        (row,) = table_rows(tables, "trials")
-        return row
+        return tables.trial
 
     def record_trial_failed(self, planned_trial: PlannedTrial, why: str, *, is_retried: bool = False) -> None:
         """Record why a trial failed, and whether it is retried."""
@@ -195,7 +194,7 @@ class RunRecorder:
         trials = sorted(map(self.trial_id, finished))
         self.journal.append(BlockInterrupted(block=block, round=next_round, trials=tuple(trials)))
         if trials:
-            self.tables.mark_split(trials)
+            self.tables.mark_interrupted(trials)
         failed = [trial for trial in trials if self.outcome.failures.pop(trial, None) is not None]
         self.outcome.trials -= len(trials) - len(failed)
 
@@ -226,7 +225,7 @@ class RunRecorder:
 def recording(run: RunFolder, store: Store) -> Iterator[RunRecorder]:
     """Open journal, tables and log of a run, and close them in good order however it ends.
 
-    At the end the tables are joined, the trials judged beside each other, and status and time noted in manifest and
+    At the end the tables are merged, the trials judged beside each other, and status and time noted in manifest and
     journal. Raises BenchkitError where the store cannot be written, with how to resume.
     """
     with run_log(run.path / LOG_FILE), run.journal() as journal:
@@ -254,7 +253,7 @@ def _finishing(recorder: RunRecorder) -> Iterator[None]:
         outcome.status = status
         trials, failed = outcome.trials, len(outcome.failures)
         last_steps: tuple[Callable[[], object], ...] = (
-            recorder.tables.join,
+            recorder.tables.merge,
             lambda: judge_stored_run(recorder.store, run),
             lambda: run.finish(status),
             lambda: recorder.journal.append(RunEnded(status=status, trials=trials, failed=failed)),

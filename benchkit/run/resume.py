@@ -15,8 +15,8 @@ from benchkit.hosts.connections import Hosts
 from benchkit.models.run import Manifest
 from benchkit.results.journal_events import BlockInterrupted, TrialEnded, TrialFailed
 from benchkit.results.progress import Progress, read_progress
-from benchkit.results.reparse import host_parts, read_generators
 from benchkit.results.store import RunFolder
+from benchkit.results.trial_tables import read_generators
 from benchkit.run.judge import rebuild_tables
 from benchkit.run.manifest import inventory_facts, make_manifest
 from benchkit.run.plan.model import RunPlan
@@ -88,9 +88,8 @@ def resume_queue(plan: RunPlan, resumption: Resumption, recorder: RunRecorder) -
     progress = read_progress(run.history())
     manifest = _reopen_manifest(run, resumption.changes)
     rebuild_tables(recorder.store, run, recorder.judge)
-    recorder.tables.apart("hosts", host_parts(run.history()))
     recorder.outcome.restore_counts(progress)
-    rows = {row["trial_id"]: row for row in recorder.tables.rows("trials").to_pylist()}
+    rows = {row.trial_id: row for row in recorder.tables.trials()}
     order = _latest_rounds(plan.planned_trials, progress)
     queue = TrialQueue(order, stop_rule(manifest))
     for trial in order:
@@ -103,14 +102,14 @@ def resume_queue(plan: RunPlan, resumption: Resumption, recorder: RunRecorder) -
 
 def finished_verdicts(queue: TrialQueue, recorder: RunRecorder) -> dict[PlannedTrial, str]:
     """Return the finished trials of a resumed run, each with its verdict, or `failed`."""
-    verdicts = {row["trial_id"]: row["verdict"] for row in recorder.tables.rows("trials").to_pylist()}
+    verdicts = {row.trial_id: row.verdict for row in recorder.tables.trials()}
     return {trial: verdicts.get(recorder.trial_id(trial)) or "failed" for trial in queue.finished}
 
 
 def _resolve_unfinished_trials(run: RunFolder, recorder: RunRecorder) -> None:
     """Record the end of trials whose raw files are complete although the journal lacks their end."""
     progress = read_progress(run.history())
-    for trial_id in sorted(set(run.tidy()) & progress.unresolved):
+    for trial_id in sorted(set(run.remove_partial_trials()) & progress.unresolved):
         record = run.record(trial_id)
         try:
             read_generators(record, partial(run.raw_file, trial_id))

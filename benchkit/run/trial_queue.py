@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from benchkit.analysis.adaptive import StopDecision, StopRule
 from benchkit.analysis.samples import Exclusion
-from benchkit.results.rows import Row
+from benchkit.models.rows import TrialRow
 from benchkit.scenario.profile_pass import is_profile_pass
 from benchkit.scenario.trial_order import PlannedTrial
 
@@ -34,7 +34,7 @@ class TrialQueue:
         self._finished: set[PlannedTrial] = set()
         self._rule = rule
         self._pending_in_block = Counter(trial.block for trial in planned_trials if _is_measured(trial))
-        self._rows: list[Row] = []
+        self._rows: list[TrialRow] = []
         self._finished_blocks = 0
         self._elapsed_s = 0.0
         self.early_stop: StopDecision | None = None
@@ -61,7 +61,7 @@ class TrialQueue:
         return not any(map(self._is_wanted, self._pending))
 
     def finish(
-        self, trial: PlannedTrial, row: Row | None, took_s: float, exclusions: Iterable[Exclusion] = ()
+        self, trial: PlannedTrial, row: TrialRow | None, took_s: float, exclusions: Iterable[Exclusion] = ()
     ) -> StopDecision | None:
         """Take in a finished trial: its row of `trials` (None where it failed) and the time that it took.
 
@@ -87,7 +87,7 @@ class TrialQueue:
         return decision
 
     def restore_finished(
-        self, trial: PlannedTrial, row: Row | None, took_s: float, exclusions: Iterable[Exclusion] = ()
+        self, trial: PlannedTrial, row: TrialRow | None, took_s: float, exclusions: Iterable[Exclusion] = ()
     ) -> None:
         """Take in a trial that finished before the run was resumed: it does not run again."""
         self._pending.remove(trial)
@@ -122,7 +122,7 @@ class TrialQueue:
         repeated = [trial for trial in self._planned if trial.block == block]
         self._pending = deque((*repeated, *(trial for trial in self._pending if trial.block != block)))
         self._finished -= set(finished)
-        self._rows = [row for row in self._rows if row["block"] != block]
+        self._rows = [row for row in self._rows if row.block != block]
         if any(map(_is_measured, repeated)):
             self._pending_in_block[block] = len(repeated)
         return finished

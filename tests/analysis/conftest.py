@@ -16,7 +16,7 @@ import pytest
 from benchkit.models.levels import cell_id
 from benchkit.models.run import CellRecord, HostRecord, Manifest
 from benchkit.results.rows import factor_rows, host_rows
-from benchkit.results.schema import TABLES, arrow_schema
+from benchkit.results.schema import arrow_schema
 from benchkit.results.store import RunFolder, Store
 from benchkit.results.tables import RunTables
 
@@ -33,7 +33,6 @@ def trials_of(
     """Trials of one run: for each cell its values of the metric, a block each; `columns` overlay all rows."""
     rows = [
         {
-            **dict.fromkeys(TABLES["trials"]),
             "cell_id": cell,
             "trial_id": f"{run_id}.{cell}.b{block}",
             "block": block,
@@ -93,8 +92,8 @@ def store_run(path: Path, manifest: Manifest, trials: pd.DataFrame) -> RunFolder
     store = Store(path)
     run = store.create(manifest)
     tables = RunTables(store, str(manifest.scenario["name"]), manifest.run_id)
-    rows = trials[list(TABLES["trials"])].astype(object).where(trials.notna(), None).to_dict("records")
-    tables.replace("trials", [{str(name): value for name, value in row.items()} for row in rows])
+    schema = arrow_schema("trials")
+    tables.replace("trials", pa.Table.from_pandas(trials[schema.names], schema=schema, preserve_index=False))
     tables.replace("factors", factor_rows(manifest.cells))
     tables.replace(
         "hosts", [row for host in manifest.hosts for row in host_rows(host.name, host.roles, "start", host.facts)]

@@ -4,14 +4,16 @@ from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from benchkit.analysis.adaptive import decide, stop_rule
 from benchkit.analysis.samples import Exclusion
 from benchkit.analysis.within_blocks import Pair
 from benchkit.models.design import Until
+from benchkit.models.rows import TrialRow
 from benchkit.models.run import Manifest
-from benchkit.results.rows import Row
+from benchkit.results.schema import arrow_schema, rows_from_arrow
 
 MakeTrials = Callable[..., pd.DataFrame]
 UNTIL = Until(precision=0.05, budget_s=600)
@@ -24,10 +26,10 @@ def trials(make_trials: MakeTrials, blocks: int, spread: float) -> pd.DataFrame:
     return make_trials({"a": 100 * noise[0], "b": 50 * noise[1], "c": 70 * noise[2]})
 
 
-def rows_of(made: pd.DataFrame) -> list[Row]:
+def rows_of(made: pd.DataFrame) -> list[TrialRow]:
     """Rows as a run has them while it goes on."""
-    rows = made.astype(object).where(made.notna(), None).to_dict("records")
-    return [{str(name): value for name, value in row.items()} for row in rows]
+    schema = arrow_schema("trials")
+    return rows_from_arrow(TrialRow, pa.Table.from_pandas(made[schema.names], schema=schema, preserve_index=False))
 
 
 def test_a_run_ends_when_every_ratio_is_known_well_enough(make_trials: MakeTrials) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
@@ -21,6 +22,7 @@ from benchkit.models.run import Manifest
 from benchkit.report.run_reader import read_run
 from benchkit.report.sections import claims, ratios
 from benchkit.report.sections.section import Material
+from benchkit.results.schema import arrow_schema
 from benchkit.results.store import RunFolder, Store
 from benchkit.results.tables import RunTables
 
@@ -71,7 +73,9 @@ def judged(
             manifest = make_manifest(CELLS, run_id=run_id, scenario={"claims": [CLAIM]})
             stored(manifest, make_trials(rates, run_id=run_id))
             rows = [reason for reason in reasons if str(reason["trial_id"]).startswith(f"{run_id}.")]
-            RunTables(Store(tmp_path), "small", run_id).replace("verdicts", rows)
+            RunTables(Store(tmp_path), "small", run_id).replace(
+                "verdicts", pa.Table.from_pylist(rows, schema=arrow_schema("verdicts"))
+            )
         return tmp_path
 
     return made

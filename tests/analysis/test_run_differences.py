@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 import pandas as pd
@@ -25,7 +26,7 @@ FACTS = {
 
 
 def rows(*hosts: tuple[str, str, str, Mapping[str, Any]]) -> pd.DataFrame:
-    return pd.DataFrame([row for name, role, at, facts in hosts for row in host_rows(name, [role], at, facts)])
+    return pd.DataFrame([asdict(row) for name, role, at, facts in hosts for row in host_rows(name, [role], at, facts)])
 
 
 def test_the_same_ground_has_not_drifted() -> None:

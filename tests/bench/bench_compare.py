@@ -17,9 +17,9 @@ from benchkit.analysis.compare import compare
 from benchkit.analysis.gate import Thresholds
 from benchkit.analysis.run_data import RunData
 from benchkit.models.levels import cell_id
+from benchkit.models.rows import TrialRow
 from benchkit.models.run import CellRecord, HostRecord, Manifest
 from benchkit.results.rows import factor_rows, host_rows
-from benchkit.results.schema import TABLES
 from benchkit.results.store import Store
 from benchkit.results.tables import RunTables, load
 
@@ -65,17 +65,16 @@ def _save(store: Store, run_id: str) -> None:
     store.create(manifest)
     noise = np.random.default_rng(1).lognormal(0, 0.05, (BLOCKS, CELLS, len(METRICS)))
     rows = [
-        {
-            **dict.fromkeys(TABLES["trials"]),
-            "cell_id": cell.cell_id,
-            "trial_id": f"{run_id}.b{block}.p{position}",
-            "block": block,
-            "position": position,
-            "kind": "measure",
-            "started_at": manifest.started_at,
-            "requests": 100_000,
+        TrialRow(
+            cell_id=cell.cell_id,
+            trial_id=f"{run_id}.b{block}.p{position}",
+            block=block,
+            position=position,
+            kind="measure",
+            started_at=manifest.started_at,
+            requests=100_000,
             **dict(zip(METRICS, noise[block - 1, position - 1].tolist(), strict=True)),
-        }
+        )
         for block in range(1, BLOCKS + 1)
         for position, cell in enumerate(cells, start=1)
     ]

@@ -7,6 +7,7 @@ import time
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,10 +15,10 @@ import pytest
 from benchkit.analysis.compare import compare
 from benchkit.analysis.verdicts.judge import judge_trial
 from benchkit.models.levels import cell_id
+from benchkit.models.rows import TrialRow, VerdictRow
 from benchkit.models.run import CellRecord, HostRecord, Manifest
 from benchkit.models.thresholds import Thresholds
 from benchkit.results.rows import factor_rows, host_rows
-from benchkit.results.schema import TABLES
 from benchkit.results.store import Store
 from benchkit.results.tables import RunTables, load
 from benchkit.run.judge import judge_stored_run
@@ -26,8 +27,13 @@ from tests.analysis.verdicts.builders import trial
 CELLS, BLOCKS, REPEATS = 500, 10, 5
 INVALID = 0.1
 """The share of trials with a reason against them."""
-LOAD = {"rps": 1.0, "server_cpu_s_per_request": 1e-5, "connections": 64, "requests": 100_000}
-ANSWER = {"probe_status": 200, "probe_header_bytes": 141, "probe_body_bytes": 12, "probe_body_sha256": "0"}
+LOAD: dict[str, Any] = {"server_cpu_s_per_request": 1e-5, "connections": 64, "requests": 100_000}
+ANSWER: dict[str, Any] = {
+    "probe_status": 200,
+    "probe_header_bytes": 141,
+    "probe_body_bytes": 12,
+    "probe_body_sha256": "0",
+}
 
 
 @pytest.fixture
@@ -54,29 +60,41 @@ def store(tmp_path: Path) -> Store:
     generator = np.random.default_rng(1)
     noise = generator.lognormal(0, 0.05, (BLOCKS, CELLS))
     rows = [
-        {
-            **dict.fromkeys(TABLES["trials"]),
+        TrialRow(
             **LOAD,
             **ANSWER,
-            "cell_id": cell.cell_id,
-            "trial_id": f"r1.b{block}.p{position}",
-            "block": block,
-            "position": position,
-            "kind": "measure",
-            "started_at": manifest.started_at,
-            "verdict": "valid",
-            "rps": 50_000 * float(noise[block - 1, position - 1]),
-        }
+            cell_id=cell.cell_id,
+            trial_id=f"r1.b{block}.p{position}",
+            block=block,
+            position=position,
+            kind="measure",
+            started_at=manifest.started_at,
+            verdict="valid",
+            rps=50_000 * float(noise[block - 1, position - 1]),
+        )
         for block in range(1, BLOCKS + 1)
         for position, cell in enumerate(cells, start=1)
     ]
-    reason = {"check": "noisy-host", "severity": "invalid", "metrics": ["rps"], "scope": "trial"}
-    said = {"seen": "so much", "threshold": "less", "text": "So much."}
-    struck = generator.choice([str(row["trial_id"]) for row in rows], round(INVALID * len(rows)), replace=False)
+    invalid = generator.choice([row.trial_id for row in rows], round(INVALID * len(rows)), replace=False)
     tables = RunTables(made, "large", "r1")
     tables.replace("trials", rows)
     tables.replace("factors", factor_rows(cells))
-    tables.replace("verdicts", [{"trial_id": str(trial_id), **reason, **said} for trial_id in struck])
+    tables.replace(
+        "verdicts",
+        [
+            VerdictRow(
+                trial_id=str(trial_id),
+                check="noisy-host",
+                severity="invalid",
+                metrics=("rps",),
+                seen="so much",
+                threshold="less",
+                text="So much.",
+                scope="trial",
+            )
+            for trial_id in invalid
+        ],
+    )
     looks = [host_rows("sut", ["sut"], f"block {block}", {"kernel": "6.1"}) for block in range(1, BLOCKS + 1)]
     tables.replace("hosts", *looks)
     return made

@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from benchkit.models.rows import FactorRow, TelemetryRow, TrialRow
 from benchkit.results.compact import compact
 from benchkit.results.store import Store
 from benchkit.results.tables import RunTables, load
@@ -30,12 +31,32 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
             "trials",
             "trials",
             [
-                {"cell_id": CELLS[i % 2], "trial_id": trial, "block": i // 2 + 1, "kind": "measure", "rps": 100.0 + i}
+                TrialRow(
+                    cell_id=CELLS[i % 2], trial_id=trial, block=i // 2 + 1, position=1, kind="measure", rps=100.0 + i
+                )
                 for i, trial in enumerate(ids)
             ],
         )
-        tables.add("factors", "factors", [{"cell_id": cell, "factor": "stack", "level": cell} for cell in CELLS])
-        samples = [{"trial_id": t, "metric": "load1", "t_s": float(s), "value": 1.0} for t in ids for s in range(6)]
+        tables.add(
+            "factors",
+            "factors",
+            [FactorRow(cell_id=cell, factor="stack", level=cell, level_num=None) for cell in CELLS],
+        )
+        samples = [
+            TelemetryRow(
+                trial_id=trial,
+                host="sut",
+                role="sut",
+                service=None,
+                instance=None,
+                t_s=float(s),
+                metric="load1",
+                unit="1",
+                value=1.0,
+            )
+            for trial in ids
+            for s in range(6)
+        ]
         tables.add("telemetry", "telemetry", samples)
     return made
 

@@ -25,9 +25,9 @@ from benchkit.hosts.host import Host
 from benchkit.hosts.processes import Start, ToFile
 from benchkit.lab.lab import Lab
 from benchkit.models.telemetry import AGENT_SERVICE
-from benchkit.results.reparse import merge_outputs, read_generators
 from benchkit.results.rows import trial_row
 from benchkit.results.telemetry_file import Key, Series, read_telemetry
+from benchkit.results.trial_tables import merge_outputs, read_generators
 from benchkit.run.plan.model import RunPlan
 from benchkit.run.plan.planner import make_plan
 from benchkit.run.steps.trial_state import make_trial
@@ -172,7 +172,7 @@ def test_a_load_does_not_feel_it(lab: Lab) -> None:
                 trial.watching = Watching() if cell_id == "watched" else None
                 record = run_trial(trial)
                 reading = merge_outputs(record, read_generators(record, trial.files.__getitem__))
-                rows.append({**trial_row(record, reading.result), "cell_id": cell_id})
+                rows.append(replace(trial_row(record, reading.result), cell_id=cell_id))
     (ratio,) = block_ratios(take_samples(pd.DataFrame(rows), "rps"), [Pair("watched", "unwatched")])
     assert ratio.ratio is not None
     assert ratio.low is not None

@@ -20,7 +20,7 @@ import benchkit
 from benchkit.lab.lab import Lab
 from benchkit.lab.processes import marked
 from benchkit.results.progress import Progress, read_progress
-from benchkit.results.schema import TABLES
+from benchkit.models.rows import TABLES
 from benchkit.results.store import RunFolder
 
 HERE = Path(__file__).parent
@@ -321,4 +321,4 @@ def check_finished_run(bench: Bench, over: set[str], undisturbed: dict[str, obje
     after = tables(bench.store)
     for table, frame in before.items():
         pd.testing.assert_frame_equal(frame, after[table], obj=table)
-    assert [path.name for path in (bench.store / "tmp").iterdir() if path.name != ".lock"] == []
+    assert list((bench.store / "tables").rglob(".*")) == []

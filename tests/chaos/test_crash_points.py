@@ -11,7 +11,7 @@ from tests.chaos.kit import SCENARIO, Bench, check_finished_run, tables_summary
 
 pytestmark = pytest.mark.lab
 
-LAST = ("restored", "tables-half-joined", "finished")
+LAST = ("restored", "tables-half-merged", "finished")
 """Points that a run only gets to when all its trials are over."""
 BETWEEN = [point for point in POINTS if point not in ("held", "created", *LAST)]
 

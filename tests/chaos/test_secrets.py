@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from benchkit.lab.lab import Lab
-from benchkit.results.compression import uncompressed
+from benchkit.results.compression import decompress
 from tests.chaos.interference import HeldLoadTool
 from tests.chaos.kit import SCENARIO, Bench, on_host
 
@@ -26,7 +26,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
     found = {}
     for path in folder.rglob("*"):
         if path.is_file():
-            content = uncompressed(path) if path.suffix == ".zst" else path.read_bytes()
+            content = decompress(path) if path.suffix == ".zst" else path.read_bytes()
             found[path] = gzip.decompress(content) if path.suffix == ".gz" else content
     return found
 

@@ -18,9 +18,9 @@ from benchkit.cli.compare import compare
 from benchkit.cli.export import export
 from benchkit.errors import InputError
 from benchkit.models.levels import cell_id
+from benchkit.models.rows import LatencyRow, TrialRow, VerdictRow
 from benchkit.models.run import CellRecord, HostRecord, Manifest
 from benchkit.results.rows import factor_rows, host_rows
-from benchkit.results.schema import TABLES
 from benchkit.results.store import Store
 from benchkit.results.tables import RunTables
 
@@ -73,24 +73,21 @@ def save(store: Store, run_id: str, blocks: int, rates: Sequence[float], *, kern
     store.create(manifest)
     noise = np.exp(0.01 * np.random.default_rng(int(run_id[1:])).standard_normal((len(cells), blocks)))
     rows = [
-        {
-            **dict.fromkeys(TABLES["trials"]),
-            "cell_id": cell.cell_id,
-            "trial_id": f"{run_id}.b{block}.p{position}",
-            "block": block,
-            "position": position,
-            "kind": "measure",
-            "started_at": STARTED,
-            "requests": 1_000,
-            "rps": float(rate * noise[position - 1, block - 1]),
-            "latency_p99_s": 0.01,
-        }
+        TrialRow(
+            cell_id=cell.cell_id,
+            trial_id=f"{run_id}.b{block}.p{position}",
+            block=block,
+            position=position,
+            kind="measure",
+            started_at=STARTED,
+            requests=1_000,
+            rps=float(rate * noise[position - 1, block - 1]),
+            latency_p99_s=0.01,
+        )
         for block in range(1, blocks + 1)
         for position, (cell, rate) in enumerate(zip(cells, rates, strict=True), start=1)
     ]
-    latency = [
-        {"trial_id": row["trial_id"], "series": "raw", "low_s": 0.001, "high_s": 0.001, "count": 10} for row in rows
-    ]
+    latency = [LatencyRow(trial_id=row.trial_id, series="raw", low_s=0.001, high_s=0.001, count=10) for row in rows]
     tables = RunTables(store, "small", run_id)
     tables.replace("trials", rows)
     tables.replace("latency", latency)
@@ -271,15 +268,16 @@ def test_claims_stand_under_the_ratios_of_their_run(store: Path) -> None:
 
 def test_invalid_trials_are_in_no_ratio_and_no_export(store: Path) -> None:
     reasons = [
-        {
-            "trial_id": f"r1.b{block}.p2",
-            "check": "generator-saturated",
-            "severity": "invalid",
-            "metrics": ["rps", "latency_p50_s"],
-            "seen": "0.99",
-            "threshold": "0.9",
-            "text": "the generator was the limit",
-        }
+        VerdictRow(
+            trial_id=f"r1.b{block}.p2",
+            check="generator-saturated",
+            severity="invalid",
+            metrics=("rps", "latency_p50_s"),
+            seen="0.99",
+            threshold="0.9",
+            text="the generator was the limit",
+            scope="trial",
+        )
         for block in (1, 2)
     ]
     RunTables(Store(store), "small", "r1").replace("verdicts", reasons)

@@ -20,7 +20,7 @@ from benchkit.load.measurement import Series
 from benchkit.load.tools.registry import TOOLS
 from benchkit.load.tools.tool import ParsedOutput
 from benchkit.models.trial import TrialRecord
-from benchkit.results.reparse import merge_outputs, read_generators
+from benchkit.results.trial_tables import merge_outputs, read_generators
 from benchkit.run.plan.model import RunPlan
 from benchkit.run.plan.planner import make_plan
 from benchkit.run.steps.load import measure

@@ -12,7 +12,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from benchkit.results.schema import TABLES
+from benchkit.models.rows import TABLES
 from benchkit.results.store import Store
 
 SHIPPED = re.compile(rb'"/[^"]*/scenarios/(?=[a-z-]+\.yaml")')
@@ -29,7 +29,7 @@ def record(source: Store, target: Store, names: list[str]) -> None:
                 # Where the scenario's file stood is of use on that machine alone.
                 (folder / file.name).write_bytes(SHIPPED.sub(rb'"scenarios/', file.read_bytes()))
         for table in TABLES:
-            for _, _, files in source.parts(table, run_id=run.run_id):
+            for files in source.parts(table, run_id=run.run_id).values():
                 for file in files:
                     copy = target.path / file.relative_to(source.path)
                     copy.parent.mkdir(parents=True, exist_ok=True)

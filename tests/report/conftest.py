@@ -209,6 +209,11 @@ def keep(run: StoredRun, path: Path) -> Store:
     trials = run.trials.drop(columns=[name for name in run.trials if str(name).startswith("factor_")])
     frames = {"trials": trials, "hosts": run.hosts, "telemetry": run.telemetry, "verdicts": run.verdicts}
     for name, frame in frames.items():
-        tables.replace(name, {column: pa.array(frame[column], from_pandas=True) for column in frame})
+        tables.replace(
+            name,
+            pa.table(
+                {column: pa.array(frame[column], from_pandas=True) for column in frame}, schema=arrow_schema(name)
+            ),
+        )
     tables.replace("factors", factor_rows(run.manifest.cells))
     return store

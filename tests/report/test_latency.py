@@ -60,4 +60,4 @@ def test_coverage_is_said_where_it_is_known(run: StoredRun, covers: str | None, 
 
 def test_only_percentiles_that_a_trial_has_are_stored_ones(run: StoredRun) -> None:
     few = trials(run, latency_p999_s=None, latency_p9999_s=None)
-    assert [percentile.name for percentile in stored(few)] == ["p50", "p90", "p99"]
+    assert [percentile.label for percentile in stored(few)] == ["p50", "p90", "p99"]

@@ -17,9 +17,10 @@ import pytest
 
 import benchkit
 from benchkit.errors import InputError
+from benchkit.models.rows import NoteRow
 from benchkit.models.run import CellRecord
-from benchkit.results import folder_swap as scratches
-from benchkit.results.durable_files import exchange, write_whole
+from benchkit.results.compact import compact
+from benchkit.results.durable_files import write_atomically
 from benchkit.results.journal import Journal, read_journal
 from benchkit.results.journal_events import ClocksSet, OtherEvent
 from benchkit.results.rows import factor_rows
@@ -80,16 +81,16 @@ def test_on_a_full_disk_nothing_is_half(small_disk: Path) -> None:
     with pytest.raises(OSError, match="No space left"):
         run.commit_trial(record("r1.b001.p001", CELL), {"wrk.txt": noise})
     with pytest.raises(OSError, match="No space left"):
-        tables.add("notes", "n", [{"trial_id": "t", "code": "c", "message": noise.hex()}])
+        tables.add("notes", "n", [note("t", noise.hex())])
     with pytest.raises(OSError, match="No space left"):
-        write_whole(run.path / "manifest.json", noise)
+        write_atomically(run.path / "manifest.json", noise)
     assert list((run.path / "raw").iterdir()) == []
     assert benchkit.load("notes", store=small_disk).empty
     assert run.manifest().run_id == "r1"
     assert sorted(path.name for path in run.path.iterdir()) == ["manifest.json", "raw"]
     filler.unlink()
     run.commit_trial(record("r1.b001.p001", CELL), {"wrk.txt": WRK.encode()})
-    assert run.tidy() == ["r1.b001.p001"]
+    assert run.remove_partial_trials() == ["r1.b001.p001"]
 
 
 @pytest.mark.parametrize("cut", [b'{"event": "trial-en', b"\0" * 70_000, b'{"event": "a"}\n{'])
@@ -116,37 +117,27 @@ def test_a_damaged_journal_is_named_with_its_line(tmp_path: Path, line: bytes) -
         list(read_journal(path))
 
 
-def test_folders_are_exchanged_at_one_stroke(tmp_path: Path) -> None:
-    for name in "ab":
-        (tmp_path / name).mkdir()
-        (tmp_path / name / name).touch()
-    assert exchange(tmp_path / "a", tmp_path / "b")
-    assert [path.name for path in (tmp_path / "a").iterdir()] == ["b"]
-    with pytest.raises(FileNotFoundError):
-        exchange(tmp_path / "a", tmp_path / "none")
-
-
-def left(store: Path) -> list[str]:
-    """What is left of exchanging folders."""
-    return [path.name for path in (store / "tmp").iterdir() if path.name != ".lock"]
+def note(trial_id: str, message: str = "") -> NoteRow:
+    """Return a note."""
+    return NoteRow(trial_id=trial_id, code="c", message=message)
 
 
 REPLACE = """
 import sys
 from pathlib import Path
+from benchkit.models.rows import NoteRow
 from benchkit.results.store import Store
 from benchkit.results.tables import RunTables
 tables = RunTables(Store(Path(sys.argv[1])), "small", "r1")
-row = {"trial_id": "t", "code": "c"}
 print(flush=True)
 number = 0
 while True:
     number += 1
-    tables.replace("notes", [{**row, "message": str(number)}] * 3)
+    tables.replace("notes", [NoteRow(trial_id="t", code="c", message=str(number))] * 3)
 """
 
 
-def rewriting(store: Path) -> subprocess.Popen[bytes]:
+def start_replacing(store: Path) -> subprocess.Popen[bytes]:
     process = subprocess.Popen([sys.executable, "-c", REPLACE, str(store)], stdout=subprocess.PIPE)
     assert process.stdout is not None
     process.stdout.readline()
@@ -155,11 +146,11 @@ def rewriting(store: Path) -> subprocess.Popen[bytes]:
 
 
 @pytest.mark.system
-def test_readers_see_all_rows_once_while_they_are_exchanged_and_killed(tmp_path: Path) -> None:
+def test_readers_see_all_rows_once_while_they_are_replaced_and_the_writer_is_killed(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    RunTables(store, "small", "r1").replace("notes", [{"trial_id": "t", "code": "c", "message": "0"}] * 3)
+    RunTables(store, "small", "r1").replace("notes", [note("t", "0")] * 3)
     for _ in range(3):
-        process = rewriting(tmp_path)
+        process = start_replacing(tmp_path)
         seen: set[str] = set()
         until = time.monotonic() + random.uniform(0.1, 0.3)  # noqa: S311 - a moment
         while len(seen) < 3 or time.monotonic() < until:  # it is rewritten meanwhile, however busy the machine is
@@ -171,81 +162,78 @@ def test_readers_see_all_rows_once_while_they_are_exchanged_and_killed(tmp_path:
         process.send_signal(signal.SIGKILL)
         process.wait()
         assert len(benchkit.load("notes", store=tmp_path, run_id="r1")) == 3
-    store.tidy()
-    assert left(tmp_path) == []
 
 
 KILLED_AT_EACH_STEP = """
 import os, signal, sys
 from itertools import count
 from pathlib import Path
-from benchkit.results import folder_swap as scratches
-from benchkit.results.folder_swap import Scratch
+import benchkit
+from benchkit.models.rows import NoteRow
+from benchkit.results.store import Store
+from benchkit.results.tables import RunTables
 
 root = Path(sys.argv[1])
-if sys.argv[2] == "renames":
-    scratches.exchange = lambda *_: False
-scratch, folder = Scratch(root, root / "tmp"), root / "served"
-scratch.replace(folder, lambda new: (new / "0").touch())
+tables = RunTables(Store(root), "small", "r1")
 
 
-def replace(number, step):
+def note(trial):
+    return NoteRow(trial_id=trial, code="c", message="m")
+
+
+def merge(step):
     steps = count(1)
     def kill(event, _):
-        if event.startswith(("os.", "open", "shutil.", "fcntl.")) and next(steps) == step:
+        if event.startswith(("os.", "open", "fcntl.")) and next(steps) == step:
             os.kill(os.getpid(), signal.SIGKILL)
     sys.addaudithook(kill)
-    scratch.replace(folder, lambda new: (new / str(number)).touch())
+    tables.merge()
     os._exit(0)
 
 
 for number in count(1):
-    before = [path.name for path in folder.iterdir()]
-    child = os.fork() or replace(number, number)
+    tables.replace("notes", [note("a"), note("b")])
+    for trial in "cde":
+        tables.add("notes", trial, [note(trial)])
+    child = os.fork() or merge(number)
     ended = os.waitpid(child, 0)[1]
-    scratch.tidy()
-    assert [path.name for path in (root / "tmp").iterdir()] == [".lock"], number
-    now = [path.name for path in folder.iterdir()]
-    assert now in (before, [str(number)]), (number, now)
+    rows = benchkit.load("notes", store=root)["trial_id"].sort_values().tolist()
+    assert rows == list("abcde"), (number, rows)
+    tables.merge()
+    (file,) = (root / "tables/notes/scenario=small/run_id=r1").iterdir()
+    assert benchkit.load("notes", store=root)["trial_id"].sort_values().tolist() == list("abcde"), number
     if ended == 0:
         break
     assert ended == signal.SIGKILL
-print(number, *now)
+print(number)
 """
 
 
-@pytest.mark.parametrize("way", ["exchange", "renames"])
-def test_killed_at_each_step_of_an_exchange_nothing_is_lost_or_left(tmp_path: Path, way: str) -> None:
-    command = [sys.executable, "-c", KILLED_AT_EACH_STEP, str(tmp_path), way]
-    said = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert said.returncode == 0, said.stderr
-    steps, now = map(int, said.stdout.split())
-    assert now == steps > 15, "the last one was not killed"
+def test_killed_at_each_step_of_a_merge_no_row_is_lost_or_read_twice(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", KILLED_AT_EACH_STEP, str(tmp_path)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert int(result.stdout) > 10, "the last merge was not killed"
 
 
-def test_what_a_crash_left_between_two_renames_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where names cannot be exchanged, a crash can come between the two renames."""
+def test_files_that_a_crash_left_beside_the_merged_one_are_not_read_and_then_removed(tmp_path: Path) -> None:
     store = Store(tmp_path)
     tables = RunTables(store, "small", "r1")
-    tables.replace("notes", [{"trial_id": "old"}])
-    monkeypatch.setattr(scratches, "exchange", lambda *_: False)
-    tables.replace("notes", [{"trial_id": "new"}])
-    assert benchkit.load("notes", store=tmp_path)["trial_id"].tolist() == ["new"]
-    rename = Path.rename
-
-    def crash(self: Path, target: Path) -> Path:
-        if self.name == "new":
-            raise KeyboardInterrupt
-        return rename(self, target)
-
-    monkeypatch.setattr(Path, "rename", crash)
-    with pytest.raises(KeyboardInterrupt):
-        tables.replace("notes", [{"trial_id": "newest"}])
-    monkeypatch.undo()
-    assert benchkit.load("notes", store=tmp_path).empty
-    store.tidy()
-    assert benchkit.load("notes", store=tmp_path)["trial_id"].tolist() == ["newest"]
-    assert left(tmp_path) == []
+    folder = store.table_folder("notes", "small", "r1")
+    for trial in "ab":
+        tables.add("notes", trial, [note(trial)])
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    assert tables.merge()
+    for path, content in before.items():
+        path.write_bytes(content)
+    tables.add("notes", "c", [note("c")])
+    (folder / ".c.parquet.77.partial").write_bytes(b"PAR1")
+    assert sorted(benchkit.load("notes", store=tmp_path)["trial_id"]) == ["a", "b", "c"]
+    compact(store)
+    assert sorted(benchkit.load("notes", store=tmp_path)["trial_id"]) == ["a", "b", "c"]
+    assert tables.merge()
+    assert [path.name for path in folder.iterdir()] == ["notes.parquet"]
+    assert sorted(benchkit.load("notes", store=tmp_path)["trial_id"]) == ["a", "b", "c"]
 
 
 WRITE = """
@@ -282,7 +270,6 @@ def test_a_store_that_two_processes_write_stays_sound(tmp_path: Path) -> None:
     frame = benchkit.load("trials", store=tmp_path)
     assert frame.groupby("run_id").size().to_dict() == {f"r{name}{number}": 2 for name in "ab" for number in range(4)}
     assert len(Store(tmp_path).runs()) == 8
-    assert left(tmp_path) == []
 
 
 def test_a_run_is_written_to_by_one_process_at_a_time(tmp_path: Path) -> None:
@@ -291,7 +278,7 @@ def test_a_run_is_written_to_by_one_process_at_a_time(tmp_path: Path) -> None:
     assert not run.is_locked()
     with run.locked():
         assert run.is_locked()
-        with pytest.raises(InputError, match="r1: another benchkit works on this run"):
+        with pytest.raises(InputError, match="r1: another benchkit process writes to this run"):
             store.remove(run)
     assert not run.is_locked()
     store.remove(run)

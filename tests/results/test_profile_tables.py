@@ -9,8 +9,10 @@ import pytest
 
 from benchkit.models.categories import CATEGORIES
 from benchkit.models.load import Load
+from benchkit.models.rows import ProfileRow
 from benchkit.models.trial import GeneratorRecord, ProbeRecord, ProfileRecord, TrialRecord
-from benchkit.results.profile_tables import NO_KERNEL, NO_PROFILE, profile_tables
+from benchkit.results.profile_tables import NO_KERNEL, NO_PROFILE, ProfileTables, read_profiles
+from benchkit.results.schema import arrow_table, rows_from_arrow
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "profiles"
 FILES = {
@@ -49,30 +51,36 @@ FRONT = ProfileRecord(
 )
 
 
+def profile_rows(tables: ProfileTables) -> list[ProfileRow]:
+    """Return the rows of `profile` as models."""
+    return rows_from_arrow(ProfileRow, arrow_table(ProfileRow.TABLE, tables.functions))
+
+
 def test_a_trial_without_profiles_has_no_rows() -> None:
-    assert profile_tables(record(), FILES.__getitem__) == {"profile": [], "profile_share": [], "notes": []}
+    tables = read_profiles(record(), FILES.__getitem__)
+    assert (len(tables.functions), tables.shares, tables.notes) == (0, (), ())
 
 
 def test_every_service_has_shares_that_are_one_and_all_its_functions() -> None:
-    rows = profile_tables(record(APP, FRONT), FILES.__getitem__)
-    assert rows["notes"] == []
+    rows = read_profiles(record(APP, FRONT), FILES.__getitem__)
+    assert rows.notes == ()
     sums: defaultdict[str, float] = defaultdict(float)
-    for row in rows["profile_share"]:
-        sums[row["service"]] += row["share"]
-        assert row["trial_id"] == "r1.b001.p001"
+    for row in rows.shares:
+        sums[row.service] += row.share
+        assert row.trial_id == "r1.b001.p001"
     assert sums == {"app": pytest.approx(1), "front": pytest.approx(1)}
-    assert [row["category"] for row in rows["profile_share"] if row["service"] == "app"] == list(CATEGORIES)
+    assert [row.category for row in rows.shares if row.service == "app"] == list(CATEGORIES)
     for service in ("app", "front"):
-        functions = [row for row in rows["profile"] if row["service"] == service]
-        assert len({row["function"] for row in functions}) == len(functions) > 50
-        assert sum(row["flat_share"] for row in functions) == pytest.approx(1)
-        assert all(0 <= row["flat_share"] <= row["cum_share"] <= 1 for row in functions)
-        assert all(row["flat_s"] <= row["cum_s"] for row in functions)
+        functions = [row for row in profile_rows(rows) if row.service == service]
+        assert len({row.function for row in functions}) == len(functions) > 50
+        assert sum(row.flat_share for row in functions) == pytest.approx(1)
+        assert all(0 <= row.flat_share <= row.cum_share <= 1 for row in functions)
+        assert all((row.flat_s or 0) <= (row.cum_s or 0) for row in functions)
 
 
 def test_the_kernel_counts_as_the_system_call_that_it_works_for() -> None:
-    rows = profile_tables(record(FRONT), FILES.__getitem__)
-    shares = {row["category"]: row["share"] for row in rows["profile_share"]}
+    rows = read_profiles(record(FRONT), FILES.__getitem__)
+    shares = {row.category: row.share for row in rows.shares}
     assert shares["kernel network"] == 0
     assert shares["read/write"] > 0.3
 
@@ -82,31 +90,31 @@ def test_the_kernel_counts_as_the_system_call_that_it_works_for() -> None:
     [
         (
             APP.model_copy(update={"file": None, "why_not": "sut: pprof answers 404"}),
-            "app on sut is not profiled: sut: pprof answers 404",
+            "app on sut has no profile: sut: pprof answers 404",
         ),
         (
             APP.model_copy(update={"file": "cut.sut.pb.gz"}),
-            "app on sut is not profiled: cut.sut.pb.gz: a part of a gzip file",
+            "app on sut has no profile: cut.sut.pb.gz: a part of a gzip file",
         ),
         (
             FRONT.model_copy(update={"file": "idle.sut.perf.txt.gz"}),
-            "front on sut is not profiled: idle.sut.perf.txt.gz: empty",
+            "front on sut has no profile: idle.sut.perf.txt.gz: empty",
         ),
     ],
 )
 def test_what_cannot_be_had_is_a_note_and_no_row(profile: ProfileRecord, said: str) -> None:
-    rows = profile_tables(record(profile, APP), FILES.__getitem__)
-    (note,) = rows["notes"]
-    assert (note["trial_id"], note["code"]) == ("r1.b001.p001", NO_PROFILE)
-    assert note["message"].startswith(said)
-    assert {row["service"] for row in rows["profile_share"]} == {"app"}
+    rows = read_profiles(record(profile, APP), FILES.__getitem__)
+    (note,) = rows.notes
+    assert (note.trial_id, note.code) == ("r1.b001.p001", NO_PROFILE)
+    assert note.message.startswith(said)
+    assert {row.service for row in rows.shares} == {"app"}
 
 
-def test_a_perf_that_may_not_see_the_kernel_is_said() -> None:
+def test_a_perf_that_may_not_record_the_kernel_is_noted() -> None:
     text = gzip.decompress(FILES["front.sut.perf.txt.gz"]).decode()
     user = "\n".join(line for line in text.splitlines() if not line.strip().startswith("ffff")) + "\n\n"
-    rows = profile_tables(record(FRONT), lambda _: user.encode())
-    (note,) = rows["notes"]
-    assert note["code"] == NO_KERNEL
-    assert note["message"].startswith("front on sut: perf may not see the kernel there")
-    assert sum(row["share"] for row in rows["profile_share"]) == pytest.approx(1)
+    rows = read_profiles(record(FRONT), lambda _: user.encode())
+    (note,) = rows.notes
+    assert note.code == NO_KERNEL
+    assert note.message.startswith("front on sut: perf may not record the kernel there")
+    assert sum(row.share for row in rows.shares) == pytest.approx(1)

@@ -12,31 +12,30 @@ from typer.testing import CliRunner
 
 from benchkit.cli.results import app
 from benchkit.errors import InputError
+from benchkit.models.rows import NoteRow, TrialRow
 from benchkit.models.run import CellRecord, Manifest
-from benchkit.results.rows import Row, factor_rows
-from benchkit.results.schema import TABLES
+from benchkit.results.rows import factor_rows
 from benchkit.results.store import Store
 from benchkit.results.tables import RunTables
 
 SPEED = {"wrk": 10_000.0, "ab": 9_900.0, "hey": 5_000.0}
 
 
-def _row(tool: str, block: int) -> Row:
+def _row(tool: str, block: int) -> TrialRow:
     rps = SPEED[tool] * (1 + 0.01 * block)
-    row: Row = dict.fromkeys(TABLES["trials"])
-    return row | {
-        "cell_id": f"tool={tool}",
-        "trial_id": f"r1.{block}.{tool}",
-        "block": block,
-        "position": 1,
-        "kind": "measure",
-        "started_at": datetime(2026, 1, 2, tzinfo=UTC),
-        "tool": tool,
-        "requests": int(rps),
-        "rps": rps,
-        "latency_mean_s": 1 / rps,
-        "latency_resolution_s": 1e-6,
-    }
+    return TrialRow(
+        cell_id=f"tool={tool}",
+        trial_id=f"r1.{block}.{tool}",
+        block=block,
+        position=1,
+        kind="measure",
+        started_at=datetime(2026, 1, 2, tzinfo=UTC),
+        tool=tool,
+        requests=int(rps),
+        rps=rps,
+        latency_mean_s=1 / rps,
+        latency_resolution_s=1e-6,
+    )
 
 
 @pytest.fixture
@@ -60,32 +59,32 @@ def store(tmp_path: Path) -> Path:
     tables = RunTables(store, "tools", "r1")
     tables.replace("trials", [_row(tool, block) for block in range(1, 5) for tool in SPEED])
     tables.replace("factors", factor_rows(cells))
-    tables.replace("notes", [{"trial_id": "r1.2.hey", "code": "hey-cap", "message": "hey keeps a million"}])
+    tables.replace("notes", [NoteRow(trial_id="r1.2.hey", code="hey-cap", message="hey keeps a million")])
     return tmp_path
 
 
-def _said(*arguments: str | Path) -> str:
+def _output(*arguments: str | Path) -> str:
     done = CliRunner().invoke(app, [str(each) for each in arguments], catch_exceptions=False)
     assert done.exit_code == 0
     return done.output
 
 
 def test_trials_have_the_notes_of_their_tools(store: Path) -> None:
-    rows: list[dict[str, Any]] = json.loads(_said("trials", "r1", "--store", store, "--json"))
+    rows: list[dict[str, Any]] = json.loads(_output("trials", "r1", "--store", store, "--json"))
     noted = {row["trial_id"]: row["notes"] for row in rows if row["notes"]}
     assert noted == {"r1.2.hey": [{"code": "hey-cap", "message": "hey keeps a million"}]}
     assert all(row["notes"] == [] for row in rows if row["trial_id"] not in noted)
-    text = _said("trials", "r1", "--store", store)
+    text = _output("trials", "r1", "--store", store)
     assert "- hey: hey keeps a million" in text
     assert "`benchkit results agreement r1`" in text
 
 
 def test_agreement_as_text_and_as_one_document(store: Path) -> None:
-    text = _said("agreement", "r1", "--store", store)
+    text = _output("agreement", "r1", "--store", store)
     assert text.startswith(
         "RPS: the tools disagree beyond noise: medians from 5,125 (hey) to 10,250 (wrk), a factor of 2.00"
     )
-    rps, latency = json.loads(_said("agreement", "r1", "--store", store, "--json"))
+    rps, latency = json.loads(_output("agreement", "r1", "--store", store, "--json"))
     assert (rps["metric"], rps["beyond_noise"], rps["blocks"]) == ("rps", True, 4)
     assert [each["tool"] for each in rps["tools"]] == ["wrk", "ab", "hey"]
     assert rps["text"] in text
@@ -95,4 +94,4 @@ def test_agreement_as_text_and_as_one_document(store: Path) -> None:
 def test_a_run_of_one_tool_has_nothing_to_compare(store: Path) -> None:
     RunTables(Store(store), "tools", "r1").replace("trials", [_row("wrk", block) for block in range(1, 5)])
     with pytest.raises(InputError, match=r"no two cells differ in their load tool only"):
-        _said("agreement", "r1", "--store", store)
+        _output("agreement", "r1", "--store", store)

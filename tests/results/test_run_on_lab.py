@@ -16,9 +16,9 @@ from benchkit.cli.progress import SilentProgress
 from benchkit.hosts.connections import connect_all
 from benchkit.lab.lab import Lab
 from benchkit.load.tools.registry import TOOLS
+from benchkit.models.rows import TABLES
 from benchkit.report.page import page
 from benchkit.report.run_reader import read_run
-from benchkit.results.schema import TABLES
 from benchkit.results.store import Store
 from benchkit.run.judge import rebuild_tables
 from benchkit.run.loop import execute

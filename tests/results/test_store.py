@@ -15,12 +15,12 @@ from benchkit.errors import InputError
 from benchkit.models.load import Load
 from benchkit.models.run import SCHEMA_VERSION, CellRecord, Manifest
 from benchkit.models.trial import GeneratorRecord, ProbeRecord, ServiceRecord, TrialRecord
-from benchkit.results.durable_files import write_whole
+from benchkit.results.durable_files import write_atomically
 from benchkit.results.journal import Journal, read_journal
 from benchkit.results.journal_events import ClocksSet, HostFactsRead, RunStarted, TrialEnded
 from benchkit.results.reparse import reparse
 from benchkit.results.rows import host_rows
-from benchkit.results.schema import TABLES, VERSION_KEY
+from benchkit.results.schema import VERSION_KEY, arrow_schema
 from benchkit.results.store import LARGE_BYTES, RunFolder, Store, store_path
 from benchkit.results.tables import RunTables, load_columns
 
@@ -155,17 +155,16 @@ def test_files_a_trial_are_joined_into_one_with_the_same_rows(tmp_path: Path) ->
     run = stored(store, "r1", "small", [{"stack": "go"}, {"stack": "nginx"}, {"stack": "x"}])
     before = benchkit.load("trials", store=tmp_path).sort_values("trial_id", ignore_index=True)
     folder = store.table_folder("trials", "small", run.run_id)
-    rows = pq.read_table(next(folder.glob("*.parquet"))).to_pylist()
     tables = RunTables(store, "small", run.run_id)
+    rows = tables.trials()
     tables.replace("trials", [])
     for row in rows:
-        tables.add("trials", row["trial_id"], [row])
+        tables.add("trials", row.trial_id, [row])
     assert len(list(folder.glob("*.parquet"))) == 4
-    tables.join()
+    tables.merge()
     assert len(list(folder.glob("*"))) == 1
     after = benchkit.load("trials", store=tmp_path).sort_values("trial_id", ignore_index=True)
     pd.testing.assert_frame_equal(before, after)
-    assert [path.name for path in (tmp_path / "tmp").iterdir()] == [".lock"]
 
 
 def test_a_newer_schema_is_refused_an_older_one_read(tmp_path: Path) -> None:
@@ -214,7 +213,7 @@ def test_large_raw_files_are_compressed_and_read_back(tmp_path: Path) -> None:
     assert (folder / "a.txt.zst").read_bytes()[:4] == b"\x28\xb5\x2f\xfd"  # RFC 8878, 3.1.1: a frame of Zstandard
     assert run.raw_file("r1.b01.p01", "a.txt") == large
     assert run.raw_file("r1.b01.p01", "b.txt") == small
-    with pytest.raises(InputError, match=r"a raw file is missing"):
+    with pytest.raises(InputError, match=r"a raw file of the run is missing"):
         run.raw_file("r1.b01.p01", "c.txt")
 
 
@@ -236,7 +235,7 @@ def test_runs_are_found_by_id_beginning_and_latest(tmp_path: Path) -> None:
     store.create(manifest("r20260102-bb").model_copy(update={"started_at": datetime(2026, 1, 3, tzinfo=UTC)}))
     assert store.run("r20260101").run_id == "r20260101-aa"
     assert store.run("latest").run_id == "r20260102-bb"
-    with pytest.raises(InputError, match="2 runs start so"):
+    with pytest.raises(InputError, match="2 runs have this prefix"):
         store.run("r2026")
     with pytest.raises(InputError, match="no run 'x'"):
         store.run("x")
@@ -255,7 +254,7 @@ def test_a_removed_run_leaves_no_rows(tmp_path: Path) -> None:
 
 def test_an_empty_store_gives_empty_tables_with_their_columns(tmp_path: Path) -> None:
     frame = benchkit.load("trials", store=tmp_path)
-    assert list(frame.columns) == [*TABLES["trials"], "scenario", "run_id"]
+    assert list(frame.columns) == [*arrow_schema("trials").names, "scenario", "run_id"]
     with pytest.raises(InputError, match="no table 'trails'"):
         benchkit.load("trails", store=tmp_path)
 
@@ -269,7 +268,7 @@ def test_host_facts_are_flat_rows() -> None:
         "nics": [{"mtu": 1500}],
     }
     rows = host_rows("h", ["sut"], "start", facts)
-    assert [(r["fact"], r["value"]) for r in rows] == [
+    assert [(row.fact, row.value) for row in rows] == [
         ("cpus", "0,1"),
         ("tools.wrk.version", "4.1"),
         ("root", "true"),
@@ -290,7 +289,7 @@ def test_the_store_is_the_option_then_the_environment_then_results(
 
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
     path = tmp_path / "f.json"
-    write_whole(path, b"1")
-    write_whole(path, json.dumps({"a": 2}).encode())
+    write_atomically(path, b"1")
+    write_atomically(path, json.dumps({"a": 2}).encode())
     assert path.read_text() == '{"a": 2}'
     assert [f.name for f in tmp_path.iterdir()] == ["f.json"]

@@ -6,7 +6,7 @@ import pytest
 
 from benchkit.models.load import Load
 from benchkit.models.trial import GeneratorRecord, ProbeRecord, ServiceRecord, TrialRecord, WatchRecord
-from benchkit.results.telemetry_table import telemetry_tables
+from benchkit.results.telemetry_table import telemetry_columns
 
 SECOND = 1_000_000_000
 WRITTEN = """\
@@ -54,7 +54,7 @@ def watch(*roles: str, unseen: tuple[str, ...] = ()) -> WatchRecord:
 
 
 def rows(made: TrialRecord) -> list[tuple[object, ...]]:
-    columns = telemetry_tables(made, lambda _: WRITTEN.encode())["telemetry"]
+    columns, _ = telemetry_columns(made, lambda _: WRITTEN.encode())
     assert set(columns["trial_id"]) <= {made.trial_id}
     names = ("role", "service", "metric", "instance", "unit", "t_s", "value")
     return list(zip(*(columns[name] for name in names), strict=True))
@@ -80,12 +80,12 @@ def test_on_a_host_of_several_roles_each_service_has_its_own() -> None:
 
 def test_what_could_not_be_watched_is_a_note_and_so_is_a_file_that_is_damaged() -> None:
     made = record(watch("sut", unseen=("memory: there is no psutil",)))
-    found = telemetry_tables(made, lambda _: b"what is this\n")
-    assert [note["message"] for note in found["notes"]] == [
+    columns, notes = telemetry_columns(made, lambda _: b"what is this\n")
+    assert [note.message for note in notes] == [
         "h: memory: there is no psutil",
         "h: line 1 of the telemetry is no JSON: Expecting value: line 1 column 1 (char 0)",
     ]
-    assert len(found["telemetry"]["value"]) == 0
+    assert len(columns) == 0
 
 
 def test_nothing_watched_gives_no_rows() -> None:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
+from benchkit.models.rows import Columns, LatencyRow, ProfileRow, VerdictRow
 from benchkit.models.run import HostRecord, Manifest
-from benchkit.results.reparse import TrialTables
 from benchkit.results.store import RunFolder, Store
 from benchkit.results.tables import RunTables
 from benchkit.results.tables import load as load_table
-from benchkit.run.judge import Judge, judge_stored_run, table_rows
+from benchkit.results.trial_tables import TrialTables
+from benchkit.run.judge import Judge, judge_stored_run
 from tests.analysis.conftest import manifest_of, store_run, trials_of
 from tests.analysis.verdicts.builders import FACTS, WINDOW_S, Samples, columns, generator, healthy, load, trial
 
@@ -31,28 +33,30 @@ def manifest(**fields: Any) -> Manifest:  # noqa: ANN401 - fields of Manifest
     return manifest_of([{"stack": "a"}], **fields).model_copy(update={"hosts": hosts})
 
 
-def tables(samples: Samples | None = None, row: Mapping[str, object] | None = None) -> TrialTables:
+def tables(samples: Samples | None = None, row: Mapping[str, Any] | None = None) -> TrialTables:
     """The rows of a healthy trial, as a run makes them."""
     evidence = trial()
-    return {
-        "trials": [{**evidence.row, "trial_id": evidence.record.trial_id, "verdict": None, **(row or {})}],
-        "notes": [],
-        "telemetry": columns({**healthy(), **(samples or {})}),
-    }
+    return TrialTables(
+        trial=replace(evidence.row, **dict(row or {})),
+        notes=(),
+        latency=Columns.of_rows(LatencyRow, ()),
+        telemetry=columns({**healthy(), **(samples or {})}),
+        profile=Columns.of_rows(ProfileRow, ()),
+    )
 
 
 def test_a_trial_gets_its_verdict_with_its_reasons_and_what_could_not_be_checked() -> None:
     judge = Judge(manifest())
     judged = judge.add_verdict(trial().record, tables())
-    assert table_rows(judged, "trials")[0]["verdict"] == "valid"
-    assert judged["verdicts"] == []
-    assert table_rows(judged, "trials")[0]["rate_first_over_last"] == pytest.approx(1.0, rel=0.01)
-    assert [row["check"] for row in table_rows(judged, "unchecked")] == ["link-saturated"]
+    assert judged.trial.verdict == "valid"
+    assert judged.verdicts == ()
+    assert judged.trial.rate_first_over_last == pytest.approx(1.0, rel=0.01)
+    assert [row.check for row in judged.unchecked] == ["link-saturated"]
     assert not judge.exclusions
     full = trial(generators=(generator(cpu_s=0.95 * WINDOW_S),)).record
     judged = judge.add_verdict(full, tables())
-    assert table_rows(judged, "trials")[0]["verdict"] == "invalid"
-    assert [row["check"] for row in table_rows(judged, "verdicts")] == ["generator-saturated"]
+    assert judged.trial.verdict == "invalid"
+    assert [row.check for row in judged.verdicts] == ["generator-saturated"]
     assert [each.covers("rps") for each in judge.exclusions] == [True]
     assert not any(each.covers("server_cpu_s_per_request") for each in judge.exclusions)
 
@@ -60,9 +64,9 @@ def test_a_trial_gets_its_verdict_with_its_reasons_and_what_could_not_be_checked
 def test_a_trial_tells_how_fast_the_servers_cores_were() -> None:
     looks: Samples = {("cpu_loop_s", "sut", None, "0"): {0.1: 1e-5, 0.2: 1e-5, 0.3: 2e-5}}
     judge = Judge(manifest())
-    seen, unseen = (table_rows(judge.add_verdict(trial().record, tables(each)), "trials")[0] for each in (looks, {}))
-    assert seen["server_loop_s"] == pytest.approx(1.2e-5)
-    assert unseen["server_loop_s"] is None
+    seen, unseen = (judge.add_verdict(trial().record, tables(each)).trial for each in (looks, {}))
+    assert seen.server_loop_s == pytest.approx(1.2e-5)
+    assert unseen.server_loop_s is None
 
 
 def test_thresholds_are_those_that_the_run_was_under() -> None:
@@ -90,9 +94,17 @@ def stored(path: Path) -> tuple[Store, RunFolder]:
     trials = trials_of({"stack=a": [1000, 1001, 1002], "stack=b": [900, 901, 902]}, **ALIKE, verdict="valid")
     trials.loc[trials["cell_id"] == "stack=b", "probe_body_sha256"] = "cd"
     run = store_run(path, manifest_of([{"stack": "a"}, {"stack": "b"}]), trials)
-    reason = {"check": "errors", "severity": "invalid", "metrics": ["rps"], "scope": "trial"}
-    said = {"trial_id": "r1.stack=a.b1", "seen": "1", "threshold": "0", "text": "One."}
-    RunTables(Store(path), "small", "r1").replace("verdicts", [{**reason, **said}])
+    verdict = VerdictRow(
+        trial_id="r1.stack=a.b1",
+        check="errors",
+        severity="invalid",
+        metrics=("rps",),
+        seen="1",
+        threshold="0",
+        text="One.",
+        scope="trial",
+    )
+    RunTables(Store(path), "small", "r1").replace("verdicts", [verdict])
     return Store(path), run
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import benchkit
 from benchkit.results.journal_events import RunEnded
 from benchkit.results.progress import read_progress
-from benchkit.results.reparse import merge_outputs, read_generators
+from benchkit.results.trial_tables import merge_outputs, read_generators
 from benchkit.run.recorder import RunOutcome, RunRecorder
 from benchkit.scenario.trial_order import PlannedTrial
 from tests.results.test_store import WRK, record

@@ -7,8 +7,8 @@ from benchkit.analysis.adaptive import StopDecision, StopRule, stop_rule
 from benchkit.analysis.samples import Exclusion
 from benchkit.analysis.within_blocks import Pair
 from benchkit.models.design import Until
+from benchkit.models.rows import TrialRow
 from benchkit.models.run import CellRecord, Manifest
-from benchkit.results.rows import Row
 from benchkit.run.trial_queue import TrialQueue
 from benchkit.scenario.profile_pass import ProfilePass, profile_trials
 from benchkit.scenario.trial_order import PlannedTrial, planned_trials
@@ -18,16 +18,17 @@ ORDER = planned_trials("blocks", ["a", "b"], BLOCKS, 1)
 RULE = StopRule(Until(precision=0.05), (("rps", Pair("b", "a")),), BLOCKS)
 
 
-def row(planned_trial: PlannedTrial, spread: float) -> Row:
+def row(planned_trial: PlannedTrial, spread: float) -> TrialRow:
     noise = np.random.default_rng([planned_trial.block, planned_trial.position]).standard_normal()
     rate = {"a": 100, "b": 50}[planned_trial.cell_id] * float(np.exp(spread * noise))
-    return {
-        "cell_id": planned_trial.cell_id,
-        "trial_id": f"t{planned_trial.block}.{planned_trial.position}",
-        "block": planned_trial.block,
-        "kind": planned_trial.kind,
-        "rps": rate,
-    }
+    return TrialRow(
+        cell_id=planned_trial.cell_id,
+        trial_id=f"t{planned_trial.block}.{planned_trial.position}",
+        block=planned_trial.block,
+        position=planned_trial.position,
+        kind=planned_trial.kind,
+        rps=rate,
+    )
 
 
 def walk(
@@ -115,7 +116,7 @@ def test_trials_that_do_not_count_are_not_known() -> None:
     for planned_trial in queue:
         made = row(planned_trial, 0.001)
         if planned_trial.cell_id == "b" and planned_trial.block <= 3:
-            out.append(Exclusion(made["trial_id"], "invalid"))
+            out.append(Exclusion(made.trial_id, "invalid"))
         decision = queue.finish(planned_trial, made, 1.0, out)
     assert decision is not None
     assert decision.widest is not None

@@ -12,6 +12,7 @@ from typing import Literal
 
 from benchkit.analysis.verdicts.evidence import Evidence, RunEvidence
 from benchkit.models.base import Frozen
+from benchkit.models.metrics import LATENCIES
 from benchkit.models.thresholds import Thresholds
 
 Severity = Literal["suspect", "invalid"]
@@ -20,15 +21,6 @@ Severity = Literal["suspect", "invalid"]
 Verdict = Literal["valid", "suspect", "invalid"]
 
 RATES = ("rps", "requests", "bytes_per_s", "bytes_total")
-LATENCIES = (
-    "latency_mean_s",
-    "latency_p50_s",
-    "latency_p90_s",
-    "latency_p99_s",
-    "latency_p999_s",
-    "latency_p9999_s",
-    "latency_max_s",
-)
 LOAD = (*RATES, *LATENCIES)
 """What the load tool measured: void where it was not the server that was measured."""
 CPU = ("server_cpu_s_per_request",)

@@ -11,6 +11,7 @@ import pandas as pd
 
 from benchkit.analysis.verdicts.trial_telemetry import TrialTelemetry
 from benchkit.models.levels import STACK
+from benchkit.models.rows import TrialRow
 from benchkit.models.run import ControllerRecord, Manifest
 from benchkit.models.trial import TrialRecord, WatchRecord
 
@@ -23,7 +24,7 @@ class Evidence:
     """One trial."""
 
     record: TrialRecord
-    row: Mapping[str, Any]
+    row: TrialRow
     """Its row in `trials`; absent is None."""
     telemetry: TrialTelemetry = field(default_factory=TrialTelemetry)
     facts: Mapping[str, Facts] = field(default_factory=dict)
@@ -75,7 +76,7 @@ class Evidence:
 
     def number(self, column: str) -> float | None:
         """A figure of its row."""
-        value = self.row.get(column)
+        value = getattr(self.row, column)
         return None if value is None or value != value else float(value)  # noqa: PLR0124 - NaN differs from itself
 
 

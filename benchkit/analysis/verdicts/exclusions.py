@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator
 import pandas as pd
 
 from benchkit.analysis.samples import Exclusion
-from benchkit.analysis.verdicts.checks.too_few_samples import PERCENTILES, least_requests
+from benchkit.analysis.verdicts.checks.too_few_samples import least_requests
 from benchkit.analysis.verdicts.evidence import RunEvidence
 from benchkit.analysis.verdicts.judge import judge_run
+from benchkit.models.metrics import PERCENTILES
 from benchkit.models.run import Manifest
 from benchkit.models.thresholds import Thresholds, thresholds_of
 from benchkit.results.schema import empty_frame

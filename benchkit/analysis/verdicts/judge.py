@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from benchkit.analysis.verdicts.check import CheckResult, Finding, SkippedCheck, Verdict
 from benchkit.analysis.verdicts.evidence import Evidence, RunEvidence
 from benchkit.analysis.verdicts.registry import CHECKS
 from benchkit.models.base import Frozen
+from benchkit.models.rows import UncheckedRow, VerdictRow
 from benchkit.models.thresholds import Thresholds, thresholds_of
-
-Row = dict[str, Any]
 
 Scope = Literal["trial", "run"]
 """What a judgement rests on: the trial by itself, or all trials of its run beside each other."""
@@ -41,27 +40,27 @@ class Judgement(Frozen):
         """The reasons that void what they name."""
         return tuple(each for each in self.findings if each.finding.severity == "invalid")
 
-    def verdict_rows(self, trial_id: str, scope: Scope) -> list[Row]:
+    def verdict_rows(self, trial_id: str, scope: Scope) -> tuple[VerdictRow, ...]:
         """Its rows in `verdicts`."""
-        return [
-            {
-                "trial_id": trial_id,
-                "check": each.check,
-                "severity": each.finding.severity,
-                "metrics": list(each.finding.metrics),
-                "seen": each.finding.seen,
-                "threshold": each.finding.threshold,
-                "text": each.finding.text,
-                "scope": scope,
-            }
+        return tuple(
+            VerdictRow(
+                trial_id=trial_id,
+                check=each.check,
+                severity=each.finding.severity,
+                metrics=each.finding.metrics,
+                seen=each.finding.seen,
+                threshold=each.finding.threshold,
+                text=each.finding.text,
+                scope=scope,
+            )
             for each in self.findings
-        ]
+        )
 
-    def unchecked_rows(self, trial_id: str, scope: Scope) -> list[Row]:
+    def unchecked_rows(self, trial_id: str, scope: Scope) -> tuple[UncheckedRow, ...]:
         """Its rows in `unchecked`."""
-        return [
-            {"trial_id": trial_id, "check": check, "why": why, "scope": scope} for check, why in self.skipped.items()
-        ]
+        return tuple(
+            UncheckedRow(trial_id=trial_id, check=check, why=why, scope=scope) for check, why in self.skipped.items()
+        )
 
 
 def verdict_of(severities: Iterable[str]) -> Verdict:

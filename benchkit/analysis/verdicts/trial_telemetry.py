@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from benchkit.models.rows import Columns, TelemetryRow
 
 LEAST_COVERED = 0.5
 """Of the window: a rate known for less of it is not the window's."""
@@ -93,7 +95,7 @@ class Series(NamedTuple):
 class TrialTelemetry:
     """All series of a trial."""
 
-    def __init__(self, columns: Mapping[str, Sequence[Any]] | None = None) -> None:
+    def __init__(self, columns: Columns[TelemetryRow] | None = None) -> None:
         """Take the rows of the `telemetry` table that a trial has, by column; None: nothing was watched."""
         self._columns = [columns[name] for name in _COLUMNS] if columns is not None else []
         self._rows: defaultdict[str, list[int]] = defaultdict(list)

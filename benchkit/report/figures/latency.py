@@ -17,9 +17,10 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullForma
 
 from benchkit import units
 from benchkit.analysis.latency_notes import latency_note
+from benchkit.models.columns import PercentileMetric
 from benchkit.report.cell_labels import CellView
 from benchkit.report.figures.figure import ReportFigure, provenance
-from benchkit.report.latency_curves import Percentile, Reals, curves, stored
+from benchkit.report.latency_curves import Reals, curves, stored
 from benchkit.report.panel_grid import grid, left_out
 from benchkit.report.stored_run import StoredRun, among, known, numbers
 from benchkit.report.style import styled, tick
@@ -36,7 +37,7 @@ _NARROWEST = 4.0
 
 def available(run: StoredRun) -> bool:
     """Whether any measured trial has a percentile that can stand on a log axis."""
-    return any(value > 0 for percentile in stored(run.measured) for value in known(run.measured[percentile.column]))
+    return any(value > 0 for percentile in stored(run.measured) for value in known(run.measured[percentile.name]))
 
 
 def alt(run: StoredRun) -> str:
@@ -44,7 +45,7 @@ def alt(run: StoredRun) -> str:
     shown, last = _shown(run), _highest(run)
     ranges = []
     for view in shown[:_NAMED]:
-        values = run.counting(view.cell_id, last.column).tolist()
+        values = run.counting(view.cell_id, last.name).tolist()
         if values:
             ranges.append(f"{view.label} {units.seconds(min(values))} to {units.seconds(max(values))}")
         else:
@@ -100,14 +101,14 @@ FIGURE = ReportFigure(name="latency", title=TITLE, available=available, alt=alt,
 def _shown(run: StoredRun) -> list[CellView]:
     """The cells that have a curve."""
     measured = run.measured
-    percentiles = [percentile.column for percentile in stored(measured)]
+    percentiles = [percentile.name for percentile in stored(measured)]
     with_curve = set(measured["cell_id"][measured[percentiles].notna().any(axis="columns")])
     return [view for view in run.cells if view.cell_id in with_curve]
 
 
 def _has_gaps(run: StoredRun) -> bool:
     """Whether a trial lacks a percentile below one that it has."""
-    columns = [numbers(run.measured[p.column]).notna() for p in stored(run.measured)]
+    columns = [numbers(run.measured[p.name]).notna() for p in stored(run.measured)]
     return any((higher & ~lower).any() for lower, higher in itertools.pairwise(columns))
 
 
@@ -116,20 +117,20 @@ def _panels(shown: Sequence[CellView]) -> list[str]:
 
 
 def _draw_cells(
-    axes: Axes, run: StoredRun, cells: Sequence[CellView], percentiles: Sequence[Percentile], fine: Curves
+    axes: Axes, run: StoredRun, cells: Sequence[CellView], percentiles: Sequence[PercentileMetric], fine: Curves
 ) -> None:
     """The curves of cells that look alike: lines, and a mark with its value at each stored percentile."""
     lines, dotted, marks = [], [], []
-    void = [run.void(percentile.column) for percentile in percentiles]
+    void = [run.void(percentile.name) for percentile in percentiles]
     for view in cells:
         trials = run.of_cell(view.cell_id)
-        columns = [numbers(trials[percentile.column]) for percentile in percentiles]
+        columns = [numbers(trials[percentile.name]) for percentile in percentiles]
         for trial_id, block, *latencies in zip(trials["trial_id"], trials["block"], *columns, strict=True):
             own = [
                 Mark(
                     _x(p),
                     value,
-                    f"{view.label}, block {block}: {p.name} {units.seconds(value)}",
+                    f"{view.label}, block {block}: {p.label} {units.seconds(value)}",
                     out.get(str(trial_id)),
                 )
                 for p, value, out in zip(percentiles, latencies, void, strict=True)
@@ -144,37 +145,37 @@ def _draw_cells(
         draw_marks(axes, cells[0].hue, marks)
 
 
-def _void(run: StoredRun, percentiles: Sequence[Percentile]) -> bool:
+def _void(run: StoredRun, percentiles: Sequence[PercentileMetric]) -> bool:
     """Whether any percentile of a trial does not count."""
-    return any(any_void(run.measured[numbers(run.measured[p.column]) > 0], run.void(p.column)) for p in percentiles)
+    return any(any_void(run.measured[numbers(run.measured[p.name]) > 0], run.void(p.name)) for p in percentiles)
 
 
-def _said_of_void(run: StoredRun, percentiles: Sequence[Percentile]) -> str:
+def _said_of_void(run: StoredRun, percentiles: Sequence[PercentileMetric]) -> str:
     return f" \N{MIDDLE DOT} hollow, {DOTTED}" if _void(run, percentiles) else ""
 
 
-def _highest(run: StoredRun) -> Percentile:
+def _highest(run: StoredRun) -> PercentileMetric:
     """The highest percentile of which any trial counts; where none does, the highest."""
     there, measured = stored(run.measured), run.measured
-    counting = [p for p in there if known(measured[p.column][~among(measured["trial_id"], run.void(p.column))])]
+    counting = [p for p in there if known(measured[p.name][~among(measured["trial_id"], run.void(p.name))])]
     return (counting or there)[-1]
 
 
-def _extent(run: StoredRun, percentiles: Sequence[Percentile], fine: Curves) -> tuple[float, float]:
+def _extent(run: StoredRun, percentiles: Sequence[PercentileMetric], fine: Curves) -> tuple[float, float]:
     """From the lowest to the highest latency of all panels, with some air, at least `_NARROWEST` apart."""
-    values = [value for p in percentiles for value in known(run.measured[p.column]) if value > 0]
+    values = [value for p in percentiles for value in known(run.measured[p.name]) if value > 0]
     values += [float(end) for _, seconds in fine.values() for end in (seconds.min(), seconds.max()) if end > 0]
     low, high = min(values) / 1.25, max(values) * 1.25
     widen = max(1.0, math.sqrt(_NARROWEST / (high / low)))
     return low / widen, high * widen
 
 
-def _x(percentile: Percentile) -> float:
+def _x(percentile: PercentileMetric) -> float:
     """The number of nines: 1 for p90, 2 for p99; p50 has 0.3."""
     return -math.log10(1 - percentile.share)
 
 
-def _dress(axes: Axes, percentiles: Sequence[Percentile], extent: tuple[float, float]) -> None:
+def _dress(axes: Axes, percentiles: Sequence[PercentileMetric], extent: tuple[float, float]) -> None:
     """Both axes, for all panels: they are shared."""
     axes.set_yscale("log")
     axes.set_ylim(*extent)
@@ -185,6 +186,6 @@ def _dress(axes: Axes, percentiles: Sequence[Percentile], extent: tuple[float, f
     axes.yaxis.set_minor_formatter(NullFormatter())
     axes.xaxis.set_major_locator(FixedLocator([_x(percentile) for percentile in percentiles]))
     axes.xaxis.set_major_formatter(
-        FuncFormatter(lambda value, _: next((p.name for p in percentiles if math.isclose(_x(p), value)), ""))
+        FuncFormatter(lambda value, _: next((p.label for p in percentiles if math.isclose(_x(p), value)), ""))
     )
     axes.margins(x=0.04)

@@ -11,9 +11,10 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from benchkit import units
 from benchkit.analysis.latency_notes import latency_note
+from benchkit.models.columns import PercentileMetric
+from benchkit.models.metrics import PERCENTILES
 from benchkit.report.cell_labels import CellView
 from benchkit.report.figures.figure import ReportFigure, provenance
-from benchkit.report.latency_curves import PERCENTILES, Percentile
 from benchkit.report.panel_grid import grid, left_out
 from benchkit.report.stored_run import StoredRun, among, numbers
 from benchkit.report.style import styled, tick
@@ -40,16 +41,16 @@ def alt(run: StoredRun) -> str:
         if trials.empty:
             said.append(f"{view.label} no trial that counts")
             continue
-        rps, latency = numbers(trials["rps"]).median(), numbers(trials[percentile.column]).median()
+        rps, latency = numbers(trials["rps"]).median(), numbers(trials[percentile.name]).median()
         said.append(f"{view.label} {units.rate(rps)} requests/s at {units.seconds(latency)}")
-    return f"Scatter chart of {percentile.name} latency against requests per second; medians: {'; '.join(said)}."
+    return f"Scatter chart of {percentile.label} latency against requests per second; medians: {'; '.join(said)}."
 
 
 def caption(run: StoredRun) -> str:
     """How to read it."""
     more = left_out(_panels(_shown(run)))
     return (
-        f"Each point is one trial: its rate and its {_percentile(run).name} latency ({latency_note(run.measured)}). Right and "
+        f"Each point is one trial: its rate and its {_percentile(run).label} latency ({latency_note(run.measured)}). Right and "
         "low is better; at a given number of connections a closed loop ties the two together."
         + (f" {units.counted(more, 'panel')} more are left out; the table has all." if more else "")
     )
@@ -70,24 +71,24 @@ def draw(run: StoredRun) -> Figure:
         foot=provenance(run),
         legend={view.hue: view.hue_label for view in shown},
         x_label="requests per second",
-        y_label=f"{percentile.name} latency",
+        y_label=f"{percentile.label} latency",
     )
     for view in shown:
         if view.panel in drawn.panels:
             trials = _with_both(run, view, percentile)
-            columns = trials["trial_id"], trials["block"], numbers(trials["rps"]), numbers(trials[percentile.column])
+            columns = trials["trial_id"], trials["block"], numbers(trials["rps"]), numbers(trials[percentile.name])
             marks = [
                 Mark(
                     x,
                     y,
-                    f"{view.label}, block {block}: {units.requests_per_s(x)}, {percentile.name} {units.seconds(y)}",
+                    f"{view.label}, block {block}: {units.requests_per_s(x)}, {percentile.label} {units.seconds(y)}",
                     void.get(str(trial_id)),
                 )
                 for trial_id, block, x, y in zip(*columns, strict=True)
             ]
             draw_marks(drawn.panels[view.panel], view.hue, marks, area=20)
     measured = run.measured[_drawn(run, percentile)]
-    latencies = numbers(measured[percentile.column])
+    latencies = numbers(measured[percentile.name])
     axes = drawn.first
     axes.set_xlim(0, float(numbers(measured["rps"]).max()) * 1.08)
     axes.set_yscale("log")
@@ -108,10 +109,10 @@ def _subs(span: float) -> tuple[float, ...]:
     return (1.0, 2.0, 5.0) if math.log10(max(span, 1.0)) < 2 else (1.0,)  # noqa: PLR2004 - what fits
 
 
-def _percentile(run: StoredRun) -> Percentile:
+def _percentile(run: StoredRun) -> PercentileMetric:
     """p99 where any trial has it, else the highest that there is."""
     measured = run.measured
-    there = [each for each in PERCENTILES if _there(measured[each.column]).any()] or list(PERCENTILES)
+    there = [each for each in PERCENTILES.values() if _there(measured[each.name]).any()] or list(PERCENTILES.values())
     return next((each for each in there if each.name == _WANTED), there[-1])
 
 
@@ -120,20 +121,20 @@ def _there(column: pd.Series) -> pd.Series[bool]:
     return numbers(column) > 0
 
 
-def _drawn(run: StoredRun, percentile: Percentile) -> pd.Series[bool]:
+def _drawn(run: StoredRun, percentile: PercentileMetric) -> pd.Series[bool]:
     """Which of the measured trials have both figures."""
-    return _there(run.measured["rps"]) & _there(run.measured[percentile.column])
+    return _there(run.measured["rps"]) & _there(run.measured[percentile.name])
 
 
-def _with_both(run: StoredRun, view: CellView, percentile: Percentile) -> pd.DataFrame:
+def _with_both(run: StoredRun, view: CellView, percentile: PercentileMetric) -> pd.DataFrame:
     """The trials of a cell that have both figures."""
     trials = run.of_cell(view.cell_id)
-    return trials[_there(trials["rps"]) & _there(trials[percentile.column])]
+    return trials[_there(trials["rps"]) & _there(trials[percentile.name])]
 
 
-def _void(run: StoredRun, percentile: Percentile) -> Mapping[str, str]:
+def _void(run: StoredRun, percentile: PercentileMetric) -> Mapping[str, str]:
     """Why trials do not count in one of both figures."""
-    return {**run.void(percentile.column), **run.void("rps")}
+    return {**run.void(percentile.name), **run.void("rps")}
 
 
 def _shown(run: StoredRun) -> list[CellView]:

@@ -12,7 +12,7 @@ from benchkit import units
 from benchkit.analysis.latency_notes import latency_note
 from benchkit.analysis.verdicts.summary import checks_by_trial, verdict_label
 from benchkit.models.design import control_of
-from benchkit.report.latency_curves import PERCENTILES
+from benchkit.models.metrics import P50, P99, PERCENTILES
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.stored_run import StoredRun, numbers, once
 from benchkit.report.summary import errors
@@ -42,7 +42,10 @@ _MEASURES = (
     _Measure("Errors", errors, units.count, always=True),
     _Measure("Non-2xx", "non_2xx", units.count, always=True),
     _Measure("mean", "latency_mean_s", units.seconds, "s", _LATENCY),
-    *(_Measure(p.name, p.column, units.seconds, "s", _LATENCY, always=p.name in {"p50", "p99"}) for p in PERCENTILES),
+    *(
+        _Measure(p.label, p.name, units.seconds, "s", _LATENCY, always=p.name in {P50, P99})
+        for p in PERCENTILES.values()
+    ),
     _Measure("max", "latency_max_s", units.seconds, "s", _LATENCY, always=True),
     _Measure("Requests", "requests", units.count, always=True),
     _Measure("Received", "bytes_per_s", units.bytes_per_s, "bytes/s"),

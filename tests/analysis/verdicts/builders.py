@@ -12,6 +12,7 @@ from benchkit.analysis.verdicts.registry import CHECKS
 from benchkit.analysis.verdicts.trial_telemetry import TrialTelemetry
 from benchkit.models.load import Load
 from benchkit.models.load_result import LoadResult
+from benchkit.models.rows import Columns, TelemetryRow, TrialRow
 from benchkit.models.run import ControllerRecord
 from benchkit.models.thresholds import Thresholds
 from benchkit.models.trial import GeneratorRecord, ProbeRecord, ServiceRecord, TrialRecord, WatchRecord
@@ -26,7 +27,12 @@ FACTS = {
         "cpu_model": "Example CPU @ 2.50GHz",
     },
 }
-ROW = {
+ROW: Mapping[str, Any] = {
+    "cell_id": "only",
+    "trial_id": "r.b001.p001",
+    "block": 1,
+    "position": 1,
+    "kind": "measure",
     "tool": "wrk",
     "requests": 100_000,
     "rps": 50_000.0,
@@ -107,15 +113,26 @@ def _both(host: str, core: int) -> dict[Key, dict[float, float]]:
     return cores(host, core, user=0.9 if core == 0 else 0.6, softirq=0.05)
 
 
-def columns(samples: Samples) -> dict[str, list[Any]]:
-    """Samples as the columns of the `telemetry` table."""
-    rows = [(key, t_s, value) for key, values in samples.items() for t_s, value in values.items()]
-    names = ("metric", "host", "service", "instance")
-    return {
-        **{name: [key[i] for key, _, _ in rows] for i, name in enumerate(names)},
-        "t_s": [t_s for _, t_s, _ in rows],
-        "value": [value for _, _, value in rows],
-    }
+def columns(samples: Samples) -> Columns[TelemetryRow]:
+    """Return samples as the columns of the `telemetry` table."""
+    return Columns.of_rows(
+        TelemetryRow,
+        [
+            TelemetryRow(
+                trial_id="r.b001.p001",
+                host=host,
+                role=host,
+                service=service,
+                instance=instance,
+                t_s=t_s,
+                metric=metric,
+                unit="1",
+                value=value,
+            )
+            for (metric, host, service, instance), values in samples.items()
+            for t_s, value in values.items()
+        ],
+    )
 
 
 def service(**fields: object) -> ServiceRecord:
@@ -212,7 +229,7 @@ def trial(
     }
     return Evidence(
         record=TrialRecord.model_validate(fields),
-        row={**ROW, **(row or {})},
+        row=TrialRow(**{**ROW, **(row or {})}),
         telemetry=TrialTelemetry(columns(everything)),
         facts={host: {**own, **((facts or {}).get(host, {}))} for host, own in FACTS.items()},
         notes=notes or {},

@@ -8,12 +8,13 @@ from typing import ClassVar
 
 import pytest
 
-from benchkit.analysis.verdicts.check import ALL, CPU, LATENCIES, LOAD, RATES
+from benchkit.analysis.verdicts.check import ALL, CPU, LOAD, RATES
 from benchkit.analysis.verdicts.checks.cold import LEAST_LOOKS, SPEEDS, first_over_last
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.analysis.verdicts.judge import judge_trial
 from benchkit.analysis.verdicts.registry import CHECKS
 from benchkit.models.load_result import Errors, LoadResult
+from benchkit.models.metrics import LATENCIES
 from benchkit.models.run import ControllerRecord
 from benchkit.models.thresholds import Thresholds
 from benchkit.models.trial import ProfileRecord

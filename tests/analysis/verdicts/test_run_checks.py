@@ -19,7 +19,7 @@ from benchkit.analysis.verdicts.judge import combine_results, judge_run
 from benchkit.analysis.verdicts.registry import CHECKS
 from benchkit.models.run import Manifest
 from benchkit.models.thresholds import Thresholds
-from benchkit.results.schema import arrow_schema
+from benchkit.results.schema import arrow_schema, arrow_table
 
 MakeTrials = Callable[..., pd.DataFrame]
 MakeManifest = Callable[..., Manifest]
@@ -309,7 +309,7 @@ class TestExclusions:
             for trial, check, reason in reasons
             for row in combine_results({check: [reason]}).verdict_rows(trial, "trial")
         ]
-        frame: pd.DataFrame = pa.Table.from_pylist(rows, schema=arrow_schema("verdicts")).to_pandas()
+        frame: pd.DataFrame = arrow_table("verdicts", rows).to_pandas()
         return frame
 
     def reason(self, severity: str, *metrics: str) -> Finding:

@@ -7,6 +7,7 @@ import pytest
 
 from benchkit.analysis.verdicts.checks import cold
 from benchkit.analysis.verdicts.trial_telemetry import Series, TrialTelemetry
+from benchkit.models.rows import Columns, TelemetryRow
 from tests.analysis.verdicts.builders import Key, columns, trial
 
 WINDOW_S = 3.0
@@ -14,9 +15,17 @@ WINDOW_S = 3.0
 
 def sampled(t_s: list[float], values: list[float | None], *, instance: str | None = None) -> TrialTelemetry:
     """One metric of one host, its rows in this order."""
-    rows = range(len(t_s))
-    key = {"metric": "m", "host": "sut", "service": None, "instance": instance}
-    return TrialTelemetry({**{name: [value for _ in rows] for name, value in key.items()}, "t_s": t_s, "value": values})
+    same = {
+        "trial_id": "t",
+        "metric": "m",
+        "host": "sut",
+        "role": "sut",
+        "service": None,
+        "unit": "1",
+        "instance": instance,
+    }
+    texts = {name: [text] * len(t_s) for name, text in same.items()}
+    return TrialTelemetry(Columns(TelemetryRow, {**texts, "t_s": t_s, "value": values}))
 
 
 def test_samples_come_in_the_order_of_their_instants_without_gaps_among_them() -> None:

@@ -10,13 +10,13 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 from matplotlib.colors import to_hex, to_rgba_array
 from matplotlib.figure import Figure
 
 from benchkit.errors import InputError
 from benchkit.models.profile import Profile
+from benchkit.models.rows import VerdictRow
 from benchkit.models.trial import ProfileRecord
 from benchkit.profiles.merge import merge_profiles
 from benchkit.profiles.profile_file import read_profile
@@ -31,8 +31,8 @@ from benchkit.report.rendering import render
 from benchkit.report.report_files import drawings_of
 from benchkit.report.run_reader import read_run
 from benchkit.report.stored_run import StoredRun
-from benchkit.results.profile_tables import profile_tables
-from benchkit.results.schema import arrow_schema, empty_frame
+from benchkit.results.profile_tables import read_profiles
+from benchkit.results.schema import arrow_table, empty_frame
 from benchkit.results.store import Store
 from tests.report.flame.test_flame import FASTER, HOSTILE, SERVER, profile_of
 from tests.results.test_profile_tables import record
@@ -64,8 +64,7 @@ def with_stacks(run: StoredRun, profiles: Mapping[str, Sequence[Profile]]) -> St
             shares += list(rows_of._shares(trial_id, said, each))
             stacks[trial_id] = each
     tables = {
-        name: pa.Table.from_pylist(rows, schema=arrow_schema(name)).to_pandas()
-        for name, rows in (("profile", functions), ("profile_share", shares))
+        name: arrow_table(name, rows).to_pandas() for name, rows in (("profile", functions), ("profile_share", shares))
     }
     return replace(
         run,
@@ -295,7 +294,7 @@ def test_a_stored_run_has_them_from_its_raw_files_alone(run: StoredRun, tmp_path
     app = ProfileRecord(service="app", host="sut", profiler="pprof", file="app.pb.gz")
     trial = record(app)
     folder.commit_trial(trial, {"app.pb.gz": content})
-    assert profile_tables(trial, lambda _: content)["notes"] == []
+    assert read_profiles(trial, lambda _: content).notes == ()
     stacks = read_run(store, folder).stacks
     found = stacks((trial.trial_id,), "app")
     assert found == read_profile(content)
@@ -306,8 +305,16 @@ def test_a_stored_run_has_them_from_its_raw_files_alone(run: StoredRun, tmp_path
 
 
 def test_profiles_of_trials_that_do_not_count_are_not_in_it(studied: StoredRun) -> None:
-    reason = {"check": "throttled", "severity": "invalid", "metrics": ["rps"], "text": "Throttled.", "scope": "trial"}
-    rows = [{"trial_id": "server=nethttp,connections=200-2", "seen": "", "threshold": "", **reason}]
-    verdicts = pa.Table.from_pylist(rows, schema=arrow_schema("verdicts")).to_pandas()
+    row = VerdictRow(
+        trial_id="server=nethttp,connections=200-2",
+        check="throttled",
+        severity="invalid",
+        metrics=("rps",),
+        seen="",
+        threshold="",
+        text="Throttled.",
+        scope="trial",
+    )
+    verdicts = arrow_table("verdicts", [row]).to_pandas()
     doubted = replace(studied, table=lambda name: verdicts if name == "verdicts" else studied.table(name))
     assert FLAME.caption(doubted).startswith("nethttp, connections 200, 1 profile together.")

@@ -20,9 +20,9 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     if not evidence.closed_loop:
         return ()
     record, row = evidence.record, evidence.row
-    if not record.load.keepalive and row.get("latency_covers") != "connect+request":
+    if not record.load.keepalive and row.latency_covers != "connect+request":
         return SkippedCheck(why="the tool's latency leaves out connecting, which is a part of short connections' cycle")
-    if row.get("latency_corrected") is not False:
+    if row.latency_corrected is not False:
         return SkippedCheck(
             why="the mean latency has the tool's own correction in it; a histogram would free it of that"
         )

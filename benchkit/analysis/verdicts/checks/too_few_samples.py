@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from types import MappingProxyType
+from collections.abc import Iterable
 
 from benchkit import units
 from benchkit.analysis.verdicts.check import Check, CheckResult, Finding, SkippedCheck
 from benchkit.analysis.verdicts.evidence import Evidence
-from benchkit.models.metrics import metric_named
+from benchkit.models.metrics import PERCENTILES, metric_named
 from benchkit.models.thresholds import Thresholds
-
-PERCENTILES: Mapping[str, float] = MappingProxyType(
-    {
-        "latency_p50_s": 0.50,
-        "latency_p90_s": 0.90,
-        "latency_p99_s": 0.99,
-        "latency_p999_s": 0.999,
-        "latency_p9999_s": 0.9999,
-    }
-)
-"""The share of requests that each column's time covers."""
 
 
 def least_requests(metric: str, thresholds: Thresholds) -> float:
     """How many requests a percentile needs; 0 for what is none."""
-    return thresholds.samples_beyond / (1 - PERCENTILES[metric]) if metric in PERCENTILES else 0.0
+    return thresholds.samples_beyond / (1 - PERCENTILES[metric].share) if metric in PERCENTILES else 0.0
 
 
 def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:

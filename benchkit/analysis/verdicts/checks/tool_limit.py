@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchkit import units
-from benchkit.analysis.verdicts.check import ALL, LATENCIES, Check, CheckResult, Finding
+from benchkit.analysis.verdicts.check import ALL, Check, CheckResult, Finding
 from benchkit.analysis.verdicts.evidence import Evidence
+from benchkit.models.metrics import LATENCIES
 from benchkit.models.thresholds import Thresholds
 
 HEY_CAP = "hey-cap"
@@ -37,7 +38,7 @@ def _too_short(evidence: Evidence) -> Iterator[Finding]:
     """Times below the step in which the tool states them are absent in `trials`."""
     step = evidence.number("latency_resolution_s")
     if step is not None and evidence.number("requests") and evidence.number("latency_mean_s") is None:
-        tool = evidence.row.get("tool")
+        tool = evidence.row.tool
         yield Finding(
             severity="suspect",
             metrics=LATENCIES,

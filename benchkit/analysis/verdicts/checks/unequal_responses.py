@@ -49,7 +49,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     if _lengths_vary(evidence) or (evidence.number("non_2xx") or 0) > 0:
         return ()
     each = received / requests
-    inexact = 0.0 if evidence.record.load.histogram and evidence.row.get("tool") != "siege" else _PRINTED / requests
+    inexact = 0.0 if evidence.record.load.histogram and evidence.row.tool != "siege" else _PRINTED / requests
     unfinished, frames = evidence.record.load.connections / requests, _frames(probe)
     for size in _sizes(evidence):
         room = thresholds.bytes_per_request * size + inexact
@@ -146,7 +146,7 @@ def _sizes(evidence: Evidence) -> Sequence[int]:
     """
     probe = evidence.record.probe
     whole = probe.header_bytes + probe.body_bytes
-    if evidence.row.get("tool") not in AS_HTTP_1_0:
+    if evidence.row.tool not in AS_HTTP_1_0:
         return probe.body_bytes, whole
     said = sum(len(f"{name}: {value}\r\n") for name, value in probe.headers if name.lower() == "connection")
     return probe.body_bytes, whole, whole - said, whole - said + len("Connection: keep-alive\r\n")

@@ -1,0 +1,79 @@
+"""The description of a column: the metadata that the fields of row models carry in `Annotated`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from benchkit import units
+
+Better = Literal["higher", "lower"]
+Formatter = Callable[[float | None], str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """One column of a table."""
+
+    name: str = ""
+    """Name of the field; the row model fills it in."""
+    description: str
+    unit: str | None = None
+    """Unit of its values, as benchmark formats write it after a number; None for what has none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric(Column):
+    """A numeric column of `trials` that can be compared; `better` is None where neither direction is better."""
+
+    unit: str
+    title: str
+    """Name in tables and sentences."""
+    better: Better | None
+    format: Formatter
+    """Function that formats a value for people."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PercentileMetric(Metric):
+    """A latency percentile."""
+
+    percent: float
+
+    @property
+    def label(self) -> str:
+        """Short name: p99.9."""
+        return f"p{self.percent:g}"
+
+    @property
+    def share(self) -> float:
+        """Share of the requests that were answered at least as fast, from 0 to 1."""
+        return round(self.percent / 100, 6)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailureMetric(Metric):
+    """A count of failed requests: 0 in a sound trial."""
+
+
+def duration(title: str, description: str, *, better: Better | None = "lower") -> Metric:
+    """Describe a time in seconds."""
+    return Metric(description=description, unit="sec", title=title, better=better, format=units.seconds)
+
+
+def percentile(percent: float) -> PercentileMetric:
+    """Describe the latency percentile of this rank, from 0 to 100."""
+    return PercentileMetric(
+        description=f"time within which {percent:g} % of the requests were answered",
+        unit="sec",
+        title=f"p{percent:g} latency",
+        better="lower",
+        format=units.seconds,
+        percent=percent,
+    )
+
+
+def failures(title: str, description: str) -> FailureMetric:
+    """Describe a count of failed requests."""
+    return FailureMetric(description=description, unit="count", title=title, better="lower", format=units.count)

@@ -1,0 +1,344 @@
+"""The rows of all tables: each table is one model, and each column is one field of it.
+
+From these models derive the Arrow schemas (`benchkit.results.schema`), the metrics (`benchkit.models.metrics`) and the
+documentation of the columns. The partition keys `scenario` and `run_id` stand only in the path of a file. To add a column,
+add a field; to add a table, add a class and list it in `TABLES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from functools import cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeAlias, TypeVar, get_type_hints
+
+from benchkit import units
+from benchkit.models.columns import Column, Metric, duration, failures, percentile
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+
+class Row:
+    """Base of all rows."""
+
+    __slots__ = ()
+
+    TABLE: ClassVar[str]
+    """Name of the table."""
+    IS_LARGE: ClassVar[bool] = False
+    """True for tables with thousands of rows a trial: they are built as columns and read run by run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialRow(Row):
+    """A trial."""
+
+    TABLE: ClassVar[str] = "trials"
+
+    cell_id: Annotated[str, Column(description="cell of the trial")]
+    trial_id: Annotated[str, Column(description="id, unique in the store")]
+    block: Annotated[int, Column(description="repetition of all cells, from 1")]
+    position: Annotated[int, Column(description="position in the block, from 1")]
+    kind: Annotated[str, Column(description="measure, control, profile; split: its block was interrupted and repeated")]
+    started_at: Annotated[datetime | None, Column(description="start of the trial")] = None
+    duration_s: Annotated[float | None, duration("measured window", "length of the measured window", better=None)] = (
+        None
+    )
+    tool: Annotated[str | None, Column(description="load tool")] = None
+    connections: Annotated[int | None, Column(description="connections of all generators")] = None
+    rate_requested: Annotated[
+        float | None, Column(description="target rate; null: as fast as answers come", unit="req/s")
+    ] = None
+    requests: Annotated[
+        int | None,
+        Metric(
+            description="completed requests", unit="requests", title="requests", better="higher", format=units.count
+        ),
+    ] = None
+    rps: Annotated[
+        float | None,
+        Metric(description="requests per second", unit="req/s", title="RPS", better="higher", format=units.rate),
+    ] = None
+    bytes_total: Annotated[
+        float | None, Metric(description="bytes received", unit="B", title="bytes", better=None, format=units.size)
+    ] = None
+    bytes_per_s: Annotated[
+        float | None,
+        Metric(
+            description="bytes received per second",
+            unit="B/s",
+            title="bytes per second",
+            better="higher",
+            format=units.bytes_per_s,
+        ),
+    ] = None
+    latency_mean_s: Annotated[float | None, duration("mean latency", "mean response time")] = None
+    latency_p50_s: Annotated[float | None, percentile(50)] = None
+    latency_p90_s: Annotated[float | None, percentile(90)] = None
+    latency_p99_s: Annotated[float | None, percentile(99)] = None
+    latency_p999_s: Annotated[float | None, percentile(99.9)] = None
+    latency_p9999_s: Annotated[float | None, percentile(99.99)] = None
+    latency_max_s: Annotated[float | None, duration("longest latency", "longest response time")] = None
+    latency_covers: Annotated[
+        str | None, Column(description="request, or connect+request where times include connecting")
+    ] = None
+    latency_corrected: Annotated[
+        bool | None, Column(description="true: times are corrected for coordinated omission")
+    ] = None
+    latency_resolution_s: Annotated[
+        float | None, Column(description="step in which the tool states times", unit="sec")
+    ] = None
+    errors_connect: Annotated[int | None, failures("failed connects", "connections that failed")] = None
+    errors_read: Annotated[int | None, failures("read errors", "reads that failed")] = None
+    errors_write: Annotated[int | None, failures("write errors", "writes that failed")] = None
+    errors_timeout: Annotated[int | None, failures("timeouts", "requests that timed out")] = None
+    non_2xx: Annotated[int | None, failures("answers other than 2xx", "responses with another status than 2xx")] = None
+    server_cpu_s_per_request: Annotated[
+        float | None,
+        Metric(
+            description="CPU time of all services per request",
+            unit="sec/req",
+            title="server CPU per request",
+            better="lower",
+            format=units.seconds,
+        ),
+    ] = None
+    probe_status: Annotated[int | None, Column(description="status of the response to the probe")] = None
+    probe_header_bytes: Annotated[int | None, Column(description="size of its header", unit="B")] = None
+    probe_body_bytes: Annotated[int | None, Column(description="size of its body", unit="B")] = None
+    probe_body_sha256: Annotated[str | None, Column(description="SHA-256 of its body")] = None
+    rate_first_over_last: Annotated[
+        float | None,
+        Metric(
+            description="request rate in the first third of the window relative to the last third",
+            unit="ratio",
+            title="rate in the first third over the last",
+            better=None,
+            format=units.ratio,
+        ),
+    ] = None
+    server_loop_s: Annotated[
+        float | None,
+        duration(
+            "a small loop on the server's cores",
+            "CPU time of a small fixed loop on the cores of the server: how slow they are",
+            better=None,
+        ),
+    ] = None
+    verdict: Annotated[str | None, Column(description="valid, suspect, invalid; null: not judged")] = None
+    overhead_s: Annotated[
+        float | None, duration("overhead of a trial", "time of the trial outside of warm-up and window")
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerdictRow(Row):
+    """A finding against a trial."""
+
+    TABLE: ClassVar[str] = "verdicts"
+
+    trial_id: Annotated[str, Column(description="trial")]
+    check: Annotated[str, Column(description="code of the check")]
+    severity: Annotated[str, Column(description="suspect or invalid")]
+    metrics: Annotated[tuple[str, ...], Column(description="columns of `trials` that it invalidates")]
+    seen: Annotated[str, Column(description="observed value")]
+    threshold: Annotated[str, Column(description="threshold of the check")]
+    text: Annotated[str, Column(description="sentences: observed value, meaning, advice")]
+    scope: Annotated[str, Column(description="trial: by itself; run: in comparison with the run's other trials")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UncheckedRow(Row):
+    """A check that was skipped for a trial."""
+
+    TABLE: ClassVar[str] = "unchecked"
+
+    trial_id: Annotated[str, Column(description="trial")]
+    check: Annotated[str, Column(description="code of the check")]
+    why: Annotated[str, Column(description="missing evidence")]
+    scope: Annotated[str, Column(description="trial or run, as in `verdicts`")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TelemetryRow(Row):
+    """A sample of a metric (`benchkit.models.telemetry`)."""
+
+    TABLE: ClassVar[str] = "telemetry"
+    IS_LARGE: ClassVar[bool] = True
+
+    trial_id: Annotated[str, Column(description="trial")]
+    host: Annotated[str, Column(description="host")]
+    role: Annotated[str, Column(description="roles of the host that the sample is about, with commas between them")]
+    service: Annotated[str | None, Column(description="service; null: the host as a whole")]
+    instance: Annotated[str | None, Column(description="core, interface, socket, pid; null: all of them")]
+    t_s: Annotated[
+        float, Column(description="time from the start of the measured window; negative before it", unit="sec")
+    ]
+    metric: Annotated[str, Column(description="name of the metric")]
+    unit: Annotated[str, Column(description="unit of the value")]
+    value: Annotated[float, Column(description="value; counters start at 0")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileRow(Row):
+    """A function in a profile."""
+
+    TABLE: ClassVar[str] = "profile"
+    IS_LARGE: ClassVar[bool] = True
+
+    trial_id: Annotated[str, Column(description="trial")]
+    host: Annotated[str, Column(description="host")]
+    service: Annotated[str, Column(description="service")]
+    function: Annotated[str, Column(description="function")]
+    flat_s: Annotated[float | None, Column(description="time in the function itself", unit="sec")]
+    cum_s: Annotated[float | None, Column(description="time in the function and its callees", unit="sec")]
+    flat_share: Annotated[float, Column(description="flat_s as a share of the profile")]
+    cum_share: Annotated[float, Column(description="cum_s as a share of the profile")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileShareRow(Row):
+    """A category in a profile."""
+
+    TABLE: ClassVar[str] = "profile_share"
+
+    trial_id: Annotated[str, Column(description="trial")]
+    service: Annotated[str, Column(description="service")]
+    category: Annotated[str, Column(description="category (`benchkit.models.categories`)")]
+    share: Annotated[float, Column(description="share of the profile")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyRow(Row):
+    """A histogram bucket of a trial."""
+
+    TABLE: ClassVar[str] = "latency"
+    IS_LARGE: ClassVar[bool] = True
+
+    trial_id: Annotated[str, Column(description="trial")]
+    series: Annotated[str, Column(description="raw, or corrected for coordinated omission")]
+    low_s: Annotated[float, Column(description="lowest value that the bucket counts", unit="sec")]
+    high_s: Annotated[float, Column(description="highest value that the bucket counts", unit="sec")]
+    count: Annotated[int, Column(description="requests in the bucket")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoteRow(Row):
+    """A note on a trial: a defect of a tool that its output shows, or a measurement that is missing."""
+
+    TABLE: ClassVar[str] = "notes"
+
+    trial_id: Annotated[str, Column(description="trial")]
+    code: Annotated[str, Column(description="code of the note")]
+    message: Annotated[str, Column(description="text for people")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactorRow(Row):
+    """A level of a cell."""
+
+    TABLE: ClassVar[str] = "factors"
+
+    cell_id: Annotated[str, Column(description="cell")]
+    factor: Annotated[str, Column(description="factor")]
+    level: Annotated[str, Column(description="level as text")]
+    level_num: Annotated[float | None, Column(description="level as a number; null: it is none")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostRow(Row):
+    """A fact of a host."""
+
+    TABLE: ClassVar[str] = "hosts"
+
+    host: Annotated[str, Column(description="host")]
+    role: Annotated[str, Column(description="one of its roles")]
+    at: Annotated[str, Column(description="stage of the run: start, block n, tuned, restored, end")]
+    fact: Annotated[str, Column(description="name of the fact; nested facts have dotted names")]
+    value: Annotated[str | None, Column(description="value as text")]
+
+
+TABLES: Mapping[str, type[Row]] = MappingProxyType(
+    {
+        row.TABLE: row
+        for row in (
+            TrialRow,
+            VerdictRow,
+            UncheckedRow,
+            TelemetryRow,
+            ProfileRow,
+            ProfileShareRow,
+            LatencyRow,
+            NoteRow,
+            FactorRow,
+            HostRow,
+        )
+    }
+)
+"""The row model of each table, by the name of the table."""
+
+
+@cache
+def columns_of(table: str) -> tuple[Column, ...]:
+    """Return the columns of a table, in order."""
+    row = TABLES[table]
+    hints = get_type_hints(row, include_extras=True)
+    names = [field.name for field in fields(row)]  # type: ignore[arg-type] # every row model is a dataclass
+    return tuple(replace(_metadata(hints[name], f"{row.__name__}.{name}"), name=name) for name in names)
+
+
+@cache
+def column_names(table: str) -> tuple[str, ...]:
+    """Return the names of the columns of a table, in order."""
+    return tuple(column.name for column in columns_of(table))
+
+
+def column_types(table: str) -> Mapping[str, Any]:
+    """Return the type of each column of a table, by its name."""
+    hints = get_type_hints(TABLES[table])
+    return {name: hints[name] for name in column_names(table)}
+
+
+def _metadata(hint: Any, where: str) -> Column:  # noqa: ANN401 - a type
+    columns = [each for each in getattr(hint, "__metadata__", ()) if isinstance(each, Column)]
+    if len(columns) != 1:
+        raise TypeError(f"{where} needs one Column in its annotation")
+    return columns[0]
+
+
+RowT = TypeVar("RowT", bound=Row)
+
+Values: TypeAlias = "Sequence[Any] | npt.NDArray[Any]"
+
+
+@dataclass(frozen=True, eq=False)
+class Columns(Generic[RowT]):
+    """Rows of a large table as columns of equal length, in place of an object for each row."""
+
+    row: type[RowT]
+    values: Mapping[str, Values]
+    """Values by column; all columns of the row model are there."""
+
+    def __post_init__(self) -> None:
+        """Refuse other columns than those of the row model, and columns of different lengths."""
+        expected = column_names(self.row.TABLE)
+        if set(self.values) != set(expected):
+            raise ValueError(f"columns {sorted(self.values)}; {self.row.__name__} has {sorted(expected)}")
+        if len({len(column) for column in self.values.values()}) > 1:
+            raise ValueError(f"columns of {self.row.TABLE} have different lengths")
+
+    @classmethod
+    def of_rows(cls, row: type[RowT], rows: Sequence[RowT]) -> Columns[RowT]:
+        """Return the columns of these rows."""
+        return cls(row, {name: [getattr(each, name) for each in rows] for name in column_names(row.TABLE)})
+
+    def __getitem__(self, name: str) -> Values:
+        """Return the values of a column."""
+        return self.values[name]
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(next(iter(self.values.values())))

@@ -1,0 +1,104 @@
+"""The rows of one trial in all tables, built from its record and raw files. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from benchkit.load.tools.registry import get_tool
+from benchkit.load.tools.text import decode
+from benchkit.load.tools.tool import ParsedOutput, ToolOutput
+from benchkit.load.trial_result import merge_generator_outputs, read_generator
+from benchkit.models.rows import (
+    Columns,
+    LatencyRow,
+    NoteRow,
+    ProfileRow,
+    ProfileShareRow,
+    TelemetryRow,
+    TrialRow,
+    UncheckedRow,
+    VerdictRow,
+)
+from benchkit.models.trial import GeneratorRecord, TrialRecord
+from benchkit.results.profile_tables import read_profiles
+from benchkit.results.rows import latency_columns, note_rows, trial_row
+from benchkit.results.schema import Rows
+from benchkit.results.telemetry_table import telemetry_columns
+
+RawFile = Callable[[str], bytes]
+"""Function that returns the content of a trial's raw file, by its name."""
+
+
+@dataclass(frozen=True, eq=False)
+class TrialTables:
+    """All rows of one trial."""
+
+    trial: TrialRow
+    notes: tuple[NoteRow, ...]
+    latency: Columns[LatencyRow]
+    telemetry: Columns[TelemetryRow]
+    profile: Columns[ProfileRow]
+    profile_share: tuple[ProfileShareRow, ...] = ()
+    verdicts: tuple[VerdictRow, ...] = ()
+    unchecked: tuple[UncheckedRow, ...] = ()
+
+    def by_table(self) -> Mapping[str, Rows]:
+        """Return the rows by the name of their table."""
+        return {
+            TrialRow.TABLE: (self.trial,),
+            NoteRow.TABLE: self.notes,
+            LatencyRow.TABLE: self.latency,
+            TelemetryRow.TABLE: self.telemetry,
+            ProfileRow.TABLE: self.profile,
+            ProfileShareRow.TABLE: self.profile_share,
+            VerdictRow.TABLE: self.verdicts,
+            UncheckedRow.TABLE: self.unchecked,
+        }
+
+
+TRIAL_TABLES = tuple(
+    row.TABLE
+    for row in (TrialRow, NoteRow, LatencyRow, TelemetryRow, ProfileRow, ProfileShareRow, VerdictRow, UncheckedRow)
+)
+"""The tables whose rows belong to trials."""
+
+
+def read_generators(record: TrialRecord, raw: RawFile) -> tuple[ParsedOutput, ...]:
+    """Return the measurement of each generator of a trial, from its raw files. Raises ParseError."""
+    return tuple(_read_generator(record, generator, raw) for generator in record.generators)
+
+
+def merge_outputs(record: TrialRecord, outputs: Sequence[ParsedOutput]) -> ParsedOutput:
+    """Merge the measurements of all generators of a trial. Raises InputError where they are of different tools."""
+    return merge_generator_outputs(outputs, [generator.started_s for generator in record.generators])
+
+
+def build_trial_tables(
+    record: TrialRecord, output: ParsedOutput, raw: RawFile, *, interrupted: bool = False
+) -> TrialTables:
+    """Build the rows of a trial; `interrupted` if its block was interrupted by a pause and repeated."""
+    profiles = read_profiles(record, raw)
+    telemetry, telemetry_notes = telemetry_columns(record, raw)
+    return TrialTables(
+        trial=trial_row(record, output.result, interrupted=interrupted),
+        notes=(*note_rows(record.trial_id, output.result), *profiles.notes, *telemetry_notes),
+        latency=latency_columns(record.trial_id, output.measurement),
+        telemetry=telemetry,
+        profile=profiles.functions,
+        profile_share=profiles.shares,
+    )
+
+
+def _read_generator(record: TrialRecord, generator: GeneratorRecord, raw: RawFile) -> ParsedOutput:
+    printed = ToolOutput(
+        stdout=_text(generator, "stdout", raw),
+        stderr=_text(generator, "stderr", raw),
+        reduction=raw(generator.files["reduction"]) if "reduction" in generator.files else None,
+    )
+    return read_generator(get_tool(record.load.tool), generator.load, printed)
+
+
+def _text(generator: GeneratorRecord, kind: Literal["stdout", "stderr"], raw: RawFile) -> str:
+    return decode(raw(generator.files[kind])) if kind in generator.files else ""
