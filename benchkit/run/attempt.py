@@ -11,8 +11,8 @@ from benchkit.errors import HostError, InputError, ParseError
 from benchkit.load.tools.tool import ParsedOutput
 from benchkit.models.rows import TrialRow
 from benchkit.models.trial import TrialRecord
-from benchkit.results.trial_tables import merge_outputs, read_generators
 from benchkit.results.store import RunFolder
+from benchkit.results.trial_tables import merge_outputs, read_generators
 from benchkit.run.events import RunObserver
 from benchkit.run.recorder import RunRecorder
 from benchkit.run.steps.trial_state import make_trial

@@ -19,8 +19,8 @@ import psutil
 import benchkit
 from benchkit.lab.lab import Lab
 from benchkit.lab.processes import marked
-from benchkit.results.progress import Progress, read_progress
 from benchkit.models.rows import TABLES
+from benchkit.results.progress import Progress, read_progress
 from benchkit.results.store import RunFolder
 
 HERE = Path(__file__).parent
