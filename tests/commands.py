@@ -1,8 +1,8 @@
-"""The real command line, each command a process of its own that need not import everything anew.
+"""The real command line, each command in a process of its own that need not import everything.
 
 Most of the time of a short command is the import of pandas, matplotlib and Fabric. A server imports them once and forks
-for each command (multiprocessing's forkserver); from there on it is what the installed program does. That program itself
-is what the tests of signals, of terminals and of whole installations start.
+for each command (multiprocessing's forkserver); from there on it is what the installed program does. The tests of signals,
+of terminals and of whole installations start that program itself.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import IO, NamedTuple
 import pytest
 
 _TIMEOUT_S = 600
-"""A busy machine with a cold cache builds servers in it."""
+"""Longest time of a command: on a busy machine with a cold cache it builds servers."""
 _IMPORTED = (
     "benchkit.cli.app",
     "benchkit.run.loop",
@@ -72,7 +72,7 @@ def _content(stream: IO[bytes]) -> str:
 
 
 def _main(arguments: tuple[str, ...], environment: dict[str, str], folder: str, streams: list[str]) -> None:
-    """In the process of the command: become what a shell would have started."""
+    """Replace streams, environment and folder of this process as a shell would, and run the command."""
     for fd, (path, mode) in enumerate(zip(streams, (os.O_RDONLY, os.O_WRONLY, os.O_WRONLY), strict=True)):
         os.dup2(os.open(path, mode | os.O_APPEND * (mode == os.O_WRONLY)), fd)
     sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, "r", closefd=False)))

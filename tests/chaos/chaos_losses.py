@@ -1,4 +1,4 @@
-"""`make chaos`: links that are cut, for a second and for good."""
+"""`make chaos`: connections that fail, for a second and permanently."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.lab
 LEASE_S = 3.0
 
 
-def test_a_controller_that_is_cut_off_leaves_hosts_as_they_were(bench: Bench, lab: Lab, held: HeldLoadTool) -> None:
+def test_hosts_of_a_disconnected_controller_are_restored(bench: Bench, lab: Lab, held: HeldLoadTool) -> None:
     before = bench.snapshot()
     running = bench.start(str(SCENARIO), "--lease", str(LEASE_S))
     held.wait(running)
@@ -31,7 +31,7 @@ def test_a_controller_that_is_cut_off_leaves_hosts_as_they_were(bench: Bench, la
         for host in lab.hosts:
             set_link(lab, host.name, up=False)
         running.kill()
-        bench.wait_until_like(before)  # seen from within: nobody can tell the hosts anything
+        bench.wait_until_like(before)  # snapshots do not need the links
     finally:
         for host in lab.hosts:
             set_link(lab, host.name, up=True)
@@ -43,12 +43,12 @@ def test_a_controller_that_is_cut_off_leaves_hosts_as_they_were(bench: Bench, la
     bench.cli("hosts", "restore", "-i", str(bench.inventory))
 
 
-def test_a_cut_of_a_second_is_waited_for(bench: Bench, lab: Lab, held: HeldLoadTool) -> None:
+def test_a_trial_is_retried_after_a_disconnection_of_a_second(bench: Bench, lab: Lab, held: HeldLoadTool) -> None:
     running = replace(bench, constants=SHORT_TIMEOUTS).start(str(SCENARIO), "--set", "blocks=1", "--json")
     held.wait(running)
     set_link(lab, "sut", up=False)
     held.release()
-    time.sleep(1)  # what passes meanwhile is what is tested
+    time.sleep(1)  # the length of the disconnection is what is tested
     set_link(lab, "sut", up=True)
     result = running.wait()
     assert result.code == 0, result.err
@@ -82,7 +82,7 @@ def three_hosts() -> Iterator[Lab]:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="hosts of this user's lab have no links of their own")
-def test_the_loss_of_a_host_fails_its_cells_alone_and_they_can_be_made_up_for(
+def test_a_lost_host_fails_only_its_cells_which_a_resumed_run_completes(
     three_hosts: Lab, command_server: CommandServer, tmp_path: Path
 ) -> None:
     scenario = tmp_path / "two.yaml"

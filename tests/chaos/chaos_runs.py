@@ -1,4 +1,4 @@
-"""`make chaos`: runs killed and cut off at random moments, and the counts of what became of them."""
+"""`make chaos`: runs killed and disconnected at random moments, and counts of their outcomes."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ NewBench = Callable[[], Bench]
 
 @pytest.fixture
 def rng() -> random.Random:
-    """Another every time; the seed is printed, so that a moment can be had again."""
+    """Random numbers with a new seed each time; the seed is printed, so that a moment can be reproduced."""
     seed = random.SystemRandom().randrange(1 << 32)
     sys.stdout.write(f"\nseed {seed}\n")
     return random.Random(seed)  # noqa: S311 - moments, no secret
 
 
 def time_undisturbed_run(bench: Bench) -> float:
-    """How long a run takes, from its first line in the journal, that nobody disturbs.
+    """Return the seconds from the first line in the journal of an undisturbed run to its end.
 
-    After it the hosts keep what the next ones need.
+    Afterwards the hosts keep what the next runs need.
     """
     for _ in range(2):
         running = bench.start(str(SCENARIO))
@@ -54,11 +54,11 @@ def time_undisturbed_run(bench: Bench) -> float:
 
 
 def progress(bench: Bench) -> Progress:
-    """How far the run is; nowhere where there is none."""
+    """Return the progress of the run; an empty one where there is no run."""
     return bench.progress() if bench.runs() and (bench.folder() / "journal.jsonl").exists() else Progress()
 
 
-def test_killed_and_taken_up_again(new_bench: NewBench, undisturbed: Bench, rng: random.Random) -> None:
+def test_killed_and_resumed(new_bench: NewBench, undisturbed: Bench, rng: random.Random) -> None:
     whole_s, wanted = time_undisturbed_run(new_bench()), tables_summary(undisturbed.store)
     counts: Counter[str] = Counter()
     for _ in range(KILLS):
@@ -73,16 +73,18 @@ def test_killed_and_taken_up_again(new_bench: NewBench, undisturbed: Bench, rng:
         if before.status is not None:
             counts["killed when all was over"] += 1
             continue
-        again = bench.run("--resume", "latest")
-        counts["taken up again"] += 1
-        assert again.code == 0, again.err
-        check_finished_run(bench, over, wanted)  # raises where one is lost, or repeated but for split blocks
-        counts["tables equal to an undisturbed run's in shape and counts, and to those made anew from raw files"] += 1
+        second_resume = bench.run("--resume", "latest")
+        counts["resumed"] += 1
+        assert second_resume.code == 0, second_resume.err
+        check_finished_run(
+            bench, over, wanted
+        )  # raises where a trial is lost, or repeated outside of an interrupted block
+        counts["tables equal to an undisturbed run's in shape and counts, and to those rebuilt from raw files"] += 1
         after = bench.progress()
         counts["trials that had ended"] += len(over)
         counts["of those lost"] += len(over - after.ended.keys())
-        counts["of those in blocks that were cut, and so run again"] += len(over & after.interrupted)
-    tell(f"kill -9 at {KILLS} random moments of a run of {whole_s:.1f} s", counts)
+        counts["of those in interrupted blocks, and so repeated"] += len(over & after.interrupted)
+    print_counts(f"kill -9 at {KILLS} random moments of a run of {whole_s:.1f} s", counts)
 
 
 def test_killed_and_abandoned(new_bench: NewBench, rng: random.Random) -> None:
@@ -106,11 +108,11 @@ def test_killed_and_abandoned(new_bench: NewBench, rng: random.Random) -> None:
         counts["hosts with something left"] += bool(left)
         assert left == ""
     counts["the last after the kill, in tenths of a second"] = round(longest_s * 10)
-    tell(f"kill -9 at {ABANDONED} random moments, and nobody comes back (lease {LEASE_S:g} s)", counts)
+    print_counts(f"kill -9 at {ABANDONED} random moments, and no run resumed (lease {LEASE_S:g} s)", counts)
 
 
-def test_links_cut(new_bench: NewBench, lab: Lab, rng: random.Random) -> None:
-    """Half of the cuts last seconds, half stay; whichever host is cut off, the account of the run adds up."""
+def test_disconnected(new_bench: NewBench, lab: Lab, rng: random.Random) -> None:
+    """Half of the connections return after seconds, half never; either way the run's account must add up."""
     whole_s = time_undisturbed_run(new_bench())
     before = new_bench().snapshot()
     counts: Counter[str] = Counter()
@@ -134,11 +136,11 @@ def test_links_cut(new_bench: NewBench, lab: Lab, rng: random.Random) -> None:
         while (left := diff_snapshots(before, bench.snapshot())) and time.monotonic() < deadline:
             time.sleep(0.2)
         assert left == ""
-    tell(f"links cut at {CUTS} random moments", counts)
+    print_counts(f"links cut at {CUTS} random moments", counts)
 
 
 def check_account(bench: Bench, code: int, out: str, counts: Counter[str]) -> None:
-    """What the run says must be what its journal says, and each trial must be in one place of it."""
+    """Check that the run's summary agrees with its journal, and that each trial has one outcome."""
     known = progress(bench)
     if not out:
         counts["ended with a message before its trials"] += 1
@@ -155,8 +157,8 @@ def check_account(bench: Bench, code: int, out: str, counts: Counter[str]) -> No
     assert code == (1 if failed else 0)
     counts["ended whole" if not failed else "ended with the right account of what failed"] += 1
     counts["trials tried again"] += len(summary["retries"])
-    counts["hosts not seen to be put back, and said so"] += len(summary["not_seen_put_back"])
+    counts["hosts whose restoration was reported as unconfirmed"] += len(summary["not_seen_put_back"])
 
 
-def tell(what: str, counts: Counter[str]) -> None:
+def print_counts(what: str, counts: Counter[str]) -> None:
     sys.stdout.write(f"{what}:\n" + "".join(f"  {number:5} {name}\n" for name, number in counts.items()))

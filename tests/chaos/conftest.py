@@ -33,14 +33,14 @@ def command_server() -> Iterator[CommandServer]:
 
 @pytest.fixture(scope="session")
 def stores() -> Iterator[Path]:
-    """Where stores are made: processes are killed here, machines are not, so that nothing need wait for a disk."""
+    """A folder for stores, in memory: these tests kill processes, not machines, so that nothing need wait for a disk."""
     with tempfile.TemporaryDirectory(dir=MEMORY if os.access(MEMORY, os.W_OK) else None) as folder:
         yield Path(folder)
 
 
 @pytest.fixture(scope="session")
 def undisturbed(lab: Lab, command_server: CommandServer, stores: Path) -> Bench:
-    """A run that nobody disturbed; after it the hosts keep what others need."""
+    """A run without any disturbance; afterwards the hosts keep what other runs need."""
     folder = stores / "undisturbed"
     folder.mkdir()
     made = Bench(lab, folder / "store", write_inventory(lab, folder / "inventory.yaml"), command_server)
@@ -51,7 +51,7 @@ def undisturbed(lab: Lab, command_server: CommandServer, stores: Path) -> Bench:
 
 @pytest.fixture
 def new_bench(lab: Lab, command_server: CommandServer, stores: Path) -> Iterator[Callable[[], Bench]]:
-    """Make a store of its own for each run."""
+    """A function that makes a bench with a store of its own."""
     made: list[Path] = []
 
     def make() -> Bench:
@@ -67,13 +67,13 @@ def new_bench(lab: Lab, command_server: CommandServer, stores: Path) -> Iterator
 
 @pytest.fixture
 def bench(new_bench: Callable[[], Bench], undisturbed: Bench) -> Bench:
-    """One on hosts that have what runs leave there for the next."""
+    """A bench on hosts that keep what an earlier run left for the next."""
     assert undisturbed.runs()
     return new_bench()
 
 
 @pytest.fixture
 def held(lab: Lab) -> Iterator[HeldLoadTool]:
-    """The load tool waits at its start until it is told to go, so that what is to happen under a trial does."""
+    """The load tool, held at its start until it is released, so that a test can act during a trial."""
     with hold_load_tool(lab, "load") as made:
         yield made

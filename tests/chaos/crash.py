@@ -1,7 +1,7 @@
-"""Command lines, each with a point at which its process ends itself by SIGKILL, or has something done to its hosts.
+"""Commands whose process kills itself by SIGKILL at a chosen point, or runs other commands there.
 
-A program that has imported everything, and forks for each line on its stdin (JSON, see `Zygote.start`): it answers with
-the pid, and when that has ended with the status of wait(2).
+This program imports everything once and forks for each line on its stdin (JSON, see `CommandServer.start`). It answers
+with the pid and, when asked for that pid, with its status as wait(2) gives it.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from typing import Any, NamedTuple, NoReturn
 
 
 class CrashPoint(NamedTuple):
-    """Where a process ends: before or after the nth call of a function, or a while into it."""
+    """A point in a process: before or after the nth call of a function, or some time into it."""
 
     where: str
     """`module:function` or `module:Class.method`."""
     when: float | str = "after"
     word: str | None = None
-    """Only calls that have this among their arguments count."""
+    """Argument, or name of the event, that a call must have to count."""
     nth: int = 1
 
 
@@ -56,18 +56,18 @@ POINTS = {
 }
 
 MOMENTS = {"trials-over": CrashPoint("benchkit.run.tuned_hosts:_restore", when="before")}
-"""Where something is done to the hosts: when the last trial has ended, and nothing was put back yet."""
+"""Moments at which commands are run on the hosts: after the last trial, before anything is restored."""
 
 
 def crash() -> NoReturn:
-    """Die as by a power cut: nothing is closed, nothing flushed."""
+    """Die as in a power cut: nothing is closed, nothing flushed."""
     os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(60)
     raise AssertionError
 
 
 def arm(point: CrashPoint, act: Callable[[], object] = crash) -> None:
-    """Have the process end there, or do something else."""
+    """Make the process crash, or do something else, at a point."""
     module, _, path = point.where.partition(":")
     owner: Any = importlib.import_module(module)
     *between, name = path.split(".")
@@ -93,7 +93,7 @@ def arm(point: CrashPoint, act: Callable[[], object] = crash) -> None:
 
 
 def set_clock_by(path: str) -> None:
-    """Have the wall clock of this process be off by as many seconds as a file says, whenever that says something else."""
+    """Shift the wall clock of this process by the seconds in a file, which is read at each call."""
     import time  # noqa: PLC0415 - the source of this function is sent to hosts
 
     true_ns = time.time_ns
@@ -113,7 +113,7 @@ def run_all(commands: list[list[str]]) -> None:
 
 
 def serve(main: Callable[[], NoReturn]) -> None:
-    """Fork for each line."""
+    """Fork for each line of stdin."""
     for line in sys.stdin:
         order = json.loads(line)
         if isinstance(order, int):
@@ -125,13 +125,13 @@ def serve(main: Callable[[], NoReturn]) -> None:
 
 
 def answer(number: int) -> None:
-    """Answer."""
+    """Write a number to stdout."""
     sys.stdout.write(f"{number}\n")
     sys.stdout.flush()
 
 
 def execute_command(order: dict[str, Any], main: Callable[[], NoReturn]) -> NoReturn:
-    """Be the command line."""
+    """Turn this process into a benchkit command."""
     os.setsid()
     nothing = os.open(os.devnull, os.O_RDONLY)
     for stream, path in ((0, None), (1, order["out"]), (2, order["err"])):
@@ -153,7 +153,7 @@ def execute_command(order: dict[str, Any], main: Callable[[], NoReturn]) -> NoRe
     except SystemExit as ending:
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(ending.code if isinstance(ending.code, int) else 1)  # taking down what was forked takes a while
+        os._exit(ending.code if isinstance(ending.code, int) else 1)  # a normal exit of a fork takes a while
 
 
 if __name__ == "__main__":
@@ -171,5 +171,5 @@ if __name__ == "__main__":
     for module in used:
         importlib.import_module(f"benchkit.{module}")
     gc.collect()
-    gc.freeze()  # what all have in common need not be looked through by each
+    gc.freeze()  # the garbage collector of a fork need not scan what all forks share
     serve(main)

@@ -1,7 +1,7 @@
-"""Hostile text in every field that others write: scenarios, inventories, what hosts say of themselves.
+"""Hostile text in every field that others write: scenarios, inventories, facts of hosts.
 
-A case is a document with one of its values, or names, replaced. Whatever comes of it, it must be an error of benchkit's
-own or a plan; never a traceback, never a file, never something executed.
+A case is a document with one of its values, or names, replaced. The result must be an error of benchkit's own or a plan;
+never a traceback, a file or an executed command.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ TEXTS = (
 
 
 def texts(canary: Path) -> list[str]:
-    """The texts, with the file that is there when one of them was executed."""
+    """Return the texts; the file `canary` exists afterwards if one of them was executed."""
     return [text.replace("{canary}", str(canary)) for text in TEXTS]
 
 
 def value_paths(value: Any, here: ValuePath = ()) -> Iterator[ValuePath]:  # noqa: ANN401 - any document
-    """Where there are values in a document, and names."""
+    """Yield the path of each value and each name in a document."""
     yield here
     if isinstance(value, dict):
         for key, inner in value.items():
@@ -82,8 +82,8 @@ def value_paths(value: Any, here: ValuePath = ()) -> Iterator[ValuePath]:  # noq
             yield from value_paths(inner, (*here, i))
 
 
-def with_value(document: Any, place: ValuePath, text: str) -> Any:  # noqa: ANN401
-    """The document with another value there."""
+def replace_value(document: Any, place: ValuePath, text: str) -> Any:  # noqa: ANN401
+    """Return the document with another value at a path."""
     made = copy.deepcopy(document)
     at = made
     for part in place[:-1]:
@@ -92,8 +92,8 @@ def with_value(document: Any, place: ValuePath, text: str) -> Any:  # noqa: ANN4
     return made
 
 
-def with_name(document: Any, place: ValuePath, text: str) -> Any:  # noqa: ANN401
-    """The document with another name there."""
+def replace_name(document: Any, place: ValuePath, text: str) -> Any:  # noqa: ANN401
+    """Return the document with another name at a path."""
     made = copy.deepcopy(document)
     at = made
     for part in place[:-1]:
@@ -103,7 +103,7 @@ def with_name(document: Any, place: ValuePath, text: str) -> Any:  # noqa: ANN40
 
 
 def cases(document: Any, hostile: list[str]) -> list[tuple[str, ValuePath, str]]:  # noqa: ANN401
-    """All cases of a document: what is done, where, and with which text."""
+    """Return all cases of a document: the kind of replacement, its path and its text."""
     found: list[tuple[str, ValuePath, str]] = []
     for place in value_paths(document):
         if place:
@@ -114,21 +114,21 @@ def cases(document: Any, hostile: list[str]) -> list[tuple[str, ValuePath, str]]
 
 
 def sample_cases(document: Any, hostile: list[str], count: int | None, seed: int) -> Iterator[Any]:  # noqa: ANN401
-    """So many of the cases of a document, or all of them."""
+    """Yield `count` of the cases of a document, or all of them."""
     everything = cases(document, hostile)
     if count is not None and count < len(everything):
         everything = random.Random(seed).sample(everything, count)  # noqa: S311 - cases, no secret
     for kind, place, text in everything:
-        yield (with_value if kind == "value" else with_name)(document, place, text)
+        yield (replace_value if kind == "value" else replace_name)(document, place, text)
 
 
 def to_yaml(document: Any) -> str:  # noqa: ANN401
-    """A document as text; JSON is YAML."""
+    """Return a document as text; JSON is YAML."""
     return json.dumps(document, ensure_ascii=True)
 
 
 def scenarios() -> dict[str, Any]:
-    """The shipped scenarios, as data."""
+    """Return the shipped scenarios, as data."""
     folder = Path(__file__).parents[2] / "scenarios"
     return {path.stem: read_document(path).data for path in sorted(folder.glob("*.yaml"))}
 
@@ -143,5 +143,5 @@ hosts:
 
 
 def inventory() -> Any:  # noqa: ANN401
-    """An inventory that uses every field, as data."""
+    """Return an inventory that uses every field, as data."""
     return parse_document(INVENTORY, "inventory").data

@@ -1,4 +1,4 @@
-"""What is done to a lab's hosts in the middle of runs: load tools held, memory taken, clocks set."""
+"""Interference with a lab's hosts during runs: load tools held, memory exhausted, clocks set."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ while "oom_kill 0" in open(f"{group}/memory.oom_control").read():
 
 @contextmanager
 def replaced_program(lab: Lab, host: str, program: str, text: str) -> Iterator[None]:
-    """On one host, have a script stand in the place of a program, which is `/run/instead/real` meanwhile."""
+    """Replace a program on one host by a script, which finds the program as `/run/instead/real`."""
     if lab.state.mode != "namespaces":
         pytest.skip("hosts of this user's lab have no files of their own")
     on_host(
@@ -65,25 +65,25 @@ def replaced_program(lab: Lab, host: str, program: str, text: str) -> Iterator[N
 
 @dataclass(frozen=True)
 class HeldLoadTool:
-    """Load tools that wait."""
+    """A load tool that waits at its start."""
 
     lab: Lab
     host: str
 
     def wait(self, running: Running) -> None:
-        """Wait until one of a command's does: its trial's services are up, then."""
+        """Wait until the load tool of a command waits; the services of its trial are up then."""
         while not on_host(self.lab, self.host, "[ ! -e /run/instead/held ] || echo it is"):
             assert running.is_alive(), running.err.read_text()
             time.sleep(0.02)
 
     def release(self) -> None:
-        """Let them go, this one and all that come."""
+        """Release the load tool, and all later ones."""
         on_host(self.lab, self.host, "touch /run/instead/go")
 
 
 @contextmanager
 def hold_load_tool(lab: Lab, host: str) -> Iterator[HeldLoadTool]:
-    """Have ab wait on a host until it is told to go."""
+    """Hold ab on a host at its start until it is released."""
     with replaced_program(lab, host, AB, HOLD):
         made = HeldLoadTool(lab, host)
         yield made
@@ -92,7 +92,7 @@ def hold_load_tool(lab: Lab, host: str) -> Iterator[HeldLoadTool]:
 
 @contextmanager
 def shifted_clock(lab: Lab, host: str) -> Iterator[str]:
-    """Have the wall clock that agents on a host see be off by what a file there says, which is its path there."""
+    """Shift the wall clock that agents on a host see by the seconds in a file there; give its path."""
     asked = [*lab.ssh_command(host), "python3 -c 'import os, sys; print(os.path.realpath(sys.executable))'"]
     python = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
     offset = "/run/instead/offset"
@@ -103,12 +103,12 @@ def shifted_clock(lab: Lab, host: str) -> Iterator[str]:
 
 
 def set_clock_script(path: str, seconds: int) -> str:
-    """The script that sets such a clock."""
+    """Return the script that sets such a clock."""
     return f"echo {seconds} > {path}.new && mv {path}.new {path}"
 
 
 def memory_group() -> Path:
-    """The control group by which this process's memory is limited."""
+    """Return the control group that limits the memory of this process."""
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
         group = Path("/sys/fs/cgroup/memory", path.lstrip("/"))
@@ -119,7 +119,7 @@ def memory_group() -> Path:
 
 @contextmanager
 def limited_memory(lab: Lab, host: str, size: int) -> Iterator[Path]:
-    """Have a host make do with so many bytes; the group that holds its processes to that."""
+    """Limit a host to `size` bytes of memory; give the group that holds its processes."""
     parent = memory_group()
     group = parent / f"benchkit-{lab.state.lab_id}-{host}"
     group.mkdir()
@@ -135,20 +135,22 @@ def limited_memory(lab: Lab, host: str, size: int) -> Iterator[Path]:
 
 
 def exhaust_memory(lab: Lab, host: str, group: Path, victim: str) -> None:
-    """Be somebody else on that host, who takes memory until the kernel has killed for it; then it is given back.
+    """Take memory on a host until the kernel kills a process for it; then free it.
 
-    The kernel kills who has most; here that is to be a process of this name.
+    The kernel kills the process with the most memory; this makes it the process named `victim`.
     """
     (found,) = (each for each in processes_of(lab, host) if each.name() == victim)
     Path(f"/proc/{found.pid}/oom_score_adj").write_text("1000")
     hog = subprocess.run([sys.executable, "-c", HOG, str(group)], check=False, timeout=60)
-    assert hog.returncode in (0, -signal.SIGKILL), "it may be the next, before the memory of the first is free"
+    assert hog.returncode in (0, -signal.SIGKILL), (
+        "the kernel may kill the hog, too, before the first victim's memory is free"
+    )
     assert not found.is_running() or found.status() == psutil.STATUS_ZOMBIE
 
 
 def _remove(group: Path) -> None:
     deadline = time.monotonic() + 10
-    while True:  # the kernel may need a moment to notice that the last process is gone
+    while True:  # the kernel may need a moment until the group is empty
         try:
             group.rmdir()
         except OSError:

@@ -1,4 +1,4 @@
-"""What disturbed runs are made and judged with: the command line, hosts as OpenSSH sees them, and what must hold."""
+"""Tools for tests that disturb runs: the command line, snapshots of hosts, and the checks of a finished run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HERE = Path(__file__).parent
 SCENARIO = HERE / "scenario.yaml"
 CELLS, BLOCKS = 2, 3
 SOON_S = 30.0
-"""However busy the machine is; `make chaos` holds hosts to the lease and 5 s."""
+"""A limit that holds on a busy machine too; `make chaos` holds hosts to the lease and 5 s."""
 SNAPSHOT = """
 ps -eo args= | grep -v -e '^ps ' -e '^sshd: ' -e 'sh -s' -e '^grep ' -e '^sort' | sort
 echo ---; ss -Hlntx | awk '$1 == "tcp" || $1 == "LISTEN" || $5 !~ /\\*/ {print $1, $2, $5}' | sort
@@ -39,7 +39,7 @@ echo ---; find /tmp /var/tmp /dev/shm | sort
 
 @dataclass(frozen=True)
 class CommandResult:
-    """What a command said, and how it ended: its exit code, or less than 0 for a signal."""
+    """Output and exit code of a command; the code is negative for a signal."""
 
     code: int
     out: str
@@ -47,7 +47,7 @@ class CommandResult:
 
 
 class CommandServer:
-    """A process that has imported everything, and forks command lines; see `crash.py`."""
+    """A process that has imported everything and forks commands; see `crash.py`."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -57,7 +57,7 @@ class CommandServer:
         )
 
     def start(self, bench: Bench, arguments: list[str], crash: str | None) -> Running:
-        """Start a command line: arguments, environment, files for what it prints; and what is done to it."""
+        """Start a command with its arguments, environment and output files, and with a crash point or other interference."""
         self._count += 1
         out, err = (bench.store.parent / f"{bench.store.name}-{self._count}.{name}" for name in ("out", "err"))
         order = {
@@ -76,12 +76,12 @@ class CommandServer:
         return Running(self, bench, pid, out, err, known)
 
     def status(self, pid: int) -> int:
-        """Wait for the end of a command line; its status."""
+        """Wait for the end of a command and return its status."""
         self._running.discard(pid)
         return self._ask(pid)
 
     def end_all(self) -> None:
-        """End what a test that failed has left running."""
+        """Kill what a failed test has left running."""
         for pid in tuple(self._running):
             os.kill(pid, signal.SIGKILL)
             self.status(pid)
@@ -94,13 +94,13 @@ class CommandServer:
         return int(self._process.stdout.readline())
 
     def close(self) -> None:
-        """Have it end."""
+        """End the process."""
         self._process.communicate(timeout=30)
 
 
 @dataclass(frozen=True)
 class Running:
-    """A command line that runs."""
+    """A command that runs."""
 
     command_server: CommandServer
     bench: Bench
@@ -110,7 +110,7 @@ class Running:
     known: frozenset[Path]
 
     def journal(self, timeout_s: float = 60) -> Path:
-        """The journal of the run that it began, once there is one."""
+        """Wait for the journal of the run that the command starts, and return its path."""
         deadline = time.monotonic() + timeout_s
         while True:
             for run in self.bench.runs():
@@ -121,11 +121,11 @@ class Running:
             time.sleep(0.02)
 
     def is_alive(self) -> bool:
-        """Whether it has not ended yet."""
+        """Return whether the command still runs."""
         return psutil.Process(self.pid).status() != psutil.STATUS_ZOMBIE
 
     def kill(self) -> None:
-        """End it as a power cut would."""
+        """Kill it, as a power cut would."""
         os.kill(self.pid, signal.SIGKILL)
 
     def wait(self) -> CommandResult:
@@ -138,20 +138,20 @@ class Running:
 
 @dataclass(frozen=True)
 class Bench:
-    """The command line with a store of its own, on the hosts of a lab."""
+    """A test bench: the command line, a store of its own, and the hosts of a lab."""
 
     lab: Lab
     store: Path
     inventory: Path
     command_server: CommandServer
     constants: dict[str, object] = field(default_factory=dict)
-    """Times and sizes of benchkit's own, `module:NAME`, set to others than the usual."""
+    """Constants of benchkit, `module:NAME`, with the values that they have here."""
     secrets: dict[str, str] = field(default_factory=dict)
-    """What is in the environment beside."""
+    """Further environment variables."""
     meanwhile: dict[str, list[list[str]]] = field(default_factory=dict)
-    """Commands that are run at a moment of it; see `crash.MOMENTS`."""
+    """Commands to run at a moment of the run; see `crash.MOMENTS`."""
     clock: Path | None = None
-    """A file that says by how many seconds its wall clock is off."""
+    """File with the seconds by which the command's wall clock is shifted."""
 
     @property
     def environment(self) -> dict[str, str]:
@@ -159,49 +159,49 @@ class Bench:
         return kept | {"BENCHKIT_STORE": str(self.store), "BENCHKIT_LAB": "none", "COLUMNS": "200"} | self.secrets
 
     def start(self, *arguments: str, crash: str | None = None) -> Running:
-        """Start `benchkit run`, which ends itself at the point `crash`."""
+        """Start `benchkit run`, with a crash point if one is named."""
         return self.command_server.start(self, ["run", *arguments, "-i", str(self.inventory)], crash)
 
     def run(self, *arguments: str, crash: str | None = None) -> CommandResult:
-        """Run to the end; what it said."""
+        """Run `benchkit run` to its end."""
         return self.start(*arguments, crash=crash).wait()
 
     def cli(self, *arguments: str) -> CommandResult:
-        """Another command."""
+        """Run another command to its end."""
         return self.command_server.start(self, list(arguments), None).wait()
 
     def runs(self) -> list[Path]:
-        """The runs of the store."""
+        """Return the runs of the store."""
         return list((self.store / "runs").glob("*"))
 
     def folder(self) -> Path:
-        """The only run of the store."""
+        """Return the folder of the only run of the store."""
         (folder,) = self.runs()
         return folder
 
     def events(self) -> list[dict[str, Any]]:
-        """Its journal, less a line that was cut."""
+        """Return the lines of its journal, without an incomplete last one."""
         lines = (self.folder() / "journal.jsonl").read_text().splitlines(keepends=True)
         return [json.loads(line) for line in lines if line.endswith("\n")]
 
     def progress(self) -> Progress:
-        """How far it is."""
+        """Return its progress."""
         return read_progress(RunFolder(self.folder()).history())
 
     def snapshot(self) -> dict[str, str]:
-        """Processes, ports, sysctls and files of every host; reports of guardians left out."""
+        """Return processes, ports, sysctls and files of every host, without the reports of watchdogs."""
         return {
             host.name: on_host(self.lab, host.name, SNAPSHOT.replace("WORKDIR", host.workdir))
             for host in self.lab.hosts
         }
 
     def restored_changes(self) -> list[str]:
-        """What `hosts check` says was put back, all hosts together."""
+        """Return what `hosts check` reports as restored, of all hosts together."""
         result = self.cli("hosts", "check", "-i", str(self.inventory), "--json")
         return [text for host in json.loads(result.out)["hosts"] for text in host["put_back"]]
 
     def wait_until_like(self, before: dict[str, str], timeout_s: float = SOON_S) -> None:
-        """Wait until the hosts are as they were before."""
+        """Wait until the hosts are as in a snapshot."""
         deadline = time.monotonic() + timeout_s
         while left := diff_snapshots(before, self.snapshot()):
             assert time.monotonic() < deadline, left
@@ -214,12 +214,13 @@ SHORT_TIMEOUTS: dict[str, object] = {
     "benchkit.hosts.agent_link:SILENCE_S": 3.0,
     "benchkit.hosts.connections:PAUSES_S": (0.1, 0.5),
 }
-"""What takes tens of seconds on slow networks, so that tests need not wait for it. A host that starts its agent is given
-all the time there is, for that is slow on busy machines."""
+"""Times that are tens of seconds for slow networks, shortened. The start of an agent keeps its full time: it is slow on
+busy machines.
+"""
 
 
 def host_command(lab: Lab, host: str) -> list[str]:
-    """How something is run on a host from within, whatever becomes of its link; over SSH where hosts have no such inside."""
+    """Return the command that runs something inside a host, independent of its link where hosts are namespaces; else SSH."""
     if lab.state.mode != "namespaces":
         return lab.ssh_command(host)
     return ["nsenter", "-t", str(first_pid(lab, f"host/{host}")), "-a"]
@@ -232,24 +233,24 @@ def on_host(lab: Lab, host: str, script: str) -> str:
 
 
 def first_pid(lab: Lab, part: str) -> int:
-    """The first process of a part of a lab: `switch`, `host/NAME`."""
+    """Return the first process of a part of a lab: `switch`, `host/NAME`."""
     return next(one.process.pid for one in marked(lab.folder.key) if one.part == part)
 
 
 def link_command(lab: Lab, host: str, *, up: bool) -> list[str]:
-    """The command by which a host is cut off from everybody, or connected again; that is so when it returns."""
+    """Return the command that disconnects a host from all others, or connects it again."""
     port = f"port{[each.name for each in lab.hosts].index(host)}"
     switch = str(first_pid(lab, "switch"))
     return ["nsenter", "-t", switch, "-n", "ip", "link", "set", port, "up" if up else "down"]
 
 
 def set_link(lab: Lab, host: str, *, up: bool) -> None:
-    """Cut a host of the lab off from everybody, or connect it again."""
+    """Disconnect a host of the lab from all others, or connect it again."""
     subprocess.run(link_command(lab, host, up=up), check=True)
 
 
 def wait_for(path: Path, text: str, times: int = 1, timeout_s: float = 60) -> None:
-    """Wait until a file of a running command has a text so often."""
+    """Wait until a file of a running command contains a text `times` times."""
     deadline = time.monotonic() + timeout_s
     while not (path.exists() and path.read_text().count(text) >= times):
         assert time.monotonic() < deadline, f"no {text!r} in {path}"
@@ -257,7 +258,7 @@ def wait_for(path: Path, text: str, times: int = 1, timeout_s: float = 60) -> No
 
 
 def diff_snapshots(before: dict[str, str], now: dict[str, str]) -> str:
-    """The lines that differ."""
+    """Return the lines that differ."""
     lines = []
     for host, text in now.items():
         was, is_ = set(before[host].splitlines()), set(text.splitlines())
@@ -267,8 +268,8 @@ def diff_snapshots(before: dict[str, str], now: dict[str, str]) -> str:
     return "\n".join(lines)
 
 
-def tables(store: Path) -> dict[str, pd.DataFrame]:
-    """All tables, their rows in an order that does not depend on files."""
+def sorted_tables(store: Path) -> dict[str, pd.DataFrame]:
+    """Return all tables, their rows in an order that does not depend on files."""
     found = {}
     for table in TABLES:
         frame = benchkit.load(table, store=store)
@@ -278,11 +279,11 @@ def tables(store: Path) -> dict[str, pd.DataFrame]:
 
 
 def tables_summary(store: Path) -> dict[str, object]:
-    """What the tables of a run have in common with those of another of the same scenario: columns, and counts."""
+    """Return what the tables of all runs of a scenario have in common: columns and counts."""
     frames = {table: benchkit.load(table, store=store) for table in TABLES}
     trials = frames["trials"]
     measured = trials[trials["kind"] == "measure"]
-    hosts = frames["hosts"][~frames["hosts"]["at"].isin(["restored", "end"])]  # one that was killed is put back unseen
+    hosts = frames["hosts"][~frames["hosts"]["at"].isin(["restored", "end"])]  # absent where the run was killed
     counting = frames["latency"][frames["latency"]["trial_id"].isin(measured["trial_id"])]
     return {
         "columns": {
@@ -297,28 +298,28 @@ def tables_summary(store: Path) -> dict[str, object]:
 
 
 def check_finished_run(bench: Bench, over: set[str], undisturbed: dict[str, object]) -> None:
-    """Hold a run that came to its end to the shape of an undisturbed one; `over` had ended before it was disturbed last."""
+    """Check a finished run against the tables of an undisturbed one; `over` had ended before the last disturbance."""
     events, progress = bench.events(), bench.progress()
     ended = Counter(event["trial_id"] for event in events if event["event"] == "trial-ended")
     assert max(ended.values()) == 1, "no trial ended twice"
-    assert over <= ended.keys(), "none is lost"
+    assert over <= ended.keys(), "no trial is lost"
     trials = benchkit.load("trials", store=bench.store)
     assert set(trials["trial_id"]) == set(ended), "a row for each, and only for those"
     assert trials["trial_id"].is_unique
     assert set(trials.loc[trials["kind"] == "split", "trial_id"]) == progress.interrupted & set(ended)
     counting = trials[trials["kind"] == "measure"]
-    value_paths = Counter(zip(counting["block"], counting["cell_id"], strict=True))
-    assert len(value_paths) == CELLS * BLOCKS
-    assert set(value_paths.values()) == {1}, "every cell once in every block"
+    counts = Counter(zip(counting["block"], counting["cell_id"], strict=True))
+    assert len(counts) == CELLS * BLOCKS
+    assert set(counts.values()) == {1}, "every cell once in every block"
     for block, rounds in counting.groupby("block")["trial_id"]:
-        assert len({trial.split(".")[1] for trial in rounds}) == 1, f"block {block} is of one round"
+        assert len({trial.split(".")[1] for trial in rounds}) == 1, f"block {block} has trials of one round only"
     found = tables_summary(bench.store)
     for what, was in undisturbed.items():
         assert found[what] == was, what
-    before = tables(bench.store)
-    again = bench.cli("results", "reparse", "latest")
-    assert again.code == 0, again.err
-    after = tables(bench.store)
+    before = sorted_tables(bench.store)
+    second_resume = bench.cli("results", "reparse", "latest")
+    assert second_resume.code == 0, second_resume.err
+    after = sorted_tables(bench.store)
     for table, frame in before.items():
         pd.testing.assert_frame_equal(frame, after[table], obj=table)
     assert list((bench.store / "tables").rglob(".*")) == []

@@ -1,4 +1,4 @@
-"""A controller that vanishes: within its lease and a little, its hosts are as they were."""
+"""A killed controller: its hosts are restored when its lease has ended."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.chaos.kit import SCENARIO, Bench
 pytestmark = pytest.mark.lab
 
 
-def test_a_killed_controller_leaves_hosts_as_they_were(bench: Bench) -> None:
+def test_hosts_of_a_killed_controller_are_restored(bench: Bench) -> None:
     before = bench.snapshot()
     killed = bench.run(str(SCENARIO), "--set", "load.requests=1000000", crash="under-load")
     assert killed.code == -signal.SIGKILL

@@ -1,4 +1,4 @@
-"""Who comes second: on a host in use, on a run that is under way, with a scenario that has changed."""
+"""Conflicts: a host in use, a run in progress, a scenario that has changed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.chaos.kit import CELLS, SCENARIO, Bench
 pytestmark = pytest.mark.lab
 
 
-def test_a_host_in_use_is_refused_and_so_is_a_run_under_way(new_bench: Callable[[], Bench], held: HeldLoadTool) -> None:
+def test_a_host_in_use_and_a_run_in_progress_are_refused(new_bench: Callable[[], Bench], held: HeldLoadTool) -> None:
     first, second = new_bench(), new_bench()
     running = first.start(str(SCENARIO))
     held.wait(running)
@@ -48,7 +48,7 @@ def scenario(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_changed_scenario_or_host_is_refused_with_the_difference_unless_told_otherwise(
+def test_a_changed_scenario_or_host_is_refused_with_the_difference_unless_accepted(
     bench: Bench, scenario: Path
 ) -> None:
     killed = bench.run(str(scenario), crash="ended")

@@ -1,4 +1,4 @@
-"""A controller killed at every point at which something is half done, and taken up again after each."""
+"""A controller killed at every point at which something is half done, and the run resumed after each."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tests.chaos.kit import SCENARIO, Bench, check_finished_run, tables_summary
 pytestmark = pytest.mark.lab
 
 LAST = ("restored", "tables-half-merged", "finished")
-"""Points that a run only gets to when all its trials are over."""
+"""Points that a run reaches only after all its trials."""
 BETWEEN = [point for point in POINTS if point not in ("held", "created", *LAST)]
 
 
-def test_a_run_killed_at_every_point_comes_to_what_it_should(bench: Bench, undisturbed: Bench) -> None:
+def test_a_run_killed_at_every_point_has_the_tables_of_an_undisturbed_one(bench: Bench, undisturbed: Bench) -> None:
     assert bench.run(str(SCENARIO), crash="held").code == -signal.SIGKILL
     assert not (bench.store / "runs").exists()
     assert bench.run(str(SCENARIO), crash="created").code == -signal.SIGKILL
@@ -30,6 +30,6 @@ def test_a_run_killed_at_every_point_comes_to_what_it_should(bench: Bench, undis
     assert done.code == 0, done.err
     assert '"status": "done"' in done.out
     check_finished_run(bench, over, tables_summary(undisturbed.store))
-    again = bench.run("--resume", "latest")
-    assert again.code == 2
-    assert "this run is finished" in again.err
+    second_resume = bench.run("--resume", "latest")
+    assert second_resume.code == 2
+    assert "this run is finished" in second_resume.err

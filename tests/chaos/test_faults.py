@@ -1,4 +1,4 @@
-"""Faults in the middle of a run: what fails is said, what does not goes on, and nothing is left behind."""
+"""Faults during a run: each is reported, the run continues where it can, and no trace stays on the hosts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tests.chaos.kit import (
 pytestmark = pytest.mark.lab
 
 BAD_AB = """#!/bin/sh
-# ab, but for its first three trials.
+# ab, except in its first three trials.
 [ "$1" = -V ] && exec /run/instead/real -V
 count=$(($(cat /run/instead/count 2>/dev/null) + 1))
 echo $count > /run/instead/count
@@ -50,14 +50,14 @@ exec /run/instead/real "$@"
 
 
 def with_host_fields(bench: Bench, host: str, **fields: object) -> Bench:
-    """The bench with an inventory in which fields of a host are others."""
+    """Return the bench with other values of a host's fields in its inventory."""
     inventory = json.loads(bench.inventory.read_text())
     inventory["hosts"][host] |= fields
     bench.inventory.write_text(json.dumps(inventory))
     return bench
 
 
-def test_a_load_tool_that_crashes_hangs_and_floods_fails_its_trials_alone(bench: Bench, lab: Lab) -> None:
+def test_a_load_tool_that_crashes_hangs_or_floods_fails_only_its_trials(bench: Bench, lab: Lab) -> None:
     times: dict[str, object] = {
         "benchkit.load.generators.execution:GRACE_S": 2.5,
         "benchkit.load.generators.execution:SLOWEST_RPS": 1000.0,
@@ -78,7 +78,7 @@ def test_a_load_tool_that_crashes_hangs_and_floods_fails_its_trials_alone(bench:
     bench.wait_until_like(before)
 
 
-def test_a_server_killed_for_lack_of_memory_fails_its_trial_alone_and_that_is_the_reason(
+def test_a_server_killed_for_lack_of_memory_fails_only_its_trial_with_that_reason(
     bench: Bench, lab: Lab, held: HeldLoadTool
 ) -> None:
     before = bench.snapshot()
@@ -96,17 +96,17 @@ def test_a_server_killed_for_lack_of_memory_fails_its_trial_alone_and_that_is_th
     bench.wait_until_like(before)
 
 
-def test_clocks_that_are_set_change_nothing_but_times_of_day_and_that_is_said(
+def test_clocks_that_are_set_change_only_times_of_day_and_are_reported(
     bench: Bench, lab: Lab, held: HeldLoadTool
 ) -> None:
     before, clock = bench.snapshot(), bench.store.parent / "clock"
     clock.write_text("0")
-    with shifted_clock(lab, "sut") as there:
+    with shifted_clock(lab, "sut") as clock_file:
         running = replace(bench, clock=clock).start(str(SCENARIO), "--set", "blocks=1", "--json")
         held.wait(running)
         clock.with_name("set").write_text("-3600")
         clock.with_name("set").rename(clock)
-        on_host(lab, "sut", set_clock_script(there, 7200))
+        on_host(lab, "sut", set_clock_script(clock_file, 7200))
         held.release()
         result = running.wait()
     assert result.code == 0, result.err
@@ -124,7 +124,7 @@ READ_ONLY = "f=/proc/sys/net/core/somaxconn; mount --bind $f $f && mount -o remo
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="hosts of this user's lab have no links and no settings of their own")
-def test_hosts_that_cannot_be_put_back_hide_nothing_of_what_a_run_came_to(bench: Bench, lab: Lab) -> None:
+def test_the_results_of_a_run_are_complete_although_hosts_cannot_be_restored(bench: Bench, lab: Lab) -> None:
     before = bench.snapshot()
     last = [[*host_command(lab, "sut"), "sh", "-c", READ_ONLY], link_command(lab, "load", up=False)]
     tried = replace(bench, constants=SHORT_TIMEOUTS, meanwhile={"trials-over": last})
@@ -141,13 +141,13 @@ def test_hosts_that_cannot_be_put_back_hide_nothing_of_what_a_run_came_to(bench:
     finally:
         set_link(lab, "load", up=True)
         on_host(lab, "sut", "umount /proc/sys/net/core/somaxconn")
-    bench.cli("hosts", "restore", "-i", str(bench.inventory))  # or its guardian, which tries some more
+    bench.cli("hosts", "restore", "-i", str(bench.inventory))  # unless its watchdog has done it by now
     bench.wait_until_like(before)
 
 
 @pytest.fixture
 def small_store(bench: Bench, tmp_path: Path) -> Iterator[Bench]:
-    """A store on a disk with little room."""
+    """A bench whose store is on a small disk."""
     if os.geteuid() != 0:
         pytest.skip("mounting takes root")
     folder = tmp_path / "small"
@@ -157,7 +157,7 @@ def small_store(bench: Bench, tmp_path: Path) -> Iterator[Bench]:
     subprocess.run(["umount", str(folder)], check=True)
 
 
-def test_a_full_disk_stops_a_run_cleanly_and_it_goes_on_when_there_is_room(small_store: Bench) -> None:
+def test_a_full_disk_stops_a_run_which_can_be_resumed_when_there_is_room(small_store: Bench) -> None:
     bench = small_store
     before = bench.snapshot()
     full = bench.run(str(SCENARIO))
@@ -174,7 +174,7 @@ def test_a_full_disk_stops_a_run_cleanly_and_it_goes_on_when_there_is_room(small
     assert over <= bench.progress().ended.keys()
 
 
-def test_a_full_disk_on_a_host_is_named(bench: Bench, lab: Lab) -> None:
+def test_an_error_names_the_host_with_a_full_disk(bench: Bench, lab: Lab) -> None:
     small = "mkdir -p /run/small && mount -t tmpfs -o size=4m tmpfs /run/small"
     on_host(lab, "sut", small)
     try:
@@ -187,7 +187,7 @@ def test_a_full_disk_on_a_host_is_named(bench: Bench, lab: Lab) -> None:
     assert "No space left on device" in result.err
 
 
-def test_a_host_whose_sshd_is_killed_is_had_back_and_the_trial_repeated(
+def test_a_host_whose_sshd_was_killed_is_reconnected_and_the_trial_retried(
     bench: Bench, lab: Lab, held: HeldLoadTool
 ) -> None:
     doors = "pgrep -x benchkit-door || true"

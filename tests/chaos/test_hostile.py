@@ -27,7 +27,7 @@ LONG = bool(os.environ.get("BENCHKIT_CHAOS"))
 
 @pytest.fixture
 def canary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A file that is there at the end if any of the texts was executed; nothing may be written beside it either."""
+    """A file that exists at the end if any of the texts was executed; its folder must stay empty, too."""
     folder = tmp_path / "here"
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -38,8 +38,8 @@ def canary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     assert {each.name for each in tmp_path.iterdir()} <= {"here", "document.yaml"}
 
 
-def is_taken(attempt: Callable[[], object]) -> bool:
-    """Whether it succeeds; it may fail with an error of benchkit's own, which a terminal can be shown."""
+def is_accepted(attempt: Callable[[], object]) -> bool:
+    """Return whether a call succeeds; it may raise an error of benchkit's own that a terminal can show."""
     try:
         attempt()
     except BenchkitError as error:
@@ -50,8 +50,8 @@ def is_taken(attempt: Callable[[], object]) -> bool:
     return True
 
 
-def tell(what: str, taken: list[bool], canary: Path) -> None:
-    """Count what became of the cases; one that ended otherwise than by an error of benchkit's own has failed the test by now."""
+def print_counts(what: str, taken: list[bool], canary: Path) -> None:
+    """Print the counts of a document's cases; a case that ended in another way has failed the test already."""
     files = len(list((canary.parent / "here").iterdir()))
     how = f"{sum(taken)} taken for what they say, {len(taken) - sum(taken)} refused; {int(canary.exists())} executed"
     sys.stdout.write(f"{len(taken)} hostile {what}: {how}, {files} files outside, 0 tracebacks\n")
@@ -63,8 +63,8 @@ def test_scenarios(canary: Path, tmp_path: Path) -> None:
     for document in scenarios().values():
         for case in sample_cases(document, texts(canary), 800 if LONG else 10, seed=1):
             path.write_text(to_yaml(case))
-            taken.append(is_taken(lambda: read_experiment(str(path))))
-    tell("scenarios", taken, canary)
+            taken.append(is_accepted(lambda: read_experiment(str(path))))
+    print_counts("scenarios", taken, canary)
     assert 0 < sum(taken) < len(taken)
 
 
@@ -73,36 +73,36 @@ def test_inventories(canary: Path, tmp_path: Path) -> None:
     taken = []
     for case in sample_cases(inventory(), texts(canary), 3000 if LONG else 200, seed=2):
         path.write_text(to_yaml(case))
-        taken.append(is_taken(lambda: load_inventory(path)))
-    tell("inventories", taken, canary)
+        taken.append(is_accepted(lambda: load_inventory(path)))
+    print_counts("inventories", taken, canary)
     assert 0 < sum(taken) < len(taken)
 
 
 @pytest.mark.lab
-def test_what_hosts_say_of_themselves(canary: Path, lab: Lab) -> None:
-    """A run is planned on what a host says; a plan may come of it, or an error, and nothing on the host."""
+def test_facts_of_hosts(canary: Path, lab: Lab) -> None:
+    """Plan a run on hostile facts: there is a plan or an error, and no change on the host."""
     experiment = read_experiment("quickstart")
     taken = []
     with connect_all(lab.inventory()) as hosts:
         sut = hosts["sut"]
-        honest, before = sut.facts, written_on(sut)
+        honest, before = sut.facts, list_files(sut)
         answer = sut.request("facts", questions(sudo=False))["facts"]
         for case in sample_cases(answer, texts(canary), 2000 if LONG else 40, seed=3):
             try:
                 sut.facts = facts_of(case, sut.clock)
-            except (AttributeError, KeyError, TypeError, ValueError):  # of which Host makes an error
+            except (AttributeError, KeyError, TypeError, ValueError):  # which Host turns into an error
                 taken.append(False)
                 continue
-            taken.append(is_taken(lambda: make_plan(experiment, hosts)))
+            taken.append(is_accepted(lambda: make_plan(experiment, hosts)))
         sut.facts = honest
-        assert written_on(sut) == before
+        assert list_files(sut) == before
         for host in hosts:
             assert not host.processes.run(["ls", str(canary)]).ok
-    tell("hosts", taken, canary)
+    print_counts("hosts", taken, canary)
     assert 0 < sum(taken) < len(taken)
 
 
-def written_on(host: Host) -> bytes:
-    """The files of a host that are its own, but for those of benchkit's folder."""
+def list_files(host: Host) -> bytes:
+    """Return the files of a host outside of benchkit's folder."""
     value_paths = ["/run", "/tmp", "/var/tmp", "/dev/shm"]  # noqa: S108
     return host.processes.run(["find", *value_paths, "-not", "-path", "/run/benchkit/*"]).stdout

@@ -1,4 +1,4 @@
-"""What gets where it must not: secrets into files and process lists, what others say into a page, services onto all addresses."""
+"""Containment: secrets stay out of files and process lists, hostile text out of a page, services off other addresses."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tests.chaos.kit import SCENARIO, Bench, on_host
 
 pytestmark = pytest.mark.lab
 
-TOKEN = "planted-4f1d9c-token"  # noqa: S105 - planted to be looked for
+TOKEN = "planted-4f1d9c-token"  # noqa: S105 - planted by the test
 
 
-def contents(folder: Path) -> dict[Path, bytes]:
-    """What the files of a folder hold, unpacked."""
+def read_contents(folder: Path) -> dict[Path, bytes]:
+    """Return the contents of the files of a folder, unpacked."""
     found = {}
     for path in folder.rglob("*"):
         if path.is_file():
@@ -43,26 +43,26 @@ find WORKDIR -maxdepth 0 -perm /077
 
 
 @pytest.fixture(scope="module")
-def planted(lab: Lab) -> list[str]:
-    """What must get nowhere: the key that opens the hosts, and what the controller has in its environment."""
+def secrets_to_find(lab: Lab) -> list[str]:
+    """Texts that must not leak: the key of the hosts, and a token in the controller's environment."""
     key = (lab.folder.path / "identity").read_text().splitlines()
     return [TOKEN, key[2], key[3]]
 
 
 def sut_listeners(lab: Lab) -> set[str]:
-    """The addresses and ports at which anything listens there."""
+    """Return the addresses and ports that are listened on at the sut."""
     return set(on_host(lab, "sut", "ss -Hlnt | awk '{print $4}'").split())
 
 
-def test_no_secret_gets_anywhere_and_no_report_is_made_by_what_others_say(
-    bench: Bench, lab: Lab, held: HeldLoadTool, planted: list[str]
+def test_secrets_do_not_leak_and_hostile_text_is_escaped_in_the_report(
+    bench: Bench, lab: Lab, held: HeldLoadTool, secrets_to_find: list[str]
 ) -> None:
-    secretive = replace(bench, secrets={"AWS_SECRET_ACCESS_KEY": TOKEN, "SSH_AUTH_SOCK": f"/none/{TOKEN}"})
-    before = sut_listeners(lab)  # servers of other tests stay up for the session
-    running = secretive.start(str(SCENARIO), "--set", "blocks=1")
+    with_secrets = replace(bench, secrets={"AWS_SECRET_ACCESS_KEY": TOKEN, "SSH_AUTH_SOCK": f"/none/{TOKEN}"})
+    before = sut_listeners(lab)  # servers of other tests may stay up
+    running = with_secrets.start(str(SCENARIO), "--set", "blocks=1")
     held.wait(running)
     for host in lab.hosts:
-        script = SCAN.replace("WORDS", "\n".join(planted)).replace("WORKDIR", host.workdir)
+        script = SCAN.replace("WORDS", "\n".join(secrets_to_find)).replace("WORKDIR", host.workdir)
         assert on_host(lab, host.name, f"{script}\ntrue") == "", host.name
     listening = sut_listeners(lab) - before
     held.release()
@@ -73,21 +73,21 @@ def test_no_secret_gets_anywhere_and_no_report_is_made_by_what_others_say(
     plant_text(bench.folder(), HOSTILE_HTML)
     assert bench.cli("results", "reparse", "latest").code == 0
     page = Path(json.loads(bench.cli("report", "latest", "--json").out)["report"]).read_text()
-    assert "&lt;script&gt;alert(1)" in page, "it is shown"
+    assert "&lt;script&gt;alert(1)" in page, "the text is shown"
     assert "<script>alert(1)" not in page
     assert "<img src=x" not in page
     tags = Tags(page)
-    assert tags.scripts, "its own"
+    assert tags.scripts, "the page has scripts of its own"
     assert not [script for script in tags.scripts if "alert" in script]
     assert "onerror" not in tags.events
-    found = contents(bench.store)
+    found = read_contents(bench.store)
     assert len(found) > 10
     for path, content in [*found.items(), (running.out, result.out.encode()), (running.err, result.err.encode())]:
-        assert not [word for word in planted if word.encode() in content], path
+        assert not [word for word in secrets_to_find if word.encode() in content], path
 
 
 class Tags(HTMLParser):
-    """The scripts of a page, and its attributes that are some."""
+    """The scripts of a page, and its event attributes."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -112,7 +112,7 @@ HOSTILE_HTML = '<script>alert(1)</script>"><img src=x onerror=alert(1)>'
 
 
 def plant_text(run: Path, text: str) -> None:
-    """Have backends, hosts and the scenario of a stored run say something."""
+    """Replace texts of backends, hosts and the scenario in a stored run."""
     manifest = json.loads((run / "manifest.json").read_text())
     manifest["scenario"] |= {"title": text, "question": text}
     manifest["notices"] = [text]

@@ -1,4 +1,4 @@
-"""Runs judged as they go on and as they are stored."""
+"""Verdicts of trials during a run and of stored runs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def manifest(**fields: Any) -> Manifest:  # noqa: ANN401 - fields of Manifest
 
 
 def tables(samples: Samples | None = None, row: Mapping[str, Any] | None = None) -> TrialTables:
-    """The rows of a healthy trial, as a run makes them."""
+    """Return the rows of a healthy trial, as a run makes them."""
     evidence = trial()
     return TrialTables(
         trial=replace(evidence.row, **dict(row or {})),
@@ -45,7 +45,7 @@ def tables(samples: Samples | None = None, row: Mapping[str, Any] | None = None)
     )
 
 
-def test_a_trial_gets_its_verdict_with_its_reasons_and_what_could_not_be_checked() -> None:
+def test_a_trial_gets_its_verdict_with_findings_and_skipped_checks() -> None:
     judge = Judge(manifest())
     judged = judge.add_verdict(trial().record, tables())
     assert judged.trial.verdict == "valid"
@@ -61,7 +61,7 @@ def test_a_trial_gets_its_verdict_with_its_reasons_and_what_could_not_be_checked
     assert not any(each.covers("server_cpu_s_per_request") for each in judge.exclusions)
 
 
-def test_a_trial_tells_how_fast_the_servers_cores_were() -> None:
+def test_the_row_of_a_trial_has_the_speed_of_the_servers_cores() -> None:
     looks: Samples = {("cpu_loop_s", "sut", None, "0"): {0.1: 1e-5, 0.2: 1e-5, 0.3: 2e-5}}
     judge = Judge(manifest())
     seen, unseen = (judge.add_verdict(trial().record, tables(each)).trial for each in (looks, {}))
@@ -69,14 +69,14 @@ def test_a_trial_tells_how_fast_the_servers_cores_were() -> None:
     assert unseen.server_loop_s is None
 
 
-def test_thresholds_are_those_that_the_run_was_under() -> None:
+def test_thresholds_are_those_of_the_runs_manifest() -> None:
     busy = trial(generators=(generator(cpu_s=0.95 * WINDOW_S),)).record
     lax = Judge(manifest(thresholds={"generator_cpu": 0.99}))
     assert lax.judge(busy, tables()).verdict == "valid"
 
 
 def test_facts_are_those_of_the_trials_own_block() -> None:
-    """A port range that somebody narrowed before block 2, and 71 sockets in use."""
+    """Narrow the port range before block 2, with 71 sockets in use."""
     judge = Judge(manifest())
     judge.add_host_facts("load", "tuned", {"sysctls": {"net.ipv4.ip_local_port_range": "1025\t65535"}})
     judge.add_host_facts("load", "block 1", {"sysctls": {}})
@@ -84,13 +84,13 @@ def test_facts_are_those_of_the_trials_own_block() -> None:
     judge.add_host_facts("load", "restored", {"sysctls": {"net.ipv4.ip_local_port_range": "10001 10002"}})
     short = load(keepalive=False)
     covered = {"latency_covers": "connect+request"}
-    raised = {b: judge.judge(trial(block=b, load=short).record, tables(row=covered)).findings for b in (1, 2)}
-    assert raised[1] == ()
-    assert [each.check for each in raised[2]] == ["ports-exhausted"]
+    findings = {b: judge.judge(trial(block=b, load=short).record, tables(row=covered)).findings for b in (1, 2)}
+    assert findings[1] == ()
+    assert [each.check for each in findings[2]] == ["ports-exhausted"]
 
 
 def stored(path: Path) -> tuple[Store, RunFolder]:
-    """Three steady trials of a cell and three of one that answers otherwise, one of them invalid by itself."""
+    """Store three steady trials of a cell, one of them invalid by itself, and three of a cell with other answers."""
     trials = trials_of({"stack=a": [1000, 1001, 1002], "stack=b": [900, 901, 902]}, **ALIKE, verdict="valid")
     trials.loc[trials["cell_id"] == "stack=b", "probe_body_sha256"] = "cd"
     run = store_run(path, manifest_of([{"stack": "a"}, {"stack": "b"}]), trials)
@@ -113,7 +113,7 @@ def verdicts(store: Store) -> dict[str, str]:
     return dict(zip(frame["trial_id"], frame["verdict"], strict=True))
 
 
-def test_a_stored_run_is_judged_beside_each_other_and_keeps_what_trials_showed_by_themselves(tmp_path: Path) -> None:
+def test_judging_a_stored_run_adds_findings_of_the_run_and_keeps_those_of_its_trials(tmp_path: Path) -> None:
     store, run = stored(tmp_path)
     judge_stored_run(store, run)
     found = load_table("verdicts", store=store.path)
@@ -129,7 +129,7 @@ def test_a_stored_run_is_judged_beside_each_other_and_keeps_what_trials_showed_b
     }
 
 
-def test_judging_it_again_changes_nothing(tmp_path: Path) -> None:
+def test_judging_a_stored_run_is_idempotent(tmp_path: Path) -> None:
     store, run = stored(tmp_path)
     judge_stored_run(store, run)
     before = {name: load_table(name, store=store.path) for name in ("trials", "verdicts", "unchecked")}
@@ -138,7 +138,7 @@ def test_judging_it_again_changes_nothing(tmp_path: Path) -> None:
         pd.testing.assert_frame_equal(load_table(name, store=store.path), frame)
 
 
-def test_trials_that_nobody_judged_have_no_verdict(tmp_path: Path) -> None:
+def test_trials_that_were_never_judged_have_no_verdict(tmp_path: Path) -> None:
     run = store_run(tmp_path, manifest_of([{"stack": "a"}]), trials_of({"stack=a": [1000, 1001, 1002]}, **ALIKE))
     judge_stored_run(Store(tmp_path), run)
     assert load_table("trials", store=tmp_path)["verdict"].isna().all()

@@ -1,4 +1,4 @@
-"""The outcome that a recorder keeps: the same in a run that goes on and in a resumed one."""
+"""The outcome that a recorder keeps: the same in an uninterrupted run and in a resumed one."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_resumed_run_knows_the_round_of_a_block_that_was_interrupted_in_its_fi
     assert benchkit.load("trials", store=recorder.store.path).empty
 
 
-def test_the_status_at_the_end_is_that_of_the_trials(open_recorder: OpenRecorder) -> None:
+def test_a_run_with_a_failed_trial_ends_as_failed(open_recorder: OpenRecorder) -> None:
     with open_recorder() as recorder:
         fail_trial(recorder, PlannedTrial(1, 1, "only"))
     (ended,) = (event for event in recorder.run.history() if isinstance(event, RunEnded))

@@ -1,4 +1,4 @@
-"""Runs that are left alone for a while: by a controller that sleeps, and by one that is gone before its lease is."""
+"""Runs whose controller sleeps, or is killed before its lease has ended."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEY = "net.core.somaxconn"
 
 
 def wait_until(is_so: Callable[[], bool], timeout_s: float = 60) -> None:
-    """Wait until something is so."""
+    """Wait until a condition holds."""
     deadline = time.monotonic() + timeout_s
     while not is_so():
         assert time.monotonic() < deadline
@@ -30,13 +30,13 @@ def wait_until(is_so: Callable[[], bool], timeout_s: float = 60) -> None:
 
 
 def nobody_holds(bench: Bench) -> bool:
-    """Whether the hosts were put back by their guardians."""
+    """Return whether the watchdogs have restored the hosts."""
     result = bench.cli("hosts", "check", "-i", str(bench.inventory), "--json")
     return not any(host["holder"] for host in json.loads(result.out)["hosts"])
 
 
-def test_a_block_in_which_the_controller_slept_beyond_its_lease_is_split_and_a_resumed_run_knows(bench: Bench) -> None:
-    """Connecting again takes a moment only: it is the sleep that counts. The block is cut in its first trial."""
+def test_a_block_is_repeated_after_a_sleep_beyond_the_lease_also_in_a_resumed_run(bench: Bench) -> None:
+    """Sleep through the first trial of a block; reconnecting takes a moment only, so that the sleep is the pause."""
     bench = replace(bench, constants={PAUSE: LEASE_S})
     running = bench.start(str(SCENARIO), "--lease", str(LEASE_S), "--set", "blocks=2")
     wait_for(running.journal(), "trial-started")
@@ -55,11 +55,11 @@ def test_a_block_in_which_the_controller_slept_beyond_its_lease_is_split_and_a_r
     assert sorted((place.block, place.cell_id) for place in counting) == sorted(
         (block, f"connections={connections}") for block in (1, 2) for connections in (1, 4)
     )
-    assert {place.round for place in counting} - {1}, "the block that was cut counts in a round of its own"
+    assert {place.round for place in counting} - {1}, "the interrupted block counts in its next round"
 
 
-def test_hosts_that_are_still_tuned_are_put_back_before_a_run_is_taken_up_again(bench: Bench) -> None:
-    """As when the link was cut, and somebody takes the run up from another shell within the lease."""
+def test_hosts_that_are_still_tuned_are_restored_before_a_run_is_resumed(bench: Bench) -> None:
+    """Resume a run as when its connection failed and it is resumed from another shell before the lease has ended."""
     killed = bench.run(str(SCENARIO), "--set", "blocks=1", crash="ended")
     assert killed.code == -signal.SIGKILL
     wait_until(lambda: nobody_holds(bench))
@@ -72,5 +72,7 @@ def test_hosts_that_are_still_tuned_are_put_back_before_a_run_is_taken_up_again(
         for host in tuple(left_alone):
             left_alone.give_up(host.name)
     assert resumed.code == 0, resumed.err
-    again = [event for event in bench.events() if event["event"] == "tuned" and event["host"] == "sut"][-1]
-    assert {**again, "at": None} == {**tuned, "at": None}, "it found what the run found when it began"
+    tuned_later = [event for event in bench.events() if event["event"] == "tuned" and event["host"] == "sut"][-1]
+    assert {**tuned_later, "at": None} == {**tuned, "at": None}, (
+        "tuning finds the same values as at the start of the run"
+    )

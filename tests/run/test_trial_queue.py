@@ -31,10 +31,10 @@ def row(planned_trial: PlannedTrial, spread: float) -> TrialRow:
     )
 
 
-def walk(
+def run_queue(
     queue: TrialQueue, spread: float, *, took_s: float = 1.0, failing: frozenset[int] = frozenset()
 ) -> tuple[list[PlannedTrial], list[StopDecision]]:
-    """Everything run, the trials of the `failing` blocks without success."""
+    """Run the queue, the trials of the `failing` blocks without success; return the trials and the decisions."""
     ran, decisions = [], []
     for planned_trial in queue:
         ran.append(planned_trial)
@@ -47,49 +47,49 @@ def walk(
 
 def test_without_a_rule_everything_runs_in_the_order_of_the_plan() -> None:
     queue = TrialQueue(ORDER)
-    ran, decisions = walk(queue, 0.001)
+    ran, decisions = run_queue(queue, 0.001)
     assert tuple(ran) == ORDER
     assert decisions == []
     assert queue.early_stop is None
 
 
-def test_a_run_that_knows_enough_ends_after_a_whole_block() -> None:
+def test_a_run_with_the_wanted_precision_ends_after_a_whole_block() -> None:
     queue = TrialQueue(ORDER, RULE)
-    ran, decisions = walk(queue, 0.01)
+    ran, decisions = run_queue(queue, 0.01)
     assert tuple(ran) == ORDER[: 2 * 7]
     assert [decision.blocks for decision in decisions] == [1, 2, 3, 4, 5, 6, 7]
     assert [decision.stop for decision in decisions] == [False] * 6 + [True]
     assert queue.early_stop is decisions[-1]
 
 
-def test_a_run_that_does_not_ends_with_its_last_block_and_not_early() -> None:
+def test_a_run_without_the_wanted_precision_runs_all_blocks() -> None:
     queue = TrialQueue(ORDER, RULE)
-    ran, decisions = walk(queue, 0.5)
+    ran, decisions = run_queue(queue, 0.5)
     assert tuple(ran) == ORDER
     assert decisions[-1].reason == "all 20 blocks are done"
     assert queue.early_stop is None
 
 
-def test_no_block_is_begun_that_would_not_end_within_the_time() -> None:
+def test_no_block_starts_that_would_exceed_the_time_budget() -> None:
     rule = StopRule(Until(precision=0.05, budget_s=25), RULE.ratios, BLOCKS)
     queue = TrialQueue(ORDER, rule)
-    ran, _ = walk(queue, 0.5, took_s=2.0)  # a block takes four seconds
+    ran, _ = run_queue(queue, 0.5, took_s=2.0)  # a block takes four seconds
     assert len(ran) == 2 * 6
     assert queue.early_stop is not None
     assert queue.early_stop.reason == "the time is spent (25 s)"
 
 
-def test_blocks_of_failed_trials_are_gone_through_and_count_for_nothing() -> None:
+def test_blocks_of_failed_trials_add_nothing_to_the_precision() -> None:
     queue = TrialQueue(ORDER, RULE)
-    ran, _ = walk(queue, 0.01, failing=frozenset({2, 5}))
+    ran, _ = run_queue(queue, 0.01, failing=frozenset({2, 5}))
     assert ran[-1].block == 9
     assert queue.early_stop is not None
     assert queue.early_stop.blocks == 9
 
 
-def test_what_ended_before_a_pause_is_known_when_it_is_told() -> None:
+def test_a_resumed_queue_decides_as_an_uninterrupted_one() -> None:
     whole, resumed = TrialQueue(ORDER, RULE), TrialQueue(ORDER, RULE)
-    ran, _ = walk(whole, 0.06)
+    ran, _ = run_queue(whole, 0.06)
     assert 14 < len(ran) < len(ORDER)
     before = ran[:9]
     for planned_trial in before:
@@ -105,12 +105,12 @@ def test_what_ended_before_a_pause_is_known_when_it_is_told() -> None:
 def test_the_profile_pass_runs_however_early_the_blocks_before_it_ended() -> None:
     profiled = profile_trials(ProfilePass(blocks=1), ["a", "b"], BLOCKS, 1)
     queue = TrialQueue((*ORDER, *profiled), RULE)
-    ran, decisions = walk(queue, 0.01)
+    ran, decisions = run_queue(queue, 0.01)
     assert tuple(ran) == (*ORDER[: 2 * 7], *profiled)
     assert len(decisions) == 7
 
 
-def test_trials_that_do_not_count_are_not_known() -> None:
+def test_excluded_trials_add_nothing_to_the_precision() -> None:
     queue = TrialQueue(ORDER, RULE)
     out: list[Exclusion] = []
     for planned_trial in queue:
@@ -124,7 +124,7 @@ def test_trials_that_do_not_count_are_not_known() -> None:
 
 
 @pytest.mark.parametrize("until", [None, {"precision": 0.1}])
-def test_the_rule_of_a_run_asks_for_its_baseline_and_its_claims(until: dict[str, float] | None) -> None:
+def test_the_rule_of_a_run_has_the_ratios_to_its_baseline_and_of_its_claims(until: dict[str, float] | None) -> None:
     cells = tuple(CellRecord(cell_id=f"stack={name}", levels={"stack": name}) for name in ("go", "nginx", "node"))
     claims = [
         {"text": "x", "ratio": {"of": {"stack": "node"}, "to": {"stack": "nginx"}}, "at_least": 1},

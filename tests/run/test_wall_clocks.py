@@ -1,4 +1,4 @@
-"""Wall clocks that are set, noticed by values."""
+"""Detection of wall clocks that are set, on values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from benchkit.run.wall_clocks import WallClocks
 HOUR_NS = 3600 * 10**9
 
 
-def test_what_is_set_is_said_once_with_by_how_much() -> None:
+def test_a_clock_that_is_set_is_reported_once_with_its_step() -> None:
     clocks = WallClocks()
     start = 1_700_000_000 * 10**9
     assert clocks.compare(start, {"sut": start, "load": start}) is None
@@ -23,7 +23,7 @@ def test_what_is_set_is_said_once_with_by_how_much() -> None:
     assert back.endswith("of this machine by 3600.0 s back")
 
 
-def test_a_host_that_started_anew_has_other_clocks_and_none_was_set() -> None:
+def test_the_new_clock_of_a_rebooted_host_is_not_reported() -> None:
     clocks = WallClocks()
     clocks.compare(0, {"sut": 0})
     clocks.forget("sut")

@@ -1,4 +1,4 @@
-"""What a trial does on several hosts at once."""
+"""The steps of a trial that work on several hosts at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchkit.run.steps.watch import on_each
 
 @pytest.fixture
 def eager_threads() -> Iterator[None]:
-    """Threads that take turns so often that what can overtake something does so now and then."""
+    """Threads that switch so often that a race shows now and then."""
     usual_s = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -23,7 +23,7 @@ def eager_threads() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("eager_threads")
-def test_what_fails_at_once_on_one_host_is_done_on_the_others_all_the_same() -> None:
+def test_a_failure_on_one_host_does_not_keep_the_step_from_the_others() -> None:
     hosts = cast("list[Host]", ["first", "second", "third"])
     for _ in range(1000):  # a pool's `map` left a host out in about one of a hundred
         reached: list[object] = []
