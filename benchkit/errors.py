@@ -1,7 +1,6 @@
-"""The errors benchkit raises on purpose; the command line turns each into one message and an exit code.
+"""Errors that benchkit raises deliberately; the command line turns each into one message and an exit code.
 
-A message says what failed, where, why and what to do. Exit codes are those of the contract:
-1 failed, 2 bad input or usage, 130 interrupted.
+A message says what failed, where, why and what to do next. Exit codes: 1 failed, 2 bad input or usage, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -11,12 +10,12 @@ from difflib import get_close_matches
 
 
 class BenchkitError(Exception):
-    """What failed, where, why, and what to do about it."""
+    """Base of all errors: what failed, where, why, and a hint at what to do next."""
 
     exit_code = 1
 
     def __init__(self, what: str, *, where: str | None = None, why: str | None = None, hint: str | None = None) -> None:
-        """Take the parts of the message; all but `what` may be absent."""
+        """Store the parts of the message; all but `what` are optional."""
         super().__init__(what)
         self.what = what
         self.where = where
@@ -24,51 +23,55 @@ class BenchkitError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        """One message: `where: what: why`, and the advice on a line of its own."""
+        """Return one message, `where: what: why`, with the hint on a line of its own."""
         head = ": ".join(part for part in (self.where, self.what, self.why) if part)
         return harmless(f"{head}\n  → {self.hint}" if self.hint else head)
 
 
 class InputError(BenchkitError):
-    """A file, option or level that benchkit cannot take as it stands."""
+    """A file, option or value that benchkit does not accept."""
 
     exit_code = 2
 
 
 class FieldError(InputError):
-    """An option that cannot be what it is, known only once its host is: whoever knows the file names the place in it."""
+    """An option of a service that its host does not allow.
+
+    It is raised where only the option is known; callers that know the scenario add file and line.
+    """
 
     def __init__(self, field: str, what: str, *, hint: str | None = None) -> None:
-        """`field` is the name of the option."""
+        """Store the message and the name of the option, `field`."""
         super().__init__(what, hint=hint)
         self.field = field
 
 
 class ParseError(InputError):
-    """Text that is no output of the tool it was said to come from."""
+    """Text that is not an output of the tool that it is parsed as."""
 
 
 class HostError(BenchkitError):
-    """Something on a host, or on the way to it, failed."""
+    """A failure on a host or on the connection to it."""
 
 
 class LostError(HostError):
-    """The connection to a host is gone: nothing more can be asked over it, and the host puts itself back."""
+    """A lost connection to a host, whose watchdog restores it."""
 
 
 class UnsupportedError(BenchkitError):
-    """A cell that these hosts cannot carry; it is left out and the reason reported."""
+    """A cell that these hosts cannot run; it is skipped, and the reason reported."""
 
 
 def harmless(text: str) -> str:
-    """Text as a terminal may be shown it: what is no letter, sign or line is escaped, whoever wrote it."""
+    """Return text that is safe to print in a terminal: control characters other than newlines are escaped."""
     return "".join(
-        each if each.isprintable() or each == "\n" else each.encode("unicode_escape").decode() for each in text
+        character if character.isprintable() or character == "\n" else character.encode("unicode_escape").decode()
+        for character in text
     )
 
 
 def suggestion(wanted: str, allowed: Iterable[str]) -> str:
-    """`did you mean 'x'? ` or nothing, and the allowed names."""
+    """Return the allowed names, preceded by `did you mean 'x'?` if one is similar to `wanted`."""
     names = list(allowed)
     near = get_close_matches(wanted, names, n=1)
     listed = ", ".join(names) or "none"

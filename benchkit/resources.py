@@ -1,6 +1,6 @@
-"""The files that benchkit ships: scenarios, configs, backend sources and the agent.
+"""Files shipped with benchkit: scenarios, configs, backend sources and the agent.
 
-In a checkout scenarios and configs stand at the top level; in a wheel they are inside the package.
+Scenarios and configs are at the top level of a checkout, and inside the package in a wheel.
 """
 
 from __future__ import annotations
@@ -12,6 +12,6 @@ BACKENDS = PACKAGE / "backends"
 
 
 def shipped(folder: str) -> Path:
-    """The shipped folder of that name: `scenarios` or `configs`."""
+    """Return the shipped folder of that name: `scenarios` or `configs`."""
     inside = PACKAGE / "_shipped" / folder
     return inside if inside.is_dir() else PACKAGE.parent / folder

@@ -1,8 +1,9 @@
-"""Numbers as people read them: the only place where seconds become milliseconds and bytes mebibytes.
+"""Formatting of numbers for people: the only place where seconds become milliseconds and bytes mebibytes.
 
-Everything takes SI base units (seconds, bytes, per second, shares of one) and gives text. An absent number (`None` or
-NaN) is shown as `ABSENT`, never as 0. Times, sizes and rates keep three significant digits, or all whole ones; counts
-keep all of theirs. Prefixes are decimal for times and rates (k = 1000) and binary, written so, for sizes (KiB = 1024).
+Every function takes SI base units (seconds, bytes, per second, shares of one) and returns text. An absent number (`None`
+or NaN) is shown as `ABSENT`, never as 0. Times, sizes and rates keep three significant digits, or all digits before the
+decimal point if these are more; counts keep all digits. Prefixes are decimal for times and rates (k = 1000) and binary
+for sizes (KiB = 1024).
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ _TIMES = (("ns", 1e-9), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0))
 _SIZES = (("B", 1.0), ("KiB", 2.0**10), ("MiB", 2.0**20), ("GiB", 2.0**30), ("TiB", 2.0**40))
 _DECIMAL = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12))
 _WHOLE_FROM = 999.5
-"""From here on three significant digits would need an exponent; such numbers are written whole."""
+"""Numbers from here on are rounded to integers, since three significant digits would need an exponent."""
 
 
 def _or_absent(text: Callable[[float], str]) -> Callable[[float | None], str]:
-    """The formatter, which an absent number no longer reaches."""
+    """Wrap a formatter so that it returns `ABSENT` for absent numbers."""
 
     @functools.wraps(text)
     def shown(number: float | None) -> str:
@@ -32,37 +33,37 @@ def _or_absent(text: Callable[[float], str]) -> Callable[[float | None], str]:
 
 @_or_absent
 def count(number: float) -> str:
-    """A number of things, all digits: `285,080`."""
+    """Format a number of things with all digits: `285,080`."""
     return f"{number:,.0f}"
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:
-    """A number and what it counts: `1 trial`, `2 trials`."""
+    """Format a number with the noun that it counts: `1 trial`, `2 trials`."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 @_or_absent
 def rate(per_s: float) -> str:
-    """A rate as a bare number, for columns and axes: `43,210`, `3.25`."""
+    """Format a rate without its unit, for columns and axes: `43,210`, `3.25`."""
     return _digits(per_s)
 
 
 @_or_absent
 def requests_per_s(per_s: float) -> str:
-    """A rate of requests: `43,210 requests/s`."""
+    """Format a rate of requests: `43,210 requests/s`."""
     return f"{_digits(per_s)} requests/s"
 
 
 @_or_absent
 def seconds(number: float) -> str:
-    """A time in the unit that fits: `870 ns`, `1.23 ms`, `12.4 s`, `1,300 s`."""
+    """Format a time in the largest fitting unit: `870 ns`, `1.23 ms`, `12.4 s`, `1,300 s`."""
     return _scaled(number, _TIMES)
 
 
 @_or_absent
 def duration(number: float) -> str:
-    """A time as one plans with it: `45 s`, `1 min 52 s`, `2 h 05 min`; below ten seconds as `seconds`."""
-    if abs(number) < 9.995:  # noqa: PLR2004 - where three digits stop telling more than whole seconds do
+    """Format a time in hours, minutes and seconds: `45 s`, `1 min 52 s`, `2 h 05 min`; below 10 s as `seconds` does."""
+    if abs(number) < 9.995:  # noqa: PLR2004 - from here on, whole seconds are precise enough
         return seconds(number)
     sign = "-" if number < 0 else ""
     minutes, rest = divmod(round(abs(number)), 60)
@@ -74,42 +75,42 @@ def duration(number: float) -> str:
 
 @_or_absent
 def size(number: float) -> str:
-    """A number of bytes with a binary prefix: `12 B`, `1.50 MiB`."""
+    """Format a number of bytes with a binary prefix: `12 B`, `1.50 MiB`."""
     small = abs(number) < _SIZES[1][1] and float(number).is_integer()
     return f"{number:.0f} B" if small else _scaled(number, _SIZES)
 
 
 @_or_absent
 def bytes_per_s(per_s: float) -> str:
-    """A rate of bytes with a decimal prefix, as links are rated: `12.3 MB/s`."""
+    """Format a rate of bytes with a decimal prefix, as is usual for links: `12.3 MB/s`."""
     return _scaled(per_s, [(f"{prefix}B/s", factor) for prefix, factor in _DECIMAL])
 
 
 @_or_absent
 def bits_per_s(per_s: float) -> str:
-    """A rate of bits with a decimal prefix: `200 Mbit/s`."""
+    """Format a rate of bits with a decimal prefix: `200 Mbit/s`."""
     return _scaled(per_s, [(f"{prefix}bit/s", factor) for prefix, factor in _DECIMAL])
 
 
 @_or_absent
 def share(number: float) -> str:
-    """A share of one in percent, one decimal: `63.7 %`."""
+    """Format a share of one in percent, with one decimal: `63.7 %`."""
     return f"{number * 100:.1f} %"
 
 
 @_or_absent
 def ratio(number: float) -> str:
-    """A ratio, to three digits below one and two decimals from there on: `0.582`, `1.04`, `12.31`."""
-    return f"{number:.3f}" if abs(number) < 0.9995 else f"{number:,.2f}"  # noqa: PLR2004 - what is not printed as 1
+    """Format a ratio with three decimals below one and two from one on: `0.582`, `1.04`, `12.31`."""
+    return f"{number:.3f}" if abs(number) < 0.9995 else f"{number:,.2f}"  # noqa: PLR2004 - larger numbers round to 1
 
 
 def _scaled(number: float, units: Sequence[tuple[str, float]]) -> str:
-    """The number in the largest unit in which at least 1 is printed, or in the smallest."""
+    """Format a number in the largest unit in which it is at least 1 once rounded, or in the smallest unit."""
     if number == 0:
         return "0 " + next(unit for unit, factor in units if factor == 1)
     unit, factor = units[0]
     for larger, step in units[1:]:
-        # What would be printed as 1000 of the smaller unit is 1.00 of the next one; rounding moves it by half a percent.
+        # A number that rounds to 1000 of the smaller unit is 1.00 of the next; rounding changes it by at most half a percent.
         below = abs(number) < 0.99 * step
         if below or (abs(number) < step and abs(_rounded(number / factor)) * factor < step * (1 - 1e-12)):
             break
@@ -118,12 +119,12 @@ def _scaled(number: float, units: Sequence[tuple[str, float]]) -> str:
 
 
 def _rounded(number: float) -> float:
-    """The number to three significant digits, or to all of the whole ones."""
+    """Round to three significant digits, or to an integer if that keeps more."""
     return float(f"{number:.3g}" if abs(number) < _WHOLE_FROM else f"{number:.0f}")
 
 
 def _digits(number: float) -> str:
-    """The number so rounded, as text: `0.123`, `1.23`, `12.3`, `123`, `12,345`."""
+    """Format a number rounded by `_rounded`: `0.123`, `1.23`, `12.3`, `123`, `12,345`."""
     shown = _rounded(number)
     if shown == 0:
         return "0"

@@ -1,7 +1,7 @@
-"""The kernel settings that Linux has, or once had, in the folders that profiles are about.
+"""Kernel settings of Linux, past and present, in the sysctl folders that tuning profiles use.
 
-A host need not have them all: some are gone from today's kernels (tcp_tw_recycle), some come with later ones. One that
-is neither here nor on any host is a slip of the pen.
+A host need not have all of them: newer kernels removed some (tcp_tw_recycle) and added others. A setting that is neither
+listed here nor present on any host is misspelt.
 """
 
 from __future__ import annotations
@@ -75,19 +75,19 @@ _NAMES = {
         vfs_cache_pressure_denom watermark_boost_factor watermark_scale_factor zone_reclaim_mode
     """,
 }
-"""Those of Linux 6.18 (listed on one), and those that earlier ones had (Documentation/admin-guide/sysctl and
+"""Names of Linux 6.18 (listed on a host), and those of earlier versions (Documentation/admin-guide/sysctl and
 Documentation/networking/ip-sysctl of Linux 2.6.32, 3.16 and 4.11)."""
 
 KNOWN = frozenset(f"{folder}.{name}" for folder, names in _NAMES.items() for name in names.split())
 
 
 def is_made_up(key: str) -> bool:
-    """Whether no Linux has, or had, this setting; of folders that are not listed here nothing is known."""
+    """Return whether no Linux version has this setting; settings in other folders than those listed are never rejected."""
     return key.rpartition(".")[0] in _NAMES and key not in KNOWN
 
 
 def advice(key: str) -> str:
-    """What may have been meant: `did you mean 'net.core.somaxconn'?`, and where to look."""
+    """Return a hint for an unknown setting: `did you mean 'net.core.somaxconn'?` and where the name was looked up."""
     near = suggestion(key, sorted(KNOWN))
     meant = near.partition("? ")[0] + "?" if near.startswith("did you mean") else ""
-    return f"{meant} no Linux that benchkit knows has it, nor has any of these hosts".strip()
+    return f"{meant} neither the Linux versions that benchkit knows nor these hosts have it".strip()

@@ -1,9 +1,9 @@
-"""The base of every model."""
+"""Base of all models."""
 
 from pydantic import BaseModel, ConfigDict
 
 
 class Frozen(BaseModel):
-    """A model that cannot be changed and takes no field it does not know."""
+    """An immutable model that rejects unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

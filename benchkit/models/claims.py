@@ -1,4 +1,4 @@
-"""Sentences of a study as expectations on ratios, with what a host must have for them to be testable."""
+"""Claims: statements of a study as expected ratios of cells, with requirements on the hosts that can test them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from benchkit.models.levels import Levels, Name
 
 
 class Sides(Frozen):
-    """The two cells of a ratio, `of` over `to`, by as many of their levels as tell them apart.
+    """The two cells of a ratio, `of` divided by `to`, identified by some of their levels.
 
-    `of` may match several cells: each is then taken over the cell that differs from it in the levels of `to` alone, and
-    the claim is about all of them.
+    `of` may match several cells: each is then divided by the cell that differs from it only in the levels of `to`, and
+    the claim is about all of these ratios.
     """
 
     of: Levels = Field(min_length=1)
@@ -23,29 +23,27 @@ class Sides(Frozen):
 
 
 class Need(Frozen):
-    """What the hosts of a role must have for a claim to be testable."""
+    """Requirements on the hosts of a role for a claim to be testable."""
 
-    cpus: PositiveInt | None = Field(default=None, description="that the role may use")
+    cpus: PositiveInt | None = Field(default=None, description="CPUs that the role may use")
     memory_bytes: PositiveFloat | None = None
-    link_bps: PositiveFloat | None = Field(
-        default=None, description="rate of the link, at least, as far as it is known"
-    )
+    link_bps: PositiveFloat | None = Field(default=None, description="lowest rate of the link, where the rate is known")
     link_at_most_bps: PositiveFloat | None = Field(
-        default=None, description="rate of the link, at most: for what a study saw because a link was full"
+        default=None, description="highest rate of the link, for results that are due to a saturated link"
     )
 
     @model_validator(mode="after")
     def _some_link(self) -> Self:
         least, most = self.link_bps, self.link_at_most_bps
         if least is not None and most is not None and least > most:
-            raise ValueError(f"no link has {least:g} bit/s at least and {most:g} at most")
+            raise ValueError(f"link_bps, {least:g}, is greater than link_at_most_bps, {most:g}")
         return self
 
 
 class Claim(Frozen):
-    """A sentence of a study, and the ratio that it is about.
+    """A statement of a study and the ratio that it expects.
 
-    What is expected is one of `at_least`, `at_most`, `between`, or `about` a value to `within` a share of it.
+    The expectation is one of `at_least`, `at_most`, `between`, or `about` a value `within` a share of it.
     """
 
     text: str = Field(min_length=1)
@@ -55,9 +53,11 @@ class Claim(Frozen):
     at_most: PositiveFloat | None = None
     between: tuple[PositiveFloat, PositiveFloat] | None = None
     about: PositiveFloat | None = None
-    within: float | None = Field(default=None, gt=0, lt=1, description="of `about`: 0.15 allows 15 % to either side")
-    published: PositiveFloat | None = Field(default=None, description="the ratio that the study printed")
-    needs: Mapping[Name, Need] = Field(default_factory=dict, description="by role")
+    within: float | None = Field(
+        default=None, gt=0, lt=1, description="share of `about`: 0.15 allows 15 % to either side"
+    )
+    published: PositiveFloat | None = Field(default=None, description="ratio that the study printed")
+    needs: Mapping[Name, Need] = Field(default_factory=dict, description="requirements by role")
 
     @model_validator(mode="after")
     def _one_expectation(self) -> Self:
@@ -66,21 +66,21 @@ class Claim(Frozen):
             found = ", ".join(given) or "none"
             raise ValueError(f"expects one of at_least, at_most, between, about; found {found}")
         if (self.about is None) != (self.within is None):
-            raise ValueError("about and within stand together: about a value, within a share of it")
+            raise ValueError("about and within need each other: about a value, within a share of it")
         if self.between is not None and self.between[0] >= self.between[1]:
-            raise ValueError(f"between {self.between[0]} and {self.between[1]} lies nothing")
+            raise ValueError(f"between {self.between[0]} and {self.between[1]} is empty; name the lower limit first")
         return self
 
     @property
     def expected(self) -> tuple[float | None, float | None]:
-        """The smallest and the largest ratio that the claim allows; None: no limit on that side."""
+        """Smallest and largest ratio that the claim allows; None: no limit on that side."""
         if self.about is not None and self.within is not None:
             return self.about / (1 + self.within), self.about * (1 + self.within)
         return self.between or (self.at_least, self.at_most)
 
     @property
     def expectation(self) -> str:
-        """What is expected, in words."""
+        """Text of the expectation: `at least 2`, `about 1.2 (within 25%)`."""
         if self.about is not None and self.within is not None:
             return f"about {self.about:g} (within {self.within:.0%})"
         low, high = self.expected
@@ -90,5 +90,5 @@ class Claim(Frozen):
 
 
 def claims_of(scenario: Mapping[str, Any]) -> tuple[Claim, ...]:
-    """The claims of a stored scenario."""
+    """Return the claims of a stored scenario."""
     return tuple(Claim.model_validate(claim) for claim in scenario.get("claims") or ())

@@ -10,7 +10,7 @@ from benchkit.models.base import Frozen
 from benchkit.models.levels import Levels
 
 Trait = Literal["status", "header_bytes", "body_bytes", "body"]
-"""What the responses of two cells are compared by; `body` covers its length too."""
+"""Property in which the responses of two cells are compared; `body` covers its length too."""
 
 
 class Difference(Frozen):

@@ -1,7 +1,7 @@
-"""From where on a check doubts a trial: all thresholds in one place, each with its source.
+"""Thresholds of all checks of trials, each with its source.
 
-A scenario lays its own over them (`thresholds: {server_cpu: 0.5}`). The manifest of a run records all of them, so that
-a stored run is judged by what it was run under. Shares are of one.
+A scenario overrides some of them (`thresholds: {server_cpu: 0.5}`). The manifest of a run records all of them, so that a
+stored run is judged by the thresholds that it was run with. Shares are of one.
 """
 
 from __future__ import annotations
@@ -22,85 +22,88 @@ class Thresholds(Frozen):
 
     generator_cpu: Share = Field(
         default=0.90,
-        description="of the CPU that a load tool, or its host, may use. A queue at 90 % use is ten times as long as the "
-        "work in it (M/M/1: Kleinrock, Queueing Systems, 1975, ch. 3): from there on times are the generator's. 1: never, "
-        "where the load tool only asks and its host does the work that is measured",
+        description="share of the CPU time available to a load tool or its host. At 90 % use, a queue is ten times as long "
+        "as the work in it (M/M/1: Kleinrock, Queueing Systems, 1975, ch. 3), so that latencies are the generator's. 1: "
+        "never exceeded, for load tools that only start work which their host does and the run measures",
     )
     link: Share = Field(
         default=0.90,
-        description="of the link's rate. A full one carries 94 % of it as payload of TCP (1,448 of 1,538 bytes of a "
-        "frame on Ethernet, preamble and gap included), and queues before that",
+        description="share of the link's rate. A saturated link carries 94 % of its rate as TCP payload (1,448 of 1,538 "
+        "bytes of an Ethernet frame, including preamble and gap), and queues build up before that",
     )
     server_cpu: Share = Field(
         default=0.60,
-        description="of the CPUs that the stack may use, below which the server was not the limit. Seen on two-core labs: "
-        "a server that is the limit fills its core, one that waits for its generator half of it",
+        description="share of the CPUs that the stack may use, below which the server was not the limit. On two-core labs, "
+        "a server that is the limit saturates its core, and one that waits for its generator uses half of it",
     )
     errors: Share = Field(
         default=0.001,
-        description="of the requests, above which figures are void; any failure makes them suspect. A service level of "
-        "three nines (Beyer et al., Site Reliability Engineering, 2016, ch. 4)",
+        description="share of failed requests that makes figures unusable; any failure makes them suspect. A service level "
+        "of three nines (Beyer et al., Site Reliability Engineering, 2016, ch. 4)",
     )
     bytes_per_request: Share = Field(
         default=0.01,
-        description="by which the bytes of an answer under load may differ from those of the probe. Smaller than the "
-        "effect on a rate that six blocks on a lab can show",
+        description="relative difference between the bytes of a response under load and those of the probe. Smaller than "
+        "the effects on a rate that six blocks on a lab can show",
     )
     connections: Share = Field(
-        default=0.95, description="of the connections asked for that must be established at every look"
+        default=0.95, description="share of the requested connections that must be established in every sample"
     )
     littles_law: Share = Field(
         default=0.20,
-        description="by which rate times mean latency may differ from the connections (Little, A proof for the queuing "
-        "formula L = λW, Operations Research 9, 1961). Room for what a tool does between two requests",
+        description="relative difference between rate times mean latency and the number of connections (Little, A proof "
+        "for the queuing formula L = λW, Operations Research 9, 1961). Leaves room for the tool's own work between requests",
     )
     dropped_connections: Share = Field(
         default=0.001,
-        description="of the connections opened, dropped or answered with a cookie, above which figures are void; any "
-        "makes them suspect. The same as for errors: each costs its client a second (RFC 6298: initial timeout)",
+        description="share of opened connections that were dropped or answered with a SYN cookie, above which figures are "
+        "unusable; any makes them suspect. As for errors: each costs its client a second (RFC 6298: initial timeout)",
     )
     ports: Share = Field(
-        default=0.90, description="of the client's port range in TIME_WAIT and in use, where searching gets long"
+        default=0.90,
+        description="share of the client's port range in use or in TIME_WAIT, above which finding a free port is slow",
     )
     steal: Share = Field(
         default=0.02,
-        description="of the CPU time, taken by the hypervisor. Less than the differences that runs are made to show",
+        description="share of the CPU time taken by the hypervisor. Less than the differences that runs are meant to show",
     )
     throttled: Share = Field(
-        default=0.02, description="of the window, for which a control group withheld CPU time that nobody asked it to"
+        default=0.02,
+        description="share of the window during which a control group that benchkit did not set up withheld CPU time",
     )
-    frequency: Share = Field(default=0.95, description="of the nominal clock rate, below which a host was slowed down")
+    frequency: Share = Field(default=0.95, description="share of the nominal clock rate, below which a host was slowed")
     foreign_cores: Positive = Field(
-        default=0.05, description="cores' worth of CPU time on the trial's CPUs that none of its processes took"
+        default=0.05, description="CPU time, in cores, that other processes used on the CPUs of the trial"
     )
     cold: Share = Field(
         default=0.10,
-        description="by which the server's rate in the first third of the window may be below that in the last, over all "
-        "trials of a cell",
+        description="relative amount by which the server's rate in the first third of the window may be below that in the "
+        "last third, over all trials of a cell",
     )
     samples_beyond: Positive = Field(
         default=10,
-        description="requests beyond a percentile for it to be one: p needs 10 / (1 - p). Ten of them are known to a "
-        "third (a count of n is known to the square root of n)",
+        description="requests needed beyond a percentile p, hence 10 / (1 - p) in all. A count of ten has a standard error "
+        "of a third (a count n has one of the square root of n)",
     )
     gap_intervals: Positive = Field(
-        default=3, description="sampling intervals without a sample, beyond which the host stood still"
+        default=3, description="sampling intervals without a sample, above which the host was stalled"
     )
     plateau_rps: Share = Field(
-        default=0.02, description="within which the rates of three or more servers are one rate, not several"
+        default=0.02, description="relative difference below which the rates of three or more servers count as equal"
     )
     plateau_cpu: Share = Field(
-        default=0.10, description="by which the CPU use of the servers on a plateau must differ to be telling"
+        default=0.10,
+        description="difference in CPU use between servers on a plateau, above which their limit is not the CPU",
     )
     spread: Positive = Field(
         default=0.10,
-        description="standard deviation of a cell's log-rates over six blocks; over more or fewer, the one that leaves the "
-        "interval of a ratio as wide (t on log-ratios: 16 % to either side). Six blocks of such trials cannot show a "
-        "difference of 20 % (power 80 %)",
+        description="standard deviation of a cell's log-rates over six blocks; for another number of blocks, the value that "
+        "gives a ratio's interval the same width (t on log-ratios: 16 % to either side). With more variance, six blocks "
+        "cannot show a difference of 20 % (power 80 %)",
     )
 
 
 def thresholds_of(manifest: Manifest) -> Thresholds:
-    """The thresholds that a run is judged by: those it was run under, today's where it has none of that name."""
+    """Return the thresholds of a stored run, and the present default of those that it did not record."""
     known = {name: value for name, value in manifest.thresholds.items() if name in Thresholds.model_fields}
     return Thresholds.model_validate(known)

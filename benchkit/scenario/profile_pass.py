@@ -20,7 +20,7 @@ MIN_PROFILE_S = 2.0
 
 
 class ProfilePass(Frozen):
-    """What is profiled, for how long and how often.
+    """Options of the profile pass: services, duration, repetitions.
 
     Trials of the pass are never measured ones: profiled trials are of the kind `profile`, their partners in the same
     block of the kind `control`. The ratio of the two is the cost of profiling.

@@ -1,4 +1,4 @@
-"""How the hosts of a scenario are sampled during trials: the field `telemetry`."""
+"""Options of host telemetry during trials: the field `telemetry` of a scenario."""
 
 from __future__ import annotations
 

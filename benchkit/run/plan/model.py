@@ -46,7 +46,7 @@ class PlannedCell:
 
 @dataclass(frozen=True)
 class RunPlan:
-    """Everything that a run does, known before any host is changed."""
+    """All steps of a run, known before any host is changed."""
 
     experiment: Experiment
     seed: int
