@@ -22,7 +22,7 @@ class FileServerOptions(GoServerOptions):
 
 
 class FileServer(GoServer[FileServerOptions]):
-    """A Go server that is told the folder of its files and the length of the listing."""
+    """A Go server with two more arguments: the folder of its files, and the length of the listing."""
 
     def arguments(self, request: RenderRequest[FileServerOptions]) -> Sequence[str]:
         """Return the folder of the files, and the number of files to list."""

@@ -102,7 +102,7 @@ class AdminPage:
 
 @dataclass(frozen=True)
 class Instruction:
-    """Something that the users of a service need, shown after `service up`: a command to run, a file to copy."""
+    """Instruction for the users of a service, shown after `service up`: a command to run, a file to copy."""
 
     what: str
     value: str

@@ -1,4 +1,4 @@
-"""All servers on loopback, direct and behind nginx: the same status line, the same header, the same body."""
+"""All servers on loopback, alone and behind nginx: same status line, same header, same body."""
 
 from __future__ import annotations
 
@@ -51,41 +51,43 @@ blocks: 1
 
 
 @dataclass(frozen=True)
-class Answer:
-    """A response as bytes, the date masked."""
+class Response:
+    """Status line, header and body of a response, for comparison."""
 
     status: str
     names: frozenset[str]
     header_bytes: int
     body: str
-    """Its SHA-256."""
+    """SHA-256 of the body."""
     server: str
 
 
-class Here(Frozen):
-    """Programs of this machine."""
+class LocalPrograms(Frozen):
+    """Node and nginx of this machine."""
 
     node: str
     nginx: str
     version: tuple[int, ...]
-    said: str
+    version_output: str
 
 
 @pytest.fixture(scope="module")
-def here() -> Here:
+def local_programs() -> LocalPrograms:
     node, nginx = (shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin") for name in ("node", "nginx"))
     if node is None or nginx is None:
         pytest.skip("there is no node or no nginx")
-    said = subprocess.run([nginx, "-v"], capture_output=True, text=True, check=True).stderr.strip()
-    numbers = re.search(r"/([0-9.]+)", said)
+    version_output = subprocess.run([nginx, "-v"], capture_output=True, text=True, check=True).stderr.strip()
+    numbers = re.search(r"/([0-9.]+)", version_output)
     assert numbers is not None
-    return Here(node=node, nginx=nginx, version=tuple(map(int, numbers[1].split("."))), said=said)
+    return LocalPrograms(
+        node=node, nginx=nginx, version=tuple(map(int, numbers[1].split("."))), version_output=version_output
+    )
 
 
-def place(here: Here, folder: Path) -> ServicePlacement:
+def place(local_programs: LocalPrograms, folder: Path) -> ServicePlacement:
     programs = {
-        "node": Program(here.node, (20,)),
-        "nginx": Program(here.nginx, here.version, here.said),
+        "node": Program(local_programs.node, (20,)),
+        "nginx": Program(local_programs.nginx, local_programs.version, local_programs.version_output),
     }
     cpus = tuple(sorted(os.sched_getaffinity(0)))
     root = os.geteuid() == 0
@@ -105,9 +107,9 @@ def place(here: Here, folder: Path) -> ServicePlacement:
 
 @contextmanager
 def running(service: Service) -> Iterator[None]:
-    """The service, started as a host would, until the end of the block."""
+    """Run the service until the end of the block."""
     for file in service.files:
-        put(file)
+        write_file(file)
     started = subprocess.Popen(
         service.process.argv,
         env={**os.environ, **service.process.env},
@@ -123,7 +125,7 @@ def running(service: Service) -> Iterator[None]:
         started.wait(10)
 
 
-def put(file: File) -> None:
+def write_file(file: File) -> None:
     path = Path(file.path)
     path.parent.mkdir(parents=True, exist_ok=True)
     if isinstance(file.content, GoSource):
@@ -160,7 +162,7 @@ def wait_open(service: Service, started: subprocess.Popen[bytes]) -> None:
     raise AssertionError(f"{service.process.argv} ended with {started.returncode}")
 
 
-def ask(service: Service) -> Answer:
+def get(service: Service) -> Response:
     with connect(service) as client, client.makefile("rwb") as stream:
         stream.write(b"GET / HTTP/1.1\r\nHost: sut\r\n\r\n")
         stream.flush()
@@ -169,7 +171,7 @@ def ask(service: Service) -> Answer:
             lines.append(stream.readline())
         fields = dict(line.decode().rstrip("\r\n").split(": ", 1) for line in lines[1:-1])
         body = stream.read(int(fields["Content-Length"]))
-    return Answer(
+    return Response(
         status=lines[0].decode(),
         names=frozenset(fields),
         header_bytes=sum(map(len, lines)),
@@ -178,28 +180,30 @@ def ask(service: Service) -> Answer:
     )
 
 
-def test_all_servers_send_the_same_bytes(here: Here, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_all_servers_send_the_same_bytes(
+    local_programs: LocalPrograms, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     (tmp_path / "alike.yaml").write_text(SCENARIO.replace("PORT", str(port)))
     experiment = read_experiment(str(tmp_path / "alike.yaml"))
     folders = tmp_path_factory.mktemp("s")  # short, for the paths of sockets
-    answers: dict[str, Answer] = {}
+    responses: dict[str, Response] = {}
     for number, cell in enumerate(experiment.cells):
 
-        def placed(service: ServiceSpec, number: int = number) -> ServicePlacement:
+        def make_place(service: ServiceSpec, number: int = number) -> ServicePlacement:
             folder = folders / str(number) / service.name
             folder.mkdir(parents=True)
-            return place(here, folder)
+            return place(local_programs, folder)
 
-        services = render_services(cell.services, placed)
+        services = render_services(cell.services, make_place)
         with running(services[0]):
             if len(services) > 1:
                 with running(services[1]):
-                    answers[cell.cell_id] = ask(services[1])
+                    responses[cell.cell_id] = get(services[1])
             else:
-                answers[cell.cell_id] = ask(services[0])
-    assert len(answers) == 10
-    assert {answer.header_bytes for answer in answers.values()} == {HEADER_BYTES}, answers
-    assert len({(answer.status, answer.names, answer.body) for answer in answers.values()}) == 1, answers
-    assert {len(answer.server) for answer in answers.values()} == {len("nginx")}, answers
+                responses[cell.cell_id] = get(services[0])
+    assert len(responses) == 10
+    assert {response.header_bytes for response in responses.values()} == {HEADER_BYTES}, responses
+    assert len({(response.status, response.names, response.body) for response in responses.values()}) == 1, responses
+    assert {len(response.server) for response in responses.values()} == {len("nginx")}, responses

@@ -1,4 +1,4 @@
-"""Each Go module of the backends by Go's own tools: formatted, vetted, tested."""
+"""Each Go module of the backends, checked by gofmt, vet and its own tests."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from benchkit.services.server_options import ServerOptions
 pytestmark = pytest.mark.system
 
 MODULES = sorted(manifest.parent for manifest in BACKENDS.glob("*/go.mod"))
-OURS = [module for module in MODULES if any(module.rglob("*.go"))]
-"""A module without code of its own only pins somebody else's program."""
+MODULES_WITH_CODE = [module for module in MODULES if any(module.rglob("*.go"))]
+"""Modules with Go code; the others only pin a published program."""
 
-BACKENDS_OF_OURS = {name for name, backend in REGISTRY.items() if issubclass(backend.options, ServerOptions)}
-"""The servers that are written here: each has its own module, Node's for the tests that it shares with the others."""
+SERVERS = {name for name, backend in REGISTRY.items() if issubclass(backend.options, ServerOptions)}
+"""The servers of this repository. Each is a Go module; Node's has the tests that all servers share."""
 
 
 def go(module: Path, *argv: str) -> subprocess.CompletedProcess[str]:
@@ -34,47 +34,47 @@ def go(module: Path, *argv: str) -> subprocess.CompletedProcess[str]:
     return run_go([command, *argv], cwd=module, environment=go_environment(command, target))
 
 
-def test_there_are_modules() -> None:
-    assert {"kit", *BACKENDS_OF_OURS} <= {module.name for module in OURS}
+def test_every_server_is_a_go_module() -> None:
+    assert {"kit", *SERVERS} <= {module.name for module in MODULES_WITH_CODE}
 
 
-def test_all_pin_one_toolchain() -> None:
+def test_all_modules_pin_the_same_toolchain() -> None:
     assert len({pinned_toolchain(module) for module in MODULES}) == 1
 
 
-@pytest.mark.parametrize("module", OURS, ids=lambda module: module.name)
-def test_formatted(module: Path) -> None:
+@pytest.mark.parametrize("module", MODULES_WITH_CODE, ids=lambda module: module.name)
+def test_gofmt_has_nothing_to_change(module: Path) -> None:
     gofmt = Path(go(module, "env", "GOROOT").stdout.strip(), "bin", "gofmt")
     done = subprocess.run([gofmt, "-l", "."], cwd=module, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-AT_ONCE = 4
-"""Modules whose tests run at the same time: for the most part they wait for what they have started."""
+PARALLEL_MODULES = 4
+"""Modules whose tests run at the same time; most of the time they wait for processes."""
 
-Done = Callable[[Path], "subprocess.CompletedProcess[str]"]
+TestResult = Callable[[Path], "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture(scope="module")
-def tried(request: pytest.FixtureRequest) -> Iterator[Done]:
-    """What came of a module's vetting and its own tests; all modules that are asked for run side by side."""
-    chosen = [
+def module_results(request: pytest.FixtureRequest) -> Iterator[TestResult]:
+    """Function that gives the result of a module's vet and tests; all selected modules are tested in parallel."""
+    selected = [
         cast("Path", item.callspec.params["module"])
         for item in request.session.items
-        if isinstance(item, pytest.Function) and item.originalname == test_vetted_and_tested.__name__
+        if isinstance(item, pytest.Function) and item.originalname == test_vet_and_tests_pass.__name__
     ]
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        # -vet=all: all that `go vet` looks at, instead of the part that `go test` looks at by itself.
+    with ThreadPoolExecutor(PARALLEL_MODULES) as pool:
+        # -vet=all runs all checks of `go vet`; by default `go test` runs only some of them.
         started: Mapping[Path, Future[subprocess.CompletedProcess[str]]] = {
-            module: pool.submit(go, module, "test", "-vet=all", "-parallel=4", "./...") for module in chosen
+            module: pool.submit(go, module, "test", "-vet=all", "-parallel=4", "./...") for module in selected
         }
         yield lambda module: started[module].result()
 
 
-@pytest.mark.parametrize("module", OURS, ids=lambda module: module.name)
-def test_vetted_and_tested(tried: Done, module: Path) -> None:
+@pytest.mark.parametrize("module", MODULES_WITH_CODE, ids=lambda module: module.name)
+def test_vet_and_tests_pass(module_results: TestResult, module: Path) -> None:
     if module.name == "node" and shutil.which("node") is None:
         pytest.skip("there is no node")
-    done = tried(module)
+    done = module_results(module)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "ok" in done.stdout

@@ -1,4 +1,4 @@
-"""The Node backend by Node's own test runner; its contract with the Go backends is tested by its Go module."""
+"""The tests of the Node backend in Node's test runner; those that it shares with the Go backends are in its Go module."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def node() -> str:
     return found
 
 
-def test_its_own_tests(node: str) -> None:
+def test_tests_of_the_node_backend_pass(node: str) -> None:
     tests = sorted(str(path.relative_to(NODE)) for path in NODE.glob("test/*.test.js"))
     done = subprocess.run([node, "--test", *tests], cwd=NODE, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -31,5 +31,5 @@ def test_its_own_tests(node: str) -> None:
 
 
 @pytest.mark.parametrize("source", sorted(NODE.glob("*.js")), ids=lambda source: source.name)
-def test_modules_are_of_a_size_to_be_read(source: Path) -> None:
+def test_node_modules_have_at_most_250_lines(source: Path) -> None:
     assert source.read_text().count("\n") <= 250

@@ -26,48 +26,48 @@ pytestmark = pytest.mark.lab
 
 ROLES = {"dev": ("dev", "load"), "proxy": ("proxy",), "vcs": ("vcs",), "upstream": ("upstream",)}
 GO, SETTINGS = "own/go", "own/settings"
-"""Below the work directory of `dev`."""
+"""Paths in the work directory of `dev`."""
 PROXIED = "stacks.proxied.services"
 OTHER_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIP1hWkOdXIH5I5cZaSPzwXqBj0HzkP6sVqOI2tCS5h1s"
 
 
 @pytest.fixture(scope="module")
-def four() -> Iterator[Inventory]:
-    """A lab of a developer, a proxy, a git server and an upstream proxy; in the end nothing is left on them."""
+def inventory() -> Iterator[Inventory]:
+    """Lab of a developer, a proxy, a git server and an upstream proxy; checks in the end that nothing is left on them."""
     hosts = tuple(LabHost(name=name, roles=roles) for name, roles in ROLES.items())
     lab = up(LabSpec(name=f"pytest-{os.getpid()}-modules", hosts=hosts))
     try:
-        inventory = with_settings_of_its_own(lab.inventory())
-        before = remains(inventory)
+        inventory = with_separate_go_settings(lab.inventory())
+        before = list_leftovers(inventory)
         yield inventory
-        assert remains(inventory) == before
+        assert list_leftovers(inventory) == before
     finally:
         down(lab.name)
 
 
 @pytest.fixture
 def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the controller keeps secrets of the session's own."""
+    """State folder of the controller, with the secrets of this session."""
     return tmp_path_factory.getbasetemp() / "state"
 
 
 @pytest.fixture
 def environment(environment: dict[str, str], state: Path) -> dict[str, str]:
-    """An environment with those secrets."""
+    """Environment with that state folder."""
     return environment | {"XDG_STATE_HOME": str(state)}
 
 
 @pytest.fixture
-def hosts_file(four: Inventory, tmp_path: Path) -> Path:
+def hosts_file(inventory: Inventory, tmp_path: Path) -> Path:
     """The lab as an inventory file."""
-    hosts = {spec.name: spec.model_dump(mode="json", exclude={"name"}, exclude_none=True) for spec in four.hosts}
+    hosts = {spec.name: spec.model_dump(mode="json", exclude={"name"}, exclude_none=True) for spec in inventory.hosts}
     path = tmp_path / "four.yaml"
     path.write_text(json.dumps({"hosts": hosts}))
     return path
 
 
-def with_settings_of_its_own(inventory: Inventory) -> Inventory:
-    """With a go command on `dev` that has its own settings: where its user's are, there are those of this machine, too."""
+def with_separate_go_settings(inventory: Inventory) -> Inventory:
+    """Return the inventory with a go command on `dev` that has its own settings file, not the one of this machine's user."""
     with connect_all(inventory) as hosts:
         dev = hosts["dev"]
         line = f'GOENV="${{GOENV:-{dev.workdir / SETTINGS}}}" exec {dev.facts.programs["go"].path} "$@"'
@@ -77,15 +77,15 @@ def with_settings_of_its_own(inventory: Inventory) -> Inventory:
     return inventory.model_copy(update={"hosts": tuple(specs)})
 
 
-def go_settings(inventory: Inventory) -> list[str] | None:
-    """The lines of those settings."""
+def read_go_settings(inventory: Inventory) -> list[str] | None:
+    """Return the lines of that settings file; None if there is none."""
     with connect_all(inventory) as hosts:
         shown = hosts["dev"].processes.run(["cat", SETTINGS])
     return shown.stdout.decode().splitlines() if shown.ok else None
 
 
 def secrets(state: Path) -> set[str]:
-    """All that nobody but who it is for may see: passwords and what they are hashed to, lines of private keys."""
+    """Return all secrets of the controller: passwords, their hashes, and lines of private keys."""
     found: set[str] = set()
     for file in (state / "benchkit" / "kept").iterdir():
         text = file.read_text()
@@ -94,17 +94,17 @@ def secrets(state: Path) -> set[str]:
         elif match := re.search(r"PRIVATE KEY-----\n(.*?)-----END", text, re.DOTALL):
             found |= {line for line in match[1].splitlines() if len(line) > 20}
     assert len(found) >= 15
-    # Of the unencrypted keys of OpenSSH the first line is the same for all: it names the format.
+    # The first line of all unencrypted OpenSSH keys is the same: it names the format.
     return {secret for secret in found if not secret.startswith("b3BlbnNzaC1rZXkt")}
 
 
-def seen_in(text: str, state: Path) -> list[str]:
-    """The secrets that stand in a text."""
+def find_secrets(text: str, state: Path) -> list[str]:
+    """Return the secrets that a text contains."""
     return [secret for secret in secrets(state) if secret in text]
 
 
-def remains(inventory: Inventory) -> list[dict[str, Any]]:
-    """What a service could leave on its hosts: processes, ports, records, caches, logs."""
+def list_leftovers(inventory: Inventory) -> list[dict[str, Any]]:
+    """Return everything that a service could leave on its hosts: processes, ports, records, caches, logs."""
     with connect_all(inventory) as hosts:
         return [
             {
@@ -125,7 +125,7 @@ def remains(inventory: Inventory) -> list[dict[str, Any]]:
 
 @dataclass
 class Developer:
-    """Somebody at a keyboard of the host `dev`, with the settings that the service's people were told."""
+    """A developer on the host `dev` who follows the instructions of `service up`."""
 
     hosts: Hosts
     guidance: Mapping[str, str]
@@ -133,7 +133,7 @@ class Developer:
     folders: list[PurePosixPath] = field(default_factory=list)
 
     def start(self, user: str | None, module: str) -> Start:
-        """A `go get` with a clean module cache."""
+        """Prepare a `go get` with an empty module cache, and return the process to start."""
         dev = self.hosts["dev"]
         self.pulls += 1
         folder = dev.files.scratch(f"people/{self.pulls}")
@@ -154,12 +154,12 @@ class Developer:
         return Start([go, "get", module], env=env, cwd=folder)
 
     def pull(self, user: str | None, module: str) -> Completed:
-        """What came of one."""
+        """Run a `go get` with an empty module cache, and return its result."""
         start = self.start(user, module)
         return self.hosts["dev"].processes.run(start.argv, env=start.env, cwd=start.cwd, timeout_s=60)
 
-    def go_away(self) -> None:
-        """Leave nothing."""
+    def remove_folders(self) -> None:
+        """Remove the folders of all pulls."""
         for folder in self.folders:
             self.hosts["dev"].files.remove(folder)
 
@@ -169,7 +169,7 @@ def guidance_of(result: CommandResult) -> dict[str, str]:
     return {each["what"]: each["value"] for each in result.document()["guidance"]}
 
 
-def test_the_scenario_proves_itself_and_measures_every_way(
+def test_the_scenario_verifies_the_stack_and_measures_every_cell(
     cli: Cli, hosts_file: Path, tmp_path: Path, state: Path
 ) -> None:
     result = cli("run", "go-module-proxy", "-i", hosts_file, "--scale", "smoke", "--json")
@@ -195,13 +195,13 @@ def test_the_scenario_proves_itself_and_measures_every_way(
         assert "github.com/beorn7/perks v1.0.1\n" in log
         assert "built and run in " in log
     assert cli("report", "latest").code == 0
-    assert seen_in(result.out + result.err, state) == []
-    kept = [path for path in (tmp_path / "store").rglob("*") if path.is_file()]
-    assert {"journal.jsonl", "manifest.json", "report.html", "developer.dev.log"} <= {path.name for path in kept}
-    assert {path: found for path in kept if (found := seen_in(path.read_bytes().decode("latin-1"), state))} == {}
+    assert find_secrets(result.out + result.err, state) == []
+    files = [path for path in (tmp_path / "store").rglob("*") if path.is_file()]
+    assert {"journal.jsonl", "manifest.json", "report.html", "developer.dev.log"} <= {path.name for path in files}
+    assert {path: found for path in files if (found := find_secrets(path.read_bytes().decode("latin-1"), state))} == {}
 
 
-def test_requests_are_answered_alike_by_the_library_and_by_files(cli: Cli, hosts_file: Path, tmp_path: Path) -> None:
+def test_proxy_and_files_send_the_same_response(cli: Cli, hosts_file: Path, tmp_path: Path) -> None:
     one = "factors.request=[mycompany.com/go/module1/@v/v1.99.0.zip]"
     settings = ("--set", "factors.proxy=[goproxy]", "--set", one, "--set", "baseline=null")
     result = cli("run", "go-module-requests", "-i", hosts_file, "--scale", "smoke", *settings, "--json")
@@ -212,56 +212,56 @@ def test_requests_are_answered_alike_by_the_library_and_by_files(cli: Cli, hosts
     raw = next((tmp_path / "store" / "runs").iterdir()) / "raw"
     probes = [json.loads((folder / "trial.json").read_text())["probe"] for folder in raw.iterdir()]
     assert len({probe["body_sha256"] for probe in probes}) == 1
-    weighed = benchkit.load("telemetry", store=tmp_path / "store").query("metric == 'folder_bytes'")
-    cache = weighed[(weighed["service"] == "proxy") & (weighed["instance"] == "cache")]
+    disk_usage = benchkit.load("telemetry", store=tmp_path / "store").query("metric == 'folder_bytes'")
+    cache = disk_usage[(disk_usage["service"] == "proxy") & (disk_usage["instance"] == "cache")]
     assert len(cache) == 2
-    assert (cache["value"] > 20_000).all()  # a zip, and the clone of a repository of a hundred versions
+    assert (cache["value"] > 20_000).all()  # a zip, and the clone of a repository with a hundred versions
 
 
 PULLS = 10
-"""At once; `make bench` has the fifty that the service has to carry."""
+"""Concurrent pulls; `make bench` has the fifty that the service must sustain."""
 
 
-def test_a_service_that_stays_up_serves_everybody_by_right(
-    cli: Cli, hosts_file: Path, four: Inventory, state: Path
+def test_a_stack_that_is_up_serves_users_by_their_rights(
+    cli: Cli, hosts_file: Path, inventory: Inventory, state: Path
 ) -> None:
     command = ("go-module-proxy", "-i", hosts_file, "--json")
     guidance = guidance_of(cli("service", "up", *command))
-    assert go_settings(four) is None
+    assert read_go_settings(inventory) is None
     try:
         status = cli("service", "status", *command)
         assert (status.code, status.document()["up"]) == (0, True)
-        again = cli("service", "up", *command)
-        assert guidance_of(again) == guidance
-        assert again.err == "service go-module-proxy is already up\n"
+        second = cli("service", "up", *command)
+        assert guidance_of(second) == guidance
+        assert second.err == "service go-module-proxy is already up\n"
         applied = cli("service", "up", *command, "--apply")
         assert guidance_of(applied) == guidance
         assert applied.err == "service go-module-proxy is already up\napplying the settings of the go command on dev\n"
         assert cli("service", "up", *command, "--apply").err == "service go-module-proxy is already up\n"
-        assert go_settings(four) == guidance["every developer runs once"].split()[3:]
-        with connect_all(four) as hosts, pytest.raises(HostError, match="in use: service go-module-proxy of "):
+        assert read_go_settings(inventory) == guidance["every developer runs once"].split()[3:]
+        with connect_all(inventory) as hosts, pytest.raises(HostError, match="in use: service go-module-proxy of "):
             hosts.hold("another")
-        with connect_all(four) as hosts:
+        with connect_all(inventory) as hosts:
             developer = Developer(hosts, guidance)
             module1, module2 = (f"mycompany.com/go/{name}" for name in ("module1@v1.50.0", "module2@v1.0.0"))
             public = "github.com/beorn7/perks@v1.0.1"
-            table = {
+            expected = {
                 "alice": {module1: True, module2: True, public: True},
                 "bob": {module1: True, module2: False, public: True},
                 None: {module1: False, public: False},
             }
-            got = {user: {m: developer.pull(user, m).ok for m in modules} for user, modules in table.items()}
-            assert got == table
+            pulled = {user: {m: developer.pull(user, m).ok for m in modules} for user, modules in expected.items()}
+            assert pulled == expected
             assert developer.pull("alice", "mycompany.com/go/new-8@v1.1.0").ok
-            no_right = developer.pull("bob", "mycompany.com/go/new-7@v1.1.0").stderr.decode()
-            assert "404 Not Found" in no_right
-            assert "no such module, or no right to it" in no_right
+            denied = developer.pull("bob", "mycompany.com/go/new-7@v1.1.0").stderr.decode()
+            assert "404 Not Found" in denied
+            assert "no such module, or no right to it" in denied
             assert "401 Unauthorized" in developer.pull(None, module1).stderr.decode()
             missing = developer.pull("alice", "mycompany.com/go/nothing@v1.0.0").stderr.decode()
             assert "no such repository: nothing" in missing
             log = hosts["proxy"].files.read("services/go-module-proxy/proxy.log").decode()
             assert "/mycompany.com/go/new-8/@v/v1.1.0.info" in log
-            assert "/new-7/" not in log  # what there is no right to never comes so far
+            assert "/new-7/" not in log  # requests without the right do not reach the proxy
 
             starts = [developer.start("alice", "mycompany.com/go/module1@v1.99.0") for _ in range(PULLS)]
             logs = [PurePosixPath(f"people/{number}.txt") for number in range(PULLS)]
@@ -271,23 +271,21 @@ def test_a_service_that_stays_up_serves_everybody_by_right(
                 for start, log in zip(starts, logs, strict=True)
             )
             ended = [process.wait(90) for process in began]
-            result = "".join(hosts["dev"].files.read(log).decode() for log in logs)
-            assert [end.exit_code for end in ended if end is not None] == [0] * PULLS, result
+            output = "".join(hosts["dev"].files.read(log).decode() for log in logs)
+            assert [end.exit_code for end in ended if end is not None] == [0] * PULLS, output
             hosts["dev"].files.remove("people")
-            developer.go_away()
+            developer.remove_folders()
             running = "".join(host.processes.run(["ps", "axeww", "-o", "args="]).stdout.decode() for host in hosts)
             assert "goproxyio -listen" in running
-            assert seen_in(running + again.out + again.err, state) == []
+            assert find_secrets(running + second.out + second.err, state) == []
     finally:
-        gone = cli("service", "down", *command)
-    assert sorted(gone.document()["hosts"]) == ["dev", "proxy", "upstream", "vcs"]
-    assert go_settings(four) is None
+        stopped = cli("service", "down", *command)
+    assert sorted(stopped.document()["hosts"]) == ["dev", "proxy", "upstream", "vcs"]
+    assert read_go_settings(inventory) is None
 
 
-def test_half_a_zip_from_upstream_reaches_neither_cache_nor_developer(
-    cli: Cli, hosts_file: Path, four: Inventory
-) -> None:
-    with connect_all(four) as hosts:
+def test_a_truncated_zip_reaches_neither_cache_nor_developer(cli: Cli, hosts_file: Path, inventory: Inventory) -> None:
+    with connect_all(inventory) as hosts:
         hosts["dev"].files.place([PlacedFile(PurePosixPath(SETTINGS), b"GOPROXY=https://before.example\n")])
     private = "[{get: mycompany.com/go/module1@v1.99.0, version: v1.99.0}]"
     settings = (f"{PROXIED}.upstream.inject_fault=half", f"{PROXIED}.developer.proof={private}")
@@ -295,8 +293,8 @@ def test_half_a_zip_from_upstream_reaches_neither_cache_nor_developer(
     command = ("go-module-proxy", "-i", hosts_file, "--json")
     guidance = guidance_of(cli("service", "up", *command, *options, "--apply"))
     try:
-        assert go_settings(four) == guidance["every developer runs once"].split()[3:]
-        with connect_all(four) as hosts:
+        assert read_go_settings(inventory) == guidance["every developer runs once"].split()[3:]
+        with connect_all(inventory) as hosts:
             developer = Developer(hosts, guidance)
             failed = developer.pull("alice", "github.com/beorn7/perks@v1.0.1")
             assert not failed.ok
@@ -307,14 +305,14 @@ def test_half_a_zip_from_upstream_reaches_neither_cache_nor_developer(
             assert "/mycompany.com/go/module1/@v/v1.99.0.zip" in cached.stdout.decode()
             assert "perks" not in cached.stdout.decode()
             assert developer.pull("alice", "mycompany.com/go/module2@v1.0.0").ok
-            developer.go_away()
+            developer.remove_folders()
             hosts["dev"].files.remove("people")
     finally:
         cli("service", "down", *command)
-    assert go_settings(four) == ["GOPROXY=https://before.example"]
+    assert read_go_settings(inventory) == ["GOPROXY=https://before.example"]
 
 
-def test_a_host_key_that_changed_stops_it_and_leaves_nothing(cli: Cli, hosts_file: Path) -> None:
+def test_a_changed_host_key_fails_up_and_leaves_nothing(cli: Cli, hosts_file: Path) -> None:
     result = cli("service", "up", "go-module-proxy", "-i", hosts_file, "--set", f"{PROXIED}.proxy.host_key={OTHER_KEY}")
     assert result.code == 1
     assert "dev: developer (go-developer) did not start" in result.err

@@ -27,7 +27,7 @@ blocks: 1
 
 
 def plan(tmp_path: Path, more: str = "", unsupported: Sequence[str] = ()) -> RunPlan:
-    """Return a plan with the cells of the scenario, as far as these tests need it."""
+    """Return a plan without hosts, with the cells `unsupported` marked as unsupported."""
     path = tmp_path / "small.yaml"
     path.write_text(SCENARIO + more)
     experiment = read_experiment(str(path))
@@ -38,7 +38,7 @@ def plan(tmp_path: Path, more: str = "", unsupported: Sequence[str] = ()) -> Run
     return RunPlan(experiment, 1, {}, cells, (), (), (), (), frozenset())
 
 
-def test_the_cell_is_the_requested_one_else_that_of_the_scenario_else_the_baseline(tmp_path: Path) -> None:
+def test_select_cell_prefers_the_argument_then_the_scenario_then_the_baseline(tmp_path: Path) -> None:
     assert select_cell(plan(tmp_path)).cell_id == "stack=one"
     assert select_cell(plan(tmp_path, "baseline: {stack: two}\n")).cell_id == "stack=two"
     named = plan(tmp_path, "baseline: {stack: one}\nservice: {stack: two}\n")
@@ -47,14 +47,14 @@ def test_the_cell_is_the_requested_one_else_that_of_the_scenario_else_the_baseli
     assert holder_name(named.experiment) == "service small"
 
 
-def test_a_missing_cell_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_cell_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no cell 'stack=three': did you mean 'stack=two'"):
         select_cell(plan(tmp_path), "stack=three")
     with pytest.raises(InputError, match=r"service\.stack: found three; levels of stack: one, two"):
         plan(tmp_path, "service: {stack: three}\n")
 
 
-def test_an_unsupported_cell_is_refused(tmp_path: Path) -> None:
+def test_an_unsupported_cell_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="stack=two: too small"):
         select_cell(plan(tmp_path, unsupported=["stack=two"]), "stack=two")
 
@@ -65,7 +65,7 @@ tuning: [{profile: nginx-vs-go, roles: [sut]}]
 
 
 @pytest.mark.lab
-def test_hosts_that_another_run_had_tuned_during_planning_are_tuned_nevertheless(lab: Lab, tmp_path: Path) -> None:
+def test_up_tunes_hosts_that_another_run_had_tuned_while_planning(lab: Lab, tmp_path: Path) -> None:
     path, key = tmp_path / "small.yaml", "net.core.somaxconn"
     path.write_text(SCENARIO + TUNED)
     experiment = read_experiment(str(path))

@@ -1,4 +1,4 @@
-"""A program of the inventory that its host cannot execute, on a real host."""
+"""A program of the inventory that its host cannot execute, on a lab host."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.lab
 
 MACHINE = slice(18, 20)
 NO_MACHINE = (8).to_bytes(2, "little")
-"""e_machine of an ELF file (elf(5)), and that of MIPS: nothing that this is run on."""
+"""Value of e_machine (elf(5)) for MIPS, which no test host is; MACHINE is its place in the file."""
 
 SCENARIO = """\
 name: foreign

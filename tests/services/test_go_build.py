@@ -1,4 +1,4 @@
-"""Go programs: found again while nothing changes, the same bytes wherever they are built."""
+"""Builds of Go programs: the cache, reproducible bytes, and errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ toolchain {toolchain}
 
 require (
 	example.org/part v0.0.0
-	example.org/other v0.0.0 // said twice, in both forms
+	example.org/other v0.0.0 // two replace directives, in both forms
 )
 
 replace example.org/part => ../part
@@ -58,14 +58,14 @@ func main() { println(text, part.Name, other.Name) }
 
 @pytest.fixture(scope="module")
 def compiled() -> str:
-    """Go's own cache of compiled packages, which stands below XDG_CACHE_HOME unless it is named."""
+    """Go's own cache of compiled packages, which is in XDG_CACHE_HOME unless GOCACHE is set."""
     go = go_toolchain.find_go()
     return go_toolchain.go_environment(go, {})["GOCACHE"]
 
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiled: str) -> Path:
-    """A cache of the test's own for what is built, and the user's for the packages of Go's library."""
+    """Empty build cache; the user's cache of compiled standard packages stays in use."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("GOCACHE", compiled)
     return tmp_path / "cache" / "benchkit" / "builds"
@@ -73,7 +73,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiled: str) -> Pat
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """A program that takes in two modules beside it and a file that is not Go."""
+    """Program that uses two local modules and embeds a text file."""
     return write_program(tmp_path / "sources")
 
 
@@ -93,12 +93,12 @@ def write_program(folder: Path) -> Path:
     return folder / "program"
 
 
-def here(source: Path) -> BuiltBinary:
+def build_for_amd64(source: Path) -> BuiltBinary:
     return build(source, goos="linux", goarch="amd64")
 
 
-def no_go(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    """Leave the process without a go command."""
+def remove_go(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Hide the go command from this process."""
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))
     monkeypatch.setattr(sys, "executable", str(folder / "python"))
@@ -111,8 +111,8 @@ def state(folder: Path) -> dict[str, tuple[int, int, int]]:
     }
 
 
-def test_what_was_built(source: Path, cache: Path) -> None:
-    built = here(source)
+def test_build_puts_an_executable_with_symbols_into_the_cache(source: Path, cache: Path) -> None:
+    built = build_for_amd64(source)
 
     assert built.path.name == "program"
     assert built.path.parent.parent == cache == cache_folder()
@@ -125,10 +125,10 @@ def test_what_was_built(source: Path, cache: Path) -> None:
 
 
 def test_an_unchanged_program_needs_no_compiler(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = here(source)
-    no_go(monkeypatch, tmp_path / "bare")
+    first = build_for_amd64(source)
+    remove_go(monkeypatch, tmp_path / "bare")
 
-    assert here(source) == first
+    assert build_for_amd64(source) == first
 
 
 def append(name: str, text: str) -> Callable[[Path], None]:
@@ -147,36 +147,40 @@ def append(name: str, text: str) -> Callable[[Path], None]:
         append("../part/part.go", "\nfunc init() { println() }\n"),
         append("../other/part.go", "\nfunc init() { println() }\n"),
     ],
-    ids=["source", "embedded file", "module beside it", "module beside it, in a block"],
+    ids=["source", "embedded file", "replaced module", "module replaced in a block"],
 )
-def test_a_change_is_built(source: Path, change: Callable[[Path], None]) -> None:
-    before = here(source)
+def test_a_changed_source_is_rebuilt(source: Path, change: Callable[[Path], None]) -> None:
+    before = build_for_amd64(source)
     change(source)
 
-    after = here(source)
+    after = build_for_amd64(source)
     assert after.path != before.path
     assert after.sha256 != before.sha256
 
 
-def test_a_changed_test_is_no_change(source: Path) -> None:
-    before = here(source)
+def test_a_changed_test_file_does_not_cause_a_build(source: Path) -> None:
+    before = build_for_amd64(source)
     append("main_test.go", "// more\n")(source)
 
-    assert here(source) == before
+    assert build_for_amd64(source) == before
 
 
-def test_the_same_bytes_from_other_places(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = here(source)
+def test_builds_are_reproducible_in_other_folders(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = build_for_amd64(source)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other cache"))
     monkeypatch.setenv("GOCACHE", str(tmp_path / "nothing compiled yet"))
-    second = here(write_program(tmp_path / "a longer name" / "sources"))
+    second = build_for_amd64(write_program(tmp_path / "a longer name" / "sources"))
 
     assert second.path != first.path
     assert second.sha256 == first.sha256
 
 
-def test_nobodys_settings_shape_it(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = here(source)
+def test_go_settings_of_the_user_do_not_change_the_build(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = build_for_amd64(source)
     (source.parent / "go.work").write_text("go 1.22.0\n")
     (tmp_path / "goenv").write_text("GOFLAGS=-ldflags=-s\nGOAMD64=v3\n")
     for name, value in {
@@ -189,121 +193,121 @@ def test_nobodys_settings_shape_it(source: Path, tmp_path: Path, monkeypatch: py
         "XDG_CACHE_HOME": str(tmp_path / "other cache"),
     }.items():
         monkeypatch.setenv(name, value)
-    second = here(source)
+    second = build_for_amd64(source)
 
     assert second.path != first.path
     assert second.sha256 == first.sha256
 
 
-def test_for_another_architecture(source: Path) -> None:
+def test_cross_compilation(source: Path) -> None:
     built = build(source, goos="linux", goarch="arm64")
 
     assert int.from_bytes(built.path.read_bytes()[18:20], "little") == EM_AARCH64
-    assert built.path != here(source).path
+    assert built.path != build_for_amd64(source).path
 
 
-def test_a_release_behaves_as_itself(source: Path) -> None:
-    """The `go 1.22.0` of go.mod must not give a newer release the behaviour of Go 1.22."""
-    built = here(source)
+def test_a_release_has_its_own_run_time_defaults(source: Path) -> None:
+    """Build with a release newer than the `go 1.22.0` of go.mod, which must not get the defaults of Go 1.22."""
+    built = build_for_amd64(source)
     go = go_toolchain.find_go()
-    said = go_toolchain.run_go(
+    output = go_toolchain.run_go(
         [go, "version", "-m", str(built.path)], cwd=source, environment=go_toolchain.go_environment(go, {})
     ).stdout
 
-    assert said.startswith(f"{built.path}: {built.go_version}\n")
-    assert "CGO_ENABLED=0" in said
-    assert "DefaultGODEBUG" not in said
+    assert output.startswith(f"{built.path}: {built.go_version}\n")
+    assert "CGO_ENABLED=0" in output
+    assert "DefaultGODEBUG" not in output
 
 
-def test_sources_are_only_read(source: Path) -> None:
+def test_sources_are_not_written_to(source: Path) -> None:
     for folder in (source, *(path for path in source.parent.rglob("*") if path.is_dir())):
         folder.chmod(0o555)
     before = state(source.parent)
     try:
-        here(source)
+        build_for_amd64(source)
         assert state(source.parent) == before
     finally:
         for folder in (source, *(path for path in source.parent.rglob("*") if path.is_dir())):
             folder.chmod(0o755)
 
 
-def test_gos_own_words(source: Path, cache: Path) -> None:
+def test_a_failed_build_shows_the_output_of_go(source: Path, cache: Path) -> None:
     append("main.go", "\nvar number int = text\n")(source)
 
-    with pytest.raises(BenchkitError, match=r"linux/amd64[\s\S]*main\.go:\d+:\d+: cannot use text") as raised:
-        here(source)
-    assert raised.value.exit_code == 1
+    with pytest.raises(BenchkitError, match=r"linux/amd64[\s\S]*main\.go:\d+:\d+: cannot use text") as error:
+        build_for_amd64(source)
+    assert error.value.exit_code == 1
     assert list(cache.iterdir()) == []
 
 
-def test_an_unknown_target(source: Path) -> None:
+def test_an_unknown_target_is_an_error(source: Path) -> None:
     with pytest.raises(BenchkitError, match="unsupported GOOS/GOARCH pair linux/vax"):
         build(source, goos="linux", goarch="vax")
 
 
 @pytest.mark.parametrize("version", ["1.24", "1", "latest", "1.24.0; rm", "../1.24.0", "go"])
-def test_a_release_is_written_in_full(source: Path, version: str) -> None:
+def test_an_incomplete_release_number_is_rejected(source: Path, version: str) -> None:
     with pytest.raises(InputError, match="is incomplete"):
         build(source, goos="linux", goarch="amd64", go_version=version)
 
 
-def test_the_pinned_release_by_name(source: Path) -> None:
+def test_the_pinned_release_can_be_named(source: Path) -> None:
     pinned = pinned_toolchain(source)
 
-    assert build(source, goos="linux", goarch="amd64", go_version=pinned) == here(source)
-    assert build(source, goos="linux", goarch="amd64", go_version=pinned.removeprefix("go")) == here(source)
+    assert build(source, goos="linux", goarch="amd64", go_version=pinned) == build_for_amd64(source)
+    assert build(source, goos="linux", goarch="amd64", go_version=pinned.removeprefix("go")) == build_for_amd64(source)
 
 
-def test_no_module(tmp_path: Path) -> None:
+def test_a_folder_without_go_mod_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no go\.mod"):
-        here(tmp_path)
+        build_for_amd64(tmp_path)
 
 
-def test_no_toolchain_named(source: Path) -> None:
+def test_a_go_mod_without_toolchain_is_an_error(source: Path) -> None:
     (source / "go.mod").write_text("module example.org/program\n\ngo 1.22.0\n")
 
     with pytest.raises(InputError, match="names no toolchain"):
-        here(source)
+        build_for_amd64(source)
 
 
-def test_no_go(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    no_go(monkeypatch, tmp_path / "bare")
+def test_a_controller_without_go_is_an_error(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    remove_go(monkeypatch, tmp_path / "bare")
 
     with pytest.raises(InputError, match=r"none on PATH[\s\S]*benchkit\[go\]"):
-        here(source)
+        build_for_amd64(source)
 
 
-def test_a_go_that_is_too_old_gives_way_to_the_package(
+def test_go_of_the_package_is_used_where_go_on_path_is_too_old(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = go_toolchain.find_go()
-    no_go(monkeypatch, tmp_path / "bare")
-    old = tmp_path / "bare" / "go"
-    old.write_text("#!/bin/sh\necho go version go1.19.8 linux/amd64\n")
-    old.chmod(0o755)
+    go = go_toolchain.find_go()
+    remove_go(monkeypatch, tmp_path / "bare")
+    old_go = tmp_path / "bare" / "go"
+    old_go.write_text("#!/bin/sh\necho go version go1.19.8 linux/amd64\n")
+    old_go.chmod(0o755)
     with pytest.raises(InputError, match=r"go1\.19\.8"):
-        here(source)
+        build_for_amd64(source)
 
-    beside = tmp_path / "venv" / "bin"
-    beside.mkdir(parents=True)
-    (beside / "go").symlink_to(Path(real).resolve())
-    monkeypatch.setattr(sys, "executable", str(beside / "python"))
-    assert go_toolchain.find_go() == str(beside / "go")
-    assert here(source).go_version == pinned_toolchain(source)
+    venv_bin = tmp_path / "venv" / "bin"
+    venv_bin.mkdir(parents=True)
+    (venv_bin / "go").symlink_to(Path(go).resolve())
+    monkeypatch.setattr(sys, "executable", str(venv_bin / "python"))
+    assert go_toolchain.find_go() == str(venv_bin / "go")
+    assert build_for_amd64(source).go_version == pinned_toolchain(source)
 
 
 @pytest.mark.parametrize("damage", ["program", go_build.RECORD])
-def test_what_was_cut_off_is_built_again(source: Path, damage: str) -> None:
-    first = here(source)
+def test_a_truncated_cache_entry_is_rebuilt(source: Path, damage: str) -> None:
+    first = build_for_amd64(source)
     os.truncate(first.path.parent / damage, 10)
 
-    assert here(source) == first
+    assert build_for_amd64(source) == first
     assert first.path.stat().st_size > 10
 
 
-def test_two_at_once(source: Path, cache: Path) -> None:
+def test_concurrent_builds_share_one_cache_entry(source: Path, cache: Path) -> None:
     with ThreadPoolExecutor(2) as pool:
-        one, two = pool.map(here, [source, source])
+        one, two = pool.map(build_for_amd64, [source, source])
 
     assert one == two
     assert [path.name for path in cache.iterdir()] == [one.path.parent.name]

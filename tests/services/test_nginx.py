@@ -1,4 +1,4 @@
-"""nginx in each of its purposes: what is rendered, what nginx itself says of it, and what bad input gets."""
+"""nginx for each purpose: the rendered configuration, its check by nginx, and invalid options."""
 
 from __future__ import annotations
 
@@ -38,9 +38,7 @@ PLACE = ServicePlacement(
 )
 
 
-def rendered(
-    fields: str, *, place: ServicePlacement = PLACE, protocol: Protocol = "http", unix: bool = False
-) -> Service:
+def render(fields: str, *, place: ServicePlacement = PLACE, protocol: Protocol = "http", unix: bool = False) -> Service:
     document = parse_document(f"backend: nginx\nlisten: 18080\n{fields}", "scenario.yaml")
     options = NGINX.resolve(document.validated(NGINX.options), document.source)
     app = (
@@ -53,68 +51,68 @@ def rendered(
     )
 
 
-def config_of(service: Service) -> str:
+def config_text(service: Service) -> str:
     content = service.files[0].content
     assert isinstance(content, bytes)
     return content.decode()
 
 
-def said_by(program: str) -> ServicePlacement:
-    """The place with another nginx."""
+def place_with_nginx(program: str) -> ServicePlacement:
+    """Return the place with an nginx that prints this version."""
     return replace(PLACE, programs={"nginx": Program("/opt/nginx", (), program)})
 
 
-def test_fastcgi_has_the_stock_parameters_and_a_pool() -> None:
-    config = config_of(rendered("upstream: app", protocol="fastcgi", unix=True))
+def test_fastcgi_has_the_standard_parameters_and_a_connection_pool() -> None:
+    config = config_text(render("upstream: app", protocol="fastcgi", unix=True))
     assert "server unix:/w/app/app.sock;\n        keepalive 300;" in config
     assert "fastcgi_pass backend;\n            fastcgi_keep_conn on;" in config
     assert config.count("fastcgi_param ") == 19
     stock = Path("/etc/nginx/fastcgi_params")
     if stock.is_file():
         names = {line.split()[1] for line in stock.read_text().splitlines() if line.startswith("fastcgi_param")}
-        since = {"REMOTE_USER", "HTTP_HOST"}  # later than the study, and Debian's
-        assert names - since == {line.split()[1] for line in config.splitlines() if "fastcgi_param " in line}
-    assert "fastcgi_keep_conn off;" in config_of(rendered("upstream: app\nupstream_keepalive: 0", protocol="fastcgi"))
+        newer = {"REMOTE_USER", "HTTP_HOST"}  # added after the study, and by Debian
+        assert names - newer == {line.split()[1] for line in config.splitlines() if "fastcgi_param " in line}
+    assert "fastcgi_keep_conn off;" in config_text(render("upstream: app\nupstream_keepalive: 0", protocol="fastcgi"))
 
 
-def test_an_upstream_of_another_protocol_is_refused_by_its_field() -> None:
-    with pytest.raises(FieldError, match="app speaks ssh; nginx is configured here for http and fastcgi") as caught:
-        rendered("upstream: app", protocol="ssh")
-    assert caught.value.field == "upstream"
+def test_an_upstream_with_an_unsupported_protocol_is_rejected() -> None:
+    with pytest.raises(FieldError, match="app speaks ssh; nginx is configured here for http and fastcgi") as error:
+        render("upstream: app", protocol="ssh")
+    assert error.value.field == "upstream"
 
 
 def test_a_file_is_placed_with_the_body_of_the_other_servers() -> None:
-    service = rendered("file_bytes: 1600")
+    service = render("file_bytes: 1600")
     page = service.files[1]
     assert page.path == PurePosixPath("/w/front/html/index.html")
     assert isinstance(page.content, bytes)
     assert len(page.content) == 1600
     assert page.content.startswith(b"Hello World\nHello World\n")
-    assert "root html;" in config_of(service)
+    assert "root html;" in config_text(service)
 
 
-def test_the_status_page_is_what_is_measured_and_another_is_for_the_watcher() -> None:
-    service = rendered("status: true")
-    assert config_of(service).count("stub_status;") == 2
+def test_status_purpose_has_a_measured_page_and_an_admin_page() -> None:
+    service = render("status: true")
+    assert config_text(service).count("stub_status;") == 2
     assert service.admin is not None
     assert service.admin.kind == "nginx"
     assert service.admin.endpoint.path == PurePosixPath("/w/front/_status.sock")
-    assert "listen unix:/w/front/_status.sock;" in config_of(service)
+    assert "listen unix:/w/front/_status.sock;" in config_text(service)
 
 
-def test_a_folder_too_deep_for_a_socket_is_not_watched(tmp_path: Path) -> None:
+def test_no_admin_page_where_the_path_is_too_long_for_a_socket(tmp_path: Path) -> None:
     deep = PurePosixPath(tmp_path) / ("d" * 90)
-    service = rendered("status: true", place=replace(PLACE, folder=deep))
+    service = render("status: true", place=replace(PLACE, folder=deep))
     assert service.admin is None
-    assert "unix:" not in config_of(service)
+    assert "unix:" not in config_text(service)
 
 
-def test_workers_are_what_it_can_keep_busy_and_can_be_pinned() -> None:
-    service = rendered("status: true\nworkers: 3\npin_workers: true")
+def test_workers_set_parallelism_and_can_be_pinned() -> None:
+    service = render("status: true\nworkers: 3\npin_workers: true")
     assert service.parallelism == 3
-    assert "worker_processes 3;\nworker_cpu_affinity 10 1000 10;\n" in config_of(service)
-    assert "affinity" not in config_of(rendered("status: true"))
-    assert rendered("status: true").parallelism == 2
+    assert "worker_processes 3;\nworker_cpu_affinity 10 1000 10;\n" in config_text(service)
+    assert "affinity" not in config_text(render("status: true"))
+    assert render("status: true").parallelism == 2
 
 
 @pytest.mark.parametrize(
@@ -133,63 +131,63 @@ def test_workers_are_what_it_can_keep_busy_and_can_be_pinned() -> None:
     ],
 )
 def test_options_become_directives(field: str, line: str) -> None:
-    assert line in config_of(rendered(f"status: true\n{field}"))
-    assert line not in config_of(rendered("status: true"))
+    assert line in config_text(render(f"status: true\n{field}"))
+    assert line not in config_text(render("status: true"))
 
 
-def test_no_file_cache_is_no_directive() -> None:
-    assert "open_file_cache" not in config_of(rendered("status: true\nopen_file_cache: 0"))
+def test_file_cache_size_zero_removes_the_directive() -> None:
+    assert "open_file_cache" not in config_text(render("status: true\nopen_file_cache: 0"))
 
 
 @pytest.mark.parametrize(
-    ("said", "wanted"),
+    ("output", "wanted"),
     [
         ("Tengine version: Tengine/2.2.3 (nginx/1.8.1)", "    reuse_port on;\n}"),
         ("Tengine version: Tengine/2.3.0 nginx version: nginx/1.15.9", "listen 127.0.0.1:18080 reuseport;"),
         ("Angie version: Angie/1.7.0", "listen 127.0.0.1:18080 reuseport;"),
     ],
 )
-def test_reuseport_is_said_as_the_binary_wants_it(said: str, wanted: str) -> None:
-    config = config_of(rendered("status: true\nreuseport: true", place=said_by(said)))
+def test_reuseport_is_set_in_the_place_that_the_binary_supports(output: str, wanted: str) -> None:
+    config = config_text(render("status: true\nreuseport: true", place=place_with_nginx(output)))
     assert wanted in config
     assert config.count("reuseport;") + config.count("reuse_port on;") == 1
-    assert "reuse" not in config_of(rendered("status: true", place=said_by(said)))
+    assert "reuse" not in config_text(render("status: true", place=place_with_nginx(output)))
 
 
-def test_an_nginx_that_cannot_reuse_ports_carries_no_such_cell() -> None:
+def test_reuseport_is_unsupported_by_old_nginx() -> None:
     with pytest.raises(UnsupportedError, match=r"reuseport: sut has nginx 1.8.1; nginx supports it from 1.9.1 on"):
-        rendered("status: true\nreuseport: true", place=said_by("nginx version: nginx/1.8.1"))
+        render("status: true\nreuseport: true", place=place_with_nginx("nginx version: nginx/1.8.1"))
 
 
-def test_a_binary_of_the_inventory_takes_nginxs_place() -> None:
+def test_a_binary_of_the_inventory_replaces_nginx() -> None:
     other = Program("/opt/nginx/sbin/nginx", (1, 27, 4), "nginx version: nginx/1.27.4")
     place = replace(PLACE, programs={**PLACE.programs, "nginx-1.27": other})
-    assert rendered("status: true\nbinary: nginx-1.27", place=place).process.argv[0] == "/opt/nginx/sbin/nginx"
-    assert rendered("status: true", place=place).process.argv[0] == "/usr/sbin/nginx"
+    assert render("status: true\nbinary: nginx-1.27", place=place).process.argv[0] == "/opt/nginx/sbin/nginx"
+    assert render("status: true", place=place).process.argv[0] == "/usr/sbin/nginx"
     options = parse_document("backend: nginx\nlisten: 1\nstatus: true\nbinary: x", "s.yaml").validated(NGINX.options)
     assert NGINX.programs(options) == ("x",)
 
 
-@pytest.mark.parametrize("said", ["Apache/2.4", None])
-def test_what_is_no_nginx_is_refused_by_name_and_place(said: str | None) -> None:
-    program = Program("/opt/x", (), said, named_by="named by hosts.yaml:3: hosts.sut.programs.nginx")
-    with pytest.raises(InputError) as caught:
-        rendered("status: true", place=replace(PLACE, programs={"nginx": program}))
-    assert "/opt/x on sut is not nginx: `-v` prints" in str(caught.value)
-    assert "hosts.yaml:3" in str(caught.value)
-    assert ("architecture" in str(caught.value)) is (said is None)
+@pytest.mark.parametrize("output", ["Apache/2.4", None])
+def test_a_program_that_is_not_nginx_is_rejected_with_its_origin(output: str | None) -> None:
+    program = Program("/opt/x", (), output, named_by="named by hosts.yaml:3: hosts.sut.programs.nginx")
+    with pytest.raises(InputError) as error:
+        render("status: true", place=replace(PLACE, programs={"nginx": program}))
+    assert "/opt/x on sut is not nginx: `-v` prints" in str(error.value)
+    assert "hosts.yaml:3" in str(error.value)
+    assert ("architecture" in str(error.value)) is (output is None)
 
 
-def test_more_open_files_than_the_user_may_have() -> None:
+def test_more_open_files_than_the_hard_limit_are_rejected() -> None:
     with pytest.raises(UnsupportedError, match="nofile 20001: root on sut may have 20000 at most"):
-        rendered("status: true\nnofile: 20001")
-    assert rendered("status: true\nnofile: 500").process.nofile == 500
+        render("status: true\nnofile: 20001")
+    assert render("status: true\nnofile: 500").process.nofile == 500
 
 
 @pytest.mark.parametrize("fields", ["file_bytes: 12\nstatus: true", "upstream: app\nfile_bytes: 1", "workers: 2"])
-def test_one_purpose_at_a_time(fields: str) -> None:
+def test_exactly_one_purpose_is_required(fields: str) -> None:
     with pytest.raises(InputError, match="needs one of upstream, file_bytes, status, template"):
-        rendered(fields)
+        render(fields)
 
 
 @pytest.mark.skipif(shutil.which("nginx", path="/usr/sbin:/usr/bin") is None, reason="nginx is not installed")
@@ -197,11 +195,11 @@ def test_one_purpose_at_a_time(fields: str) -> None:
 @pytest.mark.parametrize(
     "more", ["", "reuseport: true\nbacklog: 99\npin_workers: true\naccept_mutex: true\nopen_file_cache: 0"]
 )
-def test_nginx_itself_takes_every_purpose(tmp_path: Path, purpose: str, more: str) -> None:
+def test_nginx_accepts_the_configuration_of_every_purpose(tmp_path: Path, purpose: str, more: str) -> None:
     protocol: Protocol = "fastcgi" if purpose == "fastcgi" else "http"
     place = replace(PLACE, folder=PurePosixPath(tmp_path))
-    service = rendered(f"{PURPOSES[purpose]}\n{more}", place=place, protocol=protocol)
-    (tmp_path / "nginx.conf").write_text(config_of(service))
+    service = render(f"{PURPOSES[purpose]}\n{more}", place=place, protocol=protocol)
+    (tmp_path / "nginx.conf").write_text(config_text(service))
     check = subprocess.run(service.checks[0].argv, capture_output=True, text=True, check=False)
     assert (check.returncode, check.stderr) == (0, "")
 
@@ -211,22 +209,22 @@ def template(folder: Path, text: str) -> str:
     return f"template: {folder}/mine.conf.j2"
 
 
-def test_a_template_of_ones_own_extends_ours(tmp_path: Path) -> None:
-    (tmp_path / "part.conf").write_text("# {{ options.backlog }} from beside\n")
+def test_a_scenario_s_template_extends_a_shipped_one(tmp_path: Path) -> None:
+    (tmp_path / "part.conf").write_text("# {{ options.backlog }} from the include\n")
     text = (
         '{% extends "benchkit/http.conf.j2" %}\n{% block location %}\n{{ super() }}\nproxy_buffering off;\n'
         '{% include "part.conf" %}\n{% endblock %}\n'
     )
-    service = rendered(f"upstream: app\nbacklog: 5\n{template(tmp_path, text)}")
-    assert "proxy_pass http://backend;" in config_of(service)
-    assert "proxy_buffering off;\n# 5 from beside\n" in config_of(service)
+    service = render(f"upstream: app\nbacklog: 5\n{template(tmp_path, text)}")
+    assert "proxy_pass http://backend;" in config_text(service)
+    assert "proxy_buffering off;\n# 5 from the include\n" in config_text(service)
     assert service.checks[0].field == "template"
     assert service.admin is not None
 
 
-def test_a_template_without_our_status_page_has_no_admin(tmp_path: Path) -> None:
-    service = rendered(template(tmp_path, "daemon off; # {{ listen }} {{ workers }}\n"))
-    assert config_of(service) == "daemon off; # 127.0.0.1:18080 2\n"
+def test_a_template_without_status_page_has_no_admin_page(tmp_path: Path) -> None:
+    service = render(template(tmp_path, "daemon off; # {{ listen }} {{ workers }}\n"))
+    assert config_text(service) == "daemon off; # 127.0.0.1:18080 2\n"
     assert service.admin is None
 
 
@@ -243,29 +241,29 @@ def test_a_template_without_our_status_page_has_no_admin(tmp_path: Path) -> None
         ('{% extends "benchkit/htp.conf.j2" %}\n', "benchkit/htp.conf.j2"),
     ],
 )
-def test_a_template_that_cannot_be_filled_in_names_its_line(tmp_path: Path, text: str, message: str) -> None:
+def test_a_template_that_cannot_be_rendered_names_its_line(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path.parent / "secret").write_text("not for templates")
-    with pytest.raises(InputError) as caught:
-        rendered(template(tmp_path, text))
-    assert "the template cannot be rendered" in str(caught.value)
-    assert message in str(caught.value)
+    with pytest.raises(InputError) as error:
+        render(template(tmp_path, text))
+    assert "the template cannot be rendered" in str(error.value)
+    assert message in str(error.value)
 
 
-def test_a_template_that_is_not_there_names_file_line_and_field(tmp_path: Path) -> None:
+def test_a_missing_template_names_file_line_and_field(tmp_path: Path) -> None:
     document = parse_document("backend: nginx\nlisten: 1\ntemplate: none.j2\n", str(tmp_path / "scenario.yaml"))
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError) as error:
         NGINX.resolve(document.validated(NGINX.options), document.source)
-    assert str(caught.value) == (
+    assert str(error.value) == (
         f"{tmp_path}/scenario.yaml:3: template: cannot read {tmp_path}/none.j2: No such file or directory"
     )
 
 
-def test_nginxs_words_are_shown_beside_the_line_they_speak_of() -> None:
-    said = (
+def test_a_message_of_nginx_is_shown_with_the_line_that_it_names() -> None:
+    output = (
         '2026/01/01 10:00:00 [emerg] 7#7: unknown directive "retrun" in /w/front/nginx.conf:2\n'
         "nginx: configuration file /w/front/nginx.conf test failed"
     )
-    assert explain_rejection(said, "nginx.conf", "daemon off;\n    retrun 200;\n") == (
+    assert explain_rejection(output, "nginx.conf", "daemon off;\n    retrun 200;\n") == (
         '2026/01/01 10:00:00 [emerg] 7#7: unknown directive "retrun" in nginx.conf:2: `retrun 200;`'
     )
     assert explain_rejection("no permission", "nginx.conf", "x") == "no permission"

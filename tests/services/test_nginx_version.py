@@ -1,4 +1,4 @@
-"""What nginx and those made from it print for `-v`, as recorded, and what each can."""
+"""Recorded output of `-v` of nginx and its forks, and the features that follow from it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from benchkit.services.nginx_version import NginxVersion, Reuseport, parse_versi
 
 
 @pytest.mark.parametrize(
-    ("said", "found", "reuseport", "error_log_option"),
+    ("output", "expected", "reuseport", "error_log_option"),
     [
         ("nginx version: nginx/1.22.1\n", NginxVersion("nginx", (1, 22, 1), (1, 22, 1)), "listen", True),
         ("nginx version: nginx/1.18.0 (Ubuntu)\n", NginxVersion("nginx", (1, 18, 0), (1, 18, 0)), "listen", False),
@@ -24,24 +24,24 @@ from benchkit.services.nginx_version import NginxVersion, Reuseport, parse_versi
         ("Angie version: Angie/1.12.1\nnginx version: nginx/1.31.2\n", NginxVersion("Angie", (1, 12, 1), (1, 31, 2)), "listen", True),
     ],
 )  # fmt: skip
-def test_what_a_binary_is_and_can(
-    said: str,
-    found: NginxVersion,
+def test_version_and_features_of_a_binary(
+    output: str,
+    expected: NginxVersion,
     reuseport: Reuseport | None,
     error_log_option: bool,  # noqa: FBT001
 ) -> None:
-    assert parse_version_output(said) == found
-    assert found.reuseport == reuseport
-    assert found.has_error_log_option is error_log_option
+    assert parse_version_output(output) == expected
+    assert expected.reuseport == reuseport
+    assert expected.has_error_log_option is error_log_option
 
 
 @pytest.mark.parametrize(
-    "said", [None, "", "Apache/2.4.57 (Debian)", "lighttpd version: lighttpd/1.4", "nginx: not found"]
+    "output", [None, "", "Apache/2.4.57 (Debian)", "lighttpd version: lighttpd/1.4", "nginx: not found"]
 )
-def test_what_is_no_nginx_is_none(said: str | None) -> None:
-    assert parse_version_output(said) is None
+def test_output_of_other_programs_is_no_nginx_version(output: str | None) -> None:
+    assert parse_version_output(output) is None
 
 
-def test_a_flavour_names_what_it_is_made_from() -> None:
+def test_a_version_names_its_core() -> None:
     assert str(parse_version_output("nginx version: nginx/1.22.1")) == "nginx 1.22.1"
     assert str(parse_version_output("Tengine version: Tengine/2.1.0 (nginx/1.6.2)")) == "Tengine 2.1.0 (nginx 1.6.2)"

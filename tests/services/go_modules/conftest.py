@@ -1,4 +1,4 @@
-"""What tests of the module services share: a place to render them for, and a state folder of the test's own."""
+"""Fixtures for the module services: a place to render them for, and a state folder for each test."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PROGRAMS = {
 
 @pytest.fixture(autouse=True)
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Secrets of the test's own."""
+    """State folder of the test, with its secrets."""
     folder = tmp_path / "state"
     monkeypatch.setenv(STATE_ENVIRONMENT, str(folder))
     return folder
@@ -30,9 +30,9 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def place() -> Callable[..., ServicePlacement]:
-    """A two-core host."""
+    """Function that gives a place on a host with two cores."""
 
-    def made(
+    def make(
         name: str, folder: str | Path = "/w/stack/cell", *, address: str = "10.0.0.1", root: bool = False
     ) -> ServicePlacement:
         return ServicePlacement(
@@ -48,12 +48,12 @@ def place() -> Callable[..., ServicePlacement]:
             programs=PROGRAMS,
         )
 
-    return made
+    return make
 
 
 @pytest.fixture
 def free_port() -> int:
-    """A port that nobody had a moment ago."""
+    """Port that was free a moment ago."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

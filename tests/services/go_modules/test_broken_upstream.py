@@ -1,4 +1,4 @@
-"""Module proxies as they are deployed, before an upstream that sends what it should not, and comes to its senses again."""
+"""Module proxies behind an upstream that fails or sends truncated files, and then recovers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ZIP = f"/{MODULE}/@v/v1.0.1.zip"
 
 
 class Stack:
-    """Services on loopback, each started as it is rendered."""
+    """Rendered services that run on loopback."""
 
     def __init__(self, place: Callable[..., ServicePlacement], folder: Path) -> None:
         self._place = place
@@ -41,13 +41,13 @@ class Stack:
 
     @contextmanager
     def started(self, name: str, backend: AnyBackend, **options: Any) -> Iterator[Endpoint]:  # noqa: ANN401 - what YAML has
-        """A service that takes connections; at the same address as before where it was started once."""
+        """Start a service and wait for its socket; a second start of the same name has the same address."""
         endpoint = self._peers.setdefault(name, Endpoint("one", "http", "127.0.0.1", _free_port()))
-        given = {"backend": backend.name, "listen": endpoint.authority, **options}
-        here = self._place(name, self._folder, address="127.0.0.1")
-        here = replace(here, programs={**here.programs, "go": Program(find_go(), (1, 21))})
+        document = {"backend": backend.name, "listen": endpoint.authority, **options}
+        here_place = self._place(name, self._folder, address="127.0.0.1")
+        here_place = replace(here_place, programs={**here_place.programs, "go": Program(find_go(), (1, 21))})
         service = backend.render(
-            RenderRequest(name, backend.options.model_validate(given), here, endpoint, self._peers)
+            RenderRequest(name, backend.options.model_validate(document), here_place, endpoint, self._peers)
         )
         _place_files(service)
         with (
@@ -75,8 +75,8 @@ def _place_files(service: Service) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         if isinstance(file.content, GoSource):
             source = file.content
-            made = build(source.module, goos=source.goos, goarch=source.goarch, package=source.package)
-            shutil.copyfile(made.path, path)
+            binary = build(source.module, goos=source.goos, goarch=source.goarch, package=source.package)
+            shutil.copyfile(binary.path, path)
         else:
             path.write_bytes(file.content.read() if isinstance(file.content, ControllerFile) else bytes(file.content))
         path.chmod(file.mode)
@@ -97,8 +97,8 @@ def _wait_open(endpoint: Endpoint, process: subprocess.Popen[bytes]) -> None:
             return
 
 
-def ask(endpoint: Endpoint, path: str) -> tuple[int, bytes]:
-    """Status and body of an answer."""
+def get(endpoint: Endpoint, path: str) -> tuple[int, bytes]:
+    """Return status and body of a response."""
     connection = http.client.HTTPConnection(str(endpoint.address), endpoint.port, timeout=60)
     try:
         connection.request("GET", path)
@@ -110,7 +110,7 @@ def ask(endpoint: Endpoint, path: str) -> tuple[int, bytes]:
 
 @pytest.mark.parametrize("fault", ["half", "500"])
 @pytest.mark.parametrize("backend", [GOPROXYIO, GOPROXY], ids=lambda backend: backend.name)
-def test_nothing_broken_is_kept_and_the_next_good_answer_is_taken(
+def test_a_broken_download_is_not_cached_and_the_next_one_succeeds(
     place: Callable[..., ServicePlacement], tmp_path: Path, backend: AnyBackend, fault: str
 ) -> None:
     stack, cache = Stack(place, tmp_path), tmp_path / "proxy" / CACHE / DOWNLOADS
@@ -118,17 +118,17 @@ def test_nothing_broken_is_kept_and_the_next_good_answer_is_taken(
     with ExitStack() as running:
         upstream = "upstream"
         with stack.started("upstream", MODULE_UPSTREAM, **modules, inject_fault=fault):
-            if backend is GOPROXYIO:  # it would keep whatever it is sent
+            if backend is GOPROXYIO:  # without a guard it would cache broken files
                 running.enter_context(stack.started("guard", MODULE_GUARD, upstream="upstream"))
                 upstream = "guard"
             options = {"upstream": upstream, "private": ["mycompany.com/go"]}
             proxy = running.enter_context(stack.started("proxy", backend, **options))
-            status, said = ask(proxy, ZIP)
-            assert status >= 400, said
+            status, text = get(proxy, ZIP)
+            assert status >= 400, text
             assert [path for path in cache.rglob("*.zip*") if path.is_file() and path.suffix != ".lock"] == []
         with stack.started("upstream", MODULE_UPSTREAM, **modules):
-            status, content = ask(proxy, ZIP)
+            status, content = get(proxy, ZIP)
         whole = (tmp_path / "upstream" / "modules" / ZIP.lstrip("/")).read_bytes()
         assert (status, content) == (200, whole)
         assert (cache / ZIP.lstrip("/")).read_bytes() == whole
-        assert ask(proxy, ZIP) == (200, whole)  # with no upstream at all
+        assert get(proxy, ZIP) == (200, whole)  # the upstream is stopped now

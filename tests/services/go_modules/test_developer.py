@@ -37,7 +37,7 @@ BASE: dict[str, Any] = {
 }
 
 
-def rendered(place: Callable[..., ServicePlacement], **options: object) -> Service:
+def render(place: Callable[..., ServicePlacement], **options: object) -> Service:
     checked = DeveloperOptions.model_validate(BASE | options)
     return GO_DEVELOPER.render(
         RenderRequest("developer", checked, place("developer"), Endpoint("one", "http", "10.0.0.1", 9090), PEERS)
@@ -47,16 +47,16 @@ def rendered(place: Callable[..., ServicePlacement], **options: object) -> Servi
 def document(service: Service) -> dict[str, Any]:
     (content,) = (file.content for file in service.files if file.path.name == "developer.json")
     assert isinstance(content, bytes)
-    found: dict[str, Any] = json.loads(content)
-    return found
+    settings: dict[str, Any] = json.loads(content)
+    return settings
 
 
 def by_name(service: Service) -> dict[str, File]:
     return {file.path.name: file for file in service.files}
 
 
-def test_through_a_site_with_users(place: Callable[..., ServicePlacement]) -> None:
-    service = rendered(place, site="site", user="alice")
+def test_settings_for_a_site_with_users(place: Callable[..., ServicePlacement]) -> None:
+    service = render(place, site="site", user="alice")
     assert service.is_verifier
     assert document(service)["settings"] == {
         "GONOSUMDB": "mycompany.com/go,*.example/x",
@@ -72,15 +72,15 @@ def test_through_a_site_with_users(place: Callable[..., ServicePlacement]) -> No
     assert service.host_settings == (GoSettings("/usr/local/go/bin/go", document(service)["settings"]),)
 
 
-def test_through_an_open_site(place: Callable[..., ServicePlacement]) -> None:
-    service = rendered(place, site="open", checksum_database=False)
+def test_settings_for_an_open_site(place: Callable[..., ServicePlacement]) -> None:
+    service = render(place, site="open", checksum_database=False)
     assert document(service)["settings"]["GOPROXY"] == "http://10.0.0.2:8080"
     assert document(service)["settings"]["GOSUMDB"] == "off"
     assert set(by_name(service)) == {"developer", "developer.json"}
 
 
-def test_directly_from_repositories(place: Callable[..., ServicePlacement]) -> None:
-    service = rendered(place, vcs="vcs", vanity="names", upstream="upstream")
+def test_settings_for_direct_access_to_repositories(place: Callable[..., ServicePlacement]) -> None:
+    service = render(place, vcs="vcs", vanity="names", upstream="upstream")
     assert document(service)["settings"] == {
         "GOINSECURE": "mycompany.com/go,*.example/x",
         "GONOPROXY": "mycompany.com/go,*.example/x",
@@ -93,21 +93,21 @@ def test_directly_from_repositories(place: Callable[..., ServicePlacement]) -> N
     assert by_name(service)["ssh_key"].content == SshKeyFile("reader developers of vcs 10.0.0.3:2222", "private")
 
 
-def test_what_is_pulled_follows_from_the_cache(place: Callable[..., ServicePlacement]) -> None:
+def test_the_option_cache_selects_the_module_to_pull(place: Callable[..., ServicePlacement]) -> None:
     cold = {"cold": "mycompany.com/go/new-{n}@v1.0.0"}
-    assert document(rendered(place, site="open", cache="cold", **cold))["pull"] == cold["cold"]
+    assert document(render(place, site="open", cache="cold", **cold))["pull"] == cold["cold"]
     for cache in ("none", "warm"):
-        assert document(rendered(place, site="open", cache=cache, **cold))["pull"] == BASE["warm"]
+        assert document(render(place, site="open", cache=cache, **cold))["pull"] == BASE["warm"]
 
 
-def test_a_proof_is_a_program_that_says_what_it_uses() -> None:
-    told = proof_document(
+def test_a_proof_is_a_program_that_prints_constants() -> None:
+    document_of_proofs = proof_document(
         (
             ModuleProof(get="a.example/x@v1.0.0", version="v1.0.0", constant="Version", value="v1.0.0"),
             ModuleProof(get="a.example/y/p@main", module="a.example/y", version="v1.0.1-0.*", package="a.example/y/p"),
         )
     )
-    assert told == {
+    assert document_of_proofs == {
         "get": ["a.example/x@v1.0.0", "a.example/y/p@main"],
         "versions": {"a.example/x": r"^v1\.0\.0$", "a.example/y": r"^v1\.0\.1-0\..*$"},
         "program": (
@@ -116,8 +116,8 @@ def test_a_proof_is_a_program_that_says_what_it_uses() -> None:
         ),
         "output": "v1.0.0\n",
     }
-    silent = proof_document((ModuleProof(get="a.example/x@v1.0.0", version="v1.0.0"),))
-    assert silent["program"] == 'package main\n\nimport (\n\t_ "a.example/x"\n)\n\nfunc main() {\n}\n'
+    without_constants = proof_document((ModuleProof(get="a.example/x@v1.0.0", version="v1.0.0"),))
+    assert without_constants["program"] == 'package main\n\nimport (\n\t_ "a.example/x"\n)\n\nfunc main() {\n}\n'
 
 
 @pytest.mark.parametrize(
@@ -134,10 +134,10 @@ def test_a_proof_is_a_program_that_says_what_it_uses() -> None:
         ({"upstream": "https://user:secret@x"}, "a service of the stack, or the URL of a module proxy"),
     ],
 )  # fmt: skip
-def test_what_makes_no_sense_is_refused(options: dict[str, object], expected: str) -> None:
+def test_invalid_options_are_rejected(options: dict[str, object], expected: str) -> None:
     with pytest.raises(ValueError, match=expected):
         DeveloperOptions.model_validate(BASE | options)
 
 
-def test_the_line_can_be_pasted() -> None:
+def test_the_go_env_command_is_quoted_for_a_shell() -> None:
     assert go_env_command({"GOPROXY": "https://x", "GONOSUMDB": "a b"}) == "go env -w GOPROXY=https://x 'GONOSUMDB=a b'"

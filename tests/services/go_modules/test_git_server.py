@@ -30,16 +30,16 @@ SERVER = Endpoint("vcs", "ssh", "10.0.0.1", 2222, user="bench")
 
 @pytest.fixture
 def service(place: Callable[..., ServicePlacement], tmp_path: Path) -> Service:
-    """A git server rendered for this machine, its files in place and its repositories made."""
+    """Git server rendered for this machine, with its files placed."""
     folder = tmp_path / "stack" / "cell"
     request = RenderRequest("vcs", GitServerOptions.model_validate(OPTIONS), place("vcs", folder), SERVER, {})
     service = GIT_SSH.render(request)
     for file in service.files:
-        put(file)
+        write_file(file)
     return service
 
 
-def put(file: File) -> None:
+def write_file(file: File) -> None:
     path = Path(file.path)
     path.parent.mkdir(parents=True, exist_ok=True)
     content = file.content.read() if isinstance(file.content, ControllerFile) else file.content
@@ -48,15 +48,15 @@ def put(file: File) -> None:
     path.chmod(file.mode)
 
 
-def make(service: Service) -> None:
+def create_repositories(service: Service) -> None:
     done = subprocess.run(service.setup_commands[0].argv, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def asked(service: Service, command: str | None) -> subprocess.CompletedProcess[bytes]:
+def run_read_script(service: Service, command: str | None) -> subprocess.CompletedProcess[bytes]:
     environment = {"PATH": os.environ["PATH"]} | ({} if command is None else {"SSH_ORIGINAL_COMMAND": command})
-    gate = Path(service.folder) / "read.sh"
-    return subprocess.run(["/bin/sh", gate], env=environment, input=b"0000", capture_output=True, check=False)
+    script = Path(service.folder) / "read.sh"
+    return subprocess.run(["/bin/sh", script], env=environment, input=b"0000", capture_output=True, check=False)
 
 
 @pytest.mark.system
@@ -65,20 +65,20 @@ def asked(service: Service, command: str | None) -> subprocess.CompletedProcess[
     [("/module1", 2), ("module1", 2), ("/module1.git", 2), ("/new-1", 1), ("/new-whatever.7", 1), ("/new-old", 1)],
 )
 def test_repositories_are_read(service: Service, name: str, tags: int) -> None:
-    make(service)
-    done = asked(service, f"git-upload-pack '{name}'")
+    create_repositories(service)
+    done = run_read_script(service, f"git-upload-pack '{name}'")
     assert done.returncode == 0, done.stderr
     assert done.stdout.count(b"refs/tags/") == tags
 
 
 @pytest.mark.system
-def test_repositories_are_made_once(service: Service, tmp_path: Path) -> None:
-    make(service)
-    kept = tmp_path / "stack" / "repositories"
-    before = {path: path.stat().st_mtime_ns for path in kept.rglob("*")}
-    make(service)
-    assert {path: path.stat().st_mtime_ns for path in kept.rglob("*")} == before
-    assert len(list(kept.iterdir())) == 3
+def test_repositories_are_created_once(service: Service, tmp_path: Path) -> None:
+    create_repositories(service)
+    folder_of_secrets = tmp_path / "stack" / "repositories"
+    before = {path: path.stat().st_mtime_ns for path in folder_of_secrets.rglob("*")}
+    create_repositories(service)
+    assert {path: path.stat().st_mtime_ns for path in folder_of_secrets.rglob("*")} == before
+    assert len(list(folder_of_secrets.iterdir())) == 3
 
 
 @pytest.mark.system
@@ -91,15 +91,15 @@ def test_repositories_are_made_once(service: Service, tmp_path: Path) -> None:
         "git-upload-pack '/m?dule1'", "git-upload-pack '/new-'\\''x'", "git-upload-pack '/module1\n/etc'", "git-upload-pack '-x'",
     ],
 )  # fmt: skip
-def test_nothing_else_is_done(service: Service, command: str | None) -> None:
-    make(service)
-    done = asked(service, command)
+def test_all_other_commands_are_rejected(service: Service, command: str | None) -> None:
+    create_repositories(service)
+    done = run_read_script(service, command)
     assert done.returncode == 1
     assert done.stdout == b""
     assert done.stderr.startswith((b"this server only lets you read repositories", b"no such repository: "))
 
 
-def test_readers_have_keys_of_their_own_that_do_one_thing(service: Service) -> None:
+def test_each_reader_has_a_key_restricted_to_the_read_script(service: Service) -> None:
     folder = Path(service.folder)
     lines = {reader: (folder / f"reader_{reader}.pub").read_text() for reader in ("proxy", "developers")}
     assert lines["proxy"].split()[-1] != lines["developers"].split()[-1]
@@ -109,43 +109,43 @@ def test_readers_have_keys_of_their_own_that_do_one_thing(service: Service) -> N
     assert f'AuthorizedKeysFile "{folder}/reader_proxy.pub" "{folder}/reader_developers.pub"' in config
     assert "AllowUsers bench\n" in config
     assert "PermitRootLogin no" in config
-    assert "PerSourcePenalties" not in config  # an OpenSSH of before 9.8 would not start
+    assert "PerSourcePenalties" not in config  # OpenSSH before 9.8 would not start with it
     assert (folder / "host_key").stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.system
-def test_the_keys_are_those_of_openssh(service: Service, tmp_path: Path) -> None:
+def test_openssh_accepts_keys_and_configuration(service: Service, tmp_path: Path) -> None:
     folder = Path(service.folder)
-    said = subprocess.run(["ssh-keygen", "-y", "-f", folder / "host_key"], capture_output=True, text=True, check=True)
-    given = git_reader(SERVER, "proxy", PurePosixPath(tmp_path / "reader"))
-    for file in given.files:
-        put(file)
+    output = subprocess.run(["ssh-keygen", "-y", "-f", folder / "host_key"], capture_output=True, text=True, check=True)
+    reader = git_reader(SERVER, "proxy", PurePosixPath(tmp_path / "reader"))
+    for file in reader.files:
+        write_file(file)
     known = (tmp_path / "reader" / "ssh_known_hosts").read_text()
-    assert known == f"[10.0.0.1]:2222 {' '.join(said.stdout.split()[:2])}\n"
-    said = subprocess.run(
+    assert known == f"[10.0.0.1]:2222 {' '.join(output.stdout.split()[:2])}\n"
+    output = subprocess.run(
         ["ssh", "-G", "-F", tmp_path / "reader" / "ssh_config", "x"], capture_output=True, text=True, check=True
     )
-    assert "stricthostkeychecking true" in said.stdout
-    assert given.ssh_command == f"ssh -F {tmp_path}/reader/ssh_config"
+    assert "stricthostkeychecking true" in output.stdout
+    assert reader.ssh_command == f"ssh -F {tmp_path}/reader/ssh_config"
 
 
-def test_a_pinned_key_is_taken_as_it_is(tmp_path: Path) -> None:
-    given = git_reader(SERVER, "proxy", PurePosixPath(tmp_path), "ssh-ed25519 AAAA")
-    assert [file.content for file in given.files if file.path.name == "ssh_known_hosts"] == [
+def test_a_given_host_key_is_used_unchanged(tmp_path: Path) -> None:
+    reader = git_reader(SERVER, "proxy", PurePosixPath(tmp_path), "ssh-ed25519 AAAA")
+    assert [file.content for file in reader.files if file.path.name == "ssh_known_hosts"] == [
         b"[10.0.0.1]:2222 ssh-ed25519 AAAA\n"
     ]
 
 
-def test_a_key_is_made_once_and_shown_in_no_plan(state: Path) -> None:
+def test_a_key_is_created_once_and_not_part_of_repr(state: Path) -> None:
     key = SshKeyFile("host vcs", "private")
     assert key.read() == key.read() == SshKeyFile("host vcs", "private").read()
     assert key.read() != SshKeyFile("host other", "private").read()
     assert b"PRIVATE" in key.read()
     assert "PRIVATE" not in repr(key)
-    kept = state / "benchkit" / "kept"
-    assert kept.stat().st_mode & 0o777 == 0o700
-    assert {path.stat().st_mode & 0o777 for path in kept.iterdir()} == {0o600}
+    folder_of_secrets = state / "benchkit" / "kept"
+    assert folder_of_secrets.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o777 for path in folder_of_secrets.iterdir()} == {0o600}
 
 
-def test_urls_name_user_and_port() -> None:
+def test_repository_urls_name_user_and_port() -> None:
     assert repository_url(SERVER, "module1") == "ssh://bench@10.0.0.1:2222/module1"

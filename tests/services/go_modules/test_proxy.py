@@ -26,17 +26,19 @@ BASE: dict[str, Any] = {
 }  # fmt: skip
 
 
-def rendered(place: Callable[..., ServicePlacement], backend: str, **options: object) -> Service:
+def render(place: Callable[..., ServicePlacement], backend: str, **options: object) -> Service:
     checked = ProxyOptions.model_validate(BASE | options)
-    made = {"goproxyio": GOPROXYIO, "goproxy": GOPROXY}[backend]
-    return made.render(
+    backend_of_name = {"goproxyio": GOPROXYIO, "goproxy": GOPROXY}[backend]
+    return backend_of_name.render(
         RenderRequest("proxy", checked, place("proxy"), Endpoint("one", "http", "127.0.0.1", 8081), PEERS)
     )
 
 
 @pytest.mark.parametrize(("backend", "package"), [("goproxyio", "github.com/goproxyio/goproxy/v2"), ("goproxy", ".")])
-def test_both_programs_are_called_alike(place: Callable[..., ServicePlacement], backend: str, package: str) -> None:
-    service = rendered(place, backend, vanity="names", vcs="vcs")
+def test_both_proxies_have_the_same_command_line(
+    place: Callable[..., ServicePlacement], backend: str, package: str
+) -> None:
+    service = render(place, backend, vanity="names", vcs="vcs")
     assert service.process.argv == (
         f"/w/stack/cell/proxy/{backend}", "-listen", "127.0.0.1:8081", "-cacheDir", "/w/stack/cell/proxy/cache",
         "-proxy", "http://127.0.0.1:8082", "-exclude", "mycompany.com/go,b.example",
@@ -55,23 +57,23 @@ def test_both_programs_are_called_alike(place: Callable[..., ServicePlacement], 
     assert (env["GOENV"], env["GOTOOLCHAIN"]) == ("off", "local")
 
 
-def test_without_services_of_the_stack_the_logins_own_ssh_counts(place: Callable[..., ServicePlacement]) -> None:
-    service = rendered(place, "goproxyio", upstream="https://proxy.example")
+def test_without_git_server_the_ssh_settings_of_the_login_user_apply(place: Callable[..., ServicePlacement]) -> None:
+    service = render(place, "goproxyio", upstream="https://proxy.example")
     assert "GIT_SSH_COMMAND" not in service.process.env
     assert "HTTP_PROXY" not in service.process.env
     assert "https://proxy.example" in service.process.argv
 
 
-def test_keys_of_servers_are_told_apart() -> None:
+def test_each_server_has_its_own_host_key() -> None:
     assert host_key_name(PEERS["vcs"]) != host_key_name(Endpoint("vcs", "ssh", "10.0.0.3", 2223, user="bench"))
 
 
-def test_capitals_are_escape_path() -> None:
+def test_capitals_are_escaped() -> None:
     assert escape_path("github.com/BurntSushi/toml") == "github.com/!burnt!sushi/toml"
     assert path_expression("a.example/*/Team-?") == r"a\.example/[^/]*/!team\-[^/]"
 
 
-def test_an_upstream_has_the_files_of_its_modules(place: Callable[..., ServicePlacement]) -> None:
+def test_the_upstream_serves_the_files_of_its_modules(place: Callable[..., ServicePlacement]) -> None:
     options = UpstreamOptions.model_validate(
         {"backend": "module-upstream", "listen": 8083, "modules": ["a.example/B@v1.0.0", "a.example/B@v1.1.0"]}
     )
@@ -85,7 +87,7 @@ def test_an_upstream_has_the_files_of_its_modules(place: Callable[..., ServicePl
 
 
 @pytest.mark.system
-def test_modules_come_from_this_machines_cache() -> None:
+def test_module_files_come_from_the_controller_s_cache() -> None:
     module = "github.com/beorn7/perks@v1.0.1"
     assert ModuleFile(module, "mod").read() == b"module github.com/beorn7/perks\n\ngo 1.11\n"
     assert b'"Version":"v1.0.1"' in ModuleFile(module, "info").read()
@@ -93,7 +95,7 @@ def test_modules_come_from_this_machines_cache() -> None:
 
 
 @pytest.mark.system
-def test_a_module_that_there_is_not_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_unknown_module_is_named_in_the_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("GOPROXY", f"file://{tmp_path}")
     with pytest.raises(BenchkitError, match=r"a\.example/nothing@v1\.0\.0"):
         ModuleFile("a.example/nothing@v1.0.0", "zip").read()

@@ -1,4 +1,4 @@
-"""The site before a module proxy, tried user by user with the real nginx; what reaches the proxy is what a server behind sees."""
+"""The reverse proxy in front of a module proxy: requests of each user to a real nginx, with a stub as the module proxy."""
 
 from __future__ import annotations
 
@@ -33,30 +33,30 @@ USERS = {
 PRIVATE = ["mycompany.com/go", "Secret.example"]
 
 
-class Behind(BaseHTTPRequestHandler):
-    """A module proxy that has everything; it notes what it was asked for, and what came with it."""
+class ModuleProxyStub(BaseHTTPRequestHandler):
+    """A server that answers every request with 200 and records its path and header."""
 
-    seen: list[tuple[str, Mapping[str, str]]]
+    requests: list[tuple[str, Mapping[str, str]]]
 
     def do_GET(self) -> None:
-        self.seen.append((self.path, dict(self.headers)))
+        self.requests.append((self.path, dict(self.headers)))
         self.send_response(200)
         self.send_header("Content-Length", "2")
         self.end_headers()
         self.wfile.write(b"ok")
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Print nothing."""
 
 
-class Site:
-    """A running nginx, and the server behind it."""
+class RunningProxy:
+    """A running nginx, and the requests that reached the module proxy."""
 
-    def __init__(self, service: Service, seen: list[tuple[str, Mapping[str, str]]]) -> None:
+    def __init__(self, service: Service, requests: list[tuple[str, Mapping[str, str]]]) -> None:
         self.service = service
-        self.seen = seen
+        self.requests = requests
 
-    def ask(
+    def request(
         self, path: str, user: str | None = None, password: str | None = None, method: str = "GET"
     ) -> tuple[int, bytes]:
         endpoint = self.service.endpoint
@@ -82,21 +82,23 @@ class Site:
 
 
 @pytest.fixture
-def site(place: Callable[..., ServicePlacement], tmp_path: Path, free_port: int) -> Iterator[Callable[..., Site]]:
-    """Start nginx as the site has it."""
-    seen: list[tuple[str, Mapping[str, str]]] = []
-    behind = ThreadingHTTPServer(("127.0.0.1", 0), type("Noting", (Behind,), {"seen": seen}))
-    threading.Thread(target=behind.serve_forever, args=(0.01,), daemon=True).start()
+def start_proxy(
+    place: Callable[..., ServicePlacement], tmp_path: Path, free_port: int
+) -> Iterator[Callable[..., RunningProxy]]:
+    """Function that starts a reverse proxy with the given options."""
+    requests: list[tuple[str, Mapping[str, str]]] = []
+    module_proxy = ThreadingHTTPServer(("127.0.0.1", 0), type("Noting", (ModuleProxyStub,), {"seen": requests}))
+    threading.Thread(target=module_proxy.serve_forever, args=(0.01,), daemon=True).start()
     running: list[subprocess.Popen[bytes]] = []
 
-    def start(**options: object) -> Site:
+    def start(**options: object) -> RunningProxy:
         checked = ReverseProxyOptions.model_validate(
             {"backend": "module-site", "listen": free_port, "proxy": "proxy", **options}
         )
-        here = replace(place("site", tmp_path, address="127.0.0.1"), user="root", root=True)
+        place_here = replace(place("site", tmp_path, address="127.0.0.1"), user="root", root=True)
         endpoint = Endpoint("one", MODULE_SITE.protocol(checked), "127.0.0.1", free_port)
-        peers = {"proxy": Endpoint("one", "http", "127.0.0.1", behind.server_address[1])}
-        service = MODULE_SITE.render(RenderRequest("site", checked, here, endpoint, peers))
+        peers = {"proxy": Endpoint("one", "http", "127.0.0.1", module_proxy.server_address[1])}
+        service = MODULE_SITE.render(RenderRequest("site", checked, place_here, endpoint, peers))
         for file in service.files:
             Path(file.path).parent.mkdir(parents=True, exist_ok=True)
             content = file.content.read() if isinstance(file.content, ControllerFile) else file.content
@@ -104,23 +106,23 @@ def site(place: Callable[..., ServicePlacement], tmp_path: Path, free_port: int)
             Path(file.path).write_bytes(content)
         subprocess.run(service.setup_commands[0].argv, check=True)
         running.append(subprocess.Popen(service.process.argv, cwd=service.folder))
-        made = Site(service, seen)
+        proxy = RunningProxy(service, requests)
         deadline = time.monotonic() + 10
         while True:
             try:
-                made.ask("/x")
+                proxy.request("/x")
             except OSError:
                 assert time.monotonic() < deadline
                 time.sleep(0.02)
             else:
-                return made
+                return proxy
 
     yield start
     for process in running:
         process.terminate()
         process.wait(10)
-    behind.shutdown()
-    behind.server_close()
+    module_proxy.shutdown()
+    module_proxy.server_close()
 
 
 pytestmark = [
@@ -134,30 +136,30 @@ CAPITAL = "/!secret.example/x/@v/list"
 
 
 @pytest.mark.parametrize("serve_files", [False, True], ids=["by-the-proxy", "by-files"])
-def test_every_user_gets_what_there_is_a_right_to_and_the_rest_never_reaches_the_proxy(
-    site: Callable[..., Site], *, serve_files: bool
+def test_users_get_the_modules_they_have_rights_to_and_no_other_request_reaches_the_proxy(
+    start_proxy: Callable[..., RunningProxy], *, serve_files: bool
 ) -> None:
-    started = site(users=USERS, private=PRIVATE, serve_files=serve_files)
+    started = start_proxy(users=USERS, private=PRIVATE, serve_files=serve_files)
     table = {
         "alice": {M1: 200, M2: 200, LIB: 200, PUBLIC: 200, CAPITAL: 404},
         "bob": {M1: 200, M2: 404, LIB: 200, PUBLIC: 200, CAPITAL: 404},
         "eve": {M1: 404, M2: 404, LIB: 404, PUBLIC: 200, CAPITAL: 404},
     }
-    got = {user: {path: started.ask(path, user)[0] for path in paths} for user, paths in table.items()}
-    assert got == table
+    statuses = {user: {path: started.request(path, user)[0] for path in paths} for user, paths in table.items()}
+    assert statuses == table
     allowed = [path for paths in table.values() for path, status in paths.items() if status == 200]
-    assert [path for path, _ in started.seen] == allowed
-    assert not any("Authorization" in headers for _, headers in started.seen)
+    assert [path for path, _ in started.requests] == allowed
+    assert not any("Authorization" in headers for _, headers in started.requests)
 
 
-def test_who_is_not_known_learns_nothing(site: Callable[..., Site]) -> None:
-    started = site(users=USERS, private=PRIVATE, serve_files=True)
+def test_requests_without_valid_credentials_get_401_for_every_path(start_proxy: Callable[..., RunningProxy]) -> None:
+    started = start_proxy(users=USERS, private=PRIVATE, serve_files=True)
     for path in (M1, PUBLIC, "/mycompany.com/go/nothing/@v/list"):
-        assert started.ask(path)[0] == 401
-        assert started.ask(path, "alice", "wrong")[0] == 401
-        assert started.ask(path, "mallory", "x")[0] == 401
-        assert started.ask(path, "", "")[0] == 401
-    assert started.seen == []
+        assert started.request(path)[0] == 401
+        assert started.request(path, "alice", "wrong")[0] == 401
+        assert started.request(path, "mallory", "x")[0] == 401
+        assert started.request(path, "", "")[0] == 401
+    assert started.requests == []
 
 
 SPELLINGS = (
@@ -182,24 +184,24 @@ SPELLINGS = (
 )
 
 
-def test_no_spelling_gets_around_the_rights(site: Callable[..., Site]) -> None:
-    started = site(users=USERS, private=PRIVATE, serve_files=True)
-    got = {path: started.ask(path, "bob")[0] for path in SPELLINGS}
-    assert set(got.values()) <= {400, 404}, got
-    assert started.seen == []
+def test_no_spelling_of_a_path_circumvents_the_rights(start_proxy: Callable[..., RunningProxy]) -> None:
+    started = start_proxy(users=USERS, private=PRIVATE, serve_files=True)
+    statuses = {path: started.request(path, "bob")[0] for path in SPELLINGS}
+    assert set(statuses.values()) <= {400, 404}, statuses
+    assert started.requests == []
 
 
-def test_only_reading_is_allowed(site: Callable[..., Site]) -> None:
-    started = site(users=USERS, private=PRIVATE)
+def test_only_get_requests_are_allowed(start_proxy: Callable[..., RunningProxy]) -> None:
+    started = start_proxy(users=USERS, private=PRIVATE)
     for method in ("POST", "PUT", "DELETE", "CONNECT"):
-        assert started.ask(M1, "alice", method=method)[0] in {400, 405}
-    assert started.seen == []
+        assert started.request(M1, "alice", method=method)[0] in {400, 405}
+    assert started.requests == []
 
 
-def test_versions_that_the_proxy_has_are_answered_with_the_files_to_who_may_have_them(
-    site: Callable[..., Site], tmp_path: Path
+def test_cached_versions_are_served_from_files_to_users_with_the_right(
+    start_proxy: Callable[..., RunningProxy], tmp_path: Path
 ) -> None:
-    started = site(users=USERS, private=PRIVATE, serve_files=True)
+    started = start_proxy(users=USERS, private=PRIVATE, serve_files=True)
     cache = tmp_path / "proxy" / "cache" / "pkg" / "mod" / "cache" / "download"
     for path in (
         M2,
@@ -210,23 +212,28 @@ def test_versions_that_the_proxy_has_are_answered_with_the_files_to_who_may_have
         file = cache / path.lstrip("/")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(b"on disk")
-    assert started.ask(M2, "alice") == (200, b"on disk")
-    assert started.ask(PUBLIC, "bob") == (200, b"on disk")
-    assert started.ask(M2, "bob")[0] == 404
-    assert started.ask(M2)[0] == 401
-    assert started.seen == []
+    assert started.request(M2, "alice") == (200, b"on disk")
+    assert started.request(PUBLIC, "bob") == (200, b"on disk")
+    assert started.request(M2, "bob")[0] == 404
+    assert started.request(M2)[0] == 401
+    assert started.requests == []
     for moving in ("/mycompany.com/go/module2/@v/list", "/mycompany.com/go/module2/@v/main.info"):
-        assert started.ask(moving, "alice") == (200, b"ok")
+        assert started.request(moving, "alice") == (200, b"ok")
 
 
-def test_without_users_everybody_gets_everything_but_what_is_none(site: Callable[..., Site]) -> None:
-    started = site(private=PRIVATE)
+def test_without_users_all_modules_are_open(start_proxy: Callable[..., RunningProxy]) -> None:
+    started = start_proxy(private=PRIVATE)
     assert started.service.endpoint.protocol == "http"
-    assert [started.ask(path)[0] for path in (M1, PUBLIC, CAPITAL, "/mycompany.com/@latest")] == [200, 200, 200, 404]
+    assert [started.request(path)[0] for path in (M1, PUBLIC, CAPITAL, "/mycompany.com/@latest")] == [
+        200,
+        200,
+        200,
+        404,
+    ]
 
 
-def test_passwords_are_hashed_where_the_proxy_is(site: Callable[..., Site], state: Path) -> None:
-    started = site(users=USERS, private=PRIVATE)
+def test_only_hashes_of_passwords_are_on_the_proxy_host(start_proxy: Callable[..., RunningProxy], state: Path) -> None:
+    started = start_proxy(users=USERS, private=PRIVATE)
     endpoint = started.service.endpoint
     text = password_of(endpoint, "alice").text
     for path in Path(started.service.folder).rglob("*"):
@@ -240,7 +247,7 @@ def test_passwords_are_hashed_where_the_proxy_is(site: Callable[..., Site], stat
     assert text not in repr(started.service)
 
 
-def test_the_netrc_names_the_machine_as_the_go_command_looks_for_it() -> None:
+def test_the_netrc_names_the_server_with_and_without_port() -> None:
     endpoint = Endpoint("one", "https", "10.0.0.1", 8443)
     password = password_of(endpoint, "bob").text
     assert NetrcFile(endpoint, "bob").read().decode() == (
@@ -248,7 +255,7 @@ def test_the_netrc_names_the_machine_as_the_go_command_looks_for_it() -> None:
     )
 
 
-def test_rights_become_expressions_in_order() -> None:
+def test_rights_become_ordered_expressions() -> None:
     assert list(access_rules({"bob": AccessRight(may_pull=("a.example/Go/lib-*",))}, ["a.example/Go"])) == [
         ('"~^[^:]*:/a\\\\.example/@"', "denied"),
         ('"~^bob:/a\\\\.example/!go/lib\\\\-[^/]*/"', "allowed"),
@@ -272,7 +279,7 @@ def test_users_without_private_paths_are_refused() -> None:
         )
 
 
-def test_the_cache_is_where_the_proxy_has_it(place: Callable[..., ServicePlacement]) -> None:
+def test_files_are_served_from_the_cache_of_the_proxy(place: Callable[..., ServicePlacement]) -> None:
     options = ReverseProxyOptions.model_validate(
         {"backend": "module-site", "listen": 8080, "proxy": "cache1", "serve_files": True}
     )

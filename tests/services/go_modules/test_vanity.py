@@ -50,7 +50,7 @@ def services(tmp_path: Path, place: Callable[..., ServicePlacement], *changes: t
     return render_services(experiment.cells[0].services, lambda service: place(service.name))
 
 
-def written(service: Service) -> dict[str, object]:
+def vanity_document(service: Service) -> dict[str, object]:
     content = next(file.content for file in service.files if file.path.name == "vanity.yaml")
     assert isinstance(content, bytes)
     document: dict[str, object] = YAML(typ="safe").load(content)
@@ -59,7 +59,7 @@ def written(service: Service) -> dict[str, object]:
 
 def test_repositories_of_the_stack_get_their_urls(tmp_path: Path, place: Callable[..., ServicePlacement]) -> None:
     _, vanity = services(tmp_path, place)
-    assert written(vanity) == {
+    assert vanity_document(vanity) == {
         "host": "mycompany.com",
         "paths": {
             "/go/module1": {"repo": "ssh://bench@10.0.0.1:2222/elsewhere/module1", "vcs": "git"},
@@ -70,20 +70,20 @@ def test_repositories_of_the_stack_get_their_urls(tmp_path: Path, place: Callabl
     assert [command.argv[-1] for command in vanity.setup_commands] == ["-check"]
 
 
-def test_a_file_in_the_published_format_does_as_well(tmp_path: Path, place: Callable[..., ServicePlacement]) -> None:
+def test_a_vanity_file_in_the_published_format_is_read(tmp_path: Path, place: Callable[..., ServicePlacement]) -> None:
     (tmp_path / "vanity.yaml").write_text(
         "host: mycompany.com\ncache_max_age: 60\npaths:\n  /go/module1:\n    repo: ssh://admin@10.0.0.9/module1\n    vcs: git\n"
     )
     start = SCENARIO.index("        imports:")
     imports = SCENARIO[start : SCENARIO.index("load: {tool")]
     _, vanity = services(tmp_path, place, (imports, "        file: vanity.yaml\n"))
-    assert written(vanity)["paths"] == {"/go/module1": {"repo": "ssh://admin@10.0.0.9/module1", "vcs": "git"}}
+    assert vanity_document(vanity)["paths"] == {"/go/module1": {"repo": "ssh://admin@10.0.0.9/module1", "vcs": "git"}}
     (tmp_path / "vanity.yaml").write_text(
         "paths:\n  /go/module1:\n    repo: ssh://admin@10.0.0.9/module1\n    vcs: cvs\n"
     )
-    with pytest.raises(InputError) as refused:
+    with pytest.raises(InputError) as error:
         services(tmp_path, place, (imports, "        file: vanity.yaml\n"))
-    assert str(refused.value) == (
+    assert str(error.value) == (
         f"{tmp_path}/vanity.yaml:4: paths./go/module1.vcs: found 'cvs'; allowed: 'bzr', 'fossil', 'git', 'hg' or 'svn'"
     )
 
@@ -102,14 +102,14 @@ def test_a_file_in_the_published_format_does_as_well(tmp_path: Path, place: Call
         ("host: mycompany.com", "host: my company", "imports.host: found 'my company'"),
     ],
 )  # fmt: skip
-def test_what_makes_no_sense_names_its_place(
+def test_invalid_options_name_file_line_and_field(
     tmp_path: Path, place: Callable[..., ServicePlacement], old: str, new: str, expected: str
 ) -> None:
     if "overlap" in expected:
         new = '/go/*: {repo: "vcs:{name}"}\n            /go/lib-*: {repo: "vcs:{name}"}'
-    with pytest.raises(InputError) as refused:
+    with pytest.raises(InputError) as error:
         services(tmp_path, place, (old, new))
-    assert expected in str(refused.value)
+    assert expected in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -126,5 +126,5 @@ def test_what_makes_no_sense_names_its_place(
         ("/go/lib-*", "/go/lib/*", False),
     ],
 )
-def test_overlaps_are_those_that_the_server_sees(one: str, other: str, *, expected: bool) -> None:
+def test_overlapping_patterns(one: str, other: str, *, expected: bool) -> None:
     assert overlap(one, other) is overlap(other, one) is expected
