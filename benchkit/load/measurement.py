@@ -18,7 +18,7 @@ Covers = Literal["request", "connect+request"]
 
 
 class Counters(Frozen):
-    """Exact counts of one generator, or of many; `None` where the tool does not count them."""
+    """Exact counts of one generator, or of many; `None` where the tool states no count."""
 
     requests: int | None
     """Requests whose end the tool saw; None where it forgets some (hey)."""

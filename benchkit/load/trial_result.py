@@ -13,7 +13,7 @@ from benchkit.errors import InputError
 from benchkit.load import reducer_output
 from benchkit.load.measurement import Counters, Measurement
 from benchkit.load.tools.tool import ParsedOutput, Tool, ToolOutput
-from benchkit.models.histogram import merge
+from benchkit.models.histogram import merge_histograms
 from benchkit.models.load import Load
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
 
@@ -99,7 +99,7 @@ def merge_measurements(measurements: Sequence[Measurement]) -> Measurement:
         raise InputError(f"cannot merge these measurements of {tool}", why="some are corrected and others are not")
     return Measurement(
         tool=tool,
-        histograms={name: merge([histograms[name] for histograms in recorded]) for name in series},
+        histograms={name: merge_histograms([histograms[name] for histograms in recorded]) for name in series},
         counters=_add_counters([each.counters for each in measurements]),
         resolution_s=resolution_s,
         covers=covers,

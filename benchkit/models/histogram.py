@@ -1,7 +1,7 @@
-"""Latency histograms: how many requests took how long, mergeable where percentiles are not.
+"""Latency histograms. Unlike percentiles, they can be merged.
 
 Buckets are those of HdrHistogram (https://hdrhistogram.org) in units of a microsecond: with d significant digits, values
-below 2^k, where k = ⌈log2(2 · 10^d)⌉, have a bucket each, and every doubling beyond that has 2^(k-1) of them, so that a
+below 2^k, where k = ⌈log2(2 · 10^d)⌉, have a bucket each, and every doubling beyond that has 2^(k-1) buckets, so that a
 bucket is never wider than 10^-d of its values.
 """
 
@@ -24,60 +24,61 @@ _UNITS_PER_S = NS_PER_S // NS_PER_UNIT
 
 MIN_DIGITS, MAX_DIGITS = 1, 5
 MAX_VALUE = 1 << 52
-"""Microseconds: 142 years. Up to here a double tells integers apart, which finds the bucket."""
+"""Largest value, in microseconds: 142 years. Up to here doubles, which find the bucket, represent integers exactly."""
 
 PERCENTILES = (50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99)
-"""Those that the tables and reports have."""
+"""Percentiles in tables and reports."""
 
 
 @dataclass(frozen=True, eq=False)
 class Histogram:
-    """How many requests took how long: the buckets that have a count, and exactly the extremes and the sum.
+    """Number of requests by latency: the buckets that have a count, and the exact extremes and sum.
 
-    `indexes` are HdrHistogram's, ascending; `counts` (above zero) stand beside them. Nothing of it can be changed.
+    `indexes` are HdrHistogram's bucket indexes, ascending; `counts` are the requests in each of them, above zero. Both
+    arrays are read-only.
     """
 
     indexes: Integers
     counts: Integers
     digits: int
-    """Significant digits to which values are told apart."""
+    """Significant digits to which values are distinguished."""
     min_ns: int | None
     max_ns: int | None
     sum_ns: int | None
-    """The sum of all values, where it is known."""
+    """Sum of all values; None where it is unknown."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no histogram, and make the arrays read-only."""
+        """Check that the arrays are a histogram, and make them read-only. Raises ValueError."""
         if not MIN_DIGITS <= self.digits <= MAX_DIGITS:
-            raise ValueError(f"{self.digits} significant digits: {MIN_DIGITS} to {MAX_DIGITS}")
+            raise ValueError(f"{self.digits} significant digits: must be {MIN_DIGITS} to {MAX_DIGITS}")
         if self.indexes.shape != self.counts.shape or self.indexes.ndim != 1:
-            raise ValueError(f"{self.indexes.shape} buckets with {self.counts.shape} counts")
+            raise ValueError(f"{self.indexes.shape} buckets, but {self.counts.shape} counts")
         if self.total and (self.indexes[0] < 0 or np.any(np.diff(self.indexes) <= 0) or np.any(self.counts <= 0)):
-            raise ValueError("buckets must ascend, and have counts above zero")
+            raise ValueError("buckets must ascend and have counts above zero")
         if (self.min_ns is None) != (not self.total) or (self.max_ns is None) != (not self.total):
-            raise ValueError("a histogram has extremes unless it is empty")
+            raise ValueError("extremes must be given, except for an empty histogram")
         for array in (self.indexes, self.counts):
             array.setflags(write=False)
 
     @classmethod
     def from_microseconds(cls, values: Integers, counts: Integers, *, digits: int) -> Histogram:
-        """The histogram of whole microseconds, ascending, each with its count (above zero).
+        """Return the histogram of whole microseconds, ascending, each with its count (above zero).
 
-        Raises ValueError where they do not ascend, are negative, or lie beyond `MAX_VALUE`.
+        Raises ValueError where the values do not ascend, are negative, or exceed `MAX_VALUE`.
         """
         if not len(values):
             return cls(_integers(), _integers(), digits, None, None, 0)
         if np.any(np.diff(values) <= 0) or values[0] < 0 or values[-1] > MAX_VALUE:
-            raise ValueError("values must ascend from zero up")
+            raise ValueError(f"values must ascend, from 0 to {MAX_VALUE}")
         low, high = int(values[0]), int(values[-1])
-        # numpy's product and sum wrap around in silence; where they could, Python's integers take their place.
-        safe = high * int(counts.sum(dtype=np.float64)) < 1 << 62
-        whole = int(values @ counts) if safe else sum(map(int.__mul__, values.tolist(), counts.tolist()))
-        indexes, counts = _joined(_indexes_of(values, digits), counts)
-        return cls(indexes, counts, digits, low * NS_PER_UNIT, high * NS_PER_UNIT, whole * NS_PER_UNIT)
+        # numpy's product and sum wrap around silently; where they could, Python's integers are used.
+        fits = high * int(counts.sum(dtype=np.float64)) < 1 << 62
+        total_us = int(values @ counts) if fits else sum(map(int.__mul__, values.tolist(), counts.tolist()))
+        indexes, counts = _without_duplicates(_indexes_of(values, digits), counts)
+        return cls(indexes, counts, digits, low * NS_PER_UNIT, high * NS_PER_UNIT, total_us * NS_PER_UNIT)
 
     def __eq__(self, other: object) -> bool:
-        """Whether both have the same counts in the same buckets, the same extremes and the same sum."""
+        """Return whether both have the same counts in the same buckets, the same extremes and the same sum."""
         if not isinstance(other, Histogram):
             return NotImplemented
         mine, theirs = ((h.digits, h.min_ns, h.max_ns, h.sum_ns) for h in (self, other))
@@ -85,36 +86,36 @@ class Histogram:
             mine == theirs and np.array_equal(self.indexes, other.indexes) and np.array_equal(self.counts, other.counts)
         )
 
-    __hash__ = None  # type: ignore[assignment] # compared by its arrays
+    __hash__ = None  # type: ignore[assignment] # equal histograms have different arrays
 
     @cached_property
     def total(self) -> int:
-        """How many requests were counted."""
+        """Number of requests."""
         return int(self.counts.sum())
 
     @property
     def min_s(self) -> float | None:
-        """The shortest time, in seconds."""
+        """Shortest time, in seconds."""
         return _seconds(self.min_ns)
 
     @property
     def max_s(self) -> float | None:
-        """The longest time, in seconds."""
+        """Longest time, in seconds."""
         return _seconds(self.max_ns)
 
     @property
     def mean_s(self) -> float | None:
-        """The mean in seconds; None where it is empty, or the sum is not known."""
+        """Mean in seconds; None where the histogram is empty or the sum is unknown."""
         return self.sum_ns / (self.total * NS_PER_S) if self.total and self.sum_ns is not None else None
 
     @cached_property
     def lowest(self) -> Integers:
-        """The lowest value that each bucket counts, in microseconds."""
+        """Lowest value that each bucket counts, in microseconds."""
         return _lowest_of(self.indexes, self.digits)
 
     @cached_property
     def highest(self) -> Integers:
-        """The highest value that each bucket counts, in microseconds."""
+        """Highest value that each bucket counts, in microseconds."""
         return _lowest_of(self.indexes + 1, self.digits) - 1
 
     @cached_property
@@ -122,53 +123,53 @@ class Histogram:
         return np.cumsum(self.counts)
 
     def percentile(self, percent: float) -> float | None:
-        """The time in seconds that `percent` (0 to 100) of the requests did not exceed; None where there are none.
+        """Return the time in seconds that `percent` (0 to 100) of the requests did not exceed; None without requests.
 
-        As HdrHistogram defines it (Java: AbstractHistogram.getValueAtPercentile): the highest value of the bucket that
+        Defined as in HdrHistogram (Java: AbstractHistogram.getValueAtPercentile): the highest value of the bucket that
         has the ⌈percent · n / 100⌉-th request in order. Here it is never above the longest time, which is known
-        exactly; 0 is the shortest.
+        exactly; percentile 0 is the shortest time.
         """
         if self.min_ns is None or self.max_ns is None:
             return None
         if percent <= 0:
             return self.min_s
-        # One step down first, as HdrHistogram does: 99.9 % of 1000 is 999, and not 999.0000000000001 rounded up.
+        # One step down, as HdrHistogram does it: 99.9 % of 1000 is 999, not 999.0000000000001 rounded up.
         share = math.nextafter(min(percent, 100.0), 0.0)
         rank = max(1, math.ceil(share * self.total / 100))
         bucket = int(np.searchsorted(self._cumulative, rank))
         return _seconds(min(int(self.highest[bucket]) * NS_PER_UNIT, self.max_ns))
 
     def percentiles(self, percents: Sequence[float] = PERCENTILES) -> Mapping[str, float]:
-        """Percentiles in seconds by name: "50", "99.9".
+        """Return percentiles in seconds by name: "50", "99.9".
 
-        Those are left out that so few requests cannot tell from the longest time: fewer than 1 / (1 - p).
+        A percentile p (0 to 1) of fewer than 1 / (1 - p) requests would only repeat the longest time and is omitted.
         """
-        told = [p for p in percents if round(self.total * (100 - p), 6) >= 100]  # noqa: PLR2004 - per cent
-        found = {f"{percent:g}": self.percentile(percent) for percent in told}
-        return {name: value for name, value in found.items() if value is not None}
+        stated = [p for p in percents if round(self.total * (100 - p), 6) >= 100]  # noqa: PLR2004 - per cent
+        values = {f"{percent:g}": self.percentile(percent) for percent in stated}
+        return {name: value for name, value in values.items() if value is not None}
 
     def rows(self) -> Iterator[tuple[float, float, int]]:
-        """(low_s, high_s, count) of every bucket: the lowest and highest value that it counts, both included.
+        """Return (low_s, high_s, count) of every bucket: the lowest and highest value that it counts, both inclusive.
 
-        The rows of the `latency` table; a percentile is the `high_s` of its bucket.
+        These are the rows of the `latency` table; a percentile is the `high_s` of its bucket.
         """
         lows, highs, counts = self.columns()
         return zip(lows.tolist(), highs.tolist(), counts.tolist(), strict=True)
 
     def columns(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], Integers]:
-        """The same as `rows`, as arrays: low_s, high_s, count."""
+        """Return the rows as arrays: low_s, high_s, count."""
         return self.lowest / _UNITS_PER_S, self.highest / _UNITS_PER_S, self.counts
 
     def coarsened(self, digits: int) -> Histogram:
-        """The same histogram with fewer significant digits: its buckets lie within those of fewer digits."""
+        """Return the same histogram with fewer significant digits, whose buckets contain the present ones."""
         if digits > self.digits:
-            raise ValueError(f"a histogram of {self.digits} significant digits has no {digits}")
-        indexes, counts = _joined(_indexes_of(self.lowest, digits), self.counts)
+            raise ValueError(f"a histogram of {self.digits} significant digits cannot have {digits}")
+        indexes, counts = _without_duplicates(_indexes_of(self.lowest, digits), self.counts)
         return Histogram(indexes, counts, digits, self.min_ns, self.max_ns, self.sum_ns)
 
 
-def merge(histograms: Sequence[Histogram]) -> Histogram:
-    """All requests of these histograms in one. Raises ValueError for none, or for different significant digits."""
+def merge_histograms(histograms: Sequence[Histogram]) -> Histogram:
+    """Return one histogram of all requests. Raises ValueError for no histogram, or for different significant digits."""
     digits = {histogram.digits for histogram in histograms}
     if len(digits) != 1:
         raise ValueError(f"histograms of {sorted(digits)} significant digits cannot be merged")
@@ -185,31 +186,31 @@ def merge(histograms: Sequence[Histogram]) -> Histogram:
         digits=digits.pop(),
         min_ns=min((h.min_ns for h in filled if h.min_ns is not None), default=None),
         max_ns=max((h.max_ns for h in filled if h.max_ns is not None), default=None),
-        sum_ns=None if None in sums else sum(each for each in sums if each is not None),
+        sum_ns=None if None in sums else sum(total for total in sums if total is not None),
     )
 
 
 def _magnitude(digits: int) -> int:
-    """log2 of how many buckets a doubling has."""
+    """Return log2 of the number of buckets of a doubling."""
     return math.ceil(math.log2(2 * 10**digits)) - 1
 
 
 def _indexes_of(values: Integers, digits: int) -> Integers:
-    """The bucket that counts each value (Java: AbstractHistogram.countsArrayIndex, for a lowest value of 1)."""
+    """Return the bucket that counts each value (Java: AbstractHistogram.countsArrayIndex, for a lowest value of 1)."""
     magnitude = _magnitude(digits)
     doublings = np.maximum(np.frexp(values.astype(np.float64))[1].astype(np.int64) - (magnitude + 1), 0)
     return (doublings << magnitude) + (values >> doublings)
 
 
 def _lowest_of(indexes: Integers, digits: int) -> Integers:
-    """The lowest value that each bucket counts: `_indexes_of` the other way round."""
+    """Return the lowest value that each bucket counts: the inverse of `_indexes_of`."""
     magnitude = _magnitude(digits)
     doublings: Integers = np.maximum((indexes >> magnitude) - 1, 0)
     return (indexes - (doublings << magnitude)) << doublings
 
 
-def _joined(indexes: Integers, counts: Integers) -> tuple[Integers, Integers]:
-    """Ascending buckets and their counts, those of a bucket that stands there several times added up."""
+def _without_duplicates(indexes: Integers, counts: Integers) -> tuple[Integers, Integers]:
+    """Return ascending buckets without duplicates, the counts of duplicates added up."""
     if not len(indexes):
         return _integers(), _integers()
     starts = np.flatnonzero(np.diff(indexes, prepend=-1))

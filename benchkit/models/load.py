@@ -1,4 +1,4 @@
-"""What load a cell is put under: the request that a tool's `command` turns into an argument list."""
+"""The load of a cell, which `Tool.command` turns into an argument list."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from benchkit.models.base import Frozen
 
 HeaderName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")]
 HeaderValue = Annotated[str, StringConstraints(pattern=r"^[!-~]([ -~]*[!-~])?$")]
-"""RFC 9110, 5.1 and 5.5: tokens, and visible characters with blanks between them."""
+"""Header names and values of RFC 9110, 5.1 and 5.5: tokens, and visible characters with blanks between them."""
 
 
 def _from_root(path: object) -> object:
-    """The path with the slash that it begins with."""
+    """Return a path with a slash at its start."""
     return f"/{path}" if isinstance(path, str) and path[:1].isalnum() else path
 
 
 class Load(Frozen):
-    """The load of one cell, in the words all tools share; a tool refuses what it cannot honour.
+    """The load of one cell, the same for all tools; a tool refuses a field that it does not support.
 
     `connections`, `requests` and `rate` are totals over all generators.
     """
@@ -28,23 +28,30 @@ class Load(Frozen):
     tool: str
     connections: PositiveInt
     threads: PositiveInt = 1
-    processes: PositiveInt = Field(default=1, description="generators a load host runs side by side")
+    processes: PositiveInt = Field(default=1, description="generator processes on each load host")
     pin: bool = Field(
-        default=False, description="each process on CPUs of its own, those of the role divided among them"
+        default=False,
+        description="run each process on CPUs of its own: the CPUs of the role are divided among the processes",
     )
     duration_s: PositiveFloat | None = None
-    requests: PositiveInt | None = Field(default=None, description="stop after this many instead of after a time")
-    warmup_s: float = Field(default=0, ge=0, description="the same load before the measured window, thrown away")
+    requests: PositiveInt | None = Field(
+        default=None, description="stop after this number of requests instead of after a time"
+    )
+    warmup_s: float = Field(
+        default=0, ge=0, description="run the same load for this time before the measured window, without recording it"
+    )
     keepalive: bool = True
     method: Annotated[str, StringConstraints(pattern=r"^[A-Z]{1,20}$")] = "GET"
     path: Annotated[str, BeforeValidator(_from_root), StringConstraints(pattern=r"^/[!-~]*$")] = Field(
-        default="/", description="without a slash in front of it too, for levels of factors cannot begin with one"
+        default="/", description="the leading slash is optional, because levels of factors cannot begin with one"
     )
     headers: Mapping[HeaderName, HeaderValue] = Field(default_factory=dict)
     body: str | None = None
-    rate: PositiveFloat | None = Field(default=None, description="requests per second; None: as fast as it goes")
+    rate: PositiveFloat | None = Field(
+        default=None, description="target rate in requests per second; None: as fast as possible"
+    )
     timeout_s: PositiveFloat | None = None
     histogram: bool = Field(
-        default=True, description="every request's time recorded; False: only what the tool sums up by itself"
+        default=True, description="record the time of every request; False: only the tool's own summary"
     )
     extra_args: tuple[str, ...] = ()

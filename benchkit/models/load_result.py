@@ -1,4 +1,4 @@
-"""What one run of a load tool said, whichever tool it was (`benchkit parse TOOL FILE --json`)."""
+"""The result of one run of a load tool, the same for all tools (`benchkit parse TOOL FILE --json`)."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from benchkit.models.base import Frozen
 
 
 class Latency(Frozen):
-    """Response times in seconds, as far as the tool states them."""
+    """Response times in seconds; None where the tool does not state them."""
 
     min_s: float | None = None
     mean_s: float | None = None
     stdev_s: float | None = None
     max_s: float | None = None
     percentiles: Mapping[str, float] = Field(
-        default_factory=dict, description='seconds by percentile, the key as written: "50", "99.9"'
+        default_factory=dict, description='seconds by percentile; keys as written: "50", "99.9"'
     )
-    resolution_s: float | None = Field(default=None, description="the step in which the tool states times")
+    resolution_s: float | None = Field(default=None, description="step in which the tool states times")
     covers: Literal["request", "connect+request"] | None = Field(
-        default=None, description="whether a time includes connecting"
+        default=None, description="part of a request that a time covers"
     )
-    corrected: bool | None = Field(default=None, description="whether the tool corrected for coordinated omission")
+    corrected: bool | None = Field(default=None, description="true if the tool corrected for coordinated omission")
 
 
 class Errors(Frozen):
-    """Failed requests by what failed; `None` where the tool does not count that kind."""
+    """Failed requests by kind; `None` where the tool has no count of that kind."""
 
     connect: int | None = None
     read: int | None = None
@@ -38,14 +38,14 @@ class Errors(Frozen):
 
 
 class Note(Frozen):
-    """A defect of the tool that this output shows."""
+    """A limit or defect of the tool that applies to this output."""
 
     code: str
     message: str
 
 
 class LoadResult(Frozen):
-    """One run of a load tool: counts as it states them, times in seconds, sizes in bytes, rates per second."""
+    """Result of one run of a load tool: counts as it states them, times in seconds, sizes in bytes, rates per second."""
 
     tool: str
     tool_version: str | None = None
@@ -62,7 +62,11 @@ class LoadResult(Frozen):
     status: Mapping[str, int] = Field(default_factory=dict, description='responses by status code: {"200": 12}')
     non_2xx: int | None = None
     failed: int | None = Field(default=None, description="failed requests as the tool counts them")
-    failed_length: int | None = Field(default=None, description="those of `failed` that only differed in length")
+    failed_length: int | None = Field(
+        default=None, description="those of `failed` whose only difference is their length"
+    )
     availability: float | None = Field(default=None, ge=0, le=1)
-    complete: bool = Field(default=True, description="False when the output is of a run that did not finish")
+    complete: bool = Field(
+        default=True, description="false if the run did not finish, or a part of its output is missing"
+    )
     notes: tuple[Note, ...] = ()

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 from benchkit.load.reducer_output import SOURCE, measurement, read
-from benchkit.models.histogram import Histogram, merge
+from benchkit.models.histogram import Histogram, merge_histograms
 from benchkit.services.go_build import build
 
 ROWS = 5_000_000
@@ -111,7 +111,7 @@ def test_a_thousand_histograms_merged() -> None:
     seconds = []
     for _ in range(PAIRS):
         started = time.perf_counter()
-        whole = merge(histograms)
+        whole = merge_histograms(histograms)
         seconds.append(time.perf_counter() - started)
     buckets = statistics.mean(len(histogram.indexes) for histogram in histograms)
     print(

@@ -14,7 +14,7 @@ from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped] # the li
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchkit.models.histogram import MAX_VALUE, Histogram, merge
+from benchkit.models.histogram import MAX_VALUE, Histogram, merge_histograms
 
 pytestmark = pytest.mark.long
 
@@ -107,23 +107,25 @@ def test_a_sum_beyond_64_bits_is_exact() -> None:
 def test_merged_is_made_of_all(parts: list[list[int]], digits: int) -> None:
     histograms = [made_of(part, digits) for part in parts]
     whole = made_of([time for part in parts for time in part], digits)
-    assert merge(histograms) == whole
-    assert merge(histograms[::-1]) == whole
-    assert merge([merge(histograms[:1]), *histograms[1:]]) == whole
+    assert merge_histograms(histograms) == whole
+    assert merge_histograms(histograms[::-1]) == whole
+    assert merge_histograms([merge_histograms(histograms[:1]), *histograms[1:]]) == whole
 
 
 def test_merging_with_nothing_changes_nothing() -> None:
     some, nothing = made_of([1, 2, 2]), made_of([])
-    assert merge([some, nothing]) == some
-    assert merge([nothing, nothing]) == nothing
-    assert merge([made_of([1]), Histogram(nothing.indexes, nothing.counts, 4, None, None, None)]).sum_ns is None
+    assert merge_histograms([some, nothing]) == some
+    assert merge_histograms([nothing, nothing]) == nothing
+    assert (
+        merge_histograms([made_of([1]), Histogram(nothing.indexes, nothing.counts, 4, None, None, None)]).sum_ns is None
+    )
 
 
 def test_only_histograms_of_one_resolution_are_merged() -> None:
     with pytest.raises(ValueError, match=r"\[3, 4\] significant digits"):
-        merge([made_of([1], 3), made_of([1], 4)])
+        merge_histograms([made_of([1], 3), made_of([1], 4)])
     with pytest.raises(ValueError, match="cannot be merged"):
-        merge([])
+        merge_histograms([])
 
 
 @given(samples, digit, digit)

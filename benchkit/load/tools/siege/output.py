@@ -2,8 +2,8 @@
 
 What the figures mean, read from its source (src/main.c, data.c, log.c):
 
-- Times are counted in ticks of the kernel (`times()`), which are 10 ms, whatever unit they are printed in: seconds, and
-  in the text since 4.1.7 milliseconds. A "Response time" of 0.00 is below that, not zero. It includes connecting.
+- Times are counted in ticks of the kernel (`times()`), which are 10 ms. They are printed in seconds, in the
+  text since 4.1.7 in milliseconds. A "Response time" of 0.00 is below that, not zero. It includes connecting.
 - "MB" is 1024². The log file truncates to whole megabytes.
 - "Transactions" are answered requests (without those of a status above 399), "Successful" those of a good status.
   Availability is transactions ÷ (transactions + failed). "Concurrency" is the sum of times ÷ elapsed time.

@@ -323,6 +323,6 @@ def _notes(output: VegetaOutput) -> Iterator[Note]:
         examples = "; ".join(output.errors[:3])
         yield Note(
             code="vegeta-errors",
-            message=f"{len(output.errors)} kinds of error, which vegeta does not count: {examples}",
+            message=f"{len(output.errors)} kinds of error, without a count in vegeta's report: {examples}",
         )
     yield from unread_notes(output.unread)
