@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from benchkit.hosts.package_steps import PackageState, Privilege
 
-PROGRAMS = ("sshd", "ip", "tc", "nginx", "wrk", "ab", "hey", "siege", "h2load", "git", "ssh")
-"""Programs of a lab, of the shipped scenarios and of the tests."""
+PROGRAMS = ("sshd", "ip", "tc", "nginx", "git", "ssh")
+"""Programs of a lab, of the shipped scenarios and of the tests, other than load tools."""
 
 
 def prepare(
@@ -62,6 +62,14 @@ def prepare(
         raise HostError(f"still not found on this machine: {', '.join(still)}", hint=hint)
 
 
+def lab_programs() -> tuple[str, ...]:
+    """Return the programs that a lab, the shipped scenarios and the tests use, load tools included."""
+    from benchkit.load.tools.registry import TOOLS
+
+    load_tools = [tool.required_program for tool in TOOLS.values() if tool.required_program is not None]
+    return (*PROGRAMS, *load_tools)
+
+
 def _wanted(also: Sequence[str]) -> tuple[str, ...]:
     """Return the programs that this machine needs for a lab, and the requested ones. Raises InputError for an unknown one."""
     from benchkit.hosts.packages import LINUX_ONLY
@@ -70,7 +78,7 @@ def _wanted(also: Sequence[str]) -> tuple[str, ...]:
     for program in also:
         if program not in KNOWN:
             raise InputError(f"no package is known for {program!r}", hint=suggestion(program, KNOWN))
-    mine = [program for program in PROGRAMS if sys.platform == "linux" or program not in LINUX_ONLY]
+    mine = [program for program in lab_programs() if sys.platform == "linux" or program not in LINUX_ONLY]
     return tuple(dict.fromkeys((*mine, *also)))
 
 

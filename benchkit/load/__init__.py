@@ -1,1 +1,1 @@
-"""Load tools: one file each, with its command line and its parser."""
+"""Load: the tools that generate it, their outputs, and the generators that run them on hosts (see README.md)."""
