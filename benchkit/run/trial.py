@@ -12,7 +12,7 @@ from benchkit.models.trial import TrialRecord
 from benchkit.run.run_log import log_step
 from benchkit.run.steps.load import collect_load, measure, warm_up
 from benchkit.run.steps.probe import probe_response
-from benchkit.run.steps.profiles import collect_profiles, drop_profiles
+from benchkit.run.steps.profiles import collect_profiles, stop_captures
 from benchkit.run.steps.record import make_record
 from benchkit.run.steps.services import (
     cause_outages,
@@ -51,7 +51,7 @@ STEPS: tuple[Step, ...] = (
 CLEANUP_STEPS: tuple[Step, ...] = (
     unwatch_hosts,
     stop_services,
-    drop_profiles,
+    stop_captures,
     remove_folders,
     require_free_ports,
 )

@@ -169,7 +169,7 @@ def test_a_load_does_not_feel_it(lab: Lab) -> None:
             for position, cell_id in enumerate(order):
                 planned_trial = replace(plan.planned_trials[0], block=pair, position=position)
                 trial = make_trial(plan, planned_trial, "bench", hosts)
-                trial.watching = Watching() if cell_id == "watched" else None
+                trial.telemetry_options = Watching() if cell_id == "watched" else None
                 record = run_trial(trial)
                 reading = merge_outputs(record, read_generators(record, trial.files.__getitem__))
                 rows.append(replace(trial_row(record, reading.result), cell_id=cell_id))

@@ -1,1 +1,1 @@
-"""A trial and its steps, a file for each group of them; `benchkit.run.trial` is their order."""
+"""The steps of a trial, a module for each group of them; `benchkit.run.trial` has their order."""

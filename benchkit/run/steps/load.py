@@ -1,4 +1,4 @@
-"""The load of a trial: warm-up, measured window, and what the tools left."""
+"""The load of a trial: warm-up, measured window, and the output of the tools."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ from benchkit.load.generators.execution import (
 )
 from benchkit.load.tools.registry import get_tool
 from benchkit.models.trial import GeneratorRecord
-from benchkit.run.steps.profiles import begin_profiles
-from benchkit.run.steps.services import blaming_services
+from benchkit.run.steps.profiles import start_captures
+from benchkit.run.steps.services import naming_ended_services
 from benchkit.run.steps.trial_state import Trial
-from benchkit.run.steps.watch import look, watch_generators
+from benchkit.run.steps.watch import snapshot_hosts, watch_generators
 
 
 def warm_up(trial: Trial) -> None:
-    """Put the same load on for a while, and throw its results away."""
-    began = time.monotonic()
+    """Run the same load for the warm-up time, without keeping its results."""
+    started_s = time.monotonic()
     if trial.cell.load.warmup_s:
         generators = [each.as_warm_up(trial.cell.target) for each in trial.cell.generators]
-        with blaming_services(trial):
+        with naming_ended_services(trial):
             run_generators(trial.hosts, generators, trial.folder / "warm-up")
-        trial.warmed_up_s = time.monotonic() - began
+        trial.warmed_up_s = time.monotonic() - started_s
 
 
 def measure(trial: Trial) -> None:
-    """Put the load on, and note the CPU time that the services took under it."""
+    """Run the load, and measure the CPU time that the services take under it."""
 
     def on_start(processes: Sequence[GeneratorProcess]) -> None:
         watch_generators(trial, processes)
-        begin_profiles(trial, min(process.started_s for process in processes))
+        start_captures(trial, min(process.started_s for process in processes))
 
-    before = _cpu(trial)
-    trial.processes_before = look(trial)
-    with blaming_services(trial):
+    before = _cpu_s_of_services(trial)
+    trial.processes_before = snapshot_hosts(trial)
+    with naming_ended_services(trial):
         trial.generator_runs = run_generators(trial.hosts, trial.cell.generators, trial.folder / "measure", on_start)
-    trial.processes_after = look(trial)
-    after = _cpu(trial)
+    trial.processes_after = snapshot_hosts(trial)
+    after = _cpu_s_of_services(trial)
     trial.cpu_s = {name: after[name] - before[name] for name in after}
 
 
 def collect_load(trial: Trial) -> None:
-    """Bring what the load tools wrote to the controller."""
+    """Fetch the output of the load tools."""
     outputs = fetch_outputs(trial.hosts, trial.generator_runs)
     first_s = min(run.started_s for run in trial.generator_runs)
     for run in trial.generator_runs:
@@ -73,9 +73,9 @@ def _generator_record(run: GeneratorRun, names: dict[OutputKind, str], started_s
     )
 
 
-def _cpu(trial: Trial) -> dict[str, float]:
-    used: dict[str, float] = {}
-    for host, services in trial.by_host():
-        spent = host.processes.cpu(each.process for each in services)
-        used |= {each.service.name: spent[each.process.id].total_s for each in services}
-    return used
+def _cpu_s_of_services(trial: Trial) -> dict[str, float]:
+    cpu_s: dict[str, float] = {}
+    for host, services in trial.services_by_host():
+        times = host.processes.cpu(each.process for each in services)
+        cpu_s |= {each.service.name: times[each.process.id].total_s for each in services}
+    return cpu_s

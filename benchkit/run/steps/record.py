@@ -1,4 +1,4 @@
-"""What is kept of a trial that was carried out, beside its files."""
+"""The record of a trial, which is stored with its files."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from benchkit.services.deploy import RunningService
 
 
 def make_record(trial: Trial) -> TrialRecord:
-    """What is kept of a trial that was carried out, beside its files."""
+    """Return the record of a trial whose steps have run."""
     if trial.probe is None or not trial.generators:
-        raise AssertionError("a step was left out")
+        raise AssertionError("a step did not run")
     return TrialRecord(
         trial_id=trial.trial_id,
         cell_id=trial.cell.cell_id,
@@ -25,7 +25,7 @@ def make_record(trial: Trial) -> TrialRecord:
         attempt=trial.attempt,
         kind=trial.planned_trial.kind,
         started_at=trial.started_at,
-        wall_s=time.monotonic() - trial.began,
+        wall_s=time.monotonic() - trial.started_s,
         warmed_up_s=trial.warmed_up_s,
         load=trial.cell.load,
         target=trial.cell.target,
@@ -40,30 +40,32 @@ def make_record(trial: Trial) -> TrialRecord:
                 cpus=each.service.process.cpus,
                 parallelism=each.service.parallelism,
                 quota=each.service.process.quota.cpus if each.service.process.quota else None,
-                pids_before=_lasting(each, trial.processes_before),
-                pids_after=_lasting(each, trial.processes_after),
+                pids_before=_lasting_processes(each, trial.processes_before),
+                pids_after=_lasting_processes(each, trial.processes_after),
                 folder_bytes=trial.folder_bytes.get(each.service.name, {}),
             )
-            for each in trial.running
+            for each in trial.running_services
         ),
         generators=trial.generators,
         start_spread_s=max(each.started_s for each in trial.generators),
         clock_uncertainty_s=_uncertainty_s(trial.generator_runs),
         probe=trial.probe,
-        watched=trial.watches,
+        watched=trial.watch_records,
         profiles=trial.profiles,
     )
 
 
-def _lasting(running: RunningService, processes: Mapping[str, tuple[ProcessId, ...]]) -> tuple[ProcessId, ...]:
-    """The processes of a service that are to be the same after the window: all, or the first of one that forks."""
-    found = processes.get(running.service.name, ())
-    return (
-        tuple(each for each in found if each[0] == running.process.pid) if running.service.forks_per_request else found
-    )
+def _lasting_processes(
+    running: RunningService, processes: Mapping[str, tuple[ProcessId, ...]]
+) -> tuple[ProcessId, ...]:
+    """Return the processes that must be the same after the window: all, or the main one of a service that forks."""
+    of_service = processes.get(running.service.name, ())
+    if running.service.forks_per_request:
+        return tuple(each for each in of_service if each[0] == running.process.pid)
+    return of_service
 
 
 def _uncertainty_s(runs: Sequence[GeneratorRun]) -> float:
-    """How far the starts of generators on different hosts may be off, one against the other; 0 on one host."""
+    """Return the uncertainty of the time between the starts of generators on different hosts; 0 on one host."""
     by_host = {each.generator.host: each.clock_uncertainty_s for each in runs}
     return 2 * max(by_host.values()) if len(by_host) > 1 else 0.0

@@ -1,68 +1,73 @@
-"""The services of a trial: started afresh, still there after the load, stopped and cleared away."""
+"""The steps of a trial that handle its services: start, outages, checks after the load, disk usage, logs, stop."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from benchkit.errors import HostError, LostError
-from benchkit.hosts.host import Host
+from benchkit.run.run_log import log_step
 from benchkit.run.steps.trial_state import Trial
 from benchkit.services import deploy
 
+logger = logging.getLogger(__name__)
+
 KIB = 1024
-NOTICED_S = 0.5
-"""A load tool may hear that a service is gone before whoever waits for the service does."""
+EXIT_DELAY_S = 0.5
+"""Time in which the exit of a service is noticed: a load tool may notice it earlier, by a closed connection."""
 
 
 def require_free_ports(trial: Trial) -> None:
-    """Nobody may listen where the services will; after the trial, nobody may listen there any more."""
+    """Check that nothing listens on the services' ports; before the trial and after it."""
     for host, services in deploy.group_by_host(trial.cell.services).items():
         deploy.require_ports_free(trial.hosts[host], services)
 
 
 def make_folders(trial: Trial) -> None:
-    """Make the trial's folder on its hosts, noted there, so that it goes even if nobody comes back to clear it away."""
-    for host in _hosts(trial):
+    """Make the trial's folder on its hosts, as a temporary one that is removed there even if the controller is lost."""
+    for host in trial.used_hosts:
         host.files.scratch(trial.folder)
 
 
 def start_services(trial: Trial) -> None:
-    """Start every service afresh, each when those before it accept connections."""
+    """Start every service in a new process, each when those before it accept connections."""
     for service in trial.cell.services:
-        trial.running.append(deploy.start(trial.hosts[service.host], service, trial.folder))
+        with log_step(logger, f"start {service.name} ({service.backend})", service.host):
+            trial.running_services.append(deploy.start(trial.hosts[service.host], service, trial.folder))
 
 
 def cause_outages(trial: Trial) -> None:
-    """Stop the services that the cell wants to be gone in the measured window."""
-    for host, services in trial.by_host():
-        leaving = [each for each in services if each.service.outage]
-        if leaving:
-            deploy.stop(host, leaving)
+    """Stop the services that the cell has an outage of in the measured window."""
+    for host, services in trial.services_by_host():
+        failing = [each for each in services if each.service.outage]
+        if failing:
+            with log_step(logger, f"stop {', '.join(each.service.name for each in failing)} (outage)", host.name):
+                deploy.stop(host, failing)
 
 
 @contextmanager
-def blaming_services(trial: Trial) -> Iterator[None]:
-    """Where the load fails because a service has ended, have that said: the load tool's own words would mislead."""
+def naming_ended_services(trial: Trial) -> Iterator[None]:
+    """Name the service that has ended where the load fails because of it: the error of the load tool would mislead."""
     try:
         yield
     except LostError:
         raise
     except HostError:
-        require_alive(trial, NOTICED_S)
+        require_alive(trial, EXIT_DELAY_S)
         raise
 
 
-def require_alive(trial: Trial, noticed_s: float = 0.0) -> None:
-    """A service that ended under the load makes the trial worthless, unless that was wanted.
+def require_alive(trial: Trial, wait_s: float = 0.0) -> None:
+    """Check that no service has ended during the trial, unless the cell has an outage of it.
 
-    One that ends just now is waited for so long.
+    Waits `wait_s` seconds for one that is just ending. Raises HostError with the end of its log.
     """
-    for host, services in trial.by_host():
+    for host, services in trial.services_by_host():
         for each in services:
             if each.service.outage:
                 continue
-            ended = each.process.wait(noticed_s)
+            ended = each.process.wait(wait_s)
             if ended is not None:
                 raise HostError(
                     f"{each.service.name} ({each.service.backend}) ended during the trial with {ended}",
@@ -72,32 +77,33 @@ def require_alive(trial: Trial, noticed_s: float = 0.0) -> None:
 
 
 def measure_disk_usage(trial: Trial) -> None:
-    """Note how much the services have put into their own folders: a cache, above all."""
-    for host, services in trial.by_host():
+    """Measure the disk space of the services' own folders: of a cache, above all."""
+    for host, services in trial.services_by_host():
         for service in (each.service for each in services):
             for folder in service.scratch_folders:
-                done = host.processes.run(["du", "-sk", str(folder)])
-                if not done.stdout:  # else it may have failed over a file that went while it looked
-                    why = done.stderr.decode(errors="replace").strip()
-                    raise HostError(f"cannot tell the size of {folder}", where=host.name, why=why)
-                size = int(done.stdout.split()[0]) * KIB
+                usage = host.processes.run(["du", "-sk", str(folder)])
+                if not usage.stdout:  # with output, it failed only over a file that was removed meanwhile
+                    why = usage.stderr.decode(errors="replace").strip()
+                    raise HostError(f"cannot measure the size of {folder}", where=host.name, why=why)
+                size = int(usage.stdout.split()[0]) * KIB
                 trial.folder_bytes.setdefault(service.name, {})[folder.name] = size
 
 
 def collect_logs(trial: Trial) -> None:
-    """Bring what the services wrote to the controller."""
-    for host, services in trial.by_host():
+    """Fetch the logs of the services."""
+    for host, services in trial.services_by_host():
         for each in services:
             if log := host.files.read(each.log):
                 trial.files[f"{each.service.name}.{host.name}.log"] = log
 
 
 def stop_services(trial: Trial) -> None:
-    """Stop everything that was started."""
+    """Stop all services, on each host whatever fails on the others. Raises the first HostError afterwards."""
     failures = []
-    for host, services in trial.by_host():
+    for host, services in trial.services_by_host():
         try:
-            deploy.stop(host, services)
+            with log_step(logger, f"stop {', '.join(each.service.name for each in services)}", host.name):
+                deploy.stop(host, services)
         except HostError as error:
             failures.append(error)
     for failure in failures:
@@ -105,22 +111,16 @@ def stop_services(trial: Trial) -> None:
 
 
 def remove_folders(trial: Trial) -> None:
-    """Remove the trial's folder from its hosts, and what its services wrote; from each, whatever becomes of the others."""
-    wanted = [(host, trial.folder) for host in _hosts(trial)]
+    """Remove the trial's folder and the services' own files, each whatever fails. Raises the first HostError afterwards."""
+    paths = [(host, trial.folder) for host in trial.used_hosts]
     for service in trial.cell.services:
-        left = (*service.scratch_folders, *deploy.socket_files(service))
-        wanted += [(trial.hosts[service.host], path) for path in left]
+        host = trial.hosts[service.host]
+        paths += [(host, path) for path in (*service.scratch_folders, *deploy.socket_files(service))]
     failures = []
-    for host, path in wanted:
+    for host, path in paths:
         try:
             host.files.remove(path)
         except HostError as error:
             failures.append(error)
     for failure in failures:
         raise failure
-
-
-def _hosts(trial: Trial) -> list[Host]:
-    """The hosts that have a part in the trial."""
-    names = [*(host.name for host in trial.load_hosts), *(service.host for service in trial.cell.services)]
-    return [trial.hosts[name] for name in dict.fromkeys(names)]

@@ -1,4 +1,4 @@
-"""The hosts of a trial watched, from before the load of its services to after it."""
+"""The telemetry of a trial's hosts, from before the load to after it."""
 
 from __future__ import annotations
 
@@ -15,52 +15,53 @@ from benchkit.models.trial import ProcessId, WatchRecord
 from benchkit.run.steps.trial_state import Trial
 from benchkit.services.deploy import RunningService, socket_of
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 def watch_hosts(trial: Trial) -> None:
-    """Begin to watch every host of the trial, with the services that run there."""
-    if trial.watching is None:
+    """Start the telemetry of every host of the trial, with the services that run there."""
+    if trial.telemetry_options is None:
         return
-    interval_s = trial.watching.interval_s
+    interval_s = trial.telemetry_options.interval_s
 
     def begin(host: Host) -> None:
         host.compare_clocks()
-        services = [watched_service(each) for each in trial.running if each.service.host == host.name]
+        services = [watched_service(each) for each in trial.running_services if each.service.host == host.name]
         host.telemetry.start(trial.folder / _file(host), interval_s, services)
-        trial.watched.append(host)
+        trial.watched_hosts.append(host)
 
-    on_each(trial.used_hosts, begin)
+    run_on_hosts(trial.used_hosts, begin)
 
 
-def look(trial: Trial) -> dict[str, tuple[ProcessId, ...]]:
-    """Look at all hosts now, so that what counters grow by between two looks is known to the end.
+def snapshot_hosts(trial: Trial) -> dict[str, tuple[ProcessId, ...]]:
+    """Sample all hosts now, so that the growth of counters is known for the exact window.
 
-    The living processes of each service; none where nothing is watched.
+    Returns the living processes of each service; none without telemetry.
     """
-    looks: list[TelemetrySnapshot] = on_each(trial.watched, lambda host: host.telemetry.look())
-    return {name: processes for each in looks for name, processes in each.processes.items()}
+    snapshots: list[TelemetrySnapshot] = run_on_hosts(trial.watched_hosts, lambda host: host.telemetry.look())
+    return {name: processes for snapshot in snapshots for name, processes in snapshot.processes.items()}
 
 
-def watch_generators(trial: Trial, members: Sequence[GeneratorProcess]) -> None:
-    """Watch the generators, which have just started, and have what is dear looked at within the window."""
-    started_s = min(member.started_s for member in members)
+def watch_generators(trial: Trial, processes: Sequence[GeneratorProcess]) -> None:
+    """Add the generators, which have just started, and schedule the expensive samples within the window."""
+    started_s = min(process.started_s for process in processes)
     duration_s = trial.cell.load.duration_s
-    after_s = SAMPLE_TIMES_S if duration_s is None else [part * duration_s for part in SAMPLE_SHARES]
+    after_s = SAMPLE_TIMES_S if duration_s is None else [share * duration_s for share in SAMPLE_SHARES]
 
     def add(host: Host) -> None:
-        if own := [each for member in members if member.host is host for each in _generator(member)]:
-            host.telemetry.add(own)
+        on_host = [process for process in processes if process.host is host]
+        if on_host:
+            host.telemetry.add([each for process in on_host for each in _watched_generator(process)])
         host.telemetry.look_at([host.clock.on_host_ns(started_s + seconds) for seconds in after_s])
 
-    on_each(trial.watched, add)
+    run_on_hosts(trial.watched_hosts, add)
 
 
 def collect_telemetry(trial: Trial) -> None:
-    """End the watch, and bring what was seen to the controller."""
-    if trial.watching is None:
+    """Stop the telemetry and fetch its files."""
+    if trial.telemetry_options is None:
         return
-    interval_s = trial.watching.interval_s
+    interval_s = trial.telemetry_options.interval_s
     start_s = min(each.started_s for each in trial.generator_runs)
     end_s = max(each.ended_s for each in trial.generator_runs)
 
@@ -75,23 +76,23 @@ def collect_telemetry(trial: Trial) -> None:
             window_ns=(host.clock.on_host_ns(start_s), host.clock.on_host_ns(end_s)),
             clock_uncertainty_s=host.clock.uncertainty_s,
             cpu_quota=ended.cpu_quota if ended else None,
-            unseen=ended.unseen if ended else ("the agent was not watching any more",),
+            unseen=ended.unseen if ended else ("the agent had stopped its telemetry",),
         )
 
-    watched = [host for host in trial.used_hosts if host in trial.watched]
-    trial.watched.clear()
-    trial.watches = tuple(on_each(watched, collect))
+    watched_hosts = [host for host in trial.used_hosts if host in trial.watched_hosts]
+    trial.watched_hosts.clear()
+    trial.watch_records = tuple(run_on_hosts(watched_hosts, collect))
 
 
 def unwatch_hosts(trial: Trial) -> None:
-    """End what is still being watched, as after a trial that failed."""
-    watched = list(trial.watched)
-    trial.watched.clear()
-    on_each(watched, lambda host: host.telemetry.stop())
+    """Stop the telemetry that still runs, as after a trial that failed."""
+    watched_hosts = list(trial.watched_hosts)
+    trial.watched_hosts.clear()
+    run_on_hosts(watched_hosts, lambda host: host.telemetry.stop())
 
 
 def watched_service(running: RunningService) -> WatchedService:
-    """A service as it is watched: its accept queue, its connections, and its own counters where it tells them."""
+    """Return what to sample of a service: its accept queue, its connections, and its own counters where it has some."""
     service = running.service
     admin = service.admin
     return WatchedService(
@@ -102,15 +103,15 @@ def watched_service(running: RunningService) -> WatchedService:
     )
 
 
-def _generator(member: GeneratorProcess) -> list[WatchedService]:
-    """A generator, and what reads its rows beside it."""
-    number = member.generator.number
+def _watched_generator(generator_process: GeneratorProcess) -> list[WatchedService]:
+    """Return what to sample of a generator: its process, and that of its reducer."""
+    number = generator_process.generator.number
     parts: list[tuple[str, Process | None]] = [
-        (generator_service(number), member.process),
-        (reducer_service(number), member.reducer),
+        (generator_service(number), generator_process.process),
+        (reducer_service(number), generator_process.reducer),
     ]
     return [
-        WatchedService(name, process, threads=process is member.process)
+        WatchedService(name, process, threads=process is generator_process.process)
         for name, process in parts
         if process is not None
     ]
@@ -120,13 +121,13 @@ def _file(host: Host) -> str:
     return f"telemetry.{host.name}.jsonl"
 
 
-def on_each(hosts: Sequence[Host], do: Callable[[Host], Found]) -> list[Found]:
-    """Do something on these hosts at once, and on every one of them even where it fails on another.
+def run_on_hosts(hosts: Sequence[Host], function: Callable[[Host], Result]) -> list[Result]:
+    """Call a function for these hosts in parallel, for every one even where it fails for another.
 
-    Raises the HostError of the first on which it failed, when all are over.
+    Raises the HostError of the first host for which it failed, when all calls have ended.
     """
     if not hosts:
         return []
     with ThreadPoolExecutor(len(hosts)) as pool:
-        each = [pool.submit(do, host) for host in hosts]  # `map` would cancel what has not begun when one fails
-    return [one.result() for one in each]
+        futures = [pool.submit(function, host) for host in hosts]  # `map` cancels pending calls when one fails
+    return [future.result() for future in futures]

@@ -10,7 +10,7 @@ import pytest
 
 from benchkit.errors import LostError
 from benchkit.hosts.host import Host
-from benchkit.run.steps.watch import on_each
+from benchkit.run.steps.watch import run_on_hosts
 
 
 @pytest.fixture
@@ -34,5 +34,5 @@ def test_a_failure_on_one_host_does_not_keep_the_step_from_the_others() -> None:
             reached.append(host)
 
         with pytest.raises(LostError, match="the link is dead"):
-            on_each(hosts, do)
+            run_on_hosts(hosts, do)
         assert sorted(map(str, reached)) == ["second", "third"]
