@@ -11,14 +11,14 @@ from benchkit.models.base import Frozen
 from benchkit.models.run import Manifest
 from benchkit.results.rows import flatten_facts
 
-MATTERS = re.compile(
+RELEVANT_FACTS = re.compile(
     r"kernel|distribution|machine|glibc|cpus|cpu_model|cores|memory_bytes|nofile_(soft|hard)|governor|virtualisation"
     r"|cpu_groups|link_bps"
     r"|sysctls\..+|programs\..+\.version|interfaces\..+\.(mtu|speed_bps)"
 )
 """Facts by which figures may differ; names, addresses, folders and clocks are none of them."""
 
-ASKED = ("roles", "stacks", "factors", "load", "tools", "tuning", "design")
+COMPARED_SETTINGS = ("roles", "stacks", "factors", "load", "tools", "tuning", "design")
 """The parts of a scenario that make its figures."""
 
 _STAGES = ("start", "tuned")
@@ -77,7 +77,7 @@ def settings_differing(before: Manifest, after: Manifest) -> tuple[FactDifferenc
     one, other = (
         {
             what: text
-            for what, text in flatten_facts({name: run.scenario.get(name) for name in ASKED})
+            for what, text in flatten_facts({name: run.scenario.get(name) for name in COMPARED_SETTINGS})
             if text is not None
         }
         for run in (before, after)
@@ -103,7 +103,7 @@ def _matter(facts: Mapping[str, str]) -> dict[str, str]:
     """Those of a host's facts that matter."""
     interfaces = {key: value for key, value in facts.items() if re.fullmatch(r"interfaces\.\d+\.name", key)}
     named = {key.removesuffix("name"): f"interfaces.{value}." for key, value in interfaces.items()}
-    return {_by_name(fact, named): value for fact, value in facts.items() if MATTERS.fullmatch(fact)}
+    return {_by_name(fact, named): value for fact, value in facts.items() if RELEVANT_FACTS.fullmatch(fact)}
 
 
 def _by_name(fact: str, interfaces: Mapping[str, str]) -> str:

@@ -22,7 +22,7 @@ from benchkit.results.rows import factor_rows, host_rows
 from benchkit.results.store import Store
 from benchkit.results.tables import RunTables, load
 from benchkit.run.judge import judge_stored_run
-from tests.analysis.verdicts.builders import trial
+from tests.analysis.verdicts.builders import build_trial
 
 CELLS, BLOCKS, REPEATS = 500, 10, 5
 INVALID = 0.1
@@ -127,7 +127,7 @@ def test_judging_and_comparing_a_run_of_500_cells_takes_at_most_3_seconds(store:
 
 def _judged_s() -> float:
     """How long it takes to judge a trial by itself, whose samples nobody has read yet; one by one, as in a run."""
-    evidence = trial()
+    evidence = build_trial()
     started = time.perf_counter()
     judgement = judge_trial(evidence, Thresholds())
     seconds = time.perf_counter() - started

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from benchkit.analysis.verdicts.checks.unstable import STATED_FOR
+from benchkit.analysis.verdicts.checks.unstable import REFERENCE_BLOCKS
 from tests.faults.faults import HEALTHY, Healthy
 from tests.faults.outsiders import Quiet
 from tests.faults.scores import Scores
@@ -22,7 +22,7 @@ DISTURBED_CORES, STOLEN = 0.05, 0.015
 USUAL_SPEED = 0.08
 """Nor one during which a core was faster or slower than in most trials beside it, by so much. Rates go by that, Node's by its
 power of 1.3, so that speeds alone make them vary by some 6 %, where `unstable` bears 10."""
-TOGETHER = STATED_FOR
+TOGETHER = REFERENCE_BLOCKS
 """Fewer trials beside each other than these say little of how they vary."""
 ROUNDS = 8
 """So often healthy trials are made again for those that others disturbed: on a busy machine there is no end to it."""

@@ -18,7 +18,16 @@ from benchkit.results.tables import load as load_table
 from benchkit.results.trial_tables import TrialTables
 from benchkit.run.judge import Judge, judge_stored_run
 from tests.analysis.conftest import manifest_of, store_run, trials_of
-from tests.analysis.verdicts.builders import FACTS, WINDOW_S, Samples, columns, generator, healthy, load, trial
+from tests.analysis.verdicts.builders import (
+    FACTS,
+    WINDOW_S,
+    Samples,
+    build_generator,
+    build_load,
+    build_trial,
+    healthy_telemetry,
+    telemetry_columns,
+)
 
 ALIKE: dict[str, Any] = {
     "probe_status": 200,
@@ -35,25 +44,25 @@ def manifest(**fields: Any) -> Manifest:  # noqa: ANN401 - fields of Manifest
 
 def tables(samples: Samples | None = None, row: Mapping[str, Any] | None = None) -> TrialTables:
     """Return the rows of a healthy trial, as a run makes them."""
-    evidence = trial()
+    evidence = build_trial()
     return TrialTables(
         trial=replace(evidence.row, **dict(row or {})),
         notes=(),
         latency=Columns.of_rows(LatencyRow, ()),
-        telemetry=columns({**healthy(), **(samples or {})}),
+        telemetry=telemetry_columns({**healthy_telemetry(), **(samples or {})}),
         profile=Columns.of_rows(ProfileRow, ()),
     )
 
 
 def test_a_trial_gets_its_verdict_with_findings_and_skipped_checks() -> None:
     judge = Judge(manifest())
-    judged = judge.add_verdict(trial().record, tables())
+    judged = judge.add_verdict(build_trial().record, tables())
     assert judged.trial.verdict == "valid"
     assert judged.verdicts == ()
     assert judged.trial.rate_first_over_last == pytest.approx(1.0, rel=0.01)
     assert [row.check for row in judged.unchecked] == ["link-saturated"]
     assert not judge.exclusions
-    full = trial(generators=(generator(cpu_s=0.95 * WINDOW_S),)).record
+    full = build_trial(generators=(build_generator(cpu_s=0.95 * WINDOW_S),)).record
     judged = judge.add_verdict(full, tables())
     assert judged.trial.verdict == "invalid"
     assert [row.check for row in judged.verdicts] == ["generator-saturated"]
@@ -64,13 +73,13 @@ def test_a_trial_gets_its_verdict_with_findings_and_skipped_checks() -> None:
 def test_the_row_of_a_trial_has_the_speed_of_the_servers_cores() -> None:
     looks: Samples = {("cpu_loop_s", "sut", None, "0"): {0.1: 1e-5, 0.2: 1e-5, 0.3: 2e-5}}
     judge = Judge(manifest())
-    seen, unseen = (judge.add_verdict(trial().record, tables(each)).trial for each in (looks, {}))
+    seen, unseen = (judge.add_verdict(build_trial().record, tables(each)).trial for each in (looks, {}))
     assert seen.server_loop_s == pytest.approx(1.2e-5)
     assert unseen.server_loop_s is None
 
 
 def test_thresholds_are_those_of_the_runs_manifest() -> None:
-    busy = trial(generators=(generator(cpu_s=0.95 * WINDOW_S),)).record
+    busy = build_trial(generators=(build_generator(cpu_s=0.95 * WINDOW_S),)).record
     lax = Judge(manifest(thresholds={"generator_cpu": 0.99}))
     assert lax.judge(busy, tables()).verdict == "valid"
 
@@ -82,9 +91,9 @@ def test_facts_are_those_of_the_trials_own_block() -> None:
     judge.add_host_facts("load", "block 1", {"sysctls": {}})
     judge.add_host_facts("load", "block 2", {"sysctls": {"net.ipv4.ip_local_port_range": "10001 10070"}})
     judge.add_host_facts("load", "restored", {"sysctls": {"net.ipv4.ip_local_port_range": "10001 10002"}})
-    short = load(keepalive=False)
+    short = build_load(keepalive=False)
     covered = {"latency_covers": "connect+request"}
-    findings = {b: judge.judge(trial(block=b, load=short).record, tables(row=covered)).findings for b in (1, 2)}
+    findings = {b: judge.judge(build_trial(block=b, load=short).record, tables(row=covered)).findings for b in (1, 2)}
     assert findings[1] == ()
     assert [each.check for each in findings[2]] == ["ports-exhausted"]
 

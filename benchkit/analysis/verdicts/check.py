@@ -1,7 +1,7 @@
-"""The shape that every check has; `benchkit.analysis.verdicts.registry` lists them.
+"""The interface of a check; `benchkit.analysis.verdicts.registry` lists all checks.
 
-A check looks at evidence and gives reasons, none where it has nothing against the trial. Where the evidence is missing
-it says so: what nobody looked at is not the same as what is all right.
+A check reads evidence and returns findings: none where it sees nothing wrong. Where evidence is missing it returns a
+`SkippedCheck`: "not checked" differs from "nothing wrong".
 """
 
 from __future__ import annotations
@@ -22,59 +22,61 @@ Verdict = Literal["valid", "suspect", "invalid"]
 
 RATES = ("rps", "requests", "bytes_per_s", "bytes_total")
 LOAD = (*RATES, *LATENCIES)
-"""What the load tool measured: void where it was not the server that was measured."""
+"""Metrics that the load tool measured; unusable where something other than the server was the limit."""
 CPU = ("server_cpu_s_per_request",)
 ALL = (*LOAD, *CPU)
 
 
 class Finding(Frozen):
-    """Why figures of a trial are doubted: those named, and no others."""
+    """One problem of a trial, and the metrics that it affects: those named, and no others."""
 
     severity: Severity
     metrics: tuple[str, ...]
-    """Columns of `trials` that are void (`invalid`) or doubtful (`suspect`)."""
+    """Columns of `trials` that are unusable (`invalid`) or doubtful (`suspect`)."""
     seen: str
+    """The observation, with its figures: a clause."""
     threshold: str
+    """The limit that it exceeds: a clause."""
     means: str
-    """What it means for the figures: a sentence."""
+    """The consequence for the metrics: a sentence."""
     advice: str
-    """What to do about it: a sentence."""
+    """The remedy: a sentence."""
 
     @property
     def text(self) -> str:
-        """What was seen, what it means, what to do: for people."""
+        """Observation, limit, consequence and remedy, as sentences."""
         return f"{self.seen[:1].upper()}{self.seen[1:]} ({self.threshold}). {self.means} {self.advice}"
 
 
 class SkippedCheck(Frozen):
-    """A check that could not be made, and what it lacked: a clause."""
+    """A check that could not be made, and the evidence that it lacked: a clause."""
 
     why: str
 
 
 CheckResult = Sequence[Finding] | SkippedCheck
-"""What a check came to."""
+"""Result of a check on one trial."""
 
 RunCheckResult = Mapping[str, CheckResult]
-"""What a check over a whole run came to, by trial_id; trials with nothing against them may be left out."""
+"""Results of a check on a whole run, by trial_id; trials without findings may be absent."""
 
 
-def _nothing_of_a_trial(_evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
+def _no_trial_check(_evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
     return ()
 
 
-def _nothing_of_a_run(_evidence: RunEvidence, _thresholds: Thresholds) -> RunCheckResult:
+def _no_run_check(_evidence: RunEvidence, _thresholds: Thresholds) -> RunCheckResult:
     return {}
 
 
 @dataclass(frozen=True)
 class Check:
-    """One way in which a number can be worthless, and how that is noticed."""
+    """One way in which a measurement can be wrong, and the functions that detect it."""
 
     code: str
     because: str
-    """The number is wrong because …: a clause."""
-    of_trial: Callable[[Evidence, Thresholds], CheckResult] = field(default=_nothing_of_a_trial, repr=False)
-    """What a trial shows by itself."""
-    of_run: Callable[[RunEvidence, Thresholds], RunCheckResult] = field(default=_nothing_of_a_run, repr=False)
-    """What only the trials of a run beside each other show."""
+    """Clause that completes "The number is wrong because …"."""
+    of_trial: Callable[[Evidence, Thresholds], CheckResult] = field(default=_no_trial_check, repr=False)
+    """Detection within a single trial."""
+    of_run: Callable[[RunEvidence, Thresholds], RunCheckResult] = field(default=_no_run_check, repr=False)
+    """Detection by comparison of all trials of a run."""

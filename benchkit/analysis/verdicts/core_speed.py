@@ -1,52 +1,43 @@
-"""How fast cores were during a trial, by the CPU time that a small loop took on them (`cpu_loop_s` of the telemetry)."""
+"""Speed of the cores during a trial, measured by the time of a short loop on them (`cpu_loop_s` of the telemetry)."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from statistics import harmonic_mean
 
 from benchkit.analysis.verdicts.evidence import Evidence
-from benchkit.models.trial import GeneratorRecord, ServiceRecord
 
-LEAST_LOOKS = 3
-"""In a span of time, for a mean over them."""
+MIN_SAMPLES = 3
+"""Samples within a time span that a mean needs."""
 
 Core = tuple[str, int]
 """(host, number)."""
 Span = tuple[float, float]
-"""Two instants, in seconds of the window."""
+"""Start and end, in seconds of the window."""
 
 
 def server_cores(evidence: Evidence) -> Collection[Core]:
-    """Where its services run."""
-    return _cores(evidence.record.services)
+    """Return the cores that the services may run on."""
+    return {(each.host, cpu) for each in evidence.record.services for cpu in each.cpus}
 
 
-def load_cores(evidence: Evidence) -> Collection[Core]:
-    """Where its load tools run."""
-    return _cores(evidence.record.generators)
+def loop_s(evidence: Evidence, cores: Collection[Core], span: Span, min_samples: int = MIN_SAMPLES) -> float | None:
+    """Return the loop's time on these cores within a span: the harmonic mean over all samples.
 
-
-def loop_s(evidence: Evidence, cores: Collection[Core], span: Span, least: int = LEAST_LOOKS) -> float | None:
-    """How long the loop took on these cores in this time, in seconds: the harmonic mean over all looks at any of them.
-
-    Of speeds that is the mean, which what is done in that time goes by. None with fewer looks than `least`.
+    The harmonic mean of times is the mean of speeds, to which the work done is proportional. None with fewer than
+    `min_samples` samples.
     """
-    begin_s, end_s = span
-    looks: list[float] = []
+    start_s, end_s = span
+    samples: list[float] = []
     for host, number in cores:
         series = evidence.telemetry.instance("cpu_loop_s", host, str(number))
         if series is not None:
-            inside = series.values[bisect_left(series.t_s, begin_s) : bisect_right(series.t_s, end_s)]
-            looks += [each for each in inside if each > 0]  # none at all is what a clock said, not a core
-    return harmonic_mean(looks) if len(looks) >= least else None
+            inside = series.values[bisect_left(series.t_s, start_s) : bisect_right(series.t_s, end_s)]
+            samples += [each for each in inside if each > 0]  # zero is an error of the clock
+    return harmonic_mean(samples) if len(samples) >= min_samples else None
 
 
 def server_loop_s(evidence: Evidence) -> float | None:
-    """How long it took on the server's cores in the window, in seconds; None where they were looked at too seldom."""
+    """Return the loop's time on the server's cores over the window; None with too few samples."""
     return loop_s(evidence, server_cores(evidence), (0.0, evidence.window_s))
-
-
-def _cores(records: Iterable[ServiceRecord | GeneratorRecord]) -> Collection[Core]:
-    return {(each.host, cpu) for each in records for cpu in each.cpus}

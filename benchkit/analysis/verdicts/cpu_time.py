@@ -1,4 +1,4 @@
-"""CPU time of a trial: what its processes took, what they could have taken, and what their cores did."""
+"""CPU time of a trial: the time that its processes used, the time available to them, and the time their cores were busy."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.models.telemetry import AGENT_SERVICE, generator_service, reducer_service
 from benchkit.models.trial import GeneratorRecord, ServiceRecord
 
-IDLE = ("cpu_idle_s_total", "cpu_iowait_s_total", "cpu_steal_s_total")
-"""Time in which a core did nothing for its machine. Kernels measure it (NO_HZ), where most of them only sample at
-their ticks what a core is busy with (Documentation/admin-guide/cpu-load.rst of Linux): what is left of the time is exact."""
+NOT_BUSY = ("cpu_idle_s_total", "cpu_iowait_s_total", "cpu_steal_s_total")
+"""Time in which a core did not work for its machine. Kernels measure it (NO_HZ), while most only sample busy time at
+their ticks (Documentation/admin-guide/cpu-load.rst of Linux): elapsed time less this is exact."""
 INTERRUPTS = ("cpu_irq_s_total", "cpu_softirq_s_total")
-"""What the kernel does there for devices and networks, in nobody's name or in that of whoever runs just then."""
+"""Time of the kernel for devices and networks, attributed to no process or to whichever was running."""
 STOLEN = ("cpu_steal_s_total",)
 
 
 class CpuUsage(NamedTuple):
-    """CPU time that a process took, and where it could run."""
+    """CPU time that a process used, and the CPUs that it could run on."""
 
     name: str
     host: str
     cpus: tuple[int, ...]
-    """Empty: not known."""
+    """Empty: unknown."""
     cores: float
-    """CPU seconds a second of the window."""
+    """CPU seconds per second of the window."""
     bound: bool = True
-    """Whether the trial says where it runs; the agent and profilers run wherever their host lets them."""
+    """True for a process bound to these CPUs by the trial; the agent and profilers run on any CPU of their host."""
 
 
 def service_cores(evidence: Evidence, service: ServiceRecord) -> float | None:
-    """CPU seconds a second that a service took: by its telemetry, else by what was read before and after the load."""
+    """Return the CPU seconds per second that a service used, from telemetry or else from its record."""
     for series in evidence.telemetry.series("cpu_s_total", service.host, service.name):
         rate = series.rate(evidence.window_s)
         if rate is not None:
@@ -40,49 +40,49 @@ def service_cores(evidence: Evidence, service: ServiceRecord) -> float | None:
 
 
 def generator_cores(generator: GeneratorRecord) -> float:
-    """CPU seconds a second that a generator took while it ran."""
+    """Return the CPU seconds per second that a generator used while it ran."""
     return generator.cpu_s / generator.wall_s
 
 
 def capacity(cpus: int, parallelism: int | None, quota: float | None) -> float:
-    """How many CPU seconds a second a process can take: the least of its CPUs, what its options allow, and the quota."""
+    """Return the CPU seconds per second available to a process: the least of its CPUs, its parallelism and its quota."""
     return min([float(cpus), *(limit for limit in (parallelism, quota) if limit is not None)])
 
 
 def quota_of(evidence: Evidence, host: str) -> float | None:
-    """CPUs' worth of time that control groups grant the host; None: no quota, or none known."""
+    """Return the CPU quota of the host's control groups, in cores; None: no quota, or unknown."""
     watch = evidence.watch(host)
     return None if watch is None else watch.cpu_quota
 
 
 def cores_busy(evidence: Evidence, host: str, cpus: Collection[int]) -> float | None:
-    """CPU seconds a second that these cores of a host were busy; None where not all of them were watched.
+    """Return the CPU seconds per second that these cores were busy; None unless all of them were sampled.
 
-    Kernels state times in hundredths of a second: an idle core may come out below zero as well as above, and only all
-    of them together are kept from that.
+    Kernels state times in hundredths of a second, so the figure for an idle core may be slightly negative; only the
+    sum is kept from that.
     """
     busy = 0.0
     for cpu in cpus:
-        away = evidence.telemetry.growths(IDLE, host, str(cpu), evidence.window_s)
-        if away is None:
+        not_busy = evidence.telemetry.growths(NOT_BUSY, host, str(cpu), evidence.window_s)
+        if not_busy is None:
             return None
-        busy += (away[0].elapsed_s - sum([each.increase for each in away])) / away[0].covered_s
+        busy += (not_busy[0].elapsed_s - sum([each.increase for each in not_busy])) / not_busy[0].covered_s
     return max(busy, 0.0) if cpus else None
 
 
 def cores_spent(evidence: Evidence, host: str, cpus: Collection[int], metrics: tuple[str, ...]) -> float | None:
-    """CPU seconds a second that these cores of a host spent so; None where not all of them were watched."""
-    spent: list[float] = []
+    """Return the CPU seconds per second of these cores in the given counters; None unless all cores were sampled."""
+    rates: list[float] = []
     for cpu in cpus:
-        grown = evidence.telemetry.growths(metrics, host, str(cpu), evidence.window_s)
-        if grown is None:
+        growths = evidence.telemetry.growths(metrics, host, str(cpu), evidence.window_s)
+        if growths is None:
             return None
-        spent += [each.increase / each.covered_s for each in grown]
-    return sum(spent) if spent else None
+        rates += [each.increase / each.covered_s for each in growths]
+    return sum(rates) if rates else None
 
 
 def cpu_usage(evidence: Evidence) -> Iterator[CpuUsage] | None:
-    """What every process of the trial took, benchkit's own among them; None where that of a service is not known."""
+    """Yield the CPU usage of every process of the trial, including benchkit's; None if that of a service is unknown."""
     services = [(service, service_cores(evidence, service)) for service in evidence.record.services]
     if any(cores is None for _, cores in services):
         return None
@@ -99,7 +99,7 @@ def _process_usage(evidence: Evidence, services: Sequence[tuple[ServiceRecord, f
         reducer = reducer_service(generator.number)
         yield from _telemetry_usage(evidence, reducer, generator.host, generator.cpus, bound=True)
     for profile in record.profiles:
-        if profile.cpu_s is not None:  # it records within the window alone
+        if profile.cpu_s is not None:  # it records only within the window
             name = f"profiler of {profile.service}"
             cpus = _cpus_of(evidence, profile.host)
             yield CpuUsage(name, profile.host, cpus, profile.cpu_s / evidence.window_s, bound=False)
@@ -108,14 +108,14 @@ def _process_usage(evidence: Evidence, services: Sequence[tuple[ServiceRecord, f
 
 
 def _cpus_of(evidence: Evidence, host: str) -> tuple[int, ...]:
-    """Where a process may run that nobody has bound to CPUs."""
+    """Return the CPUs of a process that is not bound to any."""
     return tuple(evidence.facts.get(host, {}).get("cpus") or ())
 
 
 def _telemetry_usage(
     evidence: Evidence, service: str, host: str, cpus: tuple[int, ...], *, bound: bool
 ) -> Iterator[CpuUsage]:
-    """What telemetry alone has."""
+    """Yield the usage of a process that only telemetry records."""
     for series in evidence.telemetry.series("cpu_s_total", host, service):
         rate = series.rate(evidence.window_s)
         if rate is not None:
@@ -123,5 +123,5 @@ def _telemetry_usage(
 
 
 def machine_of(evidence: Evidence, host: str) -> str:
-    """What tells machines apart: lab hosts are one, as all that share a boot of a kernel."""
+    """Return an identifier of the host's machine: all hosts of a lab share one boot of one kernel."""
     return str(evidence.facts.get(host, {}).get("boot_id") or host)

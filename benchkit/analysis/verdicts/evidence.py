@@ -1,4 +1,4 @@
-"""What checks look at: a trial with all that is stored of it, and the trials of a run beside each other."""
+"""Evidence that checks read: everything stored about one trial, and the tables of a whole run."""
 
 from __future__ import annotations
 
@@ -16,53 +16,53 @@ from benchkit.models.run import ControllerRecord, Manifest
 from benchkit.models.trial import TrialRecord, WatchRecord
 
 Facts = Mapping[str, Any]
-"""The facts of a host, as the manifest has them, with what the run set laid over them."""
+"""Facts of a host from the manifest, updated with the settings that the run applied."""
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """One trial."""
+    """Everything stored about one trial."""
 
     record: TrialRecord
     row: TrialRow
-    """Its row in `trials`; absent is None."""
+    """Its row in `trials`; absent values are None."""
     telemetry: TrialTelemetry = field(default_factory=TrialTelemetry)
     facts: Mapping[str, Facts] = field(default_factory=dict)
-    """By host."""
+    """Host facts, by host."""
     notes: Mapping[str, str] = field(default_factory=dict)
-    """What the tool's output says against its own figures: message by code."""
+    """Known defects of the tool in this output: message by code."""
     requested_metrics: frozenset[str] = frozenset()
-    """The metrics that the scenario asks about."""
+    """Metrics that the scenario asks about."""
     scenario: Mapping[str, Any] = field(default_factory=dict)
-    """As it was run."""
+    """The scenario as it was run."""
     controller: ControllerRecord | None = None
-    """The process that carried it out; None: not known."""
+    """The process that ran the trial; None: unknown."""
 
     @cached_property
     def window_s(self) -> float:
-        """How long the measured window was."""
+        """Length of the measured window."""
         return self.record.window_s
 
     @property
     def closed_loop(self) -> bool:
-        """Whether the load goes as fast as answers come: at no set rate."""
+        """True if each connection sends its next request when an answer arrives, without a target rate."""
         return self.record.load.rate is None
 
     @cached_property
     def entry(self) -> str:
-        """The service that the load goes to."""
+        """Name of the service that the load is sent to."""
         stacks = self.scenario.get("stacks") or {}
         stack = stacks.get(self.record.levels.get(STACK)) or (next(iter(stacks.values())) if len(stacks) == 1 else None)
         return str(stack["entry"]) if stack else self.record.services[-1].name
 
     @cached_property
     def server_hosts(self) -> tuple[str, ...]:
-        """The hosts of its services."""
+        """Hosts of its services."""
         return tuple(dict.fromkeys(service.host for service in self.record.services))
 
     @cached_property
     def load_hosts(self) -> tuple[str, ...]:
-        """The hosts of its generators."""
+        """Hosts of its generators."""
         return tuple(dict.fromkeys(generator.host for generator in self.record.generators))
 
     @cached_property
@@ -71,28 +71,28 @@ class Evidence:
         return tuple(dict.fromkeys((*self.server_hosts, *self.load_hosts)))
 
     def watch(self, host: str) -> WatchRecord | None:
-        """How the host was watched; None: it was not."""
+        """Return how the host was sampled; None: it was not."""
         return next((each for each in self.record.watched if each.host == host), None)
 
     def number(self, column: str) -> float | None:
-        """A figure of its row."""
+        """Return a numeric value of its row; None where it is absent."""
         value = getattr(self.row, column)
         return None if value is None or value != value else float(value)  # noqa: PLR0124 - NaN differs from itself
 
 
 @dataclass(frozen=True, eq=False)
 class RunEvidence:
-    """A run: what tables have of it."""
+    """The tables of a run that checks compare its trials by."""
 
     manifest: Manifest
     trials: pd.DataFrame
     """Rows of `trials`, with factors."""
     hosts: pd.DataFrame
-    """Rows of `hosts`: what each host was at the start, and what it was found to be later."""
+    """Rows of `hosts`: the facts of each host at the start and later."""
 
 
 def requested_metrics(scenario: Mapping[str, Any]) -> frozenset[str]:
-    """The metrics that a stored scenario asks about: those of its claims, and those that may end it early."""
+    """Return the metrics that a stored scenario asks about: those of its claims and of its rule for ending early."""
     claims = (claim.get("metric", "rps") for claim in scenario.get("claims") or ())
     until = scenario.get("until") or {}
     return frozenset({"rps", *claims, *(until.get("metrics") or ())})

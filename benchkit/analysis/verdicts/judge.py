@@ -1,4 +1,4 @@
-"""What all checks come to: the reasons against each trial, what could not be checked, and the verdict. Pure."""
+"""Combination of all checks: the findings of each trial, the checks that were skipped, and the verdict. Pure."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from benchkit.models.rows import UncheckedRow, VerdictRow
 from benchkit.models.thresholds import Thresholds, thresholds_of
 
 Scope = Literal["trial", "run"]
-"""What a judgement rests on: the trial by itself, or all trials of its run beside each other."""
+"""Evidence of a judgement: the trial alone, or all trials of its run."""
 
 
 class TrialFinding(Frozen):
-    """A reason, and the check that gives it."""
+    """A finding, and the check that made it."""
 
     check: str
     finding: Finding
 
 
 class Judgement(Frozen):
-    """What checks have to say of one trial."""
+    """Results of all checks on one trial."""
 
     findings: tuple[TrialFinding, ...] = ()
     skipped: Mapping[str, str] = {}
-    """Checks that could not be made: what they lacked, by code."""
+    """Reasons why checks could not be made, by code."""
 
     @property
     def verdict(self) -> Verdict:
-        """The worst of its reasons."""
+        """Verdict of the most severe finding."""
         return verdict_of(each.finding.severity for each in self.findings)
 
     @property
     def invalid(self) -> tuple[TrialFinding, ...]:
-        """The reasons that void what they name."""
+        """Findings that invalidate the metrics that they name."""
         return tuple(each for each in self.findings if each.finding.severity == "invalid")
 
     def verdict_rows(self, trial_id: str, scope: Scope) -> tuple[VerdictRow, ...]:
-        """Its rows in `verdicts`."""
+        """Return its rows of the table `verdicts`."""
         return tuple(
             VerdictRow(
                 trial_id=trial_id,
@@ -57,20 +57,20 @@ class Judgement(Frozen):
         )
 
     def unchecked_rows(self, trial_id: str, scope: Scope) -> tuple[UncheckedRow, ...]:
-        """Its rows in `unchecked`."""
+        """Return its rows of the table `unchecked`."""
         return tuple(
             UncheckedRow(trial_id=trial_id, check=check, why=why, scope=scope) for check, why in self.skipped.items()
         )
 
 
 def verdict_of(severities: Iterable[str]) -> Verdict:
-    """The worst of these severities; `valid` for none."""
-    found = set(severities)
-    return "invalid" if "invalid" in found else "suspect" if found else "valid"
+    """Return the most severe of these severities; `valid` for none."""
+    distinct = set(severities)
+    return "invalid" if "invalid" in distinct else "suspect" if distinct else "valid"
 
 
 def combine_results(results: Mapping[str, CheckResult]) -> Judgement:
-    """What checks came to, by their code, as one."""
+    """Combine the results of several checks, given by code."""
     return Judgement(
         findings=tuple(
             TrialFinding(check=code, finding=finding)
@@ -83,16 +83,16 @@ def combine_results(results: Mapping[str, CheckResult]) -> Judgement:
 
 
 def judge_trial(evidence: Evidence, thresholds: Thresholds) -> Judgement:
-    """What a trial shows by itself."""
+    """Run all checks on one trial by itself."""
     return combine_results({code: check.of_trial(evidence, thresholds) for code, check in CHECKS.items()})
 
 
 def judge_run(evidence: RunEvidence) -> dict[str, Judgement]:
-    """What only the trials of a run beside each other show, by trial_id, by the thresholds it was run under."""
+    """Run the checks that compare all trials of a run, with its recorded thresholds; judgements by trial_id."""
     thresholds = thresholds_of(evidence.manifest)
-    found: dict[str, dict[str, CheckResult]] = {str(trial_id): {} for trial_id in evidence.trials["trial_id"]}
+    results: dict[str, dict[str, CheckResult]] = {str(trial_id): {} for trial_id in evidence.trials["trial_id"]}
     for code, check in CHECKS.items():
-        for trial_id, came_to in check.of_run(evidence, thresholds).items():
-            found[trial_id][code] = came_to
-    nothing = combine_results({})
-    return {trial_id: combine_results(of_trial) if of_trial else nothing for trial_id, of_trial in found.items()}
+        for trial_id, result in check.of_run(evidence, thresholds).items():
+            results[trial_id][code] = result
+    no_findings = Judgement()
+    return {trial_id: combine_results(of_trial) if of_trial else no_findings for trial_id, of_trial in results.items()}

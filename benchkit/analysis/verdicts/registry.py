@@ -1,4 +1,4 @@
-"""All checks, in the order in which their reasons are shown."""
+"""All checks, in the order in which their findings are shown."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The telemetry of one trial, as checks ask for it: series of samples, and what they say of the measured window.
+"""The telemetry of one trial: series of samples, and their values over the measured window.
 
-A trial has a few samples of each of many series, of which its checks read some: series are made when they are asked for,
-of plain lists, which for so few samples are faster than arrays.
+A trial has a few samples of each of many series, and checks read only some of the series: each is built on first use,
+from plain lists, which are faster than arrays for so few samples.
 """
 
 from __future__ import annotations
@@ -13,32 +13,31 @@ from typing import NamedTuple
 
 from benchkit.models.rows import Columns, TelemetryRow
 
-LEAST_COVERED = 0.5
-"""Of the window: a rate known for less of it is not the window's."""
+MIN_COVERAGE = 0.5
+"""Share of the window that samples must cover for a rate to stand for the whole window."""
 
-NEAR_S, NEAR = 0.05, 0.1
-"""Hosts are looked at just before the window and just after it, when nothing goes on: samples so near to its ends, in
-seconds and as a part of it, are taken as those at its ends."""
-
+NEAR_S, NEAR_SHARE = 0.05, 0.1
+"""Hosts are sampled just before and just after the window, when there is no load: samples this close to its ends, in
+seconds plus a share of its length, are treated as samples at its ends."""
 
 ALWAYS_SAMPLED = ("load1", "context_switches_total", "cpu_idle_s_total")
-"""What every host tells, and is asked at every look."""
+"""Metrics that every host reports in every sample."""
 
 _COLUMNS = ("host", "service", "instance", "t_s", "value")
 
 
 class Growth(NamedTuple):
-    """How much a counter grew between two samples around a part of the window."""
+    """Increase of a counter between two samples around a part of the window."""
 
     increase: float
     elapsed_s: float
-    """From one sample to the other, by the clock."""
+    """Time between the two samples, by the clock."""
     covered_s: float
-    """Of the window: less, where the samples lie outside of it."""
+    """The part of it within the window; less where samples lie outside."""
 
 
 class Series(NamedTuple):
-    """The samples of one metric: of a host, or of a service there, and of one instance where it has several."""
+    """The samples of one metric of a host, or of a service there, and of one instance where there are several."""
 
     host: str
     service: str | None
@@ -48,27 +47,27 @@ class Series(NamedTuple):
     values: Sequence[float]
 
     def rate(self, window_s: float) -> float | None:
-        """How fast a counter grew, per second of the window; None where samples cover less than half of it."""
-        grown = self.growth(window_s)
-        return None if grown is None else grown.increase / grown.covered_s
+        """Return the increase of a counter per second of the window; None if samples cover less than half of it."""
+        growth = self.growth(window_s)
+        return None if growth is None else growth.increase / growth.covered_s
 
     def growth(self, window_s: float) -> Growth | None:
-        """How much a counter grew over the part of the window that samples cover, between them linearly.
+        """Return the increase of a counter over the part of the window that samples cover, interpolated linearly.
 
-        None where that is less than half of it.
+        None if that is less than half of it.
         """
         t_s = self.aligned_times(window_s)
-        low, high = max(0.0, t_s[0]), min(window_s, t_s[-1])
-        if high - low < LEAST_COVERED * window_s or high <= low:
+        start, end = max(0.0, t_s[0]), min(window_s, t_s[-1])
+        if end - start < MIN_COVERAGE * window_s or end <= start:
             return None
-        first, last = bisect_left(t_s, low), bisect_left(t_s, high)
-        by = _at(high, last, t_s, self.values) - _at(low, first, t_s, self.values)
-        elapsed_s = _at(high, last, t_s, self.t_s) - _at(low, first, t_s, self.t_s)
-        return Growth(by, elapsed_s, high - low)
+        first, last = bisect_left(t_s, start), bisect_left(t_s, end)
+        increase = _interpolate(end, last, t_s, self.values) - _interpolate(start, first, t_s, self.values)
+        elapsed_s = _interpolate(end, last, t_s, self.t_s) - _interpolate(start, first, t_s, self.t_s)
+        return Growth(increase, elapsed_s, end - start)
 
     def aligned_times(self, window_s: float) -> Sequence[float]:
-        """The instants of the samples; the last one before the window and the first one after it, if near, at its ends."""
-        near = NEAR_S + NEAR * window_s
+        """Return the sample times, with the nearest ones around the window moved to its ends if they are near."""
+        near = NEAR_S + NEAR_SHARE * window_s
         t_s = list(self.t_s)
         before, after = bisect_right(t_s, 0.0) - 1, bisect_left(t_s, window_s)
         if before >= 0 and t_s[before] >= -near:
@@ -78,17 +77,17 @@ class Series(NamedTuple):
         return t_s
 
     def increase_around(self, start_s: float, end_s: float) -> float:
-        """How much a counter grew from the last sample before this time to the first one after it: none is missed."""
+        """Return the increase of a counter from the last sample before a span to the first one after it."""
         first = max(bisect_right(self.t_s, start_s) - 1, 0)
         last = min(bisect_left(self.t_s, end_s), len(self.t_s) - 1)
         return self.values[max(last, first)] - self.values[first]
 
     def in_window(self, window_s: float) -> Sequence[float]:
-        """The values of a state sampled in the window; how it was just before or after says nothing of it."""
+        """Return the values sampled within the window; for states, which samples outside tell nothing about."""
         return self.values[bisect_left(self.t_s, 0) : bisect_right(self.t_s, window_s)]
 
     def maximum(self, window_s: float) -> float | None:
-        """The highest value of a state sampled in the window; None where it was not."""
+        """Return the highest value sampled within the window; None without samples."""
         return max(self.in_window(window_s), default=None)
 
 
@@ -96,72 +95,72 @@ class TrialTelemetry:
     """All series of a trial."""
 
     def __init__(self, columns: Columns[TelemetryRow] | None = None) -> None:
-        """Take the rows of the `telemetry` table that a trial has, by column; None: nothing was watched."""
+        """Take a trial's rows of the table `telemetry`, by column; None: telemetry was off."""
         self._columns = [columns[name] for name in _COLUMNS] if columns is not None else []
         self._rows: defaultdict[str, list[int]] = defaultdict(list)
-        self._made: dict[str, _Family] = {}
-        self._grown: dict[tuple[Sequence[str], str, str, float], Sequence[Growth] | None] = {}
+        self._indexes: dict[str, _SeriesIndex] = {}
+        self._growths: dict[tuple[Sequence[str], str, str, float], Sequence[Growth] | None] = {}
         for row, metric in enumerate(columns["metric"] if columns is not None else ()):
             self._rows[metric].append(row)
 
     def series(self, metric: str, host: str | None = None, service: str | None = None) -> Sequence[Series]:
-        """The series of a metric; all of them, or those of a host, or of a service."""
-        family = self._family(metric)
-        found = family.all if host is None else family.of_host.get(host, ())
-        return found if service is None else [each for each in found if each.service == service]
+        """Return the series of a metric: all of them, or those of a host, or of a service."""
+        index = self._index(metric)
+        series = index.all if host is None else index.of_host.get(host, ())
+        return series if service is None else [each for each in series if each.service == service]
 
     def instance(self, metric: str, host: str, instance: str) -> Series | None:
-        """The series of one instance of a metric of the host itself; None where it was not watched."""
-        return self._family(metric).instances.get((host, instance))
+        """Return the series of one instance of a host's metric; None if it was not sampled."""
+        return self._index(metric).instances.get((host, instance))
 
     def growths(self, metrics: tuple[str, ...], host: str, instance: str, window_s: float) -> Sequence[Growth] | None:
-        """How much each of these counters of an instance grew.
+        """Return the growth of each of these counters of an instance.
 
-        None where one of them was not watched, or for too little of the window. Several checks ask the same.
+        None if one of them was not sampled, or for too little of the window. Cached, as several checks read the same.
         """
         key = metrics, host, instance, window_s
-        if key not in self._grown:
+        if key not in self._growths:
             series = [self.instance(metric, host, instance) for metric in metrics]
-            grown = [each for one in series if one is not None and (each := one.growth(window_s)) is not None]
-            self._grown[key] = grown if len(grown) == len(metrics) else None
-        return self._grown[key]
+            growths = [each for one in series if one is not None and (each := one.growth(window_s)) is not None]
+            self._growths[key] = growths if len(growths) == len(metrics) else None
+        return self._growths[key]
 
     @property
     def metrics(self) -> Collection[str]:
-        """What was watched at all."""
+        """Names of all sampled metrics."""
         return self._rows.keys()
 
     def sample_times(self, host: str) -> Sequence[float]:
-        """When the host was sampled; none where it was not watched."""
+        """Return the times at which the host was sampled; none if it was not."""
         for metric in ALWAYS_SAMPLED:
             for each in self.series(metric, host):
                 return each.t_s
         return ()
 
-    def _family(self, metric: str) -> _Family:
-        if metric not in self._made:
-            self._made[metric] = _Family(self._make(metric))
-        return self._made[metric]
+    def _index(self, metric: str) -> _SeriesIndex:
+        if metric not in self._indexes:
+            self._indexes[metric] = _SeriesIndex(self._build(metric))
+        return self._indexes[metric]
 
-    def _make(self, metric: str) -> list[Series]:
+    def _build(self, metric: str) -> list[Series]:
         if metric not in self._rows:
             return []
-        hosts, services, instances, instants, values = self._columns
+        hosts, services, instances, times, values = self._columns
         samples: dict[tuple[str, str | None, str | None], tuple[list[float], list[float]]] = {}
         for row in self._rows[metric]:
             value = values[row]
             if value is not None and value == value:  # noqa: PLR0124 - NaN differs from itself
                 key = hosts[row], services[row], instances[row]
-                known = samples.get(key)
-                if known is None:
-                    samples[key] = known = [], []
-                known[0].append(float(instants[row]))
-                known[1].append(float(value))
-        return [Series(*key, *_ascending(*known)) for key, known in samples.items()]
+                series = samples.get(key)
+                if series is None:
+                    samples[key] = series = [], []
+                series[0].append(float(times[row]))
+                series[1].append(float(value))
+        return [Series(*key, *_ascending(*series)) for key, series in samples.items()]
 
 
-class _Family:
-    """The series of one metric, by what they are asked for."""
+class _SeriesIndex:
+    """The series of one metric, by host and by instance."""
 
     def __init__(self, series: Sequence[Series]) -> None:
         self.all = series
@@ -173,15 +172,15 @@ class _Family:
 
 
 def _ascending(t_s: list[float], values: list[float]) -> tuple[Sequence[float], Sequence[float]]:
-    """Samples by their instants, which they mostly come by."""
+    """Sort samples by time; they are mostly sorted already."""
     if sorted(t_s) == t_s:
         return t_s, values
     order = sorted(range(len(t_s)), key=t_s.__getitem__)
     return [t_s[i] for i in order], [values[i] for i in order]
 
 
-def _at(when: float, after: int, t_s: Sequence[float], values: Sequence[float]) -> float:
-    """The value at an instant within the samples, linearly between two of them: the last one before it, and that at `after`."""
+def _interpolate(when: float, after: int, t_s: Sequence[float], values: Sequence[float]) -> float:
+    """Return the value at a time within the samples, linearly; `after` is the first sample at or after it."""
     if t_s[after] == when:
         return values[after]
     low, high = t_s[after - 1], t_s[after]

@@ -1,4 +1,4 @@
-"""Trials as stored, made up: a healthy one, and whatever a test makes of it."""
+"""Builders of evidence: a healthy trial with changes, and tables of runs."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+import pandas as pd
+import pyarrow as pa
+
 from benchkit.analysis.verdicts.check import CheckResult, Finding, SkippedCheck
-from benchkit.analysis.verdicts.evidence import Evidence
+from benchkit.analysis.verdicts.evidence import Evidence, RunEvidence
 from benchkit.analysis.verdicts.registry import CHECKS
 from benchkit.analysis.verdicts.trial_telemetry import TrialTelemetry
 from benchkit.models.load import Load
 from benchkit.models.load_result import LoadResult
 from benchkit.models.rows import Columns, TelemetryRow, TrialRow
-from benchkit.models.run import ControllerRecord
+from benchkit.models.run import ControllerRecord, Manifest
 from benchkit.models.thresholds import Thresholds
 from benchkit.models.trial import GeneratorRecord, ProbeRecord, ServiceRecord, TrialRecord, WatchRecord
+from benchkit.results.schema import arrow_schema
 
 WINDOW_S = 3.0
 FACTS = {
@@ -47,74 +51,78 @@ ROW: Mapping[str, Any] = {
     "errors_timeout": 0,
     "non_2xx": 0,
 }
-
-Key = tuple[str, str, str | None, str | None]
-"""Metric, host, service, instance."""
-
-Samples = Mapping[Key, Mapping[float, float]]
-"""Value by instant."""
-
-
-def cores(
-    host: str, core: int, user: float = 0.0, softirq: float = 0.0, steal: float = 0.0
-) -> dict[Key, dict[float, float]]:
-    """The counters of a core that worked for these shares of the window, and did nothing before and after."""
-    looks = (-0.01, WINDOW_S + 0.05)
-    spent = {"user": user, "system": 0.0, "irq": 0.0, "iowait": 0.0, "softirq": softirq, "steal": steal}
-    seconds = {kind: share * WINDOW_S for kind, share in spent.items()}
-    seconds["idle"] = looks[1] - looks[0] - sum(seconds.values())
-    return {
-        (f"cpu_{kind}_s_total", host, None, str(core)): dict(zip(looks, (0.0, grown), strict=True))
-        for kind, grown in seconds.items()
-    }
-
-
-def steadily(host: str) -> dict[Key, dict[float, float]]:
-    """A host sampled every half second, and at the ends of the window."""
-    return {("load1", host, None, None): dict.fromkeys((-0.5, -0.01, 0.5, 1.0, 1.5, 2.0, 2.5, 3.05), 1.0)}
-
-
-def healthy() -> dict[Key, dict[float, float]]:
-    """What was watched of a trial with nothing against it: server and generator busy on cores of their own."""
-    return {
-        **{key: value for host in ("sut", "load") for core in (0, 1) for key, value in _both(host, core).items()},
-        **steadily("sut"),
-        **steadily("load"),
-        ("cpu_s_total", "sut", "app", None): {-0.01: 0.0, 3.05: 0.9 * WINDOW_S},
-        ("requests_total", "sut", "app", "1"): {-0.01: 0, 1.0: 50_000, 2.0: 100_000, 3.05: 150_000},
-        ("connections_established", "sut", "app", "8080"): {0.5: 64, 1.0: 64, 1.5: 64},
-        ("accept_queue", "sut", "app", "0.0.0.0:8080"): {0.5: 0, 1.0: 3},
-        ("accept_queue_limit", "sut", "app", "0.0.0.0:8080"): {0.5: 511, 1.0: 511},
-        **{(metric, "sut", None, None): {-0.01: 7.0, 3.05: 7.0} for metric in DROPS},
-        ("tcp_sockets", "load", None, "time_wait"): {-0.01: 5, 1.0: 6},
-        ("tcp_sockets", "load", None, "in_use"): {-0.01: 1, 1.0: 65},
-        ("cgroup_throttled_s_total", "sut", None, None): {-0.01: 0.0, 3.05: 0.0},
-        ("cpu_frequency_hz", "sut", None, "0"): {1.5: 2.6e9},
-        ("cpu_frequency_hz", "load", None, "1"): {1.5: 2.6e9},
-        **{key: value for host in ("sut", "load") for key, value in sent(host, 60e6).items()},
-    }
-
-
-def sent(host: str, bits_per_s: float, packets: float = 0, interface: str = "eth0") -> dict[Key, dict[float, float]]:
-    """What a host sent over an interface, which received nothing: packets all in all."""
-    counted = {"bytes": bits_per_s / 8 * WINDOW_S, "packets": packets}
-    return {(f"net_sent_{what}_total", host, None, interface): {-0.01: 0, 3.05: each} for what, each in counted.items()}
-
-
-DROPS = (
+SERVERS = [{"stack": name} for name in ("a", "b", "c")]
+"""Levels of three cells that differ in their server."""
+EQUAL_PROBES: Mapping[str, Any] = {
+    "probe_status": 200,
+    "probe_header_bytes": 141,
+    "probe_body_bytes": 12,
+    "probe_body_sha256": "ab",
+}
+"""Columns of `trials` in which all cells sent the same answer."""
+DROP_COUNTERS = (
     "listen_overflows_total",
     "listen_drops_total",
     "req_queue_full_drops_total",
     "req_queue_full_cookies_total",
 )
 
+Key = tuple[str, str, str | None, str | None]
+"""Metric, host, service, instance."""
+Telemetry = dict[Key, dict[float, float]]
+"""Values by time, by series."""
+Samples = Mapping[Key, Mapping[float, float]]
 
-def _both(host: str, core: int) -> dict[Key, dict[float, float]]:
-    return cores(host, core, user=0.9 if core == 0 else 0.6, softirq=0.05)
+
+def core_counters(host: str, core: int, *, user: float = 0.0, softirq: float = 0.0, steal: float = 0.0) -> Telemetry:
+    """Return the counters of a core with these shares of the window, idle before and after it."""
+    times = (-0.01, WINDOW_S + 0.05)
+    shares = {"user": user, "system": 0.0, "irq": 0.0, "iowait": 0.0, "softirq": softirq, "steal": steal}
+    seconds = {kind: share * WINDOW_S for kind, share in shares.items()}
+    seconds["idle"] = times[1] - times[0] - sum(seconds.values())
+    return {
+        (f"cpu_{kind}_s_total", host, None, str(core)): dict(zip(times, (0.0, increase), strict=True))
+        for kind, increase in seconds.items()
+    }
 
 
-def columns(samples: Samples) -> Columns[TelemetryRow]:
-    """Return samples as the columns of the `telemetry` table."""
+def host_samples(host: str) -> Telemetry:
+    """Return samples of a host every half second, and at the ends of the window."""
+    return {("load1", host, None, None): dict.fromkeys((-0.5, -0.01, 0.5, 1.0, 1.5, 2.0, 2.5, 3.05), 1.0)}
+
+
+def sent_traffic(host: str, bits_per_s: float, packets: float = 0, interface: str = "eth0") -> Telemetry:
+    """Return the counters of an interface that sent this much, in so many packets, and received nothing."""
+    totals = {"bytes": bits_per_s / 8 * WINDOW_S, "packets": packets}
+    return {(f"net_sent_{unit}_total", host, None, interface): {-0.01: 0, 3.05: each} for unit, each in totals.items()}
+
+
+def healthy_telemetry() -> Telemetry:
+    """Return the telemetry of a trial without findings: server and generator busy on cores of their own."""
+    telemetry: Telemetry = {
+        **host_samples("sut"),
+        **host_samples("load"),
+        ("cpu_s_total", "sut", "app", None): {-0.01: 0.0, 3.05: 0.9 * WINDOW_S},
+        ("requests_total", "sut", "app", "1"): {-0.01: 0, 1.0: 50_000, 2.0: 100_000, 3.05: 150_000},
+        ("connections_established", "sut", "app", "8080"): {0.5: 64, 1.0: 64, 1.5: 64},
+        ("accept_queue", "sut", "app", "0.0.0.0:8080"): {0.5: 0, 1.0: 3},
+        ("accept_queue_limit", "sut", "app", "0.0.0.0:8080"): {0.5: 511, 1.0: 511},
+        **{(metric, "sut", None, None): {-0.01: 7.0, 3.05: 7.0} for metric in DROP_COUNTERS},
+        ("tcp_sockets", "load", None, "time_wait"): {-0.01: 5, 1.0: 6},
+        ("tcp_sockets", "load", None, "in_use"): {-0.01: 1, 1.0: 65},
+        ("cgroup_throttled_s_total", "sut", None, None): {-0.01: 0.0, 3.05: 0.0},
+        ("cpu_frequency_hz", "sut", None, "0"): {1.5: 2.6e9},
+        ("cpu_frequency_hz", "load", None, "1"): {1.5: 2.6e9},
+    }
+    for host in ("sut", "load"):
+        telemetry |= core_counters(host, 0, user=0.9, softirq=0.05)
+        telemetry |= core_counters(host, 1, user=0.6, softirq=0.05)
+        telemetry |= sent_traffic(host, 60e6)
+    return telemetry
+
+
+def telemetry_columns(samples: Samples) -> Columns[TelemetryRow]:
+    """Return samples as the columns of the table `telemetry`."""
     return Columns.of_rows(
         TelemetryRow,
         [
@@ -135,8 +143,8 @@ def columns(samples: Samples) -> Columns[TelemetryRow]:
     )
 
 
-def service(**fields: object) -> ServiceRecord:
-    """A Go server on CPU 0 of `sut` that took 90 % of it."""
+def build_service(**fields: object) -> ServiceRecord:
+    """Return a Go server on CPU 0 of `sut` that used 90 % of it."""
     return ServiceRecord.model_validate(
         {
             "name": "app",
@@ -154,14 +162,14 @@ def service(**fields: object) -> ServiceRecord:
     )
 
 
-def generator(**fields: object) -> GeneratorRecord:
-    """A wrk of one thread on CPU 1 of `load` that took 60 % of it."""
+def build_generator(**fields: object) -> GeneratorRecord:
+    """Return a wrk of one thread on CPU 1 of `load` that used 60 % of it."""
     return GeneratorRecord.model_validate(
         {
             "number": 1,
             "host": "load",
             "argv": ("/usr/bin/wrk", "-t1"),
-            "load": load(),
+            "load": build_load(),
             "files": {},
             "started_s": 0.0,
             "wall_s": WINDOW_S,
@@ -174,13 +182,13 @@ def generator(**fields: object) -> GeneratorRecord:
     )
 
 
-def load(**fields: object) -> Load:
-    """64 connections at full speed."""
+def build_load(**fields: object) -> Load:
+    """Return a load of 64 connections at full speed."""
     return Load.model_validate({"tool": "wrk", "connections": 64, "duration_s": WINDOW_S, **fields})
 
 
-def watch(host: str, **fields: object) -> WatchRecord:
-    """A host sampled every half second."""
+def build_watch(host: str, **fields: object) -> WatchRecord:
+    """Return the record of a host sampled every half second."""
     return WatchRecord.model_validate(
         {
             "host": host,
@@ -194,23 +202,25 @@ def watch(host: str, **fields: object) -> WatchRecord:
     )
 
 
-def trial(
+def build_trial(
     samples: Samples | None = None,
     *,
     row: Mapping[str, object] | None = None,
     facts: Mapping[str, Mapping[str, object]] | None = None,
     notes: Mapping[str, str] | None = None,
-    asked: frozenset[str] = frozenset({"rps"}),
+    requested_metrics: frozenset[str] = frozenset({"rps"}),
     scenario: Mapping[str, object] | None = None,
     controller: ControllerRecord | None = None,
     without: tuple[str, ...] = (),
     **record: object,
 ) -> Evidence:
-    """A healthy trial with these samples, row values, facts and fields of its record in the place of its own.
+    """Return a healthy trial, changed by these samples, row values, host facts and record fields.
 
-    Facts of a host are laid over its own; metrics named by `without` were not watched.
+    Metrics in `without` were not sampled.
     """
-    everything = {key: value for key, value in {**healthy(), **(samples or {})}.items() if key[0] not in without}
+    telemetry = {
+        key: values for key, values in {**healthy_telemetry(), **(samples or {})}.items() if key[0] not in without
+    }
     fields = {
         "trial_id": "r.b001.p001",
         "cell_id": "only",
@@ -219,36 +229,67 @@ def trial(
         "position": 1,
         "started_at": datetime(2026, 3, 1, tzinfo=UTC),
         "wall_s": 3.0,
-        "load": load(),
+        "load": build_load(),
         "target": "http://10.0.0.1:8080/",
-        "services": (service(),),
-        "generators": (generator(),),
+        "services": (build_service(),),
+        "generators": (build_generator(),),
         "probe": ProbeRecord(status=200, header_bytes=141, headers=(), body_bytes=12, body_sha256="0" * 64),
-        "watched": (watch("sut"), watch("load")),
+        "watched": (build_watch("sut"), build_watch("load")),
         **record,
     }
     return Evidence(
         record=TrialRecord.model_validate(fields),
         row=TrialRow(**{**ROW, **(row or {})}),
-        telemetry=TrialTelemetry(columns(everything)),
-        facts={host: {**own, **((facts or {}).get(host, {}))} for host, own in FACTS.items()},
+        telemetry=TrialTelemetry(telemetry_columns(telemetry)),
+        facts={host: {**defaults, **((facts or {}).get(host, {}))} for host, defaults in FACTS.items()},
         notes=notes or {},
-        requested_metrics=asked,
+        requested_metrics=requested_metrics,
         scenario=scenario or {},
         controller=controller,
     )
 
 
-def look(code: str, evidence: Evidence, **thresholds: float) -> Finding | None:
-    """What a check has against a trial: its only reason, or None; it must have been able to look."""
-    found: CheckResult = CHECKS[code].of_trial(evidence, Thresholds(**thresholds))
-    assert not isinstance(found, SkippedCheck), found
-    assert len(found) <= 1, found
-    return found[0] if found else None
+def finding_of(code: str, evidence: Evidence, **thresholds: float) -> Finding | None:
+    """Return the only finding of a check on a trial, or None; fail if the check was skipped."""
+    result: CheckResult = CHECKS[code].of_trial(evidence, Thresholds(**thresholds))
+    assert not isinstance(result, SkippedCheck), result
+    assert len(result) <= 1, result
+    return result[0] if result else None
 
 
-def unchecked(code: str, evidence: Evidence) -> str:
-    """Why a check could not be made."""
-    found = CHECKS[code].of_trial(evidence, Thresholds())
-    assert isinstance(found, SkippedCheck), found
-    return found.why
+def skip_reason(code: str, evidence: Evidence) -> str:
+    """Return the reason why a check was skipped; fail if it was not."""
+    result = CHECKS[code].of_trial(evidence, Thresholds())
+    assert isinstance(result, SkippedCheck), result
+    return result.why
+
+
+def host_rows(*rows: tuple[str, str, str, str]) -> pd.DataFrame:
+    """Return rows of the table `hosts` from (host, at, fact, value)."""
+    named = [{"host": host, "role": host, "at": at, "fact": fact, "value": value} for host, at, fact, value in rows]
+    frame: pd.DataFrame = pa.Table.from_pylist(named, schema=arrow_schema("hosts")).to_pandas()
+    return frame
+
+
+def trial_ids(cell: str, blocks: int = 3) -> set[str]:
+    """Return the ids of a cell's trials in run `r1`."""
+    return {f"r1.{cell}.b{block}" for block in range(1, blocks + 1)}
+
+
+def run_findings(
+    code: str, manifest: Manifest, trials: pd.DataFrame, hosts: pd.DataFrame | None = None
+) -> dict[str, Finding]:
+    """Return the only finding of a run check on each trial that has one; fail if the check was skipped."""
+    results = CHECKS[code].of_run(RunEvidence(manifest, trials, host_rows() if hosts is None else hosts), Thresholds())
+    findings: dict[str, Finding] = {}
+    for trial_id, result in results.items():
+        assert not isinstance(result, SkippedCheck), result
+        if result:
+            (findings[trial_id],) = result
+    return findings
+
+
+def skipped_trials(code: str, manifest: Manifest, trials: pd.DataFrame, hosts: pd.DataFrame | None = None) -> set[str]:
+    """Return the trials for which a run check was skipped."""
+    results = CHECKS[code].of_run(RunEvidence(manifest, trials, host_rows() if hosts is None else hosts), Thresholds())
+    return {trial_id for trial_id, result in results.items() if isinstance(result, SkippedCheck)}

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from benchkit.analysis.verdicts.core_speed import LEAST_LOOKS, load_cores, loop_s, server_cores, server_loop_s
+from benchkit.analysis.verdicts.core_speed import MIN_SAMPLES, loop_s, server_cores, server_loop_s
 from benchkit.analysis.verdicts.evidence import Evidence
-from tests.analysis.verdicts.builders import WINDOW_S, Key, generator, service, trial
+from tests.analysis.verdicts.builders import WINDOW_S, Telemetry, build_generator, build_service, build_trial
 
 
 def looked(*looks: tuple[str, int, float, float]) -> Evidence:
     """A trial on core 0 of sut and core 1 of load; looks: host, core, instant, seconds."""
-    samples: dict[Key, dict[float, float]] = {}
+    samples: Telemetry = {}
     for host, core, when, took_s in looks:
         samples.setdefault(("cpu_loop_s", host, None, str(core)), {})[when] = took_s
-    return trial(samples)
+    return build_trial(samples)
 
 
 def test_the_cores_are_those_of_services_and_of_load_tools() -> None:
-    both = trial(
-        services=(service(), service(name="db", host="vcs")), generators=(generator(), generator(host="load2"))
+    both = build_trial(
+        services=(build_service(), build_service(name="db", host="vcs")),
+        generators=(build_generator(), build_generator(host="load2")),
     )
     assert server_cores(both) == {("sut", 0), ("vcs", 0)}
-    assert load_cores(both) == {("load", 1), ("load2", 1)}
 
 
 def test_a_mean_over_the_looks_in_the_span_and_no_others() -> None:
@@ -31,7 +31,7 @@ def test_a_mean_over_the_looks_in_the_span_and_no_others() -> None:
         *(("sut", 0, when, took) for when, took in ((-0.1, 9.0), (0.0, 1.0), (0.5, 1.0), (WINDOW_S, 2.0), (3.1, 9.0)))
     )
     assert server_loop_s(looks) == pytest.approx(6 / 5)
-    assert loop_s(looks, [("sut", 0)], (0.0, WINDOW_S), least=4) is None
+    assert loop_s(looks, [("sut", 0)], (0.0, WINDOW_S), min_samples=4) is None
     assert loop_s(looks, [("sut", 0)], (0.0, 0.5)) is None
     assert loop_s(looks, [("load", 1)], (0.0, WINDOW_S)) is None
 
@@ -41,7 +41,7 @@ def test_cores_that_take_turns_tell_together() -> None:
         ("sut", core, 0.1 * number, took)
         for number, (core, took) in enumerate([(0, 1.0), (1, 1.0), (2, 0.5), (3, 0.5)])
     ]
-    assert len(turns) >= LEAST_LOOKS
+    assert len(turns) >= MIN_SAMPLES
     cores = [("sut", core) for core in range(4)]
     assert loop_s(looked(*turns), cores, (0.0, WINDOW_S)) == pytest.approx(1 / 1.5)
 
@@ -52,4 +52,4 @@ def test_a_look_that_took_no_time_is_none() -> None:
 
 
 def test_a_server_whose_cores_nobody_looked_at_has_none() -> None:
-    assert server_loop_s(trial()) is None
+    assert server_loop_s(build_trial()) is None

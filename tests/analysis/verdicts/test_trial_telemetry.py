@@ -8,7 +8,7 @@ import pytest
 from benchkit.analysis.verdicts.checks import cold
 from benchkit.analysis.verdicts.trial_telemetry import Series, TrialTelemetry
 from benchkit.models.rows import Columns, TelemetryRow
-from tests.analysis.verdicts.builders import Key, columns, trial
+from tests.analysis.verdicts.builders import Telemetry, build_trial, telemetry_columns
 
 WINDOW_S = 3.0
 
@@ -35,7 +35,7 @@ def test_samples_come_in_the_order_of_their_instants_without_gaps_among_them() -
 
 def test_series_are_found_by_host_service_and_instance() -> None:
     watched = TrialTelemetry(
-        columns(
+        telemetry_columns(
             {
                 ("m", "sut", None, "0"): {0.0: 1},
                 ("m", "sut", "app", "1"): {0.0: 2},
@@ -80,14 +80,14 @@ def test_states_are_those_of_looks_within_the_window() -> None:
 def test_requests_of_several_processes_are_added_up_as_between_samples_and_held_outside_of_them(seed: int) -> None:
     random = np.random.default_rng(seed)
     looks = [(np.sort(random.uniform(0.2, 2.8, 9)), np.cumsum(random.uniform(0, 9, 9))) for _ in range(3)]
-    counted: dict[Key, dict[float, float]] = {
+    counted: Telemetry = {
         ("requests_total", "sut", "app", str(number)): dict(zip(t_s.tolist(), counts.tolist(), strict=True))
         for number, (t_s, counts) in enumerate(looks, 1)
     }
-    found = cold._counts(trial(counted))
+    found = cold._request_counts(build_trial(counted))
     assert found is not None
     t_s, served = found
-    seen = TrialTelemetry(columns(counted)).series("requests_total")
+    seen = TrialTelemetry(telemetry_columns(counted)).series("requests_total")
     expected = sum(np.interp(t_s, each.aligned_times(WINDOW_S), each.values) for each in seen)
     assert len(t_s) == len(looks[0][0])
     assert served == pytest.approx(expected, rel=1e-12)

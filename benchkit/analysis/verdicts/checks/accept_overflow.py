@@ -1,4 +1,4 @@
-"""The kernel dropped or cookied connections."""
+"""Check accept-overflow: the kernel dropped connections or answered them with SYN cookies."""
 
 from __future__ import annotations
 
@@ -10,61 +10,60 @@ from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.models.thresholds import Thresholds
 
 DROPPED = ("listen_overflows_total", "listen_drops_total", "req_queue_full_drops_total")
-"""The kernel counts a connection that finds the accept queue full as an overflow and as a drop: the most of them is how
-many there were at least (tcp_v4_syn_recv_sock and tcp_conn_request in the kernel's net/ipv4)."""
-COOKIED = ("req_queue_full_cookies_total",)
+"""The kernel counts a connection that finds the accept queue full as an overflow and as a drop: the largest of these
+counters is the least number of connections (tcp_v4_syn_recv_sock and tcp_conn_request in the kernel's net/ipv4)."""
+COOKIES = ("req_queue_full_cookies_total",)
 
 
 def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
-    """What the kernel of each server's host counted over the window, and queues seen full."""
+    """Read the kernel's counters of each server's host over the window, and accept queues at their limit."""
     counted = [
-        max((_grown(evidence, host, metric) or 0.0 for metric in metrics), default=0.0)
+        max((_increase(evidence, host, metric) or 0.0 for metric in metrics), default=0.0)
         for host in evidence.server_hosts
-        for metrics in (DROPPED, COOKIED)
+        for metrics in (DROPPED, COOKIES)
     ]
-    lost, full = sum(counted), list(_full(evidence))
-    if not lost and not full:
-        unwatched = [host for host in evidence.server_hosts if _grown(evidence, host, DROPPED[0]) is None]
-        return SkippedCheck(why=f"not watched: {', '.join(unwatched)}") if unwatched else ()
-    opened = _opened(evidence)
+    lost, full_queues = sum(counted), list(_full_queues(evidence))
+    if not lost and not full_queues:
+        unwatched = [host for host in evidence.server_hosts if _increase(evidence, host, DROPPED[0]) is None]
+        return SkippedCheck(why=f"no telemetry of {', '.join(unwatched)}") if unwatched else ()
+    opened = _opened_connections(evidence)
     share = lost / (opened + lost)
     severity: Severity = "invalid" if share > thresholds.dropped_connections else "suspect"
-    said = [f"{units.count(lost)} connections were dropped or answered with a cookie"] if lost else []
+    drops = [f"{units.count(lost)} connections were dropped or answered with a SYN cookie"] if lost else []
     return [
         Finding(
             severity=severity,
             metrics=LOAD,
-            seen="; ".join([*said, *full]),
-            threshold=f"any is suspect, above {100 * thresholds.dropped_connections:.3g} % of "
-            f"{units.count(opened)} opened void",
+            seen="; ".join([*drops, *full_queues]),
+            threshold=f"any: suspect; above {100 * thresholds.dropped_connections:.3g} % of {units.count(opened)} opened: "
+            "invalid",
             means="Connections waited for the kernel's timers, a second and more each, and not for the server.",
             advice="Raise the server's backlog and net.core.somaxconn, or have it accept faster.",
         )
     ]
 
 
-CHECK = Check("accept-overflow", "the kernel dropped or cookied connections", of_trial=of_trial)
+CHECK = Check("accept-overflow", "the kernel dropped connections or answered them with SYN cookies", of_trial=of_trial)
 
 
-def _grown(evidence: Evidence, host: str, metric: str) -> float | None:
-    """How much a counter of the host grew over the window; None where it was not watched."""
-    found = [each.increase_around(0, evidence.window_s) for each in evidence.telemetry.series(metric, host)]
-    return sum(found) if found else None
+def _increase(evidence: Evidence, host: str, metric: str) -> float | None:
+    """Return the increase of a counter of the host over the window; None without telemetry."""
+    increases = [each.increase_around(0, evidence.window_s) for each in evidence.telemetry.series(metric, host)]
+    return sum(increases) if increases else None
 
 
-def _opened(evidence: Evidence) -> float:
-    """About how many connections the load opened: one for each request where they are not kept."""
-    kept = evidence.record.load.connections
-    return kept if evidence.record.load.keepalive else max(evidence.number("requests") or 0.0, kept)
+def _opened_connections(evidence: Evidence) -> float:
+    """Estimate the connections that the load opened: one per request where they are not kept."""
+    connections = evidence.record.load.connections
+    return connections if evidence.record.load.keepalive else max(evidence.number("requests") or 0.0, connections)
 
 
-def _full(evidence: Evidence) -> Iterator[str]:
-    """Accept queues that a sample found at their limit."""
-    window_s = evidence.window_s
+def _full_queues(evidence: Evidence) -> Iterator[str]:
+    """Yield a description of each accept queue that a sample found at its limit."""
     for queue in evidence.telemetry.series("accept_queue"):
         for limit in evidence.telemetry.series("accept_queue_limit", queue.host, queue.service):
             if limit.instance == queue.instance and len(limit.values):
-                deepest, most = queue.maximum(window_s), float(limit.values[-1])
-                if deepest is not None and 0 < most <= deepest:
+                depth, most = queue.maximum(evidence.window_s), float(limit.values[-1])
+                if depth is not None and 0 < most <= depth:
                     name = queue.service or queue.host
-                    yield f"the accept queue of {name} was full: {units.count(deepest)} waited, its limit is {units.count(most)}"
+                    yield f"the accept queue of {name} was full: {units.count(depth)} waiting, limit {units.count(most)}"

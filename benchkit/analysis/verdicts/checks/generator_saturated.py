@@ -1,4 +1,4 @@
-"""The load tool was the limit."""
+"""Check generator-saturated: the load tool was the limit."""
 
 from __future__ import annotations
 
@@ -12,70 +12,70 @@ from benchkit.models.telemetry import generator_service
 from benchkit.models.thresholds import Thresholds
 from benchkit.models.trial import GeneratorRecord
 
-MEANS = "The load tool was the limit, so its rate and its times are its own and not the server's."
+MEANS = "The load tool was the limit, so the rate and the latencies are the tool's and not the server's."
 ADVICE = "Give it more cores, threads or processes, add a load host, or lower the server's CPU."
 
 
 def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
-    """The CPU of each generator against what it may use, that of its busiest thread, and that of its host.
+    """Compare the CPU use of each generator, of its busiest thread and of its host with the CPU available.
 
-    A thread counts where each connection has its own: in a tool that hands work to whichever thread is free, as Go does,
-    one that is busy keeps nobody waiting.
+    A thread counts where it owns its connections. In a tool that hands work to any free thread, as Go programs do, one
+    busy thread delays no request.
     """
     generators = evidence.record.generators
     if any(not generator.cpus for generator in generators):
         return SkippedCheck(why="the CPUs of the load tool are not recorded")
-    used = [use for generator in generators for use in _uses(evidence, generator)]
-    hosts = [use for host in evidence.load_hosts for use in _host_uses(evidence, host)]
-    share, what = max([*used, *hosts])
+    processes = [use for generator in generators for use in _process_use(evidence, generator)]
+    hosts = [use for host in evidence.load_hosts for use in _host_use(evidence, host)]
+    share, description = max([*processes, *hosts])
     if share >= thresholds.generator_cpu < 1:
-        return [_reason(what, share, thresholds)]
-    unwatched = [host for host in evidence.load_hosts if _busy(evidence, host) is None]
-    return SkippedCheck(why=f"not watched: the cores of {', '.join(unwatched)}") if unwatched else ()
+        return [_finding(description, share, thresholds)]
+    unwatched = [host for host in evidence.load_hosts if _busy_share(evidence, host) is None]
+    return SkippedCheck(why=f"no telemetry for the cores of {', '.join(unwatched)}") if unwatched else ()
 
 
 CHECK = Check("generator-saturated", "the load tool was the limit", of_trial=of_trial)
 
 
-def _uses(evidence: Evidence, generator: GeneratorRecord) -> Iterator[tuple[float, str]]:
-    """Shares of what a generator may use: as a process, and its busiest thread of one core."""
+def _process_use(evidence: Evidence, generator: GeneratorRecord) -> Iterator[tuple[float, str]]:
+    """Yield the shares of the available CPU that a generator used: as a process, and by its busiest thread."""
     tool = generator.argv[0].rpartition("/")[2]
-    many = len(evidence.record.generators)
-    name = f"the load tool ({tool}{f' {generator.number} of {many}' if many > 1 else ''}) on {generator.host}"
-    most = capacity(len(generator.cpus), generator.threads, quota_of(evidence, generator.host))
-    yield generator_cores(generator) / most, f"{name} took {{}} of the CPU that it may use"
+    total = len(evidence.record.generators)
+    name = f"the load tool ({tool}{f' {generator.number} of {total}' if total > 1 else ''}) on {generator.host}"
+    available = capacity(len(generator.cpus), generator.threads, quota_of(evidence, generator.host))
+    yield generator_cores(generator) / available, f"{name} used {{}} of the CPU available to it"
     if generator.threads is None:
         return
     threads = evidence.telemetry.series("thread_cpu_s_total", generator.host, generator_service(generator.number))
     rates = [rate for each in threads if (rate := each.rate(evidence.window_s)) is not None]
     if rates:
-        yield max(rates), f"a thread of {name} took {{}} of a core"
+        yield max(rates), f"a thread of {name} used {{}} of a core"
 
 
-def _host_uses(evidence: Evidence, host: str) -> Iterator[tuple[float, str]]:
-    """Shares of what all generators of a host may use together: of its cores, by whomever; of its quota, by themselves."""
-    own = [generator for generator in evidence.record.generators if generator.host == host]
-    busy = _busy(evidence, host)
+def _host_use(evidence: Evidence, host: str) -> Iterator[tuple[float, str]]:
+    """Yield the shares of a load host that are in use: of its cores by anyone, of its quota by the generators."""
+    generators = [generator for generator in evidence.record.generators if generator.host == host]
+    busy = _busy_share(evidence, host)
     if busy is not None:
         yield busy, f"the cores of the load tool on {host} were busy for {{}} of the time"
     quota = quota_of(evidence, host)
     if quota is not None:
-        yield sum(map(generator_cores, own)) / quota, f"the load tool took {{}} of the CPU quota of {host}"
+        yield sum(map(generator_cores, generators)) / quota, f"the load tool used {{}} of the CPU quota of {host}"
 
 
-def _busy(evidence: Evidence, host: str) -> float | None:
-    """The share of the time for which the cores of the generators of a host were busy; None where they were not watched."""
+def _busy_share(evidence: Evidence, host: str) -> float | None:
+    """Return the share of time that the cores of a host's generators were busy; None without telemetry."""
     cpus = {cpu for each in evidence.record.generators if each.host == host for cpu in each.cpus}
     busy = cores_busy(evidence, host, cpus)
     return None if busy is None else min(busy / len(cpus), 1.0)
 
 
-def _reason(what: str, share: float, thresholds: Thresholds) -> Finding:
+def _finding(description: str, share: float, thresholds: Thresholds) -> Finding:
     return Finding(
         severity="invalid",
         metrics=LOAD,
-        seen=what.format(units.share(share)),
-        threshold=f"from {units.share(thresholds.generator_cpu)} on",
+        seen=description.format(units.share(share)),
+        threshold=f"limit: {units.share(thresholds.generator_cpu)}",
         means=MEANS,
         advice=ADVICE,
     )

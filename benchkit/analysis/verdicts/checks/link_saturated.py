@@ -1,4 +1,4 @@
-"""The network was the limit."""
+"""Check link-saturated: the network was the limit."""
 
 from __future__ import annotations
 
@@ -11,45 +11,50 @@ from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.models.thresholds import Thresholds
 
 FRAME_OVERHEAD_BYTES = 24
-"""What Ethernet has on the wire for each packet beside what interfaces count: preamble 8, checksum 4, gap 12 (IEEE 802.3,
-clause 3). That is how many small packets fill a link that their bytes do not."""
+"""Bytes of each packet on the wire of Ethernet that interfaces do not count: preamble 8, checksum 4, gap 12 (IEEE 802.3,
+clause 3). With them, small packets fill a link that their bytes alone do not."""
 
 BITS = 8
 LOOPBACK = "lo"
-MOST = 0.5
-"""Of what the busiest interface of a host carries, which the links of known rate have to carry for its traffic to be
-theirs: bridges, bonds and tunnels count once more what goes over a real one."""
+MIN_CARRIED = 0.5
+"""Share of the traffic of a host's busiest interface that links of known rate must carry to be the links of the load:
+bridges, bonds and tunnels count traffic again that goes over a real link."""
 DIRECTIONS = ("sent", "received")
 
 
 @dataclass(frozen=True)
 class _Link:
-    """One interface of a host, and how much goes over it."""
+    """One interface of a host, and its rate."""
 
     host: str
     interface: str
     rate_bps: float
-    on_wire: bool
-    """Whether packets have their overhead on the wire in the rate; a cap counts bytes alone."""
+    is_ethernet: bool
+    """True if the rate includes the overhead of packets on the wire; a cap counts bytes only."""
 
 
 def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
-    """Bytes and packets of every link whose rate is known, in either direction."""
+    """Compare bytes and packets of every link of known rate with that rate, in both directions."""
     links = {host: list(_links(evidence, host)) for host in evidence.hosts}
-    uses = [(_use(evidence, each, way), each, way) for of in links.values() for each in of for way in DIRECTIONS]
-    known = [(use, link, direction) for use, link, direction in uses if use is not None]
-    bps, link, direction = max(known, key=lambda each: each[0] / each[1].rate_bps, default=(0.0, None, ""))
+    loads = [
+        (bps, link, direction)
+        for of_host in links.values()
+        for link in of_host
+        for direction in DIRECTIONS
+        if (bps := _bits_per_s(evidence, link, direction)) is not None
+    ]
+    bps, link, direction = max(loads, key=lambda each: each[0] / each[1].rate_bps, default=(0.0, None, ""))
     share = 0.0 if link is None else bps / link.rate_bps
     if link is None or share < thresholds.link:
-        return _unknown(evidence, links)
+        return _unknown_links(evidence, links)
     return [
         Finding(
             severity="invalid",
             metrics=LOAD,
             seen=f"host {link.host} {direction} {units.bits_per_s(bps)} over {link.interface}, {units.share(share)} of its "
             f"{units.bits_per_s(link.rate_bps)}",
-            threshold=f"from {units.share(thresholds.link)} on",
-            means="The network was the limit, so the rate is the link's and the times are those of its queue.",
+            threshold=f"limit: {units.share(thresholds.link)}",
+            means="The network was the limit, so the rate is that of the link and the latencies are those of its queue.",
             advice="Use a faster link or smaller answers; CPU per request stays comparable.",
         )
     ]
@@ -58,55 +63,55 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
 CHECK = Check("link-saturated", "the network was the limit", of_trial=of_trial)
 
 
-def _unknown(evidence: Evidence, links: Mapping[str, Sequence[_Link]]) -> CheckResult:
-    """The hosts whose traffic is not seen to go over links of a known rate; nothing where there is none."""
-    carried = {host: _carried(evidence, host) for host in links}
-    unwatched = [host for host, by_interface in carried.items() if not by_interface]
+def _unknown_links(evidence: Evidence, links: Mapping[str, Sequence[_Link]]) -> CheckResult:
+    """Return the hosts whose traffic cannot be attributed to links of known rate; no finding if there are none."""
+    traffic = {host: _traffic(evidence, host) for host in links}
+    unwatched = [host for host, by_interface in traffic.items() if not by_interface]
     unrated = [
         host
-        for host, by_interface in carried.items()
+        for host, by_interface in traffic.items()
         if by_interface
-        and sum(by_interface.get(link.interface, 0.0) for link in links[host]) < MOST * max(by_interface.values())
+        and sum(by_interface.get(link.interface, 0.0) for link in links[host])
+        < MIN_CARRIED * max(by_interface.values())
     ]
-    said = [f"not watched: the links of {', '.join(unwatched)}"] if unwatched else []
+    reasons = [f"no telemetry for the links of {', '.join(unwatched)}"] if unwatched else []
     if unrated:
-        said.append(f"nobody says how fast the links of {', '.join(unrated)} are (inventory: link_bps)")
-    return SkippedCheck(why="; ".join(said)) if said else ()
+        reasons.append(f"link speed of {', '.join(unrated)} unknown; set link_bps in the inventory")
+    return SkippedCheck(why="; ".join(reasons)) if reasons else ()
 
 
-def _carried(evidence: Evidence, host: str) -> dict[str, float]:
-    """Bytes a second over each of the host's interfaces, both directions together."""
-    found: dict[str, float] = {}
+def _traffic(evidence: Evidence, host: str) -> dict[str, float]:
+    """Return the bytes per second of each interface of the host, in both directions together."""
+    by_interface: dict[str, float] = {}
     for direction in DIRECTIONS:
         for each in evidence.telemetry.series(f"net_{direction}_bytes_total", host):
             rate = each.rate(evidence.window_s)
             if each.instance not in (None, LOOPBACK) and rate is not None:
-                found[str(each.instance)] = found.get(str(each.instance), 0.0) + rate
-    return found
+                by_interface[str(each.instance)] = by_interface.get(str(each.instance), 0.0) + rate
+    return by_interface
 
 
 def _links(evidence: Evidence, host: str) -> Iterator[_Link]:
-    """The host's interfaces by the cap that its inventory or lab names, else by the rates of its real ones."""
+    """Yield the host's interfaces with the cap of its inventory or lab, else its physical ones with their rates."""
     facts = evidence.facts.get(host, {})
     cap = facts.get("link_bps")
-    for each in evidence.telemetry.series("net_sent_bytes_total", host):
-        if each.instance in (None, LOOPBACK):
-            continue
-        if cap is not None:
-            yield _Link(host, str(each.instance), float(cap), on_wire=False)
-    if cap is None:
-        for interface in facts.get("interfaces") or ():
-            # Virtual interfaces state a rate that nothing holds them to.
-            if interface.get("speed_bps") and interface.get("virtual") is False:
-                yield _Link(host, interface["name"], float(interface["speed_bps"]), on_wire=True)
+    if cap is not None:
+        for each in evidence.telemetry.series("net_sent_bytes_total", host):
+            if each.instance not in (None, LOOPBACK):
+                yield _Link(host, str(each.instance), float(cap), is_ethernet=False)
+        return
+    for interface in facts.get("interfaces") or ():
+        # A virtual interface reports a rate that does not limit it.
+        if interface.get("speed_bps") and interface.get("virtual") is False:
+            yield _Link(host, interface["name"], float(interface["speed_bps"]), is_ethernet=True)
 
 
-def _use(evidence: Evidence, link: _Link, direction: str) -> float | None:
-    """Bits a second over the link."""
+def _bits_per_s(evidence: Evidence, link: _Link, direction: str) -> float | None:
+    """Return the bits per second over the link; None without telemetry."""
     metrics = [f"net_{direction}_bytes_total", f"net_{direction}_packets_total"]
     series = (evidence.telemetry.instance(metric, link.host, link.interface) for metric in metrics)
     bytes_per_s, packets_per_s = (None if each is None else each.rate(evidence.window_s) for each in series)
     if bytes_per_s is None:
         return None
-    overhead = FRAME_OVERHEAD_BYTES * (packets_per_s or 0.0) if link.on_wire else 0.0
+    overhead = FRAME_OVERHEAD_BYTES * (packets_per_s or 0.0) if link.is_ethernet else 0.0
     return (bytes_per_s + overhead) * BITS

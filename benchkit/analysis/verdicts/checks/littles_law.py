@@ -1,4 +1,4 @@
-"""The tool's own figures contradict each other."""
+"""Check littles-law: the tool's own figures contradict each other."""
 
 from __future__ import annotations
 
@@ -7,41 +7,44 @@ from benchkit.analysis.verdicts.check import LOAD, Check, CheckResult, Finding, 
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.models.thresholds import Thresholds
 
-LOW = "Connections were not all at work: some hung or were not open, or the load tool could not keep up."
-HIGH = "More was under way than there are connections: the tool's rate or its times are wrong."
+TOO_LOW = "Not all connections were in use: some hung or were not open, or the load tool could not keep up."
+TOO_HIGH = "More requests were in flight than there are connections: the tool's rate or its latencies are wrong."
 
 
 def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
-    """Rate times mean latency against the connections, where the latency covers the whole cycle of a closed loop.
+    """Compare rate times mean latency with the connections, where the latency covers the whole cycle of a closed loop.
 
-    The mean is that of the raw histogram: wrk 4's printed one has its own correction in it, of which only the histogram
-    frees it. A mean is known to the step in which the tool tells times. Where connecting is outside of the latency, short connections spend an unknown part of their cycle there.
+    The mean must come from the raw histogram: wrk 4 prints one that includes its own correction. A mean is known to
+    the resolution of the tool. Where connecting is not part of the latency, short connections spend an unknown part of
+    their cycle on it.
     """
     if not evidence.closed_loop:
         return ()
     record, row = evidence.record, evidence.row
     if not record.load.keepalive and row.latency_covers != "connect+request":
-        return SkippedCheck(why="the tool's latency leaves out connecting, which is a part of short connections' cycle")
+        return SkippedCheck(
+            why="the tool's latency excludes connecting, which is a part of each short connection's cycle"
+        )
     if row.latency_corrected is not False:
         return SkippedCheck(
-            why="the mean latency has the tool's own correction in it; a histogram would free it of that"
+            why="the mean latency includes the tool's own correction; a histogram would give it without"
         )
-    rps, mean = evidence.number("rps"), evidence.number("latency_mean_s")
-    if rps is None or mean is None:
-        return SkippedCheck(why="the tool states no rate, or no mean above its resolution")
-    product, connections = rps * mean, record.load.connections
-    inexact = rps * (evidence.number("latency_resolution_s") or 0.0) / connections
-    if abs(product / connections - 1) <= thresholds.littles_law + inexact:
+    rps, mean_s = evidence.number("rps"), evidence.number("latency_mean_s")
+    if rps is None or mean_s is None:
+        return SkippedCheck(why="the tool reports no rate, or no mean above its resolution")
+    in_flight, connections = rps * mean_s, record.load.connections
+    rounding = rps * (evidence.number("latency_resolution_s") or 0.0) / connections
+    if abs(in_flight / connections - 1) <= thresholds.littles_law + rounding:
         return ()
     return [
         Finding(
             severity="invalid",
             metrics=LOAD,
-            seen=f"{units.requests_per_s(rps)} \N{MULTIPLICATION SIGN} {units.seconds(mean)} come to {product:.3g} requests under way on "
-            f"{units.count(connections)} connections",
-            threshold=f"beyond {units.share(thresholds.littles_law)}",
-            means=LOW if product < connections else HIGH,
-            advice="See the tool's raw output; run the cell with another tool beside it.",
+            seen=f"{units.requests_per_s(rps)} \N{MULTIPLICATION SIGN} {units.seconds(mean_s)} = {in_flight:.3g} requests "
+            f"in flight on {units.count(connections)} connections",
+            threshold=f"limit: a difference of {units.share(thresholds.littles_law)}",
+            means=TOO_LOW if in_flight < connections else TOO_HIGH,
+            advice="Read the tool's raw output, and run the cell with a second tool.",
         )
     ]
 

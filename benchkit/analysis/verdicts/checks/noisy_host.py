@@ -1,4 +1,4 @@
-"""Something else ran on the host's CPUs."""
+"""Check noisy-host: something else ran on the host's CPUs."""
 
 from __future__ import annotations
 
@@ -11,97 +11,97 @@ from benchkit.analysis.verdicts.cpu_time import INTERRUPTS, CpuUsage, cores_busy
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.models.thresholds import Thresholds
 
-COUNTED_IN = 0.03
-"""Cores' worth of time by which the trial's processes took more than their cores worked outside of interrupts: more than
-any error of reading both. Their kernel then counts interrupts to whoever runs just then, as most are built
-(CONFIG_IRQ_TIME_ACCOUNTING is off)."""
-NO_IDLE = 0.02
-"""Of a core: one that idles less has its interrupts while somebody runs."""
+CHARGED_FROM = 0.03
+"""Excess of the processes' CPU time over the busy time of their cores outside of interrupts, in cores, that shows that
+the kernel charges interrupts to the running process, as most are built (CONFIG_IRQ_TIME_ACCOUNTING is off). It is more
+than any reading error."""
+ALWAYS_BUSY = 0.02
+"""Idle share of a core below which its interrupts come while a process runs."""
 STEP_S = 0.01
-"""In which kernels state the time that a core was idle, cut off (proc(5): USER_HZ). What lies between two looks is then off
-by the difference of two errors that are even over a step, whose variance is a sixth of its square."""
-SURE = 3
-"""Standard deviations of that, over all cores together: what they seem to have done beyond it they have done."""
+"""Resolution of idle times, which kernels truncate (proc(5): USER_HZ). The time between two readings then has the
+difference of two errors that are uniform over a step, whose variance is a sixth of its square."""
+Z = 3
+"""Standard deviations of that error, over all cores together, that count as real work."""
 
 
 class _Group(NamedTuple):
-    """CPUs of a machine that the trial's own processes may run on, directly or through one another."""
+    """CPUs of a machine that the trial's processes may run on, joined where processes share CPUs."""
 
     machine: str
     cpus: frozenset[int]
     hosts: tuple[str, ...]
-    """Of those processes: each sees all cores of the machine."""
+    """Hosts of those processes: each sees all cores of the machine."""
 
     @property
-    def named(self) -> str:
-        """For people."""
+    def title(self) -> str:
+        """Its CPUs and their host, for a message."""
         return f"CPU {', '.join(map(str, sorted(self.cpus)))} of host {self.hosts[0]}"
 
 
-class _Look(NamedTuple):
-    """What the cores of a group did, in cores' worth of time."""
+class _GroupUsage(NamedTuple):
+    """CPU usage of a group, in cores."""
 
     group: _Group
     busy: float
     interrupts: float
-    """What the kernel did there for devices and networks."""
-    interrupting: float
-    """The part of it that came while somebody ran: on cores that did not idle."""
+    """Kernel time for devices and networks."""
+    interrupts_while_busy: float
+    """The part of it that came while a process ran: on cores that were never idle."""
     own: float
-    """What processes took that run nowhere else: the trial's, and those of benchkit's that are bound to these cores."""
-    perhaps: float
-    """What processes of benchkit's took that may have run here or on other cores."""
-    known_to: float
-    """By so much it may be off, for the steps of the counters."""
+    """Usage by processes bound to these CPUs: the trial's, and benchkit's."""
+    shared: float
+    """Usage by benchkit's processes that may have run here or on other cores."""
+    error: float
+    """Error of the figures due to the resolution of the counters."""
 
     @property
-    def counts_in(self) -> bool:
-        """Whether the kernel is seen to count interrupts to processes."""
-        return self.own + self.interrupts - self.busy > max(COUNTED_IN, self.known_to)
+    def charges_interrupts(self) -> bool:
+        """True if the figures show that the kernel charges interrupts to processes."""
+        return self.own + self.interrupts - self.busy > max(CHARGED_FROM, self.error)
 
-    def foreign(self, *, counted_in: bool) -> float:
-        """What others took, at least; `counted_in`: whether the kernel counts interrupts to processes.
+    def foreign(self, *, charges_interrupts: bool) -> float:
+        """Return the least usage by other processes; `charges_interrupts` is a property of the kernel.
 
-        It then has those in the processes' time that came while they ran: all of a core's where it did not idle. Where it
-        did, they may all have come meanwhile. Benchkit's agent may as well have run here as anywhere.
+        Such a kernel includes in the processes' time the interrupts that came while they ran: all of them on a core
+        that was never idle, and possibly all on others. Benchkit's agent may have run here or elsewhere.
         """
-        apart = self.interrupts - self.interrupting if counted_in else self.interrupts
-        return self.busy - self.own - self.perhaps - apart
+        separate = self.interrupts - self.interrupts_while_busy if charges_interrupts else self.interrupts
+        return self.busy - self.own - self.shared - separate
 
 
 def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
-    """What the cores of the trial worked, less what its own processes took there.
+    """Compare the busy time of the trial's cores with the CPU time of its own processes there.
 
-    The cores' counters see what a process list in a namespace of its own cannot. Interrupts are mostly the trial's own
-    packets, and nobody's noise. CPUs that only benchkit's agent may use are not the trial's.
+    The cores' counters include processes that a process list within a namespace cannot see. Interrupts are mostly the
+    trial's own packets, and no noise. CPUs that only benchkit's agent may use do not belong to the trial.
     """
-    processes = cpu_usage(evidence)
-    if processes is None:
-        return SkippedCheck(why="the CPU time of its own processes is not known")
-    known = list(processes)
-    if any(not each.cpus for each in known):
+    usages = cpu_usage(evidence)
+    if usages is None:
+        return SkippedCheck(why="the CPU time of its own processes is unknown")
+    processes = list(usages)
+    if any(not each.cpus for each in processes):
         return SkippedCheck(why="the CPUs of its own processes are not recorded")
-    groups = _groups(evidence, known)
-    looks = [look for group in groups if (look := _look(evidence, group, known)) is not None]
-    counted_in = {look.group.machine for look in looks if look.counts_in}
-    found = [
-        (foreign, look.group, limit)
-        for look in looks
-        if (foreign := look.foreign(counted_in=look.group.machine in counted_in))
-        > (limit := max(thresholds.foreign_cores, look.known_to))
+    groups = _groups(evidence, processes)
+    measured = [usage for group in groups if (usage := _group_usage(evidence, group, processes)) is not None]
+    charging = {usage.group.machine for usage in measured if usage.charges_interrupts}
+    noisy = [
+        (foreign, usage.group, limit)
+        for usage in measured
+        if (foreign := usage.foreign(charges_interrupts=usage.group.machine in charging))
+        > (limit := max(thresholds.foreign_cores, usage.error))
     ]
-    if not found:
-        seen = {look.group for look in looks}
-        unseen = [group.named for group in groups if group not in seen]
-        return SkippedCheck(why=f"not watched: {'; '.join(unseen)}") if unseen else ()
-    cores, group, limit = max(found, key=lambda each: each[0])
+    if not noisy:
+        known = {usage.group for usage in measured}
+        unknown = [group.title for group in groups if group not in known]
+        return SkippedCheck(why=f"no telemetry for {'; '.join(unknown)}") if unknown else ()
+    cores, group, limit = max(noisy, key=lambda each: each[0])
     return [
         Finding(
             severity="invalid",
             metrics=ALL,
-            seen=f"{cores:.2f} cores' worth of CPU time on {group.named} went to others than the trial",
-            threshold=f"above {limit:.2g} of a core",
-            means="Something else took time and caches from what was measured.",
+            seen=f"processes outside the trial used {cores:.2f} cores of CPU time on {group.title}",
+            threshold=f"limit: {limit:.2g} cores",
+            means="Something else took CPU time and caches from the measured processes.",
             advice="Look for it with top on the host, and run again without it.",
         )
     ]
@@ -111,39 +111,39 @@ CHECK = Check("noisy-host", "something else ran on the host's CPUs", of_trial=of
 
 
 def _groups(evidence: Evidence, processes: Sequence[CpuUsage]) -> list[_Group]:
-    """The CPUs of the trial's own processes, those together that a process may run on, or several through each other."""
+    """Group the CPUs of bound processes: CPUs that one process may use, and groups that share a CPU, are joined."""
     groups: list[_Group] = []
     for each in processes:
         if not each.bound:
             continue
         group = _Group(machine_of(evidence, each.host), frozenset(each.cpus), (each.host,))
-        apart = []
+        disjoint = []
         for other in groups:
             if other.machine == group.machine and other.cpus & group.cpus:
                 hosts = tuple(dict.fromkeys((*other.hosts, *group.hosts)))
                 group = _Group(group.machine, other.cpus | group.cpus, hosts)
             else:
-                apart.append(other)
-        groups = [*apart, group]
+                disjoint.append(other)
+        groups = [*disjoint, group]
     return groups
 
 
-def _look(evidence: Evidence, group: _Group, processes: Sequence[CpuUsage]) -> _Look | None:
-    """What the CPUs of a group did; None where nobody watched them."""
-    there = [each for each in processes if machine_of(evidence, each.host) == group.machine]
-    own = sum(each.cores for each in there if group.cpus.issuperset(each.cpus))
-    known = sum(each.cores for each in there if not group.cpus.isdisjoint(each.cpus))
+def _group_usage(evidence: Evidence, group: _Group, processes: Sequence[CpuUsage]) -> _GroupUsage | None:
+    """Return the usage of a group's CPUs; None without telemetry."""
+    of_machine = [each for each in processes if machine_of(evidence, each.host) == group.machine]
+    own = sum(each.cores for each in of_machine if group.cpus.issuperset(each.cpus))
+    possible = sum(each.cores for each in of_machine if not group.cpus.isdisjoint(each.cpus))
     for host in group.hosts:
         busy, interrupts = cores_busy(evidence, host, group.cpus), cores_spent(evidence, host, group.cpus, INTERRUPTS)
         if busy is not None and interrupts is not None:
-            full = [cpu for cpu in group.cpus if (cores_busy(evidence, host, (cpu,)) or 0.0) > 1 - NO_IDLE]
-            return _Look(
+            full = [cpu for cpu in group.cpus if (cores_busy(evidence, host, (cpu,)) or 0.0) > 1 - ALWAYS_BUSY]
+            return _GroupUsage(
                 group=group,
                 busy=busy,
                 interrupts=interrupts,
-                interrupting=cores_spent(evidence, host, full, INTERRUPTS) or 0.0,
+                interrupts_while_busy=cores_spent(evidence, host, full, INTERRUPTS) or 0.0,
                 own=own,
-                perhaps=known - own,
-                known_to=SURE * STEP_S * math.sqrt(len(group.cpus) / 6) / evidence.window_s,
+                shared=possible - own,
+                error=Z * STEP_S * math.sqrt(len(group.cpus) / 6) / evidence.window_s,
             )
     return None

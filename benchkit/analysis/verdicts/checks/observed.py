@@ -1,4 +1,4 @@
-"""The profiler was on."""
+"""Check observed: the profiler was on."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from benchkit.models.thresholds import Thresholds
 
 
 def of_trial(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
-    """Profile trials are their own kind; their figures are shown, and never among those measured."""
+    """Mark profile trials, whose figures are shown but never mixed with measured ones."""
     if evidence.record.kind != "profile":
         return ()
     return [
         Finding(
             severity="invalid",
             metrics=ALL,
-            seen="the trial was carried out for its profile",
-            threshold="no profiler",
-            means="A profiler takes time of its own: the figures are those of a server that is watched closely.",
+            seen="the trial ran under a profiler",
+            threshold="limit: no profiler",
+            means="A profiler uses CPU time itself: the figures are those of a profiled server.",
             advice="Read its profile, and take figures from the measured trials.",
         )
     ]

@@ -1,4 +1,4 @@
-"""Several servers at one rate: something that they share was the limit."""
+"""Check plateau: several servers have the same rate, so something that they share was the limit."""
 
 from __future__ import annotations
 
@@ -16,43 +16,42 @@ from benchkit.analysis.verdicts.evidence import RunEvidence
 from benchkit.models.levels import STACK
 from benchkit.models.thresholds import Thresholds
 
-LEAST_SERVERS = 3
-"""Two may be as fast as each other."""
+MIN_SERVERS = 3
+"""Two servers may be equally fast."""
 
 _FACTOR = re.compile(r"\$([A-Za-z_][A-Za-z0-9_-]*)\Z")
 
 
 @dataclass(frozen=True)
 class _Cell:
-    """What the trials of a cell come to."""
+    """Medians over the trials of a cell."""
 
     rps: float
-    """Their median."""
     cores: float
-    """CPU seconds a second that the server took, their median; NaN: not known."""
+    """CPU seconds per second that the server used; NaN: unknown."""
     trial_ids: Sequence[str]
 
 
 def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
-    """Cells that differ in their servers alone, by their median rates and the CPU that those took."""
+    """Compare cells that differ only in their servers by their median rates and CPU use."""
     cells = _cells(evidence.trials)
-    found: dict[str, CheckResult] = {}
-    for group in _same_load(evidence):
-        known = [cells[cell_id] for cell_id in group if cell_id in cells]
-        for cell in known:
+    results: dict[str, CheckResult] = {}
+    for group in _cells_by_load(evidence):
+        measured = [cells[cell_id] for cell_id in group if cell_id in cells]
+        for cell in measured:
             if isnan(cell.cores):
-                found |= dict.fromkeys(cell.trial_ids, SkippedCheck(why="the server's CPU time is not known"))
-        for plateau in _plateaus([cell for cell in known if not isnan(cell.cores)], thresholds):
-            reason = _reason(plateau, thresholds)
-            found |= {trial_id: [reason] for cell in plateau for trial_id in cell.trial_ids}
-    return found
+                results |= dict.fromkeys(cell.trial_ids, SkippedCheck(why="the server's CPU time is unknown"))
+        for plateau in _plateaus([cell for cell in measured if not isnan(cell.cores)], thresholds):
+            finding = _finding(plateau, thresholds)
+            results |= {trial_id: [finding] for cell in plateau for trial_id in cell.trial_ids}
+    return results
 
 
-CHECK = Check("plateau", "several servers came to one rate, which something that they share held", of_run=of_run)
+CHECK = Check("plateau", "several servers have the same rate, limited by something that they share", of_run=of_run)
 
 
 def _cells(trials: pd.DataFrame) -> dict[str, _Cell]:
-    """The cells by their measured trials at full speed."""
+    """Return the cells with measured trials at full speed, by cell_id."""
     trials = trials[(trials["kind"] == "measure") & trials["rate_requested"].isna()]
     rps = pd.to_numeric(trials["rps"])
     cores = pd.to_numeric(trials["server_cpu_s_per_request"]) * rps
@@ -67,36 +66,36 @@ def _cells(trials: pd.DataFrame) -> dict[str, _Cell]:
     }
 
 
-def _same_load(evidence: RunEvidence) -> list[list[str]]:
-    """The cells under the same load: those that differ only in factors that their servers refer to."""
-    servers = {STACK, *_referred(evidence.manifest.scenario.get("stacks"))}
+def _cells_by_load(evidence: RunEvidence) -> list[list[str]]:
+    """Group the cells under the same load: those that differ only in factors that their servers refer to."""
+    server_factors = {STACK, *_referenced_factors(evidence.manifest.scenario.get("stacks"))}
     groups: dict[tuple[tuple[str, object], ...], list[str]] = {}
     for cell in evidence.manifest.cells:
-        load = tuple(sorted((name, level) for name, level in cell.levels.items() if name not in servers))
+        load = tuple(sorted((name, level) for name, level in cell.levels.items() if name not in server_factors))
         groups.setdefault(load, []).append(cell.cell_id)
     return list(groups.values())
 
 
-def _referred(data: object) -> Iterator[str]:
-    """The factors that a part of a scenario refers to."""
+def _referenced_factors(data: object) -> Iterator[str]:
+    """Yield the factors that a part of a scenario refers to."""
     if isinstance(data, Mapping):
         for inner in data.values():
-            yield from _referred(inner)
+            yield from _referenced_factors(inner)
     elif isinstance(data, list | tuple):
         for inner in data:
-            yield from _referred(inner)
+            yield from _referenced_factors(inner)
     elif isinstance(data, str) and (match := _FACTOR.match(data)):
         yield match[1]
 
 
 def _plateaus(cells: Sequence[_Cell], thresholds: Thresholds) -> Iterator[Sequence[_Cell]]:
-    """Runs of three and more cells, by rate, that lie within the threshold of each other while their CPU use does not."""
+    """Yield groups of at least three cells whose rates agree within the threshold while their CPU use does not."""
     ranked = sorted((cell for cell in cells if not isnan(cell.rps)), key=lambda cell: cell.rps)
     rates = [cell.rps for cell in ranked]
     end = 0
     for start, rate in enumerate(rates):
         reach = bisect_right(rates, rate * (1 + thresholds.plateau_rps))
-        if reach - start >= LEAST_SERVERS and reach > end:
+        if reach - start >= MIN_SERVERS and reach > end:
             plateau = ranked[start:reach]
             least, most = _range(cell.cores for cell in plateau)
             if most > least * (1 + thresholds.plateau_cpu):
@@ -104,21 +103,21 @@ def _plateaus(cells: Sequence[_Cell], thresholds: Thresholds) -> Iterator[Sequen
                 yield plateau
 
 
-def _reason(plateau: Sequence[_Cell], thresholds: Thresholds) -> Finding:
+def _finding(plateau: Sequence[_Cell], thresholds: Thresholds) -> Finding:
     low, high = _range(cell.rps for cell in plateau)
     least, most = _range(cell.cores for cell in plateau)
     return Finding(
         severity="suspect",
         metrics=RATES,
-        seen=f"{len(plateau)} servers answer {units.rate(low)} to {units.requests_per_s(high)} on {least:.2f} to "
+        seen=f"{len(plateau)} servers answer {units.rate(low)} to {units.requests_per_s(high)} using {least:.2f} to "
         f"{most:.2f} cores",
-        threshold=f"{LEAST_SERVERS} and more within {units.share(thresholds.plateau_rps)}, their CPU use more than "
-        f"{units.share(thresholds.plateau_cpu)} apart",
-        means="What they share was probably the limit: the network, the generator or the load.",
-        advice="Compare CPU per request, or find what holds them and widen it.",
+        threshold=f"limit: {MIN_SERVERS} servers within {units.share(thresholds.plateau_rps)} whose CPU use differs by more "
+        f"than {units.share(thresholds.plateau_cpu)}",
+        means="Something that they share was probably the limit: the network, the generator or the load.",
+        advice="Compare CPU per request, or find the shared limit and raise it.",
     )
 
 
 def _range(values: Iterable[float]) -> tuple[float, float]:
-    known = list(values)
-    return min(known), max(known)
+    ordered = sorted(values)
+    return ordered[0], ordered[-1]

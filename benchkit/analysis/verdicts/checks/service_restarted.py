@@ -1,4 +1,4 @@
-"""The process under test changed."""
+"""Check service-restarted: the process under test changed."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from benchkit.models.thresholds import Thresholds
 
 
 def of_trial(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
-    """The processes of each service just before the window and just after it; a pid used again is another process."""
+    """Compare the processes of each service just before and just after the window; a reused pid is another process."""
     services = evidence.record.services
     if any(not service.pids_before or not service.pids_after for service in services):
-        return SkippedCheck(why="nobody looked at the servers' processes")
-    said = []
+        return SkippedCheck(why="the servers' processes were not listed")
+    changes = []
     for service in services:
-        gone = set(service.pids_before) - set(service.pids_after)
-        new = set(service.pids_after) - set(service.pids_before)
-        if gone or new:
+        ended = set(service.pids_before) - set(service.pids_after)
+        started = set(service.pids_after) - set(service.pids_before)
+        if ended or started:
             total = units.counted(len(service.pids_before), "process", "processes")
-            said.append(f"service {service.name}: of {total} {len(gone)} ended, and {len(new)} began")
-    if not said:
+            changes.append(f"service {service.name}: {len(ended)} of {total} ended, {len(started)} started")
+    if not changes:
         return ()
     return [
         Finding(
             severity="invalid",
             metrics=ALL,
-            seen="; ".join(said),
-            threshold="no change",
+            seen="; ".join(changes),
+            threshold="limit: no change",
             means="For a part of the window another server was measured, or one process fewer.",
-            advice="See the server's log beside the trial's raw files for why it ended.",
+            advice="Read the server's log in the trial's raw files for the reason.",
         )
     ]
 

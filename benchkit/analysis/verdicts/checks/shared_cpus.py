@@ -1,4 +1,4 @@
-"""Server, generator or controller may run on one CPU."""
+"""Check shared-cpus: server, load tool or controller may run on the same CPU."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from benchkit.models.thresholds import Thresholds
 
 
 def of_trial(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
-    """The affinity masks of servers against those of generators, and of the controller, on the same machine.
+    """Compare the affinity masks of servers with those of load tools and of the controller on the same machine.
 
-    Generator and controller may share: the controller waits while there is load, and what it takes is in the use of the
-    load host's cores (`generator-saturated`).
+    Load tool and controller may share CPUs: the controller waits during the load, and the CPU use of the load host's
+    cores includes its own (`generator-saturated`).
     """
     servers, others = dict(_servers(evidence)), {**dict(_generators(evidence)), **dict(_controller(evidence))}
     if not all((*servers.values(), *others.values())):
         return SkippedCheck(why="the CPUs of its processes are not recorded")
     shared: dict[str, set[int]] = {}
     for (machine, _), cpus in servers.items():
-        for (other, name), theirs in others.items():
-            if machine == other and cpus & theirs:
-                shared.setdefault(name, set()).update(cpus & theirs)
+        for (other_machine, name), other_cpus in others.items():
+            if machine == other_machine and cpus & other_cpus:
+                shared.setdefault(name, set()).update(cpus & other_cpus)
     if not shared:
         return ()
-    named = ", ".join(map(str, sorted({cpu for cpus in shared.values() for cpu in cpus})))
+    numbers = ", ".join(map(str, sorted({cpu for cpus in shared.values() for cpu in cpus})))
     return [
         Finding(
             severity="suspect",
             metrics=ALL,
-            seen=f"the server and {' and '.join(shared)} may run on the same CPU: {named}",
-            threshold="no CPU of both",
-            means="Each can take time from the other, so that the rate is that of them together.",
+            seen=f"the server and {' and '.join(shared)} may run on the same CPU: {numbers}",
+            threshold="limit: no common CPU",
+            means="Each can take time from the other, so the rate is that of both together.",
             advice="Use a machine for each, or give the roles CPUs of their own.",
         )
     ]
 
 
-CHECK = Check("shared-cpus", "server, load tool or controller may run on one CPU", of_trial=of_trial)
+CHECK = Check("shared-cpus", "server, load tool or controller may run on the same CPU", of_trial=of_trial)
 
 Owner = tuple[str, str]
 """A machine, and the process on it."""
@@ -53,8 +53,8 @@ def _servers(evidence: Evidence) -> Iterator[tuple[Owner, frozenset[int]]]:
 def _generators(evidence: Evidence) -> Iterator[tuple[Owner, frozenset[int]]]:
     for host in evidence.load_hosts:
         masks = [frozenset(each.cpus) for each in evidence.record.generators if each.host == host]
-        known = all(masks)
-        yield (machine_of(evidence, host), "the load tool"), frozenset[int]().union(*masks) if known else frozenset()
+        cpus = frozenset[int]().union(*masks) if all(masks) else frozenset[int]()
+        yield (machine_of(evidence, host), "the load tool"), cpus
 
 
 def _controller(evidence: Evidence) -> Iterator[tuple[Owner, frozenset[int]]]:

@@ -1,4 +1,4 @@
-"""A host stopped for a while."""
+"""Check stalled: a host stopped for a while."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from benchkit.models.trial import WatchRecord
 
 
 def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
-    """Times without a sample of a host, beyond some intervals of its sampling."""
-    looked = [(watch, evidence.telemetry.sample_times(watch.host)) for watch in evidence.record.watched]
-    watched = [(watch, t_s) for watch, t_s in looked if len(t_s)]
-    found = []
-    for watch, t_s in watched:
-        start_s, gap_s = _longest(t_s, evidence.window_s)
+    """Look for gaps between samples of a host that are longer than several sampling intervals."""
+    records = [(watch, evidence.telemetry.sample_times(watch.host)) for watch in evidence.record.watched]
+    sampled = [(watch, t_s) for watch, t_s in records if len(t_s)]
+    findings = []
+    for watch, t_s in sampled:
+        start_s, gap_s = _longest_gap(t_s, evidence.window_s)
         if gap_s > thresholds.gap_intervals * watch.interval_s:
-            found.append(_reason(watch, start_s, gap_s, thresholds))
-    lacking = set(evidence.hosts) - {watch.host for watch, _ in watched}
-    if found or not lacking:
-        return found
-    return SkippedCheck(why=f"not watched: {', '.join(sorted(lacking))}")
+            findings.append(_finding(watch, start_s, gap_s, thresholds))
+    missing = set(evidence.hosts) - {watch.host for watch, _ in sampled}
+    if findings or not missing:
+        return findings
+    return SkippedCheck(why=f"no telemetry of {', '.join(sorted(missing))}")
 
 
 CHECK = Check("stalled", "a host stopped for a while", of_trial=of_trial)
 
 
-def _longest(t_s: Sequence[float], window_s: float) -> tuple[float, float]:
-    """(start, length) of the longest time between two samples that reaches into the window; its ends count as samples."""
+def _longest_gap(t_s: Sequence[float], window_s: float) -> tuple[float, float]:
+    """Return (start, length) of the longest gap that reaches into the window, whose ends count as samples."""
     edges = [min(0.0, t_s[0]), *t_s, max(window_s, t_s[-1])]
     gaps = [(low, high - low) for low, high in pairwise(edges) if high > 0 and low < window_s]
     return max(gaps, key=lambda gap: gap[1])
 
 
-def _reason(watch: WatchRecord, start_s: float, gap_s: float, thresholds: Thresholds) -> Finding:
+def _finding(watch: WatchRecord, start_s: float, gap_s: float, thresholds: Thresholds) -> Finding:
     return Finding(
         severity="invalid",
         metrics=ALL,
-        seen=f"host {watch.host} took no sample for {units.seconds(gap_s)}, from {start_s:.1f} s of the window on",
-        threshold=f"above {thresholds.gap_intervals:g} intervals of {units.seconds(watch.interval_s)}",
-        means="The host, or all of its processes, stood still: the window was shorter than the tool believes.",
-        advice="See whether the machine was suspended, moved or out of memory, and run again.",
+        seen=f"host {watch.host} took no sample for {units.seconds(gap_s)}, starting {start_s:.1f} s into the window",
+        threshold=f"limit: {thresholds.gap_intervals:g} intervals of {units.seconds(watch.interval_s)}",
+        means="The host, or all of its processes, stopped: the window was shorter than the tool assumes.",
+        advice="Check whether the machine was suspended, migrated or out of memory, and run again.",
     )

@@ -1,4 +1,4 @@
-"""A percentile rests on a handful of requests."""
+"""Check too-few-samples: a percentile rests on a handful of requests."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from benchkit.models.metrics import PERCENTILES, metric_named
 from benchkit.models.thresholds import Thresholds
 
 
-def least_requests(metric: str, thresholds: Thresholds) -> float:
-    """How many requests a percentile needs; 0 for what is none."""
+def required_requests(metric: str, thresholds: Thresholds) -> float:
+    """Return the number of requests that a percentile needs; 0 for other metrics."""
     return thresholds.samples_beyond / (1 - PERCENTILES[metric].share) if metric in PERCENTILES else 0.0
 
 
 def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
-    """The percentiles that the scenario asks about against the requests that they rest on.
+    """Compare the number of requests with what the requested percentiles need.
 
-    Others in the table are void likewise where they are used (`benchkit.analysis.verdicts.exclusions`), but nobody asked
-    for them, so that they are no reason to doubt the trial.
+    Other percentiles in the table are excluded where they are used (`benchkit.analysis.verdicts.exclusions`), but as
+    the scenario does not ask about them, they are no finding.
     """
     requests = evidence.number("requests")
     if requests is None:
-        asked = bool(evidence.requested_metrics & PERCENTILES.keys())
-        return SkippedCheck(why="the tool does not say how many requests there were") if asked else ()
-    void = _void(evidence.requested_metrics, requests, thresholds)
-    if not void:
+        is_requested = bool(evidence.requested_metrics & PERCENTILES.keys())
+        return SkippedCheck(why="the tool does not report the number of requests") if is_requested else ()
+    lacking = _lacking_percentiles(evidence.requested_metrics, requests, thresholds)
+    if not lacking:
         return ()
-    named = " and ".join(metric_named(metric).title for metric in void)
+    titles = " and ".join(metric_named(metric).title for metric in lacking)
     return [
         Finding(
             severity="invalid",
-            metrics=tuple(void),
-            seen=f"{named} of {units.counted(int(requests), 'request')}",
-            threshold=f"needs {units.count(max(void.values()))}",
-            means=f"Fewer than {thresholds.samples_beyond:g} requests lie beyond it: it is the time of those few.",
+            metrics=tuple(lacking),
+            seen=f"{titles} of {units.counted(int(requests), 'request')}",
+            threshold=f"needs {units.count(max(lacking.values()))}",
+            means=f"Fewer than {thresholds.samples_beyond:g} requests lie beyond it: it is the latency of those few.",
             advice="Measure longer, or ask for a lower percentile.",
         )
     ]
@@ -45,7 +45,8 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
 CHECK = Check("too-few-samples", "a percentile rests on a handful of requests", of_trial=of_trial)
 
 
-def _void(metrics: Iterable[str], requests: float, thresholds: Thresholds) -> dict[str, float]:
-    """Those of the metrics that so few requests do not give, with how many they need."""
-    needed = {metric: least_requests(metric, thresholds) for metric in PERCENTILES if metric in set(metrics)}
-    return {metric: least for metric, least in needed.items() if requests < round(least, 6)}
+def _lacking_percentiles(metrics: Iterable[str], requests: float, thresholds: Thresholds) -> dict[str, float]:
+    """Return the metrics that need more requests, with the number that they need."""
+    requested = set(metrics)
+    required = {metric: required_requests(metric, thresholds) for metric in PERCENTILES if metric in requested}
+    return {metric: number for metric, number in required.items() if requests < round(number, 6)}

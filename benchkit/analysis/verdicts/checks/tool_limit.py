@@ -1,4 +1,4 @@
-"""The tool's own ceiling was hit."""
+"""Check tool-limit: the load tool reached its own ceiling."""
 
 from __future__ import annotations
 
@@ -11,54 +11,54 @@ from benchkit.models.metrics import LATENCIES
 from benchkit.models.thresholds import Thresholds
 
 HEY_CAP = "hey-cap"
-"""The note of hey's parser: it keeps 1,000,000 results (requester/requester.go, maxRes)."""
+"""Note of hey's parser: hey keeps 1,000,000 results (requester/requester.go, maxRes)."""
 
 
 def of_trial(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
-    """What each tool is known to give up: hey a million results, siege and ab short times, siege its users."""
-    return [*_capped(evidence), *_too_short(evidence), *_fewer(evidence)]
+    """Check the known ceilings: hey's million results, the resolution of siege and ab, and siege's users."""
+    return [*_capped_results(evidence), *_below_resolution(evidence), *_other_connections(evidence)]
 
 
-CHECK = Check("tool-limit", "the load tool's own ceiling was hit", of_trial=of_trial)
+CHECK = Check("tool-limit", "the load tool's own ceiling was reached", of_trial=of_trial)
 
 
-def _capped(evidence: Evidence) -> Iterator[Finding]:
+def _capped_results(evidence: Evidence) -> Iterator[Finding]:
     if HEY_CAP in evidence.notes:
         yield Finding(
             severity="invalid",
             metrics=LATENCIES,
             seen=evidence.notes[HEY_CAP],
-            threshold="1,000,000 results a process",
-            means="Times are of the beginning of the window alone; the rate counts every request.",
+            threshold="limit: 1,000,000 results per process",
+            means="Latencies cover only the beginning of the window; the rate counts every request.",
             advice="Use more hey processes, a shorter window, or wrk.",
         )
 
 
-def _too_short(evidence: Evidence) -> Iterator[Finding]:
-    """Times below the step in which the tool states them are absent in `trials`."""
-    step = evidence.number("latency_resolution_s")
-    if step is not None and evidence.number("requests") and evidence.number("latency_mean_s") is None:
+def _below_resolution(evidence: Evidence) -> Iterator[Finding]:
+    """Yield a finding for a mean latency that is absent in `trials` because it is below the tool's resolution."""
+    step_s = evidence.number("latency_resolution_s")
+    if step_s is not None and evidence.number("requests") and evidence.number("latency_mean_s") is None:
         tool = evidence.row.tool
         yield Finding(
             severity="suspect",
             metrics=LATENCIES,
-            seen=f"the mean time is below the {units.seconds(step)} in which {tool} tells times",
-            threshold="at least one step",
-            means="Of such times the tool says no more than that they are short; its percentiles are steps.",
-            advice="Use wrk or vegeta, which tell microseconds, for times as short as these.",
+            seen=f"the mean latency is below the resolution of {tool}, {units.seconds(step_s)}",
+            threshold="limit: one step of the resolution",
+            means="The tool cannot measure latencies this short; its percentiles are rounded to whole steps.",
+            advice="Use wrk or vegeta, which measure microseconds, for latencies this short.",
         )
 
 
-def _fewer(evidence: Evidence) -> Iterator[Finding]:
-    """A tool that says it used another number of connections than it was told to."""
+def _other_connections(evidence: Evidence) -> Iterator[Finding]:
+    """Yield a finding for each generator that reports another number of connections than requested."""
     for generator in evidence.record.generators:
-        said = None if generator.result is None else generator.result.connections
-        if said is not None and said != generator.load.connections:
+        reported = None if generator.result is None else generator.result.connections
+        if reported is not None and reported != generator.load.connections:
             yield Finding(
                 severity="invalid",
                 metrics=ALL,
-                seen=f"asked for {units.counted(generator.load.connections, 'connection')}, the tool says {said:,}",
-                threshold="as many as asked for",
-                means="The server was measured under another load than the cell says.",
+                seen=f"the tool reports {reported:,} of {units.counted(generator.load.connections, 'requested connection')}",
+                threshold="limit: the requested number",
+                means="The server was measured under another load than the cell states.",
                 advice="Stay below the tool's limit, or use more processes of it.",
             )

@@ -1,4 +1,4 @@
-"""The cells did not send the same thing."""
+"""Check unequal-responses: the cells did not send the same thing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from benchkit.analysis.cell_pairs import baseline_pairs, level_texts, scenario_b
 from benchkit.analysis.fairness import (
     COLUMNS,
     TRAITS,
-    ResponseMismatch,
     declared_differences,
     response_mismatches,
     with_declared_reasons,
@@ -23,145 +22,139 @@ from benchkit.analysis.verdicts.evidence import Evidence, RunEvidence
 from benchkit.models.thresholds import Thresholds
 from benchkit.models.trial import ProbeRecord
 
-MEANS = "Servers that send different things do different work: a ratio of their rates is no figure of theirs alone."
-ADVICE = "Make the answers alike, or declare the difference and its reason in the scenario (differs)."
+HTTP_1_0_TOOLS = frozenset({"ab"})
+"""Tools that send HTTP/1.0 requests; all others and the probe send HTTP/1.1."""
 
-AS_HTTP_1_0 = frozenset({"ab"})
-"""Tools that ask so; the probe asks as HTTP/1.1, as all others do."""
+MIN_CHUNK_BYTES = 1024
+"""Smallest chunk to expect: servers send their whole buffers, 2 kB and 4 kB in Go's net/http, pages in nginx."""
 
-SMALL_CHUNK = 1024
-"""Servers send what they have in their buffers, and those are larger: 2 kB and 4 kB in Go's net/http, pages in nginx."""
-
-_PRINTED = 0.005 * (1 << 20)
-"""Half of the last digit of the megabytes that tools print; with a histogram all but siege count bytes."""
+_ROUNDING_BYTES = 0.005 * (1 << 20)
+"""Half of the last digit of the megabytes that tools print; with a histogram, all but siege count bytes."""
 
 
 def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
-    """Bytes received for each request under load against those of the probe before it.
+    """Compare the bytes received per request under load with those of the probe before it.
 
-    Some tools count headers and some do not: either will do. A part of an answer on every connection may have come
-    when time was up. A cell whose answers vary by themselves, as its scenario says, is not held to them; that cells
-    differ from each other is no reason not to look.
+    Tools may count headers or not: either is accepted. At the end of the window every connection may have received
+    part of an answer. Cells whose answers vary in length, as their scenario declares, are skipped; a declared
+    difference between cells does not matter here.
     """
     probe, requests, received = evidence.record.probe, evidence.number("requests"), evidence.number("bytes_total")
     if not requests or received is None:
-        return SkippedCheck(why="the tool does not say how much it received")
+        return SkippedCheck(why="the tool does not report how much it received")
     if _lengths_vary(evidence) or (evidence.number("non_2xx") or 0) > 0:
         return ()
-    each = received / requests
-    inexact = 0.0 if evidence.record.load.histogram and evidence.row.tool != "siege" else _PRINTED / requests
-    unfinished, frames = evidence.record.load.connections / requests, _frames(probe)
-    for size in _sizes(evidence):
-        room = thresholds.bytes_per_request * size + inexact
-        if size - room <= each <= (size + frames) * (1 + unfinished) + room:
+    per_request = received / requests
+    counts_bytes = evidence.record.load.histogram and evidence.row.tool != "siege"
+    rounding = 0.0 if counts_bytes else _ROUNDING_BYTES / requests
+    unfinished, frames = evidence.record.load.connections / requests, _chunk_frames(probe)
+    for size in _accepted_sizes(evidence):
+        tolerance = thresholds.bytes_per_request * size + rounding
+        if size - tolerance <= per_request <= (size + frames) * (1 + unfinished) + tolerance:
             return ()
     return [
         Finding(
             severity="invalid",
             metrics=ALL,
-            seen=f"{each:.1f} bytes for each request under load, where the probe had "
-            f"{probe.header_bytes + probe.body_bytes} ({probe.body_bytes} of body)",
-            threshold=f"beyond {units.share(thresholds.bytes_per_request)}",
-            means="Under load the server did not answer as it does at rest.",
-            advice="See the tool's raw output for statuses and lengths.",
+            seen=f"{per_request:.1f} bytes per request under load, but {probe.header_bytes + probe.body_bytes} in the "
+            f"probe ({probe.body_bytes} of them body)",
+            threshold=f"limit: a difference of {units.share(thresholds.bytes_per_request)}",
+            means="Under load the server sent other answers than at rest.",
+            advice="Read the tool's raw output for statuses and lengths.",
         )
     ]
 
 
 def of_run(evidence: RunEvidence, _thresholds: Thresholds) -> RunCheckResult:
-    """The probe of each trial against what its baseline cell mostly answers, and that of a baseline against itself."""
+    """Compare each trial's probe with the most frequent answer of its baseline cell, or of its own if it is the baseline."""
     cells = evidence.manifest.cells
     pairs, _ = baseline_pairs(cells, scenario_baseline(evidence.manifest.scenario, cells))
     baselines = {pair.cell_id: pair.baseline for pair in pairs}
-    answered = _answered(evidence.trials)
-    usual = {cell_id: max(answers, key=lambda answer: len(answers[answer])) for cell_id, answers in answered.items()}
-    found: dict[str, CheckResult] = {}
-    for cell_id, answers in answered.items():
+    by_cell = _trials_by_answer(evidence.trials)
+    usual = {cell_id: max(answers, key=lambda answer: len(answers[answer])) for cell_id, answers in by_cell.items()}
+    results: dict[str, CheckResult] = {}
+    for cell_id, answers in by_cell.items():
         baseline = baselines.get(cell_id, cell_id)
-        for answer, trials in answers.items():
+        for answer, trial_ids in answers.items():
             reference = usual.get(baseline)
             if None in answer or reference is None or None in reference:
-                found |= dict.fromkeys(trials, SkippedCheck(why="its answers were not probed"))
+                results |= dict.fromkeys(trial_ids, SkippedCheck(why="its answers were not probed"))
             elif answer != reference:
-                found |= dict.fromkeys(trials, _reasons(cell_id, answer, baseline, reference, evidence))
-    return found
+                results |= dict.fromkeys(trial_ids, _findings(cell_id, answer, baseline, reference, evidence))
+    return results
 
 
 CHECK = Check("unequal-responses", "the cells did not send the same thing", of_trial=of_trial, of_run=of_run)
 
 Answer = tuple[str | None, ...]
-"""What a probe was answered, a value for each of `TRAITS`; None: not known."""
+"""Answer to a probe, a value for each of `TRAITS`; None: unknown."""
 
 
-def _answered(trials: pd.DataFrame) -> dict[str, dict[Answer, list[str]]]:
-    """The trials of each cell by what they answered."""
-    found: dict[str, dict[Answer, list[str]]] = {}
+def _trials_by_answer(trials: pd.DataFrame) -> dict[str, dict[Answer, list[str]]]:
+    """Group the trials of each cell by the answer to their probe."""
+    by_cell: dict[str, dict[Answer, list[str]]] = {}
     columns = [_texts(trials[COLUMNS[trait]]) for trait in TRAITS]
     ids = [trials[name].to_list() for name in ("cell_id", "trial_id")]
     for cell_id, trial_id, *answer in zip(*ids, *columns, strict=True):
-        found.setdefault(str(cell_id), {}).setdefault(tuple(answer), []).append(str(trial_id))
-    return found
+        by_cell.setdefault(str(cell_id), {}).setdefault(tuple(answer), []).append(str(trial_id))
+    return by_cell
 
 
 def _texts(values: pd.Series[Any]) -> list[str | None]:
-    """Texts and whole numbers as text; None where there is none."""
+    """Return texts and whole numbers as text; None for absent values."""
     return [
         None if absent else value if isinstance(value, str) else str(int(value))
         for value, absent in zip(values.to_list(), values.isna().to_list(), strict=True)
     ]
 
 
-def _reasons(cell_id: str, answer: Answer, baseline: str, reference: Answer, evidence: RunEvidence) -> list[Finding]:
-    """What trials that answered otherwise than their baseline have against them."""
-    one, other = (
+def _findings(cell_id: str, answer: Answer, baseline: str, reference: Answer, evidence: RunEvidence) -> list[Finding]:
+    """Return the findings about trials with this answer: none if the scenario declares the difference."""
+    own, expected = (
         {trait: frozenset({value}) for trait, value in zip(TRAITS, each, strict=True) if value is not None}
         for each in (answer, reference)
     )
-    found = with_declared_reasons(
-        response_mismatches(cell_id, baseline, {cell_id: one}, {baseline: other}), evidence.manifest
-    )
-    undeclared = [each for each in found if each.declared_reason is None]
+    mismatches = response_mismatches(cell_id, baseline, {cell_id: own}, {baseline: expected})
+    explained = with_declared_reasons(mismatches, evidence.manifest)
+    undeclared = [each.text for each in explained if each.declared_reason is None]
     if not undeclared:
         return []
     return [
         Finding(
             severity="invalid",
             metrics=ALL,
-            seen=f"{_said(undeclared)}, in {baseline} as it mostly answers",
-            threshold="the same status, lengths and body",
-            means=MEANS,
-            advice=ADVICE,
+            seen=f"{'; '.join(undeclared)} in most answers of {baseline}",
+            threshold="limit: the same status, lengths and body",
+            means="Servers that send different things do different work: the ratio of their rates does not compare the "
+            "servers alone.",
+            advice="Make the answers equal, or declare the difference and its reason in the scenario (differs).",
         )
     ]
 
 
-def _said(found: list[ResponseMismatch]) -> str:
-    return "; ".join(each.text for each in found)
+def _accepted_sizes(evidence: Evidence) -> Sequence[int]:
+    """Return the sizes that tools may count for an answer: its body, all of it, and all of an answer to HTTP/1.0.
 
-
-def _sizes(evidence: Evidence) -> Sequence[int]:
-    """What an answer may be counted as: its body, all of it, and where the tool asks otherwise than the probe, also that.
-
-    To a request of HTTP/1.0 servers do not answer that they close the connection, but that they keep it (RFC 9112, 9.3).
+    In answers to HTTP/1.0, servers announce that they keep the connection, not that they close it (RFC 9112, 9.3).
     """
     probe = evidence.record.probe
     whole = probe.header_bytes + probe.body_bytes
-    if evidence.row.tool not in AS_HTTP_1_0:
+    if evidence.row.tool not in HTTP_1_0_TOOLS:
         return probe.body_bytes, whole
-    said = sum(len(f"{name}: {value}\r\n") for name, value in probe.headers if name.lower() == "connection")
-    return probe.body_bytes, whole, whole - said, whole - said + len("Connection: keep-alive\r\n")
+    header = sum(len(f"{name}: {value}\r\n") for name, value in probe.headers if name.lower() == "connection")
+    return probe.body_bytes, whole, whole - header, whole - header + len("Connection: keep-alive\r\n")
 
 
-def _frames(probe: ProbeRecord) -> int:
-    """How long the frames of an answer in chunks may be (RFC 9112, 7.1), which the probe takes off and tools may count."""
+def _chunk_frames(probe: ProbeRecord) -> int:
+    """Return the possible size of chunk frames (RFC 9112, 7.1), which the probe removes and tools may count."""
     if not any(name.lower() == "transfer-encoding" for name, _ in probe.headers):
         return 0
-    chunks = math.ceil(probe.body_bytes / SMALL_CHUNK) + 1
+    chunks = math.ceil(probe.body_bytes / MIN_CHUNK_BYTES) + 1
     return chunks * len(f"{probe.body_bytes:x}\r\n\r\n")
 
 
 def _lengths_vary(evidence: Evidence) -> bool:
-    """Whether the scenario says of this cell that no two of its answers need be of the same length."""
+    """Return True if the scenario declares that answers within this cell vary in length."""
     levels: Mapping[str, str] = level_texts(evidence.record.levels)
     return any(
         each.varies

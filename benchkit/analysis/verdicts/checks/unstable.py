@@ -1,4 +1,4 @@
-"""Repetitions disagree."""
+"""Check unstable: repetitions disagree."""
 
 from __future__ import annotations
 
@@ -15,79 +15,79 @@ from benchkit.analysis.verdicts.check import RATES, Check, CheckResult, Finding,
 from benchkit.analysis.verdicts.evidence import RunEvidence
 from benchkit.models.thresholds import Thresholds
 
-STATED_FOR = 6
-"""Blocks: the threshold is that of a cell with so many trials."""
-EXPLAINED, EXPLAINED_FROM = 0.65, 5
-"""The squared correlation from which on one thing is said to go with another, and the trials that it takes: by chance five come
-to it in one cell of twenty, more of them less often (Student's t on a correlation, one-sided)."""
+REFERENCE_BLOCKS = 6
+"""Number of trials of a cell that the threshold is stated for."""
+MIN_R_SQUARED, MIN_TRIALS = 0.65, 5
+"""Squared correlation from which core speed explains the spread, and the trials that it needs: five trials reach it by
+chance in one cell of twenty, more of them less often (Student's t on a correlation, one-sided)."""
 
 
 def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
-    """The spread of each cell's rates over its trials, as the standard deviation of their logarithms.
+    """Compare the spread of each cell's rates, the standard deviation of their logarithms, with the threshold.
 
-    It may be as large as leaves the interval of a ratio as wide as the threshold does over six blocks: with few of them
-    the same noise hides more, with many less. Where it goes with how fast the server's cores were, the reason says so.
+    The limit for n trials leaves the interval of a ratio as wide as the threshold does for six: with fewer blocks the
+    same noise hides more. If the spread follows the speed of the server's cores, the finding says so.
     """
-    found: dict[str, CheckResult] = {}
+    results: dict[str, CheckResult] = {}
     trials = evidence.trials[is_comparable(evidence.trials)]
-    all_rates, all_loops_s, asked = (
+    rps, loop_s, target_rate = (
         pd.to_numeric(trials[name]).to_numpy(dtype=np.float64) for name in ("rps", "server_loop_s", "rate_requested")
     )
-    all_loops_s = np.where(np.isnan(asked), all_loops_s, np.nan)  # a set rate does not go by how fast cores are
-    usable = np.isfinite(all_rates) & (all_rates > 0)
+    loop_s = np.where(np.isnan(target_rate), loop_s, np.nan)  # a target rate does not depend on core speed
+    usable = np.isfinite(rps) & (rps > 0)
     trial_ids = trials["trial_id"].to_list()
-    for places in trials.groupby("cell_id").indices.values():
-        counted = places[usable[places]]
-        rates = all_rates[counted]
+    for rows in trials.groupby("cell_id").indices.values():
+        used = rows[usable[rows]]
+        rates = rps[used]
         if len(rates) < MIN_BLOCKS:
-            why = f"{units.counted(len(rates), 'trial')} of the cell: a spread takes {MIN_BLOCKS}"
-            found |= {str(trial_ids[place]): SkippedCheck(why=why) for place in places}
+            why = f"{units.counted(len(rates), 'trial')} of the cell: needs at least {MIN_BLOCKS} trials"
+            results |= {str(trial_ids[row]): SkippedCheck(why=why) for row in rows}
             continue
         spread = float(np.std(np.log(rates), ddof=1))
-        most = thresholds.spread * _reach(STATED_FOR) / _reach(len(rates))
-        if spread > most:
-            reason = _reason(spread, most, rates, all_loops_s[counted])
-            found |= {str(trial_ids[place]): [reason] for place in places}
-    return found
+        limit = thresholds.spread * _half_width(REFERENCE_BLOCKS) / _half_width(len(rates))
+        if spread > limit:
+            finding = _finding(spread, limit, rates, loop_s[used])
+            results |= {str(trial_ids[row]): [finding] for row in rows}
+    return results
 
 
 CHECK = Check("unstable", "repetitions disagree", of_run=of_run)
 
 
-def _reach(blocks: int) -> float:
-    """How far the interval of a mean over so many blocks reaches to either side, in standard deviations of one."""
+def _half_width(blocks: int) -> float:
+    """Return the half-width of a mean's interval over so many blocks, in standard deviations of one."""
     return t_quantile(1 - ALPHA, blocks - 1) / math.sqrt(blocks)
 
 
-def _reason(spread: float, most: float, rates: Reals, loops_s: Reals) -> Finding:
-    known_to = math.expm1(math.sqrt(2) * spread * _reach(len(rates)))  # a ratio has the noise of two cells
-    by_speed = _by_speed(rates, loops_s)
+def _finding(spread: float, limit: float, rates: Reals, loop_s: Reals) -> Finding:
+    ratio_half_width = math.expm1(math.sqrt(2) * spread * _half_width(len(rates)))  # a ratio has the noise of two cells
+    r_squared = _explained_by_core_speed(rates, loop_s)
+    means = f"Ratio of two such cells \N{PLUS-MINUS SIGN} {units.share(ratio_half_width)}: smaller differences cannot be shown."
+    advice = "Find what varies from trial to trial; more blocks help only with their square root."
+    if r_squared is not None:
+        means += (
+            f" Core speed explains {units.share(r_squared)} of the variance: a short loop took "
+            f"{units.seconds(loop_s.min())} to {units.seconds(loop_s.max())} on the server's cores."
+        )
+        advice = "The machine itself probably varies: use one without neighbours or power saving, or run when they are quiet."
     return Finding(
         severity="suspect",
         metrics=RATES,
-        seen=f"{units.counted(len(rates), 'trial')} of the cell lie between {units.rate(rates.min())} and "
+        seen=f"{units.counted(len(rates), 'trial')} of the cell range from {units.rate(rates.min())} to "
         f"{units.requests_per_s(rates.max())}, with a standard deviation of {units.share(math.expm1(spread))}",
-        threshold=f"above {units.share(math.expm1(most))} over so many",
-        means=f"A ratio of two such cells is known to {units.share(known_to)}: differences that matter are hidden."
-        + (
-            f" {units.share(by_speed)} of the variance goes with how fast the server's cores were: a small loop took "
-            f"{units.seconds(loops_s.min())} to {units.seconds(loops_s.max())} on them."
-            if by_speed
-            else ""
-        ),
-        advice="It seems to be the machine that varies: use one without neighbours or power saving, or run when they are quiet."
-        if by_speed
-        else "Look for what varies from trial to trial; more blocks help by their square root only.",
+        threshold=f"limit: {units.share(math.expm1(limit))} for {len(rates)} trials",
+        means=means,
+        advice=advice,
     )
 
 
-def _by_speed(rates: Reals, loops_s: Reals) -> float | None:
-    """The share of the variance of rates that goes with the speed of cores, where it is most of it; None: it is not.
+def _explained_by_core_speed(rates: Reals, loop_s: Reals) -> float | None:
+    """Return the share of the rates' variance that core speed explains: the squared correlation of the logarithms.
 
-    That is the squared correlation of the logarithms.
+    None if it explains less than `MIN_R_SQUARED`, or if too few speeds are known.
     """
-    logs = np.log(loops_s)
-    if len(rates) < EXPLAINED_FROM or not np.isfinite(logs).all() or np.ptp(logs) == 0:
+    logs = np.log(loop_s)
+    if len(rates) < MIN_TRIALS or not np.isfinite(logs).all() or np.ptp(logs) == 0:
         return None
-    along = float(np.corrcoef(logs, np.log(rates))[0, 1])
-    return along**2 if along < 0 and along**2 >= EXPLAINED else None
+    correlation = float(np.corrcoef(logs, np.log(rates))[0, 1])
+    return correlation**2 if correlation < 0 and correlation**2 >= MIN_R_SQUARED else None

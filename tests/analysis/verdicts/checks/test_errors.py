@@ -1,0 +1,55 @@
+"""Tests of the check errors."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchkit.analysis.verdicts.check import ALL
+from benchkit.models.load_result import Errors, LoadResult
+from tests.analysis.verdicts.builders import (
+    build_generator,
+    build_trial,
+    finding_of,
+    skip_reason,
+)
+
+
+@pytest.mark.parametrize(
+    ("failed", "severity"),
+    [({}, None), ({"non_2xx": 1}, "suspect"), ({"errors_timeout": 100}, "suspect"), ({"non_2xx": 101}, "invalid")],
+)
+def test_severity_follows_the_share_of_failures(failed: dict[str, int], severity: str | None) -> None:
+    found = finding_of("errors", build_trial(row=failed))
+    assert (found.severity if found else None) == severity
+    assert found is None or found.metrics == ALL
+
+
+def test_failed_connects_are_attempts_but_no_requests() -> None:
+    found = finding_of("errors", build_trial(row={"errors_connect": 100, "requests": 0, "rps": 0.0}))
+    assert found is not None
+    assert found.severity == "invalid"
+    assert "100 failed connects: 100 %" in found.seen
+
+
+SILENT = dict.fromkeys(("errors_connect", "errors_read", "errors_write", "errors_timeout", "non_2xx"))
+
+
+def test_tool_without_failure_counts_is_skipped() -> None:
+    assert skip_reason("errors", build_trial(row=SILENT))
+
+
+def test_tool_without_kinds_of_failures() -> None:
+    """Failures of ab that are only answers of another length are none."""
+    siege = build_generator(result=LoadResult(tool="siege", failed=200))
+    found = finding_of("errors", build_trial(row=SILENT, generators=(siege,)))
+    assert found is not None
+    assert found.severity == "invalid"
+    varying = build_generator(result=LoadResult(tool="ab", failed=200, failed_length=200))
+    assert finding_of("errors", build_trial(row=SILENT, generators=(varying,))) is None
+
+
+def test_other_failures_count() -> None:
+    hey = build_generator(result=LoadResult(tool="hey", errors=Errors(other=1)))
+    found = finding_of("errors", build_trial(generators=(hey,)))
+    assert found is not None
+    assert found.seen.startswith("1 other failures")

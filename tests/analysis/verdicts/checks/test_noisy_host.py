@@ -1,0 +1,136 @@
+"""Tests of the check noisy-host."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchkit.analysis.verdicts.check import ALL
+from benchkit.analysis.verdicts.evidence import Evidence
+from benchkit.models.trial import ProfileRecord
+from tests.analysis.verdicts.builders import (
+    WINDOW_S,
+    Telemetry,
+    build_generator,
+    build_service,
+    build_trial,
+    core_counters,
+    finding_of,
+    skip_reason,
+)
+
+
+@pytest.mark.parametrize(("foreign", "expected"), [(0.049, False), (0.051, True)])
+def test_cpu_time_of_other_processes(foreign: float, *, expected: bool) -> None:
+    found = finding_of("noisy-host", build_trial(core_counters("sut", 0, user=0.9 + foreign)))
+    assert (found is not None) == expected
+    assert found is None or (found.severity, found.metrics) == ("invalid", ALL)
+
+
+def test_interrupts_are_no_noise() -> None:
+    assert finding_of("noisy-host", build_trial(core_counters("sut", 0, user=0.9, softirq=0.1))) is None
+
+
+@pytest.mark.parametrize(("foreign", "expected"), [(0.03, False), (0.07, True)])
+def test_kernel_that_charges_interrupts_to_processes(foreign: float, *, expected: bool) -> None:
+    """A full core with 30 % of interrupts, which the server's time has in it."""
+    full = core_counters("sut", 0, user=0.7, softirq=0.3)
+    assert (finding_of("noisy-host", build_trial({**full, **server_usage(1 - foreign)})) is not None) == expected
+
+
+def test_interrupts_on_an_idle_core() -> None:
+    half = core_counters("sut", 0, user=0.4, softirq=0.3)
+    assert finding_of("noisy-host", build_trial({**half, **server_usage(0.45)})) is None
+
+
+def server_usage(share: float) -> Telemetry:
+    return {("cpu_s_total", "sut", "app", None): {-0.01: 0.0, 3.05: share * WINDOW_S}}
+
+
+def test_agent_is_no_noise() -> None:
+    seen = core_counters("sut", 0, user=0.96)
+    agent: Telemetry = {("cpu_s_total", "sut", "agent", None): {-0.01: 0.0, 3.05: 0.12}}
+    assert finding_of("noisy-host", build_trial(seen)) is not None
+    assert finding_of("noisy-host", build_trial({**seen, **agent})) is None
+
+
+def test_profiler_is_no_noise() -> None:
+    """It runs on the server's CPUs for as long as the profile takes, where perf is one; pprof is a part of the server."""
+    seen = core_counters("sut", 0, user=1.0)
+
+    def profiled(cpu_s: float | None) -> Evidence:
+        perf = ProfileRecord(service="app", host="sut", profiler="perf", file="app.perf", cpu_s=cpu_s)
+        return build_trial(seen, kind="profile", profiles=(perf,))
+
+    assert finding_of("noisy-host", profiled(None)) is not None
+    assert finding_of("noisy-host", profiled(0.1 * WINDOW_S)) is None
+    assert finding_of("noisy-host", profiled(0.04 * WINDOW_S)) is not None
+
+
+def test_processes_that_share_cores_form_one_group() -> None:
+    """On a shared lab any of them may have run on either core."""
+    both = {"services": (build_service(cpus=(0, 1)),), "generators": (build_generator(cpus=(0, 1)),)}
+    moved = {**core_counters("sut", 0, user=0.75), **core_counters("sut", 1, user=0.75)}
+    assert finding_of("noisy-host", build_trial(moved, **both)) is None  # type: ignore[arg-type] # fields of the record
+
+
+def many_core_trial(samples: Telemetry, took: float, *, of: int = 16, **fields: object) -> Evidence:
+    """A server host of many cores, idle but for what these samples have; its load host is another machine."""
+    cpus = tuple(range(of))
+    idle = {key: value for cpu in cpus for key, value in core_counters("sut", cpu).items()}
+    facts: dict[str, dict[str, object]] = {"sut": {"cpus": cpus}, "load": {"boot_id": "another"}}
+    services = (build_service(**{"cpus": cpus, **fields}),)
+    return build_trial({**idle, **server_usage(took), **samples}, facts=facts, services=services)
+
+
+def agent_usage(share: float) -> Telemetry:
+    return {("cpu_s_total", "sut", "agent", None): {-0.01: 0.0, 3.05: share * WINDOW_S}}
+
+
+@pytest.mark.parametrize(("cpu", "expected"), [(9, False), (2, True)])
+def test_only_cpus_of_the_trial_count(cpu: int, *, expected: bool) -> None:
+    """The agent may run on all of them, the server on four."""
+    seen = {**core_counters("sut", 0, user=0.5), **core_counters("sut", cpu, user=0.2), **agent_usage(0.01)}
+    assert (finding_of("noisy-host", many_core_trial(seen, 0.5, cpus=(0, 1, 2, 3))) is not None) == expected
+
+
+@pytest.mark.parametrize(("foreign", "expected"), [(0.08, False), (0.1, True)])
+def test_agent_may_have_run_on_any_core(foreign: float, *, expected: bool) -> None:
+    seen = {**core_counters("sut", 0, user=0.5 + foreign), **agent_usage(0.04)}
+    assert (finding_of("noisy-host", many_core_trial(seen, 0.5, cpus=(0, 1))) is not None) == expected
+
+
+def test_agent_elsewhere_does_not_show_charged_interrupts() -> None:
+    seen = {**core_counters("sut", 0, user=0.6, softirq=0.4), **agent_usage(0.04)}
+    assert finding_of("noisy-host", many_core_trial(seen, 0.6, cpus=(0,))) is None
+
+
+@pytest.mark.parametrize(("server", "expected"), [(0.5, True), (0.95, False)])
+def test_full_core_next_to_an_idle_one_with_charged_interrupts(server: float, *, expected: bool) -> None:
+    """What is left of the full core somebody else took, interrupts and all."""
+    seen = {**core_counters("sut", 0, user=0.5, softirq=0.5), **core_counters("sut", 1, user=0.3, softirq=0.2)}
+    assert (finding_of("noisy-host", many_core_trial(seen, server + 0.5, cpus=(0, 1))) is not None) == expected
+
+
+def test_rounding_of_counters_is_no_work() -> None:
+    """An idle core is as often said to have idled longer than the clock ran as shorter."""
+    off: Telemetry = {
+        ("cpu_idle_s_total", "sut", None, str(cpu)): {-0.01: 0.0, 3.05: 3.06 + 0.01 * (-1) ** cpu} for cpu in range(32)
+    }
+    assert finding_of("noisy-host", many_core_trial(off, 0.0, of=32)) is None
+
+
+@pytest.mark.parametrize(("foreign", "expected"), [(0.06, False), (0.07, True)])
+def test_limit_grows_with_the_rounding_of_many_cores(foreign: float, *, expected: bool) -> None:
+    seen = many_core_trial(core_counters("sut", 5, user=foreign), 0.0, of=256)
+    assert (finding_of("noisy-host", seen) is not None) == expected
+
+
+def test_cores_without_telemetry_are_named_unless_others_are_noisy() -> None:
+    facts: dict[str, dict[str, object]] = {"load": {"boot_id": "another"}}
+    elsewhere = (build_generator(cpus=(4, 5)),)
+    assert (
+        skip_reason("noisy-host", build_trial(facts=facts, generators=elsewhere))
+        == "no telemetry for CPU 4, 5 of host load"
+    )
+    noisy = build_trial(core_counters("sut", 0, user=1.0), facts=facts, generators=elsewhere)
+    assert finding_of("noisy-host", noisy) is not None

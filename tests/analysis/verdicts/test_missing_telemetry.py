@@ -1,0 +1,69 @@
+"""What nobody looked at on one of several hosts is said, unless what was seen of the others is enough."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchkit.analysis.verdicts.evidence import Evidence
+from benchkit.models.trial import WatchRecord
+from tests.analysis.verdicts.builders import (
+    WINDOW_S,
+    Telemetry,
+    build_generator,
+    build_load,
+    build_service,
+    build_trial,
+    build_watch,
+    core_counters,
+    finding_of,
+    skip_reason,
+)
+
+
+def beside(samples: Telemetry | None = None, **fields: object) -> Evidence:
+    """A trial whose second generator and second service are on a host that nobody watched."""
+    generators = (build_generator(), build_generator(number=2, host="other", cpus=(0,)))
+    services = (build_service(), build_service(name="back", host="other"))
+    parts = {"generators": generators, "services": services, **fields}
+    return build_trial(samples, **parts)  # type: ignore[arg-type] # fields of the record
+
+
+def test_a_load_host() -> None:
+    assert skip_reason("generator-saturated", beside()) == "no telemetry for the cores of other"
+    full = (build_generator(cpu_s=0.95 * WINDOW_S), build_generator(number=2, host="other", cpus=(0,)))
+    assert finding_of("generator-saturated", beside(generators=full)) is not None
+
+
+def test_ports_of_a_load_host() -> None:
+    short = build_load(keepalive=False)
+    said = skip_reason("ports-exhausted", beside(load=short))
+    assert said == "unknown: the sockets, the port range or the failed connects of other"
+    full: Telemetry = {("tcp_sockets", "load", None, "time_wait"): {1.0: 930}}
+    assert finding_of("ports-exhausted", beside(full, load=short)) is not None
+
+
+def test_drops_of_a_servers_host() -> None:
+    assert skip_reason("accept-overflow", beside()) == "no telemetry of other"
+    dropped: Telemetry = {("listen_drops_total", "sut", None, None): {-0.01: 7.0, 3.05: 8.0}}
+    assert finding_of("accept-overflow", beside(dropped)) is not None
+
+
+def test_what_may_have_held_a_host_back() -> None:
+    said = skip_reason("throttled", beside())
+    assert said == "unknown: stolen CPU time of other; nominal clock rate of other"
+    assert finding_of("throttled", beside(core_counters("sut", 0, user=0.9, steal=0.1))) is not None
+
+
+@pytest.mark.parametrize(
+    ("watched", "known"),
+    [
+        ((build_watch("sut"), build_watch("load")), True),
+        ((build_watch("sut", cpu_quota=0.5), build_watch("load")), False),
+    ],
+)
+def test_without_a_quota_there_is_none_that_withholds(watched: tuple[WatchRecord, ...], *, known: bool) -> None:
+    evidence = build_trial(without=("cgroup_throttled_s_total",), watched=watched)
+    if known:
+        assert finding_of("throttled", evidence) is None
+    else:
+        assert skip_reason("throttled", evidence) == "unknown: CPU time withheld by a quota of sut"
