@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from benchkit.analysis.verdicts.check import LATENCIES
 from benchkit.models.load_result import LoadResult
 from benchkit.models.metrics import LATENCIES
 from tests.analysis.verdicts.builders import (
