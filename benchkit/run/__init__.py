@@ -1,1 +1,1 @@
-"""The parts of a run, a file each: its manifest, its book, its hosts, a trial with its retries, and taking it up again."""
+"""Runs: the plan, the loop over its trials (`loop`), the steps of a trial (`trial`), the recorder, and resumption."""

@@ -1,4 +1,4 @@
-"""The interface by which a run reports its progress to whoever displays it."""
+"""The interface by which a run reports its progress to a display."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ class RunObserver(Protocol):
         """Show a message about the run as a whole: its present stage, or something that happened to a host."""
 
     def run_resumed(self, finished: Mapping[PlannedTrial, str]) -> None:
-        """Take in the trials that finished before the run was resumed, each with its verdict, or `failed`."""
+        """Show the trials that finished before the run was resumed, each with its verdict, or `failed`."""
 
     def trial_started(self, planned_trial: PlannedTrial) -> None:
-        """Take in that a trial starts."""
+        """Show that a trial starts."""
 
     def trial_ended(self, planned_trial: PlannedTrial, rps: float | None, verdict: str) -> None:
-        """Take in that a trial ended with this rate and the verdict `valid`, `suspect` or `invalid`."""
+        """Show that a trial ended with this rate and the verdict `valid`, `suspect` or `invalid`."""
 
     def trial_failed(self, planned_trial: PlannedTrial, why: str) -> None:
-        """Take in that a trial failed or was skipped."""
+        """Show that a trial failed or was skipped."""
 
     def trial_retrying(self, planned_trial: PlannedTrial, why: str) -> None:
-        """Take in that a trial failed and is about to be retried."""
+        """Show that a trial failed and is about to be retried."""
 
     def block_interrupted(self, block: int) -> None:
-        """Take in that a pause interrupted a block: all of its trials are repeated."""
+        """Show that a pause interrupted a block: all of its trials are repeated."""

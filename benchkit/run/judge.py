@@ -1,4 +1,4 @@
-"""Verdicts of a run's trials: of each when it ends, of all beside each other when the run ends, and of stored runs again."""
+"""Verdicts of a run's trials: of each when it ends, of all together when the run ends, and of stored runs again."""
 
 from __future__ import annotations
 
@@ -102,28 +102,28 @@ class Judge:
 
 
 def judge_stored_run(store: Store, run: RunFolder) -> None:
-    """Judge the trials of a stored run beside each other, and give every trial its verdict in the end.
+    """Judge the trials of a stored run together, and store the final verdict of each.
 
-    What trials show by themselves stays as it is; doing it again changes nothing.
+    The findings of single trials stay unchanged. Idempotent.
     """
     manifest = run.manifest()
     frames = (load(table, store=store.path, run_id=run.run_id) for table in ("trials", "hosts"))
     judgements = judge_run(RunEvidence(manifest, *frames))
     tables = RunTables(store, str(manifest.scenario["name"]), run.run_id)
-    found: dict[str, list[Row]] = {
+    rows_of_run: dict[str, list[Row]] = {
         "verdicts": [row for trial, each in judgements.items() for row in each.verdict_rows(trial, "run")],
         "unchecked": [row for trial, each in judgements.items() for row in each.unchecked_rows(trial, "run")],
     }
-    for table, rows in found.items():
-        known = tables.rows(table)
-        tables.replace(table, known.filter(pc.equal(known["scope"], "trial")), rows)
+    for table, rows in rows_of_run.items():
+        stored = tables.rows(table)
+        tables.replace(table, stored.filter(pc.equal(stored["scope"], "trial")), rows)
     tables.replace("trials", _replace_verdicts(tables.rows("trials"), tables.rows("verdicts")))
 
 
 def rebuild_tables(store: Store, run: RunFolder, judge: Judge | None = None) -> int:
-    """Rebuild all tables of a run from its raw files alone, verdicts included; the number of trials.
+    """Rebuild all tables of a run from its raw files alone, verdicts included; return the number of trials.
 
-    A `judge` that is given knows the trials then, as if it had been there.
+    A given `judge` has judged all of the trials afterwards.
     """
     judge = judge or Judge(run.manifest())
     for event in run.history():
@@ -139,12 +139,12 @@ def _replace_verdicts(trials: pa.Table, verdicts: pa.Table) -> pa.Table:
     severities: dict[str, list[str]] = {}
     for trial_id, severity in zip(verdicts["trial_id"].to_pylist(), verdicts["severity"].to_pylist(), strict=True):
         severities.setdefault(trial_id, []).append(severity)
-    add_verdict = [
-        verdict_of(severities.get(trial_id, ())) if was is not None or trial_id in severities else None
-        for trial_id, was in zip(trials["trial_id"].to_pylist(), trials["verdict"].to_pylist(), strict=True)
+    final = [
+        verdict_of(severities.get(trial_id, ())) if before is not None or trial_id in severities else None
+        for trial_id, before in zip(trials["trial_id"].to_pylist(), trials["verdict"].to_pylist(), strict=True)
     ]
-    place = trials.schema.get_field_index("verdict")
-    return trials.set_column(place, trials.schema.field(place), pa.array(add_verdict, pa.string()))
+    column = trials.schema.get_field_index("verdict")
+    return trials.set_column(column, trials.schema.field(column), pa.array(final, pa.string()))
 
 
 def _merge_facts(facts: Facts, later: Facts) -> Facts:

@@ -44,7 +44,7 @@ def execute(
     must be locked.
 
     Raises HostError where a host is held by another run or lacks something, or a stack cannot be deployed; BenchkitError
-    where the store cannot be written; KeyboardInterrupt passes through. Whatever is raised, services are stopped, hosts
+    where the store cannot be written; KeyboardInterrupt passes through. With any error, services are stopped, hosts
     restored, and finished trials stored. After the last trial a host that is not restored raises nothing any more: see
     the outcome.
     """

@@ -80,7 +80,7 @@ class RunOutcome:
 
 
 class RunRecorder:
-    """The recorder of one run: each method stores what has happened before the run goes on."""
+    """The recorder of one run: each method stores an event on disk before it returns."""
 
     def __init__(self, run: RunFolder, store: Store, journal: Journal) -> None:
         """Take the folder of a run with its manifest, the store it is in, and its open journal."""
@@ -134,8 +134,8 @@ class RunRecorder:
             self.journal.append(LeftoverRestored(host=host, by="run", text=change.text, how=change.how))
 
     def record_lost_host(self, host: str, why: str) -> None:
-        """Record that a host is given up."""
-        logger.info("%s: given up: %s", host, why)
+        """Record that a host is lost and not used any more."""
+        logger.info("%s: lost: %s", host, why)
         self.journal.append(HostLost(host=host, why=why))
         self.outcome.restore_unconfirmed[host] = why
 
@@ -225,7 +225,7 @@ class RunRecorder:
 def recording(run: RunFolder, store: Store) -> Iterator[RunRecorder]:
     """Open journal, tables and log of a run, and close them in good order however it ends.
 
-    At the end the tables are merged, the trials judged beside each other, and status and time noted in manifest and
+    At the end the tables are merged, the trials judged together, and status and time noted in manifest and
     journal. Raises BenchkitError where the store cannot be written, with how to resume.
     """
     with run_log(run.path / LOG_FILE), run.journal() as journal:
@@ -247,7 +247,7 @@ def _finishing(recorder: RunRecorder) -> Iterator[None]:
         stored = counted(outcome.trials, "trial")
         resume = f"`benchkit run --resume {run.run_id}` resumes it"
         raise KeyboardInterrupt(f"run {run.run_id} keeps {stored}; {resume}") from None
-    except OSError as error:  # of this machine: whatever fails on hosts is a HostError
+    except OSError as error:  # of this machine: failures on hosts are HostErrors
         raise _write_failure(error, run) from error
     finally:
         outcome.status = status

@@ -1,4 +1,4 @@
-"""The log file of a run: all that benchkit logs while the run goes on, from DEBUG on."""
+"""The log file of a run: everything that benchkit logs during the run, from DEBUG on."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Formatter(logging.Formatter):
 
 
 class _RunLogHandler(logging.FileHandler):
-    """A log file that is given up, with a warning, once it cannot be written: a log must not end a run."""
+    """A log file that warns once and stops when it cannot be written: a log must not end a run."""
 
     _is_broken = False
 

@@ -33,7 +33,7 @@ from benchkit.services.service import File
 logger = logging.getLogger(__name__)
 
 MAX_RECONNECTS = 10
-"""Reconnections to a host in one run, after which it is given up."""
+"""Number of reconnections to a host in one run, after which it is dropped."""
 
 
 class Testbed:
@@ -52,7 +52,7 @@ class Testbed:
         self.plan = plan
         self.hosts = hosts
         self.lost_hosts: dict[str, str] = {}
-        """Hosts that were given up, each with the reason."""
+        """Hosts that are not used any more, each with the reason."""
         self._recorder = recorder
         self._observer = observer
         self._reconnect_s = reconnect_s
@@ -64,7 +64,7 @@ class Testbed:
     def ready(self) -> Iterator[None]:
         """Tune the hosts, deploy the services and keep off the servers' CPUs; at the end restore all hosts, verified.
 
-        Raises HostError for whatever fails before the trials are over. What cannot be restored afterwards, or is not seen
+        Raises HostError where anything fails before the trials are over. What cannot be restored afterwards, or is not seen
         restored, goes into the outcome: the results of the trials stand.
         """
         for host in self.hosts:
@@ -93,7 +93,7 @@ class Testbed:
         """Reconnect to the lost hosts and make them ready again; return the seconds that the run stood still.
 
         They count from the last moment when all hosts answered, so that a time in which this machine slept is in them. A
-        host that cannot be reconnected is given up.
+        host that cannot be reconnected is dropped.
         """
         started_s = time.monotonic()
         lost = self.hosts.lost()
@@ -105,7 +105,7 @@ class Testbed:
                     self._reconnect(name)
             except HostError as error:
                 self._recorder.record_lost_host(name, str(error))
-                self._observer.notify(f"{error}\n{name} is given up; the run continues without it")
+                self._observer.notify(f"{error}\n{name} cannot be reconnected; the run continues without it")
                 self.lost_hosts[name] = str(error)
                 self.hosts.give_up(name)
             else:
@@ -125,7 +125,7 @@ class Testbed:
             self._observer.notify(text)
 
     def why_unavailable(self, cell: PlannedCell) -> str | None:
-        """Return why a cell cannot run any more, where a host that it needs was given up; else None."""
+        """Return why a cell cannot run any more, where a host that it needs was dropped; else None."""
         for name in (*(service.host for service in cell.services), *(each.host for each in cell.generators)):
             if name in self.lost_hosts:
                 return self.lost_hosts[name]
@@ -140,7 +140,7 @@ class Testbed:
             self._blocks_with_facts.add(block)
 
     def _record_facts(self, host: Host, stage: str) -> None:
-        """Record the facts that figures depend on and that somebody may have changed meanwhile. Raises HostError."""
+        """Record the facts that figures depend on and that may have changed since the last block. Raises HostError."""
         keys = {
             setting.key for planned in self.plan.tuning if planned.host == host.name for setting in planned.settings
         }
@@ -188,7 +188,7 @@ class Testbed:
 
     def _record_final_facts(self) -> None:
         """Record the facts after the last block, before anything is restored."""
-        self.hosts.lost()  # asks all at once: from here on a dead link is known, and nobody waits for it
+        self.hosts.lost()  # asks all at once, so that nothing waits for a dead link from here on
         for host in self.hosts:
             with suppress(LostError):  # `_confirm_restored` gets the same error
                 self._record_facts(host, "end")

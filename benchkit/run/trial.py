@@ -59,7 +59,7 @@ CLEANUP_STEPS: tuple[Step, ...] = (
 
 
 def run_trial(trial: Trial) -> TrialRecord:
-    """Run the steps of a trial. Raises HostError where one fails; its services are stopped whatever happens."""
+    """Run the steps of a trial. Raises HostError where one fails; its services are stopped in any case."""
     try:
         for step in STEPS:
             with log_step(logger, f"trial {trial.trial_id}: {step.__name__}"):
@@ -74,7 +74,7 @@ def run_trial(trial: Trial) -> TrialRecord:
 
 
 def _clean_up(trial: Trial) -> list[HostError]:
-    """Run the cleanup steps, each whatever the outcome of those before; return the errors."""
+    """Run all cleanup steps, also where one fails; return the errors."""
     failures = []
     for step in CLEANUP_STEPS:
         try:

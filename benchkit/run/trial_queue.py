@@ -19,7 +19,7 @@ from benchkit.scenario.trial_order import PlannedTrial
 
 
 def hash_order(planned_trials: Iterable[PlannedTrial]) -> str:
-    """Return a hash of the order of trials, whatever the round of their blocks."""
+    """Return a hash of the order of trials, without the rounds of their blocks."""
     text = "\n".join(f"{trial.block} {trial.position} {trial.kind} {trial.cell_id}" for trial in planned_trials)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -63,7 +63,7 @@ class TrialQueue:
     def finish(
         self, trial: PlannedTrial, row: TrialRow | None, took_s: float, exclusions: Iterable[Exclusion] = ()
     ) -> StopDecision | None:
-        """Take in a finished trial: its row of `trials` (None where it failed) and the time that it took.
+        """Add a finished trial with its row of `trials` (None where it failed) and the time that it took.
 
         `exclusions` are those of all trials so far. Returns the decision of the rule after the last trial of a block,
         else None.
@@ -89,7 +89,7 @@ class TrialQueue:
     def restore_finished(
         self, trial: PlannedTrial, row: TrialRow | None, took_s: float, exclusions: Iterable[Exclusion] = ()
     ) -> None:
-        """Take in a trial that finished before the run was resumed: it does not run again."""
+        """Add a trial that finished before the run was resumed: it does not run again."""
         self._pending.remove(trial)
         self.finish(trial, row, took_s, exclusions)
 

@@ -1,7 +1,7 @@
 """Detection of wall clocks that are set during a run. Pure.
 
 Times of day are off by as much from then on: the names of runs, the starts of trials. Durations, windows, leases and rates
-come from monotonic clocks, which nobody sets.
+come from monotonic clocks, which cannot be set.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def cause_outages(trial: Trial) -> None:
 
 @contextmanager
 def naming_ended_services(trial: Trial) -> Iterator[None]:
-    """Name the service that has ended where the load fails because of it: the error of the load tool would mislead."""
+    """Raise the error of the service whose end made the load fail: that of the load tool would mislead."""
     try:
         yield
     except LostError:
@@ -98,7 +98,7 @@ def collect_logs(trial: Trial) -> None:
 
 
 def stop_services(trial: Trial) -> None:
-    """Stop all services, on each host whatever fails on the others. Raises the first HostError afterwards."""
+    """Stop all services, also where a host fails. Raises the first HostError afterwards."""
     failures = []
     for host, services in trial.services_by_host():
         try:
@@ -111,7 +111,7 @@ def stop_services(trial: Trial) -> None:
 
 
 def remove_folders(trial: Trial) -> None:
-    """Remove the trial's folder and the services' own files, each whatever fails. Raises the first HostError afterwards."""
+    """Remove the trial's folder and the services' own files, also where one fails. Raises the first HostError afterwards."""
     paths = [(host, trial.folder) for host in trial.used_hosts]
     for service in trial.cell.services:
         host = trial.hosts[service.host]
