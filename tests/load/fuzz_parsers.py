@@ -1,7 +1,7 @@
-"""Coverage-guided fuzzing of the parsers: `python tests/load/fuzz_parsers.py [RUNS]` (needs atheris, which is not in the lock).
+"""Coverage-guided fuzzing of the parsers: `python tests/load/fuzz_parsers.py [RUNS]`.
 
-Mutates the recorded outputs, in the words that the tools use, and holds that a parser reads a text or refuses it with
-ParseError, and that no figure it reads is negative, infinite or no number.
+It mutates the recorded outputs with words that the tools print, and checks that a parser accepts a text or refuses it
+with ParseError, and that no figure of a result is negative, infinite or NaN. It needs atheris, which is not in the lock.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NAMES = sorted(TOOLS)
 
 
 def one_input(data: bytes) -> None:
-    """Let the tool that the first byte names read the rest."""
+    """Parse the data after the first byte with the tool of that number."""
     if not data:
         return
     tool = TOOLS[NAMES[data[0] % len(NAMES)]]
@@ -52,14 +52,14 @@ def _figures(result: LoadResult) -> Iterator[tuple[str, float]]:
 
 
 def _seeds(folder: Path) -> None:
-    """The recorded outputs, each behind the byte that names its tool."""
+    """Write the recorded outputs as seeds, each after the byte with the number of its tool."""
     for path in FIXTURES.glob("*/*.txt"):
         number = NAMES.index(path.parent.name)
         (folder / f"{path.parent.name}-{path.stem}").write_bytes(bytes([number]) + path.read_bytes()[: MAX_BYTES - 1])
 
 
 def _words(file: Path) -> None:
-    """A dictionary of the words in the recorded outputs, as libFuzzer reads it."""
+    """Write a libFuzzer dictionary of the words in the recorded outputs."""
     words = {word for path in FIXTURES.glob("*/*.txt") for word in re.findall(r"[A-Za-z%/:\"]{3,20}", path.read_text())}
     file.write_text("".join('"{}"\n'.format(word.replace('"', '\\"')) for word in sorted(words)))
 

@@ -1,8 +1,8 @@
-"""Record what the real load tools print: `python tests/load/record_fixtures.py FOLDER [NAME…]`.
+"""Recording of real outputs of load tools as fixtures: `python tests/load/record_fixtures.py FOLDER [NAME…]`.
 
-Writes for every case NAME its output (`NAME.txt`) and how it was made (`NAME.made.json`: version, command, and what was
-captured) into FOLDER/<tool>/. Tools of other versions are taken from the PATH by the names below. What benchkit must
-read from it (`NAME.expected.json`) is written by hand.
+For every case NAME it writes the output (`NAME.txt`) and how it was recorded (`NAME.made.json`: version, command, and the
+captured streams) into FOLDER/<tool>/. Other versions of a tool must be on the PATH under the names below. The expected
+result (`NAME.expected.json`) is written by hand.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from pathlib import Path
 
 SERVER = Path(__file__).with_name("small_server.py")
 REFUSED = "http://127.0.0.1:1/"
-"""Nothing listens on port 1 of loopback."""
+"""URL of a port on which no server listens."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One recording. In `command`, URL stands for the server; `file` is what it writes, if not stdout and stderr."""
+    """One recording. `URL` in `command` is replaced by the server's; `file` is recorded instead of stdout and stderr."""
 
     tool: str
     name: str
@@ -91,7 +91,7 @@ CONFIGS = {
     "json.conf": "verbose = false\njson_output = true\n",
     "log.conf": "verbose = false\nlogging = true\nlogfile = siege.log\n",
 }
-ATTACKS = {  # what is run before a report
+ATTACKS = {  # attacks that are run before a report
     "ATTACK": ["-rate=50", "-duration=2s", "-targets=slow"],
     "ERRORS": ["-rate=40", "-duration=1s", "-targets=drop", "-keepalive=false"],
 }
@@ -99,7 +99,7 @@ FIRST_RUN = ["siege", "--rc=log.conf", "-b", "-c1", "-r5"]
 
 
 def record(case: Case, url: str, folder: Path) -> None:
-    """Run one case in an empty directory and write what it printed, and how."""
+    """Run one case in an empty directory, and write its output and how it was recorded."""
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
         (work / "POSTED").write_text("k=v\n")
@@ -140,7 +140,7 @@ def _output(case: Case, argv: list[str], work: Path) -> str:
 
 
 def main() -> None:
-    """Record the named cases, or all."""
+    """Record the named cases, or all of them."""
     folder, wanted = Path(sys.argv[1]), sys.argv[2:]
     with subprocess.Popen(
         [sys.executable, str(SERVER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -1,8 +1,8 @@
-"""A small HTTP/1.1 server on loopback for load tools in tests; run as a script, it ends when its stdin does.
+"""A small HTTP/1.1 server on loopback for load tools in tests. As a script it runs until its stdin is closed.
 
-Prints its port. `/` answers 12 bytes; a path that begins with one of these words does otherwise: `missing` 404, `fail`
-every third 503, `vary` another length each time, `slow` after 30 ms, `stall` after 1.5 s, `drop` closes every fourth
-connection without an answer, `echo` says what was asked.
+It prints its port. `/` answers 12 bytes. Paths that start with these words differ: `missing` answers 404, `fail` every
+third time 503, `vary` a different length each time, `slow` after 30 ms, `stall` after 1.5 s, `drop` closes every fourth
+connection without an answer, `echo` prints and answers the request's method, body and X-Test header.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def answer(self) -> None:
         number = next(_COUNTER)
         word = self.path.lstrip("/")
-        asked = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        request_body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         status, body = 200, b"hello world\n"
         if word.startswith("missing"):
             status = 404
@@ -39,7 +39,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         elif word.startswith("stall"):
             time.sleep(1.5)
         elif word.startswith("echo"):
-            body = f"{self.command} {asked.decode()} {self.headers.get('X-Test')}\n".encode()
+            body = f"{self.command} {request_body.decode()} {self.headers.get('X-Test')}\n".encode()
             sys.stdout.write(body.decode())
             sys.stdout.flush()
         elif word.startswith("drop") and number % 4 == 0:
@@ -57,7 +57,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     do_GET = do_POST = do_PUT = do_DELETE = answer  # noqa: N815 - the names http.server calls
 
     def log_message(self, *_arguments: object) -> None:
-        """Say nothing: a line for every request would be the load."""
+        """Log nothing: a line for every request would slow the server down."""
 
 
 class _Server(http.server.ThreadingHTTPServer):
@@ -65,11 +65,11 @@ class _Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, *_arguments: object) -> None:
-        """A load tool that ends leaves its connections; nothing is wrong."""
+        """Ignore errors of connections that a load tool has left open at its end."""
 
 
 def main() -> None:
-    """Serve until stdin ends."""
+    """Serve until stdin is closed."""
     server = _Server(("127.0.0.1", 0), _Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print(server.server_port, flush=True)  # noqa: T201 - the port is what a caller reads

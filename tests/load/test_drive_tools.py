@@ -29,7 +29,7 @@ SERVER = Path(__file__).with_name("small_server.py")
 
 
 class Server:
-    """The small server in a process of its own."""
+    """The small server, in a process of its own."""
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
@@ -39,13 +39,14 @@ class Server:
         self.url = f"http://127.0.0.1:{int(self.process.stdout.readline())}/"
 
     def stop(self) -> set[str]:
-        """End it, and give what was asked of `echo`."""
-        said, _ = self.process.communicate(timeout=10)
-        return set(said.splitlines())
+        """Stop it, and return the lines that `echo` printed."""
+        printed, _ = self.process.communicate(timeout=10)
+        return set(printed.splitlines())
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
+    """The small server, started for one test."""
     running = Server()
     yield running
     if running.process.poll() is None:
@@ -53,8 +54,8 @@ def server() -> Iterator[Server]:
         running.stop()
 
 
-def _drive(load: Load, url: str, folder: Path) -> ParsedOutput:
-    """Run one generator as it is planned, its rows piped to the reducer, and read what it left."""
+def _run_generator(load: Load, url: str, folder: Path) -> ParsedOutput:
+    """Run one generator as planned, with its rows piped to the reducer, and return its output."""
     tool = TOOLS[load.tool]
     if tool.go_program is None and shutil.which(tool.binary) is None:
         pytest.skip(f"{tool.binary} is not installed")
@@ -77,15 +78,15 @@ def _drive(load: Load, url: str, folder: Path) -> ParsedOutput:
         subprocess.run(generator.argv, cwd=folder, stdout=reducer.stdin, stderr=stderr, timeout=30, check=True)
     reducer.communicate(timeout=10)
     assert reducer.returncode == 0
-    left = ToolOutput(
+    output = ToolOutput(
         (folder / "stdout").read_text(), (folder / "stderr").read_text(), (folder / "reduced").read_bytes()
     )
-    return read_generator(tool, load, left)
+    return read_generator(tool, load, output)
 
 
 def _place(folder: Path) -> ServicePlacement:
-    """This machine as a load host."""
-    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    """Return this machine as a load host."""
+    goarch = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
     return ServicePlacement(
         host="here",
         address="127.0.0.1",
@@ -94,19 +95,19 @@ def _place(folder: Path) -> ServicePlacement:
         user="nobody",
         root=False,
         goos=sys.platform,
-        goarch=machine,
+        goarch=goarch,
         nofile=1024,
         programs={},
     )
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_a_run_is_driven_and_read_whole(tool: str, server: Server, tmp_path: Path) -> None:
-    reading = _drive(Load(tool=tool, connections=3, duration_s=2), f"{server.url}slow", tmp_path)
-    result, measured = reading.result, reading.measurement
+def test_a_run_for_a_time_gives_a_complete_result(tool: str, server: Server, tmp_path: Path) -> None:
+    output = _run_generator(Load(tool=tool, connections=3, duration_s=2), f"{server.url}slow", tmp_path)
+    result, measured = output.result, output.measurement
     assert result.complete, result
     assert result.requests is not None
-    assert 0 < result.requests < 250  # 3 connections at 30 ms an answer make 200 in 2 s
+    assert 0 < result.requests < 250  # 3 connections with an answer every 30 ms make 200 requests in 2 s
     assert result.latency.mean_s is not None
     assert result.latency.mean_s > 0.02
     assert result.duration_s is not None
@@ -116,7 +117,7 @@ def test_a_run_is_driven_and_read_whole(tool: str, server: Server, tmp_path: Pat
     assert not result.non_2xx
     assert measured is not None
     assert measured.complete
-    lost = 75 if tool == "siege" else 0  # lines of a user that is ended while it prints
+    lost = 75 if tool == "siege" else 0  # lines in the buffer of a user that is cancelled while it prints
     assert 0 <= result.requests - measured.histograms["raw"].total <= lost
     assert result.latency == measured.latency()
     assert result.latency.corrected is False
@@ -124,12 +125,12 @@ def test_a_run_is_driven_and_read_whole(tool: str, server: Server, tmp_path: Pat
 
 
 @pytest.mark.parametrize("tool", [name for name, tool in TOOLS.items() if "requests" in tool.options])
-def test_a_count_of_requests_is_made(tool: str, server: Server, tmp_path: Path) -> None:
+def test_a_run_makes_its_count_of_requests(tool: str, server: Server, tmp_path: Path) -> None:
     rate = 50 if tool == "vegeta" else None
-    reading = _drive(Load(tool=tool, connections=4, requests=40, rate=rate), f"{server.url}slow", tmp_path)
-    assert reading.result.requests == 40
-    assert reading.measurement is not None
-    assert reading.measurement.histograms["raw"].total == 40
+    output = _run_generator(Load(tool=tool, connections=4, requests=40, rate=rate), f"{server.url}slow", tmp_path)
+    assert output.result.requests == 40
+    assert output.measurement is not None
+    assert output.measurement.histograms["raw"].total == 40
 
 
 REQUESTS: dict[str, dict[str, Any]] = {
@@ -144,22 +145,22 @@ REQUESTS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("tool", REQUESTS)
 def test_method_headers_and_body_reach_the_server(tool: str, server: Server, tmp_path: Path) -> None:
-    asked = {"duration_s": None if "requests" in REQUESTS[tool] else 1, **REQUESTS[tool]}
-    _drive(Load(tool=tool, connections=2, **asked), f"{server.url}echo", tmp_path)
-    assert server.stop() == {f"{asked.get('method', 'GET')} {asked.get('body', '')} a b"}
+    fields = {"duration_s": None if "requests" in REQUESTS[tool] else 1, **REQUESTS[tool]}
+    _run_generator(Load(tool=tool, connections=2, **fields), f"{server.url}echo", tmp_path)
+    assert server.stop() == {f"{fields.get('method', 'GET')} {fields.get('body', '')} a b"}
 
 
-def test_answers_of_varying_length_are_no_failures_of_ab(server: Server, tmp_path: Path) -> None:
-    result = _drive(Load(tool="ab", connections=2, requests=50), f"{server.url}vary", tmp_path).result
+def test_ab_does_not_count_answers_of_varying_length_as_failed(server: Server, tmp_path: Path) -> None:
+    result = _run_generator(Load(tool="ab", connections=2, requests=50), f"{server.url}vary", tmp_path).result
     assert (result.requests, result.failed, result.failed_length) == (50, 0, 0)
 
 
-def test_siege_leaves_nothing_in_the_home_of_its_user(
+def test_siege_writes_nothing_into_the_home_of_its_user(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home, folder = tmp_path / "home", tmp_path / "work"
     home.mkdir()
     folder.mkdir()
     monkeypatch.setitem(os.environ, "HOME", str(home))
-    _drive(Load(tool="siege", connections=2, requests=4, histogram=False), f"{server.url}slow", folder)
+    _run_generator(Load(tool="siege", connections=2, requests=4, histogram=False), f"{server.url}slow", folder)
     assert list(home.iterdir()) == []

@@ -1,4 +1,4 @@
-"""Generators as data: who runs what where, what is built for it, and how it warms up."""
+"""Generators as data: hosts, commands, CPUs, programs to build, and warm-up."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ def _load(tool: str, **fields: Any) -> Load:  # noqa: ANN401 - any field of a lo
     return Load.model_validate({"tool": tool, "connections": 8, "duration_s": 5, **fields})
 
 
-def test_every_host_runs_as_many_processes() -> None:
-    made = plan_generators(_load("wrk", processes=2, connections=9), URL, [_place("a"), _place("b")])
-    assert [(each.number, each.of, each.host, each.load.connections) for each in made] == [
+def test_every_host_runs_the_same_number_of_processes() -> None:
+    planned = plan_generators(_load("wrk", processes=2, connections=9), URL, [_place("a"), _place("b")])
+    assert [(each.number, each.of, each.host, each.load.connections) for each in planned] == [
         (1, 4, "a", 3),
         (2, 4, "a", 2),
         (3, 4, "b", 2),
         (4, 4, "b", 2),
     ]
-    assert made[0].argv == ("wrk", "-v", "-t1", "-c3", "-d5s", "--latency", "-s", "histogram.lua", URL)
-    assert {(each.cpus, each.nofile) for each in made} == {((2, 3), 4096)}
-    assert [each.name for each in made] == ["wrk.a.1", "wrk.a.2", "wrk.b.3", "wrk.b.4"]
-    assert str(made[2]) == "wrk, generator 3 of 4,"
+    assert planned[0].argv == ("wrk", "-v", "-t1", "-c3", "-d5s", "--latency", "-s", "histogram.lua", URL)
+    assert {(each.cpus, each.nofile) for each in planned} == {((2, 3), 4096)}
+    assert [each.name for each in planned] == ["wrk.a.1", "wrk.a.2", "wrk.b.3", "wrk.b.4"]
+    assert str(planned[2]) == "wrk, generator 3 of 4,"
     assert str(plan_generators(_load("wrk"), URL, [_place("a")])[0]) == "wrk"
 
 
@@ -58,49 +58,49 @@ def test_pinned_processes_have_cpus_of_their_own(processes: int, cpus: list[tupl
     assert [each.cpus for each in plan_generators(_load("wrk", processes=processes, pin=True), URL, [place])] == cpus
 
 
-def test_more_pinned_processes_than_cpus_are_too_many() -> None:
+def test_more_pinned_processes_than_cpus_are_unsupported() -> None:
     with pytest.raises(UnsupportedError, match="pin: a has 2 CPUs for 3 processes"):
         plan_generators(_load("wrk", processes=3, pin=True), URL, [_place("a")])
 
 
 def test_wrk_needs_nothing_built() -> None:
-    (made,) = plan_generators(_load("wrk"), URL, [_place("a")])
-    assert (made.reducer, made.programs) == (None, ())
-    assert list(made.files) == ["histogram.lua"]
+    (generator,) = plan_generators(_load("wrk"), URL, [_place("a")])
+    assert (generator.reducer, generator.programs) == (None, ())
+    assert list(generator.files) == ["histogram.lua"]
 
 
 def test_rows_go_to_a_reducer_built_for_the_host() -> None:
-    (made,) = plan_generators(_load("ab"), URL, [_place("a", "arm64")])
-    assert made.reducer == ("/w/tools/reduce", "-tool", "ab")
-    (program,) = made.programs
+    (generator,) = plan_generators(_load("ab"), URL, [_place("a", "arm64")])
+    assert generator.reducer == ("/w/tools/reduce", "-tool", "ab")
+    (program,) = generator.programs
     assert (program.path, program.mode) == (PurePosixPath("/w/tools/reduce"), 0o755)
     assert program.content == GoSource(REDUCER, "linux", "arm64")
 
 
-def test_without_a_histogram_nothing_is_reduced() -> None:
-    (made,) = plan_generators(_load("hey", histogram=False), URL, [_place("a")])
-    assert (made.reducer, made.programs) == (None, ())
-    assert "-o" not in made.argv
+def test_without_a_histogram_there_is_no_reducer() -> None:
+    (generator,) = plan_generators(_load("hey", histogram=False), URL, [_place("a")])
+    assert (generator.reducer, generator.programs) == (None, ())
+    assert "-o" not in generator.argv
 
 
-def test_vegeta_is_ours_whatever_the_host_has() -> None:
-    (made,) = plan_generators(_load("vegeta"), URL, [_place("a")])
-    assert made.argv[0] == "/w/tools/vegeta"
-    sources = {program.path.name: program.content for program in made.programs}
+def test_vegeta_is_always_the_one_that_benchkit_builds() -> None:
+    (generator,) = plan_generators(_load("vegeta"), URL, [_place("a")])
+    assert generator.argv[0] == "/w/tools/vegeta"
+    sources = {program.path.name: program.content for program in generator.programs}
     assert sources["vegeta"] == GoSource(PROGRAM.module, "linux", "amd64", package="github.com/tsenart/vegeta/v12")
     assert sources["reduce"] == GoSource(REDUCER, "linux", "amd64")
 
 
-def test_the_module_pins_the_version_that_is_stated() -> None:
+def test_vegetas_module_pins_the_registered_version() -> None:
     manifest = (PROGRAM.module / "go.mod").read_text()
     assert f"{PROGRAM.package} v{PROGRAM.version} " in manifest
     assert f"tool {PROGRAM.package}\n" in manifest
     assert (PROGRAM.module / "go.sum").is_file()
 
 
-def test_a_warm_up_records_nothing_and_runs_what_is_built() -> None:
-    (made,) = plan_generators(_load("vegeta", duration_s=5, warmup_s=2), URL, [_place("a")])
-    warming = made.as_warm_up(URL)
+def test_a_warm_up_records_nothing_and_runs_the_built_program() -> None:
+    (generator,) = plan_generators(_load("vegeta", duration_s=5, warmup_s=2), URL, [_place("a")])
+    warming = generator.as_warm_up(URL)
     assert warming.argv[0] == "/w/tools/vegeta"
     assert "-output=/dev/null" in warming.argv
     assert "-duration=2.000000000s" in warming.argv

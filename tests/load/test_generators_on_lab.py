@@ -1,4 +1,4 @@
-"""Generators on real hosts against a server that counts by itself: one of each tool, and eight on two hosts."""
+"""Generators on lab hosts against a server that counts its requests: each tool, and eight generators on two hosts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.lab
 
 ADMIN_PORT = 8099
 PROBES = 1
-"""Requests that a trial makes by itself, beside those of the generators."""
+"""Number of requests that the probe of a trial makes."""
 
 
 @pytest.fixture(scope="module")
@@ -54,25 +54,25 @@ def hosts() -> Iterator[Hosts]:
 
 @dataclass(frozen=True)
 class Counted:
-    """A trial, and how many requests its server says that it answered."""
+    """A trial, and the number of requests that its server counted."""
 
     record: TrialRecord
-    readings: tuple[ParsedOutput, ...]
-    reading: ParsedOutput
+    outputs: tuple[ParsedOutput, ...]
+    output: ParsedOutput
     files: Mapping[str, bytes]
     served: int
 
 
-def planned(hosts: Hosts, load: Mapping[str, Any]) -> RunPlan:
-    """The quickstart's Go server under this load."""
+def plan_for(hosts: Hosts, load: Mapping[str, Any]) -> RunPlan:
+    """Return the plan for the quickstart's Go server under this load."""
     fields = {"warmup_s": 0, "duration_s": None, "threads": 1, **load}
     settings = ["factors.stack=[go]", "baseline=null", "blocks=1", "tuning=[]", f"load={json.dumps(fields)}"]
     return make_plan(read_experiment("quickstart", "smoke", settings), hosts)
 
 
-def counted_trial(hosts: Hosts, load: Mapping[str, Any]) -> Counted:
-    """Carry out a trial step by step, and ask the server what it counted right after the load."""
-    plan = planned(hosts, load)
+def run_counted_trial(hosts: Hosts, load: Mapping[str, Any]) -> Counted:
+    """Run a trial step by step, and read the server's counter right after the load."""
+    plan = plan_for(hosts, load)
     (cell,) = plan.cells
     assert cell.unsupported is None
     (service,) = cell.services
@@ -94,8 +94,8 @@ def counted_trial(hosts: Hosts, load: Mapping[str, Any]) -> Counted:
             step(trial)
     assert served is not None
     record = make_record(trial)
-    readings = read_generators(record, trial.files.__getitem__)
-    return Counted(record, readings, merge_outputs(record, readings), trial.files, served - PROBES)
+    outputs = read_generators(record, trial.files.__getitem__)
+    return Counted(record, outputs, merge_outputs(record, outputs), trial.files, served - PROBES)
 
 
 def _served(trial: Trial, address: str) -> int:
@@ -105,26 +105,28 @@ def _served(trial: Trial, address: str) -> int:
     return int(json.loads(answer.body)["requests"])
 
 
-def needs(tool: str) -> None:
+def skip_without(tool: str) -> None:
     if TOOLS[tool].go_program is None and shutil.which(TOOLS[tool].binary) is None:
         pytest.skip(f"{tool} is not installed")
 
 
 UNCOUNTED = {"wrk": 1, "ab": 1, "siege": 1, "h2load": 1, "hey": 0, "vegeta": 0}
-"""Requests for each connection that a tool may leave open when its time is up: answered, and counted by the server alone.
-hey and vegeta wait for theirs."""
+"""Requests per connection that a tool may leave open at the end of its time: answered, but counted by the server alone.
+
+hey and vegeta wait for theirs.
+"""
 
 LOST_LINES = {"siege": 2 * 80}
-"""Lines of answers that a tool loses when its time is up: what one user of siege has in its buffer, on each host."""
+"""Rows that a tool loses at the end of its time: on each host the buffer of one user of siege."""
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_a_tool_counts_what_the_server_counts_but_for_requests_open_at_the_end(hosts: Hosts, tool: str) -> None:
-    needs(tool)
+def test_tool_and_server_count_the_same_except_for_requests_open_at_the_end(hosts: Hosts, tool: str) -> None:
+    skip_without(tool)
     connections = 8
-    seconds = 2 if tool == "siege" else 1  # it ends up to a second early
-    trial = counted_trial(hosts, {"tool": tool, "connections": connections, "duration_s": seconds})
-    result, measured = trial.reading.result, trial.reading.measurement
+    seconds = 2 if tool == "siege" else 1  # siege ends up to a second early
+    trial = run_counted_trial(hosts, {"tool": tool, "connections": connections, "duration_s": seconds})
+    result, measured = trial.output.result, trial.output.measurement
     assert result.complete, result.notes
     assert result.requests is not None
     assert 0 <= trial.served - result.requests <= UNCOUNTED[tool] * connections
@@ -135,9 +137,9 @@ def test_a_tool_counts_what_the_server_counts_but_for_requests_open_at_the_end(h
     assert not result.failed
     assert result.rps is not None
     assert result.duration_s is not None
-    # h2load divides by the time asked for, and tells the one that it took to close connections, too.
-    took_s = [float(seconds) if tool == "h2load" else (each.result.duration_s or 1) for each in trial.readings]
-    rates = [(each.result.requests or 0) / s for each, s in zip(trial.readings, took_s, strict=True)]
+    # h2load divides by its -D; the duration that it prints includes the time to close connections.
+    took_s = [float(seconds) if tool == "h2load" else (each.result.duration_s or 1) for each in trial.outputs]
+    rates = [(each.result.requests or 0) / s for each, s in zip(trial.outputs, took_s, strict=True)]
     assert result.rps == pytest.approx(sum(rates), rel=1e-3)  # siege and ab print milliseconds
     assert 0.25 * seconds < result.duration_s < 5 * seconds
     assert len(trial.record.generators) == 2
@@ -145,17 +147,17 @@ def test_a_tool_counts_what_the_server_counts_but_for_requests_open_at_the_end(h
 
 
 @pytest.mark.parametrize("tool", ["hey", "ab", "h2load", "siege"])
-def test_two_hosts_with_four_processes_count_exactly_what_the_server_counts(hosts: Hosts, tool: str) -> None:
-    """A count of requests is made to its end: nothing is open when it is reached."""
-    needs(tool)
+def test_four_processes_on_each_of_two_hosts_count_exactly_what_the_server_counts(hosts: Hosts, tool: str) -> None:
+    """Check runs with a count of requests, in which none is open at the end."""
+    skip_without(tool)
     requests = 8 * 700
-    trial = counted_trial(hosts, {"tool": tool, "connections": 16, "processes": 4, "requests": requests})
-    result, measured = trial.reading.result, trial.reading.measurement
+    trial = run_counted_trial(hosts, {"tool": tool, "connections": 16, "processes": 4, "requests": requests})
+    result, measured = trial.output.result, trial.output.measurement
     assert trial.served == result.requests == requests
     assert measured is not None
     assert measured.histograms["raw"].total == requests
     assert measured.histograms["raw"].total == sum(
-        reading.measurement.histograms["raw"].total for reading in trial.readings if reading.measurement
+        output.measurement.histograms["raw"].total for output in trial.outputs if output.measurement
     )
     generators = trial.record.generators
     assert [generator.host for generator in generators] == ["load1"] * 4 + ["load2"] * 4
@@ -164,13 +166,13 @@ def test_two_hosts_with_four_processes_count_exactly_what_the_server_counts(host
     assert all(generator.late_s is not None and generator.late_s < 5 for generator in generators)
     assert 0 < trial.record.start_spread_s < 5
     assert 0 < trial.record.clock_uncertainty_s < 1
-    assert result.rps == pytest.approx(sum(reading.result.rps or 0 for reading in trial.readings))
+    assert result.rps == pytest.approx(sum(output.result.rps or 0 for output in trial.outputs))
 
 
-def test_remainders_go_to_the_first_and_nothing_is_lost(hosts: Hosts) -> None:
-    needs("h2load")
+def test_the_first_generators_get_the_remainders(hosts: Hosts) -> None:
+    skip_without("h2load")
     load = {"tool": "h2load", "connections": 11, "processes": 4, "requests": 1003}
-    trial = counted_trial(hosts, load)
+    trial = run_counted_trial(hosts, load)
     assert [generator.load.connections for generator in trial.record.generators] == [2, 2, 2, 1, 1, 1, 1, 1]
     assert [generator.load.requests for generator in trial.record.generators] == [
         126,
@@ -182,32 +184,32 @@ def test_remainders_go_to_the_first_and_nothing_is_lost(hosts: Hosts) -> None:
         125,
         125,
     ]
-    assert trial.served == trial.reading.result.requests == 1003
+    assert trial.served == trial.output.result.requests == 1003
 
 
-def test_the_tools_own_percentiles_agree_with_those_of_the_histogram(hosts: Hosts) -> None:
-    """Those of wrk with its corrected series, those of ab with its rows, each to the step in which the tool prints."""
+def test_printed_percentiles_agree_with_those_of_the_histogram(hosts: Hosts) -> None:
+    """Compare wrk's with its corrected series, and ab's with its rows, to the step in which the tool prints."""
     own: tuple[tuple[str, Series], ...] = (("wrk", "corrected"), ("ab", "raw"))
     for tool, series in own:
-        needs(tool)
-        trial = counted_trial(hosts, {"tool": tool, "connections": 16, "duration_s": 1, "processes": 1})
-        for generator, reading in zip(trial.record.generators, trial.readings, strict=True):
-            assert reading.measurement is not None
-            histogram = reading.measurement.histograms[series]
+        skip_without(tool)
+        trial = run_counted_trial(hosts, {"tool": tool, "connections": 16, "duration_s": 1, "processes": 1})
+        for generator, output in zip(trial.record.generators, trial.outputs, strict=True):
+            assert output.measurement is not None
+            histogram = output.measurement.histograms[series]
             printed = TOOLS[tool].parse(trial.files[generator.files["stdout"]].decode()).latency
             assert printed.resolution_s is not None
             for percent in ("50", "75", "90", "99"):
-                # Of few requests two neighbours in rank lie further apart than the tool's step, and tools take either.
-                rank = 100 / (reading.result.requests or 1)
+                # With few requests, neighbouring ranks differ by more than the tool's step, and tools choose either.
+                rank = 100 / (output.result.requests or 1)
                 low, high = (histogram.percentile(float(percent) + beside) for beside in (-rank, rank))
                 assert low is not None
                 assert high is not None
                 assert low - printed.resolution_s <= printed.percentiles[percent] <= high + printed.resolution_s, tool
 
 
-def test_a_generator_that_fails_is_named_with_its_host_and_its_words(hosts: Hosts) -> None:
+def test_a_failure_names_the_generator_its_host_and_its_last_lines(hosts: Hosts) -> None:
     load = {"tool": "wrk", "connections": 8, "processes": 2, "duration_s": 30}
-    plan = planned(hosts, load)
+    plan = plan_for(hosts, load)
     (cell,) = plan.cells
     third = cell.generators[2]
     broken = replace(third, argv=("wrk", "--no-such-option"))
@@ -223,18 +225,18 @@ def test_a_generator_that_fails_is_named_with_its_host_and_its_words(hosts: Host
     assert "no-such-option" in message
     for name in ("load1", "load2"):
         running = hosts[name].processes.run(["ps", "-eo", "comm="]).stdout.decode().split()
-        assert "wrk" not in running, "the others are ended at once"
+        assert "wrk" not in running, "the others are stopped at once"
 
 
-def test_siege_is_not_held_to_255_users(hosts: Hosts) -> None:
-    needs("siege")
-    trial = counted_trial(hosts, {"tool": "siege", "connections": 600, "requests": 1200})
+def test_siege_can_have_more_than_255_users(hosts: Hosts) -> None:
+    skip_without("siege")
+    trial = run_counted_trial(hosts, {"tool": "siege", "connections": 600, "requests": 1200})
     assert [generator.load.connections for generator in trial.record.generators] == [300, 300]
-    assert trial.served == trial.reading.result.requests == 1200
+    assert trial.served == trial.output.result.requests == 1200
 
 
-def test_a_plan_shows_who_drives_and_what_has_to_be_built(hosts: Hosts) -> None:
-    plan = planned(hosts, {"tool": "vegeta", "connections": 8, "processes": 2, "duration_s": 1})
+def test_a_plan_has_the_generators_and_their_builds(hosts: Hosts) -> None:
+    plan = plan_for(hosts, {"tool": "vegeta", "connections": 8, "processes": 2, "duration_s": 1})
     (cell,) = plan.cells
     assert [(each.number, each.host) for each in cell.generators] == [
         (1, "load1"),
@@ -244,13 +246,13 @@ def test_a_plan_shows_who_drives_and_what_has_to_be_built(hosts: Hosts) -> None:
     ]
     builds = {build.program: build.hosts for build in plan.builds}
     assert builds == {"nethttp": ("sut",), "vegeta": ("load1", "load2"), "reduce": ("load1", "load2")}
-    assert not plan.obstacles, "vegeta is brought: hosts need none"
+    assert not plan.obstacles, "vegeta is built and copied: hosts need none"
 
 
-def test_a_share_too_small_for_the_hosts_there_are_is_blamed_on_its_field(hosts: Hosts) -> None:
+def test_a_share_that_is_too_small_is_reported_with_its_field(hosts: Hosts) -> None:
     load = {"tool": "wrk", "connections": 6, "threads": 2, "processes": 2, "duration_s": 1}
-    with pytest.raises(InputError) as error:  # three connections a host are enough for one host of two processes
-        planned(hosts, load)
+    with pytest.raises(InputError) as error:  # with one load host, two processes would have three connections each
+        plan_for(hosts, load)
     assert "load.threads: 2 threads need at least 2 connections, not 1 (one of 4 generators has 1 connection)" in str(
         error.value
     )

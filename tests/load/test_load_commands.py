@@ -1,4 +1,4 @@
-"""The argument lists of the load tools, as exact values, and what each refuses."""
+"""The argument lists of the load tools, as exact values, and the loads that each refuses."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ COMMANDS: dict[str, tuple[dict[str, Any], str]] = {
         "h2load --h1 -c4 -t2 -n100 --rps=2 -N2s -dh2load.body -H|:method: PUT",
     ),
 }
-"""Name → (load, argument list before the URL); `|` joins an option to a value with blanks in it."""
+"""Name → (load, argument list without the URL); `|` joins an option to a value that may have blanks."""
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -78,12 +78,12 @@ def test_the_argument_list(name: str) -> None:
     fields, shown = COMMANDS[name]
     tool = name.partition("-")[0]
     expected = [part for word in _words(shown) for part in word.split("|")]
-    target = [] if tool == "vegeta" else [URL]  # vegeta reads it from a file
+    target = [] if tool == "vegeta" else [URL]  # vegeta reads the URL from a file
     assert TOOLS[tool].command(_load(tool, **fields), URL) == [*expected, *target]
 
 
 def _words(shown: str) -> list[str]:
-    """The words of a shown command; `-H|Name: value` is one."""
+    """Return the words of a command as written above; `-H|Name: value` is one word."""
     words: list[str] = []
     for word in shown.replace("ATTACK", ATTACK).split(" "):
         if words and words[-1].startswith("-H|") and words[-1].endswith(":"):
@@ -93,21 +93,21 @@ def _words(shown: str) -> list[str]:
     return words
 
 
-def test_hey_prints_through_a_template() -> None:
+def test_hey_is_called_with_the_template() -> None:
     command = TOOLS["hey"].command(_load("hey"), URL)
     assert command == ["hey", "-c", "4", "-disable-redirects", "-z", "5s", "-o", TEMPLATE, URL]
 
 
-def test_vegeta_warms_up_without_a_trace() -> None:
+def test_vegeta_records_nothing_in_the_warm_up() -> None:
     assert "-output=/dev/null" in TOOLS["vegeta"].argv(_load("vegeta", **PLAIN), URL)
 
 
-def test_siege_sends_a_body_behind_its_url() -> None:
+def test_siege_takes_the_body_after_the_url() -> None:
     command = TOOLS["siege"].command(_load("siege", method="POST", body="k=v w"), URL)
     assert command[-1] == f"{URL} POST k=v w"
 
 
-def test_files_that_a_command_names() -> None:
+def test_the_files_that_a_command_names() -> None:
     vegeta = TOOLS["vegeta"].files(_load("vegeta", method="POST", body="k=v", headers={"A": "b"}), URL)
     assert vegeta == {"vegeta.targets": f"POST {URL}\nA: b\n@vegeta.body\n", "vegeta.body": "k=v"}
     assert TOOLS["h2load"].files(_load("h2load", method="POST", body="k=v"), URL) == {"h2load.body": "k=v"}
@@ -157,13 +157,13 @@ REFUSED: dict[str, tuple[dict[str, Any], set[str]]] = {
 @pytest.mark.parametrize(
     ("tool", "threads"), [("wrk", 2), ("h2load", 2), ("ab", 1), ("siege", 4), ("hey", None), ("vegeta", None)]
 )
-def test_tools_have_as_many_threads_as_they_tie_connections_to(tool: str, threads: int | None) -> None:
-    """Those in Go have any free thread take any connection."""
+def test_threads_are_those_to_which_a_tool_assigns_connections(tool: str, threads: int | None) -> None:
+    """Check the limit; tools in Go have none, because any of their threads serves any connection."""
     assert get_tool(tool).threads(_load(tool, threads=2)) == threads
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_a_tool_cannot_honour_is_refused_by_field(case: str) -> None:
+def test_unsupported_values_are_refused_by_field(case: str) -> None:
     fields, refused = REFUSED[case]
     load = _load(**fields)
     tool = get_tool(load.tool)
@@ -173,11 +173,11 @@ def test_what_a_tool_cannot_honour_is_refused_by_field(case: str) -> None:
     assert all(field in str(error.value) for field in refused)
 
 
-def test_the_same_load_is_carried_by_every_tool() -> None:
+def test_every_tool_supports_the_same_plain_load() -> None:
     for tool in TOOLS:
         assert TOOLS[tool].objections(_load(tool)) == ()
 
 
-def test_an_unknown_tool_is_answered_with_those_there_are() -> None:
+def test_an_unknown_tool_is_refused_naming_all_tools() -> None:
     with pytest.raises(InputError, match=r"no load tool is called 'jmeter'\n.*wrk, ab, hey, siege, vegeta, h2load"):
         get_tool("jmeter")

@@ -1,4 +1,4 @@
-"""A load divided among generators: nothing lost, remainders to the first, and every objection by its field."""
+"""Division of a load among generators, and objections by field."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _load(tool: str = "hey", **fields: Any) -> Load:  # noqa: ANN401 - any field
     return Load.model_validate({"tool": tool, "connections": 16, "duration_s": 5, **fields})
 
 
-def test_remainders_go_to_the_first() -> None:
+def test_the_first_shares_get_the_remainders() -> None:
     parts = divide_load(_load(connections=10, duration_s=None, requests=23, rate=100, processes=4), 4)
     assert [part.connections for part in parts] == [3, 3, 2, 2]
     assert [part.requests for part in parts] == [6, 6, 6, 5]
@@ -25,13 +25,13 @@ def test_remainders_go_to_the_first() -> None:
     assert [part.rate for part in divide_load(_load(rate=100), 3)] == [33.334, 33.333, 33.333]
 
 
-def test_one_generator_has_all_of_it() -> None:
+def test_one_generator_gets_the_whole_load() -> None:
     load = _load(rate=1 / 3)
     assert divide_load(load, 1) == (load,)
 
 
 @given(st.integers(1, 40), st.integers(1, 5000), st.integers(1, 10**7), st.integers(1, 10**6))
-def test_nothing_is_lost(generators: int, connections: int, requests: int, thousandths: int) -> None:
+def test_shares_add_up_to_the_load(generators: int, connections: int, requests: int, thousandths: int) -> None:
     load = _load(connections=connections, duration_s=None, requests=requests, rate=thousandths / 1000)
     if min(connections, requests, thousandths) < generators:
         with pytest.raises(ValueError, match="is too few for"):
@@ -46,7 +46,7 @@ def test_nothing_is_lost(generators: int, connections: int, requests: int, thous
         assert max(figures) - min(figures) <= 1
 
 
-def test_the_warm_up_is_the_same_load_for_its_time() -> None:
+def test_the_warm_up_is_the_same_load_for_the_warm_up_time() -> None:
     load = _load(duration_s=None, requests=800, warmup_s=2)
     assert warm_up_load(load) == _load(duration_s=2, warmup_s=2, histogram=False)
 
@@ -82,7 +82,7 @@ REFUSED: dict[str, tuple[dict[str, Any], int, str, str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_generators_cannot_carry_is_refused_by_field(case: str) -> None:
+def test_unsupported_shares_are_refused_by_field(case: str) -> None:
     fields, generators, field, why = REFUSED[case]
     load = _load(**fields)
     (objection,) = objections(TOOLS[load.tool], load, generators)
@@ -90,12 +90,12 @@ def test_what_generators_cannot_carry_is_refused_by_field(case: str) -> None:
     assert why in objection.why
 
 
-def test_what_is_too_much_for_one_may_be_right_for_many() -> None:
+def test_a_load_too_large_for_one_generator_may_fit_several() -> None:
     load = _load(connections=200, duration_s=None, requests=8_000_000)
     assert [o.field for o in objections(TOOLS["hey"], load, 1)] == ["requests"]
     assert objections(TOOLS["hey"], load, 8) == ()
 
 
-def test_an_objection_stands_once_for_all_generators() -> None:
+def test_an_objection_is_stated_once_for_all_generators() -> None:
     found = objections(TOOLS["wrk"], _load("wrk", connections=17, method="POST", body="x", warmup_s=1), 4)
     assert [objection.field for objection in found] == ["method", "body"]

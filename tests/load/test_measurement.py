@@ -1,4 +1,4 @@
-"""Many generators as one."""
+"""Measurements of several generators, merged."""
 
 from __future__ import annotations
 
@@ -47,25 +47,25 @@ def test_counts_add_up_and_histograms_merge() -> None:
     assert [note.code for note in both.notes] == ["hey-csv"]
 
 
-def test_what_one_lacks_the_sum_lacks() -> None:
+def test_a_count_that_one_generator_lacks_is_none() -> None:
     both = merge_measurements([measured(100, bytes_total=10), measured(100, requests=None)])
     assert both.counters.bytes_total is None
     assert both.counters.requests is None
     assert both.counters.recorded == 2
 
 
-def test_one_that_did_not_end_leaves_the_whole_incomplete() -> None:
+def test_one_incomplete_measurement_makes_the_merged_one_incomplete() -> None:
     cut = Measurement(**{**vars(measured(100)), "complete": False})
     assert not merge_measurements([measured(100), cut]).complete
 
 
-def test_one_that_recorded_nothing_adds_nothing() -> None:
+def test_a_generator_that_recorded_nothing_adds_nothing() -> None:
     assert merge_measurements([measured(100), measured()]).histograms == measured(100).histograms
     assert merge_measurements([measured(), measured()]).histograms == {}
     assert merge_measurements([measured(), measured()]).latency().mean_s is None
 
 
-def test_only_generators_of_one_tool_are_merge_measurements() -> None:
+def test_generators_of_different_tools_are_not_merged() -> None:
     with pytest.raises(InputError, match="ab, hey"):
         merge_measurements([measured(100), measured(100, tool="ab")])
     with pytest.raises(InputError, match="no generator"):
@@ -77,7 +77,7 @@ def test_only_generators_of_one_tool_are_merge_measurements() -> None:
         merge_measurements([measured(100), both_series])
 
 
-def test_each_wrk_is_undone_by_its_own_interval() -> None:
+def test_each_wrk_is_corrected_back_by_its_own_interval() -> None:
     parts = [
         measurement((FIXTURES / f"wrk-v410-{name}.txt").read_text()) for name in ("keepalive", "close", "late-answers")
     ]
@@ -89,7 +89,7 @@ def test_each_wrk_is_undone_by_its_own_interval() -> None:
     assert whole.counters.errors.timeout == 8
 
 
-def test_failures_by_the_words_of_go() -> None:
+def test_gos_error_messages_are_counted_by_kind() -> None:
     found = errors_of(
         {
             'Get "http://h/": dial tcp 0.0.0.0:0->127.0.0.1:1: connect: connection refused': 1,
@@ -98,7 +98,7 @@ def test_failures_by_the_words_of_go() -> None:
             "read tcp 127.0.0.1:*->127.0.0.1:80: read: connection reset by peer": 8,
             'Get "http://h/": EOF': 16,
             "write tcp 127.0.0.1:*->127.0.0.1:80: write: broken pipe": 32,
-            "a word that nobody knows": 64,
+            "an unknown message": 64,
         },
         others=128,
     )

@@ -1,4 +1,4 @@
-"""What other versions, forks and locales print: made from recordings by the difference that is known of them."""
+"""Outputs of other versions, forks and locales, derived from recordings by their known differences."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_units_of_wrk() -> None:
         assert parse_scaled(token, SECONDS) is None, token
 
 
-def test_only_a_whole_plain_number_is_one() -> None:
+def test_only_plain_numbers_are_parsed() -> None:
     assert parse_number("42745.15") == 42745.15
     for token in ("1,5", "1.", ".5", "1e5", "inf", "nan", "-1", "0x1f", "\u0661", "1_000", " 1", None):
         assert parse_number(token) is None, token
@@ -55,14 +55,14 @@ def test_durations_of_go() -> None:
         assert parse_duration(token) is None, token
 
 
-def test_wrk_says_whether_it_corrected() -> None:
+def test_wrks_version_decides_whether_it_corrected() -> None:
     four, three = _read("wrk", _text("wrk/v410-latency-version")), _read("wrk", _text("wrk/v312-latency"))
     unnamed = _read("wrk", _text("wrk/v410-plain"))
     assert [result.latency.corrected for result in (four, three, unnamed)] == [True, False, None]
     assert "wrk-version-unknown" in _codes(unnamed)
 
 
-def test_wrk_cuts_a_mean_just_below_a_second() -> None:
+def test_wrk_truncates_a_mean_just_below_a_second() -> None:
     row = "Latency   1000.00m   17.76ms1000.00ms   91.67%"
     result = _read("wrk", re.sub(r"Latency .*%", row, _text("wrk/v410-plain")))
     assert (result.latency.mean_s, result.latency.stdev_s, result.latency.max_s) == (1.0, 0.01776, 1.0)
@@ -86,13 +86,13 @@ def test_hyperfoils_clone_of_wrk() -> None:
     assert (result.duration_s, result.bytes_per_s) == (10.006, 164.41 * 1024)
 
 
-def test_what_a_script_prints_behind_wrk_is_not_wrks() -> None:
+def test_text_of_a_script_after_wrks_own_is_ignored() -> None:
     text = _text("wrk/v410-plain")
     script = text + "Requests/sec: 5.00\n  5 requests in 1.00s, 1.00GB read\n 50%  1.00s\n"
     assert _read("wrk", script) == _read("wrk", text)
 
 
-def test_figures_in_an_address_are_not_wrks() -> None:
+def test_figures_in_the_url_are_ignored() -> None:
     decoy = "?q=Requests/sec:999999.99&x=5 requests in 1.00s, 1.00GB read"
     text = _text("wrk/v410-plain")
     result = _read("wrk", re.sub(r"(test @ \S+)", rf"\1{decoy}", text))
@@ -115,7 +115,9 @@ def test_figures_in_an_address_are_not_wrks() -> None:
         ("siege", "siege/v407-json", "129.29", "nan"),
     ],
 )
-def test_a_figure_in_another_form_is_none_and_said(tool: str, name: str, stated: str, damaged: str) -> None:
+def test_a_malformed_figure_is_none_and_makes_the_result_incomplete(
+    tool: str, name: str, stated: str, damaged: str
+) -> None:
     text = _text(name)
     assert stated in text
     result = _read(tool, text.replace(stated, damaged))
@@ -149,14 +151,14 @@ def test_ab_2_wrote_percentages_with_an_exponent_and_stopped_at_99() -> None:
     assert result.complete
 
 
-def test_ab_says_how_far_it_came() -> None:
+def test_ab_states_the_requests_of_an_aborted_run() -> None:
     text = _text("ab/v23-refused").replace("(111)", "(104)") + "Total of 1159 requests completed\n"
     result = _read("ab", text)
     assert (result.requests, result.complete) == (1159, False)
     assert "aborted" in _codes(result)
 
 
-def test_boom_is_hey_with_full_stops_and_another_order() -> None:
+def test_booms_summary_has_full_stops_and_another_order() -> None:
     text = _text("hey/v014-plain")
     boom = (
         text.replace(" secs\n", " secs.\n")
@@ -184,12 +186,12 @@ def test_hey_keeps_a_million_results() -> None:
     assert (whole.requests, whole.latency.mean_s) == (1_000_000, 0.0005)
 
 
-def test_statuses_that_do_not_add_up_are_not_all() -> None:
+def test_statuses_that_do_not_add_up_are_incomplete() -> None:
     result = _read("hey", _text("hey/v014-503").replace("  [503]\t100 responses\n", ""))
     assert (result.requests, result.non_2xx, result.complete) == (None, None, False)
 
 
-def test_hey_once_left_failures_out_of_its_rate() -> None:
+def test_early_versions_of_hey_rate_answers_alone() -> None:
     text = _text("hey/v014-statuses-errors")
     now = _read("hey", text)
     assert now.rps is not None
@@ -202,7 +204,7 @@ def test_hey_once_left_failures_out_of_its_rate() -> None:
     assert then.rps == pytest.approx(answered, abs=1e-4)
 
 
-def test_wrk2_puts_a_unit_behind_no_number() -> None:
+def test_wrk2_prints_nan_with_a_unit() -> None:
     text = re.sub(r"Latency .*", "Latency    -nanus    -nanus   0.00us    0.00%", _text("wrk/wrk2-short"))
     result = _read("wrk", text)
     assert result.complete
@@ -220,20 +222,20 @@ def test_wrk2_puts_a_unit_behind_no_number() -> None:
         ("hey", "Status code distribution:\n  [200]\t200 responses\n", "status", {"200": 200}),
     ],
 )
-def test_a_few_lines_are_part_of_an_output(tool: str, lines: str, field: str, value: object) -> None:
+def test_a_few_lines_are_an_incomplete_output(tool: str, lines: str, field: str, value: object) -> None:
     result = _read(tool, lines)
     assert not result.complete
     assert value is None or getattr(result, field) == value
 
 
-def test_boom_numbered_its_rows() -> None:
+def test_booms_csv_numbers_its_rows() -> None:
     result = _read("hey", "1,0.1000\n2,0.3000\n3,0.2000\n")
     assert (result.requests, result.latency.mean_s, result.latency.max_s) == (3, 0.2, 0.3)
     with pytest.raises(ParseError):
         _read("hey", "4,0.1000\n5,0.3000\n")
 
 
-def test_siege_2_counted_bytes() -> None:
+def test_siege_2_prints_bytes() -> None:
     text = _text("siege/v407-verbose")
     text = re.sub(r"Data transferred:.*", "Data transferred:\t13040 bytes", text)
     text = re.sub(r"Throughput:.*", "Throughput:\t3309.64 bytes/sec", text).replace("** SIEGE 4.0.7", "** Siege 2.59")
@@ -249,13 +251,13 @@ def test_siege_may_print_its_text_and_its_json() -> None:
         _read("siege", text + json)
 
 
-def test_lines_of_a_log_between_those_of_sieges_json() -> None:
+def test_log_lines_within_sieges_json_are_ignored() -> None:
     json = _text("siege/v407-json")
     noisy = json.replace(",\n", ",\n[alert] Zip encoding disabled; siege requires zlib support to enable it\n")
     assert _read("siege", noisy) == _read("siege", json)
 
 
-def test_siege_gave_up() -> None:
+def test_a_run_that_siege_aborted_is_incomplete() -> None:
     text = _text("siege/v407-verbose").replace(
         "\nTransactions:", "siege aborted due to excessive socket failure; you\n\nTransactions:"
     )
@@ -264,7 +266,7 @@ def test_siege_gave_up() -> None:
     assert "aborted" in _codes(result)
 
 
-def test_of_no_transaction_siege_knows_no_mean() -> None:
+def test_without_a_transaction_siege_has_no_mean() -> None:
     text = re.sub(r"(Transactions:\s+)\S+", r"\g<1>0", _text("siege/v407-verbose"))
     text = re.sub(r"(Response time:\s+)\S+", r"\g<1>nan", text)
     result = _read("siege", text)
@@ -272,13 +274,13 @@ def test_of_no_transaction_siege_knows_no_mean() -> None:
     assert result.complete
 
 
-def test_vegeta_had_one_duration() -> None:
+def test_early_vegeta_has_one_duration() -> None:
     text = re.sub(r"Duration .*", "Duration      [total]  1.99s", _text("vegeta/v12-text"))
     result = _read("vegeta", text)
     assert (result.duration_s, result.complete) == (1.99, True)
 
 
-def test_vegeta_had_fewer_latencies() -> None:
+def test_early_vegeta_has_fewer_latencies() -> None:
     text = re.sub(
         r"Latencies .*",
         "Latencies     [mean, 50, 95, 99, max]  30.587ms, 30.558ms, 30.731ms, 31.347ms, 31.381ms",
@@ -289,7 +291,7 @@ def test_vegeta_had_fewer_latencies() -> None:
     assert latency.percentiles == {"50": 0.030558, "95": 0.030731, "99": 0.031347}
 
 
-def test_h2load_has_quantiles_now() -> None:
+def test_h2load_has_quantiles_since_1_68() -> None:
     columns = (
         "                 min         max         median      p95         p99         mean        sd         +/- sd"
     )
@@ -300,7 +302,7 @@ def test_h2load_has_quantiles_now() -> None:
     assert (latency.mean_s, latency.max_s) == (0.000341, 0.00223)
 
 
-def test_a_file_of_powershell_is_utf_16() -> None:
+def test_utf_16_as_powershell_writes_it_is_decoded() -> None:
     text = _text("wrk/v410-plain")
     assert decode(text.encode("utf-16")) == decode(text.encode("utf-16-le")) == decode(text.encode("utf-16-be")) == text
     assert decode(b"\xef\xbb\xbf" + text.encode()) == text
@@ -308,7 +310,7 @@ def test_a_file_of_powershell_is_utf_16() -> None:
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_nothing_and_its_usage_are_no_output(tool: str) -> None:
+def test_empty_text_and_usage_are_refused(tool: str) -> None:
     with pytest.raises(ParseError, match="the output is empty"):
         _read(tool, " \n\n")
     with pytest.raises(ParseError, match=f"this is no output of {tool}"):

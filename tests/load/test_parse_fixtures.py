@@ -1,4 +1,4 @@
-"""What the real tools printed, beside what must be read from it."""
+"""Recorded outputs of the real tools, compared with their expected results."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def _expected(path: Path) -> dict[str, Any]:
 
 
 def _plain(result: dict[str, Any]) -> dict[str, Any]:
-    """The result with the codes of its notes: their words may change."""
+    """Return the result with only the codes of its notes, so that their wording may change."""
     return {**result, "notes": [note["code"] for note in result.get("notes", ())]}
 
 
 @pytest.mark.parametrize("path", OUTPUTS, ids=_name)
-def test_an_output_reads_as_expected(path: Path) -> None:
+def test_an_output_gives_the_expected_result(path: Path) -> None:
     expected = _expected(path)
     tool = TOOLS[path.parent.name]
     if "error" in expected:
@@ -48,13 +48,13 @@ def test_an_output_reads_as_expected(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", OUTPUTS, ids=_name)
-def test_an_output_is_read_by_its_own_tool_alone(path: Path) -> None:
+def test_only_the_tool_that_wrote_an_output_accepts_it(path: Path) -> None:
     expected = [] if "error" in _expected(path) else [path.parent.name]
     assert tools_that_read(path.read_text()) == expected
 
 
 @pytest.mark.parametrize("path", OUTPUTS, ids=_name)
-def test_a_fixture_says_how_it_was_made(path: Path) -> None:
+def test_a_fixture_has_version_and_command(path: Path) -> None:
     made = json.loads(path.with_suffix(".made.json").read_text())
     assert made["version"]
     assert made["command"][0].startswith(path.parent.name) or made["command"][0] == "wrk2"
@@ -91,6 +91,6 @@ def test_the_command_names_the_tool_that_wrote_it() -> None:
     assert run.exception.hint == f"it is output of wrk: benchkit parse wrk {path}"
 
 
-def test_the_command_says_which_file_cannot_be_read(tmp_path: Path) -> None:
+def test_the_command_names_the_file_that_it_cannot_read(tmp_path: Path) -> None:
     run = CliRunner().invoke(app, ["ab", str(tmp_path / "gone.txt")])
     assert str(run.exception) == f"{tmp_path / 'gone.txt'}: cannot read the file: No such file or directory"

@@ -1,4 +1,4 @@
-"""What holds for every parser, whatever it is given."""
+"""Properties of every parser: for any text, and for damaged and truncated outputs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.long
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "load"
 OUTPUTS = {path.relative_to(FIXTURES): path.read_text() for path in sorted(FIXTURES.glob("*/*.txt"))}
 ROWS = re.compile(r"v23-[eg]\.|csv|-log\.|hist|hdrplot")
-"""Files of rows: cut between two of them, they are whole."""
+"""Files of rows, which look complete when truncated between two rows."""
 SUMMARIES = {path: text for path, text in OUTPUTS.items() if not ROWS.search(path.name)}
 
 FIGURE = r"([0-9][0-9.]*)"
@@ -71,13 +71,13 @@ STATED = {
         rf"^time for request:\s+{FIGURE}\w+\s+{FIGURE}\w+\s+{FIGURE}\w+\s+{FIGURE}",
     ),
 }
-"""Lines whose figures a LoadResult carries, each figure a group."""
+"""Patterns of lines whose figures a LoadResult has; each figure is a group."""
 
-hurried = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def _read(tool: str, text: str) -> LoadResult | None:
-    """What `tool` reads from `text`; None where it refuses."""
+    """Return the result of `text`; None where the tool refuses it."""
     try:
         return TOOLS[tool].parse(text)
     except ParseError:
@@ -85,7 +85,7 @@ def _read(tool: str, text: str) -> LoadResult | None:
 
 
 def _figures(result: LoadResult | None) -> dict[str, Any]:
-    """Every figure of a result by its place; the notes and flags are not figures."""
+    """Return every figure of a result by its path, without notes and flags."""
     if result is None:
         return {}
     plain = result.model_dump(exclude_none=True, exclude={"notes", "complete", "tool", "tool_version", "target"})
@@ -100,21 +100,21 @@ def _figures(result: LoadResult | None) -> dict[str, Any]:
     }
 
 
-@hurried
+@quick
 @given(st.sampled_from(sorted(TOOLS)), st.text())
 def test_any_text_is_read_or_refused(tool: str, text: str) -> None:
     _read(tool, text)
 
 
-@hurried
+@quick
 @given(st.sampled_from(sorted(TOOLS)), st.binary())
 def test_any_bytes_are_read_or_refused(tool: str, data: bytes) -> None:
     _read(tool, decode(data))
 
 
-@hurried
+@quick
 @given(st.data())
-def test_a_damaged_output_is_read_or_refused(data: st.DataObject) -> None:
+def test_a_damaged_output_is_read_with_finite_figures_or_refused(data: st.DataObject) -> None:
     path = data.draw(st.sampled_from(sorted(OUTPUTS)))
     text = OUTPUTS[path]
     start, length = data.draw(st.integers(0, len(text))), data.draw(st.integers(0, 40))
@@ -124,24 +124,24 @@ def test_a_damaged_output_is_read_or_refused(data: st.DataObject) -> None:
         assert math.isfinite(value)
 
 
-@settings(hurried, max_examples=400)
+@settings(quick, max_examples=400)
 @given(st.data())
-def test_a_cut_output_states_nothing_that_the_whole_does_not(data: st.DataObject) -> None:
+def test_a_truncated_output_gives_no_figure_that_the_whole_does_not(data: st.DataObject) -> None:
     path = data.draw(st.sampled_from(sorted(SUMMARIES)))
     text, tool = SUMMARIES[path], path.parent.name
     whole, end = _figures(_read(tool, text)), data.draw(st.integers(0, len(text) - 1))
     for part in (text[:end], text[end:]):
         cut = _read(tool, part)
         wrong = {key: value for key, value in _figures(cut).items() if whole.get(key) != value}
-        if tool == "ab":  # without its table, ab's mean is what it calls the time per request
+        if tool == "ab":  # without its table, ab's mean is its "Time per request"
             wrong.pop("latency.mean_s", None)
         assert not wrong, part
-        if cut is not None and whole.keys() - _figures(cut).keys() - {"connections"}:  # siege's banner is not needed
+        if cut is not None and whole.keys() - _figures(cut).keys() - {"connections"}:  # siege's banner may be missing
             assert not cut.complete, part
 
 
-def _places(tool: str, text: str) -> Iterator[int]:
-    """Where in `text` the digits of figures stand that a LoadResult carries."""
+def _positions(tool: str, text: str) -> Iterator[int]:
+    """Yield the positions of the digits of figures that a LoadResult has."""
     for pattern in STATED[tool]:
         for match in re.finditer(pattern, text, re.MULTILINE):
             for group in range(1, len(match.groups()) + 1):
@@ -149,17 +149,19 @@ def _places(tool: str, text: str) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("path", [p for p, text in SUMMARIES.items() if _read(p.parent.name, text)], ids=str)
-def test_another_digit_is_another_figure_or_refused(path: Path) -> None:
+def test_a_changed_digit_changes_the_result_or_is_refused(path: Path) -> None:
     text, tool = SUMMARIES[path], path.parent.name
     figures = _figures(_read(tool, text))
-    for place in _places(tool, text):
-        other = text[:place] + ("7" if text[place] != "7" else "3") + text[place + 1 :]
+    for position in _positions(tool, text):
+        other = text[:position] + ("7" if text[position] != "7" else "3") + text[position + 1 :]
         result = _read(tool, other)
-        assert result is None or not result.complete or _figures(result) != figures, other[place - 40 : place + 20]
+        assert result is None or not result.complete or _figures(result) != figures, other[
+            position - 40 : position + 20
+        ]
 
 
 @pytest.mark.parametrize("path", sorted(SUMMARIES), ids=str)
-def test_the_form_of_the_text_changes_nothing(path: Path) -> None:
+def test_encoding_and_quoting_do_not_change_the_result(path: Path) -> None:
     text, tool = SUMMARIES[path], path.parent.name
     plain = _read(tool, text)
     forms = (
@@ -176,15 +178,15 @@ def test_the_form_of_the_text_changes_nothing(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", sorted(OUTPUTS), ids=str)
-def test_two_runs_are_never_one(path: Path) -> None:
+def test_two_runs_in_one_text_are_refused(path: Path) -> None:
     text, tool = OUTPUTS[path], path.parent.name
     twice = _read(tool, text + text)
     assert twice is None or (tool == "siege" and path.name.startswith("v407-log"))
 
 
 @pytest.mark.parametrize("tool", sorted(TOOLS))
-def test_megabytes_of_something_else_are_refused_at_once(tool: str) -> None:
-    """No pattern may take time that grows with the square of a line or of a text."""
+def test_megabytes_of_other_text_are_refused_quickly(tool: str) -> None:
+    """Check that no pattern takes time quadratic in the length of a line or text."""
     for junk in ("a" * 200_000, "1.5 " * 50_000, "Latency 1 " * 20_000, "((((" * 50_000, "...apr_x: b" * 20_000):
         assert _read(tool, junk) is None
         assert _read(tool, junk.replace(" ", "\n")) is None

@@ -1,4 +1,4 @@
-"""The reducer's file: of recorded outputs and of the real tools, against what the parsers read; and of anything else."""
+"""The reducer's file of recorded outputs and of real tools, compared with the parsers; and invalid files."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ HISTOGRAMS = TESTS / "fixtures" / "histograms"
 
 @pytest.fixture(scope="module")
 def reducer() -> Path:
-    """The program, for this machine."""
+    """The reducer, built for this machine."""
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
     return build(SOURCE, goos=sys.platform, goarch=machine).path
 
 
 def reduce_file(reducer: Path, tool: str, path: Path, folder: Path) -> tuple[ReducerOutput, str]:
-    """The reducer's file of what a tool wrote to `path`, and what stood beside the rows."""
+    """Return the reducer's file of a tool's output at `path`, and the text among the rows."""
     out, rest = folder / "out.json", folder / "rest.txt"
     with path.open("rb") as output:
         subprocess.run([reducer, "-tool", tool, "-out", out, "-rest", rest], stdin=output, check=True, timeout=30)
@@ -50,7 +50,7 @@ def reduce_file(reducer: Path, tool: str, path: Path, folder: Path) -> tuple[Red
 
 
 def same_latency(reduction: ReducerOutput, expected: LoadResult) -> None:
-    """Extremes and mean exactly, percentiles to the 1/16384 of the histogram."""
+    """Check extremes and mean exactly, and percentiles to the histogram's 1/16384."""
     found = measurement(reduction).latency()
     assert found.min_s == expected.latency.min_s
     assert found.max_s == expected.latency.max_s
@@ -61,7 +61,7 @@ def same_latency(reduction: ReducerOutput, expected: LoadResult) -> None:
         assert found.percentiles[name] == pytest.approx(expected.latency.percentiles[name], rel=1 / 16384), name
 
 
-def test_hey_as_its_parser_reads_it(reducer: Path, tmp_path: Path) -> None:
+def test_reducer_and_parser_agree_on_heys_csv(reducer: Path, tmp_path: Path) -> None:
     path = RECORDED / "hey" / "v014-csv.txt"
     expected = hey.parse(path.read_text())
     reduction, rest = reduce_file(reducer, "hey", path, tmp_path)
@@ -77,7 +77,7 @@ def test_hey_as_its_parser_reads_it(reducer: Path, tmp_path: Path) -> None:
     assert sum(count for _, count in reduction.seconds.counts) == found.requests
 
 
-def test_ab_table_as_its_parser_reads_it(reducer: Path, tmp_path: Path) -> None:
+def test_reducer_and_parser_agree_on_abs_table(reducer: Path, tmp_path: Path) -> None:
     path = RECORDED / "ab" / "v23-g.txt"
     expected = ab.parse(path.read_text())
     reduction, rest = reduce_file(reducer, "ab", path, tmp_path)
@@ -88,7 +88,7 @@ def test_ab_table_as_its_parser_reads_it(reducer: Path, tmp_path: Path) -> None:
         load_result(reduction)
 
 
-def test_siege_summary_is_left_whole(reducer: Path, tmp_path: Path) -> None:
+def test_the_reducer_passes_on_sieges_summary(reducer: Path, tmp_path: Path) -> None:
     path = RECORDED / "siege" / "v407-verbose.txt"
     text = decode(path.read_bytes())
     reduction, rest = reduce_file(reducer, "siege", path, tmp_path)
@@ -103,7 +103,7 @@ def test_siege_summary_is_left_whole(reducer: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["vegeta-v12-stream", "vegeta-v12-refused"])
-def test_vegeta_as_its_own_report_has_it(reducer: Path, tmp_path: Path, name: str) -> None:
+def test_the_reducer_agrees_with_vegetas_own_report(reducer: Path, tmp_path: Path, name: str) -> None:
     expected = vegeta.parse((HISTOGRAMS / f"{name}.report.json").read_text())
     reduction, _ = reduce_file(reducer, "vegeta", HISTOGRAMS / f"{name}.gob", tmp_path)
     found = load_result(reduction)
@@ -112,12 +112,12 @@ def test_vegeta_as_its_own_report_has_it(reducer: Path, tmp_path: Path, name: st
     assert found.status == expected.status
     assert found.latency.min_s == expected.latency.min_s
     assert found.latency.max_s == expected.latency.max_s
-    assert found.latency.mean_s == pytest.approx(expected.latency.mean_s, abs=1e-9)  # vegeta rounds down
-    for percentile in ("50", "90", "95"):  # vegeta's are estimates
+    assert found.latency.mean_s == pytest.approx(expected.latency.mean_s, abs=1e-9)  # vegeta truncates
+    for percentile in ("50", "90", "95"):  # vegeta estimates percentiles
         assert found.latency.percentiles[percentile] == pytest.approx(expected.latency.percentiles[percentile], rel=0.1)
 
 
-def test_vegeta_failures_are_told_apart(reducer: Path, tmp_path: Path) -> None:
+def test_vegetas_failures_are_counted_by_kind(reducer: Path, tmp_path: Path) -> None:
     refused, _ = reduce_file(reducer, "vegeta", HISTOGRAMS / "vegeta-v12-refused.gob", tmp_path)
     found = measurement(refused).counters
     assert (found.requests, found.errors.connect, found.errors.other, found.non_2xx) == (50, 50, 0, 0)
@@ -128,7 +128,7 @@ def test_vegeta_failures_are_told_apart(reducer: Path, tmp_path: Path) -> None:
     assert (found.errors.connect, found.errors.other, found.non_2xx) == (0, 0, 50)
 
 
-def test_a_million_rows_of_hey_may_not_be_all(reducer: Path, tmp_path: Path) -> None:
+def test_a_million_rows_of_hey_may_be_incomplete(reducer: Path, tmp_path: Path) -> None:
     path = tmp_path / "hey.csv"
     row = "0.0020,0.0002,0.0000,0.0000,0.0016,0.0000,200,0.0001\n"
     heading = "response-time,DNS+dialup,DNS,Request-write,Response-delay,Response-read,status-code,offset\n"
@@ -140,7 +140,7 @@ def test_a_million_rows_of_hey_may_not_be_all(reducer: Path, tmp_path: Path) -> 
     assert "hey-cap" in [note.code for note in result.notes]
 
 
-def test_unread_rows_are_said(reducer: Path, tmp_path: Path) -> None:
+def test_unread_rows_are_noted(reducer: Path, tmp_path: Path) -> None:
     path = tmp_path / "hey.csv"
     path.write_text((RECORDED / "hey" / "v014-csv.txt").read_text() + "NaN,<script>\x1b[0m\n")
     found = measurement(reduce_file(reducer, "hey", path, tmp_path)[0])
@@ -150,7 +150,7 @@ def test_unread_rows_are_said(reducer: Path, tmp_path: Path) -> None:
     assert "\x1b" not in note.message
 
 
-def test_rows_that_were_cut_are_said(reducer: Path, tmp_path: Path) -> None:
+def test_truncated_rows_are_noted(reducer: Path, tmp_path: Path) -> None:
     path = tmp_path / "cut.gob"
     path.write_bytes((HISTOGRAMS / "vegeta-v12-stream.gob").read_bytes()[:-100])
     found = measurement(reduce_file(reducer, "vegeta", path, tmp_path)[0])
@@ -158,7 +158,7 @@ def test_rows_that_were_cut_are_said(reducer: Path, tmp_path: Path) -> None:
     assert [note.code for note in found.notes] == ["rows-cut"]
 
 
-def test_text_beyond_a_mebibyte_is_said(reducer: Path, tmp_path: Path) -> None:
+def test_dropped_text_is_noted(reducer: Path, tmp_path: Path) -> None:
     path = tmp_path / "flood"
     path.write_text("[error] a line that is no row\n" * 40_000)
     reduction, rest = reduce_file(reducer, "siege", path, tmp_path)
@@ -166,7 +166,7 @@ def test_text_beyond_a_mebibyte_is_said(reducer: Path, tmp_path: Path) -> None:
     assert [note.code for note in measurement(reduction).notes] == ["siege-resolution", "text-cut"]
 
 
-def test_no_rows_at_all(reducer: Path, tmp_path: Path) -> None:
+def test_a_file_without_rows_is_incomplete(reducer: Path, tmp_path: Path) -> None:
     path = tmp_path / "empty"
     path.touch()
     reduction, _ = reduce_file(reducer, "hey", path, tmp_path)
@@ -176,11 +176,11 @@ def test_no_rows_at_all(reducer: Path, tmp_path: Path) -> None:
     assert result.latency.percentiles == {}
 
 
-# -- files that are none
+# -- invalid files
 
 
 def document(**changed: object) -> dict[str, Any]:
-    """A file of three rows of hey."""
+    """Return the reducer's file of three rows of hey, with changed fields."""
     library = HdrHistogram(1, 3_600_000_000, 4)
     for us in (300, 300, 2000):
         library.record_value(us)
@@ -209,11 +209,11 @@ def document(**changed: object) -> dict[str, Any]:
     return {**whole, **changed}
 
 
-def measured(whole: dict[str, Any]) -> object:
+def measure_document(whole: dict[str, Any]) -> object:
     return measurement(read(json.dumps(whole)))
 
 
-def with_histogram(encoded: str) -> dict[str, Any]:
+def document_with_histogram(encoded: str) -> dict[str, Any]:
     return document(latency={**document()["latency"], "histogram_us": encoded})
 
 
@@ -226,21 +226,21 @@ def payload(numbers: bytes, *, highest: int = 3_600_000_000, digits: int = 4) ->
     return struct.pack(">IIIIQQd", 0x1C849313, len(numbers), 0, digits, 1, highest, 1.0) + numbers
 
 
-def test_a_whole_file() -> None:
+def test_a_complete_file_is_read() -> None:
     found = measurement(read(json.dumps(document())))
     assert list(found.histograms["raw"].rows()) == [(300e-6, 300e-6, 2), (2e-3, 2e-3, 1)]
     assert found.histograms["raw"].mean_s == pytest.approx(2.6e-3 / 3)
     assert found.duration_s == 0.0025
 
 
-def test_a_payload_made_by_hand_is_read() -> None:
+def test_a_histogram_encoded_by_hand_is_read() -> None:
     zeros_to_300, zeros_to_2000 = b"\xd7\x04", b"\xc5\x1a"  # zigzag: -300 and -1699
     numbers = zeros_to_300 + b"\x04" + zeros_to_2000 + b"\x02"
-    assert measured(with_histogram(wrapped(payload(numbers)))) == measured(document())
+    assert measure_document(document_with_histogram(wrapped(payload(numbers)))) == measure_document(document())
 
 
 @pytest.mark.parametrize(
-    ("whole", "says"),
+    ("whole", "message"),
     [
         (document(reduction=2), "reduction"),
         (document(tool="wrk"), "tool"),
@@ -249,45 +249,45 @@ def test_a_payload_made_by_hand_is_read() -> None:
         (document(surplus=1), "surplus"),
         (document(rows=4), "4 rows, but 3 counts"),
         (document(latency={**document()["latency"], "min_ns": -1}), "min_ns"),
-        (with_histogram(""), "cannot be decoded"),
-        (with_histogram("HISTFAAAAB"), "cannot be decoded"),
-        (with_histogram("µ"), "cannot be decoded"),
-        (with_histogram(wrapped(b"")), "cannot be decoded"),
-        (with_histogram(wrapped(payload(b"\x04"), cookie=7)), "cannot be decoded"),
-        (with_histogram(wrapped(payload(b"\x80"))), "cannot be decoded"),
-        (with_histogram(wrapped(payload(b"\x02" + b"\xff" * 8 + b"\x7f" + b"\x02"))), "cannot be decoded"),
-        (with_histogram(wrapped(payload(b"\x02" * 400_000))), "cannot be decoded"),
-        (with_histogram(wrapped(payload(b"\x02", digits=3))), "unknown layout"),
-        (with_histogram(wrapped(payload(b"\x02", digits=4_000_000_000))), "unknown layout"),
-        (with_histogram(wrapped(payload(b"\x02", highest=1 << 62))), "unknown layout"),
-        (with_histogram(wrapped(payload(b"\x02"))), "3 rows, but 1 counts"),
-        (with_histogram(wrapped(b"\x00" * 50_000_000)), "more data than any histogram"),
-        (with_histogram(document()["latency"]["histogram_us"][:-8]), "cannot be decoded"),
+        (document_with_histogram(""), "cannot be decoded"),
+        (document_with_histogram("HISTFAAAAB"), "cannot be decoded"),
+        (document_with_histogram("µ"), "cannot be decoded"),
+        (document_with_histogram(wrapped(b"")), "cannot be decoded"),
+        (document_with_histogram(wrapped(payload(b"\x04"), cookie=7)), "cannot be decoded"),
+        (document_with_histogram(wrapped(payload(b"\x80"))), "cannot be decoded"),
+        (document_with_histogram(wrapped(payload(b"\x02" + b"\xff" * 8 + b"\x7f" + b"\x02"))), "cannot be decoded"),
+        (document_with_histogram(wrapped(payload(b"\x02" * 400_000))), "cannot be decoded"),
+        (document_with_histogram(wrapped(payload(b"\x02", digits=3))), "unknown layout"),
+        (document_with_histogram(wrapped(payload(b"\x02", digits=4_000_000_000))), "unknown layout"),
+        (document_with_histogram(wrapped(payload(b"\x02", highest=1 << 62))), "unknown layout"),
+        (document_with_histogram(wrapped(payload(b"\x02"))), "3 rows, but 1 counts"),
+        (document_with_histogram(wrapped(b"\x00" * 50_000_000)), "more data than any histogram"),
+        (document_with_histogram(document()["latency"]["histogram_us"][:-8]), "cannot be decoded"),
     ],
 )
-def test_what_is_no_file_of_ours_is_refused(whole: dict[str, Any], says: str) -> None:
+def test_invalid_files_are_refused(whole: dict[str, Any], message: str) -> None:
     with pytest.raises(ParseError) as refused:
-        measured(whole)
-    assert says in str(refused.value)
+        measure_document(whole)
+    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize("text", ["", "{", "null", "[]", '{"reduction": 1}', "HTTP/1.1 200 OK", "\ud800", b"\xff\xfe"])
-def test_what_is_no_json_is_refused(text: str | bytes) -> None:
+def test_text_that_is_no_json_is_refused(text: str | bytes) -> None:
     with pytest.raises(ParseError, match="not a complete file of benchkit's reducer"):
         read(text)
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.binary(max_size=60))
-def test_any_numbers_are_read_or_refused(numbers: bytes) -> None:
+def test_any_histogram_payload_is_read_or_refused(numbers: bytes) -> None:
     try:
-        found = measurement(read(json.dumps(with_histogram(wrapped(payload(numbers))))))
+        found = measurement(read(json.dumps(document_with_histogram(wrapped(payload(numbers))))))
     except ParseError:
         return
     assert found.histograms["raw"].total == 3
 
 
-# -- the tools themselves
+# -- real tools
 
 
 @pytest.fixture
@@ -301,7 +301,7 @@ def url() -> Iterator[str]:
 
 
 def reduce_run(reducer: Path, tool: str, command: list[str], folder: Path) -> tuple[ReducerOutput, str, str]:
-    """The reducer's file of a run, joined to the tool by a pipe; what stood beside the rows; the tool's stderr."""
+    """Run a tool with its output piped to the reducer; return the file, the text among the rows, and stderr."""
     if shutil.which(command[0]) is None:
         pytest.skip(f"{command[0]} is not installed")
     out, rest = folder / "out.json", folder / "rest.txt"
@@ -318,7 +318,7 @@ def reduce_run(reducer: Path, tool: str, command: list[str], folder: Path) -> tu
 
 
 @pytest.mark.lab
-def test_hey_itself(reducer: Path, url: str, tmp_path: Path) -> None:
+def test_the_real_hey(reducer: Path, url: str, tmp_path: Path) -> None:
     command = ["hey", "-n", "300", "-c", "3", "-o", "csv", f"{url}fail"]
     reduction, rest, _ = reduce_run(reducer, "hey", command, tmp_path)
     assert rest == ""
@@ -329,7 +329,7 @@ def test_hey_itself(reducer: Path, url: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.lab
-def test_ab_itself(reducer: Path, url: str, tmp_path: Path) -> None:
+def test_the_real_ab(reducer: Path, url: str, tmp_path: Path) -> None:
     command = ["ab", "-k", "-c4", "-n2000", "-g", "/dev/stdout", url]
     reduction, summary, _ = reduce_run(reducer, "ab", command, tmp_path)
     stated, found = ab.parse(summary), measurement(reduction)
@@ -339,18 +339,18 @@ def test_ab_itself(reducer: Path, url: str, tmp_path: Path) -> None:
     histogram = found.histograms["raw"]
     assert histogram.min_s == stated.latency.min_s
     assert histogram.max_s == stated.latency.max_s
-    assert histogram.mean_s == pytest.approx(stated.latency.mean_s, abs=1e-3)  # rounded twice: each row, and the mean
+    assert histogram.mean_s == pytest.approx(stated.latency.mean_s, abs=1e-3)  # ab rounds each row, and the mean again
     for name, value in stated.latency.percentiles.items():
         ours = histogram.percentile(float(name))
         assert ours is not None
-        # ab takes the request of index ⌊n p⌋ from zero, which is one rank further on.
-        further = histogram.percentile(min(100.0, float(name) + 100 / histogram.total))
-        assert further is not None
-        assert ours <= value <= further, name
+        # ab uses the request of index ⌊n p⌋ from zero, which is the next rank.
+        next_rank = histogram.percentile(min(100.0, float(name) + 100 / histogram.total))
+        assert next_rank is not None
+        assert ours <= value <= next_rank, name
 
 
 @pytest.mark.lab
-def test_siege_itself(reducer: Path, url: str, tmp_path: Path) -> None:
+def test_the_real_siege(reducer: Path, url: str, tmp_path: Path) -> None:
     (tmp_path / "siege.conf").write_text(
         "verbose = true\ncolor = on\njson_output = false\nlogging = false\nlimit = 9\n"
     )

@@ -1,4 +1,4 @@
-"""Generators read and merged, on values."""
+"""Outputs of generators, read and merged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _histogram(values: dict[int, int]) -> Histogram:
     return Histogram.from_microseconds(np.array(list(values)), np.array(list(values.values())), digits=4)
 
 
-def _reading(requests: int, duration_s: float, times: dict[int, int] | None, **fields: Any) -> ParsedOutput:  # noqa: ANN401
+def _output(requests: int, duration_s: float, times: dict[int, int] | None, **fields: Any) -> ParsedOutput:  # noqa: ANN401
     measurement = None
     if times is not None:
         measurement = Measurement(
@@ -45,16 +45,14 @@ def _reading(requests: int, duration_s: float, times: dict[int, int] | None, **f
     return ParsedOutput(result, measurement)
 
 
-def test_one_generator_stays_as_it_is() -> None:
-    alone = _reading(100, 2.0, {1000: 100})
+def test_the_output_of_one_generator_is_not_changed() -> None:
+    alone = _output(100, 2.0, {1000: 100})
     assert merge_generator_outputs([alone], [0.0]) is alone
 
 
 def test_counts_and_rates_add_up_and_histograms_merge() -> None:
-    one = _reading(
-        1000, 2.0, {1000: 900, 9000: 100}, errors=Errors(connect=1, timeout=0), status={"200": 999, "503": 1}
-    )
-    two = _reading(600, 1.9, {2000: 600}, errors=Errors(connect=2, timeout=None), status={"200": 600})
+    one = _output(1000, 2.0, {1000: 900, 9000: 100}, errors=Errors(connect=1, timeout=0), status={"200": 999, "503": 1})
+    two = _output(600, 1.9, {2000: 600}, errors=Errors(connect=2, timeout=None), status={"200": 600})
     merged = merge_generator_outputs([one, two], [0.0, 0.05])
     result, measured = merged.result, merged.measurement
     assert (result.requests, result.bytes_total) == (1600, 19200)
@@ -66,15 +64,15 @@ def test_counts_and_rates_add_up_and_histograms_merge() -> None:
     assert measured.histograms["raw"] == _histogram({1000: 900, 2000: 600, 9000: 100})
     assert result.latency == measured.latency()
     assert result.latency.percentiles["50"] == 0.001
-    assert result.latency.percentiles["90"] == 0.002  # no mean of 0.001 and 0.002 could say that
+    assert result.latency.percentiles["90"] == 0.002  # which no mean of 0.001 and 0.002 gives
     assert result.latency.corrected is False
 
 
-def test_without_histograms_percentiles_are_lost_and_said_so() -> None:
+def test_without_histograms_percentiles_are_none_with_a_note() -> None:
     times = Latency(min_s=0.001, mean_s=0.002, max_s=0.01, percentiles={"50": 0.002}, covers="request")
     other = Latency(min_s=0.002, mean_s=0.006, max_s=0.02, percentiles={"50": 0.006}, covers="request")
     result = merge_generator_outputs(
-        [_reading(300, 1.0, None, latency=times), _reading(100, 1.0, None, latency=other)], [0.0, 0.0]
+        [_output(300, 1.0, None, latency=times), _output(100, 1.0, None, latency=other)], [0.0, 0.0]
     ).result
     assert (result.latency.min_s, result.latency.max_s) == (0.001, 0.02)
     assert result.latency.mean_s == pytest.approx(0.003)
@@ -82,10 +80,10 @@ def test_without_histograms_percentiles_are_lost_and_said_so() -> None:
     assert [note.code for note in result.notes] == ["percentiles-lost"]
 
 
-def test_generators_that_end_apart_are_said_and_do_not_dilute_the_rate() -> None:
-    """Eight heys that took from 35.9 to 43.0 s made more than their count over 43.0 s."""
+def test_generators_with_different_ends_are_noted_and_do_not_lower_the_rate() -> None:
+    """Check eight runs of hey of 35.9 to 43.0 s: their total rate is above their total count ÷ 43.0 s."""
     seconds = [35.9, 36.5, 37.0, 38.0, 39.0, 40.0, 41.5, 43.0]
-    merged = merge_generator_outputs([_reading(1_000_000, s, {1000: 1}) for s in seconds], [0.0] * 8).result
+    merged = merge_generator_outputs([_output(1_000_000, s, {1000: 1}) for s in seconds], [0.0] * 8).result
     assert merged.rps == pytest.approx(sum(1_000_000 / s for s in seconds))
     assert sum(1_000_000 / s for s in seconds) > 8_000_000 / 43.0
     assert merged.duration_s == 35.9
@@ -93,7 +91,7 @@ def test_generators_that_end_apart_are_said_and_do_not_dilute_the_rate() -> None
     assert "7.10 s apart" in merged.notes[0].message
 
 
-def test_notes_stand_once_with_the_generator_that_has_them() -> None:
+def test_each_note_is_stated_once_with_its_generator() -> None:
     same, own, like = (
         Note(code="a", message="of all"),
         Note(code="b", message="1 seen"),
@@ -101,9 +99,9 @@ def test_notes_stand_once_with_the_generator_that_has_them() -> None:
     )
     merged = merge_generator_outputs(
         [
-            _reading(10, 1.0, {1: 10}, notes=(same, own)),
-            _reading(10, 1.0, {1: 10}, notes=(same, like)),
-            _reading(10, 1.0, {1: 10}, notes=(same,)),
+            _output(10, 1.0, {1: 10}, notes=(same, own)),
+            _output(10, 1.0, {1: 10}, notes=(same, like)),
+            _output(10, 1.0, {1: 10}, notes=(same,)),
         ],
         [0.0] * 3,
     ).result
@@ -113,7 +111,7 @@ def test_notes_stand_once_with_the_generator_that_has_them() -> None:
     ]
 
 
-def _block(requests: int, errors: dict[str, int], *, time_s: float = 1.5) -> str:
+def _counters_text(requests: int, errors: dict[str, int], *, time_s: float = 1.5) -> str:
     hexed = json.dumps(errors).encode().hex()
     return (
         f"--- benchkit counters of hey 1\nrequests {requests}\nduration_ns 2500000000\nbytes 1200\n"
@@ -121,7 +119,7 @@ def _block(requests: int, errors: dict[str, int], *, time_s: float = 1.5) -> str
     )
 
 
-def _reduction(rows: int) -> bytes:
+def _reducer_file(rows: int) -> bytes:
     from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped] # noqa: PLC0415 - the library has no types
 
     histogram = HdrHistogram(1, 3_600_000_000, 4)
@@ -154,7 +152,7 @@ def _reduction(rows: int) -> bytes:
 
 def test_hey_counts_failures_that_its_rows_do_not_have() -> None:
     failures = {'Get "http://x/%2F": dial tcp 10.0.0.2:8080: connect: connection refused': 3, "timeout awaiting": 1}
-    found = measure(ToolOutput(_block(104, failures), reduction=_reduction(100)))
+    found = measure(ToolOutput(_counters_text(104, failures), reduction=_reducer_file(100)))
     assert (found.result.requests, found.result.failed, found.result.duration_s) == (104, 4, 2.5)
     assert (found.result.errors.connect, found.result.errors.timeout) == (3, 1)
     assert found.result.rps == pytest.approx(41.6)
@@ -163,11 +161,13 @@ def test_hey_counts_failures_that_its_rows_do_not_have() -> None:
     assert "hey-errors" in [note.code for note in found.result.notes]
 
 
-def test_hey_past_a_million_keeps_its_counts_and_its_mean() -> None:
-    found = measure(ToolOutput(_block(3_000_001, {"EOF": 1}, time_s=6000.0), reduction=_reduction(MAX_RESULTS)))
+def test_hey_beyond_a_million_answers_has_exact_counts_and_mean() -> None:
+    found = measure(
+        ToolOutput(_counters_text(3_000_001, {"EOF": 1}, time_s=6000.0), reduction=_reducer_file(MAX_RESULTS))
+    )
     assert found.result.requests == 3_000_001
     assert found.result.rps == pytest.approx(3_000_001 / 2.5)
-    assert found.result.latency.mean_s == pytest.approx(0.002)  # of all; the rows of the first million say 0.001
+    assert found.result.latency.mean_s == pytest.approx(0.002)  # of all answers; that of the first million is 0.001
     assert found.result.latency.percentiles["99.9"] == 0.001
     assert found.result.non_2xx is None
     assert [note.code for note in found.result.notes] == ["hey-cap", "hey-errors"]
@@ -179,18 +179,18 @@ def test_hey_past_a_million_keeps_its_counts_and_its_mean() -> None:
     ("text", "rows", "message"),
     [
         ("", 100, "did not print all its counters"),
-        (_block(100, {})[:-60], 100, "did not print all its counters"),
-        (_block(100, {}) + _block(100, {}), 100, "did not print all its counters"),
-        (_block(100, {}), 99, "99 rows of hey, but 100 answers"),
-        (_block(100, {}).replace("errors 7b7d", "errors 7b"), 100, "cannot be read"),
+        (_counters_text(100, {})[:-60], 100, "did not print all its counters"),
+        (_counters_text(100, {}) + _counters_text(100, {}), 100, "did not print all its counters"),
+        (_counters_text(100, {}), 99, "99 rows of hey, but 100 answers"),
+        (_counters_text(100, {}).replace("errors 7b7d", "errors 7b"), 100, "cannot be read"),
     ],
 )
-def test_counters_that_are_not_those_of_the_rows_are_refused(text: str, rows: int, message: str) -> None:
+def test_counters_that_contradict_the_rows_are_refused(text: str, rows: int, message: str) -> None:
     with pytest.raises(ParseError, match=message):
-        measure(ToolOutput(text, reduction=_reduction(rows)))
+        measure(ToolOutput(text, reduction=_reducer_file(rows)))
 
 
-def test_the_template_prints_nothing_that_a_format_could_change() -> None:
-    """It goes through fmt.Fprintf: `%` may come from nowhere but the verbs of its own printf."""
+def test_the_template_contains_no_stray_percent_sign() -> None:
+    """Check that `%` occurs only in verbs of its own printf: hey passes the text to fmt.Fprintf."""
     assert set(TEMPLATE.replace("%.9f,%d,%.6f", "").replace("%.9f", "").replace("%x", "")).isdisjoint("%")
-    assert read_counters(_block(1, {})).failed == 0
+    assert read_counters(_counters_text(1, {})).failed == 0

@@ -1,4 +1,4 @@
-"""wrk's histogram with its additions undone: against the addition itself, recorded outputs, and wrk."""
+"""Removal of wrk's added samples, compared with adding them, with recorded outputs, and with the real wrk."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ intervals = st.integers(1, 60)
 raws = st.dictionaries(st.integers(0, 200), st.integers(1, 9), min_size=1, max_size=30)
 
 
-def with_additions(raw: Mapping[int, int], interval: int) -> dict[int, int]:
-    """What wrk makes of measured counts and shows of it, told from its source: in place, from twice the interval up."""
+def add_samples(raw: Mapping[int, int], interval: int) -> dict[int, int]:
+    """Return the counts that wrk prints for measured ones, as its source adds samples: in place, from twice the interval up."""
     counts = Counter(raw)
     for time in range(2 * interval, max(raw) + 1):
         for earlier in range(time - interval, interval, -interval):
@@ -40,47 +40,45 @@ def with_additions(raw: Mapping[int, int], interval: int) -> dict[int, int]:
     return {time: count for time, count in sorted(counts.items()) if count and time >= min(raw)}
 
 
-def undone(counts: Mapping[int, int], interval: int | None) -> dict[int, int]:
+def remove_samples(counts: Mapping[int, int], interval: int | None) -> dict[int, int]:
     values = np.array(list(counts), np.int64)
     found = without_additions(values, np.array(list(counts.values()), np.int64), interval)
     return {time: count for time, count in zip(values.tolist(), found.tolist(), strict=True) if count}
 
 
 @given(raws, intervals)
-def test_what_was_added_is_taken_out(raw: dict[int, int], interval: int) -> None:
-    corrected = with_additions(raw, interval)
-    assert undone(corrected, interval) == dict(sorted(raw.items()))
-    assert with_additions(undone(corrected, interval), interval) == corrected
+def test_added_samples_are_removed(raw: dict[int, int], interval: int) -> None:
+    corrected = add_samples(raw, interval)
+    assert remove_samples(corrected, interval) == dict(sorted(raw.items()))
+    assert add_samples(remove_samples(corrected, interval), interval) == corrected
 
 
 @given(raws, intervals, st.data())
-def test_counts_that_wrk_cannot_have_made_are_refused_or_made_so(
-    raw: dict[int, int], interval: int, data: st.DataObject
-) -> None:
-    corrected = with_additions(raw, interval)
+def test_impossible_counts_are_refused(raw: dict[int, int], interval: int, data: st.DataObject) -> None:
+    corrected = add_samples(raw, interval)
     time = data.draw(st.sampled_from(sorted(corrected)))
     corrected[time] = data.draw(st.integers(0, 30))
     corrected = {each: count for each, count in corrected.items() if count}
     try:
-        found = undone(corrected, interval)
+        found = remove_samples(corrected, interval)
     except ParseError:
         return
-    assert (with_additions(found, interval) if found else {}) == corrected
+    assert (add_samples(found, interval) if found else {}) == corrected
 
 
-def test_without_an_interval_nothing_was_added() -> None:
-    assert undone({5: 2, 900: 1}, None) == {5: 2, 900: 1}
-    assert undone({}, 7) == {}
+def test_without_an_interval_no_samples_are_removed() -> None:
+    assert remove_samples({5: 2, 900: 1}, None) == {5: 2, 900: 1}
+    assert remove_samples({}, 7) == {}
 
 
-def test_interval_is_that_of_integers() -> None:
+def test_the_interval_is_computed_in_integers() -> None:
     assert expected_interval_us(10_005_120, 285_080, 64) == 10_005_120 // 4454
     assert expected_interval_us(1_000_000, 99, 100) is None
     assert expected_interval_us(1_000_000, 100, 100) == 1_000_000
 
 
-def printed(counts: Mapping[int, int], *, requests: int, timeout: int = 0, connections: int = 2) -> str:
-    """What wrk prints with such a histogram, over 1000 µs."""
+def wrk_output(counts: Mapping[int, int], *, requests: int, timeout: int = 0, connections: int = 2) -> str:
+    """Return wrk's output with such a histogram, for a run of 1000 µs."""
     cells = "".join(f"@{value} {count}\n" for value, count in counts.items())
     return f"""Running 1s test @ http://127.0.0.1:80/
   1 threads and {connections} connections
@@ -107,8 +105,8 @@ sum_us {sum(value * count for value, count in counts.items())}
 
 
 def test_series_and_counters() -> None:
-    raw = {50: 5, 100: 3, 470: 2}  # 10 requests of 2 connections in 1000 µs: every 200 µs
-    found = measurement(printed(with_additions(raw, 200), requests=10))
+    raw = {50: 5, 100: 3, 470: 2}  # 10 requests of 2 connections in 1000 µs: one per connection every 200 µs
+    found = measurement(wrk_output(add_samples(raw, 200), requests=10))
     assert set(found.histograms) == {"raw", "corrected"}
     assert list(found.histograms["raw"].rows()) == [(50e-6, 50e-6, 5), (100e-6, 100e-6, 3), (470e-6, 470e-6, 2)]
     assert list(found.histograms["corrected"].rows()) == [
@@ -125,20 +123,20 @@ def test_series_and_counters() -> None:
 
 
 def test_late_answers_are_accounted_for() -> None:
-    found = measurement(printed({50: 5}, requests=7, timeout=2))
+    found = measurement(wrk_output({50: 5}, requests=7, timeout=2))
     assert found.complete
     assert found.counters.errors.timeout == 2
     assert [note.code for note in found.notes] == ["timeouts"]
 
 
-def test_requests_unaccounted_for_are_said() -> None:
-    found = measurement(printed({50: 5}, requests=7))
+def test_unaccounted_requests_are_noted() -> None:
+    found = measurement(wrk_output({50: 5}, requests=7))
     assert not found.complete
     assert "wrk-unaccounted" in [note.code for note in found.notes]
 
 
 def test_nothing_recorded_has_no_histogram() -> None:
-    found = measurement(printed({}, requests=0))
+    found = measurement(wrk_output({}, requests=0))
     assert found.histograms == {}
     assert found.latency().percentiles == {}
     assert found.complete
@@ -149,11 +147,11 @@ def _changed(text: str, old: str, new: str) -> str:
     return text.replace(old, new, 1)
 
 
-WHOLE = printed({50: 5, 51: 1, 100: 3}, requests=9)
+WHOLE = wrk_output({50: 5, 51: 1, 100: 3}, requests=9)
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         (WHOLE[: WHOLE.index("--- benchkit")], "no complete latency histogram"),
         (WHOLE[: WHOLE.index("--- end")], "no complete latency histogram"),
@@ -174,18 +172,18 @@ WHOLE = printed({50: 5, 51: 1, 100: 3}, requests=9)
         (_changed(WHOLE, "@100 3\n", "@101 3\n"), "states sum_us"),
         (_changed(WHOLE, "9 requests in", "8 requests in"), "8 requests in the summary, 9 in the histogram"),
         (_changed(WHOLE, "1 threads and 2 connections\n", ""), "the number of connections"),
-        (printed({50: 1, 600: 8}, requests=9), "at 600 µs"),
-        (printed({50: 1, 300: 2, 550: 6}, requests=9), "at 300 µs"),
+        (wrk_output({50: 1, 600: 8}, requests=9), "at 600 µs"),
+        (wrk_output({50: 1, 300: 2, 550: 6}, requests=9), "at 300 µs"),
     ],
 )
-def test_damage_is_refused(text: str, says: str) -> None:
+def test_a_damaged_block_is_refused(text: str, message: str) -> None:
     with pytest.raises(ParseError) as refused:
         measurement(text)
-    assert says in str(refused.value)
+    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
-def test_a_changed_figure_is_refused_or_is_another(path: Path) -> None:
+def test_a_changed_digit_is_refused_or_changes_a_counter(path: Path) -> None:
     text = path.read_text()
     block = text.index("--- benchkit latency histogram")
     original = read_block(text)
@@ -201,7 +199,7 @@ def test_a_changed_figure_is_refused_or_is_another(path: Path) -> None:
 
 
 def check_against_summary(text: str) -> Measurement:
-    """The block agrees with what wrk itself prints, to the resolution of that."""
+    """Check that the block agrees with wrk's summary, to the resolution of the summary."""
     found, summary = measurement(text), wrk.parse(text)
     assert summary.complete
     assert found.complete
@@ -220,7 +218,7 @@ def check_against_summary(text: str) -> Measurement:
     assert found.histograms["raw"].total == counters.recorded
     assert found.histograms["raw"].max_s == corrected.max_s
     for name, stated in summary.latency.percentiles.items():
-        # wrk takes the request of rank round(n p + 1/2), HdrHistogram that of ⌈n p⌉: the same or the next.
+        # wrk uses the request of rank round(n p + 1/2), HdrHistogram that of ⌈n p⌉: the same or the next one.
         near = [corrected.percentile(float(name) + step * 100 / corrected.total) for step in (0, 0.5, 1)]
         assert any(each is not None and each == pytest.approx(stated, abs=step_of(stated)) for each in near), name
     assert corrected.mean_s == pytest.approx(summary.latency.mean_s, rel=0.01)
@@ -229,16 +227,16 @@ def check_against_summary(text: str) -> Measurement:
 
 
 def step_of(seconds: float) -> float:
-    """Half the last digit that wrk prints of a time, and a little: two decimals in a unit that ends at 85 %."""
+    """Return half the last digit of a time that wrk prints, and a little more: two decimals, in units up to 85 % of the next."""
     return next(unit for unit in (1e-6, 1e-3, 1.0) if seconds < 850 * unit) * 0.00501
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
-def test_recorded_outputs_agree_with_what_wrk_printed(path: Path) -> None:
+def test_recorded_histograms_agree_with_the_summary(path: Path) -> None:
     check_against_summary(path.read_text())
 
 
-def test_a_recorded_output_has_additions() -> None:
+def test_a_recorded_output_has_added_samples() -> None:
     found = measurement((FIXTURES / "wrk-v410-keepalive.txt").read_text())
     assert found.histograms["corrected"].total > found.histograms["raw"].total * 1.05
 
@@ -264,16 +262,16 @@ needs_wrk = pytest.mark.skipif(shutil.which("wrk") is None, reason="wrk is not i
 @pytest.mark.lab
 @needs_wrk
 @pytest.mark.parametrize("options", [("-t2", "-c8"), ("-t3", "-c10", "-H", "Connection: close")], ids=["keep", "close"])
-def test_wrk_itself(url: str, options: tuple[str, ...]) -> None:
+def test_the_real_wrk(url: str, options: tuple[str, ...]) -> None:
     found = check_against_summary(run_wrk(url, "-d1s", *options))
     raw = found.histograms["raw"]
     assert isinstance(raw, Histogram)
     assert raw.total == found.counters.requests
     assert raw.mean_s is not None
     assert found.duration_s is not None
-    if "-H" not in options:  # connecting is in no latency
+    if "-H" not in options:  # connecting is not in the latency
         in_flight = raw.total / found.duration_s * raw.mean_s
-        assert 0.7 * 8 < in_flight < 1.05 * 8, "Little's law; wrk's own time between two requests is in no latency"
+        assert 0.7 * 8 < in_flight < 1.05 * 8, "Little's law; wrk's own time between two requests is not in the latency"
 
 
 @pytest.mark.lab
@@ -291,7 +289,7 @@ WITHOUT_CALLS = 'debug.getregistry()["wrk.stats"].__call = nil\n'
 @pytest.mark.lab
 @needs_wrk
 @pytest.mark.parametrize("lack", [WITHOUT_FFI, WITHOUT_CALLS], ids=["by calls", "from memory"])
-def test_wrk_gives_its_cells_either_way(url: str, tmp_path: Path, lack: str) -> None:
+def test_the_script_reads_the_cells_either_way(url: str, tmp_path: Path, lack: str) -> None:
     script = tmp_path / "lacking.lua"
     script.write_text(f'{lack}dofile("{SCRIPT}")\n')
     check_against_summary(run_wrk(url, "-d1s", "-t1", "-c4", script=script))
@@ -299,7 +297,7 @@ def test_wrk_gives_its_cells_either_way(url: str, tmp_path: Path, lack: str) -> 
 
 @pytest.mark.lab
 @needs_wrk
-def test_a_wrk_that_gives_its_cells_in_neither_way_is_an_error(url: str, tmp_path: Path) -> None:
+def test_a_wrk_whose_cells_cannot_be_read_is_an_error(url: str, tmp_path: Path) -> None:
     script = tmp_path / "lacking.lua"
     script.write_text(f'{WITHOUT_FFI}{WITHOUT_CALLS}dofile("{SCRIPT}")\n')
     text = run_wrk(url, "-d1s", "-t1", "-c4", script=script)

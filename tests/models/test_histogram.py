@@ -135,7 +135,7 @@ def test_coarsened_is_as_if_recorded_so(times: list[int], one: int, other: int) 
 
 
 def test_digits_cannot_be_gained() -> None:
-    with pytest.raises(ValueError, match="of 3 significant digits has no 4"):
+    with pytest.raises(ValueError, match="of 3 significant digits cannot have 4"):
         made_of([1], 3).coarsened(4)
 
 
@@ -201,7 +201,7 @@ def test_it_cannot_be_changed() -> None:
         ([-1], [1], 4, (1, 2), "ascend"),
         ([1], [0], 4, (1, 2), "extremes"),
         ([1, 2], [3, -1], 4, (1, 2), "above zero"),
-        ([1], [1, 1], 4, (1, 2), "buckets with"),
+        ([1], [1, 1], 4, (1, 2), r"\(1,\) buckets, but"),
         ([1], [1], 6, (1, 2), "6 significant digits"),
         ([1], [1], 4, (None, None), "extremes"),
         ([], [], 4, (1, 2), "extremes"),
@@ -216,5 +216,5 @@ def test_what_is_no_histogram_is_refused(
 
 @pytest.mark.parametrize("wrong", [[2, 1], [1, 1], [-1, 1], [1, MAX_VALUE + 1]])
 def test_values_that_are_no_times_are_refused(wrong: list[int]) -> None:
-    with pytest.raises(ValueError, match="from zero up"):
+    with pytest.raises(ValueError, match="values must ascend"):
         Histogram.from_microseconds(np.array(wrong, np.int64), np.ones(2, np.int64), digits=4)

@@ -1,4 +1,4 @@
--- Prints wrk's whole latency histogram and its exact counters after wrk's own text, for `measure.py` beside this script.
+-- Prints wrk's whole latency histogram and its exact counters after wrk's own text, for `measure.py` in this folder.
 --
 -- wrk 4 counts every answer's time in an array with a cell for each microsecond, up to the timeout. Before it calls
 -- done() it adds samples for coordinated omission to that same array. They can be removed again with the figures printed
