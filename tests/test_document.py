@@ -20,14 +20,14 @@ class Car(Frozen):
     engines: tuple[Engine, ...] = ()
 
 
-def test_values_keep_the_line_that_wrote_them() -> None:
+def test_values_keep_their_line() -> None:
     document = parse_document("name: a\nengines:\n  - kind: diesel\n    power: 3\n", "car.yaml")
     assert str(document.source.origin(("engines", 0, "power"))) == "car.yaml:4"
     assert str(document.source.origin(("engines", 0, "missing"))) == "car.yaml:3"
     assert document.validated(Car).engines[0].power == 3
 
 
-def test_faults_name_file_line_field_and_what_is_allowed() -> None:
+def test_faults_name_file_line_field_and_allowed_values() -> None:
     document = parse_document(
         "name: a\nengines:\n  - kind: diesel\n    power: -1\n  - knid: x\n    power: 1\n", "car.yaml"
     )
@@ -40,7 +40,7 @@ def test_faults_name_file_line_field_and_what_is_allowed() -> None:
     ]
 
 
-def test_an_overlay_merges_mappings_replaces_the_rest_and_brings_its_own_lines() -> None:
+def test_overriding_merges_mappings_and_replaces_the_rest() -> None:
     base = parse_document("a: {x: 1, y: 2}\nlist: [1, 2]\n", "base")
     over = parse_document("\n\na: {y: 3}\nlist: [9]\n", "over")
     merged = base.overridden(over)
@@ -50,7 +50,7 @@ def test_an_overlay_merges_mappings_replaces_the_rest_and_brings_its_own_lines()
     assert str(merged.source.origin(("list", 0))) == "over:4"
 
 
-def test_yaml_1_2_on_and_off_are_words() -> None:
+def test_on_and_off_are_text() -> None:
     assert parse_document("reuseport: [on, off, true]", "-").data == {"reuseport": ["on", "off", True]}
 
 
@@ -67,20 +67,20 @@ def test_yaml_1_2_on_and_off_are_words() -> None:
         ("a: !!python/name:os.system x\n", "f:1: a value of type TaggedScalar is not allowed"),
     ],
 )
-def test_what_is_no_plain_data_is_refused(text: str, message: str) -> None:
+def test_other_than_plain_data_is_refused(text: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         parse_document(text, "f")
     assert str(caught.value).startswith(message)
 
 
-def test_aliases_cannot_blow_up() -> None:
+def test_the_number_of_values_is_limited() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 9)]
     with pytest.raises(InputError, match="too large"):
         parse_document("\n".join(lines), "bomb")
 
 
-def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+def test_errors_name_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot read the file: No such file"):
         read_document(tmp_path / "none.yaml")
     (tmp_path / "latin.yaml").write_bytes(b"a: \xe9\n")
@@ -92,7 +92,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["1e999", ".inf", "-.inf", ".nan", '"1e999"', '"nan"'])
-def test_numbers_are_finite(text: str) -> None:
+def test_numbers_must_be_finite(text: str) -> None:
     class Window(Frozen):
         seconds: float
 

@@ -26,7 +26,7 @@ FORMATTERS = [
 
 @pytest.mark.parametrize("formatter", FORMATTERS)
 @pytest.mark.parametrize("absent", [None, math.nan])
-def test_absent_is_a_dash_and_never_a_zero(formatter: Callable[[float | None], str], absent: float | None) -> None:
+def test_an_absent_number_is_a_dash(formatter: Callable[[float | None], str], absent: float | None) -> None:
     assert formatter(absent) == units.ABSENT == "\u2013"
 
 
@@ -97,7 +97,7 @@ def test_rates_counts_shares_and_ratios() -> None:
     assert [units.ratio(n) for n in (0.5821, 0.9996, 1.04, 12.314)] == ["0.582", "1.00", "1.04", "12.31"]
 
 
-def test_counted_says_one_or_many() -> None:
+def test_counted_uses_the_singular_for_one() -> None:
     assert [units.counted(n, "trial") for n in (0, 1, 2000)] == ["0 trials", "1 trial", "2,000 trials"]
     assert units.counted(2, "reply", "replies") == "2 replies"
 
@@ -106,7 +106,7 @@ SCALES = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
 
 
 @given(st.floats(min_value=1e-9, max_value=1e6))
-def test_seconds_read_back_to_three_digits_and_grow_with_the_number(number: float) -> None:
+def test_seconds_keep_three_digits_in_a_fitting_unit(number: float) -> None:
     figure, unit = units.seconds(number).split(" ")
     assert float(figure.replace(",", "")) * SCALES[unit] == pytest.approx(number, rel=0.0051)
     assert unit == "s" or float(figure) < 1000

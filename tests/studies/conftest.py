@@ -1,4 +1,4 @@
-"""Studies run on the session's lab, at their smallest."""
+"""Runs of studies on the session's lab, at their smallest scale."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from benchkit.run.plan.planner import make_plan
 from benchkit.run.recorder import RunOutcome
 from benchkit.scenario.read import read_experiment
 
-OF_THE_STUDY = ("errors", "unequal-responses", "service-restarted", "drifted-host")
-"""Checks that are raised by what a study sets up, however busy or fast its machine is; late answers are the machine's."""
+STUDY_CHECKS = ("errors", "unequal-responses", "service-restarted", "drifted-host")
+"""Checks whose findings are due to the study itself, and not to a busy or slow machine; timeouts are due to the machine."""
 
 
 @dataclass(frozen=True)
-class Ran:
-    """A run that ended, as its store has it."""
+class StudyRun:
+    """A finished run in its store."""
 
     store: Store
     outcome: RunOutcome
 
     def table(self, name: str) -> pd.DataFrame:
-        """A table of the run."""
+        """Load a table of the run."""
         return benchkit.load(name, store=self.store.path, run_id=self.outcome.run.run_id)
 
     def check_verdicts(self) -> None:
-        """Every trial was judged, by the worst there is against it, and nothing against any is of the servers' making.
+        """Assert that each trial's verdict is that of its worst finding, and that no finding is due to the servers.
 
-        A machine that other work keeps busy may void all of them: that is the truth about it, and no fault of a study.
+        Findings about a busy machine are correct, and no fault of the study.
         """
         reasons = self.table("verdicts")
         worst = {"suspect": 1, "invalid": 2}
@@ -47,33 +47,33 @@ class Ran:
         trials = self.trials
         expected = trials["trial_id"].map(ranks).fillna(0).map({0: "valid", 1: "suspect", 2: "invalid"})
         assert trials["verdict"].tolist() == expected.tolist()
-        raised = reasons[reasons["check"].isin(OF_THE_STUDY) & ~reasons["seen"].str.contains("timeout")]
-        assert raised.empty, "\n".join(raised["text"])
+        findings = reasons[reasons["check"].isin(STUDY_CHECKS) & ~reasons["seen"].str.contains("timeout")]
+        assert findings.empty, "\n".join(findings["text"])
 
     @cached_property
     def trials(self) -> pd.DataFrame:
-        """Its trials, by cell."""
+        """Trials of the run, by cell."""
         return self.table("trials").set_index("cell_id").sort_index()
 
     @cached_property
     def records(self) -> Mapping[str, TrialRecord]:
-        """What was kept of its trials, by cell."""
+        """Records of the trials, by cell."""
         return {record.cell_id: record for record in self.outcome.run.records()}
 
 
-RunStudy = Callable[..., Ran]
+RunStudy = Callable[..., StudyRun]
 
 
 @pytest.fixture(scope="module")
 def run_study(tmp_path_factory: pytest.TempPathFactory) -> RunStudy:
-    """Run a scenario on the hosts of an inventory: `run_study(inventory, name, "blocks=1", …)`; all of it has to end."""
+    """Run a scenario on the hosts of an inventory, `run_study(inventory, name, "blocks=1", …)`; every trial must succeed."""
 
-    def run(inventory: Inventory, name: str | Path, *settings: str, scale: str = "smoke") -> Ran:
+    def run(inventory: Inventory, name: str | Path, *settings: str, scale: str = "smoke") -> StudyRun:
         store = Store(tmp_path_factory.mktemp("store"))
         experiment = read_experiment(str(name), "lab" if scale == "lab" else "smoke", settings)
         with connect_all(inventory) as hosts:
             outcome = execute(make_plan(experiment, hosts), hosts, store, SilentProgress())
         assert (outcome.status, outcome.failures) == ("done", {})
-        return Ran(store, outcome)
+        return StudyRun(store, outcome)
 
     return run

@@ -1,4 +1,4 @@
-"""nginx on real hosts: other binaries in its place, a host of its own, a template that it refuses."""
+"""nginx on real hosts: other binaries, a separate host, an invalid template."""
 
 from __future__ import annotations
 
@@ -17,43 +17,38 @@ from benchkit.lab.lab import Lab, down, up
 from benchkit.lab.spec import LabHost, LabSpec
 from benchkit.run.plan.planner import make_plan
 from benchkit.scenario.read import read_experiment
+from tests.builders import write_scenario
 from tests.studies.conftest import RunStudy
 
 NGINX = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/sbin")
 
 pytestmark = [pytest.mark.lab, pytest.mark.skipif(NGINX is None, reason="nginx is not installed")]
 
-SCENARIO = """\
-name: small
-title: Small
-question: Which?
-roles: {sut: {}, load: {}}
-factors: {binary: [nginx, nginx-other]}
-stacks:
-  one:
-    entry: page
-    services:
-      page: {backend: nginx, role: sut, listen: 8080, file_bytes: 7, binary: $binary, reuseport: true}
-load: {tool: wrk, connections: 4, duration_s: 1}
-blocks: 1
-"""
+BOTH = ("nginx", "nginx-other")
 
 AS_TENGINE = """\
 #!/bin/sh
 test "$1" = -v && { echo 'Tengine version: Tengine/2.3.2' >&2; echo 'nginx version: nginx/1.17.3' >&2; exit; }
 exec %s "$@"
 """
-"""The machine's nginx, which says that it is another."""
+"""Wrapper of the machine's nginx that reports another version."""
 
 
-def written(folder: Path, text: str) -> str:
-    path = folder / "small.yaml"
-    path.write_text(text)
-    return str(path)
+def write_page_scenario(folder: Path, binaries: tuple[str, ...] = ("nginx",), **options: object) -> str:
+    """Write a scenario of nginx with a page of 7 bytes, or with these options, for each of the binaries."""
+    page = {
+        "backend": "nginx",
+        "listen": 8080,
+        "binary": "$binary",
+        "reuseport": True,
+        **(options or {"file_bytes": 7}),
+    }
+    stacks = {"one": {"entry": "page", "services": {"page": page}}}
+    return str(write_scenario(folder, stacks=stacks, blocks=1, factors={"binary": binaries}))
 
 
 def with_programs(inventory: Inventory, **programs: str) -> Inventory:
-    """The inventory, its `sut` with these programs."""
+    """Return the inventory with these programs on its host `sut`."""
     hosts = [
         host.model_copy(update={"programs": programs, "written": "hosts.yaml:2"}) if host.name == "sut" else host
         for host in inventory.hosts
@@ -63,7 +58,7 @@ def with_programs(inventory: Inventory, **programs: str) -> Inventory:
 
 @pytest.fixture
 def opt(lab: Lab) -> Iterator[HostSpec]:
-    """A folder `opt` on the lab's server: a copy of nginx, a script that says it is Tengine, and something unfit."""
+    """Folder `opt` on the host `sut`: a copy of nginx, a script that claims to be Tengine, and a program that cannot run."""
     files = [
         PlacedFile("opt/nginx", Path(NGINX or ""), 0o755),
         PlacedFile("opt/tengine", (AS_TENGINE % NGINX).encode(), 0o755),
@@ -80,88 +75,79 @@ def test_a_scenario_sweeps_the_binaries_of_its_inventory(
 ) -> None:
     folder = f"{opt.workdir}/opt"
     programs = {"nginx": f"{folder}/tengine", "nginx-other": f"{folder}/nginx"}
-    ran = run_study(with_programs(lab.inventory(), **programs), written(tmp_path, SCENARIO), scale="lab")
+    ran = run_study(with_programs(lab.inventory(), **programs), write_page_scenario(tmp_path, BOTH), scale="lab")
     versions = ran.outcome.run.manifest().versions
     assert versions["sut.nginx"] == "2.3.2"
     with connect_all(lab.inventory()) as hosts:
         assert versions["sut.nginx-other"] == hosts["sut"].facts.programs["nginx"].version
     argv = {record.levels["binary"]: record.services[0].argv for record in ran.records.values()}
     assert argv["nginx"][0] == f"{folder}/tengine"
-    assert "-e" not in argv["nginx"]  # the Tengine that it says it is would not know the option
+    assert "-e" not in argv["nginx"]  # that version of Tengine does not have the option
     assert argv["nginx-other"][0] == f"{folder}/nginx"
     assert set(ran.trials["probe_body_bytes"]) == {7}
     assert (ran.trials["requests"] > 0).all()
 
 
-def test_a_program_that_cannot_run_there_is_blamed_on_the_inventory(lab: Lab, opt: HostSpec, tmp_path: Path) -> None:
+def test_the_error_for_a_program_that_cannot_run_names_the_inventory(lab: Lab, opt: HostSpec, tmp_path: Path) -> None:
     programs = {"nginx-other": f"{opt.workdir}/opt/unfit"}
-    experiment = read_experiment(written(tmp_path, SCENARIO))
+    experiment = read_experiment(write_page_scenario(tmp_path, BOTH))
     with connect_all(with_programs(lab.inventory(), **programs)) as hosts, pytest.raises(InputError) as caught:
         make_plan(experiment, hosts)
-    assert "small.yaml:10: services.page.binary" in str(caught.value).replace("stacks.one.", "")
+    assert "small.yaml:4: stacks.one.services.page.binary" in str(caught.value)
     assert "is it built for this host's architecture?" in str(caught.value)
     assert "hosts.yaml:2: hosts.sut.programs.nginx-other" in str(caught.value)
 
 
-def test_a_program_that_is_not_there_stops_the_run_and_is_named(lab: Lab, tmp_path: Path) -> None:
+def test_a_missing_program_is_an_obstacle(lab: Lab, tmp_path: Path) -> None:
     with connect_all(with_programs(lab.inventory(), **{"nginx-other": "/opt/none/nginx"})) as hosts:
-        plan = make_plan(read_experiment(written(tmp_path, SCENARIO)), hosts)
+        plan = make_plan(read_experiment(write_page_scenario(tmp_path, BOTH)), hosts)
     assert ["nginx-other is missing" in str(obstacle) for obstacle in plan.obstacles] == [True]
     assert "name the executable in the inventory: hosts.sut.programs" in str(plan.obstacles[0].hint)
     assert any("/opt/none/nginx is no program that can be run there" in notice for notice in plan.notices)
 
 
-def test_a_template_that_nginx_refuses_is_shown_before_anything_is_deployed(lab: Lab, tmp_path: Path) -> None:
+def test_an_invalid_template_is_reported_before_anything_is_deployed(lab: Lab, tmp_path: Path) -> None:
     (tmp_path / "mine.conf.j2").write_text(
         '{% extends "benchkit/files.conf.j2" %}\n{% block location %}\nretrun 200;\n{% endblock %}\n'
     )
-    text = SCENARIO.replace("file_bytes: 7", "template: mine.conf.j2").replace("[nginx, nginx-other]", "[nginx]")
-    experiment = read_experiment(written(tmp_path, text))
+    experiment = read_experiment(write_page_scenario(tmp_path, template="mine.conf.j2"))
     with connect_all(lab.inventory()) as hosts:
         before = hosts["sut"].files.list(".")
         with pytest.raises(InputError) as caught:
             make_plan(experiment, hosts)
         after = hosts["sut"].files.list(".")
-    assert "small.yaml:10: " in str(caught.value)
+    assert "small.yaml:4: " in str(caught.value)
     assert "page.template: nginx on sut rejects it" in str(caught.value)
     assert 'unknown directive "retrun" in nginx.conf:' in str(caught.value)
     assert "`retrun 200;`" in str(caught.value)
     assert set(after) - set(before) <= {"judged"}
 
 
-@pytest.mark.parametrize("listen", ["unix", '"127.0.0.1:8080"'])
-def test_an_entry_that_the_load_cannot_reach_names_its_place(lab: Lab, tmp_path: Path, listen: str) -> None:
-    text = SCENARIO.replace("listen: 8080", f"listen: {listen}").replace("[nginx, nginx-other]", "[nginx]")
+@pytest.mark.parametrize("listen", ["unix", "127.0.0.1:8080"])
+def test_an_entry_that_the_load_cannot_reach_is_reported(lab: Lab, tmp_path: Path, listen: str) -> None:
+    scenario = write_page_scenario(tmp_path, file_bytes=7, listen=listen)
     with connect_all(lab.inventory()) as hosts, pytest.raises(InputError) as caught:
-        make_plan(read_experiment(written(tmp_path, text)), hosts)
-    assert "small.yaml:10: " in str(caught.value)
+        make_plan(read_experiment(scenario), hosts)
+    assert "small.yaml:4: " in str(caught.value)
     assert "page.listen: the load goes to this service, which listens on" in str(caught.value)
     assert "load cannot reach it" in str(caught.value)
 
 
-ROLES = """\
-name: apart
-title: nginx on a host of its own
-question: Does it answer?
-roles: {sut: {}, front: {}, load: {}}
-stacks:
-  one:
-    entry: front
-    services:
-      app: {backend: nethttp, role: sut, listen: 9000}
-      front: {backend: nginx, role: front, listen: 8080, upstream: app}
-load: {tool: wrk, connections: 4, duration_s: 1}
-blocks: 1
-"""
-
-
-def test_nginx_on_a_host_of_its_own(run_study: RunStudy, tmp_path: Path) -> None:
+def test_nginx_on_a_separate_host(run_study: RunStudy, tmp_path: Path) -> None:
+    app = {"backend": "nethttp", "role": "sut", "listen": 9000}
+    front = {"backend": "nginx", "role": "front", "listen": 8080, "upstream": "app"}
+    scenario = write_scenario(
+        tmp_path,
+        stacks={"one": {"entry": "front", "services": {"app": app, "front": front}}},
+        blocks=1,
+        roles={"sut": {}, "front": {}, "load": {}},
+    )
     hosts = tuple(LabHost(name=role, roles=(role,)) for role in ("sut", "front", "load"))
-    made = up(LabSpec(name=f"pytest-{os.getpid()}-apart", hosts=hosts))
+    lab = up(LabSpec(name=f"pytest-{os.getpid()}-apart", hosts=hosts))
     try:
-        ran = run_study(made.inventory(), written(tmp_path, ROLES), scale="lab")
+        ran = run_study(lab.inventory(), scenario, scale="lab")
     finally:
-        down(made.name)
+        down(lab.name)
     (record,) = ran.records.values()
     assert {service.name: service.host for service in record.services} == {"app": "sut", "front": "front"}
     assert record.probe.header_bytes == 141

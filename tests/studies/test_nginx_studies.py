@@ -1,4 +1,4 @@
-"""The studies with nginx in them, run for real at their smallest: what was sent, counted, tuned and put back."""
+"""Runs of the studies with nginx at their smallest scale: responses, counters, tuned and restored settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchkit.hosts.inventory import Inventory
 from benchkit.lab.lab import Lab
 from benchkit.results.journal_events import ServicesDeployed
 from benchkit.scenario.read import read_experiment
-from tests.studies.conftest import Ran, RunStudy
+from tests.studies.conftest import RunStudy, StudyRun
 
 pytestmark = [
     pytest.mark.lab,
@@ -31,7 +31,7 @@ QUICK = ("blocks=1", "load.warmup_s=0")
 
 
 def settings_of(inventory: Inventory, host: str, name: str) -> Mapping[str, str | None]:
-    """The kernel settings of a host that the tuning of a scenario is about."""
+    """Return the kernel settings of a host that the tuning of a scenario changes."""
     experiment = read_experiment(name, "smoke")
     keys = [key for used in experiment.tuning for key in used.profile.sysctl]
     with connect_all(inventory) as hosts:
@@ -39,14 +39,14 @@ def settings_of(inventory: Inventory, host: str, name: str) -> Mapping[str, str 
 
 
 @pytest.fixture(scope="module")
-def nginx_vs_go(lab: Lab, run_study: RunStudy) -> Ran:
+def nginx_vs_go(lab: Lab, run_study: RunStudy) -> StudyRun:
     before = settings_of(lab.inventory(), "sut", "nginx-vs-go")
     ran = run_study(lab.inventory(), "nginx-vs-go", *QUICK)
     assert settings_of(lab.inventory(), "sut", "nginx-vs-go") == before
     return ran
 
 
-def test_all_four_topologies_send_the_same_header_and_body_bytes(nginx_vs_go: Ran) -> None:
+def test_all_four_topologies_send_the_same_header_and_body_bytes(nginx_vs_go: StudyRun) -> None:
     trials = nginx_vs_go.trials
     assert len({cell.partition(",")[0] for cell in trials.index}) == 4
     assert set(trials["probe_status"]) == {200}
@@ -55,18 +55,18 @@ def test_all_four_topologies_send_the_same_header_and_body_bytes(nginx_vs_go: Ra
     assert len(set(trials["probe_body_sha256"])) == 1
     assert (trials["requests"] > 100).all()
     nginx_vs_go.check_verdicts()
-    # Bytes on the wire say the same of every request as the probe did of one.
+    # Bytes on the wire confirm for every request what the probe found for one.
     assert (trials["bytes_total"] / trials["requests"]).to_numpy() == pytest.approx(153, rel=0.02)
 
 
-def test_levels_that_one_cpu_cannot_tell_apart_are_run_once(nginx_vs_go: Ran) -> None:
+def test_levels_that_are_equal_on_one_cpu_run_once(nginx_vs_go: StudyRun) -> None:
     (sut,) = (host for host in nginx_vs_go.outcome.run.manifest().hosts if "sut" in host.roles)
     same = [cell for cell in nginx_vs_go.outcome.run.manifest().cells if cell.unsupported]
     assert len(same) == (4 if len(sut.facts["cpus"]) == 1 else 0)
     assert all("on these hosts the same as" in str(cell.unsupported) for cell in same)
 
 
-def test_what_was_tuned_is_in_the_hosts_table(nginx_vs_go: Ran) -> None:
+def test_the_hosts_table_has_tuned_and_restored_settings(nginx_vs_go: StudyRun) -> None:
     hosts = nginx_vs_go.table("hosts")
     facts = hosts[hosts["role"] == "sut"].set_index(["at", "fact"])["value"]
     assert facts["tuned", "sysctls.net.ipv4.tcp_tw_reuse"] == "1"
@@ -74,32 +74,32 @@ def test_what_was_tuned_is_in_the_hosts_table(nginx_vs_go: Ran) -> None:
     assert facts["tuned", "sysctls.net.ipv4.ip_local_port_range"] in ("1025 65535", "1025\t65535")
     assert facts["tuned", "tuning.net.ipv4.tcp_tw_reuse"] in ("applied", "already")
     assert facts["tuned", "tuning.net.ipv4.tcp_tw_recycle"] == "absent"
-    looked_at = "sysctls.net.ipv4.tcp_syn_retries"  # which nobody looks at but for its being tuned
-    assert facts["block 1", looked_at] == facts["tuned", looked_at] == facts["end", looked_at]
+    tuned_only = "sysctls.net.ipv4.tcp_syn_retries"  # read only because it is tuned
+    assert facts["block 1", tuned_only] == facts["tuned", tuned_only] == facts["end", tuned_only]
     assert facts["tuned", "tuning.fs.file-max"] != "applied" or facts["tuned", "sysctls.fs.file-max"] == "9999999"
-    said = " ".join(nginx_vs_go.outcome.run.manifest().notices)
-    assert "no such setting: net.ipv4.tcp_tw_recycle = 1" in said
+    notices = " ".join(nginx_vs_go.outcome.run.manifest().notices)
+    assert "no such setting: net.ipv4.tcp_tw_recycle = 1" in notices
 
 
-def test_nginx_counts_what_the_tool_counts(nginx_vs_go: Ran) -> None:
+def test_nginx_counts_what_the_tool_counts(nginx_vs_go: StudyRun) -> None:
     telemetry = nginx_vs_go.table("telemetry")
     front = telemetry[(telemetry["service"] == "front") & (telemetry["metric"] == "requests_total")]
-    asked_of = dict(zip(nginx_vs_go.trials["trial_id"], nginx_vs_go.trials["requests"], strict=True))
+    sent_by_trial = dict(zip(nginx_vs_go.trials["trial_id"], nginx_vs_go.trials["requests"], strict=True))
     assert front["trial_id"].nunique() == 3
     for trial_id, rows in front.groupby("trial_id"):
-        asked = asked_of[str(trial_id)]
+        sent = sent_by_trial[str(trial_id)]
         served = rows["value"].max() - rows["value"].min()
-        assert 0 < served <= asked * 1.1 + 50
+        assert 0 < served <= sent * 1.1 + 50
     record = next(record for cell, record in nginx_vs_go.records.items() if "nginx-http" in cell)
     assert {service.name: service.parallelism for service in record.services}["front"] == len(record.services[0].cpus)
 
 
 @pytest.fixture(scope="module")
-def static_files(lab: Lab, run_study: RunStudy) -> Ran:
+def static_files(lab: Lab, run_study: RunStudy) -> StudyRun:
     return run_study(lab.inventory(), "static-files", *QUICK)
 
 
-def test_static_cells_send_what_their_levels_say(static_files: Ran) -> None:
+def test_bodies_of_static_cells_have_the_sizes_of_their_levels(static_files: StudyRun) -> None:
     trials = static_files.trials.reset_index()
     assert len(trials) == 9
     assert (trials[["errors_connect", "errors_read", "non_2xx"]].fillna(0) == 0).all(axis=None)
@@ -113,21 +113,21 @@ def test_static_cells_send_what_their_levels_say(static_files: Ran) -> None:
     assert listing["probe_body_sha256"] not in set(plain["probe_body_sha256"])
 
 
-def test_unequal_cells_are_declared_with_their_reason(static_files: Ran) -> None:
+def test_unequal_cells_are_declared_with_their_reason(static_files: StudyRun) -> None:
     found = compare(static_files.outcome.run.run_id, store=static_files.store.path)
-    said = {ratio.cell_id: ratio.remarks for ratio in found.ratios}
-    assert len(said) == 5  # those that have an nginx of the same levels beside them
-    for remarks in said.values():
+    remarks_by_cell = {ratio.cell_id: ratio.remarks for ratio in found.ratios}
+    assert len(remarks_by_cell) == 5  # cells with an nginx cell of the same levels
+    for remarks in remarks_by_cell.values():
         assert remarks
         assert all("as the scenario means it" in remark for remark in remarks)
 
 
 @pytest.fixture(scope="module")
-def reuseport(lab: Lab, run_study: RunStudy) -> Ran:
+def reuseport(lab: Lab, run_study: RunStudy) -> StudyRun:
     return run_study(lab.inventory(), "reuseport", *QUICK)
 
 
-def test_workers_share_a_listening_socket_or_have_one_each(reuseport: Ran) -> None:
+def test_workers_share_a_listening_socket_or_have_one_each(reuseport: StudyRun) -> None:
     telemetry = reuseport.table("telemetry")
     limits = telemetry[(telemetry["metric"] == "accept_queue_limit") & (telemetry["service"] == "server")]
     by_trial: dict[str, pd.DataFrame] = {str(trial): rows for trial, rows in limits.groupby("trial_id")}
@@ -140,13 +140,13 @@ def test_workers_share_a_listening_socket_or_have_one_each(reuseport: Ran) -> No
         assert {service.parallelism for service in record.services} == {6}
 
 
-def test_the_kernels_counters_of_full_queues_are_kept(reuseport: Ran) -> None:
+def test_the_kernels_counters_of_full_queues_are_kept(reuseport: StudyRun) -> None:
     telemetry = reuseport.table("telemetry")
     kept = set(telemetry[telemetry["role"] == "sut"]["metric"])
     assert {"listen_overflows_total", "listen_drops_total", "req_queue_full_cookies_total", "accept_queue"} <= kept
 
 
-def test_answers_of_varying_length_are_no_errors(reuseport: Ran) -> None:
+def test_answers_of_varying_length_are_no_errors(reuseport: StudyRun) -> None:
     trials = reuseport.trials
     reuseport.check_verdicts()
     assert set(trials["probe_status"]) == {200}
@@ -154,7 +154,7 @@ def test_answers_of_varying_length_are_no_errors(reuseport: Ran) -> None:
     assert (trials["requests"] > 100).all()
 
 
-def test_the_configurations_that_were_run_are_in_the_journal(reuseport: Ran) -> None:
+def test_the_configurations_that_were_run_are_in_the_journal(reuseport: StudyRun) -> None:
     deployed = [event for event in reuseport.outcome.run.history() if isinstance(event, ServicesDeployed)]
     assert len(deployed) == 6
     for event in deployed:

@@ -1,4 +1,4 @@
-"""Every shipped scenario can be planned: by the command that its reader types, and for the hosts of its study."""
+"""Plans of the shipped scenarios: by the command line, and at the scale of their studies."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from benchkit.run.plan.planner import make_plan
 from benchkit.scenario.read import read_experiment
 from tests.commands import command
 
-OF_OTHER_LABS = ("go-module-proxy", "go-module-requests")
-"""They take four hosts."""
-NAMES = sorted({path.stem for path in shipped("scenarios").glob("*.yaml")} - set(OF_OTHER_LABS))
+FOUR_HOSTS = ("go-module-proxy", "go-module-requests")
+"""Scenarios that need a lab of four hosts."""
+NAMES = sorted({path.stem for path in shipped("scenarios").glob("*.yaml")} - set(FOUR_HOSTS))
 
 pytestmark = pytest.mark.lab
 
@@ -28,17 +28,17 @@ def test_a_shipped_scenario_can_be_planned(name: str, lab: Lab) -> None:
     assert done.code == 0, done.err
     plan = json.loads(done.out)
     assert plan["scale"] == "lab"
-    assert plan["blocks"] >= 6  # fewer could show no difference
+    assert plan["blocks"] >= 6  # fewer cannot show a difference
     assert plan["obstacles"] == []
     measured = [trial["cell_id"] for trial in plan["order"] if trial["kind"] == "measure"]
-    carried = {cell["cell_id"] for cell in plan["cells"] if cell["unsupported"] is None}
-    assert carried
-    assert sorted(set(measured)) == sorted(cell_id for cell_id in carried if not cell_id.endswith("~control"))
+    supported = {cell["cell_id"] for cell in plan["cells"] if cell["unsupported"] is None}
+    assert supported
+    assert sorted(set(measured)) == sorted(cell_id for cell_id in supported if not cell_id.endswith("~control"))
     assert len(measured) == plan["blocks"] * len(set(measured))
 
 
-def test_what_was_published_can_be_planned(lab: Lab) -> None:
-    """As published, a lab may carry few of the cells, and it is told why for each of the others."""
+def test_published_scales_can_be_planned(lab: Lab) -> None:
+    """Plan each study at the scale `paper`, of which a lab supports few cells."""
     with connect_all(lab.inventory()) as hosts:
         for name in NAMES:
             experiment = read_experiment(name, "paper")

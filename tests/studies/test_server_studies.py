@@ -1,4 +1,4 @@
-"""The studies of servers beside each other, run for real at their smallest: what was sent, counted, and at the limit."""
+"""Runs of the studies that compare servers at their smallest scale: responses, counters and limits."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from benchkit.report.figures.registry import get_figure
 from benchkit.report.run_reader import read_run
 from benchkit.services.go_server import GoServerOptions
 from benchkit.services.registry import BACKENDS
-from tests.studies.conftest import Ran, RunStudy
+from tests.studies.conftest import RunStudy, StudyRun
 
 HEADER_AND_BODY = 141 + 12
 MANY = 256
-"""Connections: far more than a Go program has goroutines of its own."""
+"""A number of connections far greater than the goroutines of an idle Go server."""
 SLOW_LINK_BPS = 10e6
 LARGE_BODY = 4096
-"""Some 580 answers a second with such a body fill the link, which any server here can; one of 12 bytes would take 11,000."""
+"""Body with which about 580 responses per second saturate the link; with 12 bytes it would take 11,000."""
 
 pytestmark = [
     pytest.mark.lab,
@@ -35,8 +35,8 @@ pytestmark = [
 ]
 
 
-def check_counts(ran: Ran) -> None:
-    """Every cell answered, alike, and counted what the tool counted; nothing was wrong with it but the machine."""
+def check_counts(ran: StudyRun) -> None:
+    """Assert that all cells send equal responses, and that servers and tools count the same requests."""
     ran.check_verdicts()
     trials = ran.trials
     assert set(trials["probe_status"]) == {200}
@@ -50,28 +50,29 @@ def check_counts(ran: Ran) -> None:
         of_trial = served[served["trial_id"] == trial_id]
         assert not of_trial.empty
         grown = of_trial.groupby("instance", dropna=False)["value"].agg(lambda values: values.max() - values.min())
-        # A request may be on its way on each connection at either end; the warm-up and the probe are served, too.
+        # Up to one request per connection is in flight at either end; warm-up and probe are counted too.
         assert grown.sum() >= requests - 2 * connections
 
 
 @pytest.fixture(scope="module")
-def fasthttp(lab: Lab, run_study: RunStudy) -> Ran:
+def fasthttp(lab: Lab, run_study: RunStudy) -> StudyRun:
     return run_study(lab.inventory(), "nethttp-vs-fasthttp", "telemetry={interval_s: 0.1}")
 
 
-def test_all_go_servers_send_the_same_and_count_it(fasthttp: Ran) -> None:
+def test_all_go_servers_send_equal_responses_and_count_them(fasthttp: StudyRun) -> None:
     assert set(fasthttp.trials["factor_server"]) == {"nethttp", "fasthttp", "gnet", "netpoll", "hertz"}
     assert set(fasthttp.trials["probe_header_bytes"]) == {141}
     check_counts(fasthttp)
 
 
-def test_event_loops_need_no_goroutine_for_a_connection(fasthttp: Ran) -> None:
+def test_event_loops_need_no_goroutine_per_connection(fasthttp: StudyRun) -> None:
     telemetry = fasthttp.table("telemetry")
     goroutines = telemetry[(telemetry["metric"] == "goroutines") & (telemetry["t_s"] >= 0)]
-    most = goroutines.groupby("trial_id")["value"].max()
+    max_goroutines = goroutines.groupby("trial_id")["value"].max()
     connections = 64
     by_server = {
-        name: most[trial] for name, trial in fasthttp.trials[["factor_server", "trial_id"]].itertuples(index=False)
+        name: max_goroutines[trial]
+        for name, trial in fasthttp.trials[["factor_server", "trial_id"]].itertuples(index=False)
     }
     assert by_server["nethttp"] > connections
     assert by_server["fasthttp"] > connections
@@ -79,18 +80,18 @@ def test_event_loops_need_no_goroutine_for_a_connection(fasthttp: Ran) -> None:
 
 
 @pytest.fixture(scope="module")
-def node(lab: Lab, run_study: RunStudy) -> Ran:
+def node(lab: Lab, run_study: RunStudy) -> StudyRun:
     return run_study(lab.inventory(), "node-vs-go", "load.warmup_s=0")
 
 
-def test_node_and_go_send_the_same_and_count_it(node: Ran) -> None:
+def test_node_and_go_send_equal_responses_and_count_them(node: StudyRun) -> None:
     check_counts(node)
     by_keepalive = node.trials.groupby("factor_keepalive")["probe_header_bytes"].unique()
-    # `close` is five letters shorter than `keep-alive`.
+    # The header value `close` is five letters shorter than `keep-alive`.
     assert {str(key): list(sizes) for key, sizes in by_keepalive.items()} == {"true": [141], "false": [136]}
 
 
-def test_cells_need_a_cpu_for_one_worker_fewer(node: Ran) -> None:
+def test_cells_with_one_worker_fewer_need_two_cpus(node: StudyRun) -> None:
     manifest = node.outcome.run.manifest()
     (sut,) = (host for host in manifest.hosts if "sut" in host.roles)
     cpus = len(sut.facts["cpus"])
@@ -105,7 +106,7 @@ def test_cells_need_a_cpu_for_one_worker_fewer(node: Ran) -> None:
         assert app.parallelism == (cpus - 1 if "fewer" in record.cell_id else cpus)
 
 
-def test_workers_of_node_are_told_apart(node: Ran) -> None:
+def test_workers_of_node_have_separate_telemetry(node: StudyRun) -> None:
     telemetry = node.table("telemetry")
     lag = telemetry[telemetry["metric"] == "event_loop_lag_s"]
     trials = [record.trial_id for record in node.records.values() if record.services[0].backend == "node"]
@@ -116,7 +117,7 @@ def test_workers_of_node_are_told_apart(node: Ran) -> None:
 
 @pytest.fixture(scope="module")
 def slow_link() -> Iterator[Inventory]:
-    """A lab whose server has a slow link, as the one of the study had for a server as fast as Go."""
+    """Lab whose server has a slow link, as in the study, whose link was slow for a server as fast as Go."""
     hosts = (LabHost(name="sut", roles=("sut",), link_bps=SLOW_LINK_BPS), LabHost(name="load", roles=("load",)))
     made = up(LabSpec(name=f"pytest-{os.getpid()}-link", hosts=hosts))
     try:
@@ -125,7 +126,7 @@ def slow_link() -> Iterator[Inventory]:
         down(made.name)
 
 
-def test_over_a_slow_link_hello_sits_at_its_cap(slow_link: Inventory, run_study: RunStudy) -> None:
+def test_a_slow_link_is_saturated(slow_link: Inventory, run_study: RunStudy) -> None:
     ran = run_study(
         slow_link,
         "node-vs-go",
@@ -144,35 +145,35 @@ def test_over_a_slow_link_hello_sits_at_its_cap(slow_link: Inventory, run_study:
             for _, rows in window.groupby("instance")
         ]
         rates[cell] = max(by_interface)
-    # Both fill the link, so that neither's rate is its own, and benchkit says so.
+    # Both servers saturate the link, so that their rates are those of the link, and the check says so.
     assert all(0.85 * SLOW_LINK_BPS < rate < 1.15 * SLOW_LINK_BPS for rate in rates.values()), rates
     verdicts = ran.table("verdicts")
-    accused = verdicts[verdicts["check"] == "link-saturated"]
-    assert set(accused["trial_id"]) == {record.trial_id for record in ran.records.values()}
-    assert all("rps" in metrics for metrics in accused["metrics"])
+    saturated = verdicts[verdicts["check"] == "link-saturated"]
+    assert set(saturated["trial_id"]) == {record.trial_id for record in ran.records.values()}
+    assert all("rps" in metrics for metrics in saturated["metrics"])
     assert link_needed(ran) == []
 
 
-def test_what_was_seen_on_a_full_link_is_not_claimed_on_another(node: Ran) -> None:
-    """The session's lab has no cap, and nobody says how fast its links are."""
+def test_claims_about_a_saturated_link_need_a_link_of_known_rate(node: StudyRun) -> None:
+    """Check on the session's lab, whose links have no limit and no known rate."""
     assert len(link_needed(node)) == 2
 
 
-def link_needed(ran: Ran) -> list[str]:
-    """The claims about a link that Go filled which these links are too fast for, or of no known rate."""
+def link_needed(ran: StudyRun) -> list[str]:
+    """Return the claims about a saturated link that are not testable, because the link is too fast or of unknown rate."""
     claims = judge_claims(read_run_data(ran.store, ran.outcome.run))
     assert sum("over a link that Go filled" in claim.text for claim in claims) == 2
     return [claim.text for claim in claims if "needs a link of at most" in claim.reason]
 
 
 @pytest.fixture(scope="module")
-def overhead(lab: Lab, run_study: RunStudy) -> Ran:
+def overhead(lab: Lab, run_study: RunStudy) -> StudyRun:
     return run_study(
         lab.inventory(), "scheduler-overhead", f"factors.connections=[{MANY}]", "telemetry={interval_s: 0.1}"
     )
 
 
-def test_every_server_is_profiled_beside_a_trial_that_is_not(overhead: Ran) -> None:
+def test_every_profiled_trial_has_an_unprofiled_partner(overhead: StudyRun) -> None:
     overhead.check_verdicts()
     kinds = overhead.trials.reset_index().groupby(["factor_server", "kind"]).size()
     assert kinds.to_dict() == {
@@ -184,28 +185,28 @@ def test_every_server_is_profiled_beside_a_trial_that_is_not(overhead: Ran) -> N
     assert shares.to_numpy() == pytest.approx(1)
 
 
-def test_event_loops_need_few_goroutines_and_wait_for_the_network_by_themselves(overhead: Ran) -> None:
-    """What is so at any load; how shares grow with connections is for larger scales."""
+def test_event_loops_need_few_goroutines_and_wait_for_the_network_outside_the_scheduler(overhead: StudyRun) -> None:
+    """Check what holds at any load; the growth of shares with connections needs larger scales."""
     run = read_run(overhead.store, overhead.outcome.run)
-    found = {each.cell_id.partition(",")[0].removeprefix("server="): each for each in run.profiled}
-    assert set(found) == {"nethttp", "gnet"}
-    assert (found["nethttp"].goroutines or 0) > MANY
-    assert 0 < (found["gnet"].goroutines or 0) < MANY / 2
-    for each in found.values():
-        assert each.profiles == 1
-        assert each.scheduling == pytest.approx(each.categories["scheduler"] + each.categories["netpoll"])
-        assert set(each.cumulative) == set(STUDIED)
-        assert each.rps
-        assert each.server_cpu_s_per_request
-    # What net/http waits for it waits for under the scheduler, where it counts as its share.
-    assert found["nethttp"].categories["epoll"] == 0
+    servers = {cell.cell_id.partition(",")[0].removeprefix("server="): cell for cell in run.profiled}
+    assert set(servers) == {"nethttp", "gnet"}
+    assert (servers["nethttp"].goroutines or 0) > MANY
+    assert 0 < (servers["gnet"].goroutines or 0) < MANY / 2
+    for profile in servers.values():
+        assert profile.profiles == 1
+        assert profile.scheduling == pytest.approx(profile.categories["scheduler"] + profile.categories["netpoll"])
+        assert set(profile.cumulative) == set(STUDIED)
+        assert profile.rps
+        assert profile.server_cpu_s_per_request
+    # net/http waits for the network within the scheduler, whose share includes that time.
+    assert servers["nethttp"].categories["epoll"] == 0
     figure = get_figure("categories")
     assert figure.available(run)
     assert "nethttp" in figure.alt(run)
 
 
-def test_every_go_server_of_ours_is_in_a_study() -> None:
-    """A backend that no scenario uses is one that nobody looks at."""
+def test_every_go_server_is_in_a_study() -> None:
+    """Check that a shipped scenario uses each Go backend."""
     from benchkit.resources import shipped  # noqa: PLC0415 - only here
 
     text = "\n".join(path.read_text() for path in shipped("scenarios").glob("*.yaml"))
