@@ -12,11 +12,8 @@ from benchkit.analysis.compare import compare
 from benchkit.analysis.fairness import answers_by_cell, mismatch_remarks, response_mismatches, with_declared_reasons
 from benchkit.analysis.markdown import markdown
 from benchkit.analysis.run_data import RunData
-from benchkit.analysis.samples import Exclusion
-from benchkit.errors import InputError
 from benchkit.models.run import Manifest
 from benchkit.results.store import RunFolder
-from benchkit.scenario.read import read_experiment
 
 MakeTrials = Callable[..., pd.DataFrame]
 MakeManifest = Callable[..., Manifest]
@@ -112,43 +109,3 @@ def test_a_cell_that_answers_otherwise_in_another_run_is_told(
     found = {ratio.cell_id: ratio.remarks for ratio in compare("r1", "r2", store=tmp_path).ratios}
     assert found[GO] == ()
     assert "13 bytes of body against 12" in found[NGINX][0]
-
-
-@pytest.mark.parametrize(
-    ("cells", "said"),
-    [
-        ("{stak: go}", "small.yaml:9: differs.0.cells.stak: no factor 'stak'"),
-        ("{connections: 3}", "small.yaml:9: differs.0.cells.connections: no level '3' at any scale; "),
-        ("{connections: 2}", None),
-    ],
-)
-def test_a_declared_difference_names_levels_that_a_scale_has(tmp_path: Path, cells: str, said: str | None) -> None:
-    path = tmp_path / "small.yaml"
-    path.write_text(
-        "name: small\ntitle: Small\nquestion: Which?\nfactors: {connections: [1]}\n"
-        "stacks: {go: {entry: app, services: {app: {backend: nethttp, listen: 8080}}}}\n"
-        "load: {tool: wrk, connections: $connections, duration_s: 1}\nblocks: 2\n"
-        f"differs:\n  - {{what: [body], why: so, cells: {cells}}}\n"
-        "scales: {lab: {}, paper: {factors: {connections: [2]}}}\n"
-    )
-    if said is None:
-        assert read_experiment(str(path)).scenario.differs
-        return
-    with pytest.raises(InputError) as caught:
-        read_experiment(str(path))
-    assert said in str(caught.value)
-
-
-def test_answers_of_trials_that_do_not_count_say_nothing_of_a_ratio(
-    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
-) -> None:
-    trials = probed(make_trials(RATES, **SAME), NGINX, status=[200, 500, 200, 200, 200, 200])
-    stored(make_manifest(CELLS), trials)
-    void = [Exclusion(f"r1.{NGINX}.b2", "invalid: errors")]
-    (fair,) = compare("r1", store=tmp_path, exclusions=void).ratios
-    assert fair.remarks == ()
-    every = [Exclusion(trial_id, "invalid: noisy-host") for trial_id in trials["trial_id"]]
-    (unknown,) = compare("r1", store=tmp_path, exclusions=every).ratios
-    assert "status 200 or 500 against 200" in unknown.remarks[0]  # of trials none of which counts: better than no word
-    (unfair,) = compare("r1", store=tmp_path, exclusions=()).ratios
-    assert "status 200 or 500 against 200" in unfair.remarks[0]

@@ -21,9 +21,8 @@ from benchkit.cli.progress import PlainProgress
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.inventory import Inventory
 from benchkit.lab.lab import Lab
-from benchkit.run.plan.model import RunPlan
-from benchkit.scenario.read import read_experiment
 from benchkit.scenario.trial_order import PlannedTrial, planned_trials
+from tests.builders import experiment, run_plan
 
 BENCHKIT = str(Path(sys.executable).with_name("benchkit"))
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
@@ -77,17 +76,7 @@ def test_activity_follows_from_two_samples() -> None:
 
 PLANNED_TRIALS = planned_trials("blocks", ("a", "b"), 2, seed=1)
 FIRST, SECOND = PLANNED_TRIALS[:2]
-PLAN = RunPlan(
-    experiment=read_experiment("quickstart", "smoke"),
-    seed=1,
-    roles={},
-    cells=(),
-    planned_trials=PLANNED_TRIALS,
-    notices=(),
-    obstacles=(),
-    tuning=(),
-    tuning_required=frozenset(),
-)
+PLAN = run_plan(experiment(), cells=(), planned_trials=PLANNED_TRIALS)
 
 
 def resume_with_interrupted_block(display: PlainProgress | LiveProgress) -> None:

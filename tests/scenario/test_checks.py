@@ -50,7 +50,7 @@ def test_faults_of_claims_name_file_line_and_field(tmp_path: Path) -> None:
         "small.yaml:9: claims.1.ratio.to.stack: no level 'gone' at any scale; did you mean 'go'? allowed: go, nginx",
         "small.yaml:9: claims.1.needs.sud: no role 'sud'; did you mean 'sut'? allowed: sut, load",
     ]
-    assert metric.startswith("small.yaml:9: claims.1.metric: no metric 'rpss'; did you mean 'rps'? allowed: rps, ")
+    assert metric.startswith("small.yaml:9: claims.1.metric: no metric 'rpss'; did you mean 'rps'? allowed: ")
 
 
 @pytest.mark.parametrize(
@@ -84,6 +84,17 @@ def test_faults_of_claims_name_file_line_and_field(tmp_path: Path) -> None:
 def test_faults_name_the_field(tmp_path: Path, fields: dict[str, object], message: str) -> None:
     (fault,) = faults(tmp_path, **fields)
     assert fault.startswith(f"small.yaml:{message}")
+
+
+def test_a_difference_may_name_levels_of_any_scale(tmp_path: Path) -> None:
+    def differs(**cells: object) -> list[dict[str, object]]:
+        return [{"what": ["body"], "why": "so", "cells": cells}]
+
+    assert read(tmp_path, differs=differs(cores=8)).scenario.differs[0].cells == {"cores": 8}
+    (fault,) = faults(tmp_path, differs=differs(stak="go"))
+    assert fault.startswith("small.yaml:9: differs.0.cells.stak: no factor 'stak'")
+    (fault,) = faults(tmp_path, differs=differs(cores=3))
+    assert fault.startswith("small.yaml:9: differs.0.cells.cores: no level '3' at any scale; ")
 
 
 def test_control_names_cells_by_some_of_their_levels(tmp_path: Path) -> None:

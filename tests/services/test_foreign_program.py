@@ -11,7 +11,7 @@ from benchkit.hosts.connections import connect_all
 from benchkit.hosts.files import PlacedFile
 from benchkit.lab.lab import Lab
 from benchkit.run.plan.planner import make_plan
-from benchkit.scenario.read import read_experiment
+from tests.builders import read_scenario, stacks
 
 pytestmark = pytest.mark.lab
 
@@ -19,22 +19,9 @@ MACHINE = slice(18, 20)
 NO_MACHINE = (8).to_bytes(2, "little")
 """Value of e_machine (elf(5)) for MIPS, which no test host is; MACHINE is its place in the file."""
 
-SCENARIO = """\
-name: foreign
-title: t
-question: q
-stacks:
-  it:
-    entry: app
-    services:
-      app: {backend: node, listen: 8080}
-load: {tool: wrk, connections: 4, duration_s: 1}
-blocks: 1
-"""
-
 
 def test_a_node_for_another_architecture_is_refused_before_anything_is_deployed(lab: Lab, tmp_path: Path) -> None:
-    (tmp_path / "foreign.yaml").write_text(SCENARIO)
+    experiment = read_scenario(tmp_path, stacks=stacks(one={"backend": "node"}))
     inventory = lab.inventory()
     (sut,) = inventory.by_role("sut")
     content = bytearray(Path("/bin/true").resolve().read_bytes())
@@ -46,8 +33,8 @@ def test_a_node_for_another_architecture_is_refused_before_anything_is_deployed(
     others = tuple(named if host.name == sut.name else host for host in inventory.hosts)
     with connect_all(inventory.model_copy(update={"hosts": others})) as hosts:
         with pytest.raises(InputError) as caught:
-            make_plan(read_experiment(str(tmp_path / "foreign.yaml")), hosts)
+            make_plan(experiment, hosts)
         hosts[sut.name].files.remove(program.parent)
-    assert f"foreign.yaml:8: stacks.it.services.app.backend: {program} on sut" in str(caught.value)
+    assert f"small.yaml:4: stacks.one.services.app.backend: {program} on sut" in str(caught.value)
     assert "is it built for this host's architecture?" in str(caught.value)
     assert "hosts.sut.programs.node" in str(caught.value)
