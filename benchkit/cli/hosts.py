@@ -141,11 +141,15 @@ def prepare(
     from benchkit.cli.console import print_json
     from benchkit.cli.inventory_choice import inventory_of
     from benchkit.hosts.connections import connect_all
+    from benchkit.run.plan.planner import require_roles
     from benchkit.scenario.programs import needed_programs
     from benchkit.scenario.read import read_experiment
 
-    needed = needed_programs(read_experiment(scenario))
-    with connect_all(inventory_of(inventory)) as hosts:
+    experiment = read_experiment(scenario)
+    needed = needed_programs(experiment)
+    chosen = inventory_of(inventory)
+    require_roles(experiment, chosen)
+    with connect_all(chosen) as hosts:
         outcomes = [_prepare(host, sorted(lacking), yes=yes) for host, lacking in _lacking(hosts, needed)]
     if json:
         print_json(outcomes)

@@ -173,13 +173,13 @@ def _show(plan: RunPlan) -> None:
 
 
 def _length(plan: RunPlan) -> str:
-    """Return design, blocks, trials and time: `design blocks, 5 blocks, 10 trials, about 65.0 s`."""
+    """Return design, blocks, trials and time: `design blocks, 5 blocks, 10 trials, about 1 min 05 s`."""
     from benchkit import units
 
     until = plan.experiment.scenario.until
     blocks = units.counted(plan.blocks, "block")
     trials = units.counted(len(plan.planned_trials), "trial")
-    time = "of unknown length" if plan.seconds is None else f"about {units.seconds(plan.seconds)}"
+    time = "of unknown length" if plan.seconds is None else f"about {units.duration(plan.seconds)}"
     if until is not None:
         blocks = f"{until.min_blocks} to {blocks} (until every interval reaches at most {until.precision:.1%})"
         trials, time = f"at most {trials}", f"at most {time.removeprefix('about ')}"

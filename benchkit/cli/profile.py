@@ -162,6 +162,7 @@ def show_cells(run: RunId, store: StoreFolder = None, json: Json = False) -> Non
     from benchkit.analysis.run_data import read_run_data
     from benchkit.analysis.scheduler_share import service_profiles
     from benchkit.cli.console import print_json, print_table, say
+    from benchkit.errors import InputError
     from benchkit.results.profile_tables import PROFILE_NOTES
     from benchkit.results.store import Store, store_path
     from benchkit.results.tables import load
@@ -172,6 +173,8 @@ def show_cells(run: RunId, store: StoreFolder = None, json: Json = False) -> Non
     shares, functions, telemetry, notes, verdicts = (load(n, store=where.path, run_id=folder.run_id) for n in names)
     data = read_run_data(where, folder)
     invalid = profile_pass_exclusions(data.trials, verdicts, data.manifest)
+    if shares.empty:
+        raise InputError("no profile in this run", where=folder.run_id, hint="`benchkit run --profile` takes profiles")
     found = service_profiles(data, shares, functions, telemetry, exclusions=invalid)
     costs = [cost for metric in METRICS for cost in profiler_costs(data.trials, metric, invalid)]
     notices = list(dict.fromkeys(map(str, notes["message"][notes["code"].isin(PROFILE_NOTES)])))

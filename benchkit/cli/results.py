@@ -19,9 +19,9 @@ def list_runs(store: StoreFolder = None, json: Json = False) -> None:
     A `stopped` run was killed: `benchkit run --resume` resumes it.
     """
     from benchkit.cli.console import print_json, print_table, say
-    from benchkit.results.store import Store, store_path
+    from benchkit.results.store import Store, existing_store
 
-    found, unreadable = Store(store_path(store)).survey()
+    found, unreadable = Store(existing_store(store)).survey()
     rows = [(m, "stopped" if m.status == "running" and not run.is_locked() else m.status) for run, m in found]
     if json:
         shown = {"run_id", "scale", "seed", "blocks", "started_at", "ended_at"}

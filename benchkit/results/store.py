@@ -59,6 +59,18 @@ def store_path(option: Path | None = None) -> Path:
     return path
 
 
+def existing_store(option: Path | None = None) -> Path:
+    """Return the store to use, which must exist. Raises InputError if there is none."""
+    path = store_path(option)
+    if not path.is_dir():
+        raise InputError(
+            "there is no store here",
+            where=str(path),
+            hint="`benchkit run` creates one; --store or BENCHKIT_STORE names another",
+        )
+    return path
+
+
 class _Versioned(BaseModel):
     """The part of a manifest that all versions share: read first, so that a newer version is recognised."""
 
@@ -242,6 +254,8 @@ class Store:
 
     def run(self, run_id: str) -> RunFolder:
         """Return the run of that id, or of the only id with that prefix; `latest` is the newest. Raises InputError."""
+        if not run_id.strip():
+            raise InputError("the run's name is empty", hint="`benchkit results list` shows the runs of the store")
         if run_id == "latest" and (runs := self.runs()):
             return runs[-1]
         names = sorted(manifest.parent.name for manifest in (self.path / "runs").glob(f"*/{_MANIFEST}"))

@@ -128,9 +128,21 @@ def test_a_traceback_only_with_debug(program: list[str], environment: dict[str, 
     assert "no lab is up" in done.stderr
 
 
-def test_results_of_an_empty_store(cli: Cli) -> None:
-    assert cli("results", "list", "--json").document() == []
+def test_a_store_that_does_not_exist_is_an_error(cli: Cli, tmp_path: Path) -> None:
+    result = cli("results", "list", "--store", tmp_path / "nowhere", "--json")
+    assert (result.code, result.out) == (2, "")
+    assert "nowhere: there is no store here" in result.err
+
+
+def test_an_unknown_run_names_the_command_that_lists_runs(cli: Cli) -> None:
     result = cli("results", "trials", "latest")
     assert result.code == 2
     assert "no run 'latest'" in result.err
     assert "results list" in result.err
+
+
+@pytest.mark.parametrize("arguments", [("results", "rm", "--yes"), ("report",), ("compare",), ("run", "--resume")])
+def test_an_empty_run_name_selects_nothing(cli: Cli, arguments: tuple[str, ...]) -> None:
+    result = cli(*arguments, "")
+    assert result.code == 2
+    assert "the run's name is empty" in result.err

@@ -187,6 +187,23 @@ def test_unsupported_cells_are_reported_and_do_not_fail_the_run(cli: Cli, invent
         assert reasons["stack=go,cpus=all"] == "on these hosts the same as stack=go,cpus=1"
 
 
+def test_a_run_without_a_runnable_cell_is_refused_before_anything_is_stored(
+    cli: Cli, inventory: Inventory, tmp_path: Path
+) -> None:
+    too_many = ("--set", "factors.stack=[go]", "--set", "stacks.go.services.app.cpus=64")
+    for command in ("run", "plan"):
+        result = cli(command, "quickstart", "-i", inventory(), "--scale", "smoke", *too_many)
+        assert result.code == 2, result.err
+        assert "these hosts support none of its cells: cpus 64: sut has 1 CPU for this role" in result.err
+    assert not (tmp_path / "store").exists()
+
+
+def test_preparing_hosts_without_the_roles_of_the_scenario_is_refused(cli: Cli, inventory: Inventory) -> None:
+    result = cli("hosts", "prepare", "go-module-proxy", "-i", inventory())
+    assert result.code == 2
+    assert "the scenario needs 1 host(s) in role" in result.err
+
+
 @pytest.mark.parametrize("signals", [1, 2])
 @pytest.mark.usefixtures("undisturbed")
 def test_ctrl_c_restores_hosts_and_keeps_finished_trials(

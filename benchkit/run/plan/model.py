@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from benchkit.errors import HostError
+from benchkit.errors import BenchkitError
 from benchkit.hosts.tuning import SudoCommand, TuningPlan
 from benchkit.load.generators.generator import Generator
 from benchkit.models.load import Load
@@ -56,7 +56,7 @@ class RunPlan:
     planned_trials: tuple[PlannedTrial, ...]
     notices: tuple[str, ...]
     """Limitations to show to people: settings not isolated, not applied, lowered."""
-    obstacles: tuple[HostError, ...]
+    obstacles: tuple[BenchkitError, ...]
     """Errors that prevent the run: missing programs, required settings that a host does not accept."""
     tuning: tuple[TuningPlan, ...]
     """Tuning of each host."""

@@ -32,7 +32,7 @@ def make_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) -> 
     """
     seed = experiment.scenario.seed if seed is None else seed
     check_go_releases(experiment)
-    roles = _roles(experiment, hosts.inventory)
+    roles = require_roles(experiment, hosts.inventory)
     if (load_hosts := len(roles[LOAD_ROLE])) > experiment.scenario.roles[LOAD_ROLE].hosts:
         check_generators(experiment, load_hosts)
     tuning, required = plan_tuning(experiment, roles, hosts)
@@ -42,7 +42,7 @@ def make_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) -> 
     check_node_releases(supported)
     cells = (*supported, *control_cells(experiment, supported))
     measured, order_notices = order_trials(experiment, cells, seed)
-    obstacles = (*missing, *_required_tuning_errors(tuning, required))
+    obstacles = (*missing, *_required_tuning_errors(tuning, required), *_nothing_runnable(experiment, supported))
     return RunPlan(
         experiment=experiment,
         seed=seed,
@@ -65,7 +65,7 @@ def make_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) -> 
     )
 
 
-def _roles(experiment: Experiment, inventory: Inventory) -> dict[str, tuple[str, ...]]:
+def require_roles(experiment: Experiment, inventory: Inventory) -> dict[str, tuple[str, ...]]:
     """Return the hosts of each role. Raises InputError if the inventory has fewer than the scenario needs."""
     roles: dict[str, tuple[str, ...]] = {}
     for name, role in experiment.scenario.roles.items():
@@ -120,6 +120,18 @@ def _required_tuning_errors(tuning: Sequence[TuningPlan], required: frozenset[st
     for plan in tuning:
         if plan.host in required:
             yield from (tuning_required_error(sentence) for sentence in plan.sentences())
+
+
+def _nothing_runnable(experiment: Experiment, cells: Sequence[PlannedCell]) -> Iterator[InputError]:
+    """Yield an error if these hosts support no cell at all: a run without trials is no success."""
+    if cells and all(cell.unsupported is not None for cell in cells):
+        reasons = dict.fromkeys(cell.unsupported for cell in cells)
+        yield InputError(
+            "these hosts support none of its cells",
+            where=f"{experiment.scenario.name} at {experiment.scale} scale",
+            why="; ".join(filter(None, reasons)),
+            hint="run it on other hosts (-i), at another scale, or override what they lack with --set",
+        )
 
 
 def _quotas_not_applied(
