@@ -25,13 +25,14 @@ from benchkit.analysis.within_blocks import block_ratios
 from benchkit.errors import InputError
 from benchkit.models.claims import claims_of
 from benchkit.models.design import controlled, until_of
+from benchkit.models.metrics import P99
 from benchkit.results.store import Store, store_path
 from benchkit.results.tables import load
 
 METRICS = ("rps",)
 """Metrics that are compared by default."""
 
-SHOWN_METRICS = ("latency_p99_s", "server_cpu_s_per_request")
+SHOWN_METRICS = (P99, "server_cpu_s_per_request")
 """Metrics that a report compares as well, unless the run has too many cells to read through."""
 
 _MANY_CELLS = 100
