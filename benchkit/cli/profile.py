@@ -55,7 +55,7 @@ def show_top(
     _print_heading(profile, found.value_type, found.total)
     print(f"{len(found.rows)} of {found.functions} functions")
     print(f"{'flat':>10} {'flat%':>7} {'sum%':>7} {'cum':>10} {'cum%':>7}  function")
-    for row, running in zip(found.rows, found.running(), strict=True):
+    for row, running in zip(found.rows, found.running_sums(), strict=True):
         flat, cum_text = _amount(row.flat, found.value_type), _amount(row.cum, found.value_type)
         shares = [f"{found.share(part) * 100:.2f}%" for part in (row.flat, running, row.cum)]
         mark = f" ({row.inlined})" if row.inlined else ""
@@ -264,7 +264,7 @@ def _print_json(profile: Profile, kind: ValueType, total: int, **more: object) -
 
 
 def _rows(found: Top) -> Iterator[dict[str, object]]:
-    for row, running in zip(found.rows, found.running(), strict=True):
+    for row, running in zip(found.rows, found.running_sums(), strict=True):
         yield {
             "function": row.function,
             "inlined": row.inlined,

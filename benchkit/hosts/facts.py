@@ -139,7 +139,7 @@ def facts_of(answer: Mapping[str, Any], clock: Clock, named: Mapping[str, str] =
 def program_fact(path: str, text: str | None, query: Query) -> ProgramFact:
     """An executable, with what it said when it was asked."""
     said = " ".join(text.split())[:MOST_SAID] if text and query.kept else None
-    return ProgramFact(path=path, version=version_in(text, query.pattern), said=said)
+    return ProgramFact(path=path, version=version_in(text, query.pattern), version_output=said)
 
 
 def version_in(text: str | None, pattern: str | None) -> str | None:

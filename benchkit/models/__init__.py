@@ -1,1 +1,1 @@
-"""What everybody speaks: frozen models in seconds, bytes, counts and shares of one; absent is `None`."""
+"""Frozen models that all packages share, in seconds, bytes, counts and shares of one; absent values are `None`."""

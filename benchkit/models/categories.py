@@ -1,4 +1,4 @@
-"""What the time of a server is told apart into, and the functions by which study 4 told it."""
+"""Categories of a server's CPU time, and the scheduler functions that study 4 measured."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Category = Literal[
 CATEGORIES: tuple[Category, ...] = get_args(Category)
 
 SCHEDULING: frozenset[Category] = frozenset({"scheduler", "netpoll"})
-"""The headline: what Go's scheduler takes, its waiting for the network (netpoll under findRunnable) with it."""
+"""The headline share: Go's scheduler and its polling of the network (netpoll under findRunnable)."""
 
 STUDIED: Mapping[str, re.Pattern[str]] = MappingProxyType(
     {
@@ -39,7 +39,7 @@ STUDIED: Mapping[str, re.Pattern[str]] = MappingProxyType(
         }.items()
     }
 )
-"""The functions whose cumulative shares study 4 printed, under all the names that they had; a profile has one of each.
+"""Functions whose cumulative shares study 4 printed, under all their names over time; a profile has one name of each.
 
-perf does not see EpollWait from Go 1.21 on, because it is inlined into netpoll.
+From Go 1.21 on, EpollWait is inlined into netpoll, and perf does not show it.
 """

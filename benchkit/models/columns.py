@@ -32,7 +32,7 @@ class Metric(Column):
     """Name in tables and sentences."""
     better: Better | None
     format: Formatter
-    """Function that formats a value for people."""
+    """Function that formats a value for display."""
 
 
 @dataclass(frozen=True, kw_only=True)

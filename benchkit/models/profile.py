@@ -1,7 +1,7 @@
-"""Where the time of a program went: samples with their stacks, whichever profiler took them.
+"""A CPU profile: samples with their stacks, from any profiler.
 
-One model for pprof's profiles and for perf's. It is made of tables in which equal things stand once: frames, and stacks
-of frames; a sample is the number of its stack and its values. 10⁵ samples of a server have some thousand stacks.
+The model serves pprof and perf. Equal frames and equal stacks are stored once, and a sample refers to its stack: 10⁵
+samples of a server have some thousand stacks.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ Profiler = Literal["pprof", "perf"]
 PER_SECOND: Mapping[str, int] = MappingProxyType(
     {"nanoseconds": 10**9, "microseconds": 10**6, "milliseconds": 10**3, "seconds": 1}
 )
-"""The units of time in which profiles are written, and how many make a second."""
+"""Units of time in profiles, and the number of each in a second."""
 
 UNKNOWN = "<unknown>"
-"""What stands for a function of which nothing is known, as in pprof."""
+"""Name of a function without any information, as in pprof."""
 
 
 @dataclass(frozen=True, slots=True)
 class ValueType:
-    """What one of the values of a sample is: `cpu` in `nanoseconds`, `samples` as a `count`."""
+    """The type of a sample's value: `cpu` in `nanoseconds`, `samples` as a `count`."""
 
     kind: str
     unit: str
 
     def seconds(self, value: int) -> float | None:
-        """A value in seconds; None where it is no time."""
+        """Return a value in seconds; None if it is not a time."""
         per_second = PER_SECOND.get(self.unit)
         return None if per_second is None else value / per_second
 
@@ -43,18 +43,18 @@ class Frame:
     """A function in a stack; calls from different lines of it are the same frame."""
 
     function: str
-    """Its name as the profiler wrote it; empty where it has none."""
+    """Its name as the profiler wrote it; empty if unknown."""
     module: str | None = None
-    """The executable, library, kernel module or map of compiled code that it is in."""
+    """Executable, library, kernel module or map of compiled code that contains it."""
     file: str | None = None
-    """The source file."""
+    """Source file."""
     inlined: bool = False
-    """Whether its code stands inside that of its caller, which is the next frame of the stack."""
+    """True if the compiler inlined it into its caller, the next frame of the stack."""
     kernel: bool = False
 
     @property
     def label(self) -> str:
-        """Its name, or `[module]`, or `<unknown>`: what people are shown, the same as pprof's."""
+        """Its name, or `[module]`, or `<unknown>`: the label that pprof shows."""
         if self.function:
             return self.function
         return f"[{PurePosixPath(self.module).name}]" if self.module else UNKNOWN
@@ -66,22 +66,22 @@ class Profile:
 
     profiler: Profiler
     value_types: tuple[ValueType, ...]
-    """What the values of a sample are, at least one."""
+    """Types of the values of a sample, at least one."""
     default_value: int
-    """Which of them is meant unless another is asked for."""
+    """Index of the value type that is used by default."""
     frames: tuple[Frame, ...]
     stacks: tuple[tuple[int, ...], ...]
-    """Each a sequence of indices into `frames`, innermost (the function that ran) first; empty where it is unknown."""
+    """Stacks as indices into `frames`, innermost (the function that ran) first; an unknown stack is empty."""
     samples: tuple[int, ...]
-    """The stack of each sample, an index into `stacks`."""
+    """Stack of each sample, an index into `stacks`."""
     values: tuple[tuple[int, ...], ...]
-    """For each value type the value of each sample."""
+    """Value of each sample, for each value type."""
     started_at: datetime | None = None
     duration_s: float | None = None
-    """How long was profiled, by the clock on the wall."""
+    """Wall-clock duration of the profile."""
 
     def value_index(self, kind: str | None = None) -> int:
-        """The index of the value type of that kind, or of the default one. Raises KeyError where there is none."""
+        """Return the index of the value type of that kind, or of the default one. Raises KeyError for an unknown kind."""
         if kind is None:
             return self.default_value
         for i, value_type in enumerate(self.value_types):
@@ -90,7 +90,7 @@ class Profile:
         raise KeyError(kind)
 
     def weights(self, value: int | None = None) -> list[int]:
-        """For each stack the sum over its samples of the value of that index (the default one)."""
+        """Return for each stack the sum of the values of its samples, by the index of a value type (the default one)."""
         sums = [0] * len(self.stacks)
         for stack, number in zip(
             self.samples, self.values[self.default_value if value is None else value], strict=True
@@ -100,8 +100,8 @@ class Profile:
 
     @cached_property
     def has_kernel(self) -> bool:
-        """Whether the kernel is seen in it; pprof sees its time under the function that called it.
+        """True if kernel functions were recorded; pprof counts kernel time under the function that called the kernel.
 
-        A stack walked wrongly ends at any address; the kernel's own functions are in a module that perf names.
+        A stack that was unwound wrongly ends at any address; the kernel's own functions are in a module that perf names.
         """
         return any(frame.kernel and frame.module is not None for frame in self.frames)

@@ -24,15 +24,13 @@ if TYPE_CHECKING:
 class Row:
     """Base of all rows."""
 
-    __slots__ = ()
-
     TABLE: ClassVar[str]
     """Name of the table."""
     IS_LARGE: ClassVar[bool] = False
     """True for tables with thousands of rows a trial: they are built as columns and read run by run."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class TrialRow(Row):
     """A trial."""
 
@@ -134,7 +132,7 @@ class TrialRow(Row):
     ] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class VerdictRow(Row):
     """A finding against a trial."""
 
@@ -150,7 +148,7 @@ class VerdictRow(Row):
     scope: Annotated[str, Column(description="trial: by itself; run: in comparison with the run's other trials")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class UncheckedRow(Row):
     """A check that was skipped for a trial."""
 
@@ -162,7 +160,7 @@ class UncheckedRow(Row):
     scope: Annotated[str, Column(description="trial or run, as in `verdicts`")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class TelemetryRow(Row):
     """A sample of a metric (`benchkit.models.telemetry`)."""
 
@@ -182,7 +180,7 @@ class TelemetryRow(Row):
     value: Annotated[float, Column(description="value; counters start at 0")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ProfileRow(Row):
     """A function in a profile."""
 
@@ -199,7 +197,7 @@ class ProfileRow(Row):
     cum_share: Annotated[float, Column(description="cum_s as a share of the profile")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ProfileShareRow(Row):
     """A category in a profile."""
 
@@ -211,7 +209,7 @@ class ProfileShareRow(Row):
     share: Annotated[float, Column(description="share of the profile")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class LatencyRow(Row):
     """A histogram bucket of a trial."""
 
@@ -225,7 +223,7 @@ class LatencyRow(Row):
     count: Annotated[int, Column(description="requests in the bucket")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class NoteRow(Row):
     """A note on a trial: a defect of a tool that its output shows, or a measurement that is missing."""
 
@@ -233,10 +231,10 @@ class NoteRow(Row):
 
     trial_id: Annotated[str, Column(description="trial")]
     code: Annotated[str, Column(description="code of the note")]
-    message: Annotated[str, Column(description="text for people")]
+    message: Annotated[str, Column(description="message")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class FactorRow(Row):
     """A level of a cell."""
 
@@ -248,7 +246,7 @@ class FactorRow(Row):
     level_num: Annotated[float | None, Column(description="level as a number; null: it is none")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class HostRow(Row):
     """A fact of a host."""
 

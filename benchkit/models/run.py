@@ -1,4 +1,4 @@
-"""A run as the store keeps it: the manifest, and a trial's row."""
+"""The manifest of a run, as the store keeps it."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class CellRecord(Frozen):
 
     cell_id: str
     levels: Mapping[str, str | int | float | bool]
-    unsupported: str | None = Field(default=None, description="why these hosts cannot carry the cell")
+    unsupported: str | None = Field(default=None, description="why these hosts cannot run the cell")
 
 
 class HostRecord(Frozen):
-    """A host of the run and what it was at the start; no secrets, no key paths."""
+    """A host of the run with its facts at the start; no secrets, no key paths."""
 
     name: str
     roles: tuple[str, ...]
@@ -34,29 +34,31 @@ class HostRecord(Frozen):
 
 
 class ControllerRecord(Frozen):
-    """The process that carries a run out, and where it runs."""
+    """The process that runs the trials, and its machine."""
 
-    machine: str | None = Field(default=None, description="boot id of its machine; None: not known")
-    cpus: tuple[int, ...] = Field(default=(), description="CPUs that it may run on during trials; empty: not known")
+    machine: str | None = Field(default=None, description="boot id of its machine; None: unknown")
+    cpus: tuple[int, ...] = Field(default=(), description="CPUs that it may run on during trials; empty: unknown")
 
 
 class Manifest(Frozen):
-    """`manifest.json` of a run: what was asked, by whom, on what."""
+    """The content of `manifest.json`: what was run, with which settings, on which hosts."""
 
     schema_version: int = SCHEMA_VERSION
     run_id: str
-    scenario: Mapping[str, Any] = Field(description="the scenario as run: scale and --set applied")
-    source: str = Field(default="", description="the scenario's file; what it names beside it is looked for there")
+    scenario: Mapping[str, Any] = Field(description="scenario as run, with scale and --set applied")
+    source: str = Field(default="", description="file of the scenario; relative paths in it start from its folder")
     scale: str
-    settings: tuple[str, ...] = Field(default=(), description="what `--set` laid over the scenario")
+    settings: tuple[str, ...] = Field(default=(), description="overrides by `--set`")
     seed: int
     blocks: int
     cells: tuple[CellRecord, ...]
     hosts: tuple[HostRecord, ...]
     versions: Mapping[str, str] = Field(description="of benchkit, Python, tools, backends and nginx, by name")
     controller: ControllerRecord | None = None
-    thresholds: Mapping[str, float] = Field(default_factory=dict, description="of the checks that judge its trials")
-    notices: tuple[str, ...] = Field(default=(), description="what the plan said: not isolated, not applied, …")
+    thresholds: Mapping[str, float] = Field(
+        default_factory=dict, description="thresholds of the checks that judge its trials"
+    )
+    notices: tuple[str, ...] = Field(default=(), description="notices of the plan: not isolated, not applied, …")
     started_at: datetime
     ended_at: datetime | None = None
     status: RunStatus = "running"

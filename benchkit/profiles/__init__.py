@@ -1,1 +1,1 @@
-"""What the hosts did: profiles as they are read (`pprof`, `perf_script`) and what they say (`top`, `shares`)."""
+"""CPU profiles: readers (`pprof`, `perf_script`) and evaluation (`top`, `shares`)."""

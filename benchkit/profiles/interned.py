@@ -1,24 +1,24 @@
-"""Tables in which equal things stand once, as profiles are built from."""
+"""Tables that store equal values once, for building profiles."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
-Thing = TypeVar("Thing", bound=Hashable)
+Value = TypeVar("Value", bound=Hashable)
 
 
-class Interned(Generic[Thing]):
-    """Things in the order in which they were met first, each once."""
+class Interned(Generic[Value]):
+    """Distinct values, in the order in which they were added."""
 
     def __init__(self) -> None:
-        self._places: dict[Thing, int] = {}
+        self._indexes: dict[Value, int] = {}
 
-    def place(self, thing: Thing) -> int:
-        """The place of a thing in the table; a new one gets the next."""
-        return self._places.setdefault(thing, len(self._places))
+    def index(self, value: Value) -> int:
+        """Return the index of a value; a new value is appended."""
+        return self._indexes.setdefault(value, len(self._indexes))
 
     @property
-    def things(self) -> tuple[Thing, ...]:
-        """All of them, by place."""
-        return tuple(self._places)
+    def values(self) -> tuple[Value, ...]:
+        """All values, by index."""
+        return tuple(self._indexes)

@@ -1,4 +1,4 @@
-"""Several profiles of the same thing as one: their samples together."""
+"""Several profiles of the same program merged into one."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from benchkit.profiles.interned import Interned
 
 
 def merge_profiles(profiles: Sequence[Profile]) -> Profile:
-    """The samples of all of them in one profile, over the time of all. Raises ParseError where they count other things."""
+    """Merge the samples of profiles; durations add up. Raises ParseError for profiles with different value types."""
     first = profiles[0]
     if len(profiles) == 1:
         return first
     if any((each.profiler, each.value_types) != (first.profiler, first.value_types) for each in profiles):
         counted = sorted({f"{each.profiler}: {', '.join(v.kind for v in each.value_types)}" for each in profiles})
-        raise ParseError("profiles of different things cannot be added up", why="; ".join(counted))
+        raise ParseError("profiles with different value types cannot be merged", why="; ".join(counted))
     frames: Interned[Frame] = Interned()
     stacks: Interned[tuple[int, ...]] = Interned()
     samples: list[int] = []
     for profile in profiles:
-        place_of = [frames.place(frame) for frame in profile.frames]
-        stack_of = [stacks.place(tuple(place_of[frame] for frame in stack)) for stack in profile.stacks]
+        place_of = [frames.index(frame) for frame in profile.frames]
+        stack_of = [stacks.index(tuple(place_of[frame] for frame in stack)) for stack in profile.stacks]
         samples += [stack_of[stack] for stack in profile.samples]
     durations = [each.duration_s for each in profiles if each.duration_s is not None]
     started = [each.started_at for each in profiles if each.started_at is not None]
@@ -30,8 +30,8 @@ def merge_profiles(profiles: Sequence[Profile]) -> Profile:
         profiler=first.profiler,
         value_types=first.value_types,
         default_value=first.default_value,
-        frames=frames.things,
-        stacks=stacks.things,
+        frames=frames.values,
+        stacks=stacks.values,
         samples=tuple(samples),
         values=tuple(
             tuple(value for each in profiles for value in each.values[i]) for i in range(len(first.value_types))

@@ -1,15 +1,15 @@
-"""What `perf script` prints, with or without call stacks → `Profile`.
+"""A parser of the output of `perf script`, with or without call stacks.
 
-Read is its default output and what `-F` leaves of it, as long as each sample has its event and its addresses with
-symbols. A sample is a line of its own, then a line for each frame, innermost first, then an empty line:
+It reads the default output and output restricted by `-F`, if each sample has its event and its addresses with symbols. A
+sample is a header line, then a line for each frame, innermost first, then an empty line:
 
     nginx 4711/4711 [001] 5158.414337:    3412969 cpu-clock:
         ffffffff81e2eed9 sock_write_iter+0x179 ([kernel.kallsyms])
                        fde9d writev+0x4d (/usr/lib/x86_64-linux-gnu/libc.so.6)
 
-The number before the event is its period: what the sample stands for, in nanoseconds where the event is a clock
-(perf-record(1), linux/perf_event.h). A program's name and a function's may hold blanks, brackets and colons, so both
-lines are read from their ends.
+The number before the event is its period: the amount that the sample represents, in nanoseconds if the event is a clock
+(perf-record(1), linux/perf_event.h). Names of programs and functions may contain blanks, brackets and colons, so both
+lines are parsed from their ends.
 """
 
 from __future__ import annotations
@@ -36,79 +36,79 @@ _FRAME = re.compile(r"\s*(?P<address>[0-9a-f]{1,16})\s+(?P<rest>\S.*)")
 _WITH_OFFSET = re.compile(r"(?P<symbol>.*)\+0x[0-9a-f]+ \((?P<module>.*)\)", re.DOTALL)
 _WITHOUT_OFFSET = re.compile(r"(?P<symbol>.*) \((?!deleted\)\))(?P<module>.*)\)", re.DOTALL)
 _MODIFIERS = re.compile(r"(?<=[^:]):[ukhHGPpSDIWeb]+$")
-"""What may follow an event's name: where it counts and how precisely (perf-list(1)); a tracepoint's own colon is none."""
+"""Suffix of an event's name: where and how precisely it counts (perf-list(1)); the colon of a tracepoint is no suffix."""
 
 _INLINED = "inlined"
 _NAMELESS = "[unknown]"
 _KERNEL_FROM = 1 << 63
-"""Addresses from here on are the kernel's, on every 64-bit machine that Linux runs on."""
+"""Lowest address of the kernel, on every 64-bit machine that runs Linux."""
 _KERNEL = re.compile(r"\[(?:guest\.)?kernel\..*|.*\.ko(?:\.[gx]z|\.zst)?")
 _CLOCKS = frozenset({"cpu-clock", "task-clock"})
 
-LOOKED_AT = 200
-"""Lines at the beginning in which a sample must stand."""
-_SHOWN = 100
-"""Characters of foreign text in a message."""
+MAX_LINES_BEFORE_SAMPLE = 200
+"""Number of lines at the start of which one must begin a sample."""
+_EXCERPT_CHARACTERS = 100
+"""Length of foreign text in a message."""
 
 
 def looks_like_perf_script(text: str) -> bool:
-    """Whether a sample stands near the beginning of a text."""
-    return any(_HEADER.fullmatch(line) for line in text.split("\n", LOOKED_AT)[:LOOKED_AT])
+    """Return True if a sample begins near the start of a text."""
+    return any(_HEADER.fullmatch(line) for line in text.split("\n", MAX_LINES_BEFORE_SAMPLE)[:MAX_LINES_BEFORE_SAMPLE])
 
 
 def parse_perf_script(text: str) -> Profile:
-    """A profile from what `perf script` printed. Raises ParseError where it is none, or only a part of one."""
-    reading = _Reading()
+    """Parse the output of `perf script`. Raises ParseError for other text, and for incomplete output."""
+    parser = _Parser()
     lines = enumerate(text.removesuffix("\n").split("\n"), 1)
     for number, line in lines:
         if line.strip() and not line.startswith("#"):
-            reading.sample(number, line, lines)
-    return reading.profile()
+            parser.parse_sample(number, line, lines)
+    return parser.build()
 
 
 @dataclass
-class _Reading:
-    """The tables as far as they are read."""
+class _Parser:
+    """The tables of the profile while it is parsed."""
 
     frames: Interned[Frame] = field(default_factory=Interned)
     stacks: Interned[tuple[int, ...]] = field(default_factory=Interned)
     events: Interned[str] = field(default_factory=Interned)
     rows: list[tuple[int, int, int | None]] = field(default_factory=list)
-    """Of each sample its stack, its event and its period."""
-    known: dict[str, int] = field(default_factory=dict)
-    """Lines of frames that were read before: most are repeated."""
+    """Stack, event and period of each sample."""
+    known_frames: dict[str, int] = field(default_factory=dict)
+    """Frames by their lines: most lines are repeated."""
 
-    def sample(self, number: int, line: str, lines: Iterator[tuple[int, str]]) -> None:
-        """Read the sample that begins with a line, and take its other lines."""
+    def parse_sample(self, number: int, line: str, lines: Iterator[tuple[int, str]]) -> None:
+        """Parse the sample that begins with a line, taking its other lines from the iterator."""
         header = _HEADER.fullmatch(line)
         if header is None:
-            raise _strange(number, line, "the first line of a sample")
+            raise _unexpected_line(number, line, "the first line of a sample")
         if header["frame"] is not None:
-            stack = [self.frame(number, header["frame"])]
+            stack = [self.parse_frame(number, header["frame"])]
         else:
             stack = []
             for below, each in lines:
                 if not each:
                     break
-                place = self.known.get(each)
+                place = self.known_frames.get(each)
                 if place is None:
-                    place = self.known[each] = self.frame(below, each)
+                    place = self.known_frames[each] = self.parse_frame(below, each)
                 stack.append(place)
             else:
-                raise ParseError("a part of what perf script prints", why="it ends in the middle of a sample")
-        event = self.events.place(_MODIFIERS.sub("", header["event"]))
+                raise ParseError("the output of perf script is truncated", why="it ends in the middle of a sample")
+        event = self.events.index(_MODIFIERS.sub("", header["event"]))
         period = None if header["period"] is None else int(header["period"])
-        self.rows.append((self.stacks.place(tuple(stack)), event, period))
+        self.rows.append((self.stacks.index(tuple(stack)), event, period))
 
-    def frame(self, number: int, line: str) -> int:
-        """Read a frame."""
+    def parse_frame(self, number: int, line: str) -> int:
+        """Parse the line of a frame, and return its index."""
         found = _FRAME.fullmatch(line)
         parts = found and (_WITH_OFFSET.fullmatch(found["rest"]) or _WITHOUT_OFFSET.fullmatch(found["rest"]))
         if not (found and parts):
-            raise _strange(number, line, "a frame")
+            raise _unexpected_line(number, line, "a frame")
         symbol, module = parts["symbol"], parts["module"]
         inlined = module == _INLINED
-        return self.frames.place(
+        return self.frames.index(
             Frame(
                 function="" if symbol == _NAMELESS else symbol,
                 module=None if inlined or module == _NAMELESS else module.removesuffix(" (deleted)"),
@@ -117,12 +117,12 @@ class _Reading:
             )
         )
 
-    def profile(self) -> Profile:
-        """What was read, as a profile."""
+    def build(self) -> Profile:
+        """Return the profile."""
         if not self.rows:
-            raise ParseError("no output of perf script", why="there is no sample in it")
+            raise ParseError("not output of perf script", why="it contains no sample")
         periods = [(event, period) for _, event, period in self.rows if period is not None]
-        events = self.events.things if len(periods) == len(self.rows) else ()
+        events = self.events.values if len(periods) == len(self.rows) else ()
         columns = [tuple(period if event == i else 0 for event, period in periods) for i in range(len(events))]
         default = next((i for i, event in enumerate(events, 1) if event in _CLOCKS), min(1, len(events)))
         return Profile(
@@ -132,13 +132,13 @@ class _Reading:
                 *(ValueType(event, "nanoseconds" if event in _CLOCKS else "count") for event in events),
             ),
             default_value=default,
-            frames=self.frames.things,
-            stacks=self.stacks.things,
+            frames=self.frames.values,
+            stacks=self.stacks.values,
             samples=tuple(stack for stack, _, _ in self.rows),
             values=((1,) * len(self.rows), *columns),
         )
 
 
-def _strange(number: int, line: str, expected: str) -> ParseError:
-    shown = line.strip()[:_SHOWN]
-    return ParseError("not what perf script prints", why=f"line {number} is not {expected}: {shown!r}")
+def _unexpected_line(number: int, line: str, expected: str) -> ParseError:
+    shown = line.strip()[:_EXCERPT_CHARACTERS]
+    return ParseError("not output of perf script", why=f"line {number} is not {expected}: {shown!r}")

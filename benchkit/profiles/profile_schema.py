@@ -1,10 +1,9 @@
-"""The format of pprof's profiles (`profile.proto`) for the protobuf library: which number and type each field has.
+"""The format of pprof's profiles (`profile.proto`) for the protobuf library: number and type of each field.
 
-The facts are those of the published format, package `perftools.profiles`
-(github.com/google/pprof, proto/profile.proto). They are described to the library in code, so that no generated module
-has to fit the library's version. Two deviations that do not show on the wire: `string_table` is read as bytes, because
-names in real profiles are not always UTF-8; and fields that benchkit has no use for are not described (the library
-skips them).
+The format is published, package `perftools.profiles`
+(github.com/google/pprof, proto/profile.proto). It is described to the library in code, so that no generated module
+depends on the library's version. Two deviations do not show on the wire: `string_table` is read as bytes, because names
+in real profiles are not always UTF-8; and fields that benchkit does not use are not described (the library skips them).
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ _MESSAGES: Mapping[str, Mapping[str, tuple[int, int, int, str]]] = MappingProxyT
 
 @cache
 def profile_message() -> type[Any]:
-    """The class of the message `Profile`."""
+    """Return the class of the message `Profile`."""
     file = descriptor_pb2.FileDescriptorProto(name=f"{_PACKAGE}.proto", package=_PACKAGE, syntax="proto3")
     for name, fields in _MESSAGES.items():
         message = file.message_type.add(name=name)

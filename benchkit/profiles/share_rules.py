@@ -1,11 +1,12 @@
-"""Which category a sample belongs to, as data: rules on the names of functions, old and new ones.
+"""Rules that assign samples to categories by the names of functions, old and new ones.
 
-A rule looks at one frame and, where it says so, at the frames further out. `shares` walks a stack from the innermost
-frame outward; the first frame to which a rule applies decides, at one frame the rule that stands first here. Functions
-that no rule names (memmove, nanotime, a map's, a runtime lock's, futex) therefore belong to whoever called them.
+A rule applies to one frame and may have conditions on the callers of the frame. `shares` walks a stack from the innermost
+frame outward; the first frame to which a rule applies decides, and among several rules the one that is first in this
+list. Functions that no rule names (memmove, nanotime, those of maps and runtime locks, futex) therefore belong to their
+callers.
 
 Names are those of Go 1.16 to 1.26, fasthttp 1.62, gnet 2.7, netpoll 0.7, hertz 0.10, nginx, Node 20 (as perf sees it with
---perf-basic-prof), glibc and Linux; the tests hold them against profiles recorded of each.
+--perf-basic-prof), glibc and Linux; the tests check them with recorded profiles of each.
 """
 
 from __future__ import annotations
@@ -17,31 +18,31 @@ from typing import Literal
 from benchkit.models.categories import Category
 
 Kernel = Literal["call", "apart"]
-"""What becomes of the kernel's frames under a system call.
+"""Treatment of kernel frames under a system call.
 
-call: they go to that call, as in pprof, which does not see them; for profiles of both kinds side by side.
-apart: the network stack's are a category of their own.
+call: they count as that call, as in pprof, which does not record them; for comparing profiles of both kinds.
+apart: those of the network stack are a category of their own.
 """
 
 
 @dataclass(frozen=True)
 class Rule:
-    """Functions of a category: those whose label matches from its beginning, where the rest holds."""
+    """Functions of a category: those whose label matches from its start, if the other conditions hold."""
 
     category: Category
     function: re.Pattern[str]
     kernel: bool = False
-    """Whether it is about the kernel's functions, or about all others."""
+    """True if the rule is about kernel functions, False if it is about all others."""
     under: re.Pattern[str] | None = None
-    """A caller, however far out, must match it."""
+    """Pattern that one of the callers, direct or indirect, must match."""
     not_under: re.Pattern[str] | None = None
-    """No caller may match it."""
+    """Pattern that no caller may match."""
     called_by: re.Pattern[str] | None = None
-    """The caller itself must match it."""
+    """Pattern that the direct caller must match."""
 
 
 def _names(package: str, names: str) -> re.Pattern[str]:
-    """Functions of a Go package, patterns apart by blanks, with their closures (`name.func1`)."""
+    """Return the pattern of functions of a Go package, from blank-separated patterns, with their closures (`name.func1`)."""
     return re.compile(rf"(?:{package})\.(?:{'|'.join(names.split())})(?:\.|$)")
 
 
@@ -60,7 +61,7 @@ _NOT_THEIRS = re.compile(rf"(?!{_STANDARD_LIBRARY}|{_SERVERS}|golang\.org/x/)[^.
 _JAVASCRIPT = r"(?:JS|LazyCompile|Function):\S*"
 _LIBC = r"(?:__(?:GI_+|libc_)?)?"
 _ENTRY = r"(?:_*(?:x64|arm64|ia32|se|do)?_*sys|ksys|do|vfs)_"
-"""How the kernel's function for a system call begins, on its way from the entry to what it does."""
+"""Prefixes of the kernel's functions for a system call, from its entry to the function that does the work."""
 _FIND_RUNNABLE = re.compile(r"runtime\.find[rR]unnable$")
 _GO_RUNTIME = re.compile(r"runtime\.")
 _IN_CALL = re.compile(r"do_syscall_|entry_SYSCALL|el0_svc|invoke_syscall|do_el0_svc|__(?:x64|arm64|ia32|se)_sys_")
@@ -72,7 +73,7 @@ _KERNEL_NETWORK = re.compile(
 
 
 def rules(kernel: Kernel) -> tuple[Rule, ...]:
-    """The rules, in the order in which they are asked."""
+    """Return the rules, in the order in which they are tried."""
     return (*_GO_RUNTIME_RULES, *_GO_CALL_RULES, *_SERVER_RULES, *_NATIVE_RULES, *_KERNEL_RULES, _NETWORK_RULE[kernel])
 
 

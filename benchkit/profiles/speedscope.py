@@ -1,8 +1,7 @@
-"""Profiles as speedscope opens them (www.speedscope.app): JSON in its file format.
+"""Export of profiles to the JSON format of speedscope (www.speedscope.app).
 
-The facts are those of the published format (github.com/jlfwong/speedscope, src/lib/file-format-spec.ts): frames stand
-once, a sampled profile is a list of stacks, outermost frame first, with a weight each. Times go in their unit; counts
-have none.
+The format is published (github.com/jlfwong/speedscope, src/lib/file-format-spec.ts): frames are stored once, and a
+sampled profile is a list of stacks, outermost frame first, with a weight each. Times have their unit; counts have none.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _UNITS = frozenset({*PER_SECOND, "bytes"})
 
 
 def speedscope(profile: Profile, name: str) -> dict[str, Any]:
-    """The document: one of speedscope's profiles for each value that the samples have, the default one open."""
+    """Return the document: one speedscope profile for each value type of the samples, with the default one selected."""
     profiles = []
     for i, value_type in enumerate(profile.value_types):
         weighed = [

@@ -1,19 +1,19 @@
 """Flat and cumulative values of each function: the table of `go tool pprof -top`, row for row.
 
-Computed as pprof does it (github.com/google/pprof, internal/report and internal/graph), at its granularity of functions:
+Computed as pprof does it (github.com/google/pprof, internal/report and internal/graph), at the granularity of functions:
 
-- flat: of the samples in which the function ran; cum: of those in whose stack it stands, once each however often it
-  recurs. A function that was inlined counts as itself. Functions of one name are one, whatever file they are in.
-- Shares are of the sum of all samples' absolute values.
+- flat: value of the samples in which the function ran; cum: value of those with the function in their stack, once each
+  even if it recurs. An inlined function counts as itself. Functions with the same name in several files are one.
+- Shares are relative to the sum of all samples' absolute values.
 - Rows are sorted by flat (or cum) value, then by name; both by absolute value.
 - Rows whose cum value is below 0.5 % of the sum of all flat values, rounded down, are dropped (`-nodefraction`);
   `least_share=0` keeps them, as `-nodefraction=0` does. At most `most_rows` are kept (`-nodecount`; 0: all).
-- A row says whether its function was inlined into all of its callers or into some, by the calls that are left after
-  that: functions that were dropped are skipped, and calls below 0.1 % (`-edgefraction`) forgotten.
+- A row states whether its function was inlined into all of its callers or into some, by the calls that remain then:
+  dropped functions are skipped, and calls below 0.1 % (`-edgefraction`) are ignored.
 
-Equal on every row are therefore values, percentages, running sums, order, names and inline marks, for every sample type
-of every kind of profile that Go writes, with pprof's defaults and with those options. Not covered are pprof's
-filters (`-focus` …), `-mean`, `-diff_base`, other granularities, and symbols that pprof looks up in a binary by itself.
+Values, percentages, running sums, order, names and inline marks are therefore equal in every row, for every sample type
+of every kind of profile that Go writes, with pprof's defaults and with those options. Not supported are pprof's
+filters (`-focus` …), `-mean`, `-diff_base`, other granularities, and symbols that pprof looks up in a binary.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ Order = Literal["flat", "cum"]
 Inlined = Literal["inline", "partial-inline"]
 
 LEAST_SHARE = 0.005
-"""Rows below it are dropped: pprof's default for -nodefraction."""
+"""Share below which rows are dropped: pprof's default for -nodefraction."""
 LEAST_CALL = 0.001
-"""Calls below it do not count as calls: pprof's default for -edgefraction."""
+"""Share below which calls are ignored: pprof's default for -edgefraction."""
 
 _Node = tuple[str, str]
-"""A function by its name; one without a name by the module it is in, too."""
+"""A function by its name, and an unnamed one also by its module."""
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FunctionRow:
     """One function of a profile."""
 
     function: str
     flat: int
-    """In units of the profile's value."""
+    """Value in the unit of the profile's value type."""
     cum: int
     inlined: Inlined | None
-    """Whether it was inlined into all of its callers, or into some."""
+    """`inline`: inlined into all of its callers; `partial-inline`: into some."""
 
 
 @dataclass(frozen=True)
@@ -55,17 +55,17 @@ class Top:
 
     value_type: ValueType
     total: int
-    """What shares are of."""
-    rows: tuple[Row, ...]
+    """Whole that shares refer to."""
+    rows: tuple[FunctionRow, ...]
     functions: int
-    """How many there are, those without a row among them."""
+    """Number of functions, also of those without a row."""
 
     def share(self, value: int) -> float:
-        """A value as a share of the whole; of nothing it is 0."""
+        """Return a value as a share of the whole; 0 if the whole is empty."""
         return value / self.total if self.total else 0.0
 
-    def running(self) -> Iterator[int]:
-        """For each row the sum of the flat values down to it."""
+    def running_sums(self) -> Iterator[int]:
+        """Iterate over the sum of the flat values down to each row."""
         return accumulate(row.flat for row in self.rows)
 
 
@@ -77,7 +77,7 @@ def top(
     least_share: float = LEAST_SHARE,
     most_rows: int = 0,
 ) -> Top:
-    """The table of the functions in a profile, by the value of that index (the default one)."""
+    """Return the table of the functions in a profile, by the value type of that index (the default one)."""
     value = profile.default_value if value is None else value
     nodes = [_node(frame) for frame in profile.frames]
     weighted = [(stack, weight) for stack, weight in zip(profile.stacks, profile.weights(value), strict=True) if weight]
@@ -91,14 +91,14 @@ def top(
     all_flat = sum(flat.values())
     least = int(all_flat * least_share)
     found = [node for node in cum if (cum[node] or flat.get(node)) and abs(cum[node]) >= least]
-    found.sort(key=_sorting(flat, cum, order))
+    found.sort(key=_sort_key(flat, cum, order))
     kept = found[:most_rows] if most_rows > 0 else found
-    marks = _inlined(profile.frames, nodes, weighted, set(kept), int(all_flat * LEAST_CALL))
+    marks = _inline_marks(profile.frames, nodes, weighted, set(kept), int(all_flat * LEAST_CALL))
     labels = {node: frame.label for node, frame in zip(nodes, profile.frames, strict=True)}
     return Top(
         value_type=profile.value_types[value],
         total=sum(map(abs, profile.values[value])),
-        rows=tuple(Row(labels[node], flat.get(node, 0), cum[node], marks.get(node)) for node in kept),
+        rows=tuple(FunctionRow(labels[node], flat.get(node, 0), cum[node], marks.get(node)) for node in kept),
         functions=len(cum),
     )
 
@@ -107,7 +107,7 @@ def _node(frame: Frame) -> _Node:
     return (frame.function, "" if frame.function else frame.module or "")
 
 
-def _sorting(
+def _sort_key(
     flat: Mapping[_Node, int], cum: Mapping[_Node, int], order: Order
 ) -> Callable[[_Node], tuple[object, ...]]:
     def by_flat(node: _Node) -> tuple[object, ...]:
@@ -123,14 +123,14 @@ def _label(node: _Node) -> str:
     return Frame(*node).label
 
 
-def _inlined(
+def _inline_marks(
     frames: Sequence[Frame],
     nodes: Sequence[_Node],
     weighted: Sequence[tuple[tuple[int, ...], int]],
     kept: Collection[_Node],
     least: int,
 ) -> dict[_Node, Inlined]:
-    """Of the functions that were inlined into a caller: into all of them, or into some."""
+    """Return the marks of functions that were inlined into all or some of their callers."""
     calls: dict[tuple[_Node, _Node], int] = {}
     written_out: set[tuple[_Node, _Node]] = set()
     for stack, weight in weighted:

@@ -1,1 +1,1 @@
-"""What is stored: the journal, raw files, and Parquet tables rebuilt from them."""
+"""Stored results: the journal, raw files, and Parquet tables that are rebuilt from them."""

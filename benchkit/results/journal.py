@@ -1,4 +1,4 @@
-"""The journal of a run: one JSON object a line for every finished step, on disk before the next step begins."""
+"""The journal of a run: one JSON object per line for every finished step, on disk before the next step begins."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _CHUNK = 1 << 16
 
 
 class Journal:
-    """An append-only file; each line is synced, so that it outlives the process and the power."""
+    """An append-only file; each line is synced, so that it survives a crash of the process or of the machine."""
 
     def __init__(self, path: Path) -> None:
-        """Open the journal at `path`, to go on at its end; a last line that a crash has cut goes."""
+        """Open the journal at `path` for appending, and remove an incomplete last line that a crash left."""
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        os.ftruncate(self._file, _whole(self._file))
+        os.ftruncate(self._file, _complete_size(self._file))
         os.lseek(self._file, 0, os.SEEK_END)
 
     def append(self, event: JournalEvent) -> None:
@@ -70,8 +70,8 @@ def _event(line: bytes, where: str) -> JournalEvent:
         raise InputError("the journal is damaged", where=where, why=why) from None
 
 
-def _whole(file: int) -> int:
-    """How much of a file is whole lines, in bytes."""
+def _complete_size(file: int) -> int:
+    """Return the size of the complete lines of a file, in bytes."""
     size = os.fstat(file).st_size
     while size:
         start = max(0, size - _CHUNK)

@@ -121,7 +121,7 @@ class ServicesDeployed(JournalEvent):
 
 
 class HostLost(JournalEvent):
-    """A host that is given up."""
+    """A host that was lost and is not used any more."""
 
     event: Literal["host-lost"] = "host-lost"
     host: str
@@ -187,7 +187,7 @@ class TrialSkipped(JournalEvent):
 
 
 class BlockInterrupted(JournalEvent):
-    """A block that a pause interrupted: it is repeated as `round`, and its finished `trials` do not count."""
+    """A block that a pause interrupted: it is repeated as `round`, and its finished `trials` are excluded."""
 
     event: Literal["block-split"] = "block-split"
     block: int

@@ -1,4 +1,4 @@
-"""The profiles of several trials as one, read from their raw files."""
+"""The profiles of several trials merged into one, read from their raw files."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from benchkit.results.store import RunFolder
 
 
 def read_merged_profile(run: RunFolder, records: Iterable[TrialRecord], service: str) -> Profile:
-    """All that these trials of a run have of a service, as one profile.
+    """Merge the profiles of a service in these trials of a run.
 
-    Raises InputError where they have nothing or a raw file is missing, ParseError for one that is no profile, and where
-    they count different things.
+    Raises InputError if there is none or a raw file is missing, ParseError for an unreadable profile and for profiles with
+    different value types.
     """
     from benchkit.profiles.merge import merge_profiles  # noqa: PLC0415 - protobuf, which most runs have no use for
 

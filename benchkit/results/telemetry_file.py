@@ -1,4 +1,4 @@
-"""What an agent wrote while it watched its host, as series of samples. Pure."""
+"""The file that an agent writes while it watches its host, read as series of samples. Pure."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class Series:
     """The samples of one metric."""
 
     t_ns: list[int] = field(default_factory=list)
-    """On the host's monotonic clock, ascending."""
+    """Times on the host's monotonic clock, ascending."""
     numbers: list[float] = field(default_factory=list)
 
 
 def read_telemetry(content: bytes) -> dict[Key, Series]:
-    """The series in a telemetry file, in the order in which they begin. Raises ParseError for what is no such file.
+    """Read the series in a telemetry file, in the order in which they begin. Raises ParseError for other content.
 
-    A file that ends within a line is of an agent that was killed; it is read up to there.
+    The file of a killed agent ends within a line; it is read up to there.
     """
     found: dict[Key, Series] = {}
     groups: dict[int, list[Series]] = {}
@@ -51,7 +51,7 @@ def _lines(content: bytes) -> Iterator[Mapping[str, Any]]:
         try:
             document = json.loads(line)
         except ValueError as error:
-            raise ParseError(f"line {i + 1} of the telemetry is no JSON: {error}") from None
+            raise ParseError(f"line {i + 1} of the telemetry is not JSON: {error}") from None
         if i == 0 and (not isinstance(document, dict) or document.get("format") != FORMAT):
             raise ParseError(f"not a telemetry file of format {FORMAT}", why=f"it begins with {line[:60]!r}")
         yield document

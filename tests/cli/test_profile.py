@@ -119,13 +119,13 @@ def test_a_flame_graph_is_named_after_its_profile(tmp_path: Path, monkeypatch: p
 def test_a_file_that_is_no_profile_is_refused_by_name(command: str, tmp_path: Path) -> None:
     wrong = tmp_path / "wrk.txt"
     wrong.write_text("Running 10s test @ http://127.0.0.1\n")
-    assert refusal(command, str(wrong)).startswith(f"{wrong}: no pprof profile: ")
+    assert refusal(command, str(wrong)).startswith(f"{wrong}: not a pprof profile: ")
     assert (
         refusal(command, str(tmp_path / "none"))
         == f"{tmp_path / 'none'}: cannot read the file: No such file or directory"
     )
     wrong.write_bytes(Path(NET_HTTP).read_bytes()[:-20])
-    assert refusal(command, str(wrong)) == f"{wrong}: a part of a gzip file: it ends too early"
+    assert refusal(command, str(wrong)) == f"{wrong}: the gzip file is truncated: it ends before the end of its content"
 
 
 def test_contradicting_options_are_refused(tmp_path: Path) -> None:

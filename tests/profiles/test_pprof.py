@@ -138,13 +138,13 @@ def test_a_profile_that_contradicts_itself_is_refused(change: Callable[[Any], An
     [
         (b"", "empty"),
         (b" \n", "empty"),
-        (b"Thread Stats   Avg      Stdev     Max   +/- Stdev\n", "no pprof profile"),
-        (b"\x1f\x8b\x08", "a part of a gzip file"),
-        (b"\x1f\x8bnothing like it", "a damaged gzip file"),
-        (gzip.compress(b"{}", mtime=0), "no pprof profile"),
-        (gzip.compress(message().SerializeToString()) + b"more", "more than one gzip file"),
-        (b"PERFILE2\x00\x00", "perf's own format"),
-        (b"\x7fELF\x02\x01\x01", "no pprof profile"),
+        (b"Thread Stats   Avg      Stdev     Max   +/- Stdev\n", "not a pprof profile"),
+        (b"\x1f\x8b\x08", "the gzip file is truncated"),
+        (b"\x1f\x8bnothing like it", "the gzip file is damaged"),
+        (gzip.compress(b"{}", mtime=0), "not a pprof profile"),
+        (gzip.compress(message().SerializeToString()) + b"more", "the file has more than one gzip stream"),
+        (b"PERFILE2\x00\x00", "not the output of perf script but a perf.data file"),
+        (b"\x7fELF\x02\x01\x01", "not a pprof profile"),
     ],
 )
 def test_what_is_no_profile_is_refused(data: bytes, what: str) -> None:

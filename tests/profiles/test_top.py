@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from benchkit.models.profile import Frame, Profile, ValueType
-from benchkit.profiles.top import Order, Row, Top, top
+from benchkit.profiles.top import FunctionRow, Order, Top, top
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "profiles"
 RECORDED = sorted(path.name for path in FIXTURES.glob("*.pb.gz"))
@@ -60,7 +60,7 @@ def rows_of(table: Top) -> list[tuple[str, ...]]:
             percent(row.cum, table.total),
             f"{row.function} ({row.inlined})" if row.inlined else row.function,
         )
-        for row, running in zip(table.rows, table.running(), strict=True)
+        for row, running in zip(table.rows, table.running_sums(), strict=True)
     ]
 
 
@@ -110,9 +110,9 @@ def test_every_row_is_that_of_pprof(name: str, how: str, pprof: str, recorded: C
 def test_a_function_that_recurs_is_counted_once() -> None:
     table = top(profile_of(("main > walk > walk > walk > visit", 5), ("main > walk > walk", 2)))
     assert table.rows == (
-        Row("visit", 5, 5, None),
-        Row("walk", 2, 7, None),
-        Row("main", 0, 7, None),
+        FunctionRow("visit", 5, 5, None),
+        FunctionRow("walk", 2, 7, None),
+        FunctionRow("main", 0, 7, None),
     )
 
 

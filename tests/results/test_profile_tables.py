@@ -94,11 +94,11 @@ def test_the_kernel_counts_as_the_system_call_that_it_works_for() -> None:
         ),
         (
             APP.model_copy(update={"file": "cut.sut.pb.gz"}),
-            "app on sut has no profile: cut.sut.pb.gz: a part of a gzip file",
+            "app on sut has no profile: cut.sut.pb.gz: the gzip file is truncated",
         ),
         (
             FRONT.model_copy(update={"file": "idle.sut.perf.txt.gz"}),
-            "front on sut has no profile: idle.sut.perf.txt.gz: empty",
+            "front on sut has no profile: idle.sut.perf.txt.gz: the file is empty",
         ),
     ],
 )

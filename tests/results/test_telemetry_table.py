@@ -83,7 +83,7 @@ def test_what_could_not_be_watched_is_a_note_and_so_is_a_file_that_is_damaged() 
     columns, notes = telemetry_columns(made, lambda _: b"what is this\n")
     assert [note.message for note in notes] == [
         "h: memory: there is no psutil",
-        "h: line 1 of the telemetry is no JSON: Expecting value: line 1 column 1 (char 0)",
+        "h: line 1 of the telemetry is not JSON: Expecting value: line 1 column 1 (char 0)",
     ]
     assert len(columns) == 0
 

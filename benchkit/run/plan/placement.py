@@ -117,7 +117,7 @@ def program(host: HostCapabilities, name: str) -> Program:
     named = None
     if name in host.spec.programs:
         named = f"named by {host.spec.written or 'the inventory'}: hosts.{host.spec.name}.programs.{name}"
-    return Program(fact.path, version_numbers(fact.version), fact.said, named)
+    return Program(fact.path, version_numbers(fact.version), fact.version_output, named)
 
 
 def too_many(connections: int, servers: Iterable[HostCapabilities], clients: Iterable[HostCapabilities]) -> str | None:
