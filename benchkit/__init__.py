@@ -1,10 +1,20 @@
-"""Which HTTP server set-up is faster, why, and whether the number can be believed."""
+"""Benchmarks of HTTP servers, with checks that tell whether a result can be believed.
+
+This is the interface for notebooks and scripts. Its functions are imported when they are first used, so that
+`import benchkit` is fast:
+
+- `load(table)`: a stored table of all runs as a DataFrame
+- `runs()`, `find(run)`: the stored runs, and the id of one
+- `compare(run)`, `claims(run)`, `trends(scenario)`: ratios, results of claims, series over runs
+- `figures()`, `figure(name, run)`: the figures of reports
+"""
 
 from __future__ import annotations
 
 import importlib
 import sys
-from types import ModuleType
+from collections.abc import Mapping
+from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING
 
 from benchkit.version import __version__
@@ -17,36 +27,38 @@ if TYPE_CHECKING:
 
 __all__ = ["__version__", "claims", "compare", "figure", "figures", "find", "load", "runs", "trends"]
 
-_HOMES = {
-    "claims": "benchkit.explore",
-    "compare": "benchkit.analysis.compare",
-    "figure": "benchkit.explore",
-    "figures": "benchkit.explore",
-    "find": "benchkit.explore",
-    "runs": "benchkit.explore",
-    "trends": "benchkit.analysis.trend",
-}
-"""Where what notebooks use is at home: imported when it is first used, so that `import benchkit` is instant."""
+_MODULES: Mapping[str, str] = MappingProxyType(
+    {
+        "claims": "benchkit.explore",
+        "compare": "benchkit.analysis.compare",
+        "figure": "benchkit.explore",
+        "figures": "benchkit.explore",
+        "find": "benchkit.explore",
+        "runs": "benchkit.explore",
+        "trends": "benchkit.analysis.trend",
+    }
+)
+"""The module of each function, by name."""
 
 
 class _Package(ModuleType):
-    """This package, whose `load` is a function though a subpackage has that name."""
+    """The type of this package: it imports functions on first use, and `load` stays a function beside the subpackage."""
 
     @property
     def load(self) -> object:
-        """Read a stored table: `benchkit.load("trials")`."""
+        """The function that reads a stored table: `benchkit.load("trials")`."""
         from benchkit.results.tables import load  # noqa: PLC0415 - pandas and pyarrow take half a second
 
         return load
 
     @load.setter
     def load(self, subpackage: ModuleType) -> None:
-        """Keep the function where importing the load tools (`benchkit.load.…`) would put their package."""
+        """Ignore the subpackage `benchkit.load`, which the import system would store under this name."""
 
     def __getattr__(self, name: str) -> object:
-        if name not in _HOMES:
+        if name not in _MODULES:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(_HOMES[name]), name)
+        return getattr(importlib.import_module(_MODULES[name]), name)
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *__all__})

@@ -165,13 +165,15 @@ class TrialEnded(JournalEvent):
 
 
 class TrialFailed(JournalEvent):
-    """A failed attempt at a trial; `again` where another attempt follows."""
+    """A failed attempt at a trial; `will_retry` if another attempt follows."""
+
+    model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)  # journals have the name `again`
 
     event: Literal["trial-failed"] = "trial-failed"
     trial_id: str
     cell_id: str = ""
     why: str
-    again: bool = False
+    will_retry: bool = Field(default=False, alias="again")
 
 
 class TrialSkipped(JournalEvent):

@@ -74,7 +74,7 @@ class Progress:
                 self.skipped.pop(event.trial_id, None)
             case TrialEnded():
                 self.ended[event.trial_id] = event.wall_s
-            case TrialFailed(again=True):
+            case TrialFailed(will_retry=True):
                 self.retries.setdefault(event.trial_id, []).append(event.why)
             case TrialFailed():
                 self.failed[event.trial_id] = event.why

@@ -154,7 +154,7 @@ def test_the_progress_of_a_journal_is_the_outcome_of_each_trial() -> None:
         started("t1"),
         TrialEnded(trial_id="t1", wall_s=1.5),
         started("t2"),
-        TrialFailed(trial_id="t2", why="connection lost", again=True),
+        TrialFailed(trial_id="t2", why="connection lost", will_retry=True),
         started("t2"),
         TrialEnded(trial_id="t2", wall_s=1.5),
         started("t3"),
