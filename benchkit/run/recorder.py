@@ -168,7 +168,9 @@ class RunRecorder:
     def record_trial_failed(self, planned_trial: PlannedTrial, why: str, *, is_retried: bool = False) -> None:
         """Record why a trial failed, and whether it is retried."""
         trial_id = self.trial_id(planned_trial)
-        self.journal.append(TrialFailed(trial_id=trial_id, cell_id=planned_trial.cell_id, why=why, will_retry=is_retried))
+        self.journal.append(
+            TrialFailed(trial_id=trial_id, cell_id=planned_trial.cell_id, why=why, will_retry=is_retried)
+        )
         if is_retried:
             self.outcome.retries.setdefault(trial_id, []).append(why)
         else:
