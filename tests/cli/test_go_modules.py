@@ -299,7 +299,7 @@ def test_a_truncated_zip_reaches_neither_cache_nor_developer(cli: Cli, hosts_fil
             failed = developer.pull("alice", "github.com/beorn7/perks@v1.0.1")
             assert not failed.ok
             assert (
-                "github.com/beorn7/perks@v1.0.1 (zip): the upstream proxy sent something broken: zip: not a valid zip file"
+                "github.com/beorn7/perks@v1.0.1 (zip): the upstream proxy sent an invalid response: zip: not a valid zip file"
             ) in failed.stderr.decode()
             cached = hosts["proxy"].processes.run(["find", "stack", "-name", "*.zip", "-path", "*/cache/download/*"])
             assert "/mycompany.com/go/module1/@v/v1.99.0.zip" in cached.stdout.decode()
@@ -317,5 +317,5 @@ def test_a_changed_host_key_fails_up_and_leaves_nothing(cli: Cli, hosts_file: Pa
     assert result.code == 1
     assert "dev: developer (go-developer) did not start" in result.err
     assert (
-        "mycompany.com/go/module1@v1.99.0 failed at git over SSH: the git server's host key is not the one that was pinned"
+        "mycompany.com/go/module1@v1.99.0 failed at git over SSH: the git server's host key differs from the expected one"
     ) in result.err

@@ -259,7 +259,7 @@ def test_the_pinned_release_can_be_named(source: Path) -> None:
 
 
 def test_a_folder_without_go_mod_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no go\.mod"):
+    with pytest.raises(InputError, match=r"go\.mod is missing"):
         build_for_amd64(tmp_path)
 
 

@@ -1,4 +1,4 @@
-// Command fasthttp is valyala/fasthttp on its own: the server that study 4 compares with net/http.
+// Command fasthttp is a server on valyala/fasthttp, which study 4 compares with net/http.
 package main
 
 import (
@@ -33,17 +33,17 @@ func answer(app *kit.App, ctx *fasthttp.RequestCtx) {
 	for _, field := range app.Faults.Headers {
 		ctx.Response.Header.Add(field.Name, field.Value)
 	}
-	// A context takes everything.
+	// Writing to a context cannot fail.
 	_, _ = ctx.Write(app.Body)
 	app.Requests.Add(1)
 }
 
-// closes reports whether fasthttp will close the connection, and say so in the answer itself.
+// closes reports whether fasthttp will close the connection and set the header field itself.
 func closes(header *fasthttp.RequestHeader) bool {
 	return header.ConnectionClose() || !header.IsHTTP11()
 }
 
-// silence is a logger for what a benchmark's server does not print: requests that are none, clients that have gone.
+// silence is a logger that prints nothing: invalid requests and closed connections are not reported.
 type silence struct{}
 
 func (silence) Printf(string, ...any) {}

@@ -1,5 +1,5 @@
-// Command fileserver is net/http's FileServer on a file, or on a folder of which it gives the listing: the third server of
-// study 2. The files are its own: as many bytes as the body of the other servers has, and the same ones.
+// Command fileserver is net/http's FileServer on a file, or on a folder whose listing it serves: the third server of
+// study 2. It creates the files itself, with the same bytes as the body of the other servers.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 	"benchkit/backends/kit"
 )
 
-// maxEntries is the longest listing, in files.
+// maxEntries is the maximum number of files in a listing.
 const maxEntries = 100_000
 
 func main() {
@@ -23,15 +23,15 @@ func main() {
 	kit.Main("fileserver", c.serve, c.flags)
 }
 
-// content is what is served.
+// content holds the options of the files to serve.
 type content struct {
 	root    string // folder for the files; empty: a temporary one
-	entries int    // files in the folder that is listed; 0: one file is served
+	entries int    // files in the listed folder; 0: one file is served
 }
 
 func (c *content) flags(flags *flag.FlagSet) {
 	flags.StringVar(&c.root, "root", "", "`folder` for the files, made where it is missing; a temporary one unless given")
-	flags.Func("listing", "serve the listing of a folder with so many `files`, in place of one file", func(value string) error {
+	flags.Func("listing", "serve the listing of a folder with this number of `files` instead of one file", func(value string) error {
 		entries, err := strconv.Atoi(value)
 		if err != nil || entries < 1 || entries > maxEntries {
 			return fmt.Errorf("expected files from 1 to %d", maxEntries)
@@ -66,7 +66,7 @@ func (c *content) serve(app *kit.App) error {
 	return http.Serve(listener, handler)
 }
 
-// write makes the files, and leaves none of another start among them.
+// write creates the files, and removes those of an earlier start.
 func (c *content) write(body []byte) (names []string, err error) {
 	for i := range max(1, c.entries) {
 		names = append(names, fmt.Sprintf("file%05d.txt", i+1))
@@ -85,10 +85,10 @@ func (c *content) write(body []byte) (names []string, err error) {
 type handler struct {
 	app    *kit.App
 	files  http.Handler
-	atRoot string // the file that is served at /; empty: the listing
+	atRoot string // the file served at /; empty: the listing
 }
 
-// ServeHTTP does what the other servers do, and leaves the answer to the FileServer.
+// ServeHTTP does the work of a request as the other servers do, and has the FileServer respond.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	status := h.app.Status(r.Context().Done())
 	if status == 0 {
@@ -100,13 +100,13 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	} else {
 		w.Header().Set("Content-Length", strconv.Itoa(len(h.app.Body)))
 		w.WriteHeader(status)
-		_, _ = w.Write(h.app.Body) // fails where the client has gone
+		_, _ = w.Write(h.app.Body) // fails if the client has closed the connection
 	}
 	h.app.Requests.Add(1)
 }
 
-// renamed is a request for the file where it was one for /, so that every server is asked for the same path. It copies no
-// more than http.StripPrefix does.
+// renamed changes a request for / into one for the file, so that all servers get requests for the same path. It copies as
+// little as http.StripPrefix does.
 func (h *handler) renamed(r *http.Request) *http.Request {
 	if h.atRoot == "" || r.URL.Path != "/" {
 		return r

@@ -18,7 +18,7 @@ func TestCommandLine(t *testing.T) { kittest.CommandLine(t) }
 
 func TestAdmin(t *testing.T) { kittest.Admin(t) }
 
-// What net/http sends with every file beside what all our servers send.
+// The header fields that net/http sends with every file in addition to those of all servers.
 func TestHTTP(t *testing.T) {
 	kittest.HTTP(t,
 		kittest.Extra{Name: "Accept-Ranges", Length: len("bytes")},

@@ -1,5 +1,5 @@
 // Command gnet is an HTTP/1.1 server on panjf2000/gnet: a few event loops over epoll, each serving many connections, and
-// no goroutine for any of them. It is to answer the question that study 4 left open.
+// no goroutine for any of them. It answers the question that study 4 left open.
 package main
 
 import (
@@ -19,31 +19,31 @@ import (
 
 func main() { kit.Main("gnet", serve) }
 
-// flushCheck is how often a connection that is to be closed is looked at, until what it still has to send is sent.
+// flushCheck is the interval at which a connection to be closed is checked, until its output is sent.
 const flushCheck = time.Millisecond
 
-// writeApart is the size of the smallest body that is written by itself rather than copied behind its header.
+// writeApart is the size from which a body is written separately instead of being copied after its header.
 const writeApart = 16 << 10
 
-// engine is what the event loops call.
+// engine handles the events of the event loops.
 type engine struct {
 	gnet.BuiltinEventEngine
 	app     *kit.App
 	answers *http1.Answers
-	// buffers hold the answers to the requests that one read brought.
+	// buffers hold the responses to the requests of one read.
 	buffers sync.Pool
 }
 
-// session is a connection.
+// session is the state of a connection.
 type session struct {
 	parser http1.Parser
-	// busy is set while a fault keeps a request from being answered: those after it have to wait.
+	// busy is set while a fault delays a request; those after it wait.
 	busy bool
-	// ending is set when nothing more is read.
+	// ending is set when no more requests are read.
 	ending bool
-	// looking is set while a look at what is still to be sent is due.
+	// looking is set while a check of the remaining output is scheduled.
 	looking atomic.Bool
-	// gone is closed with the connection. It is nil where there are no faults: nothing waits then.
+	// gone is closed with the connection. It is nil without faults, because nothing waits then.
 	gone chan struct{}
 }
 
@@ -59,7 +59,7 @@ func serve(app *kit.App) error {
 	server.buffers.New = func() any { return new([]byte) }
 	err := gnet.Run(server, address,
 		gnet.WithNumEventLoop(runtime.GOMAXPROCS(0)),
-		gnet.WithReuseAddr(true), // as Go's own net has it: connections of the server before may be in TIME_WAIT
+		gnet.WithReuseAddr(true), // as in Go's net package: connections of an earlier server may be in TIME_WAIT
 		gnet.WithLogger(silence{}),
 	)
 	if err != nil {
@@ -68,7 +68,7 @@ func serve(app *kit.App) error {
 	return nil
 }
 
-// OnBoot says where the socket is open.
+// OnBoot prints the address of the socket.
 func (e *engine) OnBoot(running gnet.Engine) gnet.Action {
 	address, err := addressOf(running)
 	if err != nil {
@@ -78,7 +78,7 @@ func (e *engine) OnBoot(running gnet.Engine) gnet.Action {
 	return gnet.None
 }
 
-// addressOf is where gnet listens, which it does not tell when the kernel has chosen the port.
+// addressOf returns the address of gnet's socket, which gnet does not report if the kernel has chosen the port.
 func addressOf(running gnet.Engine) (net.Addr, error) {
 	fd, err := running.Dup()
 	if err != nil {
@@ -97,7 +97,7 @@ func addressOf(running gnet.Engine) (net.Addr, error) {
 	return listener.Addr(), nil
 }
 
-// OnOpen begins a connection.
+// OnOpen sets up a connection.
 func (e *engine) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
 	s := &session{}
 	if e.app.Faults.Any() {
@@ -107,7 +107,7 @@ func (e *engine) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
 	return nil, gnet.None
 }
 
-// OnClose ends what waits for the connection.
+// OnClose wakes the requests that wait on the connection.
 func (e *engine) OnClose(c gnet.Conn, _ error) gnet.Action {
 	if s, _ := c.Context().(*session); s != nil && s.gone != nil {
 		close(s.gone)
@@ -115,7 +115,7 @@ func (e *engine) OnClose(c gnet.Conn, _ error) gnet.Action {
 	return gnet.None
 }
 
-// OnTraffic answers the requests that have arrived whole. It is called with new bytes, and by [gnet.Conn.Wake].
+// OnTraffic answers the complete requests. It is called for new bytes, and by [gnet.Conn.Wake].
 func (e *engine) OnTraffic(c gnet.Conn) gnet.Action {
 	s := c.Context().(*session)
 	if !s.busy && !s.ending {
@@ -129,7 +129,7 @@ func (e *engine) OnTraffic(c gnet.Conn) gnet.Action {
 	return gnet.None
 }
 
-// answerAll answers requests together that have arrived together.
+// answerAll answers all requests of one read with one write.
 func (e *engine) answerAll(c gnet.Conn, s *session) error {
 	data, err := c.Peek(-1)
 	if err != nil {
@@ -163,7 +163,7 @@ func (e *engine) answerAll(c gnet.Conn, s *session) error {
 		}
 		s.ending = s.parser.Request.Close
 	}
-	if taken > 0 { // Discard(0) would discard all
+	if taken > 0 { // because Discard(0) discards everything
 		if _, err := c.Discard(taken); err != nil {
 			return err
 		}
@@ -172,7 +172,7 @@ func (e *engine) answerAll(c gnet.Conn, s *session) error {
 	return err
 }
 
-// answer puts the answer to a request into the buffer, and a large one on its way.
+// answer appends the response to a request to the buffer, and writes a large one to the connection.
 func (e *engine) answer(c gnet.Conn, request http1.Request, buffer *[]byte) error {
 	status := e.app.Status(nil)
 	e.app.Requests.Add(1)
@@ -188,8 +188,8 @@ func (e *engine) answer(c gnet.Conn, request http1.Request, buffer *[]byte) erro
 	return err
 }
 
-// answerLater answers a request that a fault may keep waiting, beside the event loop, which goes on with other
-// connections. The requests after it are answered then.
+// answerLater answers a request that a fault may delay, outside the event loop, which serves other connections meanwhile.
+// It then has the event loop answer the requests after it.
 func (e *engine) answerLater(c gnet.Conn, s *session, request http1.Request) {
 	s.busy = true
 	go func() {
@@ -197,7 +197,7 @@ func (e *engine) answerLater(c gnet.Conn, s *session, request http1.Request) {
 		if status == 0 {
 			return
 		}
-		// An error says that the connection has gone, for whose sake alone there would be something to do.
+		// An error means that the connection is closed, so there is nothing left to do.
 		_ = c.AsyncWrite(e.answers.Append(nil, status, request), func(c gnet.Conn, err error) error {
 			if err != nil {
 				return nil
@@ -209,22 +209,22 @@ func (e *engine) answerLater(c gnet.Conn, s *session, request http1.Request) {
 	}()
 }
 
-// end closes a connection when all it has to send is sent; what else it brings is thrown away.
+// end closes a connection when its output is sent; further input is discarded.
 func (s *session) end(c gnet.Conn) gnet.Action {
 	if c.OutboundBuffered() == 0 {
 		return gnet.Close
 	}
-	_, _ = c.Next(-1) // all that there is, which cannot be too much to ask for
+	_, _ = c.Next(-1) // all available bytes, so this cannot fail
 	if s.looking.CompareAndSwap(false, true) {
 		time.AfterFunc(flushCheck, func() {
 			s.looking.Store(false)
-			_ = c.Wake(nil) // fails where the connection has gone
+			_ = c.Wake(nil) // fails if the connection is closed
 		})
 	}
 	return gnet.None
 }
 
-// silence is a logger for what a benchmark's server does not print.
+// silence is a logger that prints nothing.
 type silence struct{}
 
 func (silence) Debugf(string, ...any) {}

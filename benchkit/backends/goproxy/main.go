@@ -1,8 +1,8 @@
-// Command goproxy is a module proxy on the library github.com/goproxy/goproxy: private modules come from their
-// repositories, all others from an upstream proxy, and both are kept on disk.
+// Command goproxy is a module proxy on the library github.com/goproxy/goproxy: it gets private modules from their
+// repositories, all others from an upstream proxy, and caches both on disk.
 //
-// It takes the flags of goproxy 2.0.7 (github.com/goproxyio), in whose place it can be put. Unlike that one, it checks
-// what its upstream sends before it keeps it.
+// It has the flags of goproxy 2.0.7 (github.com/goproxyio), which it can replace. Unlike that one, it checks the responses
+// of its upstream before it caches them.
 package main
 
 import (
@@ -21,10 +21,10 @@ import (
 	"github.com/goproxy/goproxy"
 )
 
-// grace is how long requests under way may take when the process is asked to end.
+// grace is the time for requests in flight to end after a signal.
 const grace = 2 * time.Second
 
-// cacheFolder is where goproxy 2.0.7 keeps modules below its -cacheDir: the layout of the go command's own cache.
+// cacheFolder is the folder of modules in the -cacheDir of goproxy 2.0.7: the layout of the go command's own cache.
 var cacheFolder = filepath.Join("pkg", "mod", "cache", "download")
 
 func main() {
@@ -37,10 +37,10 @@ func main() {
 
 func run() error {
 	listen := flag.String("listen", "127.0.0.1:8081", "address and port")
-	upstream := flag.String("proxy", "off", "URL of the proxy for all that is not private")
+	upstream := flag.String("proxy", "off", "URL of the proxy of all other modules")
 	private := flag.String("exclude", "", "path patterns of private modules, with commas between them, as in GOPRIVATE")
-	cache := flag.String("cacheDir", "", "folder of what is kept")
-	workers := flag.Int("workers", 0, "go commands at once; 0: no limit")
+	cache := flag.String("cacheDir", "", "folder of the cache")
+	workers := flag.Int("workers", 0, "maximum number of concurrent go commands; 0: no limit")
 	flag.Parse()
 	if *cache == "" {
 		return errors.New("-cacheDir is missing")
@@ -52,7 +52,7 @@ func run() error {
 	return serve(*listen, handler)
 }
 
-// handler answers as a module proxy, and logs each request.
+// handler serves modules and logs each request.
 func handler(upstream, private, cache string, workers int) (http.Handler, error) {
 	scratch := filepath.Join(cache, "scratch")
 	if err := os.MkdirAll(scratch, 0o700); err != nil {
@@ -62,7 +62,7 @@ func handler(upstream, private, cache string, workers int) (http.Handler, error)
 		GoBinEnv: append(os.Environ(),
 			"GOPROXY="+upstream,
 			"GOPRIVATE="+private,
-			"GOSUMDB=off", // whether checksums are in a public database is the developer's question
+			"GOSUMDB=off", // developers verify checksums with the public database themselves
 			"GOPATH="+filepath.Join(cache, "gopath"),
 		),
 		GoBinMaxWorkers: workers,
@@ -101,7 +101,7 @@ func serve(addr string, handler http.Handler) error {
 	return nil
 }
 
-// answer notes the status.
+// answer records the status of a response.
 type answer struct {
 	http.ResponseWriter
 	status int
@@ -112,5 +112,5 @@ func (a *answer) WriteHeader(status int) {
 	a.ResponseWriter.WriteHeader(status)
 }
 
-// Unwrap lets http.ResponseController reach the writer beneath.
+// Unwrap gives http.ResponseController access to the wrapped writer.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }

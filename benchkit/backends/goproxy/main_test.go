@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// asked is what a proxy with this upstream answers, and what it keeps then.
+// asked returns the response of a proxy with this upstream, and the files in its cache afterwards.
 func asked(t *testing.T, upstream http.HandlerFunc, at string) (status int, said string, kept []string) {
 	t.Helper()
 	t.Setenv("GOFLAGS", "-modcacherw")
@@ -58,7 +58,7 @@ func TestKeepsNothingBroken(t *testing.T) {
 }
 
 func TestPrivateModulesAreNotAskedForUpstream(t *testing.T) {
-	upstream := func(http.ResponseWriter, *http.Request) { t.Error("the upstream was asked") }
+	upstream := func(http.ResponseWriter, *http.Request) { t.Error("the upstream got a request") }
 	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1") // nothing is asked on the internet either
 	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
 	if status, said, _ := asked(t, upstream, "/private.example/go/x/@v/list"); status != http.StatusNotFound {

@@ -27,7 +27,7 @@ func serve(app *kit.App) error {
 		app.SetHeader(w.Header())
 		w.Header().Set("Content-Length", length)
 		w.WriteHeader(status)
-		_, _ = io.WriteString(w, text) // fails where the client has gone
+		_, _ = io.WriteString(w, text) // fails if the client has closed the connection
 		app.Requests.Add(1)
 	}))
 }

@@ -1,4 +1,4 @@
-// Command hertz is cloudwego/hertz on its own: the HTTP framework that goes with netpoll's event loops.
+// Command hertz is a server on cloudwego/hertz, the HTTP framework on netpoll's event loops.
 package main
 
 import (
@@ -24,7 +24,7 @@ func serve(backend *kit.App) error {
 	hlog.SetOutput(io.Discard)
 	engine := server.New(
 		server.WithListener(listener),
-		server.WithNetwork("tcp"), // of a unix socket, hertz would take the file away before it serves
+		server.WithNetwork("tcp"), // for a unix socket, hertz would remove the file before it serves
 		server.WithTransport(netpoll.NewTransporter),
 		server.WithDisablePrintRoute(true),
 	)
@@ -47,12 +47,12 @@ func answer(backend *kit.App, c *app.RequestContext) {
 	for _, field := range backend.Faults.Headers {
 		c.Response.Header.Add(field.Name, field.Value)
 	}
-	// A context takes everything.
+	// Writing to a context cannot fail.
 	_, _ = c.Write(backend.Body)
 	backend.Requests.Add(1)
 }
 
-// closes reports whether hertz will close the connection, and say so in the answer itself.
+// closes reports whether hertz will close the connection and set the header field itself.
 func closes(header *protocol.RequestHeader) bool {
 	return header.ConnectionClose() || !header.IsHTTP11()
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// openAdmin opens the second listener, if asked for, and serves it in the background. What ends it goes to failed.
+// openAdmin opens the second listener, if -admin is set, and serves it in the background. An error goes to failed.
 func (a *App) openAdmin(failed chan<- error) error {
 	if a.Admin == "" {
 		return nil
@@ -19,7 +19,7 @@ func (a *App) openAdmin(failed chan<- error) error {
 		return err
 	}
 	a.closeAtEnd(listener)
-	fmt.Fprintf(a.stderr, "admin on %s\n", written(listener.Addr()))
+	fmt.Fprintf(a.stderr, "admin on %s\n", formatAddress(listener.Addr()))
 	server := &http.Server{Handler: a.adminHandler(), ReadHeaderTimeout: 10 * time.Second}
 	go func() { failed <- server.Serve(listener) }()
 	return nil
@@ -38,8 +38,8 @@ func (a *App) adminHandler() http.Handler {
 	return mux
 }
 
-// serveVars answers with expvar's JSON document: whatever was published in the process but for memstats, which stops the
-// world to be read and would bend a measurement taken every second, and what the kit knows.
+// serveVars writes expvar's JSON document: the variables that the process has published, and those of the kit. It leaves
+// out memstats, because reading that stops the world and would disturb a measurement every second.
 func (a *App) serveVars(w http.ResponseWriter, _ *http.Request) {
 	vars := map[string]any{
 		"backend":    a.Name,
@@ -54,6 +54,6 @@ func (a *App) serveVars(w http.ResponseWriter, _ *http.Request) {
 		}
 	})
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	// The reader has gone if this fails.
+	// An error means that the client has closed the connection.
 	_ = json.NewEncoder(w).Encode(vars)
 }

@@ -6,11 +6,11 @@ import (
 	"sync/atomic"
 )
 
-// cacheLines is the distance in bytes at which two cores do not disturb each other: two lines, because Intel's
-// prefetcher fetches them in pairs and Apple's lines are as long.
+// cacheLines is the distance in bytes that avoids false sharing between two cores: two lines of 64 bytes, because Intel's
+// prefetcher loads lines in pairs, and Apple's lines have 128 bytes.
 const cacheLines = 128
 
-// cellsPerThread leaves room for threads that are handed a new cell (see [NewCounter]) before the others move on.
+// cellsPerThread is more than one, because a thread may get a new cell (see [NewCounter]) while others keep theirs.
 const cellsPerThread = 4
 
 type cell struct {
@@ -20,32 +20,31 @@ type cell struct {
 
 // Counter counts on many cores without a cache line that all of them write.
 //
-// One shared atomic is the cheapest on one core and gets slower with every core that joins, which would bend the very
-// curve that is measured. Here each thread that runs Go code counts in a cell of its own, and reading adds the cells up.
-// Which cell that is a sync.Pool knows, the standard library's way to per-thread data. See counter_test.go for what an
-// Add costs.
+// One shared atomic is the cheapest on one core and gets slower with every further core, which would distort the
+// scalability that is measured. Here each thread that runs Go code counts in a cell of its own, and Value adds the cells
+// up. A sync.Pool, the standard library's per-thread storage, holds the thread's cell. counter_test.go has the cost of Add.
 type Counter struct {
 	cells []cell
 	mine  sync.Pool
 	next  atomic.Uint32
 }
 
-// NewCounter is a counter at zero.
+// NewCounter returns a counter at zero.
 func NewCounter() *Counter {
 	c := &Counter{cells: make([]cell, cellsPerThread*runtime.GOMAXPROCS(0))}
-	// The pool only says where to count: when it forgets (at a garbage collection) nothing that was counted is lost.
+	// The pool holds pointers only: when a garbage collection empties it, no count is lost.
 	c.mine.New = func() any { return &c.cells[int(c.next.Add(1))%len(c.cells)] }
 	return c
 }
 
-// Add counts n more.
+// Add adds n to the counter.
 func (c *Counter) Add(n uint64) {
 	mine := c.mine.Get().(*cell)
 	mine.n.Add(n)
 	c.mine.Put(mine)
 }
 
-// Value is what was counted so far.
+// Value returns the count.
 func (c *Counter) Value() uint64 {
 	var sum uint64
 	for i := range c.cells {

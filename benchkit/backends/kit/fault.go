@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// faultKinds is what -inject-fault takes.
+// faultKinds lists the values of -inject-fault.
 const faultKinds = "fail:SHARE, hang:SHARE, delay:TIME, lock:TIME, slow-start:TIME, open-after:TIME, body:other, header:NAME=VALUE"
 
-// slowStartCost is what a request costs in CPU time at the very start of slow-start; it falls to nothing in a straight
-// line. It is several times what a request costs otherwise, so that the first seconds stand out on any machine.
+// slowStartCost is the extra CPU time of a request at the start of slow-start; it decreases linearly to zero. It is several
+// times the usual cost of a request, so that the first seconds are clearly slower on any machine.
 const slowStartCost = 200 * time.Microsecond
 
-// Strike is what a fault does to one request.
+// Strike is the effect of the faults on one request.
 type Strike int
 
 const (
@@ -33,46 +33,46 @@ const (
 // Field is a field of the response header.
 type Field struct{ Name, Value string }
 
-// Faults are defects made on purpose, to prove that the checks notice them.
+// Faults are injected defects, with which tests prove that benchkit's checks detect them.
 type Faults struct {
 	// FailShare is the share of requests answered with status 500, spread evenly.
 	FailShare float64
 	// HangShare is the share of requests never answered, spread evenly.
 	HangShare float64
-	// Delay is how long each request waits, without using the CPU.
+	// Delay is the time that each request waits, without using the CPU.
 	Delay time.Duration
-	// Lock is how long each request holds a lock that all requests need, without using the CPU.
+	// Lock is the time for which each request holds a lock that all requests need, without using the CPU.
 	Lock time.Duration
-	// SlowStart is how long after the socket is open requests cost more CPU time than later.
+	// SlowStart is the time after the opening of the socket in which requests need extra CPU time.
 	SlowStart time.Duration
-	// OpenAfter is how long the process waits before it opens its socket.
+	// OpenAfter is the time that the process waits before it opens its socket.
 	OpenAfter time.Duration
 	// OtherBody sends other bytes of the same number.
 	OtherBody bool
-	// Headers are sent on top of the usual ones.
+	// Headers are sent in addition to the usual ones.
 	Headers []Field
 
 	given []string
 	state *faultState
 }
 
-// faultState is what faults remember from request to request.
+// faultState is the state of faults that requests share.
 type faultState struct {
 	requests atomic.Uint64
 	opened   atomic.Int64 // Unix time in ns
 	mutex    sync.Mutex
 }
 
-// Any reports whether a fault acts on requests, so that a server without faults pays one comparison.
+// Any reports whether there are faults; a server without faults only makes this comparison.
 func (f *Faults) Any() bool { return f.state != nil }
 
-// add reads one -inject-fault.
+// add parses the value of one -inject-fault.
 func (f *Faults) add(fault string) error {
 	kind, value, _ := strings.Cut(fault, ":")
 	if kind != "header" {
 		for _, given := range f.given {
 			if strings.HasPrefix(given, kind+":") {
-				return fmt.Errorf("%s is given twice", kind)
+				return fmt.Errorf("%s is given more than once", kind)
 			}
 		}
 	}
@@ -117,7 +117,7 @@ func (f *Faults) addHeader(value string) error {
 	return nil
 }
 
-// tokenCharacters are those of a field name (RFC 9110, 5.6.2).
+// tokenCharacters are the characters of a field name (RFC 9110, 5.6.2).
 const tokenCharacters = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 func notPrintable(r rune) bool { return r < ' ' || r > '~' }
@@ -138,7 +138,7 @@ func parseTime(value string) (time.Duration, error) {
 	return duration, nil
 }
 
-// Strike makes this request wait or work as the faults say, and says what else happens to it.
+// Strike applies delays and extra work to this request, and returns how to answer it.
 func (f *Faults) Strike() Strike {
 	n := f.state.requests.Add(1)
 	if f.Delay > 0 {
@@ -161,12 +161,12 @@ func (f *Faults) Strike() Strike {
 	return Serve
 }
 
-// due spreads a share of events evenly: of any n in a row, share × n are due, give or take one.
+// due spreads a share of events evenly: of any n consecutive events, share × n are due, rounded up or down.
 func due(n uint64, share float64) bool {
 	return math.Floor(float64(n)*share) > math.Floor(float64(n-1)*share)
 }
 
-// warmUp uses the CPU like code that is not compiled yet and caches that are still empty.
+// warmUp uses CPU time like code that is not compiled yet and caches that are still empty.
 func (f *Faults) warmUp() {
 	began := time.Now()
 	cost := f.coldCost(began.Sub(time.Unix(0, f.state.opened.Load())))
@@ -175,7 +175,7 @@ func (f *Faults) warmUp() {
 	}
 }
 
-// coldCost is what slow-start adds to a request when the socket has been open for that long.
+// coldCost returns the CPU time that slow-start adds to a request when the socket has been open for this time.
 func (f *Faults) coldCost(open time.Duration) time.Duration {
 	return max(0, time.Duration(float64(slowStartCost)*(1-float64(open)/float64(f.SlowStart))))
 }
@@ -184,7 +184,7 @@ func (f *Faults) waitToOpen() {
 	time.Sleep(f.OpenAfter)
 }
 
-// begin marks the instant at which the socket was open.
+// begin records the time at which the socket was opened.
 func (f *Faults) begin(now time.Time) {
 	if f.state != nil {
 		f.state.opened.Store(now.UnixNano())

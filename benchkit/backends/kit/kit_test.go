@@ -68,7 +68,7 @@ func TestWorkIsRight(t *testing.T) {
 		}
 	}
 	if (Work{loop: 10, sum: 44}).Do() {
-		t.Error("a wrong sum is taken for right")
+		t.Error("a wrong sum is accepted")
 	}
 }
 
@@ -93,7 +93,7 @@ func TestSharesAreExact(t *testing.T) {
 		}
 	}
 	if due(1, 0) {
-		t.Error("no share, and yet due")
+		t.Error("an event is due with a share of 0")
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 )
 
 // Listen opens a listening socket on a TCP address or on unix:/path. The accept queue is as long as the kernel allows
-// (net.core.somaxconn): Go asks for that much. A unix socket that nobody answers on is left over from a server that was
-// killed and is replaced; a live one, or a file of another kind, is an error.
+// (net.core.somaxconn): Go requests that length. A unix socket that refuses connections is left over from a killed server
+// and is replaced; a live one, or a file of another kind, is an error.
 func Listen(address string) (net.Listener, error) {
 	network, name := "tcp", address
 	if path, isUnix := strings.CutPrefix(address, "unix:"); isUnix {
@@ -31,7 +31,7 @@ func Listen(address string) (net.Listener, error) {
 	return listener, nil
 }
 
-// CannotListen is the error of a socket that cannot be opened, with the innermost reason.
+// CannotListen returns the error for a socket that cannot be opened, with the innermost reason.
 func CannotListen(address string, err error) error {
 	return fmt.Errorf("cannot listen on %s: %w", address, cause(err))
 }
@@ -43,7 +43,7 @@ func removeStale(path string) error {
 		return cause(err)
 	}
 	if info.Mode().Type() != fs.ModeSocket {
-		return errors.New("the file is there and is no socket")
+		return errors.New("the file exists and is not a socket")
 	}
 	connection, err := net.Dial("unix", path)
 	if err == nil {
@@ -56,7 +56,7 @@ func removeStale(path string) error {
 	return os.Remove(path)
 }
 
-// cause is the innermost reason: net's own message names operation, address and system call beside it.
+// cause returns the innermost reason, without the operation, address and system call that net's errors add.
 func cause(err error) error {
 	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
 		err = inner
@@ -64,8 +64,8 @@ func cause(err error) error {
 	return err
 }
 
-// written is an address as -listen takes it.
-func written(address net.Addr) string {
+// formatAddress returns an address in the form that -listen accepts.
+func formatAddress(address net.Addr) string {
 	if address.Network() == "unix" {
 		return "unix:" + address.String()
 	}

@@ -1,7 +1,7 @@
-// Package kit is what benchkit's Go backends share: one command line, one way to listen, to count, to be watched and
-// to end, and the response bytes that make cells comparable.
+// Package kit is the common part of benchkit's Go backends: the command line, listening, counting, the admin listener,
+// shutdown, and the response bytes, which must be the same for a fair comparison.
 //
-// A backend is a main package of its own that hands its serving loop to [Main]:
+// A backend is a main package of its own that passes its serving loop to [Main]:
 //
 //	func main() { kit.Main("nethttp", serve) }
 //
@@ -13,7 +13,7 @@
 //		return (&http.Server{Handler: app}).Serve(listener)
 //	}
 //
-// It needs the standard library only and compiles with Go 1.22, because the Go release is a factor that scenarios sweep.
+// It uses the standard library only and compiles with Go 1.22, because scenarios compare Go releases.
 package kit
 
 import (
@@ -35,19 +35,19 @@ import (
 // Exit codes of every backend.
 const (
 	exitDone   = 0 // ended by a signal, which is how benchmarks end servers
-	exitFailed = 1 // could not serve: the port is taken, the socket cannot be made
-	exitUsage  = 2 // a flag is wrong
+	exitFailed = 1 // could not serve: the port is in use, the socket cannot be created
+	exitUsage  = 2 // a flag is invalid
 )
 
-// App is one server process: its checked options, its response, its request counter, its open sockets.
+// App is one server process: its options, its response, its request counter and its open sockets.
 type App struct {
 	Options
 
-	// Name is the backend's, as it stands in messages and in /debug/vars.
+	// Name is the name of the backend, for messages and /debug/vars.
 	Name string
-	// Body is what every request is answered with.
+	// Body is the body of every response.
 	Body []byte
-	// Requests counts what was answered.
+	// Requests counts the responses.
 	Requests *Counter
 
 	stderr io.Writer
@@ -57,9 +57,9 @@ type App struct {
 	sockets []io.Closer
 }
 
-// Main runs a backend and does not return: serve is called with the parsed command line, and the process ends with 0 on
-// SIGTERM or SIGINT, 1 when serve returns (it should not), 2 on a wrong flag. A backend that takes more flags than all do
-// defines them in own.
+// Main runs a backend and does not return. It calls serve with the parsed command line. The process exits with 0 on
+// SIGTERM or SIGINT, 1 when serve returns (it should not), 2 on an invalid flag. A backend with flags of its own defines
+// them in own.
 func Main(name string, serve func(*App) error, own ...func(*flag.FlagSet)) {
 	os.Exit(run(name, os.Args[1:], serve, own))
 }
@@ -78,7 +78,7 @@ func run(name string, args []string, serve func(*App) error, own []func(*flag.Fl
 		return exitUsage
 	}
 	if options.Admin == "" {
-		// Linking the profiler switches heap sampling on for everybody; without -admin nobody can read it.
+		// Linking the profiler enables heap sampling, which nothing can read without -admin.
 		runtime.MemProfileRate = 0
 	}
 	app := newApp(name, options, os.Stderr)
@@ -95,7 +95,7 @@ func run(name string, args []string, serve func(*App) error, own []func(*flag.Fl
 		failed <- errors.New("stopped serving")
 	}()
 
-	// In-flight requests and idle connections are not waited for: the load is gone when a benchmark ends its server.
+	// It does not wait for requests in flight and idle connections: the load has ended when a benchmark stops its server.
 	select {
 	case <-signals:
 		app.close()
@@ -122,7 +122,7 @@ func newApp(name string, options Options, stderr io.Writer) *App {
 	}
 }
 
-// Open opens the socket named by -listen and says so on stderr; connections queue in the kernel from here on.
+// Open opens the socket named by -listen and prints its address on stderr; from now on the kernel queues connections.
 func (a *App) Open() (net.Listener, error) {
 	a.Faults.waitToOpen()
 	listener, err := Listen(a.Listen)
@@ -134,8 +134,8 @@ func (a *App) Open() (net.Listener, error) {
 	return listener, nil
 }
 
-// AboutToOpen is for backends whose library opens the socket by itself, instead of [App.Open]: it waits as long as the
-// faults say and makes room for a unix socket, which is taken away at the end. [App.Announce] follows.
+// AboutToOpen replaces [App.Open] in backends whose library opens the socket: it waits for the fault open-after, removes a
+// stale unix socket, and has the new one removed at exit. The backend then calls [App.Announce].
 func (a *App) AboutToOpen() error {
 	a.Faults.waitToOpen()
 	path, isUnix := strings.CutPrefix(a.Listen, "unix:")
@@ -149,22 +149,22 @@ func (a *App) AboutToOpen() error {
 	return nil
 }
 
-// AtEnd has something done when a signal ends the process, after the sockets that were opened before are closed.
+// AtEnd registers a function to call when a signal ends the process, after the sockets opened before are closed.
 func (a *App) AtEnd(do func()) { a.closeAtEnd(closer(do)) }
 
 type closer func()
 
-// Close does it.
+// Close calls the function.
 func (c closer) Close() error {
 	c()
 	return nil
 }
 
-// Announce prints the one line that a backend prints, with the address as -listen takes it. Backends whose library opens
-// the socket by itself call it; [App.Open] already does.
+// Announce prints the only line that a backend prints, with the address in the form that -listen accepts. [App.Open] calls
+// it; backends whose library opens the socket call it themselves.
 func (a *App) Announce(address net.Addr) {
 	a.Faults.begin(time.Now())
-	fmt.Fprintf(a.stderr, "listening on %s\n", written(address))
+	fmt.Fprintf(a.stderr, "listening on %s\n", formatAddress(address))
 }
 
 func (a *App) closeAtEnd(socket io.Closer) {
@@ -173,7 +173,8 @@ func (a *App) closeAtEnd(socket io.Closer) {
 	a.sockets = append(a.sockets, socket)
 }
 
-// close closes the listening sockets, which takes unix sockets out of the file system. Errors have no reader any more.
+// close closes the listening sockets, which also removes unix sockets from the file system. The process ends, so errors
+// are ignored.
 func (a *App) close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -14,21 +14,21 @@ import (
 // MaxBodySize is the largest -body-size in bytes; the body is kept in memory.
 const MaxBodySize = 1 << 30
 
-// Options are what the command line of every backend sets.
+// Options are the options that every backend has.
 type Options struct {
 	// Listen is a TCP address (127.0.0.1:8080) or a unix socket (unix:/path).
 	Listen string
 	// BodySize is the length of the body in bytes.
 	BodySize int
-	// Work is done for each request.
+	// Work is the CPU work of each request.
 	Work Work
 	// Admin is the address of a second listener with /debug/vars and /debug/pprof/, or empty.
 	Admin string
-	// Faults are injected on purpose; there are none unless asked for.
+	// Faults are the injected faults; by default there are none.
 	Faults Faults
 }
 
-// parseOptions reads the command line. An error is one line that names the flag.
+// parseOptions parses the command line. An error is one line that names the flag.
 func parseOptions(name string, args []string, own ...func(*flag.FlagSet)) (Options, error) {
 	options := Options{BodySize: len(Hello)}
 	flags := flagSet(name, &options, own)
@@ -37,7 +37,7 @@ func parseOptions(name string, args []string, own ...func(*flag.FlagSet)) (Optio
 		return Options{}, err
 	}
 	if flags.NArg() > 0 {
-		return Options{}, fmt.Errorf("unexpected argument %q: everything is set by flags", flags.Arg(0))
+		return Options{}, fmt.Errorf("unexpected argument %q: all options are flags", flags.Arg(0))
 	}
 	if options.Listen == "" {
 		return Options{}, errors.New("flag -listen is missing: a TCP address (127.0.0.1:8080) or unix:/path")
@@ -58,11 +58,11 @@ func flagSet(name string, options *Options, own []func(*flag.FlagSet)) *flag.Fla
 		options.Listen = value
 		return checkAddress(value)
 	})
-	flags.Func("admin", "`address` to serve /debug/vars and /debug/pprof/ on; off unless given", func(value string) error {
+	flags.Func("admin", "`address` to serve /debug/vars and /debug/pprof/ on; default: none", func(value string) error {
 		options.Admin = value
 		return checkAddress(value)
 	})
-	flags.Func("body-size", "`bytes` of body; 12 unless given", func(value string) error {
+	flags.Func("body-size", "`bytes` of body; default: 12", func(value string) error {
 		size, err := strconv.Atoi(value)
 		if err != nil || size < 0 || size > MaxBodySize {
 			return fmt.Errorf("expected bytes from 0 to %d", MaxBodySize)
@@ -75,14 +75,14 @@ func flagSet(name string, options *Options, own []func(*flag.FlagSet)) *flag.Fla
 		options.Work = work
 		return err
 	})
-	flags.Func("inject-fault", "for tests: a `fault` to make on purpose ("+faultKinds+"); may be repeated", options.Faults.add)
+	flags.Func("inject-fault", "for tests: a `fault` to inject ("+faultKinds+"); repeatable", options.Faults.add)
 	for _, define := range own {
 		define(flags)
 	}
 	return flags
 }
 
-// checkAddress refuses what net.Listen could only fail on with a message that names no flag.
+// checkAddress rejects addresses on which net.Listen would fail with a message that names no flag.
 func checkAddress(address string) error {
 	if path, isUnix := strings.CutPrefix(address, "unix:"); isUnix {
 		longest := len(syscall.RawSockaddrUnix{}.Path) - 1

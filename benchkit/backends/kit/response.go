@@ -6,24 +6,24 @@ import (
 	"strconv"
 )
 
-// Hello is the body unless -body-size says otherwise.
+// Hello is the default body.
 const Hello = "Hello World\n"
 
 // HeaderBytes is the length of the response header of study 1, from the status line to the blank line, for a body of
-// two-digit length: every cell of the study must send as many.
+// two-digit length. Every cell of the study must send a header of this length.
 const HeaderBytes = 141
 
-// The header fields of study 1. Server is as long as "nginx", so that a cell behind nginx sends as many bytes.
+// The header fields of study 1. Server is as long as "nginx", so that a cell behind nginx sends the same number of bytes.
 const (
 	Server      = "gophr"
 	Connection  = "keep-alive"
 	ContentType = "text/plain"
 )
 
-// other is a body of the same length that a check of the bytes must notice.
+// other is a different body of the same length, which a check of the bytes must detect.
 const other = "Other Words\n"
 
-// Body is the body of that many bytes: Hello over and over, the last one cut. Every backend, in any language, sends it.
+// Body returns the body of this size: Hello repeated and truncated. Every backend, in any language, sends it.
 func Body(size int) []byte { return repeated(Hello, size) }
 
 func otherBody(size int) []byte { return repeated(other, size) }
@@ -32,7 +32,7 @@ func repeated(text string, size int) []byte {
 	return bytes.Repeat([]byte(text), size/len(text)+1)[:size:size]
 }
 
-// ServeHTTP is the handler of the net/http backends (and of net/http/fcgi): the one of study 1, written as one writes it.
+// ServeHTTP is the handler of the net/http backends and of net/http/fcgi: the handler of study 1.
 func (a *App) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	status := a.Status(r.Context().Done())
 	if status == 0 {
@@ -43,13 +43,13 @@ func (a *App) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if status != http.StatusOK {
 		w.WriteHeader(status)
 	}
-	// A client that has gone is no error of ours, and a benchmark's server prints nothing for a request.
+	// An error means that the client has closed the connection; the server prints nothing for a request.
 	_, _ = w.Write(a.Body)
 	a.Requests.Add(1)
 }
 
-// Status does what a request costs beside its answer, work and faults, and is the status to answer with. It is 0 for a
-// request that is never answered: then it returns when gone is closed. It may block for as long as the faults say.
+// Status does the work of a request, applies the faults and returns the status of the response. The status 0 is for a
+// request that is never answered: Status then returns when gone is closed. Faults may make it block.
 func (a *App) Status(gone <-chan struct{}) int {
 	status := http.StatusOK
 	if a.Faults.Any() {

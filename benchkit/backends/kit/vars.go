@@ -9,7 +9,7 @@ import (
 )
 
 // Runtime is the state of the Go runtime, in seconds, bytes and counts; counters count from the start of the process.
-// A figure that this Go release does not have is null.
+// A value that this Go release does not have is null.
 type Runtime struct {
 	GoVersion  string `json:"go_version"`
 	Gomaxprocs int    `json:"gomaxprocs"`
@@ -23,15 +23,15 @@ type Runtime struct {
 	AllocatedBytes   *uint64 `json:"allocated_bytes"`
 	AllocatedObjects *uint64 `json:"allocated_objects"`
 	GCCycles         *uint64 `json:"gc_cycles"`
-	// GCPauseS is the time for which the world was stopped, added up.
+	// GCPauseS is the total time for which the world was stopped.
 	GCPauseS float64 `json:"gc_pause_s"`
 	// GCPauses are those times as a histogram.
 	GCPauses Histogram `json:"gc_pauses"`
-	// SchedulerLatencies are the times that goroutines were ready to run and waited for a thread.
+	// SchedulerLatencies are the times for which goroutines were ready to run and waited for a thread.
 	SchedulerLatencies Histogram `json:"scheduler_latencies"`
 }
 
-// Bucket counts events from Low to below High seconds; an end that is open is null.
+// Bucket counts events from Low to below High seconds; an open end is null.
 type Bucket struct {
 	Low   *float64 `json:"low_s"`
 	High  *float64 `json:"high_s"`
@@ -41,7 +41,7 @@ type Bucket struct {
 // Histogram holds the buckets that are not empty, ascending.
 type Histogram []Bucket
 
-// readRuntime asks the runtime, in some 30 µs and without stopping the world (as runtime.ReadMemStats does).
+// readRuntime reads the metrics of the runtime, in about 30 µs and without stopping the world as runtime.ReadMemStats does.
 func readRuntime() Runtime {
 	state := Runtime{GoVersion: runtime.Version(), Gomaxprocs: runtime.GOMAXPROCS(0)}
 	numbers := map[string]**uint64{

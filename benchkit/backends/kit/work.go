@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// MaxLoop is the largest N of -work loop:N: the sum of the numbers below it is an integer that a float64 holds exactly
-// (2⁵³), so that Node can do the same work.
+// MaxLoop is the largest N of -work loop:N. The sum of the numbers below it is less than 2⁵³, so that a float64, and thus
+// Node, has it exactly.
 const MaxLoop = 100_000_000
 
-// Work is what a request costs beside its answer; the zero value is none.
+// Work is the CPU work of a request in addition to its response; the zero value is none.
 type Work struct {
 	loop uint64
 	sum  uint64
@@ -32,8 +32,8 @@ func parseWork(value string) (Work, error) {
 	return work, nil
 }
 
-// Do does the work and reports whether its result is right, which it always is: a result that is used cannot be
-// optimised away with the loop that made it.
+// Do does the work and reports whether its result is right, which it always is. The result is used so that the compiler
+// cannot remove the loop.
 func (w Work) Do() bool {
 	return w.loop == 0 || addBelow(w.loop) == w.sum
 }

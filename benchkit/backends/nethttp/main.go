@@ -1,4 +1,4 @@
-// Command nethttp is Go's net/http on its own: the server of study 1 that nginx is put in front of.
+// Command nethttp is a server on Go's net/http: the one of study 1, alone and behind nginx.
 package main
 
 import (
@@ -9,7 +9,7 @@ import (
 
 func main() { kit.Main("nethttp", serve) }
 
-// serve serves without timeouts, as the study did: each would be a timer for each request.
+// serve serves without timeouts, as the study did: each timeout would be a timer for each request.
 func serve(app *kit.App) error {
 	listener, err := app.Open()
 	if err != nil {

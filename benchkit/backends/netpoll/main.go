@@ -1,5 +1,5 @@
 // Command netpoll is an HTTP/1.1 server on cloudwego/netpoll: event loops over epoll read from all connections, and a
-// goroutine is taken from a pool only for as long as a connection has something to be answered.
+// goroutine of a pool serves a connection only while it has requests to answer.
 package main
 
 import (
@@ -14,16 +14,16 @@ import (
 
 func main() { kit.Main("netpoll", serve) }
 
-// server is what the connections share.
+// server is the state that connections share.
 type server struct {
 	app     *kit.App
 	answers *http1.Answers
 }
 
-// session is a connection.
+// session is the state of a connection.
 type session struct {
 	parser http1.Parser
-	// gone is closed with the connection. It is nil where there are no faults: nothing waits then.
+	// gone is closed with the connection. It is nil without faults, because nothing waits then.
 	gone chan struct{}
 }
 
@@ -42,7 +42,7 @@ func serve(app *kit.App) error {
 	return loop.Serve(listener)
 }
 
-// onPrepare begins a connection.
+// onPrepare sets up a connection.
 func (s *server) onPrepare(netpoll.Connection) context.Context {
 	state := &session{}
 	if s.app.Faults.Any() {
@@ -51,15 +51,15 @@ func (s *server) onPrepare(netpoll.Connection) context.Context {
 	return context.WithValue(context.Background(), sessionKey{}, state)
 }
 
-// onDisconnect ends what waits for a connection whose client has gone.
+// onDisconnect wakes the requests that wait on a connection which the client has closed.
 func onDisconnect(ctx context.Context, _ netpoll.Connection) {
 	if state := ctx.Value(sessionKey{}).(*session); state.gone != nil {
 		close(state.gone)
 	}
 }
 
-// onRequest answers the requests that have arrived. It is called again until nothing is left to be read, so it stays
-// where a request has arrived in part, and ends the connection where there is nothing more to come.
+// onRequest answers the requests that have arrived. netpoll calls it until it has read everything, so it waits for the rest
+// of an incomplete request, and closes the connection if no more input will come.
 func (s *server) onRequest(ctx context.Context, connection netpoll.Connection) error {
 	state := ctx.Value(sessionKey{}).(*session)
 	stays, err := s.answerAll(connection, state)
@@ -70,12 +70,12 @@ func (s *server) onRequest(ctx context.Context, connection netpoll.Connection) e
 	return errors.Join(err, connection.Close())
 }
 
-// answerAll answers requests together that have arrived together, and reports whether the connection stays open.
+// answerAll answers all available requests with one write, and reports whether the connection stays open.
 func (s *server) answerAll(connection netpoll.Connection, state *session) (stays bool, err error) {
 	reader, writer := connection.Reader(), connection.Writer()
 	least := 1
 	for stays = true; stays && reader.Len() > 0; {
-		if _, err := reader.Peek(least); err != nil { // waits for so much
+		if _, err := reader.Peek(least); err != nil { // waits for this number of bytes
 			return false, err
 		}
 		data, err := reader.Peek(reader.Len())
@@ -99,7 +99,7 @@ func (s *server) answerAll(connection netpoll.Connection, state *session) (stays
 			return false, err
 		}
 		least = 1
-		if event == http1.More && reader.Len() > 0 { // a part of something; what was answered must not wait for the rest
+		if event == http1.More && reader.Len() > 0 { // an incomplete request; finished responses must not wait for the rest of it
 			least = reader.Len() + 1
 			if err := writer.Flush(); err != nil {
 				return false, err
@@ -112,7 +112,7 @@ func (s *server) answerAll(connection netpoll.Connection, state *session) (stays
 	return stays, writer.Flush()
 }
 
-// answer writes the answer to the request that has arrived, after what it costs.
+// answer does the work of a request and writes its response.
 func (s *server) answer(writer netpoll.Writer, state *session) (stays bool, err error) {
 	request := state.parser.Request
 	status := s.app.Status(state.gone)

@@ -1,14 +1,14 @@
-// Addresses as -listen and -admin take them, and the sockets behind them.
+// Addresses in the form of -listen and -admin, and their sockets.
 
 import { lstatSync, readFileSync, statSync, unlinkSync } from 'node:fs';
 import net from 'node:net';
 import { dirname } from 'node:path';
 import { getSystemErrorMap } from 'node:util';
 
-/** The longest path of a unix socket in bytes (sun_path of unix(7), less its end). */
+/** Maximum length of the path of a unix socket in bytes (sun_path of unix(7), without its end). */
 const MAX_UNIX_PATH = 107;
 
-/** A TCP address, or a unix socket (`unix:/path`), as `{host, port}` or `{path}`. Throws Error saying what is allowed. */
+/** Parse a TCP address or a unix socket (`unix:/path`) into `{host, port}` or `{path}`. Throws Error naming the allowed form. */
 export function parseAddress(text) {
   if (text.startsWith('unix:')) {
     const path = text.slice('unix:'.length);
@@ -26,42 +26,42 @@ export function parseAddress(text) {
   return { host: (inBrackets ?? plain) || undefined, port: Number(port) };
 }
 
-/** An address as -listen takes it. */
+/** Return an address in the form that -listen accepts. */
 export function written({ host, port, path }) {
   if (path !== undefined) return `unix:${path}`;
   return host?.includes(':') ? `[${host}]:${port}` : `${host ?? ''}:${port}`;
 }
 
-/** Where a server listens, as -listen takes it. */
+/** Return the address of a server in the form that -listen accepts. */
 export function addressOf(server) {
   const address = server.address();
   return typeof address === 'string' ? `unix:${address}` : written({ host: address.address, port: address.port });
 }
 
-/** The accept queue that the kernel allows at most, which is what Go asks for. */
+/** Return the maximum accept queue that the kernel allows, which Go requests too. */
 export function backlog() {
   try {
     return Number(readFileSync('/proc/sys/net/core/somaxconn', 'utf8'));
   } catch {
-    return 511; // no Linux: Node's own
+    return 511; // not Linux: Node's default
   }
 }
 
-/** The error of a socket that cannot be opened, with the system's reason. */
+/** Error of a socket that cannot be opened, with the reason of the system. */
 export class ListenError extends Error {
   constructor(address, reason) {
     super(`cannot listen on ${written(address)}: ${reason}`);
   }
 }
 
-/** What the system says about an error of its own. */
+/** Return the system's message for an error. */
 export function reasonOf(error) {
   return getSystemErrorMap().get(error.errno)?.[1] ?? error.message;
 }
 
 /**
- * Make room for a unix socket: one that nobody answers on is left over from a server that was killed. Throws ListenError
- * for a live one, a file of another kind, and a folder that is not there.
+ * Remove a unix socket that refuses connections, because it is left over from a killed server. Throws ListenError for a
+ * live one, a file of another kind, and a missing folder.
  */
 export async function makeRoom(address) {
   const { path } = address;
@@ -70,7 +70,7 @@ export async function makeRoom(address) {
     statSync(dirname(path));
     const found = lstatSync(path, { throwIfNoEntry: false });
     if (found === undefined) return;
-    if (!found.isSocket()) throw new ListenError(address, 'the file is there and is no socket');
+    if (!found.isSocket()) throw new ListenError(address, 'the file exists and is not a socket');
     if (await answers(path)) throw new ListenError(address, 'address already in use');
     unlinkSync(path);
   } catch (error) {
@@ -78,7 +78,7 @@ export async function makeRoom(address) {
   }
 }
 
-/** Take a unix socket out of the file system. */
+/** Remove the file of a unix socket. */
 export function remove({ path }) {
   if (path === undefined) return;
   try {

@@ -1,4 +1,4 @@
-// The CPUs that a process may run on. Node cannot set them; taskset of util-linux can.
+// CPU affinity of a process. Node cannot set it; taskset of util-linux can.
 
 import { execFileSync } from 'node:child_process';
 import { readFileSync, readdirSync } from 'node:fs';
@@ -6,12 +6,12 @@ import process from 'node:process';
 
 const THREADS = '/proc/self/task';
 
-/** The CPUs that this process may run on, ascending. Throws Error where there is no /proc to ask. */
+/** Return the CPUs that this process may run on, ascending. Throws Error without /proc. */
 export function allowed() {
   return listed(listOf('/proc/self/status'));
 }
 
-/** The CPUs of this process as the kernel writes them (`0-2,4`); null where there is no /proc to ask. */
+/** Return the CPUs of this process in the kernel's form (`0-2,4`); null without /proc. */
 export function allowedList() {
   try {
     return listOf('/proc/self/status');
@@ -20,7 +20,7 @@ export function allowedList() {
   }
 }
 
-/** Bind all threads of this process to a CPU. Throws Error where that does not come about. */
+/** Pin all threads of this process to a CPU. Throws Error if that fails. */
 export function pin(cpu) {
   try {
     execFileSync('taskset', ['-a', '-c', '-p', String(cpu), String(process.pid)], { stdio: 'pipe' });

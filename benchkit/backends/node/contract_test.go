@@ -1,4 +1,4 @@
-// Package node has no Go but this: the server is JavaScript, and passes the tests that the Go backends pass.
+// Package node runs the tests of the Go backends on the Node server; this file is its only Go code.
 package node
 
 import (
@@ -18,7 +18,7 @@ func TestCommandLine(t *testing.T) { kittest.CommandLine(t) }
 
 func TestHTTP(t *testing.T) { kittest.HTTP(t) }
 
-// main becomes the server, with one worker: the tests count requests one by one.
+// main replaces this process by the server, with one worker, because the tests count single requests.
 func main() {
 	node, err := exec.LookPath("node")
 	if err == nil {

@@ -1,8 +1,8 @@
-// Defects made on purpose, to prove that the checks notice them. They are those of ../kit/fault.go, each worker for itself.
+// Injected defects, with which tests prove that the checks detect them. They are those of ../kit/fault.go, in each worker.
 
 import { addBelow } from './work.js';
 
-/** What slow-start adds to a request at the very start, in milliseconds; it falls to nothing in a straight line. */
+/** Extra CPU time of a request at the start of slow-start, in milliseconds; it decreases linearly to zero. */
 const SLOW_START_COST_MS = 0.2;
 
 /** Characters of a field name (RFC 9110, 5.6.2). */
@@ -10,7 +10,7 @@ const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 
 const UNITS_MS = { ns: 1e-6, us: 1e-3, 'µs': 1e-3, ms: 1, s: 1e3, m: 60e3, h: 3600e3 };
 
-/** What becomes of a request. */
+/** Effect of the faults on a request. */
 export const SERVE = 'serve';
 export const FAIL = 'fail';
 export const HANG = 'hang';
@@ -27,25 +27,25 @@ export class Faults {
   slowStartMs = 0;
   openAfterMs = 0;
   otherBody = false;
-  /** Fields on top of the usual ones: name, value, name, value … */
+  /** Additional header fields: name, value, name, value … */
   headers = [];
 
   #requests = 0;
   #opened = 0;
   #lock = Promise.resolve();
 
-  /** Whether a fault acts on requests, so that a server without faults pays one comparison. */
+  /** True if there are faults; a server without faults only makes this comparison. */
   get any() {
     return this.given.length > 0;
   }
 
-  /** Read one -inject-fault. Throws Error saying what is allowed. */
+  /** Parse the value of one -inject-fault. Throws Error naming the allowed values. */
   add(fault) {
     const colon = fault.indexOf(':');
     const kind = colon < 0 ? fault : fault.slice(0, colon);
     const value = colon < 0 ? '' : fault.slice(colon + 1);
     if (kind !== 'header' && this.given.some((given) => given.startsWith(`${kind}:`))) {
-      throw new Error(`${kind} is given twice`);
+      throw new Error(`${kind} is given more than once`);
     }
     switch (kind) {
       case 'fail': this.failShare = share(value); break;
@@ -64,12 +64,12 @@ export class Faults {
     this.given.push(fault);
   }
 
-  /** Mark the instant at which the socket was open. */
+  /** Record the time at which the socket was opened. */
   begin() {
     this.#opened = performance.now();
   }
 
-  /** Make a request wait or work as the faults say, and say what else happens to it. */
+  /** Apply delays and extra work to a request, and return how to answer it. */
   async strike() {
     const n = ++this.#requests;
     if (this.delayMs > 0) await sleep(this.delayMs);
@@ -82,7 +82,7 @@ export class Faults {
     return due(n, this.failShare) ? FAIL : SERVE;
   }
 
-  /** Use the CPU like code that is not compiled yet and caches that are still empty. */
+  /** Use CPU time like code that is not compiled yet and caches that are still empty. */
   #warmUp() {
     const began = performance.now();
     const cost = SLOW_START_COST_MS * (1 - (began - this.#opened) / this.slowStartMs);
@@ -90,12 +90,12 @@ export class Faults {
   }
 }
 
-/** Spread a share of events evenly: of any n in a row, share × n are due, give or take one. */
+/** Spread a share of events evenly: of any n consecutive events, share × n are due, rounded up or down. */
 export function due(n, share) {
   return Math.floor(n * share) > Math.floor((n - 1) * share);
 }
 
-/** Wait. Timers end up to a millisecond early, which a fault may not. */
+/** Wait at least this time; a timer alone may fire up to a millisecond early. */
 export async function sleep(ms) {
   const until = performance.now() + ms;
   for (let left = ms; left > 0; left = until - performance.now()) {
@@ -109,7 +109,7 @@ function share(value) {
   return number;
 }
 
-/** A time as Go writes it (1m30s, 5ms), in milliseconds. */
+/** Parse a time in Go's form (1m30s, 5ms) into milliseconds. */
 function time(value) {
   const parts = [...value.matchAll(/([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|ms|s|m|h)/gy)];
   const read = parts.map((part) => part[0]).join('');

@@ -1,5 +1,5 @@
-// Node's cluster module as a server: a primary process, and workers that serve. It takes the flags of the Go backends
-// (../kit/options.go) and sends the same bytes; what only it takes stands at the end of options.js.
+// A server on Node's cluster module: a primary process, and workers that serve. It has the flags of the Go backends
+// (../kit/options.go) and sends the same bytes; its own flags are at the end of options.js.
 
 import cluster from 'node:cluster';
 import process from 'node:process';

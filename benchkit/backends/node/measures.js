@@ -1,12 +1,12 @@
-// What a worker knows about itself, in seconds, bytes and counts.
+// Metrics of a worker, in seconds, bytes and counts.
 
 import { PerformanceObserver, monitorEventLoopDelay } from 'node:perf_hooks';
 import { getHeapStatistics } from 'node:v8';
 
-/** How often the event loop is asked whether it is late. */
+/** Interval at which the delay of the event loop is sampled. */
 const RESOLUTION_MS = 10;
 
-/** Watches this process from now on; costs a timer. */
+/** Measures this process from now on; needs one timer. */
 export class Measures {
   #delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
   #collections = 0;
@@ -23,9 +23,9 @@ export class Measures {
     observer.observe({ entryTypes: ['gc'] });
   }
 
-  /** The figures now; the delay of the event loop is that since they were last asked for, null before it is known. */
+  /** Return the present values. The delay of the event loop is that since the last call, null before the first sample. */
   read() {
-    const intervalNs = this.#delay.percentile(99); // from one look to the next, of which the wait between them is a part
+    const intervalNs = this.#delay.percentile(99); // time between two samples, including the interval
     const known = this.#delay.count > 0;
     this.#delay.reset();
     return {

@@ -6,7 +6,7 @@ import { parseAddress } from './address.js';
 import { Faults } from './faults.js';
 import { parseWork } from './work.js';
 
-/** Exit codes of every backend: ended by a signal; could not serve; a wrong flag. */
+/** Exit codes of every backend: ended by a signal; could not serve; invalid flag. */
 export const EXIT_DONE = 0;
 export const EXIT_FAILED = 1;
 export const EXIT_USAGE = 2;
@@ -14,10 +14,10 @@ export const EXIT_USAGE = 2;
 /** The largest -body-size in bytes; the body is kept in memory. */
 const MAX_BODY_SIZE = 1 << 30;
 
-/** As many workers as anybody has CPUs for. */
+/** Maximum number of workers; no host has more CPUs. */
 const MAX_WORKERS = 4096;
 
-/** A wrong flag; the message is one line that names it. */
+/** Error of an invalid flag; the message is one line that names it. */
 export class UsageError extends Error {}
 
 const FLAGS = {
@@ -55,7 +55,7 @@ const FLAGS = {
   },
 };
 
-/** The options that these arguments set; null where they ask for help. Throws UsageError. */
+/** Parse arguments into options; null for -help. Throws UsageError. */
 export function parseOptions(args) {
   const options = {
     listen: null,
@@ -72,7 +72,7 @@ export function parseOptions(args) {
     const argument = left.shift();
     const match = /^--?([a-z][a-z-]*)(?:=(.*))?$/s.exec(argument);
     if (match === null) {
-      throw new UsageError(`unexpected argument ${JSON.stringify(argument)}: everything is set by flags`);
+      throw new UsageError(`unexpected argument ${JSON.stringify(argument)}: all options are flags`);
     }
     const [, name, given] = match;
     if (name === 'h' || name === 'help') return null;
@@ -91,7 +91,7 @@ export function parseOptions(args) {
   return options;
 }
 
-/** What -help prints. */
+/** Return the text of -help. */
 export function usage() {
   const lines = Object.entries(FLAGS).map(([name, flag]) => `  -${name}\n    \t${flag.help}\n`);
   return `Usage of node:\n${lines.join('')}`;

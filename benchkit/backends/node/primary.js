@@ -1,4 +1,4 @@
-// The primary: it starts the workers, opens the sockets, and tells about all of them.
+// The primary process: it starts the workers, opens the sockets, and serves the admin page.
 
 import cluster from 'node:cluster';
 import http from 'node:http';
@@ -10,16 +10,16 @@ import { sleep } from './faults.js';
 import { EXIT_DONE, EXIT_FAILED } from './options.js';
 import { Workforce } from './workforce.js';
 
-/** What each worker may take to say how it is; one that is busy for longer is left out. */
+/** Time limit for the metrics of a worker; a worker that is busy for longer is missing on the page. */
 const ANSWER_MS = 500;
 
 export async function runPrimary(options) {
   const began = Date.now() / 1e3;
-  const mine = []; // unix sockets to be taken away at the end
+  const mine = []; // unix sockets to remove at the end
   const end = (code, why) => {
     if (why !== undefined) process.stderr.write(`node: ${why}\n`);
     for (const address of mine) remove(address);
-    process.exit(code); // the workers go when their channel closes
+    process.exit(code); // the workers end when their channel closes
   };
   for (const signal of ['SIGTERM', 'SIGINT']) process.on(signal, () => end(EXIT_DONE));
   try {
@@ -52,7 +52,7 @@ function open(address, listener) {
   });
 }
 
-/** Answer at /debug/vars with what the workers say, in the words of the Go backends where they have the same. */
+/** Serve /debug/vars with the metrics of the workers, under the names of the Go backends for the same metrics. */
 async function tell(request, response, options, workforce, began) {
   if (request.url !== '/debug/vars') {
     response.writeHead(404).end();

@@ -1,19 +1,19 @@
-// The answer of study 1, the same in all our servers (../kit/response.go).
+// The response of study 1, which is the same in all servers (../kit/response.go).
 
 import { FAIL, HANG } from './faults.js';
 import { done } from './work.js';
 
 const HELLO = 'Hello World\n';
 
-/** A body of the same length that a check of the bytes must notice. */
+/** Different body of the same length, which a check of the bytes must detect. */
 const OTHER = 'Other Words\n';
 
-/** The body of that many bytes: the words over and over, the last ones cut. */
+/** Return the body of this size: the text repeated and truncated. */
 export function bodyOf(size, other = false) {
   return Buffer.alloc(size, other ? OTHER : HELLO);
 }
 
-/** Answers requests, and counts them. */
+/** Responds to requests and counts them. */
 export class Responder {
   requests = 0;
 
@@ -34,10 +34,10 @@ export class Responder {
     this.#closing = ['Connection', 'close', ...rest];
   }
 
-  /** The listener of an http.Server's requests. */
+  /** Listener for the requests of an http.Server. */
   respond = (request, response) => {
     if (this.#options.faults.any) {
-      void this.#respondLater(request, response);
+      this.#respondLater(request, response);
     } else {
       this.#answer(request, response, 200);
     }
@@ -56,7 +56,7 @@ export class Responder {
   }
 }
 
-/** Whether the connection stays open after the answer. */
+/** Return true if the connection stays open after the response. */
 function keeps(request, response) {
   if (request.httpVersionMinor > 0) return response.shouldKeepAlive;
   return /^\s*keep-alive\s*$/i.test(request.headers.connection ?? ''); // HTTP/1.0, which Node would close

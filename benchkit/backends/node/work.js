@@ -1,9 +1,9 @@
-// What a request costs beside its answer.
+// CPU work of a request in addition to its response.
 
 /** The largest N of -work loop:N: the sum of the numbers below it is exact in a double. */
 const MAX_LOOP = 100_000_000;
 
-/** `none`, or `loop:N`, as `{loop, sum}`. Throws Error saying what is allowed. */
+/** Parse `none` or `loop:N` into `{loop, sum}`. Throws Error naming the allowed values. */
 export function parseWork(value) {
   if (value === 'none') return { loop: 0, sum: 0 };
   const match = /^loop:([0-9]+)$/.exec(value);
@@ -12,7 +12,7 @@ export function parseWork(value) {
   return { loop, sum: (loop * (loop - 1)) / 2 };
 }
 
-/** Do the work; whether its result is right, which it always is: what is used cannot be left out by the compiler. */
+/** Do the work and return true if its result is right, which it always is; the compiler cannot remove a result in use. */
 export function done(work) {
   return work.loop === 0 || addBelow(work.loop) === work.sum;
 }

@@ -1,4 +1,4 @@
-// A worker: it serves, and answers the primary's questions.
+// A worker: it serves requests, and sends its metrics to the primary.
 
 import cluster from 'node:cluster';
 import http from 'node:http';
@@ -10,13 +10,13 @@ import { Measures } from './measures.js';
 import { EXIT_DONE } from './options.js';
 import { Responder } from './respond.js';
 
-/** The variable that tells a worker its CPU. */
+/** Environment variable with the CPU of a worker. */
 export const CPU_VARIABLE = 'BENCHKIT_NODE_CPU';
 
 export function runWorker(options) {
-  // Whoever ends the server signals all its processes; the workers go when the primary does.
+  // A signal to stop the server goes to all its processes; workers ignore it and end with the primary.
   for (const signal of ['SIGTERM', 'SIGINT']) process.on(signal, () => {});
-  cluster.worker.on('error', () => process.exit(EXIT_DONE)); // of the channel: there is nobody at the other end
+  cluster.worker.on('error', () => process.exit(EXIT_DONE)); // the channel is closed: the primary has ended
   if (process.env[CPU_VARIABLE] !== undefined) {
     try {
       pin(Number(process.env[CPU_VARIABLE]));
@@ -28,7 +28,7 @@ export function runWorker(options) {
   const cpus = allowedList();
   const responder = new Responder(options);
   const measures = options.admin === null ? null : new Measures();
-  // Without timeouts: the Go servers have none, and each would be a timer for each connection.
+  // Without timeouts, as in the Go servers: each would be a timer for each connection.
   const server = http.createServer({ keepAliveTimeout: 0, headersTimeout: 0, requestTimeout: 0 }, responder.respond);
   server.once('error', (error) => process.send({ notOpen: reasonOf(error) }));
   server.listen({ ...options.listen, backlog: backlog() }, () => {

@@ -1,4 +1,4 @@
-// The workers as the primary sees them.
+// The primary's view of the workers.
 
 import cluster from 'node:cluster';
 
@@ -9,12 +9,12 @@ export class Workforce {
   #questions = 0;
   #onEnd;
 
-  /** onEnd is called with a sentence when a worker ends that was not told to: a server that lost one is another server. */
+  /** onEnd is called with a message when a worker ends unexpectedly, because results without it would not be comparable. */
   constructor(onEnd) {
     this.#onEnd = onEnd;
   }
 
-  /** Start the workers; where they listen, once all of them do. Rejects with the reason why one does not. */
+  /** Start the workers, wait until all listen, and return their address. Rejects with the error of a worker. */
   hire(options, cpus) {
     return new Promise((resolve, reject) => {
       let listening = 0;
@@ -32,7 +32,7 @@ export class Workforce {
     });
   }
 
-  /** What each worker says of itself, by its pid; one that does not answer in that time is left out. */
+  /** Return the metrics of each worker by its pid, without workers that do not answer in this time. */
   async ask(timeoutMs) {
     const question = ++this.#questions;
     const answers = await Promise.all(
@@ -55,7 +55,7 @@ function answer(worker, question, timeoutMs) {
     const late = setTimeout(settle, timeoutMs, null);
     worker.on('message', hear);
     worker.send({ ask: question }, (error) => {
-      if (error) settle(null); // it is about to end
+      if (error) settle(null); // the worker is about to end
     });
   });
 }

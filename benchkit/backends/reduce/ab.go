@@ -5,14 +5,14 @@ import (
 	"io"
 )
 
-// ab -g writes, at the end of its run, a heading and one row for each request, sorted by how long they took:
+// ab -g writes a heading and one row for each request at the end of its run, sorted by duration:
 //
 //	starttime	seconds	ctime	dtime	ttime	wait
 //	Fri Nov 20 19:28:21 2026	1795202901	0	1	1	1
 //
-// Times are whole milliseconds (ttime, of the whole request: rounded), the start is in whole seconds since the epoch.
-// With -g /dev/stdout the table stands within the summary, behind a line that is not ended: the two are written through
-// buffers of their own. The summary comes out of here as it was.
+// Times are whole milliseconds (ttime, of the whole request, is rounded), the start is in whole seconds since the epoch.
+// With -g /dev/stdout the table is inside the summary, after an unfinished line, because ab writes the two through separate
+// buffers. This program passes the summary on unchanged.
 
 var abHeading = []byte("starttime\tseconds\tctime\tdtime\tttime\twait")
 
@@ -41,7 +41,7 @@ func (a *ab) take(line []byte, ended bool) {
 	switch {
 	case !a.begun || bytes.IndexByte(line, '\t') < 0:
 		a.to.rest.add(line, ended)
-	case !ended || !a.takeRow(line): // a cut row may lack digits
+	case !ended || !a.takeRow(line): // a truncated row may lack digits
 		a.to.addUnread(line)
 	}
 }
@@ -71,5 +71,5 @@ func (a *ab) takeRow(line []byte) bool {
 	return true
 }
 
-// maxUnixSecond is in the year 2262, where nanoseconds since the epoch end.
+// maxUnixSecond is in the year 2262, the limit of nanoseconds since the epoch in 64 bits.
 const maxUnixSecond = 1<<63/1_000_000_000 - 3600

@@ -8,11 +8,11 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// version is that of the document; what reads it refuses another.
+// version is the version of the document; readers reject others.
 const version = 1
 
-// A file that is read by programs in other languages: benchkit/load/reducer_output.py has its model. Times are nanoseconds,
-// sizes bytes; null is what the tool does not print, or what no row said.
+// report is the format of the file, which benchkit/load/reducer_output.py reads. Times are nanoseconds,
+// sizes bytes; null is a value that the tool does not print, or that no row has.
 type report struct {
 	Reduction    int              `json:"reduction"`
 	Tool         string           `json:"tool"`
@@ -45,7 +45,7 @@ type latency struct {
 	SumNS       *big.Int `json:"sum_ns"`
 }
 
-// spanned is from when to when the requests were, by the tool's or the host's clock.
+// spanned is the period of the requests, by the tool's or the host's clock.
 type spanned struct {
 	Origin       origin `json:"origin"`
 	FirstStartNS int64  `json:"first_start_ns"`
@@ -53,7 +53,7 @@ type spanned struct {
 	LastEndNS    int64  `json:"last_end_ns"`
 }
 
-// bySecond counts requests by the second, from the origin of the span, in which they began or ended.
+// bySecond counts requests by the second in which they began or ended, from the origin of the span.
 type bySecond struct {
 	Event  event      `json:"event"`
 	Counts [][2]int64 `json:"counts"`
@@ -65,7 +65,7 @@ type restSize struct {
 	Dropped int64 `json:"dropped"`
 }
 
-// document is the file to write.
+// document is the content of the file to write.
 func document(from tool, tally *tally, ended ending) ([]byte, error) {
 	if tally.flush != nil {
 		tally.flush()

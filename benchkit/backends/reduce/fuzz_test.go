@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// FuzzTools holds for any input: nothing panics, and the histogram has as many counts as there are rows.
+// FuzzTools checks for any input that nothing panics, and that the histogram has one count for each row.
 func FuzzTools(f *testing.F) {
 	f.Add("hey", []byte(heyFull+"0.0020,0.0002,0.0000,0.0000,0.0016,0.0000,200,0.0001\n12.0020,0.0002,0.0000,0.0000,0.0016,0.0000,200,0.0001\n"))
 	f.Add("ab", []byte("Benchmarking (be patient)..."+abTable+"..done\n"))
@@ -38,18 +38,18 @@ func FuzzTools(f *testing.F) {
 			heading := 0
 			for _, line := range lines {
 				if new(hey).takeHeading(line) {
-					heading = 1 // the first one; another is not read
+					heading = 1 // the first one; another would be an unread row
 				}
 			}
 			expect(t, "every line is accounted for", report.Rows+report.Unread.Count, int64(len(lines)-heading))
 		}
 		if len(rest) > len(input) {
-			t.Error("more came out than went in")
+			t.Error("the output is longer than the input")
 		}
 	})
 }
 
-// TestFastAndSlowAgree on rows of hey, and on rows with a byte changed.
+// TestFastAndSlowAgree compares the two parsers on rows of hey, and on rows with one byte changed.
 func TestFastAndSlowAgree(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	time := func() string { return fmt.Sprintf("%.4f", 10*random.Float64()*random.Float64()) }
@@ -62,13 +62,13 @@ func TestFastAndSlowAgree(t *testing.T) {
 			row[random.IntN(len(row))] = byte(random.IntN(256))
 		}
 		if fast.takeFast(row) && !slow.takeSlow(row) {
-			t.Fatalf("only the fast way reads %q", row)
+			t.Fatalf("only the fast parser accepts %q", row)
 		}
 	}
 	fast.flush()
 	one, other := fast.to, slow.to
 	if one.rows < 100_000 {
-		t.Errorf("the fast way took %d rows only", one.rows)
+		t.Errorf("the fast parser accepted only %d rows", one.rows)
 	}
 	expect(t, "rows", one.rows, other.rows)
 	expect(t, "sum", one.sum, other.sum)

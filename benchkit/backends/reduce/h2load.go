@@ -5,13 +5,13 @@ import (
 	"io"
 )
 
-// h2load --log-file=/dev/stdout writes one row for each request that ended, as it ends, by a write of its own, and its
-// own text between and behind the rows:
+// h2load --log-file=/dev/stdout writes one row at the end of each request, with a separate write, and its own text between
+// and after the rows:
 //
 //	1795204876699885	200	460
 //
-// The start is in microseconds since the epoch, the status -1 where the stream failed, the time in microseconds. Columns
-// may be added behind these. A failed stream has no answer whose time could be counted: it is counted as an error.
+// The start is in microseconds since the epoch, the status -1 where the stream failed, the time in microseconds. Newer
+// versions may add columns at the end. A failed stream has no response time and is counted as an error.
 
 const (
 	h2loadTick   = 1000 // ns
@@ -28,7 +28,7 @@ func readH2load(in io.Reader, to *tally) (ending, error) {
 		switch {
 		case !hasStatus:
 			to.rest.add(line, ended)
-		case !ended || !hasTime || !takeH2load(start, status, took, to): // a cut row may lack digits
+		case !ended || !hasTime || !takeH2load(start, status, took, to): // a truncated row may lack digits
 			to.addUnread(line)
 		}
 	})

@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// hey prints, at the end of its run and never more than a million, a heading and one row for each answer:
+// hey prints a heading and one row for each response at the end of its run, at most a million:
 //
 //	response-time,DNS+dialup,DNS,Request-write,Response-delay,Response-read,status-code,offset
 //	0.0020,0.0002,0.0000,0.0000,0.0016,0.0000,200,0.0001
@@ -19,7 +19,7 @@ const (
 	heySecond = 10_000  // ticks
 	heyTimes  = 6       // columns before status-code, or the first of them alone
 
-	// heyShort is how many ticks, ten seconds of them, are counted in an array, which is cheaper than a histogram.
+	// heyShort is the number of ticks in ten seconds. Shorter times are counted in an array, which is cheaper than a histogram.
 	heyShort = 10 * heySecond
 )
 
@@ -32,7 +32,7 @@ var (
 
 type hey struct {
 	to        *tally
-	begun     bool // the heading was there
+	begun     bool // the heading was read
 	hasPhases bool
 	hasStatus bool
 	hasOffset bool
@@ -45,7 +45,7 @@ func readHey(in io.Reader, to *tally) (ending, error) {
 	return eachLine(in, rows.take)
 }
 
-// take reads a line. A last row that was cut lacks places, so that it needs no line end to be known as whole.
+// take parses a line. A truncated last row lacks decimal places, so a complete one is recognised without a line end.
 func (h *hey) take(line []byte, _ bool) {
 	switch {
 	case len(line) == 0:
@@ -69,9 +69,9 @@ func (h *hey) takeHeading(line []byte) bool {
 	return true
 }
 
-// A row with times below ten seconds has everything but the end of its offset at fixed places, and eight bytes of it
-// can be checked at once: XOR with the row of zeros leaves digits below ten and zero for point and comma; what is not so
-// reaches the highest bit of its byte when heyAllow is added, or has it already.
+// A row with times below ten seconds has everything but the end of its offset at fixed positions, so that eight bytes can
+// be checked at once: XOR with a row of zeros leaves values below ten for digits, and zero for point and comma. In any other
+// byte the highest bit is set already, or set by the addition of heyAllow.
 const (
 	heyZero  = uint64('0') | uint64('.')<<8 | uint64('0')<<16 | uint64('0')<<24 | uint64('0')<<32 | uint64('0')<<40 | uint64(',')<<48
 	heyAllow = 0x00_7F_76_76_76_76_7F_76
@@ -84,7 +84,7 @@ const (
 	heyLeast  = heyOffset + 6
 )
 
-// takeFast counts a row of the usual shape, or reports that it has another.
+// takeFast counts a row of the usual form, or returns false for other forms.
 func (h *hey) takeFast(line []byte) bool {
 	if len(line) < heyLeast {
 		return false
@@ -108,7 +108,7 @@ func (h *hey) takeFast(line []byte) bool {
 	return true
 }
 
-// takeSlow counts a row of any shape that hey prints, or reports that it is none.
+// takeSlow counts a row of any form that hey prints, or returns false for other text.
 func (h *hey) takeSlow(line []byte) bool {
 	columns := 1
 	if h.hasPhases {
@@ -158,13 +158,13 @@ func (h *hey) takeSlow(line []byte) bool {
 	return true
 }
 
-// at notes when a request was, in ticks.
+// at records start and duration of a request in ticks.
 func (h *hey) at(start, took int64) {
 	h.to.span.add(start*heyTick, (start+took)*heyTick)
 	h.to.seconds.add((start + took) / heySecond)
 }
 
-// flush moves what was counted apart into the tally.
+// flush moves the counts of the array into the tally.
 func (h *hey) flush() {
 	for ticks, n := range h.short {
 		if n > 0 {

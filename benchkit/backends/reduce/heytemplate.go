@@ -5,15 +5,15 @@ import (
 	"io"
 )
 
-// hey takes a template for its output, and with one of benchkit's (benchkit/load/hey_counters.py) prints what its CSV
-// leaves out: times to the nanosecond, and behind the rows exact counts, which stay right past the million that it keeps.
+// hey accepts a template for its output. With benchkit's template it prints times to the nanosecond and, after the rows,
+// exact counts, which its CSV lacks. The counts are right beyond the million rows that hey keeps.
 //
 //	benchkit rows of hey: time_s,status,offset_s
 //	0.000239526,200,0.000131
 //	--- benchkit counters of hey 1
 //	…
 //
-// What stands behind the rows comes out as it was.
+// This program passes the text after the rows on unchanged.
 
 var (
 	heyTemplateHeading = []byte("benchkit rows of hey: time_s,status,offset_s")
@@ -43,7 +43,7 @@ func (h *heyTemplate) take(line []byte, ended bool) {
 		h.ended = true
 		h.to.rest.add(line, ended)
 	case len(line) == 0:
-	case !h.begun || !ended || !h.takeRow(line): // a cut row may lack places
+	case !h.begun || !ended || !h.takeRow(line): // a truncated row may lack places
 		h.to.addUnread(line)
 	}
 }

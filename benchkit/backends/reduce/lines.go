@@ -5,14 +5,14 @@ import (
 	"io"
 )
 
-// bufferSize is how much is read at once, and the longest line that is handed over in one piece: no tool's row comes near.
+// bufferSize is the size of a read, and of the longest line that is passed on in one piece; rows of tools are far shorter.
 const bufferSize = 256 << 10
 
-// eachLine hands over the lines of a stream, without their ends. Of a line longer than bufferSize, and of a last line
-// that is not ended, it hands over the pieces with ended false. The slice is only lent.
+// eachLine calls take for each line of a stream, without the line end. A line longer than bufferSize, and a last line
+// without end, are passed on in pieces with ended false. The slice is only valid during the call.
 func eachLine(in io.Reader, take func(line []byte, ended bool)) (ending, error) {
 	buffer := make([]byte, bufferSize)
-	kept, cut := 0, false // bytes of a line that is not whole yet; whether its beginning was handed over already
+	kept, cut := 0, false // bytes of an incomplete line; true if its beginning was passed on already
 	for {
 		n, err := in.Read(buffer[kept:])
 		data, searched := buffer[:kept+n], kept
@@ -28,7 +28,7 @@ func eachLine(in io.Reader, take func(line []byte, ended bool)) (ending, error) 
 			take(data, false)
 			data, cut = nil, true
 		}
-		if len(data) < kept+n { // else it stands where it should
+		if len(data) < kept+n { // else it is at the start already
 			copy(buffer, data)
 		}
 		kept = len(data)

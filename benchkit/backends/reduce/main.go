@@ -1,11 +1,11 @@
-// Command reduce reads what a load tool prints for each request, as it is printed, and leaves one small file: an
-// HdrHistogram of the response times and exact counts.
+// Command reduce reads the rows that a load tool prints for each request while it runs, and writes one small file: an
+// HdrHistogram of the response times, and exact counts.
 //
 //	hey -o csv … | reduce -tool hey -out latency.json
 //
-// It runs on the load host, joined to the tool by a pipe, so that a trial of a hundred million requests fills no disk
-// and sends kilobytes. What it cannot read it counts and quotes; it drops nothing in silence. Its memory does not grow
-// with the number of rows.
+// It runs on the load host and is connected to the tool by a pipe, so that a trial of a hundred million requests does not
+// fill a disk and transfers only kilobytes. It counts and quotes the rows that it cannot parse, so no row is lost silently.
+// Its memory does not grow with the number of rows.
 package main
 
 import (
@@ -23,20 +23,20 @@ import (
 	"syscall"
 )
 
-// Exit codes, those of the other programs here.
+// Exit codes, the same as those of the backends.
 const (
-	exitDone   = 0 // the file is written, whatever the rows were like
+	exitDone   = 0 // the file is written, even if rows could not be parsed
 	exitFailed = 1
 	exitUsage  = 2
 )
 
 func main() {
-	// The generator is what the CPUs are for.
+	// The CPUs are needed by the load generator.
 	runtime.GOMAXPROCS(1)
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// options are what the command line sets.
+// options are the options of the command line.
 type options struct {
 	tool      tool
 	out, rest string
@@ -58,12 +58,12 @@ func run(args []string, in io.Reader, stdout, stderr io.Writer) int {
 	return exitDone
 }
 
-// parseOptions reads the command line. An error is one line that names the flag.
+// parseOptions parses the command line. An error is one line that names the flag.
 func parseOptions(args []string, stdout io.Writer) (options, error) {
 	var options options
 	flags := flag.NewFlagSet("reduce", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // the flag package would print the error and the whole usage
-	flags.Func("tool", "the `tool` that prints: "+strings.Join(toolNames(), ", "), func(name string) error {
+	flags.Func("tool", "the `tool` that prints the rows: "+strings.Join(toolNames(), ", "), func(name string) error {
 		found, known := tools[name]
 		if !known {
 			return fmt.Errorf("expected one of %s", strings.Join(toolNames(), ", "))
@@ -83,7 +83,7 @@ func parseOptions(args []string, stdout io.Writer) (options, error) {
 	case err != nil:
 		return options, err
 	case flags.NArg() > 0:
-		return options, fmt.Errorf("unexpected argument %q: everything is set by flags", flags.Arg(0))
+		return options, fmt.Errorf("unexpected argument %q: all options are flags", flags.Arg(0))
 	case options.tool.name == "":
 		return options, errors.New("flag -tool is missing")
 	case options.out == "":
@@ -92,8 +92,8 @@ func parseOptions(args []string, stdout io.Writer) (options, error) {
 	return options, nil
 }
 
-// reduce reads rows until they end, or until the process is asked to end, and writes the files. Where reading fails, what
-// was read until then is written all the same.
+// reduce reads rows until the input ends or a signal arrives, and writes the files. If reading fails, it writes the rows
+// read until then.
 func (o options) reduce(in io.Reader) error {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
@@ -117,7 +117,7 @@ func (o options) reduce(in io.Reader) error {
 	select {
 	case last = <-done:
 	case <-signals:
-		source.busy.Lock() // the reader waits for input and stays there
+		source.busy.Lock() // the reader waits for input and does not continue
 		last.ended = endedStopped
 	}
 	return errors.Join(last.err, o.write(tally, last.ended))
@@ -136,7 +136,7 @@ func (o options) write(tally *tally, ended ending) error {
 	return writeWhole(o.out, document)
 }
 
-// source is the input; between two reads nobody else touches the tally.
+// source is the input; its lock is held while the tally changes, that is, outside of reads.
 type source struct {
 	in   io.Reader
 	busy sync.Mutex
@@ -148,7 +148,7 @@ func (s *source) Read(into []byte) (int, error) {
 	return s.in.Read(into)
 }
 
-// writeWhole writes a file that appears whole or not at all.
+// writeWhole writes a file atomically: it appears complete or not at all.
 func writeWhole(path string, content []byte) error {
 	partial, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {

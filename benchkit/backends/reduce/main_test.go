@@ -14,7 +14,7 @@ import (
 	"testing/iotest"
 )
 
-// TestMain is the program itself where a test starts it as a process.
+// TestMain runs the program itself if a test has started it as a process.
 func TestMain(m *testing.M) {
 	if os.Getenv("REDUCE_AS_PROGRAM") != "" {
 		main()
@@ -51,18 +51,18 @@ func TestFilesAppearWhole(t *testing.T) {
 	expect(t, "rest", string(text), "Hello\nBye\n")
 	expect(t, "rest", err, nil)
 	files, err := os.ReadDir(folder)
-	expect(t, "nothing else is left", len(files), 2)
-	expect(t, "nothing else is left", err, nil)
+	expect(t, "no other file remains", len(files), 2)
+	expect(t, "no other file remains", err, nil)
 }
 
-func TestFileThatCannotBeWritten(t *testing.T) {
+func TestAFileThatCannotBeWrittenIsAnError(t *testing.T) {
 	var stderr bytes.Buffer
 	args := []string{"-tool", "hey", "-out", filepath.Join(t.TempDir(), "none", "out.json")}
 	expect(t, "exit code", run(args, strings.NewReader(heyFull), io.Discard, &stderr), exitFailed)
 	expect(t, "message", strings.Contains(stderr.String(), "no such file or directory"), true)
 }
 
-func TestReadingThatFailsLeavesWhatWasRead(t *testing.T) {
+func TestAFailedReadKeepsTheRowsBefore(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out.json")
 	row := "0.0020,0.0002,0.0000,0.0000,0.0016,0.0000,200,0.0001\n"
 	in := io.MultiReader(strings.NewReader(heyFull+row+row), iotest.ErrReader(errors.New("broken")))
@@ -74,7 +74,7 @@ func TestReadingThatFailsLeavesWhatWasRead(t *testing.T) {
 	expect(t, "ended", report.Ended, endedCut)
 }
 
-func TestAskedToEndItWritesWhatItHas(t *testing.T) {
+func TestASignalMakesItWriteItsRows(t *testing.T) {
 	self, err := os.Executable()
 	expect(t, "own program", err, nil)
 	for _, signal := range []os.Signal{syscall.SIGTERM, syscall.SIGINT} {
@@ -86,7 +86,7 @@ func TestAskedToEndItWritesWhatItHas(t *testing.T) {
 		expect(t, "pipe", err, nil)
 		expect(t, "start", command.Start(), nil)
 		row := "0.0020,0.0002,0.0000,0.0000,0.0016,0.0000,200,0.0001\n"
-		sent := heyFull + strings.Repeat(row, 10_000) // far more than a pipe holds: when all is in, it has read some
+		sent := heyFull + strings.Repeat(row, 10_000) // far more than the buffer of a pipe: when all is written, it has read a part
 		_, err = io.WriteString(in, sent)
 		expect(t, "write", err, nil)
 		expect(t, "signal", command.Process.Signal(signal), nil)

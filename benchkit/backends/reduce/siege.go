@@ -5,13 +5,13 @@ import (
 	"io"
 )
 
-// siege -v prints one line for each answer, as it comes:
+// siege -v prints one line for each response when it arrives:
 //
 //	HTTP/1.1 200     0.01 secs:      12 bytes ==> GET  /
 //
-// in colours unless told otherwise, with a time stamp in front (timestamp = true), the number of the user (display-id),
-// and (C) behind the status where a 304 was answered from its cache. Times are ticks of 10 ms. Failed requests have no
-// such line. Everything else that it prints is left as it was.
+// by default in colours, optionally with a time stamp (timestamp = true) and the number of the user (display-id) in front,
+// and with (C) after the status if its cache answered after a 304. Times are ticks of 10 ms. Failed requests have no such
+// line. This program passes all other lines on unchanged.
 
 const (
 	siegeTick = 10_000_000 // ns
@@ -42,7 +42,7 @@ func readSiege(in io.Reader, to *tally) (ending, error) {
 	})
 }
 
-// takeSiege counts a row, of which all that counts stands before the URL.
+// takeSiege counts a row, of which it needs the part before the URL.
 func takeSiege(before, after []byte, to *tally) bool {
 	size, _, hasURL := bytes.Cut(after, siegeBytes)
 	bytesIn, okay := whole(bytes.TrimLeft(size, " "))
@@ -67,7 +67,7 @@ func takeSiege(before, after []byte, to *tally) bool {
 	return true
 }
 
-// uncoloured is the line without terminal escapes of the form ESC [ … m.
+// uncoloured returns the line without terminal escapes of the form ESC [ … m.
 func uncoloured(line []byte) []byte {
 	plain := make([]byte, 0, len(line))
 	for {

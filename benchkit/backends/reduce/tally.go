@@ -10,24 +10,25 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// The histogram counts microseconds up to an hour, which is beyond any timeout. Its four significant digits keep a value
-// to 1/16384: no coarser than wrk (10 µs), hey (100 µs), ab (1 ms) or siege (10 ms) print it up to 0.26 s, 2.1 s, 16 s
-// and 160 s. Three digits would blur hey's figures above 0.1 s. It takes 2.5 MB, and some ten kilobytes when written.
+// The histogram counts microseconds up to an hour, which is longer than any timeout. Its four significant digits give a
+// relative precision of 1/16384, which is at least the resolution of wrk (10 µs) up to 0.26 s, hey (100 µs) up to 2.1 s, ab
+// (1 ms) up to 16 s and siege (10 ms) up to 160 s. Three digits would lose precision of hey's values above 0.1 s. It takes
+// 2.5 MB, and about ten kilobytes when written.
 const (
 	unit    = 1000 // ns
 	longest = 3_600_000_000
 	digits  = 4
 )
 
-// maxErrors is how many different messages are kept apart, maxQuoted how much of a row is quoted, maxRest how much is
-// kept of what is no row.
+// maxErrors is the number of different messages that are counted separately, maxQuoted the length in bytes to which a row
+// is quoted, maxRest the limit in bytes for text that is not a row.
 const (
 	maxErrors  = 50
 	maxMessage = 200
 	maxRest    = 1 << 20
 )
 
-// tally is what is known of all rows so far. Times are nanoseconds.
+// tally is the summary of all rows so far. Times are nanoseconds.
 type tally struct {
 	histogram *hdrhistogram.Histogram
 	rows      int64
@@ -49,7 +50,7 @@ type tally struct {
 	firstUnread string
 	rest        rest
 
-	// flush, if there is one, adds what a tool's reader has counted apart.
+	// flush, if set, adds the counts that a tool's parser keeps separately.
 	flush func()
 }
 
@@ -62,7 +63,7 @@ func newTally() *tally {
 	}
 }
 
-// add counts n requests that took that long, or reports that no histogram has room for the time.
+// add counts n requests of this duration, or returns false if it is beyond the range of the histogram.
 func (t *tally) add(took, n int64) bool {
 	if took < 0 || t.histogram.RecordValues((took+unit/2)/unit, n) != nil {
 		return false
@@ -74,7 +75,7 @@ func (t *tally) add(took, n int64) bool {
 	return true
 }
 
-// addError counts a failed request by its message. Ports of the client differ from failure to failure and say nothing.
+// addError counts a failed request by its message, without the port of the client, which differs in each failure.
 func (t *tally) addError(message string) {
 	message = clientPort.ReplaceAllString(quotable([]byte(message)), ":*->")
 	if _, known := t.errors[message]; known || len(t.errors) < maxErrors {
@@ -86,7 +87,7 @@ func (t *tally) addError(message string) {
 
 var clientPort = regexp.MustCompile(`:[0-9]{1,5}->`)
 
-// addUnread counts a row that could not be read.
+// addUnread counts a row that could not be parsed.
 func (t *tally) addUnread(row []byte) {
 	if t.unread == 0 {
 		t.firstUnread = quotable(row)
@@ -94,12 +95,12 @@ func (t *tally) addUnread(row []byte) {
 	t.unread++
 }
 
-// quotable is the beginning of foreign text as valid UTF-8.
+// quotable returns the beginning of a text as valid UTF-8.
 func quotable(text []byte) string {
 	return string(bytes.ToValidUTF8(text[:min(len(text), maxMessage)], []byte("\uFFFD")))
 }
 
-// sum adds without ever overflowing.
+// sum adds numbers without overflow.
 type sum struct{ high, low uint64 }
 
 // add adds value × n.
@@ -115,7 +116,7 @@ func (s *sum) whole() *big.Int {
 	return high.Lsh(high, 64).Add(high, new(big.Int).SetUint64(s.low))
 }
 
-// span is from when to when the requests were.
+// span is the period of the requests.
 type span struct{ firstStart, lastStart, lastEnd int64 }
 
 func (s *span) add(start, end int64) {
@@ -124,8 +125,8 @@ func (s *span) add(start, end int64) {
 	s.lastEnd = max(s.lastEnd, end)
 }
 
-// secondsBefore and secondsAfter are how far from the first row's second others are counted by second: a row may be
-// printed an hour after its request began, and no trial takes longer than a day.
+// secondsBefore and secondsAfter limit the range of seconds around that of the first row: a row may be printed an hour after
+// its request began, and no trial takes longer than a day.
 const (
 	secondsBefore = 3600
 	secondsAfter  = 86400
@@ -135,7 +136,7 @@ const (
 type seconds struct {
 	counts []int64
 	first  int64
-	// beyond counts those too far away.
+	// beyond counts events outside of the range.
 	beyond int64
 }
 
@@ -151,7 +152,7 @@ func (s *seconds) add(second int64) {
 	s.beyond++
 }
 
-// rest is what the tool prints beside its rows.
+// rest is the text that the tool prints apart from its rows.
 type rest struct {
 	kept    bytes.Buffer
 	dropped int64
@@ -170,7 +171,7 @@ func (r *rest) add(text []byte, newline bool) {
 	}
 }
 
-// whole reads digits as a number, if they are nothing else and at most eighteen.
+// whole parses a number of at most eighteen digits.
 func whole(digits []byte) (int64, bool) {
 	if len(digits) == 0 || len(digits) > 18 {
 		return 0, false
@@ -185,13 +186,13 @@ func whole(digits []byte) (int64, bool) {
 	return n, true
 }
 
-// statusCode reads the three digits of a status code.
+// statusCode parses the three digits of a status code.
 func statusCode(text []byte) (int64, bool) {
 	code, okay := whole(text)
 	return code, okay && len(text) == 3 && code >= 100
 }
 
-// fixed reads a decimal number with so many places as a multiple of its last place, if the text is nothing else.
+// fixed parses a decimal number with this number of places, and returns it as a multiple of its last place.
 func fixed(text []byte, places int) (int64, bool) {
 	point := len(text) - places - 1
 	if point < 1 || point > 9 || text[point] != '.' {

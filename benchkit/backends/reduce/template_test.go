@@ -25,7 +25,7 @@ func TestHeyTemplate(t *testing.T) {
 	expect(t, "rest", rest, counters+"\n")
 }
 
-func TestHeyTemplateWithoutAnswers(t *testing.T) {
+func TestHeyTemplateWithoutResponses(t *testing.T) {
 	heading, _, _ := strings.Cut(heyTemplateRows, "\n")
 	report, _, rest := reduced(t, "hey-template", heading+"\n--- benchkit counters of hey 1\nrequests 3\n")
 	expect(t, "rows", report.Rows, 0)
@@ -33,7 +33,7 @@ func TestHeyTemplateWithoutAnswers(t *testing.T) {
 	expect(t, "rest", rest, "--- benchkit counters of hey 1\nrequests 3\n")
 }
 
-func TestHeyTemplateRowsThatAreNone(t *testing.T) {
+func TestHeyTemplateInvalidRows(t *testing.T) {
 	for _, row := range []string{
 		"0.00023952,200,0.000131", "0.000239526,200", "0.000239526,20,0.000131", "NaN,200,0.000131",
 		"-0.000239526,200,0.000131", "0.000239526,200,0.000131,1", "9000.000000000,200,0.000131", "Summary:",
@@ -43,10 +43,10 @@ func TestHeyTemplateRowsThatAreNone(t *testing.T) {
 		expect(t, row, report.Unread.Count, 1)
 	}
 	cut, _, _ := reduced(t, "hey-template", strings.TrimSuffix(heyTemplateRows, "9\n"))
-	expect(t, "a cut row", cut.Rows, 1)
-	expect(t, "a cut row", cut.Ended, endedCut)
+	expect(t, "a truncated row", cut.Rows, 1)
+	expect(t, "a truncated row", cut.Ended, endedCut)
 	summary, _, _ := reduced(t, "hey-template", "\nSummary:\n  Total:\t0.5 secs\n")
-	expect(t, "a hey that takes no template", summary.Unread.Count, 2)
+	expect(t, "a hey without templates", summary.Unread.Count, 2)
 }
 
 func TestH2load(t *testing.T) {
@@ -63,7 +63,7 @@ func TestH2load(t *testing.T) {
 	expect(t, "span", *report.Span, spanned{originUnix, 1795204876699885000, 1795204877699885000, 1795204877699910000})
 }
 
-func TestH2loadRowsThatAreNone(t *testing.T) {
+func TestH2loadInvalidRows(t *testing.T) {
 	good := "1795204876699885\t200\t460\n"
 	for _, row := range []string{
 		"1795204876699885\t200", "1795204876699885\t20\t460", "1795204876699885\t-2\t460", "1795204876699885\t200\tx",
@@ -74,6 +74,6 @@ func TestH2loadRowsThatAreNone(t *testing.T) {
 		expect(t, row, report.Unread.Count, 1)
 	}
 	cut, _, _ := reduced(t, "h2load", good+strings.TrimSuffix(good, "\n"))
-	expect(t, "a cut row", cut.Rows, 1)
-	expect(t, "a cut row", cut.Unread.Count, 1)
+	expect(t, "a truncated row", cut.Rows, 1)
+	expect(t, "a truncated row", cut.Unread.Count, 1)
 }

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// A tool prints requests in a way of its own.
+// A tool is a load tool with its own format of rows.
 type tool struct {
 	name string
-	// resolution is the step in which it prints times.
+	// resolution is the resolution of its times.
 	resolution time.Duration
-	// origin is what its offsets are counted from.
+	// origin is the zero of its offsets.
 	origin origin
-	// event is what happened at an offset that is counted by seconds.
+	// event is the event at the offsets, which are counted by second.
 	event event
-	// read reads rows to their end.
+	// read parses rows to the end of the input.
 	read func(in io.Reader, to *tally) (ending, error)
 }
 
@@ -28,7 +28,7 @@ const (
 	originUnix origin = "unix" // the epoch
 )
 
-// event is what the counts by second count.
+// event is the kind of event that is counted by second.
 type event string
 
 const (
@@ -36,17 +36,17 @@ const (
 	eventEnd   event = "end"
 )
 
-// ending is how the rows ended.
+// ending is the way in which the rows ended.
 type ending string
 
 const (
-	endedWhole   ending = "whole"   // behind a row
-	endedCut     ending = "cut"     // within a row: the tool was ended, or its output cut
-	endedDamaged ending = "damaged" // at a place from which nothing more could be read
-	endedStopped ending = "stopped" // this program was asked to end
+	endedWhole   ending = "whole"   // after a complete row
+	endedCut     ending = "cut"     // within a row: the tool was stopped, or its output truncated
+	endedDamaged ending = "damaged" // at a place after which nothing could be parsed
+	endedStopped ending = "stopped" // this program got a signal
 )
 
-// tools are those it reads. Adding one touches its file and this list.
+// tools are the supported tools. Adding one takes its file and a line here.
 var tools = map[string]tool{
 	"ab":           {"ab", time.Millisecond, originUnix, eventStart, readAB},
 	"h2load":       {"h2load", time.Microsecond, originUnix, eventEnd, readH2load},

@@ -13,7 +13,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// reduced is what becomes of a tool's output.
+// reduced returns the document, the histogram and the remaining text of a tool's output.
 func reduced(t testing.TB, name, output string) (report, *hdrhistogram.Histogram, string) {
 	t.Helper()
 	tally := newTally()
@@ -24,7 +24,7 @@ func reduced(t testing.TB, name, output string) (report, *hdrhistogram.Histogram
 	return documented(t, name, tally, ended)
 }
 
-// documented is the document of a tally, read back.
+// documented returns the document of a tally, parsed again.
 func documented(t testing.TB, name string, tally *tally, ended ending) (report, *hdrhistogram.Histogram, string) {
 	t.Helper()
 	written, err := document(tools[name], tally, ended)
@@ -47,7 +47,7 @@ func documented(t testing.TB, name string, tally *tally, ended ending) (report, 
 	return report, histogram, tally.rest.kept.String()
 }
 
-// counts are the counts of a histogram by their value in microseconds.
+// counts returns the counts of a histogram by their value in microseconds.
 func counts(histogram *hdrhistogram.Histogram) map[int64]int64 {
 	found := map[int64]int64{}
 	if histogram != nil {
@@ -102,7 +102,7 @@ func TestHey(t *testing.T) {
 	}
 }
 
-func TestHeyOfOldHasFewerColumns(t *testing.T) {
+func TestOldHeyHasFewerColumns(t *testing.T) {
 	phases, times := ",DNS+dialup,DNS,Request-write,Response-delay,Response-read", ",0.0002,0.0000,0.0000,0.0016,0.0000"
 	for heading, row := range map[string]string{
 		"":                                  "",
@@ -119,7 +119,7 @@ func TestHeyOfOldHasFewerColumns(t *testing.T) {
 		short := good[:max(0, strings.LastIndexByte(good, ','))] + "\n"
 		unread := int64(2)
 		if row == "" {
-			unread = 1 // less its only column it is an empty line
+			unread = 1 // without its only column it is an empty line
 		}
 		report, histogram, _ := reduced(t, "hey", "response-time"+heading+"\n"+good+bad+short+good)
 		expectMap(t, heading, counts(histogram), map[int64]int64{2000: 2})
@@ -129,7 +129,7 @@ func TestHeyOfOldHasFewerColumns(t *testing.T) {
 	}
 }
 
-func TestHeyRowsThatAreNone(t *testing.T) {
+func TestHeyInvalidRows(t *testing.T) {
 	good := "0.0020,0.0002,0.0000,0.0000,0.0016,0.0000,200,0.0001"
 	for _, row := range []string{
 		"NaN,0.0002,0.0000,0.0000,0.0016,0.0000,200,0.0001",
@@ -173,14 +173,14 @@ func TestHeyWithoutAHeadingIsNotRead(t *testing.T) {
 	}
 }
 
-func TestHeyCutAnywhere(t *testing.T) {
+func TestHeyTruncatedAnywhere(t *testing.T) {
 	row := "0.0020,0.0002,0.0000,0.0000,0.0016,0.0000,200,10.0001\n"
 	output := heyFull + row + row
 	for cut := len(heyFull) + len(row); cut < len(output); cut++ {
 		report, _, _ := reduced(t, "hey", output[:cut])
 		missing := len(output) - cut
 		whole := int64(1)
-		if missing <= 1 { // only the line end is
+		if missing <= 1 { // only the line end is missing
 			whole = 2
 		}
 		expect(t, "rows", report.Rows, whole)
@@ -196,7 +196,7 @@ const abTable = "starttime\tseconds\tctime\tdtime\tttime\twait\n" +
 	"Fri Nov 20 19:28:22 2026\t1795202902\t0\t7\t7\t-1\n" +
 	"Fri Nov 20 19:28:21 2026\t1795202901\t3\t20\t23\t20\n"
 
-func TestABWithinItsSummary(t *testing.T) {
+func TestABRowsInsideItsSummary(t *testing.T) {
 	summary := "This is ApacheBench\n\nBenchmarking 127.0.0.1 (be patient)...|..done\n\nTotal:  0  0\n"
 	for _, place := range []int{0, len("This is ApacheBench\n"), strings.IndexByte(summary, '|'), len(summary)} {
 		report, histogram, rest := reduced(t, "ab", summary[:place]+abTable+summary[place:])
@@ -211,7 +211,7 @@ func TestABWithinItsSummary(t *testing.T) {
 	}
 }
 
-func TestABRowsThatAreNone(t *testing.T) {
+func TestABInvalidRows(t *testing.T) {
 	for _, row := range []string{
 		"Fri Nov 20 19:28:21 2026\t1795202901\t0\t1\t-1\t1",
 		"Fri Nov 20 19:28:21 2026\t-1795202901\t0\t1\t1\t1",
@@ -230,7 +230,7 @@ func TestABRowsThatAreNone(t *testing.T) {
 		expect(t, row, *report.Unread.First, row)
 	}
 	report, _, _ := reduced(t, "ab", strings.TrimSuffix(abTable, "\n"))
-	expect(t, "a row that was cut may lack digits", report.Rows, 2)
+	expect(t, "a truncated row may lack digits", report.Rows, 2)
 	expect(t, "and is counted", report.Unread.Count, 1)
 	expect(t, "ended", report.Ended, endedCut)
 }
@@ -258,7 +258,7 @@ func TestSiege(t *testing.T) {
 	}
 }
 
-func TestSiegeRowsThatAreNone(t *testing.T) {
+func TestSiegeInvalidRows(t *testing.T) {
 	for _, row := range []string{
 		"HTTP/1.1 200     nan secs:      12 bytes ==> GET  /",
 		"HTTP/1.1 200    -0.01 secs:      12 bytes ==> GET  /",
@@ -278,7 +278,7 @@ func TestSiegeRowsThatAreNone(t *testing.T) {
 	}
 }
 
-func TestLinesComeOutAsTheyWentIn(t *testing.T) {
+func TestLinesAreUnchanged(t *testing.T) {
 	long := strings.Repeat("x", 2*bufferSize+17)
 	for _, text := range []string{"", "\n", "a", "a\n", "a\n\nb", "a\nb\n", long, long + "\n", long + "\nb\n", "b\n" + long} {
 		for name, in := range map[string]io.Reader{
@@ -289,7 +289,7 @@ func TestLinesComeOutAsTheyWentIn(t *testing.T) {
 		} {
 			out, ended, err := joined(in)
 			if out != text {
-				t.Errorf("%s: %d bytes became %d others", name, len(text), len(out))
+				t.Errorf("%s: input of %d bytes, different output of %d bytes", name, len(text), len(out))
 			}
 			isWhole := text == "" || strings.HasSuffix(text, "\n")
 			expect(t, name, ended, map[bool]ending{true: endedWhole, false: endedCut}[isWhole])
@@ -301,7 +301,7 @@ func TestLinesComeOutAsTheyWentIn(t *testing.T) {
 	expect(t, "a read that fails", ended, endedCut)
 }
 
-// joined is what eachLine hands over, put together again.
+// joined returns the concatenated lines of eachLine.
 func joined(in io.Reader) (string, ending, error) {
 	var out strings.Builder
 	ended, err := eachLine(in, func(line []byte, ended bool) {
@@ -323,7 +323,7 @@ func TestSumNeverOverflows(t *testing.T) {
 	expect(t, "sum", sum.whole().String(), want.String())
 }
 
-func TestSecondsFarAwayAreCountedAndTakeNoMemory(t *testing.T) {
+func TestSecondsOutsideTheRangeAreCountedWithoutMemory(t *testing.T) {
 	var seconds seconds
 	for _, second := range []int64{1000, 1000, 1000 + secondsAfter - 1, 1000 + secondsAfter, 1000 - secondsBefore, 999 - secondsBefore, -1 << 63, 1<<63 - 1} {
 		seconds.add(second)
@@ -347,7 +347,7 @@ func TestErrorsBeyondTheFirstAreCounted(t *testing.T) {
 	expectMap(t, "ports", tally.errors, map[string]int64{"read tcp 127.0.0.1:*->127.0.0.1:80: read: connection reset by peer": 2})
 }
 
-func TestRestHasACeiling(t *testing.T) {
+func TestRestHasALimit(t *testing.T) {
 	report, _, rest := reduced(t, "siege", strings.Repeat("x\n", maxRest))
 	expect(t, "kept", len(rest), maxRest)
 	expect(t, "dropped", report.Rest.Dropped, maxRest)

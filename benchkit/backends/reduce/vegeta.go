@@ -7,30 +7,30 @@ import (
 	"io"
 )
 
-// vegeta attack writes every result, as it comes, as a message of Go's gob encoding; what prints text is a second
-// vegeta. Reading gob here costs what that one would pay to read it, and saves printing and reading the text. Fields not
-// named in hit are skipped unread: with -max-body=0 there is little else.
+// vegeta attack writes every result at once as a message of Go's gob encoding; a second vegeta would convert it to text.
+// Decoding gob here costs as much as in that process, and saves writing and parsing the text. Fields that hit does not
+// name are skipped; with -max-body=0 they are small.
 
-// hit is the part of vegeta's Result that counts.
+// hit has the fields of vegeta's Result that are counted.
 type hit struct {
-	// Code is the status code, or 0 where there was no answer.
+	// Code is the status code, or 0 without a response.
 	Code      uint16
 	Timestamp instant
 	// Latency is in nanoseconds.
 	Latency           int64
 	BytesOut, BytesIn uint64
-	// Error says what failed; for an answer above 399 or below 200 it is the status line.
+	// Error is the error message; for a status above 399 or below 200 it is the status line.
 	Error string
 }
 
-// instant is a time.Time as gob has it, in nanoseconds since the epoch.
+// instant is a gob-encoded time.Time in nanoseconds since the epoch.
 type instant int64
 
-// GobDecode reads what time.Time's MarshalBinary writes: a version, seconds since the year 1, nanoseconds, a zone.
+// GobDecode decodes the output of time.Time's MarshalBinary: a version, seconds since the year 1, nanoseconds, a zone.
 func (i *instant) GobDecode(data []byte) error {
 	const secondsToEpoch = 62_135_596_800
 	if len(data) < 15 || data[0] == 0 || data[0] > 2 {
-		return errors.New("no time")
+		return errors.New("not a time")
 	}
 	second := int64(binary.BigEndian.Uint64(data[1:])) - secondsToEpoch
 	nano := int64(int32(binary.BigEndian.Uint32(data[9:])))
@@ -45,7 +45,7 @@ func readVegeta(in io.Reader, to *tally) (ending, error) {
 	to.bytesIn, to.bytesOut = &sum{}, &sum{}
 	decoder := gob.NewDecoder(in)
 	for {
-		var hit hit // fields that are zero are not in the message
+		var hit hit // gob leaves out fields that are zero
 		err := decoder.Decode(&hit)
 		switch {
 		case err == io.EOF:

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Result is what vegeta 12 encodes: the names and types of its fields are the format.
+// Result is the type that vegeta 12 encodes; names and types of the fields define the format.
 type Result struct {
 	Attack    string
 	Seq       uint64
@@ -69,7 +69,7 @@ func TestVegeta(t *testing.T) {
 	expect(t, "first second", report.Seconds.Counts[0], [2]int64{1795202901, 1})
 }
 
-func TestVegetaResultsThatAreNone(t *testing.T) {
+func TestVegetaInvalidResults(t *testing.T) {
 	good := someResults()[0]
 	for name, spoil := range map[string]func(*Result){
 		"a negative latency":      func(r *Result) { r.Latency = -1 },
@@ -87,12 +87,12 @@ func TestVegetaResultsThatAreNone(t *testing.T) {
 	bad := good
 	bad.Timestamp = time.Unix(-1, 0)
 	report, _, _ := reduced(t, "vegeta", encoded(t, good, bad, good))
-	expect(t, "a time before 1970 ends the reading", report.Ended, endedDamaged)
-	expect(t, "with what was read", report.Rows, 1)
-	expect(t, "and says so", report.Unread.Count, 1)
+	expect(t, "a time before 1970 ends reading", report.Ended, endedDamaged)
+	expect(t, "earlier rows are kept", report.Rows, 1)
+	expect(t, "and the row is unread", report.Unread.Count, 1)
 }
 
-func TestVegetaCutAnywhere(t *testing.T) {
+func TestVegetaTruncatedAnywhere(t *testing.T) {
 	output := encoded(t, someResults()...)
 	seen := map[int64]bool{}
 	for cut := range len(output) {

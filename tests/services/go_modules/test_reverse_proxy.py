@@ -87,7 +87,7 @@ def start_proxy(
 ) -> Iterator[Callable[..., RunningProxy]]:
     """Function that starts a reverse proxy with the given options."""
     requests: list[tuple[str, Mapping[str, str]]] = []
-    module_proxy = ThreadingHTTPServer(("127.0.0.1", 0), type("Noting", (ModuleProxyStub,), {"seen": requests}))
+    module_proxy = ThreadingHTTPServer(("127.0.0.1", 0), type("Stub", (ModuleProxyStub,), {"requests": requests}))
     threading.Thread(target=module_proxy.serve_forever, args=(0.01,), daemon=True).start()
     running: list[subprocess.Popen[bytes]] = []
 

@@ -10,32 +10,32 @@ import (
 	"strings"
 )
 
-// numbered stands in the module that is pulled for a number that no pull had before.
+// numbered is the placeholder in the module to pull for a number that is new in each pull.
 const numbered = "{n}"
 
-// Config is what a developer's machine is like, and what is pulled on it.
+// Config describes a developer's machine and the module to pull.
 type Config struct {
-	// Go is the go command.
+	// Go is the path of the go command.
 	Go string `json:"go"`
-	// Scratch is a folder of the developer's own, made at the start and full of clean module caches.
+	// Scratch is a folder for the module caches of the pulls, created at the start.
 	Scratch string `json:"scratch"`
-	// Settings are those that `go env -w` is given, as every developer of the company runs it.
+	// Settings are the values for `go env -w`, as every developer of the company sets them.
 	Settings map[string]string `json:"settings"`
-	// Environment is what else the go command finds around it: credentials, keys, certificates.
+	// Environment has the other variables of the go command: credentials, keys, certificates.
 	Environment map[string]string `json:"environment"`
-	// Pull is what every pull gets: a module with its version; {n} in it is another number for each.
+	// Pull is the module to pull, with its version; {n} is a new number in each pull.
 	Pull string `json:"pull"`
-	// Proof is what has to work before anything is pulled.
+	// Proof must succeed before the server starts.
 	Proof Proof `json:"proof"`
 }
 
-// Proof is a program on modules of the service: got with a clean module cache, built and run.
+// Proof is a program that uses modules of the service: they are downloaded into a clean cache, and it is built and run.
 type Proof struct {
-	// Get is what `go get` is given.
+	// Get has the arguments of `go get`.
 	Get []string `json:"get"`
-	// Versions are the modules that are then in use, each with an expression for its version.
+	// Versions has a regular expression for the version of each module that is then in use.
 	Versions map[string]string `json:"versions"`
-	// Program is a main.go that uses them, and Output is what it prints.
+	// Program is a main.go that uses the modules, and Output is its expected output.
 	Program string `json:"program"`
 	Output  string `json:"output"`
 }

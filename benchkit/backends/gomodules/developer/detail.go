@@ -14,16 +14,15 @@ import (
 )
 
 const (
-	// askTimeout and mostDetail bound what is asked of a proxy after a failure.
+	// askTimeout and mostDetail are the limits of a request for details after a failure.
 	askTimeout = 10 * time.Second
 	mostDetail = 64 << 10
 )
 
-// unread finds what the go command could not read, of which it shows 8 short lines at most.
+// unread finds the URL whose error the go command shows in part: 8 short lines at most.
 var unread = regexp.MustCompile(`reading (https?://\S+): [0-9]{3} `)
 
-// detail asks once more for what the go command could not read, for all that the proxy says about it; empty where that is
-// nothing.
+// detail requests the URL that the go command could not read again, and returns the whole error of the proxy, if any.
 func (d *Developer) detail(ctx context.Context, printed string) string {
 	found := unread.FindStringSubmatch(printed)
 	if found == nil {
@@ -47,11 +46,11 @@ func (d *Developer) detail(ctx context.Context, printed string) string {
 		return ""
 	}
 	defer answer.Body.Close()
-	said, _ := io.ReadAll(io.LimitReader(answer.Body, mostDetail)) // what came of it will do
+	said, _ := io.ReadAll(io.LimitReader(answer.Body, mostDetail)) // an incomplete text is good enough
 	return strings.NewReplacer(`\n`, "\n", `\t`, "\t").Replace(string(said))
 }
 
-// client trusts the certificates that the go command is told to trust, and goes by no proxy.
+// client returns a client that trusts the same certificates as the go command, and uses no HTTP proxy.
 func (d *Developer) client() *http.Client {
 	transport := &http.Transport{DisableKeepAlives: true}
 	if content, err := os.ReadFile(d.config.Environment["SSL_CERT_FILE"]); err == nil {
@@ -62,7 +61,7 @@ func (d *Developer) client() *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// credentials are those of the .netrc for a host, each on a line of its own: `machine host login user password secret`.
+// credentials returns user and password of a host from a .netrc with lines `machine host login user password secret`.
 func (d *Developer) credentials(host string) (login, password string, known bool) {
 	content, err := os.ReadFile(d.config.Environment["NETRC"])
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/mod/zip"
 )
 
-// published puts versions of a module into a folder that the go command takes as a module proxy.
+// published writes versions of a module into a folder that the go command uses as a module proxy.
 func published(t *testing.T, root, name string, versions ...string) {
 	t.Helper()
 	folder := filepath.Join(root, filepath.FromSlash(name), "@v")
@@ -46,7 +46,7 @@ func put(t *testing.T, file, content string) {
 	}
 }
 
-// settled is a developer with a module proxy in a folder that has a.example/x and a.example/fresh-1 to fresh-3.
+// settled returns a developer with a module proxy in a folder, which has a.example/x and a.example/fresh-1 to fresh-3.
 func settled(t *testing.T, change func(*Config)) (*Developer, error) {
 	t.Helper()
 	goCommand, err := exec.LookPath("go")
@@ -97,12 +97,12 @@ func TestAProofHolds(t *testing.T) {
 	}
 	for _, expected := range []string{"a.example/x v1.1.0\n", "a.example/x v1.1.0/go.mod h1:", "built and run in "} {
 		if !strings.Contains(told.String(), expected) {
-			t.Errorf("not told %q:\n%s", expected, &told)
+			t.Errorf("the output lacks %q:\n%s", expected, &told)
 		}
 	}
 }
 
-func TestSettingsOfWhoeverStartedItDoNotCount(t *testing.T) {
+func TestSettingsOfTheUserDoNotApply(t *testing.T) {
 	t.Setenv("GOPROXY", "off")
 	t.Setenv("GOSUMDB", "sum.example")
 	t.Setenv("GOFLAGS", "-mod=vendor")
@@ -115,7 +115,7 @@ func TestSettingsOfWhoeverStartedItDoNotCount(t *testing.T) {
 	}
 }
 
-func TestAProofThatDoesNotHoldSaysWhat(t *testing.T) {
+func TestAFailedProofNamesTheReason(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		change   func(*Proof)
@@ -124,7 +124,7 @@ func TestAProofThatDoesNotHoldSaysWhat(t *testing.T) {
 		{"no such module", func(p *Proof) { p.Get = []string{"a.example/nothing@v1.0.0"} }, "a.example/nothing@v1.0.0 failed"},
 		{"another version", func(p *Proof) { p.Get = []string{"a.example/x@v1.0.0"} }, `a.example/x is used at "v1.0.0", expected ^v1\.1\.0$`},
 		{"a program that does not build", func(p *Proof) { p.Program = "package main" }, "go build: "},
-		{"a program that says something else", func(p *Proof) { p.Output = "else" }, `says "v1.1.0", expected "else"`},
+		{"a program with other output", func(p *Proof) { p.Output = "else" }, `printed "v1.1.0", expected "else"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			developer, err := settled(t, func(config *Config) { test.change(&config.Proof) })
@@ -138,7 +138,7 @@ func TestAProofThatDoesNotHoldSaysWhat(t *testing.T) {
 	}
 }
 
-func TestEveryPullIsOneOfAnotherModuleWhereItIsNumbered(t *testing.T) {
+func TestEachPullOfANumberedModuleHasANewNumber(t *testing.T) {
 	developer, err := settled(t, func(config *Config) { config.Pull = "a.example/fresh-{n}@v1.0.0" })
 	if err != nil {
 		t.Fatal(err)
@@ -160,7 +160,7 @@ func TestEveryPullIsOneOfAnotherModuleWhereItIsNumbered(t *testing.T) {
 	}
 }
 
-func TestWhatAProxySaysAtLengthIsAskedFor(t *testing.T) {
+func TestTheWholeErrorOfAProxyIsShown(t *testing.T) {
 	long := strings.Repeat("one of many lines\n", 20) + `{"Error": "git ls-remote: exit status 128:\n\tHost key verification failed."}`
 	var asked []string
 	proxy := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -182,24 +182,24 @@ func TestWhatAProxySaysAtLengthIsAskedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = developer.pull(t.Context())
-	expected := "a.example/x@v1.0.0 failed at git over SSH: the git server's host key is not the one that was pinned"
+	expected := "a.example/x@v1.0.0 failed at git over SSH: the git server's host key differs from the expected one"
 	if err == nil || err.Error() != expected {
 		t.Errorf("%v", err)
 	}
 	for _, each := range asked {
 		if each != "alice:secret" {
-			t.Errorf("asked as %s", each)
+			t.Errorf("request with credentials %s", each)
 		}
 	}
 }
 
-func TestSettingsThatGoDoesNotKnowAreRefused(t *testing.T) {
+func TestUnknownGoSettingsAreRejected(t *testing.T) {
 	if _, err := settled(t, func(config *Config) { config.Settings["GONONSENSE"] = "x" }); err == nil || !strings.Contains(err.Error(), "GONONSENSE") {
 		t.Errorf("%v", err)
 	}
 }
 
-func TestConfigsThatMakeNoSenseAreRefused(t *testing.T) {
+func TestInvalidConfigsAreRejected(t *testing.T) {
 	for expected, change := range map[string]func(*Config){
 		"absolute paths":                func(c *Config) { c.Go = "go" },
 		"a module and its version":      func(c *Config) { c.Pull = "a.example/x" },

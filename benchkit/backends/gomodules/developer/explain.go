@@ -6,39 +6,39 @@ import (
 	"strings"
 )
 
-// reason is what the words of go, git, ssh or of our own servers mean: the step that failed, and why. A group of the
-// expression may stand in why, as $1.
+// reason maps a message of go, git, ssh or a server of this stack to the step that failed and the cause, which may contain
+// a group of the expression as $1.
 type reason struct {
 	words *regexp.Regexp
 	step  string
 	why   string
 }
 
-// reasons are in the order in which they are looked for: the cause before what it leads to.
+// reasons are searched in this order: causes come before their consequences.
 var reasons = []reason{
 	{regexp.MustCompile(`REMOTE HOST IDENTIFICATION HAS CHANGED|Host key verification failed`), "git over SSH",
-		"the git server's host key is not the one that was pinned"},
+		"the git server's host key differs from the expected one"},
 	{regexp.MustCompile(`no such repository: (\S+)`), "git over SSH", "the git server has no repository $1"},
-	{regexp.MustCompile(`Permission denied \(`), "git over SSH", "the git server does not take the key"},
-	{regexp.MustCompile(`ssh: (?:connect to host|Could not resolve hostname) (\S+).*`), "git over SSH", "the git server does not answer ($0)"},
-	{regexp.MustCompile(`no module is called (\S+)`), "vanity import", "no repository is known for $1"},
+	{regexp.MustCompile(`Permission denied \(`), "git over SSH", "the git server rejects the key"},
+	{regexp.MustCompile(`ssh: (?:connect to host|Could not resolve hostname) (\S+).*`), "git over SSH", "the git server does not respond ($0)"},
+	{regexp.MustCompile(`no such module: (\S+)`), "vanity import", "no repository is known for $1"},
 	{regexp.MustCompile(`unrecognized import path|no go-import meta tags|parsing .*go-import`), "vanity import",
-		"the vanity server says of no repository"},
+		"the vanity import server returns no repository"},
 	{regexp.MustCompile(`the upstream proxy (.*)`), "upstream proxy", "it $1"},
 	{regexp.MustCompile(`not found upstream`), "upstream proxy", "it has no such module"},
 	{regexp.MustCompile(`invalid version: unknown revision (\S+)`), "git over SSH", "the repository has no $1"},
-	{regexp.MustCompile(`checksum mismatch`), "checksum", "it is not the one of before"},
+	{regexp.MustCompile(`checksum mismatch`), "checksum", "it differs from the one of an earlier pull"},
 	{regexp.MustCompile(`x509: .*|tls: .*`), "TLS", "$0"},
-	{regexp.MustCompile(`401 Unauthorized`), "access", "the proxy does not take user and password"},
+	{regexp.MustCompile(`401 Unauthorized`), "access", "the proxy rejects user and password"},
 	{regexp.MustCompile(`404 Not Found`), "module proxy", "there is no such module, or no right to it"},
-	{regexp.MustCompile(`50[0-9] [A-Z][A-Za-z ]+`), "module proxy", "it answered $0"},
-	{regexp.MustCompile(`connection refused|no route to host|i/o timeout`), "module proxy", "it does not answer ($0)"},
+	{regexp.MustCompile(`50[0-9] [A-Z][A-Za-z ]+`), "module proxy", "it responded with $0"},
+	{regexp.MustCompile(`connection refused|no route to host|i/o timeout`), "module proxy", "it does not respond ($0)"},
 }
 
-// named finds the module that a line of the go command is about.
+// named finds the module in a line of the go command's output.
 var named = regexp.MustCompile(`(?m)^go: (?:module |downloading )?([a-z0-9.-]+\.[a-z]+/[^\s:@]+(?:@[^\s:]+)?):`)
 
-// explain says in one line at which step the go command failed, for which module and why.
+// explain returns one line that names the module, the step at which the go command failed, and the cause.
 func explain(asked, output string) string {
 	about := asked
 	if found := named.FindStringSubmatch(output); found != nil {

@@ -1,9 +1,9 @@
-// Command developer is a developer's machine that pulls modules when asked: each `GET /pull` is one `go get` with a clean
-// module cache, so that any HTTP load tool can be so many developers at once, and its times are those of pulls.
+// Command developer acts as a developer's machine: each `GET /pull` runs one `go get` with a clean module cache. An HTTP
+// load tool thus acts as many developers at once, and its response times are the times of pulls.
 //
-// Before it listens it proves the service: `go env -w` as developers are told, modules of all kinds got twice with clean
-// caches and equal checksums, a program built on them and run. Every answer holds the checksum of those checksums, which
-// is the same whichever way modules came.
+// Before it listens it verifies the service: it runs `go env -w` with the settings for developers, downloads modules of all
+// kinds twice into clean caches, compares their checksums, and builds and runs a program that uses them. Every response has
+// the checksum of these checksums, which does not depend on the way in which the modules were downloaded.
 package main
 
 import (
@@ -21,7 +21,7 @@ func main() { serve.Exit("developer", run()) }
 
 func run() error {
 	listen := flag.String("listen", "127.0.0.1:9090", "address and port")
-	file := flag.String("config", "developer.json", "what the machine is like and what is pulled")
+	file := flag.String("config", "developer.json", "settings of the machine and the module to pull")
 	flag.Parse()
 	config, err := readConfig(*file)
 	if err != nil {
@@ -41,13 +41,13 @@ func run() error {
 	return serve.Run(ctx, *listen, developer.handler(checksum))
 }
 
-// handler pulls once for each request.
+// handler pulls the module once for each request.
 func (d *Developer) handler(checksum string) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /pull", func(w http.ResponseWriter, r *http.Request) {
 		err := d.pull(r.Context())
 		switch {
-		case errors.Is(err, context.Canceled): // the asker has gone, or it is time to end
+		case errors.Is(err, context.Canceled): // the client has closed the connection, or the process ends
 			return
 		case err != nil:
 			tell(err)
@@ -60,7 +60,7 @@ func (d *Developer) handler(checksum string) http.Handler {
 	return mux
 }
 
-// tell puts all that the go command said into the log, before the line that it comes to.
+// tell writes the whole output of the go command to the log, before the line that explains it.
 func tell(err error) {
 	var failed *getError
 	if errors.As(err, &failed) {

@@ -18,11 +18,11 @@ import (
 	"time"
 )
 
-// sums is the file with the checksums of the modules in use.
+// sums is the file with the checksums of the modules.
 const sums = "go.sum"
 
-// prove gets the modules of the proof twice, each time with a clean module cache, and builds and runs a program on them.
-// The checksum of all their checksums; an error names the module and the step. What is found is told to out.
+// prove downloads the modules of the proof twice, each time into a clean module cache, and builds and runs a program that
+// uses them. It returns the checksum of all their checksums and reports to out. An error names the module and the step.
 func (d *Developer) prove(ctx context.Context, out io.Writer) (string, error) {
 	folder, err := d.module()
 	if err != nil {
@@ -58,7 +58,7 @@ func (d *Developer) prove(ctx context.Context, out io.Writer) (string, error) {
 	return hex.EncodeToString(hash[:]), nil
 }
 
-// again gets the modules once more, with another clean cache; their checksums.
+// again downloads the modules into another clean cache and returns their checksums.
 func (d *Developer) again(ctx context.Context) ([]byte, error) {
 	folder, err := d.module()
 	if err != nil {
@@ -71,7 +71,7 @@ func (d *Developer) again(ctx context.Context) ([]byte, error) {
 	return os.ReadFile(filepath.Join(folder, sums))
 }
 
-// versions holds the versions in use against those that are expected.
+// versions compares the versions in use with the expected ones.
 func (d *Developer) versions(ctx context.Context, folder string, out io.Writer) error {
 	printed, err := d.run(ctx, folder, "list", "-m", "-json", "all")
 	if err != nil {
@@ -103,16 +103,16 @@ func (d *Developer) build(ctx context.Context, folder string, out io.Writer) err
 		return err
 	}
 	began := time.Now()
-	// Neither version control nor debug data: the folder is in no repository, and nobody debugs it.
+	// Without version control and debug data: the folder is not a repository, and the program is not debugged.
 	if printed, err := d.run(ctx, folder, "build", "-buildvcs=false", "-ldflags=-s -w", "-o", "program", "."); err != nil {
 		return fmt.Errorf("go build: %w: %s", err, strings.TrimSpace(printed))
 	}
 	said, err := exec.CommandContext(ctx, filepath.Join(folder, "program")).Output()
 	if err != nil {
-		return fmt.Errorf("the program that was built: %w", err)
+		return fmt.Errorf("cannot run the built program: %w", err)
 	}
 	if string(said) != d.config.Proof.Output {
-		return fmt.Errorf("the program that was built says %q, expected %q", said, d.config.Proof.Output)
+		return fmt.Errorf("the built program printed %q, expected %q", said, d.config.Proof.Output)
 	}
 	fmt.Fprintf(out, "built and run in %.2fs:\n%s", time.Since(began).Seconds(), said)
 	return nil

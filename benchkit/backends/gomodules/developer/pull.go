@@ -16,19 +16,19 @@ import (
 	"time"
 )
 
-// killGrace is how long the go command may take to end when nobody waits for it any more.
+// killGrace is the time for the go command to end after its request was cancelled.
 const killGrace = time.Second
 
-// Developer is somebody's machine: a go command set up as the company says.
+// Developer is a machine whose go command has the company's settings.
 type Developer struct {
 	config     *Config
 	buildCache string
 	pulls      atomic.Int64
-	// removing is what is being removed while nobody waits for it.
+	// removing counts the folders that are being removed in the background.
 	removing sync.WaitGroup
 }
 
-// settle makes the folders, and runs `go env -w` with the settings as every developer of the company does.
+// settle creates the folders, and runs `go env -w` with the settings as every developer of the company does.
 func settle(ctx context.Context, config *Config) (*Developer, error) {
 	if err := os.RemoveAll(config.Scratch); err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func settle(ctx context.Context, config *Config) (*Developer, error) {
 	if err := os.MkdirAll(telemetry, 0o700); err != nil {
 		return nil, err
 	}
-	// Or every pull would count what it does in files of a home that is gone soon (https://go.dev/doc/telemetry).
+	// With telemetry, every pull would write counters into its short-lived home (https://go.dev/doc/telemetry).
 	if err := os.WriteFile(filepath.Join(telemetry, "mode"), []byte("off"), 0o600); err != nil {
 		return nil, err
 	}
@@ -59,18 +59,18 @@ func settle(ctx context.Context, config *Config) (*Developer, error) {
 	return developer, nil
 }
 
-// buildCache is where the login's own go command keeps what it has compiled, as on any developer's machine: the standard
-// library need not be compiled for each proof. Modules are never taken from there.
+// buildCache returns the build cache of the login user's go command, as a developer would have it, so that not every proof
+// compiles the standard library. It holds no modules.
 func buildCache(ctx context.Context, config *Config) (string, error) {
 	own, err := exec.CommandContext(ctx, config.Go, "env", "GOCACHE").Output()
 	if cache := strings.TrimSpace(string(own)); err == nil && filepath.IsAbs(cache) {
 		return cache, nil
 	}
-	cache := filepath.Join(config.Scratch, "build") // it has none: no home, or switched off
+	cache := filepath.Join(config.Scratch, "build") // the user has none: no home, or GOCACHE is off
 	return cache, os.MkdirAll(cache, 0o700)
 }
 
-// remove takes a folder away that is not needed any more.
+// remove removes a folder in the background.
 func (d *Developer) remove(folder string) {
 	d.removing.Add(1)
 	go func() {
@@ -81,7 +81,7 @@ func (d *Developer) remove(folder string) {
 	}()
 }
 
-// run has the go command run in a folder, which is its GOPATH too: a module cache of its own. What it printed.
+// run runs the go command in a folder, which is also its GOPATH, hence its own module cache. It returns the output.
 func (d *Developer) run(ctx context.Context, folder string, arguments ...string) (string, error) {
 	command := exec.CommandContext(ctx, d.config.Go, arguments...)
 	command.Dir = folder
@@ -105,15 +105,15 @@ func (d *Developer) run(ctx context.Context, folder string, arguments ...string)
 	return printed.String(), err
 }
 
-// inherited is the environment of this process without settings of the go command, which would count more than those that
-// `go env -w` made. How many threads run Go code is none of them.
+// inherited returns the environment of this process without settings of the go command, which would override those of
+// `go env -w`. It keeps GOMAXPROCS, which is a setting of every Go program.
 func inherited() []string {
 	return slices.DeleteFunc(os.Environ(), func(entry string) bool {
 		return strings.HasPrefix(entry, "GO") && !strings.HasPrefix(entry, "GOMAXPROCS=")
 	})
 }
 
-// module makes a folder with a new main module in it.
+// module creates a folder with a new main module.
 func (d *Developer) module() (string, error) {
 	folder, err := os.MkdirTemp(d.config.Scratch, "pull-")
 	if err != nil {
@@ -122,7 +122,7 @@ func (d *Developer) module() (string, error) {
 	return folder, os.WriteFile(filepath.Join(folder, "go.mod"), []byte("module example.com/program\n\ngo 1.20\n"), 0o600)
 }
 
-// pull gets the next module with a clean module cache.
+// pull downloads the next module into a clean module cache.
 func (d *Developer) pull(ctx context.Context) error {
 	folder, err := d.module()
 	if err != nil {
@@ -133,7 +133,7 @@ func (d *Developer) pull(ctx context.Context) error {
 	return d.get(ctx, folder, wanted)
 }
 
-// get has the go command get modules into the one in the folder.
+// get runs `go get` in the module of the folder.
 func (d *Developer) get(ctx context.Context, folder string, modules ...string) error {
 	printed, err := d.run(ctx, folder, append([]string{"get"}, modules...)...)
 	switch {
@@ -150,7 +150,7 @@ func (d *Developer) get(ctx context.Context, folder string, modules ...string) e
 	return &getError{all, explain(strings.Join(modules, ", "), all)}
 }
 
-// getError is why a `go get` failed: all that was printed, and what that comes to.
+// getError is the error of a failed `go get`: the whole output, and a short explanation.
 type getError struct{ printed, short string }
 
 func (e *getError) Error() string { return e.short }

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/mod/zip"
 )
 
-// check says what is wrong with the file that an upstream sent for a request; nil where it is what it should be.
+// check returns an error if the file that an upstream has sent is not a valid response to the request.
 func check(request Request, file string) error {
 	if request.Kind == "zip" {
 		return checkZip(request, file)
@@ -26,14 +26,14 @@ func check(request Request, file string) error {
 	switch request.Kind {
 	case "mod":
 		if modfile.ModulePath(content) == "" {
-			return errors.New("a go.mod without a module line")
+			return errors.New("not a go.mod: it has no module line")
 		}
 	case "info", "latest":
 		return checkInfo(content)
 	case "list":
 		for line := range strings.Lines(string(content)) {
 			if fields := strings.Fields(line); len(fields) > 0 && !semver.IsValid(fields[0]) {
-				return fmt.Errorf("%.40q is no version", fields[0])
+				return fmt.Errorf("%.40q is not a version", fields[0])
 			}
 		}
 	}
@@ -46,15 +46,15 @@ func checkInfo(content []byte) error {
 		Time    time.Time
 	}
 	if err := json.Unmarshal(content, &info); err != nil {
-		return fmt.Errorf("no JSON document: %w", err)
+		return fmt.Errorf("not a JSON document: %w", err)
 	}
 	if !semver.IsValid(info.Version) {
-		return fmt.Errorf("%.40q is no version", info.Version)
+		return fmt.Errorf("%.40q is not a version", info.Version)
 	}
 	return nil
 }
 
-// checkZip opens the archive and holds names and sizes against the rules for modules; a half one has no directory.
+// checkZip opens the archive and checks names and sizes by the rules for modules; a truncated archive has no directory.
 func checkZip(request Request, file string) error {
 	checked, err := zip.CheckZip(module.Version{Path: request.Module, Version: request.Version}, file)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/mod/zip"
 )
 
-// zipped is a module's zip, as go mod download makes it.
+// zipped returns the zip of a module as `go mod download` makes it.
 func zipped(t *testing.T, name, version string) []byte {
 	t.Helper()
 	folder := t.TempDir()
@@ -32,8 +32,8 @@ func zipped(t *testing.T, name, version string) []byte {
 	return made.Bytes()
 }
 
-// answering is a guard in front of an upstream that answers with this status and these bytes, and then breaks off
-// where told to.
+// answering returns a guard in front of an upstream that responds with this status and content, and may close the
+// connection before the end of the content.
 func answering(t *testing.T, status int, content []byte, breakOff bool) *Guard {
 	t.Helper()
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -58,7 +58,7 @@ func ask(guard *Guard, at string) (int, string) {
 	return recorder.Code, string(said)
 }
 
-func TestWhatIsWholePassesUnchanged(t *testing.T) {
+func TestValidResponsesPassUnchanged(t *testing.T) {
 	for at, content := range map[string]string{
 		"/a.example/!x/@v/v1.0.0.zip":                string(zipped(t, "a.example/X", "v1.0.0")),
 		"/a.example/x/@v/v1.0.0.mod":                 "module a.example/x\n",
@@ -75,7 +75,7 @@ func TestWhatIsWholePassesUnchanged(t *testing.T) {
 	}
 }
 
-func TestNothingBrokenPasses(t *testing.T) {
+func TestInvalidResponsesDoNotPass(t *testing.T) {
 	whole := zipped(t, "a.example/x", "v1.0.0")
 	for _, test := range []struct {
 		name, at string
@@ -84,17 +84,17 @@ func TestNothingBrokenPasses(t *testing.T) {
 		breakOff bool
 		expected string
 	}{
-		{"half a zip", "v1.0.0.zip", 200, whole[:len(whole)/2], false, "a.example/x@v1.0.0 (zip): the upstream proxy sent something broken"},
-		{"a zip that breaks off", "v1.0.0.zip", 200, whole, true, "the upstream proxy broke off after"},
+		{"half a zip", "v1.0.0.zip", 200, whole[:len(whole)/2], false, "a.example/x@v1.0.0 (zip): the upstream proxy sent an invalid response"},
+		{"a zip whose connection is closed", "v1.0.0.zip", 200, whole, true, "the upstream proxy closed the connection after"},
 		{"another version's zip", "v1.0.1.zip", 200, whole, false, "a.example/x@v1.0.1 (zip)"},
-		{"a sign-in page", "v1.0.0.zip", 200, []byte("<html>"), false, "something broken"},
-		{"an empty zip", "v1.0.0.zip", 200, nil, false, "something broken"},
-		{"a page for a go.mod", "v1.0.0.mod", 200, []byte("<html>"), false, "without a module line"},
-		{"a page for an info", "v1.0.0.info", 200, []byte("<html>"), false, "no JSON document"},
-		{"an info of no version", "v1.0.0.info", 200, []byte(`{"Version":"newest"}`), false, "is no version"},
-		{"a page for a list", "list", 200, []byte("<html>"), false, "is no version"},
-		{"a failure", "v1.0.0.zip", 500, []byte("out of order\nfor now"), false, `answered with status 500: "out of order\nfor now"`},
-		{"a redirection to nowhere", "v1.0.0.zip", 304, nil, false, "answered with status 304"},
+		{"a sign-in page", "v1.0.0.zip", 200, []byte("<html>"), false, "an invalid response"},
+		{"an empty zip", "v1.0.0.zip", 200, nil, false, "an invalid response"},
+		{"a page for a go.mod", "v1.0.0.mod", 200, []byte("<html>"), false, "it has no module line"},
+		{"a page for an info", "v1.0.0.info", 200, []byte("<html>"), false, "not a JSON document"},
+		{"an info without a version", "v1.0.0.info", 200, []byte(`{"Version":"newest"}`), false, "is not a version"},
+		{"a page for a list", "list", 200, []byte("<html>"), false, "is not a version"},
+		{"a failure", "v1.0.0.zip", 500, []byte("out of order\nfor now"), false, `responded with status 500: "out of order\nfor now"`},
+		{"a redirection to nowhere", "v1.0.0.zip", 304, nil, false, "responded with status 304"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			guard := answering(t, test.status, test.content, test.breakOff)
@@ -110,7 +110,7 @@ func TestNothingBrokenPasses(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotThereIsNotFound(t *testing.T) {
+func TestAMissingModuleIsNotFound(t *testing.T) {
 	for _, status := range []int{http.StatusNotFound, http.StatusGone} {
 		got, said := ask(answering(t, status, []byte("never heard"), false), "/a.example/x/@v/list")
 		if got != status || !strings.Contains(said, `a.example/x (list): not found upstream: "never heard"`) {
@@ -119,7 +119,7 @@ func TestWhatIsNotThereIsNotFound(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoModuleIsNotAskedFor(t *testing.T) {
+func TestInvalidPathsAreNotRequestedFromTheUpstream(t *testing.T) {
 	guard := answering(t, http.StatusOK, []byte("secret"), false)
 	for _, at := range []string{"/", "/a.example/x", "/a.example/X/@v/list", "/a.example/../etc/@v/list", "/a.example/x/@v/v1.0.0.exe",
 		"/a.example/x/@x/v1.0.0.mod", "/a.example/x/@v/..%2f..%2fpasswd.info", "/@v/list"} {
@@ -129,16 +129,16 @@ func TestWhatIsNoModuleIsNotAskedFor(t *testing.T) {
 	}
 }
 
-func TestAnUpstreamThatIsAwayIsSaidSo(t *testing.T) {
+func TestAnUnreachableUpstreamIsReported(t *testing.T) {
 	guard := answering(t, http.StatusOK, nil, false)
 	guard.base.Host = "127.0.0.1:1"
 	status, said := ask(guard, "/a.example/x/@v/list")
-	if status != http.StatusBadGateway || !strings.Contains(said, "a.example/x (list)") || !strings.Contains(said, "does not answer") {
+	if status != http.StatusBadGateway || !strings.Contains(said, "a.example/x (list)") || !strings.Contains(said, "does not respond") {
 		t.Errorf("%d %s", status, said)
 	}
 }
 
-func TestWhatWasSaidBeforeCountsWhileTheUpstreamIsAway(t *testing.T) {
+func TestEarlierResponsesAreUsedWhileTheUpstreamIsDown(t *testing.T) {
 	for at, before := range map[string]answer{
 		"/a.example/x/@v/list":      {http.StatusOK, []byte("v1.0.0\n")},
 		"/a.example/@v/v1.0.0.info": {http.StatusNotFound, []byte("nothing")},
@@ -166,6 +166,6 @@ func TestMemoryIsBounded(t *testing.T) {
 		t.Errorf("%d answers", len(memory.answers))
 	}
 	if _, known := memory.find(fmt.Sprint(rememberedAnswers + 9)); !known {
-		t.Error("the newest is forgotten")
+		t.Error("the newest response is not in memory")
 	}
 }

@@ -1,9 +1,9 @@
-// Command guard stands between a module proxy and the public proxy that it asks, and lets nothing broken through.
+// Command guard is a proxy between a module proxy and its public upstream that only passes valid responses on.
 //
-// goproxy 2.0.7 keeps for ever whatever its upstream answers with status 200: a zip of which half is missing, or a
-// sign-in page, is then served to everybody until somebody empties the cache. The guard takes an answer in whole, holds
-// it against what the go command expects of it, and answers with 502 and the module's name where it does not fit, which
-// no proxy keeps. While its upstream is away, it answers from memory what versions there are, and what there is not.
+// goproxy 2.0.7 caches every response of its upstream with status 200 for ever: a truncated zip or a sign-in page is then
+// served to all users until the cache is emptied. The guard reads the whole response, checks it by the rules of the go
+// command, and responds with 502 and the name of the module if it is invalid; no proxy caches that. While its upstream is
+// down, it answers requests for lists of versions and for missing modules from memory.
 package main
 
 import (
@@ -22,12 +22,12 @@ import (
 )
 
 const (
-	// maxFile is the most that is taken of an answer: a module's zip has at most 500 MiB
+	// maxFile is the size limit of a response: the zip of a module has at most 500 MiB
 	// (https://go.dev/ref/mod#zip-path-size-constraints).
 	maxFile = 500 << 20
-	// upstreamTimeout is how long the upstream may take for a whole answer.
+	// upstreamTimeout is the time limit of a whole response of the upstream.
 	upstreamTimeout = 5 * time.Minute
-	// quoted is how much of an upstream's words is passed on.
+	// quoted is the length in bytes to which an error text of the upstream is quoted.
 	quoted = 300
 )
 
@@ -40,18 +40,18 @@ func main() { serve.Exit("guard", run()) }
 
 func run() error {
 	listen := flag.String("listen", "127.0.0.1:8082", "address and port")
-	upstream := flag.String("upstream", "", "URL of the module proxy that is asked")
-	scratch := flag.String("scratch", "", "a folder for answers that are being checked")
+	upstream := flag.String("upstream", "", "URL of the upstream module proxy")
+	scratch := flag.String("scratch", "", "a folder for responses while they are checked")
 	flag.Parse()
 	base, err := url.Parse(*upstream)
 	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") {
-		return fmt.Errorf("-upstream: %q is no URL of a module proxy", *upstream)
+		return fmt.Errorf("-upstream: %q is not the URL of a module proxy", *upstream)
 	}
 	guard := &Guard{base: base, scratch: *scratch, client: &http.Client{Timeout: upstreamTimeout}, memory: newMemory()}
 	return serve.Run(context.Background(), *listen, serve.Log(os.Stderr, guard))
 }
 
-// Guard answers with what its upstream has, once that is checked; and with what it had, where that is away.
+// Guard serves the checked responses of its upstream, and earlier ones while the upstream is down.
 type Guard struct {
 	base    *url.URL
 	scratch string
@@ -79,7 +79,7 @@ func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	status, words, err := g.fetch(r, file)
 	if err == nil && status == http.StatusOK {
 		if wrong := check(request, file.Name()); wrong != nil {
-			err = fmt.Errorf("sent something broken: %w", wrong)
+			err = fmt.Errorf("sent an invalid response: %w", wrong)
 		}
 	}
 	switch {
@@ -90,7 +90,7 @@ func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.memory.keep(request.String(), missing)
 		send(w, request, missing)
 	case status != http.StatusOK:
-		g.fallBack(w, request, fmt.Errorf("answered with status %d: %s", status, words))
+		g.fallBack(w, request, fmt.Errorf("responded with status %d: %s", status, words))
 	default:
 		if request.Kind == "list" || request.Kind == "latest" {
 			if content, err := os.ReadFile(file.Name()); err == nil {
@@ -102,7 +102,7 @@ func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// fallBack answers with what the upstream said before, or with what is wrong with it now. The log has that in any case.
+// fallBack responds with an earlier response of the upstream or with the present error, which it logs in any case.
 func (g *Guard) fallBack(w http.ResponseWriter, request Request, err error) {
 	message := fmt.Sprintf("%s: the upstream proxy %v", request, err)
 	fmt.Fprintln(os.Stderr, message)
@@ -113,18 +113,18 @@ func (g *Guard) fallBack(w http.ResponseWriter, request Request, err error) {
 	http.Error(w, message, http.StatusBadGateway)
 }
 
-// send sends an answer that is remembered.
+// send sends a response from memory.
 func send(w http.ResponseWriter, request Request, given answer) {
 	contentType := contentTypes[request.Kind]
 	if given.status != http.StatusOK {
-		contentType = contentTypes["list"] // words
+		contentType = contentTypes["list"] // an error text
 	}
 	w.Header().Set("Content-Type", contentType)
 	w.WriteHeader(given.status)
-	_, _ = w.Write(given.content) // the reader has gone if this fails
+	_, _ = w.Write(given.content) // fails if the client has closed the connection
 }
 
-// fetch has the upstream's answer written to file; its status, and where that is not 200 the start of its words.
+// fetch writes the upstream's response to file. It returns the status, and the start of the error text if that is not 200.
 func (g *Guard) fetch(r *http.Request, file *os.File) (status int, words string, err error) {
 	at := g.base.JoinPath(r.URL.EscapedPath())
 	request, err := http.NewRequestWithContext(r.Context(), http.MethodGet, at.String(), nil)
@@ -133,16 +133,16 @@ func (g *Guard) fetch(r *http.Request, file *os.File) (status int, words string,
 	}
 	answer, err := g.client.Do(request)
 	if err != nil {
-		return 0, "", fmt.Errorf("does not answer: %w", err)
+		return 0, "", fmt.Errorf("does not respond: %w", err)
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		said, _ := io.ReadAll(io.LimitReader(answer.Body, quoted)) // what came of it will do
+		said, _ := io.ReadAll(io.LimitReader(answer.Body, quoted)) // an incomplete text is good enough
 		return answer.StatusCode, strings.TrimSpace(strconv.QuoteToGraphic(string(said))), nil
 	}
 	size, err := io.Copy(file, io.LimitReader(answer.Body, maxFile+1))
 	if err != nil {
-		return 0, "", fmt.Errorf("broke off after %d bytes: %w", size, err)
+		return 0, "", fmt.Errorf("closed the connection after %d bytes: %w", size, err)
 	}
 	if size > maxFile {
 		return 0, "", fmt.Errorf("sent more than %d bytes", int64(maxFile))

@@ -3,20 +3,20 @@ package main
 import "sync"
 
 const (
-	// rememberedAnswers is how many answers are remembered, and rememberedBytes how long one may be: lists, latest
-	// versions, and that there is nothing.
+	// rememberedAnswers is the number of responses in memory, and rememberedBytes the size limit of one: lists of
+	// versions, latest versions, and errors for missing modules.
 	rememberedAnswers = 10_000
 	rememberedBytes   = 64 << 10
 )
 
-// answer is a whole answer of the upstream.
+// answer is a response of the upstream.
 type answer struct {
 	status  int
 	content []byte
 }
 
-// memory has small answers of the upstream, for when it is away: to look for a module the go command asks for every path
-// above it too, and where one of these questions fails, the pull of a module that is in the proxy's cache fails with it.
+// memory has small responses of the upstream for the time when it is down. To find a module, the go command also requests
+// every path above it; if one of these requests fails, the pull fails even for a module that is in the proxy's cache.
 type memory struct {
 	mutex   sync.Mutex
 	answers map[string]answer
@@ -24,7 +24,7 @@ type memory struct {
 
 func newMemory() *memory { return &memory{answers: map[string]answer{}} }
 
-// keep remembers an answer, in the place of any other when there are too many.
+// keep stores a response, and drops an arbitrary other one if there are too many.
 func (m *memory) keep(path string, given answer) {
 	if len(given.content) > rememberedBytes {
 		return

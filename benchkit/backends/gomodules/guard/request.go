@@ -8,7 +8,7 @@ import (
 	"golang.org/x/mod/module"
 )
 
-// Request is what a module proxy is asked for (https://go.dev/ref/mod#goproxy-protocol).
+// Request is a request to a module proxy (https://go.dev/ref/mod#goproxy-protocol).
 type Request struct {
 	Module  string
 	Version string
@@ -16,7 +16,7 @@ type Request struct {
 	Kind string
 }
 
-// String names the module and the step, for messages: `github.com/x/y@v1.0.0 (zip)`.
+// String returns the module and the kind, for messages: `github.com/x/y@v1.0.0 (zip)`.
 func (r Request) String() string {
 	if r.Version == "" {
 		return r.Module + " (" + r.Kind + ")"
@@ -24,11 +24,11 @@ func (r Request) String() string {
 	return r.Module + "@" + r.Version + " (" + r.Kind + ")"
 }
 
-// parseRequest reads the path of a request, which is without escapes of URLs.
+// parseRequest parses the decoded path of a request.
 func parseRequest(at string) (Request, error) {
 	escaped, what, found := strings.Cut(strings.TrimPrefix(at, "/"), "/@")
 	if !found {
-		return Request{}, errors.New("no path of a module proxy")
+		return Request{}, errors.New("not a path of a module proxy")
 	}
 	name, err := module.UnescapePath(escaped)
 	if err != nil {
@@ -43,7 +43,7 @@ func parseRequest(at string) (Request, error) {
 	file, below := strings.CutPrefix(what, "v/")
 	kind := strings.TrimPrefix(path.Ext(file), ".")
 	if !below || (kind != "info" && kind != "mod" && kind != "zip") {
-		return Request{}, errors.New("no path of a module proxy")
+		return Request{}, errors.New("not a path of a module proxy")
 	}
 	version, err := module.UnescapeVersion(strings.TrimSuffix(file, "."+kind))
 	if err != nil {

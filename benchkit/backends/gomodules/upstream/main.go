@@ -1,6 +1,5 @@
-// Command upstream serves a folder of modules as a module proxy (https://go.dev/ref/mod#goproxy-protocol), laid out as
-// the go command lays out its own download cache. It stands in for a public proxy where there is no internet, and can be
-// told to misbehave.
+// Command upstream serves a folder of modules as a module proxy (https://go.dev/ref/mod#goproxy-protocol); the layout is
+// that of the go command's download cache. It replaces a public proxy where there is no internet, and can inject faults.
 package main
 
 import (
@@ -17,7 +16,7 @@ import (
 	"benchkit/backends/gomodules/internal/serve"
 )
 
-// faults are what the server can be told to do wrong with zips.
+// faults are the faults in responses with zips that can be injected.
 var faults = []string{"none", "500", "half"}
 
 func main() { serve.Exit("upstream", run()) }
@@ -25,13 +24,13 @@ func main() { serve.Exit("upstream", run()) }
 func run() error {
 	listen := flag.String("listen", "127.0.0.1:8083", "address and port")
 	root := flag.String("root", ".", "the folder with the modules")
-	fault := flag.String("inject-fault", "none", "none, 500: every zip fails, half: of every zip half is sent, as if it were whole")
+	fault := flag.String("inject-fault", "none", "none; 500: requests for zips fail; half: half of each zip is sent, as if it were complete")
 	flag.Parse()
 	if !slices.Contains(faults, *fault) {
 		return fmt.Errorf("-inject-fault: expected one of %s, not %q", strings.Join(faults, ", "), *fault)
 	}
 	if found, err := os.Stat(*root); err != nil || !found.IsDir() {
-		return fmt.Errorf("-root: %s is no folder", *root)
+		return fmt.Errorf("-root: %s is not a folder", *root)
 	}
 	return serve.Run(context.Background(), *listen, serve.Log(os.Stderr, handler(*root, *fault)))
 }
@@ -47,7 +46,7 @@ func handler(root, fault string) http.Handler {
 		}
 		switch {
 		case fault == "500" && path.Ext(at) == ".zip":
-			http.Error(w, "out of order on purpose", http.StatusInternalServerError)
+			http.Error(w, "injected fault", http.StatusInternalServerError)
 		case fault == "half" && path.Ext(at) == ".zip":
 			serveHalf(w, file)
 		default:
@@ -56,13 +55,13 @@ func handler(root, fault string) http.Handler {
 	})
 }
 
-// serveHalf sends the first half of a file as if that were all.
+// serveHalf sends the first half of a file as if it were complete.
 func serveHalf(w http.ResponseWriter, file string) {
 	content, err := os.ReadFile(file)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	// The reader has gone if this fails.
+	// An error means that the client has closed the connection.
 	_, _ = w.Write(content[:len(content)/2])
 }

@@ -35,7 +35,7 @@ func TestServesModulesAndNothingElse(t *testing.T) {
 		{"none", "/a.example/!x/@v/v1.0.0.zip", 200, "0123456789"},
 		{"half", "/a.example/!x/@v/v1.0.0.zip", 200, "01234"},
 		{"half", "/a.example/!x/@v/list", 200, "v1.0.0\n"},
-		{"500", "/a.example/!x/@v/v1.0.0.zip", 500, "out of order on purpose\n"},
+		{"500", "/a.example/!x/@v/v1.0.0.zip", 500, "injected fault\n"},
 		{"none", "/a.example/!x/@v/v1.0.1.zip", 404, "not found: a.example/!x/@v/v1.0.1.zip\n"},
 		{"none", "/a.example/!x/@v/", 404, "not found: a.example/!x/@v\n"},
 		{"none", "/secret", 404, "not found: secret\n"},

@@ -15,41 +15,41 @@ import (
 	"golang.org/x/mod/module"
 )
 
-// placeholder stands in a repository for what the * of its pattern matched.
+// placeholder in a repository is replaced by the text that the * of its pattern matched.
 const placeholder = "{name}"
 
-// versionControl is what the go command takes in a go-import tag (https://go.dev/ref/mod#vcs-find).
+// versionControl has the version control systems allowed in a go-import tag (https://go.dev/ref/mod#vcs-find).
 var versionControl = []string{"bzr", "fossil", "git", "hg", "svn"}
 
-// nameOfRepository is what a * may match: one path element that no server takes for an option or a hidden file.
+// nameOfRepository is the text that a * may match: one path element that is neither like an option nor a hidden file.
 var nameOfRepository = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._~-]*$`)
 
-// Config is a vanity.yaml: the published format, and patterns.
+// Config is a vanity.yaml: the published format, extended by patterns.
 type Config struct {
-	// Host is the host of the import paths; where it is absent, the one that a request names.
+	// Host is the host of the import paths; if absent, the host of the request.
 	Host string `yaml:"host"`
-	// CacheMaxAge is how many seconds answers may be kept.
+	// CacheMaxAge is the time in seconds for which responses may be cached.
 	CacheMaxAge *int64 `yaml:"cache_max_age"`
 	// Paths are repositories by the path of their import paths.
 	Paths map[string]Repository `yaml:"paths"`
-	// Patterns are many repositories at once: one * in the last element of a path, and {name} in the repository.
+	// Patterns match many repositories: one * in the last element of a path, and {name} in the repository.
 	Patterns map[string]Repository `yaml:"patterns"`
 }
 
-// Repository is where modules come from.
+// Repository is the repository of modules.
 type Repository struct {
 	Repo    string `yaml:"repo"`
 	VCS     string `yaml:"vcs"`
 	Display string `yaml:"display"`
 }
 
-// Import is what is found for a path: the path that the repository's root has, and the repository.
+// Import is the result for a path: the import path of the repository's root, and the repository.
 type Import struct {
 	Root string
 	Repository
 }
 
-// parse reads a vanity.yaml. An error names the path or pattern that is wrong.
+// parse parses a vanity.yaml. An error names the invalid path or pattern.
 func parse(content []byte) (*Config, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(content))
 	decoder.KnownFields(true)
@@ -58,13 +58,13 @@ func parse(content []byte) (*Config, error) {
 		return nil, err
 	}
 	if config.Host != "" && module.CheckImportPath(config.Host) != nil {
-		return nil, fmt.Errorf("host: %q is no host of import paths", config.Host)
+		return nil, fmt.Errorf("host: %q is not a host of import paths", config.Host)
 	}
 	if config.CacheMaxAge != nil && *config.CacheMaxAge < 0 {
 		return nil, fmt.Errorf("cache_max_age: %d is negative", *config.CacheMaxAge)
 	}
 	if len(config.Paths)+len(config.Patterns) == 0 {
-		return nil, errors.New("neither paths nor patterns: there is nothing to answer with")
+		return nil, errors.New("needs paths or patterns; found neither")
 	}
 	for _, checked := range []func(*Config) error{checkPaths, checkPatterns, checkOverlaps} {
 		if err := checked(config); err != nil {
@@ -114,12 +114,12 @@ func checkPath(at string) error {
 		return fmt.Errorf("expected a path like /go/name, without a slash at its end")
 	}
 	if at != "/" && module.CheckImportPath("x"+at) != nil {
-		return fmt.Errorf("no import path can have this path")
+		return fmt.Errorf("not a valid import path")
 	}
 	return nil
 }
 
-// complete checks a repository, and says which version control it is where that follows from its host.
+// complete checks a repository, and sets its version control system if that follows from its host.
 func (r *Repository) complete() error {
 	if r.VCS == "" {
 		if at, err := url.Parse(r.Repo); err == nil && slices.Contains([]string{"github.com", "gitlab.com"}, at.Host) {
@@ -129,16 +129,16 @@ func (r *Repository) complete() error {
 	if !slices.Contains(versionControl, r.VCS) {
 		known := strings.Join(versionControl, ", ")
 		if r.VCS == "" {
-			return fmt.Errorf("vcs: cannot be told from %q; one of %s", r.Repo, known)
+			return fmt.Errorf("vcs: does not follow from %q; set it to one of %s", r.Repo, known)
 		}
 		return fmt.Errorf("vcs: unknown %q; one of %s", r.VCS, known)
 	}
 	at, err := url.Parse(strings.Replace(r.Repo, placeholder, "x", 1))
 	if err != nil || at.Scheme == "" || at.Host == "" {
-		return fmt.Errorf("repo: %q is no URL of a repository", r.Repo)
+		return fmt.Errorf("repo: %q is not the URL of a repository", r.Repo)
 	}
 	if _, secret := at.User.Password(); secret {
-		return fmt.Errorf("repo: a password has no place in it: everybody is told")
+		return fmt.Errorf("repo: the URL is public and must not contain a password")
 	}
 	if words := strings.Fields(r.Display); r.Display != "" && len(words) != 3 {
 		return fmt.Errorf("display: expected three URLs, home, folder and file, in %q", r.Display)
@@ -146,20 +146,20 @@ func (r *Repository) complete() error {
 	return nil
 }
 
-// checkOverlaps refuses patterns of which two could match one path: which repository it means would be left to chance.
+// checkOverlaps rejects patterns of which two could match one path, because the repository would be ambiguous.
 func checkOverlaps(config *Config) error {
 	patterns := sorted(config.Patterns)
 	for i, one := range patterns {
 		for _, other := range patterns[i+1:] {
 			if overlap(one, other) {
-				return fmt.Errorf("patterns: %s and %s overlap: a path could mean either", one, other)
+				return fmt.Errorf("patterns: %s and %s overlap: one path could match both", one, other)
 			}
 		}
 	}
 	return nil
 }
 
-// overlap reports whether a path, or one above it, could match both patterns.
+// overlap reports whether some path, or one of its parents, could match both patterns.
 func overlap(one, other string) bool {
 	a, b := strings.Split(one, "/"), strings.Split(other, "/")
 	for i := range min(len(a), len(b)) {
@@ -170,7 +170,7 @@ func overlap(one, other string) bool {
 	return true
 }
 
-// elementsOverlap reports whether one text could match both, of which each may hold one *.
+// elementsOverlap reports whether some text could match both elements, each of which may have one *.
 func elementsOverlap(one, other string) bool {
 	startOne, endOne, hasOne := strings.Cut(one, "*")
 	startOther, endOther, hasOther := strings.Cut(other, "*")
@@ -189,7 +189,7 @@ func elementsOverlap(one, other string) bool {
 	return starts && ends
 }
 
-// starred is what the * of an element matches in text, and whether the whole does.
+// starred returns the part of text that the * of an element matches, and whether the whole element matches.
 func starred(element, text string) (string, bool) {
 	start, end, _ := strings.Cut(element, "*")
 	if len(text) <= len(start)+len(end) || !strings.HasPrefix(text, start) || !strings.HasSuffix(text, end) {
@@ -198,7 +198,7 @@ func starred(element, text string) (string, bool) {
 	return text[len(start) : len(text)-len(end)], true
 }
 
-// find looks a path up. A listed path comes before a pattern, a longer listed path before a shorter one.
+// find looks a path up. A listed path takes precedence over a pattern, a longer listed path over a shorter one.
 func (c *Config) find(at string) (Import, bool) {
 	at = strings.TrimSuffix(at, "/")
 	for root := at; strings.HasPrefix(root, "/"); root = root[:strings.LastIndexByte(root, '/')] {
@@ -218,7 +218,7 @@ func (c *Config) find(at string) (Import, bool) {
 	return Import{}, false
 }
 
-// match is the part of a path that a pattern matches, and what its * stands for.
+// match returns the part of a path that a pattern matches, and the text that its * matches.
 func match(pattern, at string) (root, name string, matched bool) {
 	folder, last := path.Split(pattern)
 	rest, below := strings.CutPrefix(at, folder)

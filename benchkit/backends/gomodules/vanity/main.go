@@ -1,8 +1,8 @@
-// Command vanity answers the go command's question where a module's repository is (https://go.dev/ref/mod#vcs-find), for
-// import paths of a host of one's own: `GET /go/name?go-get=1`.
+// Command vanity tells the go command the repository of a module (https://go.dev/ref/mod#vcs-find) for import paths of your
+// own host: `GET /go/name?go-get=1`.
 //
-// It reads the vanity.yaml that vanity-import servers have in common (host, cache_max_age, paths with repo, vcs and
-// display), and beside it patterns, so that a new repository needs no new line:
+// It reads a vanity.yaml in the common format of vanity import servers (host, cache_max_age, paths with repo, vcs and
+// display), which it extends by patterns, so that a new repository needs no new line:
 //
 //	host: mycompany.example
 //	paths:
@@ -23,7 +23,7 @@ import (
 	"benchkit/backends/gomodules/internal/serve"
 )
 
-// defaultMaxAge is how many seconds answers may be kept unless the file says otherwise: a day.
+// defaultMaxAge is the default time in seconds for which responses may be cached: a day.
 const defaultMaxAge = 86400
 
 var page = template.Must(template.New("page").Parse(`<!DOCTYPE html>
@@ -63,7 +63,7 @@ func run() error {
 	return serve.Run(context.Background(), *listen, serve.Log(os.Stderr, handler(config)))
 }
 
-// handler answers with the tags for the path that is asked for, and with 404 where there is no such module.
+// handler responds with the tags for the requested path, and with 404 if there is no such module.
 func handler(config *Config) http.Handler {
 	maxAge := int64(defaultMaxAge)
 	if config.CacheMaxAge != nil {
@@ -76,7 +76,7 @@ func handler(config *Config) http.Handler {
 			host = r.Host
 		}
 		if !ok {
-			http.Error(w, fmt.Sprintf("no module is called %s%s", host, r.URL.Path), http.StatusNotFound)
+			http.Error(w, fmt.Sprintf("no such module: %s%s", host, r.URL.Path), http.StatusNotFound)
 			return
 		}
 		w.Header().Set("Cache-Control", fmt.Sprintf("public, max-age=%d", maxAge))
@@ -84,7 +84,7 @@ func handler(config *Config) http.Handler {
 		view := struct {
 			Prefix, VCS, Repo, Display string
 		}{host + found.Root, found.VCS, found.Repo, strings.Join(strings.Fields(found.Display), " ")}
-		// The reader has gone if this fails.
+		// An error means that the client has closed the connection.
 		_ = page.Execute(w, view)
 	})
 }

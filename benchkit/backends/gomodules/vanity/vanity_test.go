@@ -57,7 +57,7 @@ func TestEveryPathFindsItsRepository(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoModuleIsNotFound(t *testing.T) {
+func TestInvalidModulesAreNotFound(t *testing.T) {
 	config := configured(t, published)
 	for _, at := range []string{"", "/", "/go", "/go/", "/goo/x", "/team/lib-", "/team/x", "/go/-oProxyCommand=x",
 		"/go/..", "/go/.git", "/go/a b", "/go/\"><script>", "//go/module1", "/go//x"} {
@@ -74,18 +74,18 @@ func TestTheRootMayBeListed(t *testing.T) {
 	}
 }
 
-func TestFilesThatMakeNoSenseAreRefused(t *testing.T) {
+func TestInvalidFilesAreRejected(t *testing.T) {
 	for _, test := range []struct{ text, expected string }{
-		{"", "neither paths nor patterns"},
+		{"", "needs paths or patterns; found neither"},
 		{"host: 'a b'\npaths: {/x: {repo: 'ssh://a/b', vcs: git}}", "host: \"a b\""},
 		{"cache_max_age: -1\npaths: {/x: {repo: 'ssh://a/b', vcs: git}}", "cache_max_age: -1"},
 		{"paths: {/x: {repo: 'ssh://a/b', vcs: cvs}}", "paths: /x: vcs: unknown \"cvs\"; one of bzr, fossil, git, hg, svn"},
-		{"paths: {/x: {repo: 'ssh://a/b'}}", "paths: /x: vcs: cannot be told from \"ssh://a/b\""},
+		{"paths: {/x: {repo: 'ssh://a/b'}}", "paths: /x: vcs: does not follow from \"ssh://a/b\""},
 		{"paths: {x: {repo: 'ssh://a/b', vcs: git}}", "paths: x: expected a path"},
 		{"paths: {/x/: {repo: 'ssh://a/b', vcs: git}}", "paths: /x/: expected a path"},
-		{"paths: {'/x y': {repo: 'ssh://a/b', vcs: git}}", "paths: /x y: no import path"},
-		{"paths: {/x: {repo: 'b', vcs: git}}", "paths: /x: repo: \"b\" is no URL"},
-		{"paths: {/x: {repo: 'ssh://a:secret@b/c', vcs: git}}", "a password has no place"},
+		{"paths: {'/x y': {repo: 'ssh://a/b', vcs: git}}", "paths: /x y: not a valid import path"},
+		{"paths: {/x: {repo: 'b', vcs: git}}", "paths: /x: repo: \"b\" is not the URL"},
+		{"paths: {/x: {repo: 'ssh://a:secret@b/c', vcs: git}}", "must not contain a password"},
 		{"paths: {/x: {repo: 'ssh://a/b', vcs: git, display: one}}", "display: expected three URLs"},
 		{"paths: {/x: {repo: 'ssh://a/b', vcs: git, branch: main}}", "field branch not found"},
 		{"pathes: {}", "field pathes not found"},
@@ -102,7 +102,7 @@ func TestFilesThatMakeNoSenseAreRefused(t *testing.T) {
 	}
 }
 
-func TestPatternsThatOverlapAreRefused(t *testing.T) {
+func TestOverlappingPatternsAreRejected(t *testing.T) {
 	for _, test := range []struct {
 		one, other string
 		overlap    bool
@@ -125,7 +125,7 @@ func TestPatternsThatOverlapAreRefused(t *testing.T) {
 	}
 }
 
-func TestTheAnswerIsWhatTheGoCommandExpects(t *testing.T) {
+func TestTheResponseIsWhatTheGoCommandExpects(t *testing.T) {
 	answers := handler(configured(t, published))
 	ask := func(at string) *httptest.ResponseRecorder {
 		recorder := httptest.NewRecorder()

@@ -12,20 +12,20 @@ import (
 	"benchkit/backends/kit"
 )
 
-// Interim is the answer to a client that waits before it sends its body.
+// Interim is the response to a client that waits before it sends its body.
 const Interim = "HTTP/1.1 100 Continue\r\n\r\n"
 
-// Answers are the answers of a server, byte for byte those of net/http with the kit's handler. Their headers are written
-// ahead, and again each second, since nothing of them changes but the date.
+// Answers are the responses of a server, with the same bytes as those of net/http with the kit's handler. Their headers are
+// prepared in advance and again each second, since only the date changes.
 type Answers struct {
 	app     *kit.App
 	headers atomic.Pointer[headers]
 }
 
-// headers are in the order of their [kind].
+// headers are indexed by their [kind].
 type headers [8][]byte
 
-// kind is what headers differ by, beside the date: a set of the three flags.
+// kind is the set of flags in which headers differ, apart from the date.
 type kind int
 
 const (
@@ -47,7 +47,7 @@ func kindOf(status int, request Request) (which kind) {
 	return which
 }
 
-// NewAnswers prepares the answers of an app and keeps their date right for as long as the process lives.
+// NewAnswers prepares the responses of an app and keeps their date current until the process ends.
 func NewAnswers(app *kit.App) *Answers {
 	answers := &Answers{app: app}
 	answers.write(time.Now())
@@ -61,7 +61,7 @@ func NewAnswers(app *kit.App) *Answers {
 	return answers
 }
 
-// Append appends the answer with this status (200 or 500) to a request.
+// Append appends the response to a request with this status (200 or 500).
 func (a *Answers) Append(to []byte, status int, request Request) []byte {
 	to = append(to, a.Header(status, request)...)
 	if !request.Head {
@@ -70,15 +70,15 @@ func (a *Answers) Append(to []byte, status int, request Request) []byte {
 	return to
 }
 
-// Header is the header of that answer, which must not be changed.
+// Header returns the header of that response, which the caller must not modify.
 func (a *Answers) Header(status int, request Request) []byte {
 	return a.headers.Load()[kindOf(status, request)]
 }
 
-// AppendRefusal appends the answer to what a parser refused with this error.
+// AppendRefusal appends the response to a request that the parser rejected with this error.
 func AppendRefusal(to []byte, err error) []byte {
 	refusal := &Refusal{http.StatusInternalServerError, "refused"}
-	_ = errors.As(err, &refusal) // it is one
+	_ = errors.As(err, &refusal) // always a Refusal
 	return fmt.Appendf(to, "HTTP/1.1 %d %s\r\nServer: %s\r\nConnection: close\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s\n",
 		refusal.Status, http.StatusText(refusal.Status), kit.Server, kit.ContentType, len(refusal.Why)+1, refusal.Why)
 }
@@ -91,7 +91,7 @@ func (a *Answers) write(now time.Time) {
 	a.headers.Store(&written)
 }
 
-// header writes a header in net/http's order: what a handler sets by name, then what the server adds.
+// header writes a header in net/http's order: the fields that a handler sets, sorted by name, then those of the server.
 func (a *Answers) header(which kind, now time.Time) []byte {
 	status, version := http.StatusOK, "HTTP/1.1"
 	if which&failed != 0 {
@@ -108,7 +108,7 @@ func (a *Answers) header(which kind, now time.Time) []byte {
 	}
 	var text bytes.Buffer
 	fmt.Fprintf(&text, "%s %d %s\r\n", version, status, http.StatusText(status))
-	_ = set.Write(&text) // a buffer takes everything
+	_ = set.Write(&text) // writing to a buffer cannot fail
 	fmt.Fprintf(&text, "Date: %s\r\n", now.UTC().Format(http.TimeFormat))
 	if which&(closing|http10) == closing {
 		text.WriteString("Connection: close\r\n")

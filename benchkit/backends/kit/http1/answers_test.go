@@ -16,7 +16,7 @@ import (
 
 var date = regexp.MustCompile(`Date: [^\r]*`)
 
-// exchange is what a server answers, up to the end of the connection or of the answer, without the date.
+// exchange returns the response of a server without its date, up to the end of the response or of the connection.
 func exchange(t *testing.T, address, request string) string {
 	t.Helper()
 	connection, err := net.Dial("tcp", address)
@@ -58,7 +58,7 @@ func TestAnswersAreThoseOfNetHTTP(t *testing.T) {
 		}
 		got := date.ReplaceAllString(string(answers.Append(nil, 200, requests[0])), "Date: now")
 		if got != want {
-			t.Errorf("%q is answered\n%q, by net/http\n%q", request, got, want)
+			t.Errorf("the response to %q is\n%q, that of net/http\n%q", request, got, want)
 		}
 	}
 }
@@ -86,7 +86,7 @@ func TestTheDateFollowsTheClock(t *testing.T) {
 		}
 		seen[response.Header.Get("Date")] = true
 		if time.Now().After(deadline) {
-			t.Fatal("the date stands still")
+			t.Fatal("the date does not change")
 		}
 	}
 }

@@ -12,7 +12,7 @@ var (
 	blankLine = []byte("\r\n\r\n")
 )
 
-// parsed is what a header says.
+// parsed is the meaning of a header.
 type parsed struct {
 	Request
 	length  uint64
@@ -20,7 +20,7 @@ type parsed struct {
 	waits   bool
 }
 
-// fields is what the fields of a header say, before it is known whether they go together.
+// fields collects the fields of a header before their combination is checked.
 type fields struct {
 	hosts      int
 	length     []byte
@@ -31,7 +31,7 @@ type fields struct {
 	waits      bool
 }
 
-// parseHeader reads a request line and the field lines after it, each with its end.
+// parseHeader parses a request line and the field lines after it, each with its line end.
 func parseHeader(lines []byte) (parsed, error) {
 	line, rest, _ := bytes.Cut(lines, crlf)
 	request, err := parseRequestLine(line)
@@ -52,7 +52,7 @@ func parseHeader(lines []byte) (parsed, error) {
 	return said.together(request)
 }
 
-// together is the meaning of all fields for a request.
+// together checks the combination of all fields and applies it to a request.
 func (f *fields) together(request Request) (parsed, error) {
 	switch {
 	case f.hosts > 1 || f.hosts == 0 && !request.HTTP10: // RFC 9112, 3.2
@@ -74,7 +74,7 @@ func (f *fields) together(request Request) (parsed, error) {
 	return header, nil
 }
 
-// add takes in a field, if it is one of those that say how a request is framed or the connection used.
+// add records a field if it affects the framing of the request or the use of the connection.
 func (f *fields) add(name, value []byte) error {
 	switch {
 	case is(name, "host"):
@@ -109,7 +109,7 @@ func (f *fields) add(name, value []byte) error {
 	return nil
 }
 
-// parseRequestLine reads `GET / HTTP/1.1` (RFC 9112, 3).
+// parseRequestLine parses `GET / HTTP/1.1` (RFC 9112, 3).
 func parseRequestLine(line []byte) (Request, error) {
 	method, rest, found := bytes.Cut(line, []byte(" "))
 	target, version, foundToo := bytes.Cut(rest, []byte(" "))
@@ -129,7 +129,7 @@ func parseRequestLine(line []byte) (Request, error) {
 	return Request{HTTP10: version[7] == '0', Head: string(method) == http.MethodHead}, nil
 }
 
-// parseField reads `Name: value`; a line that goes on with a blank, as allowed once, is refused (RFC 9112, 5.1 and 5.2).
+// parseField parses `Name: value`; an obsolete folded line, which begins with a blank, is rejected (RFC 9112, 5.1, 5.2).
 func parseField(line []byte) (name, value []byte, err error) {
 	name, value, found := bytes.Cut(line, []byte(":"))
 	if !found || !token(name) {
@@ -143,7 +143,7 @@ func parseField(line []byte) (name, value []byte, err error) {
 	return name, bytes.Trim(value, " \t"), nil
 }
 
-// parseChunkSize reads the hexadecimal number that a chunk begins with; extensions after it are ignored (RFC 9112, 7.1).
+// parseChunkSize parses the hexadecimal size of a chunk and ignores extensions after it (RFC 9112, 7.1).
 func parseChunkSize(line []byte) (uint64, error) {
 	number, extension, _ := bytes.Cut(line, []byte(";"))
 	number = bytes.TrimRight(number, " \t")
@@ -159,7 +159,7 @@ func parseChunkSize(line []byte) (uint64, error) {
 	return size, nil
 }
 
-// is compares with a word in lower-case ASCII, whatever the case.
+// is reports whether a text equals a word in lower-case ASCII, ignoring case.
 func is(text []byte, word string) bool {
 	if len(text) != len(word) {
 		return false
@@ -175,8 +175,8 @@ func is(text []byte, word string) bool {
 	return true
 }
 
-// isTarget reports whether this can be what is asked for: a path, a URL, or `*` (RFC 9112, 3.2). Nothing depends on it,
-// so what the path or the URL is made of is left open.
+// isTarget reports whether a text can be a request target: a path, a URL, or `*` (RFC 9112, 3.2). The servers ignore the
+// target, so path and URL are not parsed further.
 func isTarget(text []byte) bool {
 	for _, c := range text {
 		if c <= ' ' || c == 0x7f {
@@ -213,7 +213,7 @@ func hexadecimal(text []byte) bool {
 	return len(text) > 0
 }
 
-// inToken tells the characters of a field name or method (RFC 9110, 5.6.2).
+// inToken reports whether a character is allowed in a field name or method (RFC 9110, 5.6.2).
 var inToken = func() (table [128]bool) {
 	for _, c := range "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" {
 		table[c] = true

@@ -1,6 +1,6 @@
-// Package http1 is HTTP/1 for servers that are handed bytes as they arrive, in pieces of any size: the backends on event
-// loops. It reads requests as RFC 9112 says, refuses what that tells a server to refuse, and keeps nothing of a request
-// but what the answer depends on.
+// Package http1 implements HTTP/1 for servers that receive bytes in pieces of any size: the backends on event loops. It
+// parses requests by RFC 9112, rejects those that the RFC tells a server to reject, and only keeps the parts of a request
+// on which the response depends.
 package http1
 
 import (
@@ -8,42 +8,42 @@ import (
 	"net/http"
 )
 
-// MaxHeader is the size in bytes of the largest header, request line included, that is read; trailers may be as large.
+// MaxHeader is the size limit in bytes of a header with its request line, and of the trailers.
 const MaxHeader = 64 << 10
 
-// maxChunkLine is the size of the longest line with the size of a chunk and its extensions.
+// maxChunkLine is the size limit in bytes of a line with the size of a chunk and its extensions.
 const maxChunkLine = 4 << 10
 
-// Request is what of a request decides about its answer.
+// Request has the properties of a request on which the response depends.
 type Request struct {
-	// HTTP10 tells HTTP/1.0 from HTTP/1.1.
+	// HTTP10 is set for HTTP/1.0, and not for HTTP/1.1.
 	HTTP10 bool
-	// Head is set for a HEAD request, which is answered without a body.
+	// Head is set for a HEAD request, whose response has no body.
 	Head bool
-	// Close says that the connection is closed after the answer.
+	// Close is set if the connection is closed after the response.
 	Close bool
 }
 
-// Refusal is what is wrong with a request, and the status to answer it with; the connection is closed then.
+// Refusal is the error of an invalid request, and the status of its response, after which the connection is closed.
 type Refusal struct {
 	Status int
 	Why    string
 }
 
-// Error is what is wrong.
+// Error returns the reason.
 func (r *Refusal) Error() string { return r.Why }
 
 func bad(why string) error { return &Refusal{http.StatusBadRequest, why} }
 
-// Event is what a parser came upon.
+// Event is the result of a step of the parser.
 type Event int
 
 const (
-	// More says that more bytes are needed.
+	// More means that more bytes are needed.
 	More Event = iota
-	// Continue says that the client waits for the interim answer 100 before it sends its body.
+	// Continue means that the client waits for the interim response 100 before it sends its body.
 	Continue
-	// Done says that a request has arrived whole, with its body.
+	// Done means that a request is complete, with its body.
 	Done
 )
 
@@ -60,20 +60,20 @@ const (
 	complete
 )
 
-// Parser reads the requests of one connection, one after the other. The zero value is at the start of the first.
+// Parser parses the requests of one connection in sequence. The zero value is at the start of the first.
 type Parser struct {
-	// Request is the one that has arrived when Next says so.
+	// Request is the completed request after Next has returned Done.
 	Request Request
 
 	phase    phase
-	scanned  int    // bytes of an incomplete header in which its end is not
-	left     uint64 // bytes of the body, or of the chunk, that are still to come
+	scanned  int    // bytes of an incomplete header that were searched for its end
+	left     uint64 // remaining bytes of the body, or of the chunk
 	trailers int    // bytes of trailer lines
-	waits    bool   // the client waits for an interim answer
+	waits    bool   // the client waits for an interim response
 }
 
-// Next reads on in data, which begins where the bytes taken before ended. It says how many bytes it took and what it came
-// upon; the other bytes are given again, with those that arrived after them. An error is a [*Refusal] and the end of the
+// Next parses data, which begins after the bytes consumed before, and returns the number of bytes consumed and the event.
+// The caller passes the other bytes again, with those that arrive after them. An error is a [*Refusal] and ends the
 // connection.
 func (p *Parser) Next(data []byte) (taken int, event Event, err error) {
 	for p.phase != complete {
@@ -93,7 +93,7 @@ func (p *Parser) Next(data []byte) (taken int, event Event, err error) {
 	return taken, Done, nil
 }
 
-// step takes the next part of a request. It takes nothing where that is not there whole.
+// step consumes the next part of a request, or nothing if that is incomplete.
 func (p *Parser) step(data []byte) (int, error) {
 	switch p.phase {
 	case header:
@@ -128,7 +128,7 @@ func (p *Parser) takeHeader(data []byte) (int, error) {
 	return 0, nil
 }
 
-// begin reads a header and says what comes after it.
+// begin parses a header and sets the phase after it.
 func (p *Parser) begin(lines []byte) error {
 	parsed, err := parseHeader(lines)
 	if err != nil {
@@ -180,7 +180,7 @@ func (p *Parser) takeChunkEnd(data []byte) (int, error) {
 	return len(crlf), nil
 }
 
-// takeTrailer takes a line after the last chunk; the empty one ends the request.
+// takeTrailer consumes a line after the last chunk; an empty line ends the request.
 func (p *Parser) takeTrailer(data []byte) (int, error) {
 	line, err := wholeLine(data, MaxHeader-p.trailers)
 	if line == nil || err != nil {
@@ -195,7 +195,7 @@ func (p *Parser) takeTrailer(data []byte) (int, error) {
 	return len(line) + len(crlf), nil
 }
 
-// wholeLine is the first line of data, without its end; nil where that has not arrived.
+// wholeLine returns the first line of data without its line end; nil if it is incomplete.
 func wholeLine(data []byte, longest int) ([]byte, error) {
 	at := bytes.Index(data, crlf)
 	if at > longest || at < 0 && len(data) > longest {

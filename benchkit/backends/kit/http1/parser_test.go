@@ -12,7 +12,7 @@ import (
 
 const get = "GET / HTTP/1.1\r\nHost: sut\r\n\r\n"
 
-// all reads requests until the bytes are used up.
+// all parses requests until all bytes are consumed.
 func all(t testing.TB, pieces ...string) (requests []Request, continues int, err error) {
 	t.Helper()
 	var parser Parser
@@ -59,7 +59,7 @@ func TestRequests(t *testing.T) {
 		{"a body", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello" + get, []Request{{}, {}}},
 		{"a body like a request", "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 29\r\n\r\n" + get + get, []Request{{}, {}}},
 		{"an empty body", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n" + get, []Request{{}, {}}},
-		{"the length said twice", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\ncontent-length: 1\r\n\r\nx" + get, []Request{{}, {}}},
+		{"two equal lengths", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\ncontent-length: 1\r\n\r\nx" + get, []Request{{}, {}}},
 		{"chunks", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: Chunked\r\n\r\n5;x=y\r\nhello\r\n00A\r\n0123456789\r\n0\r\nA: b\r\n\r\n" + get, []Request{{}, {}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-func TestAClientThatWaitsIsToldToGoOn(t *testing.T) {
+func TestAWaitingClientGetsAnInterimResponse(t *testing.T) {
 	const header = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nExpect: 100-Continue\r\n\r\n"
 	for _, test := range []struct {
 		name      string
@@ -160,7 +160,7 @@ func TestAClientThatWaitsIsToldToGoOn(t *testing.T) {
 	}
 }
 
-// What is accepted is what net/http reads, too, with the same meaning and the same end.
+// FuzzAgainstNetHTTP checks that net/http parses accepted requests as well, with the same meaning and the same end.
 func FuzzAgainstNetHTTP(f *testing.F) {
 	for _, seed := range []string{
 		get, get + get, "HEAD / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
@@ -180,11 +180,11 @@ func FuzzAgainstNetHTTP(f *testing.F) {
 		reader := bufio.NewReader(bytes.NewReader(data))
 		for i, ours := range whole {
 			for next, _ := reader.Peek(2); string(next) == "\r\n"; next, _ = reader.Peek(2) {
-				_, _ = reader.Discard(2) // net/http takes no empty line for nothing
+				_, _ = reader.Discard(2) // net/http does not ignore an empty line
 			}
 			theirs, err := http.ReadRequest(reader)
 			if err != nil && strings.HasPrefix(err.Error(), "parse ") {
-				return // the target, which here stays unread
+				return // the target, which this parser does not parse
 			}
 			if err != nil {
 				t.Fatalf("request %d: net/http says %v", i, err)

@@ -34,7 +34,7 @@ func Admin(t *testing.T) {
 		}
 	}
 	if page := server.AdminGet(t, "/debug/vars"); strings.Contains(string(page), "memstats") {
-		t.Error("memstats stops the world and has no place in a measurement")
+		t.Error("memstats is published, though reading it stops the world")
 	}
 	profile := server.AdminGet(t, "/debug/pprof/profile?seconds=1")
 	if len(profile) < 2 || profile[0] != 0x1f || profile[1] != 0x8b {
@@ -45,7 +45,7 @@ func Admin(t *testing.T) {
 	}
 }
 
-// Vars is what a backend tells about itself at /debug/vars.
+// Vars is the document that a backend serves at /debug/vars.
 type Vars struct {
 	Backend   string      `json:"backend"`
 	Requests  uint64      `json:"requests"`
@@ -54,7 +54,7 @@ type Vars struct {
 	Runtime   kit.Runtime `json:"runtime"`
 }
 
-// Vars asks the admin listener.
+// Vars requests /debug/vars from the admin listener.
 func (s *Server) Vars(t *testing.T) Vars {
 	t.Helper()
 	var vars Vars
@@ -64,7 +64,7 @@ func (s *Server) Vars(t *testing.T) Vars {
 	return vars
 }
 
-// AdminGet is a page of the admin listener.
+// AdminGet returns a page of the admin listener.
 func (s *Server) AdminGet(t *testing.T, path string) []byte {
 	t.Helper()
 	response, err := http.Get("http://" + s.Admin + path)

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// loopback lets the kernel choose the port.
+// loopback is an address whose port the kernel chooses.
 const loopback = "127.0.0.1:0"
 
-// CommandLine tests what every backend shares whatever protocol it speaks: flags, sockets, signals.
+// CommandLine tests the behaviour that all backends share for every protocol: flags, sockets, signals.
 func CommandLine(t *testing.T) {
 	run(t, "wrong flags", wrongFlags)
 	run(t, "address taken", addressTaken)
@@ -25,7 +25,7 @@ func CommandLine(t *testing.T) {
 
 func wrongFlags(t *testing.T) {
 	for _, test := range []struct {
-		flag string // what the message must name
+		flag string // the flag that the message must name
 		args []string
 	}{
 		{"-listen", nil},
@@ -92,7 +92,7 @@ func unixSocket(t *testing.T) {
 	if code, said := Refused(t, "-listen", address); code != 1 || !strings.Contains(said, "address already in use") {
 		t.Errorf("a second server on a live socket: exit code %d, stderr %q", code, said)
 	}
-	Dial(t, address) // the live socket was left alone
+	Dial(t, address) // the live socket still works
 
 	first.End(t, syscall.SIGKILL)
 	if _, err := os.Lstat(path); err != nil {
@@ -110,8 +110,8 @@ func unixSocket(t *testing.T) {
 	}
 	code, said := Refused(t, "-listen", address)
 	kept, err := os.ReadFile(path)
-	if code != 1 || !strings.Contains(said, "is no socket") || err != nil || string(kept) != "precious" {
-		t.Errorf("a file in the way: exit code %d, stderr %q, file %q, %v", code, said, kept, err)
+	if code != 1 || !strings.Contains(said, "is not a socket") || err != nil || string(kept) != "precious" {
+		t.Errorf("a file at the path of the socket: exit code %d, stderr %q, file %q, %v", code, said, kept, err)
 	}
 
 	code, said = Refused(t, "-listen", "unix:"+filepath.Join(folder, "missing", "s"))
@@ -120,7 +120,7 @@ func unixSocket(t *testing.T) {
 	}
 }
 
-// shortFolder is a folder whose name leaves room for a socket's: t.TempDir may be too long for one.
+// shortFolder returns a folder with a short path: that of t.TempDir may be too long for a socket.
 func shortFolder(t *testing.T) string {
 	t.Helper()
 	folder, err := os.MkdirTemp("", "kit")
@@ -134,7 +134,7 @@ func shortFolder(t *testing.T) string {
 func endsOnSignal(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		server := Start(t, "-listen", loopback)
-		Dial(t, server.Address) // a connection that stays open must not be waited for
+		Dial(t, server.Address) // the server must not wait for a connection that stays open
 		code, said, took := server.End(t, signal)
 		if code != 0 || took > time.Second || strings.Count(said, "\n") != 1 {
 			t.Errorf("%v: exit code %d after %v, stderr %q; want 0, at once, one line", signal, code, took, said)

@@ -11,19 +11,19 @@ import (
 	"benchkit/backends/kit"
 )
 
-// Extra is a header field that a backend sends beside those of study 1, and the length of its value.
+// Extra is a header field that a backend sends in addition to those of study 1, and the length of its value.
 type Extra struct {
 	Name   string
 	Length int
 }
 
-// suite is the tests of a backend: how it is spoken to, and what it sends.
+// suite holds the tests of a backend: how they connect to it, and the response that they expect.
 type suite struct {
 	dial  func(*testing.T, string) *Client
 	extra []Extra
 }
 
-// headerBytes is the length of the header of an answer with a body of two-digit length.
+// headerBytes returns the length of the header of a response with a body of two-digit length.
 func (s *suite) headerBytes() int {
 	size := kit.HeaderBytes
 	for _, field := range s.extra {
@@ -46,14 +46,14 @@ func HTTP(t *testing.T, extra ...Extra) {
 	s.every(t)
 }
 
-// FastCGI tests a backend that speaks FastCGI. Its answers are looked at as nginx passes them on.
+// FastCGI tests a backend that speaks FastCGI, by the responses that nginx would make of its output.
 func FastCGI(t *testing.T) {
 	s := &suite{DialFastCGI, nil}
 	run(t, "keeps the connection where asked to", s.keepsFastCGI)
 	s.every(t)
 }
 
-// every tests what does not depend on the protocol.
+// every runs the tests that do not depend on the protocol.
 func (s *suite) every(t *testing.T) {
 	run(t, "response bytes", s.responseBytes)
 	run(t, "response bytes on a unix socket", s.responseBytesUnix)
@@ -69,7 +69,7 @@ func (s *suite) every(t *testing.T) {
 	run(t, "fault: body and header", s.faultBodyAndHeader)
 }
 
-// run runs a test beside others: most of them wait for most of their time.
+// run runs a test in parallel with others, because most tests mostly wait.
 func run(t *testing.T, name string, test func(*testing.T)) {
 	t.Run(name, func(t *testing.T) {
 		t.Parallel()
@@ -77,7 +77,7 @@ func run(t *testing.T, name string, test func(*testing.T)) {
 	})
 }
 
-// checkBytes holds an answer against study 1.
+// checkBytes compares a response with that of study 1.
 func (s *suite) checkBytes(t *testing.T, response Response) {
 	t.Helper()
 	if !strings.HasPrefix(response.Header, "HTTP/1.1 200 OK\r\n") {
@@ -106,7 +106,7 @@ func (s *suite) checkBytes(t *testing.T, response Response) {
 		}
 	}
 	if len(response.Fields) != 5+len(s.extra) {
-		t.Errorf("fields beside those of the study: %q", response.Header)
+		t.Errorf("fields in addition to those of the study: %q", response.Header)
 	}
 	if string(response.Body) != kit.Hello {
 		t.Errorf("body %q", response.Body)
@@ -147,13 +147,13 @@ func (s *suite) work(t *testing.T) {
 	busy := s.dial(t, Start(t, "-listen", loopback, "-work", "loop:100000000").Address)
 	s.checkBytes(t, idle.Get(t))
 	s.checkBytes(t, busy.Get(t))
-	// 100 million additions, each waiting for the one before: 20 ms at 5 GHz, and no less unless they are left out.
+	// 100 million additions, each dependent on the one before, take at least 20 ms at 5 GHz unless the compiler removes them.
 	if took := quickest(t, busy); took < 10*time.Millisecond {
 		t.Errorf("a loop of 100,000,000 is answered in %v", took)
 	}
 }
 
-// quickest is the shortest of some response times: noise only adds.
+// quickest returns the shortest of several response times, because noise only makes them longer.
 func quickest(t *testing.T, client *Client) time.Duration {
 	t.Helper()
 	shortest := Deadline
@@ -183,7 +183,7 @@ func (s *suite) requestsCounted(t *testing.T) {
 		}()
 	}
 	done.Wait()
-	// The last answers may be read before they are counted.
+	// A client may read the last responses before the server counts them.
 	for deadline := time.Now().Add(Deadline); ; time.Sleep(time.Millisecond) {
 		served := server.Vars(t).Requests - before
 		if served == clients*each {
@@ -222,7 +222,7 @@ func (s *suite) faultHang(t *testing.T) {
 	if !hanging.Silent(t, 200*time.Millisecond) {
 		t.Error("the second request was answered")
 	}
-	s.checkBytes(t, s.dial(t, server.Address).Get(t)) // the rest of the server lives
+	s.checkBytes(t, s.dial(t, server.Address).Get(t)) // the server still answers others
 }
 
 func (s *suite) faultDelay(t *testing.T) {
@@ -249,7 +249,7 @@ func (s *suite) faultLock(t *testing.T) {
 
 func (s *suite) faultSlowStart(t *testing.T) {
 	client := s.dial(t, Start(t, "-listen", loopback, "-inject-fault", "slow-start:1h").Address)
-	if took := quickest(t, client); took < 190*time.Microsecond { // 200 µs of CPU time at first
+	if took := quickest(t, client); took < 190*time.Microsecond { // 200 µs of extra CPU time at the start
 		t.Errorf("answered after %v", took)
 	}
 }

@@ -13,21 +13,21 @@ import (
 	"time"
 )
 
-// Response is an answer as it stood on the wire.
+// Response is a response as it was on the wire.
 type Response struct {
-	// Header is everything from the status line to the blank line, both included.
+	// Header is the text from the status line to the blank line, inclusive.
 	Header string
 	// Status is the code in the status line.
 	Status int
-	// Fields is the header read.
+	// Fields are the parsed header fields.
 	Fields http.Header
-	// Body is what followed, Content-Length bytes.
+	// Body is the body, Content-Length bytes.
 	Body []byte
 
 	length int // Content-Length
 }
 
-// parse reads the header.
+// parse parses the header.
 func (r *Response) parse() error {
 	parsed, err := http.ReadResponse(bufio.NewReader(strings.NewReader(r.Header)), nil)
 	if err != nil {
@@ -40,7 +40,7 @@ func (r *Response) parse() error {
 	return nil
 }
 
-// Client is a connection that requests are written to as bytes.
+// Client is a connection on which tests write requests as bytes.
 type Client struct {
 	connection net.Conn
 	reader     *bufio.Reader
@@ -49,7 +49,7 @@ type Client struct {
 	receive func(wait time.Duration) (Response, error)
 }
 
-// Dial connects to an address as -listen takes it, to speak HTTP.
+// Dial connects to an address of the form of -listen, for HTTP.
 func Dial(t *testing.T, address string) *Client {
 	t.Helper()
 	network := "tcp"
@@ -66,7 +66,7 @@ func Dial(t *testing.T, address string) *Client {
 	return client
 }
 
-// Get asks for /, over HTTP with these header lines on top of Host.
+// Get requests /; over HTTP with Host and these header lines.
 func (c *Client) Get(t *testing.T, lines ...string) Response {
 	t.Helper()
 	c.Send(t, lines...)
@@ -81,7 +81,7 @@ func (c *Client) Send(t *testing.T, lines ...string) {
 	}
 }
 
-// Receive reads one answer.
+// Receive reads one response.
 func (c *Client) Receive(t *testing.T) Response {
 	t.Helper()
 	response, err := c.receive(Deadline)
@@ -91,7 +91,7 @@ func (c *Client) Receive(t *testing.T) Response {
 	return response
 }
 
-// Silent reports whether nothing comes for that long.
+// Silent reports whether the server sends nothing for this time.
 func (c *Client) Silent(t *testing.T, wait time.Duration) bool {
 	t.Helper()
 	_, err := c.receive(wait)
@@ -106,7 +106,7 @@ func (c *Client) Closed(t *testing.T) bool {
 	return errors.Is(err, io.EOF)
 }
 
-// Write writes bytes as they are.
+// Write writes bytes unchanged.
 func (c *Client) Write(t *testing.T, text string) {
 	t.Helper()
 	if _, err := io.WriteString(c.connection, text); err != nil {
@@ -114,7 +114,7 @@ func (c *Client) Write(t *testing.T, text string) {
 	}
 }
 
-// ReceiveHeader reads one answer over HTTP that has no body whatever its header says, as the one to HEAD.
+// ReceiveHeader reads one HTTP response without a body, such as the response to HEAD.
 func (c *Client) ReceiveHeader(t *testing.T) Response {
 	t.Helper()
 	response, err := c.receiveHeader(Deadline)
@@ -124,7 +124,7 @@ func (c *Client) ReceiveHeader(t *testing.T) Response {
 	return response
 }
 
-// Rest is all that comes until the server closes the connection.
+// Rest returns everything that the server sends until it closes the connection.
 func (c *Client) Rest(t *testing.T) string {
 	t.Helper()
 	if err := c.connection.SetReadDeadline(time.Now().Add(Deadline)); err != nil {
@@ -137,7 +137,7 @@ func (c *Client) Rest(t *testing.T) string {
 	return string(rest)
 }
 
-// exchange is Get for goroutines other than the test's own, which may not end the test.
+// exchange is Get for goroutines other than the test's own, which must not call t.Fatal.
 func (c *Client) exchange() (Response, error) {
 	if err := c.send(); err != nil {
 		return Response{}, err

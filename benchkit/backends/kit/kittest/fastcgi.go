@@ -25,11 +25,11 @@ const (
 	fcgiStdout       = 6
 	fcgiResponder    = 1
 	fcgiKeep         = 1
-	fcgiRequest      = 1 // the number of the only request on a connection at a time
+	fcgiRequest      = 1 // the id of the request: a connection has one request at a time
 	fcgiRecordHeader = 8
 )
 
-// DialFastCGI connects as nginx does, and asks to keep the connection.
+// DialFastCGI connects as nginx does, with the flag that keeps the connection open.
 func DialFastCGI(t *testing.T, address string) *Client { return dialFastCGI(t, address, fcgiKeep) }
 
 func dialFastCGI(t *testing.T, address string, flags byte) *Client {
@@ -47,7 +47,7 @@ type fastCGI struct {
 	flags      byte
 }
 
-// send sends a request for / with what a server needs to know of it.
+// send sends a request for / with the parameters that a server needs.
 func (f *fastCGI) send(...string) error {
 	var request bytes.Buffer
 	record(&request, fcgiBegin, []byte{0, fcgiResponder, f.flags, 0, 0, 0, 0, 0})
@@ -73,7 +73,7 @@ func record(to *bytes.Buffer, kind byte, content []byte) {
 	to.Write(content)
 }
 
-// receive reads an answer up to the end of the request.
+// receive reads a response up to the end of the request.
 func (f *fastCGI) receive(wait time.Duration) (Response, error) {
 	if err := f.connection.SetReadDeadline(time.Now().Add(wait)); err != nil {
 		return Response{}, err
@@ -99,13 +99,14 @@ func (f *fastCGI) receive(wait time.Duration) (Response, error) {
 	}
 }
 
-// passedOn is the answer that a web server makes of an application's: a status line in place of the field Status.
+// passedOn returns the response that a web server makes of an application's output: the field Status becomes the status
+// line.
 func passedOn(out string) (Response, error) {
 	status, rest, found := strings.Cut(out, "\r\n")
 	header, body, foundToo := strings.Cut(rest, "\r\n\r\n")
 	reason, isStatus := strings.CutPrefix(status, "Status: ")
 	if !found || !foundToo || !isStatus {
-		return Response{}, fmt.Errorf("no answer of a CGI program: %.200q", out)
+		return Response{}, fmt.Errorf("not the output of a CGI program: %.200q", out)
 	}
 	response := Response{Header: "HTTP/1.1 " + reason + "\r\n" + header + "\r\n\r\n"}
 	if err := response.parse(); err != nil {
@@ -126,6 +127,6 @@ func (s *suite) keepsFastCGI(t *testing.T) {
 		t.Errorf("body %q", response.Body)
 	}
 	if _, err := goes.receive(Deadline); !errors.Is(err, io.EOF) {
-		t.Errorf("a connection that was not to be kept: %v", err)
+		t.Errorf("a connection without the flag that keeps it open: %v", err)
 	}
 }

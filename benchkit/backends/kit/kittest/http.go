@@ -25,11 +25,11 @@ func (s *suite) keepAliveAndClose(t *testing.T) {
 	}
 }
 
-// plain is a request with nothing that a server could trip over.
+// plain is a minimal valid request.
 const plain = "GET / HTTP/1.1\r\nHost: sut\r\n\r\n"
 
 func (s *suite) pipelined(t *testing.T) {
-	const requests = 2000 // more than a read brings, and their answers more than a socket takes at once
+	const requests = 2000 // more than one read returns, with responses larger than the socket's buffer
 	client := s.dial(t, Start(t, "-listen", loopback).Address)
 	client.Write(t, strings.Repeat(plain, requests))
 	for range requests {
@@ -46,7 +46,7 @@ func (s *suite) inPieces(t *testing.T) {
 		client.Write(t, plain[i:i+1])
 	}
 	s.checkBytes(t, client.Receive(t))
-	// One and a half: what has arrived whole is answered before the rest is there.
+	// One and a half requests: the complete one is answered before the rest arrives.
 	client.Write(t, plain+plain[:len(plain)/2])
 	s.checkBytes(t, client.Receive(t))
 	client.Write(t, plain[len(plain)/2:])
@@ -60,7 +60,7 @@ func (s *suite) head(t *testing.T) {
 	if response.Status != 200 || len(response.Header) != s.headerBytes() {
 		t.Errorf("HEAD: %q", response.Header)
 	}
-	s.checkBytes(t, client.Get(t)) // nothing stands between
+	s.checkBytes(t, client.Get(t)) // the next response follows directly
 }
 
 func (s *suite) withBody(t *testing.T) {
@@ -102,17 +102,17 @@ func (s *suite) noRequest(t *testing.T) {
 		client := s.dial(t, server.Address)
 		client.Write(t, text)
 		if answer := client.Rest(t); answer != "" && !strings.HasPrefix(answer, "HTTP/1.1 400 ") {
-			t.Errorf("%q is answered with %q", text, answer)
+			t.Errorf("the response to %q is %q", text, answer)
 		}
 	}
-	s.checkBytes(t, s.dial(t, server.Address).Get(t)) // the server lives
+	s.checkBytes(t, s.dial(t, server.Address).Get(t)) // the server still answers
 }
 
 func (s *suite) largeThenClosed(t *testing.T) {
-	const size = 16 << 20 // more than the sockets' buffers hold
+	const size = 16 << 20 // more than the buffers of the sockets
 	client := s.dial(t, Start(t, "-listen", loopback, "-body-size", "16777216").Address)
 	client.Send(t, "Connection: close")
 	if !bytes.Equal(client.Receive(t).Body, kit.Body(size)) || !client.Closed(t) {
-		t.Error("other bytes, or the connection stays open")
+		t.Error("different bytes, or the connection stays open")
 	}
 }

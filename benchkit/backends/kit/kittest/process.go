@@ -1,4 +1,4 @@
-// Package kittest holds what every Go backend must do, as tests that a backend runs on its own executable:
+// Package kittest has the tests that every Go backend must pass. A backend runs them on its own executable:
 //
 //	func TestMain(m *testing.M) { kittest.Main(m, main) }
 //
@@ -8,7 +8,7 @@
 //
 //	func TestHTTP(t *testing.T) { kittest.HTTP(t) }
 //
-// Nothing is replaced: servers are processes, requests are bytes on sockets.
+// There are no mocks: servers are processes, requests are bytes on sockets.
 package kittest
 
 import (
@@ -24,13 +24,13 @@ import (
 	"time"
 )
 
-// asServer in the environment turns the test executable into the server under test.
+// asServer is the environment variable that makes the test executable the server under test.
 const asServer = "KITTEST_AS_SERVER"
 
-// Deadline is how long a server may take to start, answer or end before a test fails.
+// Deadline is the time for a server to start, answer or end before a test fails.
 const Deadline = 10 * time.Second
 
-// Main runs the tests, or the backend's main function where a test started the executable again as a server.
+// Main runs the tests, or the backend's main function if a test has started the executable as a server.
 func Main(m *testing.M, main func()) {
 	if os.Getenv(asServer) != "" {
 		main() // does not return
@@ -38,11 +38,11 @@ func Main(m *testing.M, main func()) {
 	os.Exit(m.Run())
 }
 
-// Server is a backend that runs.
+// Server is a running backend.
 type Server struct {
-	// Address is what it said it listens on.
+	// Address is the address that it printed.
 	Address string
-	// Admin is what it said its admin listener listens on, or empty.
+	// Admin is the address of its admin listener that it printed, or empty.
 	Admin string
 
 	command *exec.Cmd
@@ -64,7 +64,7 @@ func command(t *testing.T, args ...string) *exec.Cmd {
 	return command
 }
 
-// Start starts the backend, waits until it says that it listens, and ends it with the test.
+// Start starts the backend, waits until it prints its address, and stops it when the test ends.
 func Start(t *testing.T, args ...string) *Server {
 	t.Helper()
 	stderr, theirs, err := os.Pipe()
@@ -88,7 +88,7 @@ func Start(t *testing.T, args ...string) *Server {
 	for server.Address == "" {
 		line, err := server.lines.ReadString('\n')
 		if err != nil {
-			t.Fatalf("%v does not listen: %v; it said %q", args, err, server.read.String())
+			t.Fatalf("%v does not listen: %v; it printed %q", args, err, server.read.String())
 		}
 		line = strings.TrimSuffix(line, "\n")
 		if admin, found := strings.CutPrefix(line, "admin on "); found {
@@ -101,10 +101,10 @@ func Start(t *testing.T, args ...string) *Server {
 	return server
 }
 
-// Pid is the server's process id.
+// Pid returns the server's process id.
 func (s *Server) Pid() int { return s.command.Process.Pid }
 
-// End sends a signal and returns the exit code, everything that the server wrote to stderr, and how long ending took.
+// End sends a signal and returns the exit code, the server's stderr, and the time it took to end.
 func (s *Server) End(t *testing.T, signal syscall.Signal) (int, string, time.Duration) {
 	t.Helper()
 	if err := s.stderr.SetReadDeadline(time.Now().Add(Deadline)); err != nil {
@@ -114,14 +114,14 @@ func (s *Server) End(t *testing.T, signal syscall.Signal) (int, string, time.Dur
 	if err := s.command.Process.Signal(signal); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := io.Copy(io.Discard, s.lines); err != nil { // to the end of the pipe: the process is gone
+	if _, err := io.Copy(io.Discard, s.lines); err != nil { // reads to the end of the pipe, when the process has ended
 		t.Fatalf("the server does not end on %v: %v", signal, err)
 	}
 	code := s.wait()
 	return code, s.read.String(), time.Since(began)
 }
 
-// wait reaps the process; a server that was killed has the code -1.
+// wait reaps the process and returns its exit code, -1 for a killed one.
 func (s *Server) wait() int {
 	s.ended = true
 	err := s.command.Wait()
@@ -139,7 +139,7 @@ func (s *Server) end() {
 	}
 }
 
-// Refused runs the backend on arguments with which it must not serve; it returns its exit code and stderr.
+// Refused runs the backend with arguments that it must reject, and returns its exit code and stderr.
 func Refused(t *testing.T, args ...string) (int, string) {
 	t.Helper()
 	var stderr bytes.Buffer

@@ -18,7 +18,7 @@ describe('a cluster', { concurrency: 4 }, () => {
     for (let i = 0; i < 10; i++) assert.equal((await get(server.address)).body, 'Hello World\n');
     const after = await vars(server);
     assert.equal(after.requests, 10);
-    // Handed out in turn, a connection each.
+    // Connections are distributed in turn.
     assert.deepEqual(Object.values(after.workers).map((worker) => worker.requests), [5, 5]);
     assert.equal(after.backend, 'node');
     assert.equal(after.runtime.node_version, process.versions.node);
@@ -28,18 +28,18 @@ describe('a cluster', { concurrency: 4 }, () => {
     }
   });
 
-  test('a blocked event loop is late, a free one is not', async (t) => {
+  test('only a blocked event loop has a delay', async (t) => {
     const server = await start(t, ['-workers', '1', '-work', 'loop:100000000']);
     const lag = async () => Object.values((await vars(server)).workers)[0].event_loop_lag_p99_s;
-    await lag(); // that of the start
+    await lag(); // skips the delay of the start
     await new Promise((resolve) => { setTimeout(resolve, 200); });
     const free = await lag();
     const began = performance.now();
     for (let i = 0; i < 3; i += 1) {
-      await get(server.address); // so that more than one look in a hundred was late
+      await get(server.address); // so that more than one sample in a hundred was late
     }
     const took = (performance.now() - began) / 3e3;
-    await new Promise((resolve) => { setTimeout(resolve, 50); }); // the look after it has to come
+    await new Promise((resolve) => { setTimeout(resolve, 50); }); // waits for the next sample
     const blocked = await lag();
     assert.ok(blocked > took / 2, `blocked for ${took} s, and late by ${blocked} s`);
     assert.ok(blocked > 2 * free, `late by ${blocked} s when blocked, by ${free} s when free`);
@@ -55,7 +55,7 @@ describe('a cluster', { concurrency: 4 }, () => {
     assert.ok(await collections() > before);
   });
 
-  test('processes keep to the CPUs that they are given', async (t) => {
+  test('processes are pinned to their CPUs', async (t) => {
     for (const [pin, primaryCpus] of [
       ['none', HERE], ['workers', HERE], ['all', [HERE[1 % HERE.length]]],
     ]) {
@@ -76,7 +76,7 @@ describe('a cluster', { concurrency: 4 }, () => {
     assert.deepEqual(on, [...HERE, HERE[0]].sort());
   });
 
-  test('without taskset nothing is pinned, and it says so', async (t) => {
+  test('pinning without taskset is an error', async (t) => {
     const { code, said } = await refused(t, ['-listen', '127.0.0.1:0', '-workers', '1', '-pin', 'workers'], {
       env: { ...process.env, PATH: '/nowhere' },
     });
@@ -84,20 +84,20 @@ describe('a cluster', { concurrency: 4 }, () => {
     assert.match(said, /^node: cannot pin to CPU \d+: .*taskset.*\n$/);
   });
 
-  test('workers that accept by themselves serve, too', async (t) => {
+  test('workers that accept connections themselves serve requests', async (t) => {
     const server = await start(t, ['-workers', '2', '-scheduling', 'kernel']);
     for (let i = 0; i < 5; i++) assert.equal((await get(server.address)).status, 200);
     assert.equal((await vars(server)).requests, 5);
   });
 
-  test('a server that lost a worker ends, and says so', async (t) => {
+  test('a server that loses a worker ends with a message', async (t) => {
     const server = await start(t, ['-workers', '2']);
     const [pid] = Object.keys((await vars(server)).workers);
     process.kill(Number(pid), 'SIGKILL');
     assert.deepEqual(await server.ended, [1, null]);
   });
 
-  test('workers go with their primary', async (t) => {
+  test('workers end with their primary', async (t) => {
     const server = await start(t, ['-workers', '2']);
     const pids = Object.keys((await vars(server)).workers).map(Number);
     server.process.kill('SIGKILL');

@@ -18,7 +18,7 @@ test('bodies', () => {
 
 test('work is right', () => {
   for (const text of ['none', 'loop:0', 'loop:1', 'loop:2', 'loop:1000000']) assert.ok(done(parseWork(text)), text);
-  assert.ok(!done({ loop: 10, sum: 44 }), 'a wrong sum is taken for right');
+  assert.ok(!done({ loop: 10, sum: 44 }), 'a wrong sum is accepted');
   assert.ok(Number.isSafeInteger(parseWork('loop:100000000').sum));
 });
 
@@ -29,7 +29,7 @@ test('shares are exact', () => {
   }
 });
 
-test('times are read as Go writes them', () => {
+test('times have the form of Go', () => {
   for (const [text, ms] of [['5ms', 5], ['1m30s', 90_000], ['.5s', 500], ['100us', 0.1], ['1.5h', 5_400_000]]) {
     const faults = new Faults();
     faults.add(`delay:${text}`);

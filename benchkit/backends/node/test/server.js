@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 
 const MAIN = fileURLToPath(new URL('../main.js', import.meta.url));
 
-/** A server that listens; `said` is what it printed, `ended` a promise of [exit code, signal]. */
+/** Start a server and wait until it listens; `said` has its output, `ended` is a promise of [exit code, signal]. */
 export async function start(t, args, { main = MAIN, env = process.env } = {}) {
   const server = run(t, ['-listen', '127.0.0.1:0', '-admin', '127.0.0.1:0', ...args], { main, env });
   for await (const line of createInterface(server.process.stderr)) {
@@ -23,14 +23,14 @@ export async function start(t, args, { main = MAIN, env = process.env } = {}) {
   throw new Error(`it does not listen: ${server.said.join(' / ')}`);
 }
 
-/** The program on these arguments. */
+/** Start the program with these arguments. */
 export function run(t, args, { main = MAIN, env = process.env } = {}) {
   const child = spawn(process.execPath, [main, ...args], { stdio: ['ignore', 'ignore', 'pipe'], env });
   t.after(() => child.kill('SIGKILL'));
   return { process: child, said: [], ended: once(child, 'exit') };
 }
 
-/** Everything that a program prints on arguments with which it does not serve, and its exit code. */
+/** Return the output and exit code of the program with arguments that it rejects. */
 export async function refused(t, args, options) {
   const { process: child, ended } = run(t, args, options);
   let said = '';
@@ -39,7 +39,7 @@ export async function refused(t, args, options) {
   return { code, said };
 }
 
-/** The status and the body at an address, over a connection of its own. */
+/** Return status and body of a response, over a new connection. */
 export function get(address, path = '/') {
   return new Promise((resolve, reject) => {
     const request = http.get(`http://${address}${path}`, { agent: false }, (response) => {
@@ -51,7 +51,7 @@ export function get(address, path = '/') {
   });
 }
 
-/** What a server tells about itself. */
+/** Return the metrics of a server. */
 export async function vars(server) {
   return JSON.parse((await get(server.admin, '/debug/vars')).body);
 }

@@ -1,4 +1,4 @@
-// Package serve is what the programs here have in common: one HTTP listener, one line of log for each request.
+// Package serve is the common part of these programs: one HTTP listener, and one log line for each request.
 package serve
 
 import (
@@ -15,11 +15,10 @@ import (
 	"time"
 )
 
-// grace is how long requests under way may take when the process is asked to end.
+// grace is the time for requests in flight to end after a signal.
 const grace = 2 * time.Second
 
-// Run listens on addr and answers with handler until the process is asked to end. Background work hangs on ctx, which
-// ends with it.
+// Run serves handler on addr until a signal ends the process. The context of background work is cancelled then.
 func Run(ctx context.Context, addr string, handler http.Handler) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, os.Interrupt)
 	defer stop()
@@ -47,7 +46,7 @@ func Run(ctx context.Context, addr string, handler http.Handler) error {
 	return nil
 }
 
-// Exit ends the process: silently with 0 where there is no error, else with 1 and the error on one line.
+// Exit ends the process: with 0 and no output without an error, else with 1 and the error on one line.
 func Exit(name string, err error) {
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
@@ -56,7 +55,7 @@ func Exit(name string, err error) {
 	os.Exit(0)
 }
 
-// Log writes one line for each request to out once it is answered: time taken, status, bytes, method, path and query.
+// Log writes one line to out after each request: duration, status, bytes, method, path and query.
 func Log(out io.Writer, handler http.Handler) http.Handler {
 	var mutex sync.Mutex
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -69,7 +68,7 @@ func Log(out io.Writer, handler http.Handler) http.Handler {
 	})
 }
 
-// answer notes what is answered.
+// answer records status and size of a response.
 type answer struct {
 	http.ResponseWriter
 	status int
@@ -87,5 +86,5 @@ func (a *answer) Write(content []byte) (int, error) {
 	return n, err
 }
 
-// Unwrap lets http.ResponseController reach the writer beneath.
+// Unwrap gives http.ResponseController access to the wrapped writer.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
