@@ -1,4 +1,4 @@
-"""The course of a run, to be read from top to bottom.
+"""A run from its start to its end, to be read from top to bottom.
 
 A run that starts and one that is resumed take the same way: record the start, make the queue of the trials still to run,
 make the testbed ready, run one trial after the other, restore the hosts. What happens in a trial is in `benchkit.run.trial`.
