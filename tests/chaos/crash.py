@@ -153,7 +153,8 @@ def execute_command(order: dict[str, Any], main: Callable[[], NoReturn]) -> NoRe
     except SystemExit as ending:
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(ending.code if isinstance(ending.code, int) else 1)  # a normal exit of a fork takes a while
+        code = 0 if ending.code is None else ending.code
+        os._exit(code if isinstance(code, int) else 1)  # a normal exit of a fork takes a while
 
 
 if __name__ == "__main__":
