@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from benchkit.cli.completion import complete_metric, complete_run
 from benchkit.cli.options import Json, RunId, StoreFolder
 
 if TYPE_CHECKING:
@@ -23,11 +24,19 @@ FORMATS = ("text", "json", "markdown", "junit")
 def compare(
     run: RunId,
     run2: Annotated[
-        str | None, typer.Argument(metavar="[RUN2]", help="Another run: its cells relative to the same cells of RUN.")
+        str | None,
+        typer.Argument(
+            metavar="[RUN2]",
+            autocompletion=complete_run,
+            help="Another run: its cells relative to the same cells of RUN.",
+        ),
     ] = None,
     *,
     metric: Annotated[
-        list[str] | None, typer.Option("--metric", help="A numeric column of `trials`; repeatable. [default: rps]")
+        list[str] | None,
+        typer.Option(
+            "--metric", help="A numeric column of `trials`; repeatable. [default: rps]", autocompletion=complete_metric
+        ),
     ] = None,
     baseline: Annotated[
         str | None,

@@ -7,10 +7,17 @@ from typing import Annotated
 
 import typer
 
+from benchkit.cli.completion import complete_run, complete_scale, complete_scenario
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")]
 Scale = Annotated[
-    str, typer.Option("--scale", help="paper: the published figures; lab: what a small lab does; smoke: seconds.")
+    str,
+    typer.Option(
+        "--scale",
+        help="paper: the published figures; lab: what a small lab does; smoke: seconds.",
+        autocompletion=complete_scale,
+    ),
 ]
 OwnScale = Annotated[
     str | None,
@@ -18,6 +25,7 @@ OwnScale = Annotated[
         "--scale",
         help="paper: the published figures; lab: what a small lab does; smoke: seconds.",
         show_default="lab, or that of the resumed run",
+        autocompletion=complete_scale,
     ),
 ]
 Set = Annotated[
@@ -32,14 +40,19 @@ StoreFolder = Annotated[
     Path | None, typer.Option("--store", help="Where results are stored. [default: $BENCHKIT_STORE, else ./results]")
 ]
 SCENARIO_HELP = "A shipped scenario's name, or a YAML file."
-ScenarioName = Annotated[str, typer.Argument(metavar="SCENARIO", help=SCENARIO_HELP)]
-RunId = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, its beginning, or `latest`.")]
+ScenarioName = Annotated[str, typer.Argument(metavar="SCENARIO", help=SCENARIO_HELP, autocompletion=complete_scenario)]
+RunId = Annotated[
+    str, typer.Argument(metavar="RUN", help="A run's id, its beginning, or `latest`.", autocompletion=complete_run)
+]
 Profile = Annotated[
     bool, typer.Option("--profile", help="Add a pass of profiled trials for every cell, even if the scenario has none.")
 ]
 
 Resume = Annotated[
-    str | None, typer.Option("--resume", metavar="RUN", help="Resume this run at its first unfinished trial.")
+    str | None,
+    typer.Option(
+        "--resume", metavar="RUN", help="Resume this run at its first unfinished trial.", autocompletion=complete_run
+    ),
 ]
 AcceptChanges = Annotated[
     bool, typer.Option("--accept-changes", help="Resume a run although its scenario or its hosts have changed.")

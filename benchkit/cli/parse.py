@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from benchkit.cli.completion import complete_load_tool
 from benchkit.cli.options import Json
 
 if TYPE_CHECKING:  # pydantic models cost time, and --help has none
@@ -15,7 +16,12 @@ if TYPE_CHECKING:  # pydantic models cost time, and --help has none
 
 
 def parse(
-    tool: Annotated[str, typer.Argument(help="The load tool that wrote it; an unknown name lists all tools.")],
+    tool: Annotated[
+        str,
+        typer.Argument(
+            help="The load tool that wrote it; an unknown name lists all tools.", autocompletion=complete_load_tool
+        ),
+    ],
     file: Annotated[str, typer.Argument(help="Its output, or - for stdin.")],
     json: Json = False,
 ) -> None:

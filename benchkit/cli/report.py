@@ -7,12 +7,16 @@ from typing import Annotated
 
 import typer
 
+from benchkit.cli.completion import complete_run
 from benchkit.cli.options import Json, StoreFolder
 
 
 def report(
     runs: Annotated[
-        list[str], typer.Argument(metavar="RUN…", help="Runs for one page: ids, their beginnings, or `latest`.")
+        list[str],
+        typer.Argument(
+            metavar="RUN…", help="Runs for one page: ids, their beginnings, or `latest`.", autocompletion=complete_run
+        ),
     ],
     out: Annotated[
         Path | None,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from benchkit.cli.completion import complete_scenario
 from benchkit.cli.options import (
     SCENARIO_HELP,
     WITH_PROFILES,
@@ -36,7 +37,9 @@ if TYPE_CHECKING:
 
 
 def run(
-    scenario: Annotated[str | None, typer.Argument(metavar="SCENARIO", help=SCENARIO_HELP)] = None,
+    scenario: Annotated[
+        str | None, typer.Argument(metavar="SCENARIO", help=SCENARIO_HELP, autocompletion=complete_scenario)
+    ] = None,
     *,
     inventory: InventoryFile = None,
     scale: OwnScale = None,

@@ -6,11 +6,17 @@ from typing import Annotated
 
 import typer
 
+from benchkit.cli.completion import complete_scenario
 from benchkit.cli.options import Json
 
 
 def validate(
-    scenarios: Annotated[list[str], typer.Argument(metavar="SCENARIO…", help="Names of shipped scenarios, or files.")],
+    scenarios: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SCENARIO…", help="Names of shipped scenarios, or files.", autocompletion=complete_scenario
+        ),
+    ],
     json: Json = False,
 ) -> None:
     """Check scenario files at every scale they have; errors name file, line and field."""

@@ -46,3 +46,21 @@ def test_a_mistyped_command_suggests_the_right_one(cli: Cli, arguments: tuple[st
     refused = cli(*arguments)
     assert refused.code == 2
     assert message in refused.err
+
+
+@pytest.mark.parametrize(
+    ("line", "values"),
+    [
+        ("benchkit run quick", ["quickstart"]),
+        ("benchkit run quickstart --scale s", ["smoke"]),
+        ("benchkit compare lat", ["latest"]),
+        ("benchkit compare latest --metric latency_p50", ["latency_p50_s"]),
+        ("benchkit parse w", ["wrk"]),
+    ],
+)
+def test_the_shell_completes_values(
+    program: list[str], environment: dict[str, str], line: str, values: list[str]
+) -> None:
+    asked = {"_BENCHKIT_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1)}
+    completed = subprocess.run(program, env=environment | asked, capture_output=True, text=True, check=False)
+    assert completed.stdout.split() == values, completed.stderr
