@@ -25,7 +25,7 @@ class BenchkitError(Exception):
     def __str__(self) -> str:
         """Return one message, `where: what: why`, with the hint on a line of its own."""
         head = ": ".join(part for part in (self.where, self.what, self.why) if part)
-        return harmless(f"{head}\n  → {self.hint}" if self.hint else head)
+        return printable(f"{head}\n  → {self.hint}" if self.hint else head)
 
 
 class InputError(BenchkitError):
@@ -62,7 +62,7 @@ class UnsupportedError(BenchkitError):
     """A cell that these hosts cannot run; it is skipped, and the reason reported."""
 
 
-def harmless(text: str) -> str:
+def printable(text: str) -> str:
     """Return text that is safe to print in a terminal: control characters other than newlines are escaped."""
     return "".join(
         character if character.isprintable() or character == "\n" else character.encode("unicode_escape").decode()

@@ -1,4 +1,4 @@
-"""Formatting of numbers for people: the only place where seconds become milliseconds and bytes mebibytes.
+"""Formatting of numbers for display: the only place where seconds become milliseconds and bytes mebibytes.
 
 Every function takes SI base units (seconds, bytes, per second, shares of one) and returns text. An absent number (`None`
 or NaN) is shown as `ABSENT`, never as 0. Times, sizes and rates keep three significant digits, or all digits before the

@@ -12,7 +12,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from benchkit.cli.commands import Commands
-from benchkit.errors import BenchkitError, InputError, harmless
+from benchkit.errors import BenchkitError, InputError, printable
 from benchkit.version import __version__
 
 INTERRUPTED = 130
@@ -109,7 +109,7 @@ def main() -> NoReturn:
             raise
         _print_error(error)
         for note in getattr(error, "__notes__", ()):  # other failures, as of the clean-up after it
-            print(f"  and {harmless(note)}", file=sys.stderr)
+            print(f"  and {printable(note)}", file=sys.stderr)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)

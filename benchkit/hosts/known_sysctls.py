@@ -81,12 +81,12 @@ Documentation/networking/ip-sysctl of Linux 2.6.32, 3.16 and 4.11)."""
 KNOWN = frozenset(f"{folder}.{name}" for folder, names in _NAMES.items() for name in names.split())
 
 
-def is_made_up(key: str) -> bool:
+def is_unknown(key: str) -> bool:
     """Return whether no Linux version has this setting; settings in other folders than those listed are never rejected."""
     return key.rpartition(".")[0] in _NAMES and key not in KNOWN
 
 
-def advice(key: str) -> str:
+def spelling_hint(key: str) -> str:
     """Return a hint for an unknown setting: `did you mean 'net.core.somaxconn'?` and where the name was looked up."""
     near = suggestion(key, sorted(KNOWN))
     meant = near.partition("? ")[0] + "?" if near.startswith("did you mean") else ""

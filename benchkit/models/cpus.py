@@ -32,7 +32,7 @@ def _checked(text: str) -> str:
 
 
 CpuPlaces = Annotated[str, StringConstraints(strict=True, pattern=_LIST), AfterValidator(_checked)]
-"""Positions, counted from 0, among the available CPUs, whatever their numbers: `0-3,6`."""
+"""Positions, counted from 0, among the available CPUs, regardless of their numbers: `0-3,6`."""
 
 CpuCount = Literal["all"] | Annotated[int, Field(strict=True, gt=0)]
 Cpus = CpuCount | CpuPlaces

@@ -17,7 +17,7 @@ class Difference(Frozen):
     """A difference between the responses of compared cells that the scenario intends."""
 
     what: tuple[Trait, ...] = Field(min_length=1)
-    why: str = Field(min_length=1, description="reason, shown beside every ratio that it affects")
+    why: str = Field(min_length=1, description="reason, shown with every ratio that it affects")
     cells: Levels = Field(
         default_factory=dict, description="levels that one of the two cells must have; empty: applies to all cells"
     )

@@ -17,7 +17,7 @@ from benchkit.run.loop import execute
 from benchkit.run.plan.model import RunPlan
 from benchkit.run.plan.planner import make_plan
 from benchkit.scenario.experiment import Experiment
-from benchkit.scenario.read import varied
+from benchkit.scenario.read import vary_experiment
 
 BLOCKS = 5
 """Number of blocks. They tell the noise within a factor of 1.6 at 80 % confidence (chi-squared, four degrees of freedom)."""
@@ -56,7 +56,7 @@ def plan_pilot(experiment: Experiment, planned: Manifest, hosts: Hosts) -> RunPl
     }
     if isinstance(window_s, int | float) and window_s > MAX_WINDOW_S:
         changes["load"] = {"duration_s": MAX_WINDOW_S}
-    return make_plan(varied(experiment, changes, "--pilot"), hosts)
+    return make_plan(vary_experiment(experiment, changes, "--pilot"), hosts)
 
 
 def run_pilot(plan: RunPlan, hosts: Hosts, observer: RunObserver) -> RunData:

@@ -21,7 +21,7 @@ from benchkit.results.journal_events import ClocksSet, HostReconnected, Programs
 from benchkit.run.events import RunObserver
 from benchkit.run.manifest import inventory_facts, locate_controller, roles_of_host
 from benchkit.run.plan.model import PlannedCell, RunPlan
-from benchkit.run.plan.tuning_plan import nofile_on
+from benchkit.run.plan.tuning_plan import nofile_limit
 from benchkit.run.recorder import RunRecorder
 from benchkit.run.run_log import log_step
 from benchkit.run.tuned_hosts import NotRestoredError, tune, tuned
@@ -153,7 +153,7 @@ class Testbed:
         sysctls = host.changes.read(sorted({*SYSCTLS, *(s.key for each in planned for s in each.settings)}))
         facts: dict[str, Any] = {"sysctls": {key: s.value for key, s in sysctls.items()}}
         if outcomes is not None:
-            facts |= {"tuning": outcomes.get(host.name, {}), "nofile": nofile_on(host.name, self.plan.tuning)}
+            facts |= {"tuning": outcomes.get(host.name, {}), "nofile": nofile_limit(host.name, self.plan.tuning)}
         self._recorder.record_host_facts(host.name, roles_of_host(self.plan, host.name), stage, facts)
 
     def _report_leftovers(self, name: str) -> None:

@@ -21,7 +21,7 @@ def typed_load(document: Document) -> Load:
 
 
 def check_generators(experiment: Experiment, load_hosts: int) -> None:
-    """Check that tools can apply each load, divided among the generator processes on so many load hosts.
+    """Check that tools can apply each load, divided among the generator processes on `load_hosts` hosts.
 
     Reading a scenario checks the smallest number of load hosts, planning the actual one if it is larger. Covers the load of profile trials too. Raises InputError naming file, line and field.
     """

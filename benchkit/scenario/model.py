@@ -50,7 +50,7 @@ class Stack(Frozen):
 
 
 class TuningUse(Frozen):
-    """A tuning profile and the roles it is applied to: one of `configs/tuning/`, or a file beside the scenario."""
+    """A tuning profile and the roles it is applied to: one of `configs/tuning/`, or a file in the scenario's folder."""
 
     profile: Annotated[str, StringConstraints(strict=True, pattern=r"^([a-z][a-z0-9_-]{0,63}|[^\x00-\x1f]+\.ya?ml)$")]
     roles: tuple[Name, ...] = ("sut",)

@@ -63,7 +63,7 @@ def read_experiment(name: str, scale: Scale = DEFAULT_SCALE, settings: Sequence[
     return _experiment(document, scale, settings, _levels(file, document))
 
 
-def varied(experiment: Experiment, changes: Mapping[str, object], origin: str) -> Experiment:
+def vary_experiment(experiment: Experiment, changes: Mapping[str, object], origin: str) -> Experiment:
     """Return the experiment with fields of its scenario changed; errors name `origin` as their source.
 
     Raises InputError.

@@ -34,7 +34,7 @@ class PlannedTrial:
 def planned_trials(design: Design, cell_ids: Sequence[str], blocks: int, seed: int) -> tuple[PlannedTrial, ...]:
     """Return the trials of a design in order, with those of control cells marked.
 
-    Raises InputError if the design cannot take so many cells.
+    Raises InputError if the number of cells does not fit the design.
     """
     match design:
         case "blocks":
@@ -80,7 +80,7 @@ def abba(cell_ids: Sequence[str], blocks: int, seed: int) -> tuple[PlannedTrial,
 def sequential(cell_ids: Sequence[str], blocks: int) -> tuple[PlannedTrial, ...]:
     """Return all trials of one cell, then all of the next; `block` counts the repetitions of the cell.
 
-    Whatever drifts over the run is part of the ratios. The design exists to be compared with the others, and its
+    Drift over the run is part of the ratios. The design exists to be compared with the others, and its
     results are labelled.
     """
     return tuple(

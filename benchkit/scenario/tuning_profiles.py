@@ -1,4 +1,4 @@
-"""Tuning profiles: named kernel settings, from `configs/tuning/` or from a file beside the scenario."""
+"""Tuning profiles: named kernel settings, from `configs/tuning/` or from a file in the scenario's folder."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Limits(Frozen):
     """Limits of the processes that benchkit starts on the host; other processes keep theirs."""
 
     nofile: Annotated[int, Field(strict=True, gt=0)] | None = Field(
-        default=None, description="open files; absent: as many as the host allows"
+        default=None, description="open files; absent: the limit of the host"
     )
 
 

@@ -8,7 +8,7 @@ from benchkit.errors import InputError
 from benchkit.models.levels import cell_id
 from benchkit.models.scale import Scale
 from benchkit.scenario.experiment import Experiment
-from benchkit.scenario.read import SCALES, read_experiment, stored_experiment, varied
+from benchkit.scenario.read import SCALES, read_experiment, stored_experiment, vary_experiment
 from benchkit.services.go_server import GoServerOptions
 
 SCENARIO = """\
@@ -92,9 +92,9 @@ def test_a_stored_scenario_gives_the_same_cells(tmp_path: Path) -> None:
 
 def test_a_variation_is_checked_like_a_file(tmp_path: Path) -> None:
     experiment = read_experiment(write(tmp_path))
-    assert varied(experiment, {"load": {"connections": 8}}, "--pilot").cells[0].load.connections == 8
+    assert vary_experiment(experiment, {"load": {"connections": 8}}, "--pilot").cells[0].load.connections == 8
     with pytest.raises(InputError, match=r"--pilot: load\.rate: wrk does not support it"):
-        varied(experiment, {"load": {"rate": 5}}, "--pilot")
+        vary_experiment(experiment, {"load": {"rate": 5}}, "--pilot")
 
 
 @pytest.mark.parametrize(

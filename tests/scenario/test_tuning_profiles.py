@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import InputError
-from benchkit.hosts.known_sysctls import is_made_up
+from benchkit.hosts.known_sysctls import is_unknown
 from benchkit.resources import shipped
 from benchkit.scenario.tuning_profiles import UsedProfile
 from tests.builders import read_scenario
@@ -20,7 +20,7 @@ def used_profile(folder: Path, profile: str, **fields: object) -> UsedProfile:
 def test_shipped_profiles_name_settings_of_some_linux_version(tmp_path: Path, name: str) -> None:
     sysctl = used_profile(tmp_path, name).profile.sysctl
     assert sysctl
-    assert [key for key in sysctl if is_made_up(key)] == []
+    assert [key for key in sysctl if is_unknown(key)] == []
 
 
 def test_a_profile_may_be_a_file_beside_the_scenario(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from benchkit.errors import HostError, InputError, UnsupportedError
 from benchkit.hosts.packages import PROGRAMS
 from benchkit.load.generators.generator import plan_generators
 from benchkit.run.plan.model import PlannedCell
-from benchkit.run.plan.placement import HostCapabilities, place_on, too_many, with_quota
+from benchkit.run.plan.placement import HostCapabilities, connection_limit, place_on, with_quota
 from benchkit.scenario.experiment import Cell, Experiment
 from benchkit.scenario.model import LOAD_ROLE
 from benchkit.services.endpoint import is_loopback
@@ -20,7 +20,7 @@ from benchkit.services.rendering import ServiceSpec, render_services
 from benchkit.services.service import Service
 
 
-def missing_program(host: str, program: str, experiment: Experiment) -> HostError:
+def missing_program_error(host: str, program: str, experiment: Experiment) -> HostError:
     """Return the error for a program that a host lacks, with a hint at how to install or name it."""
     hint = f"`benchkit hosts prepare {experiment.scenario.name}` installs it where permitted"
     if program not in PROGRAMS:  # not a package, but a name that the scenario expects in the inventory
@@ -45,7 +45,7 @@ def plan_cell(
         role = service.options.role
         host = capabilities[roles[role][0]]
         if missing := [name for name in service.programs if name not in host.facts.programs]:
-            raise missing_program(host.spec.name, missing[0], experiment)
+            raise missing_program_error(host.spec.name, missing[0], experiment)
         folder = PurePosixPath(host.facts.workdir) / "stack" / digest / service.name
         wanted = experiment.scenario.roles[role]
         return with_quota(place_on(host, folder, role, wanted.cpus), role, wanted.quota, host)
@@ -63,7 +63,7 @@ def plan_cell(
         planned = PlannedCell(cell, services, cell.load, plan_generators(cell.load, target, places), target)
     except UnsupportedError as error:
         return PlannedCell(cell, (), cell.load, (), "", str(error))
-    return replace(planned, unsupported=_too_many(planned, capabilities) or _equal_to(planned, earlier))
+    return replace(planned, unsupported=_connection_limit(planned, capabilities) or _equal_to(planned, earlier))
 
 
 def _require_reachable(cell: Cell, entry: Service, load_hosts: Sequence[str], host: HostCapabilities) -> None:
@@ -84,18 +84,18 @@ def _require_reachable(cell: Cell, entry: Service, load_hosts: Sequence[str], ho
         )
 
 
-def _too_many(planned: PlannedCell, capabilities: Mapping[str, HostCapabilities]) -> str | None:
+def _connection_limit(planned: PlannedCell, capabilities: Mapping[str, HostCapabilities]) -> str | None:
     """Return why these hosts cannot hold the cell's connections, or None if they can.
 
     Each server process holds all connections, each generator process its share.
     """
     servers = dict.fromkeys(service.host for service in planned.services)
-    reasons = [too_many(planned.load.connections, [capabilities[name] for name in servers], ())]
+    reasons = [connection_limit(planned.load.connections, [capabilities[name] for name in servers], ())]
     for name in dict.fromkeys(generator.host for generator in planned.generators):
         shares = [generator.load.connections for generator in planned.generators if generator.host == name]
         reasons += [
-            too_many(max(shares), [capabilities[name]], ()),
-            too_many(sum(shares), (), [capabilities[name]]),
+            connection_limit(max(shares), [capabilities[name]], ()),
+            connection_limit(sum(shares), (), [capabilities[name]]),
         ]
     return next((reason for reason in reasons if reason is not None), None)
 

@@ -14,7 +14,7 @@ from benchkit.hosts.inventory import HostSpec
 from benchkit.hosts.tuning import TuningPlan
 from benchkit.models.cpus import Cpus
 from benchkit.models.facts import HostFacts
-from benchkit.run.plan.tuning_plan import nofile_on
+from benchkit.run.plan.tuning_plan import nofile_limit
 from benchkit.services.placement import CpuQuota, Program, ServicePlacement
 
 EXTRA_FILES = 64
@@ -73,7 +73,7 @@ def host_capabilities(host: Host, tuning: Iterable[TuningPlan]) -> HostCapabilit
     """Return the capabilities of a host once its tuning is applied."""
     plans = [plan for plan in tuning if plan.host == host.name]
     tuned = {key: value for plan in plans for key, value in plan.values.items()}
-    return HostCapabilities(host.spec, host.facts, tuned, nofile_on(host.name, plans))
+    return HostCapabilities(host.spec, host.facts, tuned, nofile_limit(host.name, plans))
 
 
 def place_on(host: HostCapabilities, folder: PurePosixPath, role: str, cpus: Cpus) -> ServicePlacement:
@@ -120,8 +120,10 @@ def program(host: HostCapabilities, name: str) -> Program:
     return Program(fact.path, version_numbers(fact.version), fact.version_output, named)
 
 
-def too_many(connections: int, servers: Iterable[HostCapabilities], clients: Iterable[HostCapabilities]) -> str | None:
-    """Return why hosts cannot hold so many connections, or None if they can.
+def connection_limit(
+    connections: int, servers: Iterable[HostCapabilities], clients: Iterable[HostCapabilities]
+) -> str | None:
+    """Return why hosts cannot hold this number of connections, or None if they can.
 
     `servers` need an open file for each connection, `clients` a local port.
     """

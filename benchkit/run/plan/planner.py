@@ -8,7 +8,7 @@ from benchkit.errors import HostError, InputError
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.inventory import Inventory
 from benchkit.hosts.tuning import TuningPlan, sudo_commands
-from benchkit.run.plan.cells import missing_program, plan_cell
+from benchkit.run.plan.cells import missing_program_error, plan_cell
 from benchkit.run.plan.model import PlannedCell, RunPlan
 from benchkit.run.plan.order import control_cells, order_trials
 from benchkit.run.plan.placement import HostCapabilities, host_capabilities, quota_not_applied
@@ -95,7 +95,7 @@ def _missing_role_hint(experiment: Experiment, role: str, inventory: Inventory) 
 def _plan_cells(
     experiment: Experiment, roles: Roles, capabilities: Mapping[str, HostCapabilities]
 ) -> tuple[list[PlannedCell], list[HostError]]:
-    """Return the cells on their hosts, and errors for programs that hosts lack; cells that need those are left out."""
+    """Return the cells on their hosts, and errors for programs that hosts lack; those cells are omitted."""
     cells: list[PlannedCell] = []
     errors = list(_missing_tools(experiment, roles, capabilities))
     for cell in experiment.cells:
@@ -113,7 +113,7 @@ def _missing_tools(
     for program in programs:
         for host in roles[LOAD_ROLE]:
             if program is not None and program not in capabilities[host].facts.programs:
-                yield missing_program(host, program, experiment)
+                yield missing_program_error(host, program, experiment)
 
 
 def _required_tuning_errors(tuning: Sequence[TuningPlan], required: frozenset[str]) -> Iterator[HostError]:

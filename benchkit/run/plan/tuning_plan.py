@@ -8,7 +8,7 @@ from benchkit.errors import HostError, InputError
 from benchkit.hosts import tuning as host_tuning
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.host import Host
-from benchkit.hosts.known_sysctls import advice, is_made_up
+from benchkit.hosts.known_sysctls import is_unknown, spelling_hint
 from benchkit.hosts.tuning import TuningPlan
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.tuning_profiles import UsedProfile
@@ -38,7 +38,7 @@ def tuning_required_error(not_applied: str) -> HostError:
     return HostError(not_applied, hint="the scenario requires this tuning")
 
 
-def nofile_on(host: str, plans: Iterable[TuningPlan]) -> int | None:
+def nofile_limit(host: str, plans: Iterable[TuningPlan]) -> int | None:
     """Return the limit of open files that tuning sets on a host for benchkit's processes, or None if it sets none."""
     limits = [plan.nofile for plan in plans if plan.host == host and plan.nofile is not None]
     return next((limit.wanted for limit in reversed(limits) if limit.why_not is None), None)
@@ -61,9 +61,9 @@ def _refuse_unknown_settings(used: UsedProfile, plans: Iterable[TuningPlan]) -> 
     """Raise InputError for settings that no kernel ever had; those of other kernel versions are only reported."""
     existing = {setting.key for plan in plans for setting in plan.settings if setting.found is not None}
     faults = [
-        used.source.fault(("sysctl", key), f"no such setting; {advice(key)}")
+        used.source.fault(("sysctl", key), f"no such setting; {spelling_hint(key)}")
         for key in used.profile.sysctl
-        if key not in existing and is_made_up(key)
+        if key not in existing and is_unknown(key)
     ]
     if faults:
         raise InputError("\n".join(faults))

@@ -11,10 +11,10 @@ from benchkit.hosts.inventory import HostSpec
 from benchkit.models.facts import HostFacts, Interface, ProgramFact
 from benchkit.run.plan.placement import (
     HostCapabilities,
+    connection_limit,
     local_ports,
     place_on,
     quota_not_applied,
-    too_many,
     version_numbers,
     with_quota,
 )
@@ -91,19 +91,19 @@ def test_a_role_takes_the_first_cpus_of_its_host() -> None:
 
 def test_connections_are_limited_by_open_files_and_local_ports() -> None:
     small = capabilities()
-    assert too_many(960, [small], [small]) is None
-    assert too_many(961, [small], [small]) == "961 connections: box allows at most 1024 open files"
+    assert connection_limit(960, [small], [small]) is None
+    assert connection_limit(961, [small], [small]) == "961 connections: box allows at most 1024 open files"
     large = capabilities(nofile_hard=None)
-    assert too_many(28232, [large], [large]) is None
-    assert too_many(28233, [large], [large]) == "28233 connections: box has 28232 local ports for one address"
+    assert connection_limit(28232, [large], [large]) is None
+    assert connection_limit(28233, [large], [large]) == "28233 connections: box has 28232 local ports for one address"
     assert local_ports(capabilities(sysctls={})) is None
 
 
 def test_tuning_raises_the_limits_of_a_host() -> None:
     ports = {"net.ipv4.ip_local_port_range": "1025 65535"}
     tuned = replace(capabilities(), tuned=ports, tuned_nofile=200000)
-    assert too_many(60000, [tuned], [tuned]) is None
-    assert too_many(65000, [tuned], [tuned]) == "65000 connections: box has 64511 local ports for one address"
+    assert connection_limit(60000, [tuned], [tuned]) is None
+    assert connection_limit(65000, [tuned], [tuned]) == "65000 connections: box has 64511 local ports for one address"
     assert place_on(tuned, PurePosixPath("/f"), "sut", "all").nofile == 200000
 
 
