@@ -1,4 +1,4 @@
-"""What is known of a process that the agent started."""
+"""A process that the agent started, with its resource usage."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Child:
         self._orphans_system_s = 0.0
 
     def end(self, status: int, usage: resource.struct_rusage) -> None:
-        """Note how it ended: its exit code or the signal, and what it used, with the children it waited for."""
+        """Record its exit code or signal, and its resource usage, including the children it waited for."""
         self.ended = {
             "at_ns": time.monotonic_ns(),
             "exit_code": os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
@@ -46,23 +46,23 @@ class Child:
         }
 
     def _killed_for_memory(self) -> Optional[int]:
-        """How many processes of the machine were killed for lack of memory since this one was started."""
+        """Return the number of processes of the machine that were killed for lack of memory since the start."""
         now = memory_kills()
         return None if now is None or self._memory_kills is None else now - self._memory_kills
 
     def adopt(self, usage: resource.struct_rusage) -> None:
-        """Note what an orphan used that descended from it."""
+        """Add the resource usage of an orphaned descendant."""
         self._orphans_user_s += usage.ru_utime
         self._orphans_system_s += usage.ru_stime
 
     def cpu_s(self, tree: List[ProcStat]) -> Tuple[float, float]:
-        """User and system time so far: of `tree`, its living processes, and of those that ended."""
+        """Return user and system time: of `tree`, its live processes, and of those that ended."""
         ended = self.ended or {"user_s": 0.0, "system_s": 0.0}
         user = ended["user_s"] + self._orphans_user_s + sum(each.user_s for each in tree)
         return user, ended["system_s"] + self._orphans_system_s + sum(each.system_s for each in tree)
 
     def report(self) -> Json:
-        """What is known of it."""
+        """Return the message about this process."""
         return {
             "id": self.id,
             "pid": self.pid,

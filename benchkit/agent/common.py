@@ -1,4 +1,4 @@
-"""What all parts of the agent use: the refusal of a request, and small readers and writers."""
+"""Common parts of the agent: the refusal of a request, and small readers and writers."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Iterator, Optional, Tuple, Union
 from benchkit.agent.frames import Json
 
 Answer = Union[Json, Tuple[Json, bytes]]
-"""What an operation gives back: fields, and bytes where there are some."""
+"""Result of an operation: fields, and bytes where it returns some."""
 
 
 class RefusedError(Exception):
-    """A request that cannot be carried out, with the reason for people."""
+    """A request that cannot be executed, with the reason."""
 
     def __init__(self, kind: str, what: str, why: Optional[str] = None) -> None:
-        """`kind` is for programs (not-found, denied, busy, …), `what` and `why` for people."""
+        """Take a `kind` for programs (not-found, denied, busy, …), and the texts of the message."""
         super().__init__(what)
         self.kind = kind
         self.what = what
@@ -27,7 +27,7 @@ class RefusedError(Exception):
 
 
 def read_bytes(path: str) -> Optional[bytes]:
-    """The content of a small file of the kernel's; None where it is absent or may not be read."""
+    """Return the content of a small file of the kernel; None where it does not exist or cannot be read."""
     try:
         with open(path, "rb") as file:  # noqa: PTH123 - called for every process of the host
             return file.read()
@@ -36,20 +36,20 @@ def read_bytes(path: str) -> Optional[bytes]:
 
 
 def read_text(path: str) -> Optional[str]:
-    """Like `read_bytes`, as text without the blanks around it."""
+    """Return the content as `read_bytes`, as text without surrounding blanks."""
     content = read_bytes(path)
     return None if content is None else content.decode(errors="replace").strip()
 
 
 def write_all(fd: int, content: bytes) -> None:
-    """Write everything, however many writes it takes."""
+    """Write all of `content`, in as many writes as needed."""
     view = memoryview(content)
     while view:
         view = view[os.write(fd, view) :]
 
 
 def write_synced(path: Path, content: bytes) -> None:
-    """A file that is whole and on disk once this returns, or not there."""
+    """Write a file that is complete and on disk after the return, and never partial."""
     part = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     try:
         with part.open("xb") as file:
@@ -64,7 +64,7 @@ def write_synced(path: Path, content: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder last."""
+    """Write the names in a folder to disk."""
     fd = os.open(str(folder), os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(fd)
@@ -73,12 +73,12 @@ def sync_folder(folder: Path) -> None:
 
 
 def poll_until(deadline: float, first_s: float = 0.001, most_s: float = 0.05) -> Iterator[None]:
-    """Yield, sleeping in growing steps in between, until `deadline` (monotonic) has passed; at least once."""
+    """Yield at least once, and until `deadline` (monotonic), with growing pauses."""
     pause = first_s
     while True:
         yield
-        left = deadline - time.monotonic()
-        if left <= 0:
+        remaining_s = deadline - time.monotonic()
+        if remaining_s <= 0:
             return
-        time.sleep(min(pause, left))
+        time.sleep(min(pause, remaining_s))
         pause = min(pause * 1.5, most_s)

@@ -1,4 +1,4 @@
-"""What the controller wants to know of a host before it plans."""
+"""Facts about the host, which the controller plans with."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import resource
 import shutil
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Dict, List, Optional, Sequence, Tuple
 
-from benchkit.agent.cgroups import where
+from benchkit.agent.cgroups import writable_parent
 from benchkit.agent.common import RefusedError, read_text
 from benchkit.agent.frames import Json
 from benchkit.agent.interfaces import interfaces
@@ -26,43 +25,39 @@ from benchkit.agent.machine import (
     user_name,
     virtualisation,
 )
-from benchkit.agent.proc import TICKS
 from benchkit.agent.processes import Processes
-from benchkit.agent.psutil_copy import Psutil
 from benchkit.agent.sysctls import Sysctls
 from benchkit.agent.workdir import Workdir
 
 SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/bin", "/usr/local/go/bin")
-"""Where programs are that the PATH of an ordinary user, or of a shell without a login, often lacks."""
+"""Folders of programs that are often missing in the PATH of an ordinary user, or of a shell without a login."""
 
 
 class Facts:
-    """What the controller wants to know before it plans."""
+    """Gathers the facts about the host."""
 
-    ASK_S = 5.0
+    VERSION_TIMEOUT_S = 5.0
 
-    def __init__(self, workdir: Workdir, processes: Processes, sysctls: Sysctls, psutil: Psutil) -> None:
+    def __init__(self, workdir: Workdir, processes: Processes, sysctls: Sysctls) -> None:
         self._workdir = workdir
         self._processes = processes
         self._sysctls = sysctls
-        self._psutil = psutil
-        self._answers: Dict[Tuple[str, ...], Tuple[int, Optional[str]]] = {}
+        self._versions: Dict[Tuple[str, ...], Tuple[int, Optional[str]]] = {}
 
     def facts(
         self, *, tools: Dict[str, List[str]], sysctls: List[str], sudo: bool = False, files: Sequence[str] = ()
     ) -> Json:
-        """All of it. `tools`: name → command that prints the version (one word: there is none, only look for it).
+        """Return all facts. `tools`: name → command that prints the version (one word: only search for the program).
 
-        `files`: paths of which only the size and the time of their last change are asked.
+        `files`: paths whose size and time of change are returned.
         """
-        found: Dict[str, Json] = {}
-        asking = [
-            threading.Thread(target=self._look_for, args=(name, argv, found), daemon=True)
+        programs: Dict[str, Json] = {}
+        threads = [
+            threading.Thread(target=self._find_program, args=(name, argv, programs), daemon=True)
             for name, argv in tools.items()
         ]
-        for thread in asking:
+        for thread in threads:
             thread.start()
-        psutil = self._psutil.module()
         uname = os.uname()
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         cpus = sorted(os.sched_getaffinity(0))
@@ -74,52 +69,40 @@ class Facts:
             "distribution": distribution(),
             "glibc": glibc_version(),
             "python": ".".join(map(str, sys.version_info[:3])),
-            "psutil": self._psutil.version(),
-            "psutil_source": self._psutil.source,
             "cpus": cpus,
             "cpu_model": cpu_model(),
-            "cores": physical_cores(psutil),
-            "memory_bytes": psutil.virtual_memory().total if psutil else memory_bytes(),
+            "cores": physical_cores(),
+            "memory_bytes": memory_bytes(),
             "user": user_name(),
             "uid": os.geteuid(),
             "can_sudo": self._can_sudo() if sudo else None,
-            "cpu_groups": where() is not None,
+            "cpu_groups": writable_parent() is not None,
             "nofile_soft": None if soft == resource.RLIM_INFINITY else soft,
             "nofile_hard": None if hard == resource.RLIM_INFINITY else hard,
             "boot_id": read_text("/proc/sys/kernel/random/boot_id"),
-            "interfaces": interfaces(psutil),
+            "interfaces": interfaces(),
             "governor": governor(cpus),
             "virtualisation": virtualisation(),
             "sysctls": self._sysctls.read(keys=sysctls)["sysctls"],
             "workdir": str(self._workdir.root),
         }
-        for thread in asking:
+        for thread in threads:
             thread.join()
-        return {"facts": {**facts, "tools": found}, "files": {path: _file(path) for path in files}}
+        return {"facts": {**facts, "tools": programs}, "files": {path: _file(path) for path in files}}
 
-    def cores(self) -> Json:
-        """CPU time of each core so far, in seconds by kind."""
-        kinds = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
-        found = {}
-        for line in (read_text("/proc/stat") or "").splitlines():
-            name, *ticks = line.split()
-            if name.startswith("cpu") and name != "cpu":
-                found[name[3:]] = {kind: int(value) / TICKS for kind, value in zip(kinds, ticks)}  # noqa: B905 - new kinds may follow; Python 3.8 has no strict
-        return {"cores": found, "monotonic_ns": time.monotonic_ns()}
-
-    def _look_for(self, name: str, argv: List[str], found: Dict[str, Json]) -> None:
+    def _find_program(self, name: str, argv: List[str], programs: Dict[str, Json]) -> None:
         folders = os.pathsep.join((os.environ.get("PATH", os.defpath), *SBIN))
         path = shutil.which(argv[0], path=folders)
         if path is not None:
-            found[name] = {"path": path, "text": self._ask(path, argv[1:])}
+            programs[name] = {"path": path, "text": self._version(path, argv[1:])}
 
-    def _ask(self, path: str, options: List[str]) -> Optional[str]:
-        """What a program says of itself; asked once, as long as it stays the same file."""
+    def _version(self, path: str, options: List[str]) -> Optional[str]:
+        """Return what a program prints with these options; run again only after the file has changed."""
         if not options:
             return None
         key, changed = (path, *options), Path(path).stat().st_mtime_ns
-        if key not in self._answers or self._answers[key][0] != changed:
-            # HOME: siege writes a configuration there. GOTOOLCHAIN: go must not fetch another release to say its own.
+        if key not in self._versions or self._versions[key][0] != changed:
+            # HOME: siege writes a configuration there. GOTOOLCHAIN: go must not download another release to print its version.
             env: Dict[str, Optional[str]] = {
                 "HOME": str(self._workdir.root / "home"),
                 "LC_ALL": "C",
@@ -127,24 +110,24 @@ class Facts:
                 "GOFLAGS": None,
             }
             try:
-                _, text = self._processes.ask(Command([path, *options], env), self.ASK_S)
+                _, text = self._processes.run_for_agent(Command([path, *options], env), self.VERSION_TIMEOUT_S)
             except RefusedError:
                 return None
-            self._answers[key] = (changed, text)
-        return self._answers[key][1]
+            self._versions[key] = (changed, text)
+        return self._versions[key][1]
 
     def _can_sudo(self) -> bool:
         try:
-            exit_code, _ = self._processes.ask(Command(["sudo", "-n", "--", "true"]), self.ASK_S)
+            exit_code, _ = self._processes.run_for_agent(Command(["sudo", "-n", "--", "true"]), self.VERSION_TIMEOUT_S)
         except RefusedError:
             return False
         return exit_code == 0
 
 
 def _file(path: str) -> Optional[Json]:
-    """The size of a file and when it was changed; of what a link leads to; None where there is nothing."""
+    """Return size and time of change of a file, after following links; None where there is none."""
     try:
-        found = os.stat(path)  # noqa: PTH116 - a path as it came
+        status = os.stat(path)  # noqa: PTH116 - a path from a message
     except OSError:
         return None
-    return {"bytes": found.st_size, "changed_s": found.st_mtime}
+    return {"bytes": status.st_size, "changed_s": status.st_mtime}

@@ -1,8 +1,9 @@
-"""Files by hash: sent once, kept in a store, and placed where they are needed."""
+"""Files by hash: uploaded once, kept in a store, and placed as hard links."""
 
 from __future__ import annotations
 
 import contextlib
+import gzip
 import hashlib
 import os
 import shutil
@@ -20,10 +21,11 @@ MAX_NAME = 64
 
 
 class Files:
-    """A store of files by hash and mode, out of which they are placed where they are needed."""
+    """A store of files by hash and mode, and the operations on files below the work directory."""
 
     KEEP_S = 30 * 86400
-    """Files that were not used for so long are removed when new ones come."""
+    """Time after which unused files are removed, when new ones arrive."""
+    GZIP_LEVEL = 6
 
     def __init__(self, workdir: Workdir) -> None:
         self._workdir = workdir
@@ -32,12 +34,12 @@ class Files:
         self._arrived: Dict[str, int] = {}
         self._checked: Dict[Path, Tuple[int, int, int]] = {}
 
-    def have(self, *, files: List[Tuple[str, int]]) -> Json:
-        """Which of `files` (hash, mode) the store lacks."""
+    def missing(self, *, files: List[Tuple[str, int]]) -> Json:
+        """Return those of `files` (hash, mode) that the store does not have."""
         return {"missing": [[sha256, mode] for sha256, mode in files if not self._is_stored(sha256, mode)]}
 
     def upload(self, *, token: str, sha256: str, mode: int, size: int, offset: int, body: bytes = b"") -> Json:
-        """A piece of a file for the store; pieces of one `token` may come in any order."""
+        """Write a chunk of a file to the store; the chunks of one `token` may arrive in any order."""
         entry = self._entry(sha256, mode)
         part = self._store / f".part-{checked_name(token)}"
         fd = os.open(str(part), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -56,10 +58,10 @@ class Files:
             if self._arrived[token] < size:
                 return {"stored": False}
             del self._arrived[token]
-        found = file_sha256(part)
-        if found != sha256:
+        actual = file_sha256(part)
+        if actual != sha256:
             part.unlink()
-            raise RefusedError("damaged", f"a file arrived with the hash {found} instead of {sha256}")
+            raise RefusedError("damaged", f"a file arrived with the hash {actual} instead of {sha256}")
         part.chmod(mode)
         part.rename(entry)
         self._note_checked(entry)
@@ -67,14 +69,14 @@ class Files:
         return {"stored": True}
 
     def place(self, *, files: List[Tuple[str, str, int]]) -> Json:
-        """Put stored files (path, hash, mode) where they are needed; those that stand there already stay untouched."""
+        """Place stored files (path, hash, mode); those that are in place already are not touched."""
         changed = []
         for path, sha256, mode in files:
             target = self._workdir.inside(path, write=True)
             if not self._is_stored(sha256, mode):
                 raise RefusedError("not-found", f"{path}: nothing with the hash {sha256} was uploaded")
             entry = self._entry(sha256, mode)
-            os.utime(str(entry), ns=(time.time_ns(), entry.stat().st_mtime_ns))  # its last use, for `_prune`
+            os.utime(str(entry), ns=(time.time_ns(), entry.stat().st_mtime_ns))  # time of its last use, for `_prune`
             if same_file(entry, target):
                 continue
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -83,7 +85,7 @@ class Files:
                 part.unlink()
             try:
                 os.link(str(entry), str(part))
-            except OSError:  # no links here, or too many of this one
+            except OSError:  # no hard links here, or too many of this file
                 shutil.copyfile(str(entry), str(part))
                 part.chmod(mode)
             part.rename(target)
@@ -91,13 +93,13 @@ class Files:
         return {"changed": changed}
 
     def mkdir(self, *, path: str) -> Json:
-        """Make a folder and those above it; fine where it exists."""
+        """Make a folder and its parents, unless they exist."""
         folder = self._workdir.inside(path, write=True)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return {"path": str(folder)}
 
     def remove(self, *, path: str) -> Json:
-        """Remove a file, or a folder with all that is in it; fine where there is none."""
+        """Remove a file, or a folder with its content; do nothing where there is none."""
         target = self._workdir.inside(path, write=True)
         try:
             if target.is_dir() and not target.is_symlink():
@@ -109,47 +111,54 @@ class Files:
         return {"removed": True}
 
     def list(self, *, path: str) -> Json:
-        """The entries of a folder: name → size in bytes; None for what is no regular file."""
+        """Return the entries of a folder: name → size in bytes; None for what is no regular file."""
         folder = self._workdir.inside(path)
-        found = {}
+        sizes = {}
         for entry in os.scandir(str(folder)):
             regular = entry.is_file(follow_symlinks=False)
-            found[entry.name] = entry.stat(follow_symlinks=False).st_size if regular else None
-        return {"entries": found}
+            sizes[entry.name] = entry.stat(follow_symlinks=False).st_size if regular else None
+        return {"entries": sizes}
 
     def hash(self, *, path: str) -> Json:
-        """Size and hash of a file as it is now."""
+        """Return size and hash of a file."""
         target = self._regular(path)
         return {"size": target.stat().st_size, "sha256": file_sha256(target)}
 
     def read(self, *, path: str, offset: int, limit: int) -> Answer:
-        """A piece of a file, and the size of the whole."""
+        """Return a chunk of a file, and the size of the whole."""
         target = self._regular(path)
         with target.open("rb") as file:
             file.seek(offset)
             return {"size": target.stat().st_size}, file.read(min(limit, MAX_BODY))
 
-    def stored(self, sha256: str, mode: int) -> Path:
-        """The stored file itself. Raises RefusedError where there is none."""
-        if not self._is_stored(sha256, mode):
-            raise RefusedError("not-found", f"nothing with the hash {sha256} was uploaded")
-        return self._entry(sha256, mode)
+    def compress(self, *, path: str) -> Json:
+        """Write a gzipped copy of a file as `path`.gz; return its path and size."""
+        source = self._workdir.inside(path)
+        target = self._workdir.inside(f"{path}.gz", write=True)
+        # Without name and time in the header the same content always gives the same bytes.
+        with source.open("rb") as plain, target.open("xb") as file:
+            with gzip.GzipFile("", "wb", self.GZIP_LEVEL, file, mtime=0) as stream:
+                shutil.copyfileobj(plain, stream, 1 << 20)
+            size = file.tell()
+        return {"path": str(target), "size": size}
 
     def _regular(self, path: str) -> Path:
         target = self._workdir.inside(path)
         if not target.is_file():
-            raise RefusedError("not-found", f"{target} is no file" if target.exists() else f"there is no {target}")
+            raise RefusedError(
+                "not-found", f"{target} is not a regular file" if target.exists() else f"there is no {target}"
+            )
         return target
 
     def _entry(self, sha256: str, mode: int) -> Path:
         if len(sha256) != hashlib.sha256().digest_size * 2 or set(sha256) - set("0123456789abcdef"):
-            raise RefusedError("bad-request", f"{sha256!r} is no SHA-256")
+            raise RefusedError("bad-request", f"{sha256!r} is not a SHA-256")
         if mode & ~0o777:
-            raise RefusedError("bad-request", f"mode {mode:o} is none that files get here")
+            raise RefusedError("bad-request", f"mode {mode:o} is not allowed")
         return self._store / f"{sha256}-{mode:03o}"
 
     def _is_stored(self, sha256: str, mode: int) -> bool:
-        """Whether the store has the file, unharmed: a service may have written to what was linked from it."""
+        """Return True where the store has the file unchanged: a service may have written to a hard link of it."""
         entry = self._entry(sha256, mode)
         try:
             found = entry.stat()
@@ -175,14 +184,14 @@ class Files:
 
 
 def checked_name(text: str) -> str:
-    """A name of ours that is safe as part of a file name. Raises RefusedError."""
+    """Return a name that is safe as part of a file name. Raises RefusedError for any other."""
     if not text or len(text) > MAX_NAME or not text.replace("-", "").isalnum() or not text.isascii():
-        raise RefusedError("bad-request", f"{text!r} is no name")
+        raise RefusedError("bad-request", f"{text!r} is not a valid name")
     return text
 
 
 def file_sha256(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal."""
+    """Return the SHA-256 of a file, in hexadecimal."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         for piece in iter(lambda: file.read(1 << 20), b""):
@@ -191,12 +200,12 @@ def file_sha256(path: Path) -> str:
 
 
 def same_file(entry: Path, target: Path) -> bool:
-    """Whether `target` is `entry` by another name, or a regular file of the same mode and content."""
+    """Return True where `target` is a hard link to `entry`, or a regular file of the same mode and content."""
     try:
-        here, there = entry.stat(), target.lstat()
+        stored, placed = entry.stat(), target.lstat()
     except FileNotFoundError:
         return False
-    if (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino):
+    if (stored.st_dev, stored.st_ino) == (placed.st_dev, placed.st_ino):
         return True
-    alike = (here.st_mode, here.st_size, here.st_uid) == (there.st_mode, there.st_size, there.st_uid)
-    return alike and file_sha256(entry) == file_sha256(target)
+    is_similar = (stored.st_mode, stored.st_size, stored.st_uid) == (placed.st_mode, placed.st_size, placed.st_uid)
+    return is_similar and file_sha256(entry) == file_sha256(target)

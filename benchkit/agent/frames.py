@@ -1,7 +1,7 @@
-"""The frames that controller and agent exchange: magic, length of header, length of body, header (JSON), body.
+"""The frames between controller and agent: magic, length of header, length of body, header (JSON), body.
 
-A request's header is `{"id", "op", "args"}`; its answer `{"id", "ok": {…}}` or `{"id", "error": {"kind", "what",
-"why"}}`. Answers come in any order.
+The header of a request is `{"id", "op", "args"}`; that of its answer `{"id", "ok": {…}}` or `{"id", "error": {"kind", "what",
+"why"}}`. Answers arrive in any order.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any, Callable, Dict, Optional, Tuple
 
 Json = Dict[str, Any]
 
-PROTOCOL = 2
+PROTOCOL = 3
 """Raised with every change of the messages; controller and agent must have the same."""
 
-COMPLAINT = "benchkit agent: "
-"""Begins what an agent prints to stderr at its end about what it could not stop or put back, a line for each."""
+FAILURE_PREFIX = "benchkit agent: "
+"""Start of the lines that an agent prints to stderr at its end, one for each change that it could not restore."""
 
 MAGIC = b"bnch"
 HEAD = struct.Struct(">4sII")
@@ -25,27 +25,27 @@ MAX_BODY = 8 << 20
 
 
 class FrameError(Exception):
-    """Bytes that are no frame of ours, or the end of the stream within one."""
+    """Bytes that are no frame, or the end of the stream within a frame."""
 
 
 def pack(header: Json, body: bytes = b"") -> bytes:
-    """One frame as bytes. Raises FrameError where header or body are too large."""
+    """Encode a frame. Raises FrameError where header or body are too large."""
     text = json.dumps(header, separators=(",", ":")).encode()
     if len(text) > MAX_HEADER or len(body) > MAX_BODY:
-        raise FrameError(f"a frame of {len(text)} + {len(body)} bytes; at most {MAX_HEADER} + {MAX_BODY} go")
+        raise FrameError(f"a frame of {len(text)} + {len(body)} bytes; allowed: {MAX_HEADER} + {MAX_BODY}")
     return HEAD.pack(MAGIC, len(text), len(body)) + text + body
 
 
 class FrameReader:
-    """Frames out of a stream of bytes, however it is cut into pieces."""
+    """Decoder of frames from a stream of bytes."""
 
     def __init__(self, receive: Callable[[int], bytes]) -> None:
-        """`receive(n)` gives 1 to n bytes, and none at the end of the stream."""
+        """Read from `receive(n)`, which returns 1 to n bytes, and none at the end of the stream."""
         self._receive = receive
         self._buffer = bytearray()
 
     def next(self) -> Optional[Tuple[Json, bytes]]:
-        """Header and body of the next frame; None at the end of the stream. Raises FrameError."""
+        """Return header and body of the next frame; None at the end of the stream. Raises FrameError."""
         if not self._fill(HEAD.size):
             if self._buffer:
                 raise FrameError("the stream ended within a frame")

@@ -1,4 +1,4 @@
-"""Settings of the login's own go command, as `go env -w` makes them, and as they were before."""
+"""Settings of the user's go command: written with `go env -w`, and restored."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from benchkit.agent.records import Records
 
 
 class GoEnv:
-    """Writes settings of the go command, with a record of what they were."""
+    """Writes settings of the go command, with a record of their former values."""
 
-    ASK_S = 10.0
+    COMMAND_TIMEOUT_S = 10.0
 
     def __init__(self, records: Records, processes: Processes) -> None:
         self._records = records
         self._processes = processes
 
     def write(self, *, go: str, values: Dict[str, str]) -> Json:
-        """Have `go env -w` make these settings; they are put back with the agent's end, or with that of what it keeps."""
-        file = self._ask([go, "env", "GOENV"]).strip()
+        """Write settings with `go env -w`; they are restored when the agent ends, or when a kept stack is released."""
+        file = self._run([go, "env", "GOENV"]).strip()
         if not file or file == "off":
             raise RefusedError("denied", "the go command has no file for its settings", f"GOENV is {file!r}")
         before = settings(file)
@@ -32,21 +32,23 @@ class GoEnv:
         record = {"file": file, "was": was, "there": before is not None}
         path = self._records.note("go-settings", record)
         try:
-            self._ask([go, "env", "-w", *(f"{name}={value}" for name, value in values.items())])
+            self._run([go, "env", "-w", *(f"{name}={value}" for name, value in values.items())])
         except RefusedError:
             self._records.drop(path)
             raise
         return {"file": file, "was": was}
 
-    def _ask(self, argv: List[str]) -> str:
-        code, text = self._processes.ask(Command(argv, {"GOTOOLCHAIN": "local", "GOFLAGS": None}), self.ASK_S)
+    def _run(self, argv: List[str]) -> str:
+        code, text = self._processes.run_for_agent(
+            Command(argv, {"GOTOOLCHAIN": "local", "GOFLAGS": None}), self.COMMAND_TIMEOUT_S
+        )
         if code != 0:
             raise RefusedError("failed", f"`{' '.join(argv[:3])}` failed", text.strip() or f"exit code {code}")
         return text
 
 
 def settings(file: str) -> Optional[Dict[str, str]]:
-    """The settings in a file of the go command's; None where there is none."""
+    """Return the settings in a file of the go command; None where it does not exist."""
     content = read_bytes(file)
     if content is None:
         return None
@@ -55,7 +57,7 @@ def settings(file: str) -> Optional[Dict[str, str]]:
 
 
 def restore(record: Json) -> List[str]:
-    """Put back what a record says, line by line, so that what was set since stays; what is not as it was, for people."""
+    """Restore the settings of a record, line by line, so that later settings stay; return failures."""
     file = Path(record["file"])
     content = read_bytes(str(file))
     lines = [] if content is None else content.decode(errors="surrogateescape").splitlines()
@@ -68,6 +70,10 @@ def restore(record: Json) -> List[str]:
             with contextlib.suppress(FileNotFoundError):
                 file.unlink()
     except OSError as error:
-        return [f"{file} could not be put back: {error.strerror}"]
+        return [f"{file} could not be restored: {error.strerror}"]
     now = settings(str(file)) or {}
-    return [f"{name} in {file} is not what it was" for name, value in record["was"].items() if now.get(name) != value]
+    return [
+        f"{name} in {file} does not have its former value"
+        for name, value in record["was"].items()
+        if now.get(name) != value
+    ]

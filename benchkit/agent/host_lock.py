@@ -1,7 +1,7 @@
-"""One run at a time: the host is held by whoever listens at a name that lives and dies with its process.
+"""The lock of a host, for one run at a time: the process that listens on an abstract unix socket holds it.
 
-The name is an abstract socket (unix(7)): it belongs to the network namespace, which is what benchkit takes for a host,
-whatever user and work directory come; it leaves nothing on a disk, and the kernel takes it back from the dead.
+An abstract socket (unix(7)) belongs to the network namespace, which is what benchkit treats as a host, whatever the user
+and the work directory. It leaves nothing on disk, and the kernel removes it with its process.
 """
 
 from __future__ import annotations
@@ -16,21 +16,22 @@ from typing import Optional
 
 from benchkit.agent.common import RefusedError, poll_until
 from benchkit.agent.frames import Json
-from benchkit.agent.proc import all_processes, below, end_processes, is_running, proc_stat
+from benchkit.agent.proc import all_processes, descendants, end_processes, is_running, proc_stat
 
 NAME = "\0benchkit-host"
 ANSWER_S = 1.0
 ANSWER_BYTES = 4096
 END_S = 10.0
-"""A guardian that is asked to end has put everything back well within this."""
-LONGEST = 200
+"""Time for a watchdog to end and to restore everything."""
+MAX_TEXT = 200
 _TEXTS = frozenset({"run", "host", "who", "state"})
 _FIELDS = _TEXTS | {"since", "lease_s", "heard_s"}
+"""Fields of a holder's answer, shared with other versions of benchkit; `heard_s` is the age of the last heartbeat."""
 _CREDENTIALS = struct.Struct("iII")  # struct ucred of unix(7): pid, uid, gid
 
 
 def take() -> Optional[socket.socket]:
-    """Hold the host for as long as the socket is open; None where another process holds it."""
+    """Lock the host for as long as the returned socket is open; return None where another process holds it."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
         listener.bind(NAME)
@@ -42,78 +43,80 @@ def take() -> Optional[socket.socket]:
     return listener
 
 
-def tell(listener: socket.socket, about: Json) -> None:
-    """Answer whoever asks who holds the host."""
+def answer(listener: socket.socket, about: Json) -> None:
+    """Answer one request for the holder of the host."""
     try:
-        asking, _ = listener.accept()
-    except OSError:  # hung up meanwhile
+        connection, _ = listener.accept()
+    except OSError:  # disconnected meanwhile
         return
-    with asking:
-        asking.settimeout(0)
+    with connection:
+        connection.settimeout(0)
         try:
-            asking.send(json.dumps(about).encode())
+            connection.send(json.dumps(about).encode())
         except OSError:  # likewise
             return
 
 
 def holder() -> Optional[Json]:
-    """Who holds this host: `pid`, `uid`, and in its own words `run`, `host`, `who`, `since`, `lease_s`, `heard_s`, `state`.
+    """Return the holder of this host: `pid`, `uid`, and from its answer the `_FIELDS`; None where nothing holds it.
 
-    None where nobody does. `state` is "running", "ending" where its agent has died just now, "kept" for a stack that stays
-    up without one, "silent" where it does not answer: it is stopped, or busy putting things back.
+    `state` is "running", "ending" where its agent has just ended, "kept" for a stack that stays up without an agent, or
+    "silent" for a process that does not answer: it is stopped, or busy restoring changes.
     """
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as asking:
-        asking.settimeout(ANSWER_S)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as connection:
+        connection.settimeout(ANSWER_S)
         try:
-            asking.connect(NAME)
+            connection.connect(NAME)
         except ConnectionRefusedError:
             return None
-        except OSError:  # its queue is full: it does not answer anybody
+        except OSError:  # its queue is full
             return {"pid": 0, "uid": None, "state": "silent"}
-        pid, uid, _ = _CREDENTIALS.unpack(asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
-        found: Json = {"pid": pid, "uid": uid, "state": "silent"}
+        pid, uid, _ = _CREDENTIALS.unpack(
+            connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        )
+        process: Json = {"pid": pid, "uid": uid, "state": "silent"}
         try:
-            said = json.loads(asking.recv(ANSWER_BYTES))
+            message = json.loads(connection.recv(ANSWER_BYTES))
         except (OSError, ValueError):
-            return found
-        return {**found, **_understood(said)}
+            return process
+        return {**process, **_valid(message)}
 
 
-def _understood(said: object) -> Json:
-    """What a holder says of itself, if it is one of ours: another user could listen at the name."""
-    if not isinstance(said, dict) or set(said) != _FIELDS:
+def _valid(message: object) -> Json:
+    """Return a holder's answer if it is valid, else nothing: another user could listen on the socket."""
+    if not isinstance(message, dict) or set(message) != _FIELDS:
         return {}
-    for name, value in said.items():
-        text = name in _TEXTS and isinstance(value, str) and value.isprintable() and len(value) <= LONGEST
-        number = name not in _TEXTS and isinstance(value, (int, float))
-        if not (text or number or (name == "lease_s" and value is None)):
+    for name, value in message.items():
+        is_text = name in _TEXTS and isinstance(value, str) and value.isprintable() and len(value) <= MAX_TEXT
+        is_number = name not in _TEXTS and isinstance(value, (int, float))
+        if not (is_text or is_number or (name == "lease_s" and value is None)):
             return {}
-    return said
+    return message
 
 
-def end_holder(found: Json) -> None:
-    """End the guardian that holds this host; it puts back what it guards. Raises RefusedError where it does not go.
+def end_holder(holding: Json) -> None:
+    """End the watchdog that holds this host, which restores everything. Raises RefusedError where it does not end.
 
-    One that does not react is killed with all below it; its records are left to be undone.
+    One that does not react is killed with its descendants; its records remain, to be undone.
     """
-    guardian = proc_stat(found["pid"])
-    if guardian is None:
+    watchdog = proc_stat(holding["pid"])
+    if watchdog is None:
         if holder() is None:
             return
         raise RefusedError(
-            "held", "who holds this host is out of sight", "it runs in another container, or as another user"
+            "held", "the holder of this host is not visible", "it runs in another container, or as another user"
         )
     try:
-        os.kill(guardian.pid, signal.SIGTERM)
-        os.kill(guardian.pid, signal.SIGCONT)  # what is stopped takes no other signal
+        os.kill(watchdog.pid, signal.SIGTERM)
+        os.kill(watchdog.pid, signal.SIGCONT)  # a stopped process handles no other signal
     except ProcessLookupError:
         return
     except PermissionError:
-        raise RefusedError("held", f"process {guardian.pid} holds this host and is another user's") from None
+        raise RefusedError("held", f"process {watchdog.pid} holds this host and belongs to another user") from None
     for _ in poll_until(time.monotonic() + END_S):
-        if not is_running(guardian.pid, guardian.start):
+        if not is_running(watchdog.pid, watchdog.start):
             return
-    family = [guardian, *below(guardian.pid, all_processes())]
-    failures = end_processes(lambda: [each for each in family if is_running(each.pid, each.start)], grace_s=0)
+    processes = [watchdog, *descendants(watchdog.pid, all_processes())]
+    failures = end_processes(lambda: [each for each in processes if is_running(each.pid, each.start)], grace_s=0)
     if failures:
-        raise RefusedError("held", "who holds this host does not end", "; ".join(failures))
+        raise RefusedError("held", "the holder of this host does not end", "; ".join(failures))

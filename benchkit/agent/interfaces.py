@@ -1,24 +1,34 @@
-"""Network interfaces and their addresses."""
+"""Network interfaces and their addresses, as the kernel lists them."""
 
 from __future__ import annotations
 
-import contextlib
+import array
 import fcntl
 import socket
 import struct
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Dict, Iterator, List, Tuple
 
 from benchkit.agent.common import read_text
 from benchkit.agent.frames import Json
 
+SIOCGIFCONF = 0x8912
+"""Lists the IPv4 addresses of all interfaces, aliases included (netdevice(7))."""
+REQUEST_BYTES = 40 if struct.calcsize("P") > 4 else 32  # noqa: PLR2004 - struct ifreq of 64-bit and 32-bit systems
+NAME_BYTES = 16
+IPV4 = slice(NAME_BYTES + 4, NAME_BYTES + 8)
+"""Place of the address in struct ifreq: after the name, the family and the port."""
+BUFFER_BYTES = 1024 * REQUEST_BYTES
 
-def interfaces(psutil: Any) -> List[Json]:  # noqa: ANN401 - a module, or None
-    """Network interfaces: name, MTU, rate in bits per second where it is known, whether it is up, addresses.
 
-    `virtual` says that no device stands behind it: nothing holds such an interface to the rate that it states.
+def interfaces() -> List[Json]:
+    """Return the network interfaces: name, MTU, rate in bits per second where known, up or not, addresses.
+
+    `virtual` is true where there is no device, so that the stated rate does not limit the interface.
     """
-    addresses = psutil_addresses(psutil) if psutil else kernel_addresses()
+    addresses: Dict[str, List[str]] = {}
+    for name, address in (*_ipv4_addresses(), *_ipv6_addresses()):
+        addresses.setdefault(name, []).append(address)
     found = []
     for _, name in socket.if_nameindex():
         speed = read_text(f"/sys/class/net/{name}/speed") or ""
@@ -37,25 +47,21 @@ def interfaces(psutil: Any) -> List[Json]:  # noqa: ANN401 - a module, or None
     return found
 
 
-def psutil_addresses(psutil: Any) -> Dict[str, List[str]]:  # noqa: ANN401 - a module
-    """IP addresses by interface, as psutil has them."""
-    families = (socket.AF_INET, socket.AF_INET6)
-    return {
-        name: [each.address.partition("%")[0] for each in entries if each.family in families]
-        for name, entries in psutil.net_if_addrs().items()
-    }
+def _ipv4_addresses() -> Iterator[Tuple[str, str]]:
+    """Yield interface and IPv4 address; an alias (`eth0:1`) counts as its interface."""
+    buffer = array.array("B", bytes(BUFFER_BYTES))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as query:
+        answer = fcntl.ioctl(query, SIOCGIFCONF, struct.pack("iP", BUFFER_BYTES, buffer.buffer_info()[0]))
+    (size, _) = struct.unpack("iP", answer)
+    requests = buffer.tobytes()[:size]
+    for start in range(0, size, REQUEST_BYTES):
+        request = requests[start : start + REQUEST_BYTES]
+        name = request[:NAME_BYTES].split(b"\0", 1)[0].decode()
+        yield name.partition(":")[0], socket.inet_ntoa(request[IPV4])
 
 
-def kernel_addresses() -> Dict[str, List[str]]:
-    """IP addresses by interface, as the kernel gives them to anybody: the first IPv4 one, and all of IPv6."""
-    found: Dict[str, List[str]] = {}
-    siocgifaddr = 0x8915  # netdevice(7)
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
-        for _, name in socket.if_nameindex():
-            with contextlib.suppress(OSError):
-                answer = fcntl.ioctl(asking, siocgifaddr, struct.pack("256s", name.encode()))
-                found.setdefault(name, []).append(socket.inet_ntoa(answer[20:24]))
+def _ipv6_addresses() -> Iterator[Tuple[str, str]]:
+    """Yield interface and IPv6 address."""
     for line in (read_text("/proc/net/if_inet6") or "").splitlines():
         field = line.split()
-        found.setdefault(field[-1], []).append(socket.inet_ntop(socket.AF_INET6, bytes.fromhex(field[0])))
-    return found
+        yield field[-1], socket.inet_ntop(socket.AF_INET6, bytes.fromhex(field[0]))

@@ -1,4 +1,4 @@
-"""Starting a process: its streams, its CPUs, its limit of open files."""
+"""The start of a process: its streams, CPU affinity and limit of open files."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ Descriptors = Tuple[int, int, int]
 
 
 class Command(NamedTuple):
-    """What to start, and how."""
+    """A command to start."""
 
     argv: List[str]
     env: Optional[Dict[str, Optional[str]]] = None
-    """On top of the agent's; None takes a name away."""
+    """Variables added to those of the agent; None removes one."""
     cwd: Optional[str] = None
-    """Below the work directory; None: the work directory itself."""
+    """Folder below the work directory; None: the work directory itself."""
     cpus: Optional[List[int]] = None
     nofile: Optional[int] = None
     """Soft limit of open files."""
     group: Optional[str] = None
-    """The control group that it runs in, by its name; see `groups`."""
+    """Name of its control group; see `cgroups`."""
 
 
 class Streams:
-    """Where processes read from and write to; opens descriptors that are closed here once the process has them."""
+    """The streams of processes; opens descriptors, which the agent closes once the process has them."""
 
     def __init__(self, workdir: Workdir) -> None:
         self._workdir = workdir
@@ -55,83 +55,83 @@ class Streams:
         stdout: Any,  # noqa: ANN401
         stderr: Any,  # noqa: ANN401
         sinks: Dict[str, Sink],
-        ours: contextlib.ExitStack,
+        parent_fds: contextlib.ExitStack,
     ) -> Descriptors:
-        """The three streams as a request names them; see `Processes.start`."""
-        out = self._output("stdout", stdout, sinks, ours)
-        err = subprocess.STDOUT if stderr == "stdout" else self._output("stderr", stderr, sinks, ours)
-        return self._input(stdin, ours), out, err
+        """Open the three streams of a request; see `Processes.start`."""
+        out = self._output("stdout", stdout, sinks, parent_fds)
+        err = subprocess.STDOUT if stderr == "stdout" else self._output("stderr", stderr, sinks, parent_fds)
+        return self._input(stdin, parent_fds), out, err
 
     def in_memory(
-        self, content: bytes, max_bytes: int, sinks: Dict[str, Sink], ours: contextlib.ExitStack
+        self, content: bytes, max_bytes: int, sinks: Dict[str, Sink], parent_fds: contextlib.ExitStack
     ) -> Descriptors:
-        """`content` as input, both outputs kept in memory up to `max_bytes` each."""
+        """Open `content` as input, and both outputs in memory, up to `max_bytes` each."""
         source = subprocess.DEVNULL
         if content:
             source = os.memfd_create("stdin")
-            ours.callback(os.close, source)
+            parent_fds.callback(os.close, source)
             write_all(source, content)
             os.lseek(source, 0, os.SEEK_SET)
-        out, err = (self._pumped(name, Sink(max_bytes), sinks, ours) for name in OUTPUTS)
+        out, err = (self._pumped(name, Sink(max_bytes), sinks, parent_fds) for name in OUTPUTS)
         return source, out, err
 
-    def _input(self, spec: Any, ours: contextlib.ExitStack) -> int:  # noqa: ANN401
+    def _input(self, spec: Any, parent_fds: contextlib.ExitStack) -> int:  # noqa: ANN401
         if spec is None:
             return subprocess.DEVNULL
         if "pipe" in spec:
-            return self._pipe_end(spec["pipe"], "read", ours)
+            return self._pipe_end(spec["pipe"], "read", parent_fds)
         fd = os.open(str(self._workdir.inside(spec["path"])), os.O_RDONLY | os.O_CLOEXEC)
-        ours.callback(os.close, fd)
+        parent_fds.callback(os.close, fd)
         return fd
 
-    def _output(self, name: str, spec: Any, sinks: Dict[str, Sink], ours: contextlib.ExitStack) -> int:  # noqa: ANN401
+    def _output(self, name: str, spec: Any, sinks: Dict[str, Sink], parent_fds: contextlib.ExitStack) -> int:  # noqa: ANN401
         if spec is None:
             return subprocess.DEVNULL
         if "pipe" in spec:
-            return self._pipe_end(spec["pipe"], "write", ours)
+            return self._pipe_end(spec["pipe"], "write", parent_fds)
         path = self._workdir.inside(spec["path"], write=True)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         fd = os.open(str(path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         if spec.get("max_bytes") is None:
-            ours.callback(os.close, fd)
+            parent_fds.callback(os.close, fd)
             return fd
-        return self._pumped(name, Sink(spec["max_bytes"], fd), sinks, ours)
+        return self._pumped(name, Sink(spec["max_bytes"], fd), sinks, parent_fds)
 
-    def _pumped(self, name: str, sink: Sink, sinks: Dict[str, Sink], ours: contextlib.ExitStack) -> int:
+    def _pumped(self, name: str, sink: Sink, sinks: Dict[str, Sink], parent_fds: contextlib.ExitStack) -> int:
         read_end, write_end = os.pipe2(os.O_CLOEXEC)
-        ours.callback(os.close, write_end)
+        parent_fds.callback(os.close, write_end)
         sinks[name] = sink
         self._pump.add(read_end, sink)
         return write_end
 
-    def _pipe_end(self, name: str, end: str, ours: contextlib.ExitStack) -> int:
+    def _pipe_end(self, name: str, end: str, parent_fds: contextlib.ExitStack) -> int:
         with self._lock:
             if name not in self._pipes:
                 read_end, write_end = os.pipe2(os.O_CLOEXEC)
-                with contextlib.suppress(OSError):  # a courtesy to those who write much; a user has few such pages
+                with contextlib.suppress(OSError):  # larger pipes are faster, but each user may have few of them
                     fcntl.fcntl(write_end, F_SETPIPE_SZ, PIPE_BYTES)
                 self._pipes[name] = {"read": read_end, "write": write_end}
             fd = self._pipes[name].pop(end, None)
             if fd is None:
-                raise RefusedError("bad-request", f"the {end} end of the pipe {name!r} is taken already")
+                raise RefusedError("bad-request", f"the {end} end of the pipe {name!r} is in use")
             if not self._pipes[name]:
                 del self._pipes[name]
-        ours.callback(os.close, fd)
+        parent_fds.callback(os.close, fd)
         return fd
 
 
 def launch(command: Command, descriptors: Descriptors, folder: str, tag: Dict[str, str], allowed: Set[int]) -> int:
-    """Start a process in a session of its own; its pid. Not for several threads at once. Raises RefusedError.
+    """Start a process in its own session and return its pid; for one thread at a time. Raises RefusedError.
 
-    Neither CPUs nor limit are set in the child: Python code between fork and exec can hang where there are threads.
+    CPUs and limit are set before the fork: Python code between fork and exec can hang in a process with threads.
     """
-    wanted = {**os.environ, **(command.env or {}), **tag}
+    environment = {**os.environ, **(command.env or {}), **tag}
     with _on_cpus(command.cpus, allowed), _soft_nofile(command.nofile):
         try:
             process = subprocess.Popen(
                 command.argv,
                 cwd=folder,
-                env={name: value for name, value in wanted.items() if value is not None},
+                env={name: value for name, value in environment.items() if value is not None},
                 stdin=descriptors[0],
                 stdout=descriptors[1],
                 stderr=descriptors[2],
@@ -140,24 +140,24 @@ def launch(command: Command, descriptors: Descriptors, folder: str, tag: Dict[st
         except OSError as error:
             kind = "not-found" if isinstance(error, FileNotFoundError) else "denied"
             raise RefusedError(kind, f"cannot start {command.argv[0]}", error.strerror) from None
-    process.returncode = 0  # the reaper waits for it, not this object
+    process.returncode = 0  # reaped by `Processes`, not by this object
     return process.pid
 
 
 def sleep_until(at_ns: Optional[int]) -> Optional[float]:
-    """Sleep until an instant of the monotonic clock; how late it is then, None where there was no instant."""
+    """Sleep until an instant of the monotonic clock; return the delay after it, None without an instant."""
     if at_ns is None:
         return None
-    left_s = (at_ns - time.monotonic_ns()) / 1e9
-    if left_s > LATEST_START_S:
-        raise RefusedError("bad-request", f"a start in {left_s:.0f} s is too far away")
-    time.sleep(max(0.0, left_s))
+    remaining_s = (at_ns - time.monotonic_ns()) / 1e9
+    if remaining_s > LATEST_START_S:
+        raise RefusedError("bad-request", f"a start in {remaining_s:.0f} s is too far in the future")
+    time.sleep(max(0.0, remaining_s))
     return (time.monotonic_ns() - at_ns) / 1e9
 
 
 @contextlib.contextmanager
 def _on_cpus(cpus: Optional[List[int]], allowed: Set[int]) -> Iterator[None]:
-    """Have what is started now run on these CPUs: affinity is this thread's own, and a child inherits it."""
+    """Set the CPU affinity of this thread within the context; children started in it inherit the affinity."""
     if cpus is None:
         yield
         return
@@ -173,13 +173,13 @@ def _on_cpus(cpus: Optional[List[int]], allowed: Set[int]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _soft_nofile(limit: Optional[int]) -> Iterator[None]:
-    """Have what is started now inherit this soft limit of open files; a hard one below it is raised where that may be."""
+    """Set the soft limit of open files within the context, for children to inherit; raise the hard limit where needed."""
     if limit is None:
         yield
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     used = sum(1 for _ in os.scandir("/proc/self/fd"))
-    if limit < used + NOFILE_MARGIN:  # the agent itself has this limit for a moment
+    if limit < used + NOFILE_MARGIN:  # the limit applies to the agent itself for a moment
         raise RefusedError("bad-request", f"{limit} open files: the agent needs {used + NOFILE_MARGIN} itself")
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, max(limit, hard)))

@@ -1,4 +1,4 @@
-"""The agent's side of its guardian: the lease renewed, the host held, what is to stay kept, and the end told."""
+"""The agent's connection to its watchdog: renewal of the lease, lock of the host, and the report at the agent's end."""
 
 from __future__ import annotations
 
@@ -15,125 +15,126 @@ from benchkit.agent.common import RefusedError, poll_until
 from benchkit.agent.frames import Json
 
 MESSAGE_BYTES = 1 << 20
-BEAT_S = 1.0
-BEATS_A_LEASE = 10
-"""A lease need not be renewed more often than that, whichever is shorter."""
-WAIT_S = 12.0
-"""How long a host is waited for that is being put back: what a guardian takes at most, and a little."""
+RENEWAL_S = 1.0
+RENEWALS_PER_LEASE = 10
+"""Upper limit of renewals, together with `RENEWAL_S`: more would change nothing."""
+LOCK_TIMEOUT_S = 12.0
+"""Time to wait for a holder that is restoring its changes: a little more than a watchdog takes."""
 
 
 class Lease:
-    """Speaks to the guardian; safe for many threads."""
+    """Sends messages to the watchdog; safe for many threads."""
 
     def __init__(self, control: socket.socket, notices: int, lease_s: float) -> None:
-        """`control` carries messages both ways; what comes out of `notices` is why the agent has to end."""
-        self._beat_s = min(BEAT_S, (lease_s or BEAT_S) / BEATS_A_LEASE)
+        """Exchange messages over `control`; read the reason to end from `notices`."""
+        self._renewal_s = min(RENEWAL_S, (lease_s or RENEWAL_S) / RENEWALS_PER_LEASE)
         self.notices = notices
         self.kept = False
         self._control = control
         self._lock = threading.Lock()
-        self._beat_at = time.monotonic()
+        self._renewed_at = time.monotonic()
 
-    def beat(self) -> None:
-        """The controller was heard: the lease begins anew."""
+    def renew(self) -> None:
+        """Renew the lease: the controller sent something."""
         now = time.monotonic()
-        if now - self._beat_at >= self._beat_s:
-            self._beat_at = now
-            with contextlib.suppress(
-                OSError
-            ):  # it is dead, of which `notices` tells, or has not taken the last beats yet
-                self._control.send(b'{"op": "beat"}', socket.MSG_DONTWAIT)
+        if now - self._renewed_at >= self._renewal_s:
+            self._renewed_at = now
+            # A failure means that the watchdog was killed, which `notices` reports, or has earlier renewals in its queue.
+            with contextlib.suppress(OSError):
+                self._control.send(b'{"op": "renew"}', socket.MSG_DONTWAIT)
 
     def reason_to_end(self) -> str:
-        """What the guardian said; it is dead where it says nothing."""
-        return os.read(self.notices, 4096).decode() or "its guardian was killed"
+        """Return the reason given by the watchdog; one that gives none was killed."""
+        return os.read(self.notices, 4096).decode() or "its watchdog was killed"
 
-    def hold(self, *, run: str, host: str, who: str, take_over: bool = False) -> Json:
-        """Hold this host for a run; `host` is its name in the inventory, `who` the user and the machine that ask.
+    def lock(self, *, run: str, host: str, who: str, take_over: bool = False) -> Json:
+        """Lock this host for a run; `host` is its name in the inventory, `who` the user and machine of the controller.
 
-        A run that was cut off takes its own host back at once, and hosts of one run that are one machine share it. With
-        `take_over` so is another's, once its lease has lapsed. What is being put back is waited for. Raises
-        RefusedError naming who holds it.
+        An interrupted run takes over its own host at once, and hosts of one run on one machine share the lock. With
+        `take_over` another run's lock is taken over after its lease has expired. A holder that is restoring its changes is
+        waited for. Raises RefusedError naming the holder.
         """
         about = {"run": run, "host": host, "who": who, "since": time.time()}
-        found: Optional[Json] = None
+        holder: Optional[Json] = None
         ended = waited = False
-        for _ in poll_until(time.monotonic() + WAIT_S, 0.01, 0.2):
-            if self._ask({"op": "hold", "about": about})["held"]:
+        for _ in poll_until(time.monotonic() + LOCK_TIMEOUT_S, 0.01, 0.2):
+            if self._request({"op": "lock", "about": about})["locked"]:
                 return {"shared_with": None, "waited": waited}
-            found, waited = host_lock.holder(), True
-            if found is None or found["state"] in ("silent", "ending") or ended:
+            holder, waited = host_lock.holder(), True
+            if holder is None or holder["state"] in ("silent", "ending") or ended:
                 continue
-            if found.get("run") == run and found.get("host") != host:
-                return {"shared_with": found.get("host"), "waited": False}
-            if found.get("run") != run:
+            if holder.get("run") == run and holder.get("host") != host:
+                return {"shared_with": holder.get("host"), "waited": False}
+            if holder.get("run") != run:
                 break
             ended = True
-            host_lock.end_holder(found)  # this run's own, from before its link was cut
+            host_lock.end_holder(holder)  # of this run, from before its link was lost
         if take_over:
-            return self._take_over(about, found)
-        raise RefusedError("held", "this host is in use", story(found))
+            return self._take_over(about, holder)
+        raise RefusedError("held", "this host is in use", describe_holder(holder))
 
     def keep(self, *, lease_s: Optional[float] = None) -> Json:
-        """What was started and changed stays after this agent's end, for so long or (None) until it is told to go."""
-        self._ask({"op": "keep", "lease_s": lease_s})
+        """Keep processes and changes after this agent's end, for `lease_s` seconds or (None) until they are released."""
+        self._request({"op": "keep", "lease_s": lease_s})
         self.kept = True
         return {"kept": True}
 
     def release(self) -> Json:
-        """End who holds this host, and have it put everything back: a kept stack, or a run whose lease has lapsed.
+        """End the holder of this host, which restores everything: a kept stack, or a run with an expired lease.
 
-        Raises RefusedError for a run that is alive, and where the holder cannot be ended.
+        Raises RefusedError for a live run, and where the holder cannot be ended.
         """
-        found = host_lock.holder()
-        if found is None:
+        holder = host_lock.holder()
+        if holder is None:
             return {"ended": None}
-        if found["state"] == "running" and not _has_lapsed(found):
-            raise RefusedError("held", "this host is in use", story(found))
-        host_lock.end_holder(found)
-        return {"ended": found}
+        if holder["state"] == "running" and not _has_expired(holder):
+            raise RefusedError("held", "this host is in use", describe_holder(holder))
+        host_lock.end_holder(holder)
+        return {"ended": holder}
 
     def done(self, *, goodbye: bool, reason: str, undone: List[Json]) -> None:
-        """Say that the agent ends, and what it has put back itself."""
-        self._ask({"op": "done", "goodbye": goodbye, "reason": reason, "undone": undone})
+        """Report that the agent ends, and what it has undone itself."""
+        self._request({"op": "done", "goodbye": goodbye, "reason": reason, "undone": undone})
 
-    def _take_over(self, about: Json, found: Optional[Json]) -> Json:
-        if found is not None:
+    def _take_over(self, about: Json, holder: Optional[Json]) -> Json:
+        if holder is not None:
             self.release()
-        if not self._ask({"op": "hold", "about": about})["held"]:
-            raise RefusedError("held", "this host is in use", story(host_lock.holder()))
+        if not self._request({"op": "lock", "about": about})["locked"]:
+            raise RefusedError("held", "this host is in use", describe_holder(host_lock.holder()))
         return {"shared_with": None, "waited": True}
 
-    def _ask(self, message: Json) -> Json:
+    def _request(self, message: Json) -> Json:
         try:
             with self._lock:
                 self._control.send(json.dumps(message).encode())
                 packet = self._control.recv(MESSAGE_BYTES)
         except OSError:
             packet = b""
-        if not packet:  # `notices` says so too, and the agent ends
-            raise RefusedError("closing", "the guardian of this agent was killed")
+        if not packet:  # `notices` reports it too, and the agent ends
+            raise RefusedError("closing", "the watchdog of this agent was killed")
         answer: Json = json.loads(packet)
         return answer
 
 
-def story(found: Optional[Json]) -> str:
-    """Who holds a host, since when, and what to do, for people."""
-    if found is None:
-        return "somebody held it until now; try again"
-    if "run" not in found:
-        whose = f"process {found['pid']} of user {found['uid']}" if found["pid"] else "a process out of sight"
-        return f"{whose} holds it and does not answer; `benchkit hosts restore --take-over` ends it"
-    since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(found["since"]))
-    by = f"{found['run']} of {found['who']} since {since}"
-    if found["lease_s"] is None:
-        return f"{by}, until it is told to go"
-    left_s = max(0.0, found["lease_s"] - found["heard_s"])
+def describe_holder(holder: Optional[Json]) -> str:
+    """Return who holds a host, since when, and what to do, as a sentence."""
+    if holder is None:
+        return "another run held it until now; try again"
+    if "run" not in holder:
+        process = (
+            f"process {holder['pid']} of user {holder['uid']}" if holder["pid"] else "a process that is not visible"
+        )
+        return f"{process} holds it and does not answer; `benchkit hosts restore --take-over` ends it"
+    since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(holder["since"]))
+    run = f"{holder['run']} of {holder['who']} since {since}"
+    if holder["lease_s"] is None:
+        return f"{run}, until it is released"
+    remaining_s = max(0.0, holder["lease_s"] - holder["heard_s"])
     return (
-        f"{by}; its controller was heard {found['heard_s']:.0f} s ago. If that is gone, the host is put back and free in "
-        f"{left_s:.0f} s by itself"
+        f"{run}; last heartbeat {holder['heard_s']:.0f} s ago; without another one the host is restored and released "
+        f"automatically in {remaining_s:.0f} s"
     )
 
 
-def _has_lapsed(found: Json) -> bool:
-    return found.get("lease_s") is not None and found.get("heard_s", 0) > found["lease_s"]
+def _has_expired(holder: Json) -> bool:
+    return holder.get("lease_s") is not None and holder.get("heard_s", 0) > holder["lease_s"]

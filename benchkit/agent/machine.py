@@ -1,23 +1,23 @@
-"""The machine and its system, as the kernel and the distribution describe them."""
+"""Facts about the machine and its system, from the kernel and the distribution."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, List, Optional
+from typing import List, Optional
 
 from benchkit.agent.common import read_text
 
 
 def distribution() -> Optional[str]:
-    """The distribution's own name for itself (os-release(5))."""
+    """Return the name of the distribution (os-release(5))."""
     text = read_text("/etc/os-release") or read_text("/usr/lib/os-release") or ""
     named = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
     return named.get("PRETTY_NAME", named.get("NAME", "")).strip("\"'") or None
 
 
 def glibc_version() -> Optional[str]:
-    """The version of the GNU C library; None where there is another one."""
+    """Return the version of the GNU C library; None where there is another one."""
     try:
         return (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")[2] or None
     except (ValueError, OSError):
@@ -25,7 +25,7 @@ def glibc_version() -> Optional[str]:
 
 
 def user_name() -> str:
-    """The login name; the number where nobody has it."""
+    """Return the login name; the number where it has no name."""
     import pwd  # noqa: PLC0415 - some small systems lack it
 
     try:
@@ -35,7 +35,7 @@ def user_name() -> str:
 
 
 def cpu_model() -> Optional[str]:
-    """What the CPU calls itself; None where the kernel does not say."""
+    """Return the model of the CPU; None where the kernel does not name it."""
     for line in (read_text("/proc/cpuinfo") or "").splitlines():
         name, _, value = line.partition(":")
         if name.strip() in ("model name", "Model", "cpu model"):
@@ -43,17 +43,14 @@ def cpu_model() -> Optional[str]:
     return None
 
 
-def physical_cores(psutil: Any) -> Optional[int]:  # noqa: ANN401 - a module, or None
-    """Cores without their hardware threads; None where the kernel does not say."""
-    if psutil is not None:
-        cores = psutil.cpu_count(logical=False)
-        return None if cores is None else int(cores)
+def physical_cores() -> Optional[int]:
+    """Return the number of cores without their hardware threads; None where the kernel does not list them."""
     siblings = Path("/sys/devices/system/cpu").glob("cpu[0-9]*/topology/thread_siblings_list")
     return len({read_text(str(path)) for path in siblings}) or None
 
 
 def memory_bytes() -> Optional[int]:
-    """Memory of the host, from /proc/meminfo."""
+    """Return the memory of the host, from /proc/meminfo."""
     for line in (read_text("/proc/meminfo") or "").splitlines():
         if line.startswith("MemTotal:"):
             return int(line.split()[1]) * 1024
@@ -61,7 +58,7 @@ def memory_bytes() -> Optional[int]:
 
 
 def memory_kills() -> Optional[int]:
-    """How many processes the kernel has killed for lack of memory since its boot; None where it does not count (< 4.13)."""
+    """Return the number of processes killed for lack of memory since boot; None where the kernel does not count (< 4.13)."""
     for line in (read_text("/proc/vmstat") or "").splitlines():
         if line.startswith("oom_kill "):
             return int(line.split()[1])
@@ -69,13 +66,13 @@ def memory_kills() -> Optional[int]:
 
 
 def governor(cpus: List[int]) -> Optional[str]:
-    """How the frequency of these CPUs is governed; None where it is not, as on most virtual machines."""
+    """Return the frequency governor of these CPUs; None without one, as on most virtual machines."""
     governors = {read_text(f"/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor") for cpu in cpus} - {None}
     return ",".join(sorted(filter(None, governors))) or None
 
 
 def virtualisation() -> Optional[str]:
-    """What the host runs in, as far as it shows: a container's kind, a machine's maker, or None."""
+    """Return the kind of container, or the vendor of the virtual machine, that the host runs in; None where none shows."""
     container = read_text("/run/systemd/container") or ("docker" if Path("/.dockerenv").exists() else None)
     if container:
         return container

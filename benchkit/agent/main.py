@@ -9,39 +9,39 @@ import sys
 from typing import List
 
 from benchkit.agent.common import RefusedError
-from benchkit.agent.frames import COMPLAINT
+from benchkit.agent.frames import FAILURE_PREFIX
 from benchkit.agent.lease import Lease
 from benchkit.agent.records import Records
 from benchkit.agent.server import Agent
-from benchkit.agent.watchdog import guarded
+from benchkit.agent.watchdog import run_under_watchdog
 from benchkit.agent.workdir import Workdir
 
 
 def main(argv: List[str]) -> int:
-    """Serve stdin and stdout below a guardian; exit code 3 where the work directory is none, 1 where the agent is killed."""
+    """Run the agent under a watchdog; return 3 where the work directory cannot be used, 1 where the agent was killed."""
     lease_s = float(argv[1]) if argv[:1] == ["--lease"] else 0.0
     try:
         workdir = Workdir(argv[-1])
     except RefusedError as error:
         print(": ".join(filter(None, (error.what, error.why))), file=sys.stderr)
         return 3
-    return guarded(workdir, lease_s, lambda guard, records: serve(workdir, guard, records))
+    return run_under_watchdog(workdir, lease_s, lambda lease, records: serve(workdir, lease, records))
 
 
-def serve(workdir: Workdir, guard: Lease, records: Records) -> int:
-    """Be the agent, to its end."""
+def serve(workdir: Workdir, lease: Lease, records: Records) -> int:
+    """Run the agent until it ends."""
     requests, answers = os.dup(0), os.dup(1)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.dup2(2, 1)  # whatever prints must not print among the frames
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(2, 1)  # prints must not get between the frames
     os.chdir(str(workdir.root))
-    agent = Agent(workdir, records, guard, requests, answers)
-    for ending in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-        signal.signal(ending, lambda *_: agent.end())
+    agent = Agent(workdir, records, lease, requests, answers)
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, lambda *_: agent.end())
     reason = agent.serve()
-    with contextlib.suppress(OSError):  # there may be nobody left to tell
+    with contextlib.suppress(OSError):  # the controller may have disconnected
         for failure in agent.close(reason):
-            print(f"{COMPLAINT}{failure} ({reason})", file=sys.stderr, flush=True)
+            print(f"{FAILURE_PREFIX}{failure} ({reason})", file=sys.stderr, flush=True)
     with contextlib.suppress(OSError):
         sys.stderr.flush()
     return 0

@@ -1,4 +1,4 @@
-"""What processes print: carried to files or memory, never beyond a ceiling."""
+"""Output of processes: copied to files or memory, up to a limit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchkit.agent.frames import Json
 
 
 class Sink:
-    """Where a process's output goes: a file or memory, up to a ceiling; what comes after that is counted and dropped."""
+    """The destination of an output: a file or memory, up to a limit; bytes beyond it are counted and dropped."""
 
     def __init__(self, max_bytes: int, fd: Optional[int] = None) -> None:
         self.kept = bytearray()
@@ -25,7 +25,7 @@ class Sink:
         self._fd = fd
 
     def write(self, piece: bytes) -> None:
-        """Take what came."""
+        """Write or drop a piece of output."""
         keep = piece[: self._max - self.size] if self.error is None else b""
         try:
             if self._fd is None:
@@ -39,18 +39,18 @@ class Sink:
         self.dropped += len(piece) - len(keep)
 
     def close(self) -> None:
-        """Nothing more will come."""
+        """Close the file at the end of the output."""
         if self._fd is not None:
             os.close(self._fd)
         self.done.set()
 
     def report(self) -> Json:
-        """What became of the output."""
+        """Return the sizes of the output."""
         return {"size": self.size, "dropped": self.dropped, "error": self.error}
 
 
 class Pump(threading.Thread):
-    """Carries the output of all processes to their sinks, so that none of them can fill the disk."""
+    """Copies the output of all processes to their sinks, so that no process can fill the disk."""
 
     PIECE = 65536
 
@@ -62,12 +62,12 @@ class Pump(threading.Thread):
         self._new: List[Tuple[int, Sink]] = []
 
     def add(self, fd: int, sink: Sink) -> None:
-        """Carry what comes out of `fd` to `sink`, and close both at its end."""
+        """Copy the output of `fd` to `sink`, and close both at its end."""
         self._new.append((fd, sink))
         os.write(self._wake_in, b"+")
 
     def run(self) -> None:
-        """Serve until the agent ends."""
+        """Copy outputs until the agent ends."""
         while True:
             for key, _ in self._selector.select():
                 piece = os.read(key.fd, self.PIECE)
@@ -78,7 +78,7 @@ class Pump(threading.Thread):
                 elif piece:
                     key.data.write(piece)
                     if key.data.dropped:
-                        time.sleep(0.001)  # a flood is slowed down, rather than carried away at full speed
+                        time.sleep(0.001)  # slows down a process that prints beyond its limit
                 else:
                     self._selector.unregister(key.fd)
                     os.close(key.fd)

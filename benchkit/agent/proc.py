@@ -1,4 +1,4 @@
-"""Processes as the kernel shows them, and signals that hit the one that is meant."""
+"""Processes in /proc, and signals that cannot reach another process with the same pid."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ TICKS = os.sysconf("SC_CLK_TCK")
 PR_SET_CHILD_SUBREAPER = 36  # prctl(2), Linux 3.4
 
 TAG = "BENCHKIT_PROCESS"
-"""In the environment of what an agent starts: tells whose an orphan is that left its session."""
+"""Environment variable of processes started by an agent: identifies orphans that left their session."""
 
 
 class ProcStat(NamedTuple):
-    """What /proc/PID/stat says (proc(5)); times in seconds, `start` in ticks since boot."""
+    """Fields of /proc/PID/stat (proc(5)); times in seconds, `start` in ticks since boot."""
 
     pid: int
     name: str
@@ -27,17 +27,17 @@ class ProcStat(NamedTuple):
     session: int
     start: int
     user_s: float
-    """Its own, and of its children that ended and were waited for."""
+    """User time of the process, and of its children that ended and were waited for."""
     system_s: float
-    """Likewise."""
+    """System time, likewise."""
 
 
 def proc_stat(pid: int) -> Optional[ProcStat]:
-    """One process; None where there is none."""
+    """Return one process; None where it does not exist."""
     content = read_bytes(f"/proc/{pid}/stat")
     if not content:
         return None
-    name_end = content.rindex(b")")  # the name may hold blanks and brackets itself
+    name_end = content.rindex(b")")  # the name may contain blanks and brackets
     field = content[name_end + 2 :].split()
     return ProcStat(
         pid=pid,
@@ -52,24 +52,24 @@ def proc_stat(pid: int) -> Optional[ProcStat]:
 
 
 def pids() -> List[int]:
-    """The pid of every process that this one can see, ascending."""
+    """Return the pids of all visible processes, ascending."""
     return sorted(int(name) for name in os.listdir("/proc") if name.isdigit())  # noqa: PTH208 - names, many and often
 
 
 def all_processes() -> Dict[int, ProcStat]:
-    """Every process that this one can see, by pid."""
+    """Return all visible processes by pid."""
     found = map(proc_stat, pids())
     return {each.pid: each for each in found if each is not None}
 
 
 def is_running(pid: int, start: int) -> bool:
-    """Whether the process with this pid is still the one that started then."""
+    """Return True where the process with this pid is running and started at `start`."""
     found = proc_stat(pid)
     return found is not None and found.start == start and found.state not in "ZX"
 
 
 def signal_exactly(process: ProcStat, signum: int) -> Optional[str]:
-    """Signal this very process, never another that got its pid meanwhile; why it could not be done, if so."""
+    """Signal this process, never a later one with the same pid; return the reason of a failure."""
     try:
         if hasattr(os, "pidfd_open"):  # Python 3.9; Linux 5.3
             try:
@@ -95,44 +95,44 @@ def signal_exactly(process: ProcStat, signum: int) -> Optional[str]:
 
 
 def end_process(process: ProcStat, grace_s: float = 1.0) -> List[str]:
-    """End one process, by force where it must be; why it could not be, if so."""
+    """End one process, and kill it after the grace period; return failures."""
     return end_processes(lambda: [process] if is_running(process.pid, process.start) else [], grace_s)
 
 
 def end_processes(find: Callable[[], List[ProcStat]], grace_s: float = 1.0, kill_s: float = 3.0) -> List[str]:
-    """End all that `find` finds, newcomers too, by force what is there after the grace; what could not be, for people."""
+    """End all processes that `find` returns, new ones too, and kill them after the grace period; return failures."""
     refused: Dict[int, Optional[str]] = {}
-    left: List[ProcStat] = []
+    remaining: List[ProcStat] = []
     for signum, seconds in ((signal.SIGTERM, grace_s), (signal.SIGKILL, kill_s)):
-        told = set()
+        signalled = set()
         for _ in poll_until(time.monotonic() + seconds):
-            left = find()
-            if not left:
+            remaining = find()
+            if not remaining:
                 return []
-            for each in left:
-                if (each.pid, each.start) not in told:
-                    told.add((each.pid, each.start))
+            for each in remaining:
+                if (each.pid, each.start) not in signalled:
+                    signalled.add((each.pid, each.start))
                     refused[each.pid] = signal_exactly(each, signum)
                     if signum == signal.SIGTERM:
-                        signal_exactly(each, signal.SIGCONT)  # what is stopped takes no other signal
+                        signal_exactly(each, signal.SIGCONT)  # a stopped process handles no other signal
     return [
-        f"process {each.pid} ({each.name}) could not be ended: {refused.get(each.pid) or 'it is still there'}"
-        for each in left
+        f"process {each.pid} ({each.name}) could not be ended: {refused.get(each.pid) or 'it is still running'}"
+        for each in remaining
     ]
 
 
 def end_session(pid: int, start: int) -> List[str]:
-    """End what is left of a session that another agent started; what could not be ended, for people."""
+    """End the remaining processes of a session that another agent started; return failures."""
     leader = proc_stat(pid)
-    if leader is not None and leader.start != start:  # the number is another's now, so nothing of the session is left
+    if leader is not None and leader.start != start:  # the pid was reused, so the session has ended
         return []
     return end_processes(
         lambda: [each for each in all_processes().values() if each.session == pid and each.state not in "ZX"]
     )
 
 
-def below(pid: int, everything: Dict[int, ProcStat]) -> List[ProcStat]:
-    """The living descendants of a process among `everything`."""
+def descendants(pid: int, everything: Dict[int, ProcStat]) -> List[ProcStat]:
+    """Return the live descendants of a process in `everything`."""
     children: Dict[int, List[ProcStat]] = {}
     for each in everything.values():
         children.setdefault(each.parent, []).append(each)
@@ -145,7 +145,7 @@ def below(pid: int, everything: Dict[int, ProcStat]) -> List[ProcStat]:
 
 
 def tag_of(pid: int) -> str:
-    """Our tag in the environment that a process was started with; empty where it has none, or may not be seen."""
+    """Return the tag in the environment of a process; empty where there is none, or it cannot be read."""
     for entry in (read_bytes(f"/proc/{pid}/environ") or b"").split(b"\0"):
         if entry.startswith(f"{TAG}=".encode()):
             return entry[len(TAG) + 1 :].decode(errors="replace")
@@ -153,7 +153,7 @@ def tag_of(pid: int) -> str:
 
 
 def become_subreaper() -> bool:
-    """Have orphans of what the agent started become its own children, so that none gets out of sight."""
+    """Make orphaned descendants children of this process; return False where that is not possible."""
     try:
         import ctypes  # noqa: PLC0415 - some builds of Python lack it
 

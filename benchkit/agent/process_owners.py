@@ -1,4 +1,4 @@
-"""Whose is a process? Descendants belong to what the agent started, and so do orphans that were."""
+"""The started process that each process of the host descends from, including orphans."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Callable, Dict, List, Optional, Tuple
 
 from benchkit.agent.proc import ProcStat
 
-NOBODYS = 0
-"""The number under which orphans stand that descend from the agent, and no more is known of them."""
+UNKNOWN_OWNER = 0
+"""Number for orphans that descend from the agent by an unknown process."""
 
 
 def members(
@@ -19,11 +19,11 @@ def members(
     *,
     subreaper: bool,
 ) -> Dict[int, List[ProcStat]]:
-    """The living processes of each thing started: its number → processes.
+    """Return the live processes of each started process, by its number.
 
-    `everything` has all processes of the host. `by_pid` has what runs, `by_session` also what ended: a session outlives its leader. `by_tag` looks a pid up by the
-    environment it was started with. As a subreaper the agent is an ancestor of all that it started, for ever; without,
-    orphans go to init, and their session is all there is to know them by.
+    `everything` has all processes of the host; `by_pid` the running started processes; `by_session` also those that ended,
+    as a session can outlive its leader; `by_tag` returns the number in the environment of a pid. A subreaper remains an
+    ancestor of everything it started; without one, orphans move to init and are recognised by session or tag.
     """
     agent = os.getpid()
     found: Dict[int, List[ProcStat]] = {}
@@ -35,18 +35,18 @@ def members(
         if number is None and (is_orphan or not subreaper):
             number = by_session.get(process.session) or by_tag(top.pid)
         if number is not None or is_orphan:
-            found.setdefault(number or NOBODYS, []).append(process)
+            found.setdefault(number or UNKNOWN_OWNER, []).append(process)
     return found
 
 
 def _climb(
     process: ProcStat, everything: Dict[int, ProcStat], by_pid: Dict[int, int], agent: int
 ) -> Tuple[Optional[int], ProcStat]:
-    """The number of the started process that this one descends from, if any; the last ancestor that was looked at."""
-    here = process
-    while here.pid not in by_pid:
-        parent = everything.get(here.parent)
-        if parent is None or here.parent == agent or parent.start > here.start:  # the last: a pid used again
-            return None, here
-        here = parent
-    return by_pid[here.pid], here
+    """Return the number of the started process above this one, if any, and the last ancestor reached."""
+    current = process
+    while current.pid not in by_pid:
+        parent = everything.get(current.parent)
+        if parent is None or current.parent == agent or parent.start > current.start:  # the last: the pid was reused
+            return None, current
+        current = parent
+    return by_pid[current.pid], current

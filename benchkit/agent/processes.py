@@ -1,4 +1,4 @@
-"""Starting, watching and ending processes, each in a session of its own, with all their descendants."""
+"""Processes that the agent starts: each in its own session, waited for and stopped with its descendants."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import threading
 import time
 from typing import Any, Dict, List, Optional, Tuple
 
-from benchkit.agent.cgroups import Groups
+from benchkit.agent.cgroups import Cgroups
 from benchkit.agent.child_process import Child
 from benchkit.agent.common import Answer, RefusedError, poll_until
 from benchkit.agent.frames import Json
 from benchkit.agent.launch import OUTPUTS, Command, Descriptors, Streams, launch, sleep_until
 from benchkit.agent.output_pumps import Sink
 from benchkit.agent.proc import TAG, ProcStat, all_processes, become_subreaper, proc_stat, signal_exactly, tag_of
-from benchkit.agent.process_owners import NOBODYS, members
+from benchkit.agent.process_owners import UNKNOWN_OWNER, members
 from benchkit.agent.records import Records
 from benchkit.agent.workdir import Workdir
 
 
 class Processes:
-    """What the agent started; every operation is safe for many threads."""
+    """The processes that the agent started; every operation is safe for many threads."""
 
     REMEMBERED = 1000
     ANSWER_BYTES = 4096
@@ -31,9 +31,9 @@ class Processes:
     REAP_S = 1.0
     LAST_OUTPUT_S = 0.2
 
-    def __init__(self, workdir: Workdir, records: Records, groups: Groups) -> None:
+    def __init__(self, workdir: Workdir, records: Records, cgroups: Cgroups) -> None:
         self._workdir = workdir
-        self._records, self._groups = records, groups
+        self._records, self._cgroups = records, cgroups
         self._streams = Streams(workdir)
         self._changed = threading.Condition()
         self._children: Dict[int, Child] = {}
@@ -55,59 +55,59 @@ class Processes:
         stderr: Any = None,  # noqa: ANN401 - {…}, "stdout" or None
         at_ns: Optional[int] = None,
     ) -> Json:
-        """Start a process, at the instant `at_ns` of this host's monotonic clock if one is given.
+        """Start a process, at the instant `at_ns` of this host's monotonic clock if it is given.
 
-        `stdin` is None (nothing), {"path"} or {"pipe": name}; `stdout` and `stderr` are None (thrown away), {"path",
-        "max_bytes"} (None: no ceiling) or {"pipe": name}; `stderr` may be "stdout". A pipe joins the two processes
+        `stdin` is None (nothing), {"path"} or {"pipe": name}; `stdout` and `stderr` are None (discarded), {"path",
+        "max_bytes"} (None: no limit) or {"pipe": name}; `stderr` may be "stdout". A pipe connects the two processes
         that name it.
         """
         sinks: Dict[str, Sink] = {}
-        with contextlib.ExitStack() as ours:
-            descriptors = self._streams.named(stdin, stdout, stderr, sinks, ours)
+        with contextlib.ExitStack() as parent_fds:
+            descriptors = self._streams.named(stdin, stdout, stderr, sinks, parent_fds)
             sleep_until(at_ns)
             child = self._spawn(Command(**command), descriptors, sinks)
         late_s = None if at_ns is None else (child.started_ns - at_ns) / 1e9
         return {**child.report(), "late_s": late_s}
 
     def run(self, *, command: Json, timeout_s: float, max_bytes: int, body: bytes = b"") -> Answer:
-        """Run a short command to its end, with `body` as its input; the answer's body is its output, then its errors."""
+        """Run a short command with `body` as its input; the body of the answer is its stdout, then its stderr."""
         child, in_time = self._run(Command(**command), timeout_s, max_bytes, body)
         out, err = (bytes(child.sinks[name].kept) for name in OUTPUTS)
         return {**child.report(), "timed_out": not in_time, "stdout_size": len(out)}, out + err
 
-    def ask(self, command: Command, timeout_s: float) -> Tuple[Optional[int], str]:
-        """Run a command for the agent itself: its exit code, and the start of what it printed."""
+    def run_for_agent(self, command: Command, timeout_s: float) -> Tuple[Optional[int], str]:
+        """Run a command for the agent itself; return its exit code and the start of its output."""
         child, _ = self._run(command, timeout_s, self.ANSWER_BYTES, b"", own=True)
         text = b"".join(bytes(child.sinks[name].kept) for name in OUTPUTS).decode(errors="replace")
         return (child.ended["exit_code"] if child.ended else None), text
 
-    def wait(self, *, id: int, timeout_s: float) -> Json:  # noqa: A002 - the word of the messages
-        """Wait for the end of a process; `ended` is None where the time was too short."""
+    def wait(self, *, id: int, timeout_s: float) -> Json:  # noqa: A002 - the name in messages
+        """Wait for the end of a process; `ended` is None where it did not end in time."""
         child = self.child(id)
         self._wait(child, timeout_s)
         return child.report()
 
     def stop(self, *, ids: List[int], signum: int, grace_s: float) -> Json:
-        """Signal processes with all their descendants; kill what is still there after the grace."""
+        """Signal processes with all their descendants; kill those that are running after the grace period."""
         children = [self.child(each) for each in ids]
         refused = self._signal(children, signum)
-        left = self._wait_gone(children, grace_s)
-        killed = [{"pid": each.pid, "name": each.name} for each in left]
+        remaining = self._wait_for_end(children, grace_s)
+        killed = [{"pid": each.pid, "name": each.name} for each in remaining]
         for _ in poll_until(time.monotonic() + self.KILL_S):
-            if not left:
+            if not remaining:
                 break
-            for each in left:
+            for each in remaining:
                 refused[each.pid] = signal_exactly(each, signal.SIGKILL)
-            left = self._wait_gone(children, 0.05)
+            remaining = self._wait_for_end(children, 0.05)
         for child in children:
-            if not left:
-                self._wait(child, self.REAP_S)  # dead, but the reaper may not have seen it yet
-                self._forget_record(child)
-        survivors = [{"pid": each.pid, "name": each.name, "why": refused.get(each.pid)} for each in left]
+            if not remaining:
+                self._wait(child, self.REAP_S)  # it has ended, but may not be reaped yet
+                self._drop_record(child)
+        survivors = [{"pid": each.pid, "name": each.name, "why": refused.get(each.pid)} for each in remaining]
         return {"processes": [child.report() for child in children], "killed": killed, "survivors": survivors}
 
-    def ps(self) -> Json:
-        """What was started and what of it is there, descendants with it."""
+    def list_trees(self) -> Json:
+        """Return the started processes that are running, or have running descendants, with their descendants."""
         trees = self.trees()
         return {
             "processes": [
@@ -121,8 +121,8 @@ class Processes:
             ]
         }
 
-    def cpu(self, *, ids: List[int]) -> Json:
-        """CPU time of process trees so far, of descendants that ended too: id → user and system seconds."""
+    def cpu_times(self, *, ids: List[int]) -> Json:
+        """Return the CPU times of process trees, including descendants that ended: id → user and system seconds."""
         children = [self.child(each) for each in ids]
         trees = self.trees()
         used = {}
@@ -132,34 +132,32 @@ class Processes:
             used[str(child.id)] = {"user_s": user_s, "system_s": system_s, "processes": len(tree)}
         return {"cpu": used, "monotonic_ns": time.monotonic_ns()}
 
-    def is_over(self, number: int) -> bool:
-        """Whether the process itself has ended."""
+    def has_ended(self, number: int) -> bool:
+        """Return True where the started process itself has ended."""
         return self.child(number).ended is not None
 
     def close(self) -> Tuple[List[str], List[str]]:
-        """Stop everything that was started and start nothing more; what ran, and what could not be stopped, for people."""
+        """Stop all processes and start no more; return those that were running, and failures."""
         with self._changed:
             self._closing = True
             ids = list(self._children)
-        ran = [f"{each.name} ({each.pid})" for group in self.trees().values() for each in group]
+        running = [f"{each.name} ({each.pid})" for group in self.trees().values() for each in group]
         survivors = self.stop(ids=ids, signum=signal.SIGTERM, grace_s=self.CLOSE_GRACE_S)["survivors"]
         for _ in poll_until(time.monotonic() + self.KILL_S):
-            strays = self.trees().get(NOBODYS, [])
-            if not strays:
+            orphans = self.trees().get(UNKNOWN_OWNER, [])
+            if not orphans:
                 break
-            for each in strays:
+            for each in orphans:
                 signal_exactly(each, signal.SIGKILL)
-        left = [f"process {each['pid']} ({each['name']}) could not be stopped: {each['why']}" for each in survivors]
-        return ran, left
-
-    # -- how it is done
+        failures = [f"process {each['pid']} ({each['name']}) could not be stopped: {each['why']}" for each in survivors]
+        return running, failures
 
     def _run(
         self, command: Command, timeout_s: float, max_bytes: int, body: bytes, *, own: bool = False
     ) -> Tuple[Child, bool]:
         sinks: Dict[str, Sink] = {}
-        with contextlib.ExitStack() as ours:
-            child = self._spawn(command, self._streams.in_memory(body, max_bytes, sinks, ours), sinks, own=own)
+        with contextlib.ExitStack() as parent_fds:
+            child = self._spawn(command, self._streams.in_memory(body, max_bytes, sinks, parent_fds), sinks, own=own)
         in_time = self._wait(child, timeout_s)
         if not in_time:
             self.stop(ids=[child.id], signum=signal.SIGTERM, grace_s=1.0)
@@ -174,14 +172,14 @@ class Processes:
             child = Child(self._count, command, sinks)
             child.started_ns = time.monotonic_ns()
             tag = {TAG: f"{self._records.tag}{child.id}"}
-            child.pid = launch(self._groups.entering(command), descriptors, str(folder), tag, self._cpus)
-            found = proc_stat(child.pid)
-            child.start = found.start if found else 0
+            child.pid = launch(self._cgroups.wrap(command), descriptors, str(folder), tag, self._cpus)
+            status = proc_stat(child.pid)
+            child.start = status.start if status else 0
             self._children[child.id] = child
             self._by_pid[child.pid] = self._by_session[child.pid] = child.id
-            self._forget_oldest()
-            what = {"pid": child.pid, "start": child.start, "program": command.argv[0]}
-            child.record = self._records.note("process", what, synced=False)
+            self._drop_oldest()
+            change = {"pid": child.pid, "start": child.start, "program": command.argv[0]}
+            child.record = self._records.note("process", change, synced=False)
             self._spawned.set()
         return child
 
@@ -189,21 +187,21 @@ class Processes:
         while True:
             self._spawned.wait()
             self._spawned.clear()
-            with contextlib.suppress(ChildProcessError):  # no child is left
+            with contextlib.suppress(ChildProcessError):  # no children
                 while True:
                     ready = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
                     if ready is not None:
-                        self._take_end(ready.si_pid)
+                        self._record_end(ready.si_pid)
 
-    def _take_end(self, pid: int) -> None:
-        """Note how a child ended. Until then its pid is taken, so that no signal can hit another process."""
-        with self._changed:  # held while one is started: what ends at once is known by then
+    def _record_end(self, pid: int) -> None:
+        """Reap a child and record its end. Until it is reaped its pid is not reused, so no signal reaches another process."""
+        with self._changed:  # held during a start, so that a process that ends at once is registered
             before = proc_stat(pid)
             try:
-                done, status, usage = os.wait4(pid, os.WNOHANG)
-            except ChildProcessError:  # could not be started; Popen has waited for it
+                reaped, status, usage = os.wait4(pid, os.WNOHANG)
+            except ChildProcessError:  # it could not be started, and Popen has reaped it
                 return
-            if not done:
+            if not reaped:
                 return
             number = self._by_pid.pop(pid, None)
             if number is None:
@@ -212,89 +210,91 @@ class Processes:
                     self._children[number].adopt(usage)
             else:
                 self._children[number].end(status, usage)
-            self._settle()
+            self._drop_records()
             self._changed.notify_all()
 
     def _wait(self, child: Child, timeout_s: float) -> bool:
         with self._changed:
-            over = self._changed.wait_for(lambda: child.ended is not None, timeout_s)
-        if over:
+            ended = self._changed.wait_for(lambda: child.ended is not None, timeout_s)
+        if ended:
             for sink in child.sinks.values():
                 sink.done.wait(self.LAST_OUTPUT_S)  # a descendant may keep it open
-        return over
+        return ended
 
     def _signal(self, children: List[Child], signum: int) -> Dict[int, Optional[str]]:
-        """Signal children and their descendants, each once; pid → what went wrong."""
+        """Signal children and their descendants, each once; return the reasons of failures by pid."""
         refused: Dict[int, Optional[str]] = {}
         trees = self.trees()
-        reached = set()
+        signalled = set()
         with self._changed:
             for child in children:
                 if child.ended is None:
-                    reached.add(child.pid)
+                    signalled.add(child.pid)
                     try:
                         os.killpg(child.pid, signum)
-                        os.killpg(child.pid, signal.SIGCONT)  # what is stopped takes no other signal
+                        os.killpg(child.pid, signal.SIGCONT)  # a stopped process handles no other signal
                     except ProcessLookupError:
                         pass
                     except OSError as error:
                         refused[child.pid] = error.strerror
         for child in children:
             for each in trees.get(child.id, ()):
-                if each.session not in reached:  # it left the session, or its leader has ended
+                if each.session not in signalled:  # it left the session, or its leader has ended
                     refused[each.pid] = signal_exactly(each, signum)
         return refused
 
-    def _wait_gone(self, children: List[Child], seconds: float) -> List[ProcStat]:
-        """Wait until nothing of these is left; what is."""
+    def _wait_for_end(self, children: List[Child], seconds: float) -> List[ProcStat]:
+        """Wait for the end of children and their descendants; return those that are still running."""
         deadline = time.monotonic() + seconds
         with self._changed:
             self._changed.wait_for(lambda: all(child.ended for child in children), seconds)
-        left: List[ProcStat] = []
+        remaining: List[ProcStat] = []
         for _ in poll_until(deadline, 0.002, 0.02):
             trees = self.trees()
-            left = [each for child in children for each in trees.get(child.id, ())]
-            if not left:
+            remaining = [each for child in children for each in trees.get(child.id, ())]
+            if not remaining:
                 break
-        return left
+        return remaining
 
     def trees(self, everything: Optional[Dict[int, ProcStat]] = None) -> Dict[int, List[ProcStat]]:
-        """What lives of each thing started, by its number; `everything`: all processes there are, if known already."""
+        """Return the live processes of each started process, by its number; `everything`: all processes, if already read."""
         with self._changed:
             by_pid, by_session = dict(self._by_pid), dict(self._by_session)
-        return members(everything or all_processes(), by_pid, by_session, self._tagged, subreaper=self._is_subreaper)
+        return members(
+            everything or all_processes(), by_pid, by_session, self._number_in_tag, subreaper=self._is_subreaper
+        )
 
-    def _tagged(self, pid: int) -> Optional[int]:
-        """The number that is in the environment of a process, if it is one of this agent's."""
+    def _number_in_tag(self, pid: int) -> Optional[int]:
+        """Return the number in the environment of a process of this agent."""
         tag = tag_of(pid)
         return int(tag.rpartition(".")[2]) if tag.startswith(self._records.tag) else None
 
     def child(self, number: int) -> Child:
-        """What was started under this number. Raises RefusedError."""
+        """Return the started process of this number. Raises RefusedError."""
         child = self._children.get(number)
         if child is None:
-            raise RefusedError("not-found", f"no process {number} was started here")
+            raise RefusedError("not-found", f"no process {number} was started by this agent")
         return child
 
-    def _settle(self) -> None:
-        """Take away the records of children that have ended, and all of their groups with them."""
+    def _drop_records(self) -> None:
+        """Remove the records of children that have ended with their whole process group."""
         for child in [each for each in self._children.values() if each.ended is not None and each.record is not None]:
             try:
                 os.killpg(child.pid, 0)
             except ProcessLookupError:
-                self._forget_record(child)
-            except PermissionError:  # another user's is left
+                self._drop_record(child)
+            except PermissionError:  # a process of another user remains
                 pass
 
-    def _forget_record(self, child: Child) -> None:
+    def _drop_record(self, child: Child) -> None:
         with self._changed:
             record, child.record = child.record, None
         if record is not None:
             self._records.drop(record, synced=False)
 
-    def _forget_oldest(self) -> None:
-        over = [child for child in self._children.values() if child.ended is not None and child.record is None]
-        for child in over[: max(0, len(self._children) - self.REMEMBERED)]:
+    def _drop_oldest(self) -> None:
+        ended = [child for child in self._children.values() if child.ended is not None and child.record is None]
+        for child in ended[: max(0, len(self._children) - self.REMEMBERED)]:
             del self._children[child.id]
             if self._by_session.get(child.pid) == child.id:
                 del self._by_session[child.pid]

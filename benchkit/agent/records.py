@@ -1,4 +1,4 @@
-"""Records of what was changed on the host, so that it can be undone also when the agent is gone."""
+"""Records of changes on the host, so that they can be undone also after the agent was killed."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from benchkit.agent.proc import ProcStat, all_processes, is_running, proc_stat, 
 from benchkit.agent.workdir import Workdir
 
 TAG_NUMBERS = 3
-"""In a tag: pid and start of the guardian, number of the process."""
+"""Numbers in a tag: pid and start of the watchdog, number of the process."""
 
 DAMAGED = "damaged"
-"""The kind of a record that cannot be read."""
+"""Kind of a record that cannot be read."""
 
 REPORTS = 20
-"""So many of the newest reports are kept."""
+"""Number of reports kept, the newest."""
 
 _STAMP = re.compile(r"(?:report-)?([0-9]{20})-")
 
 
 class Records:
-    """What has to be undone on this host, one file each, so that it outlives the agent.
+    """The changes to undo on this host, one file each, which survive the agent.
 
-    A record belongs to the guardian of the agent that wrote it for as long as that guardian lives; after that anyone may
-    undo it. Made by the guardian, before it starts the agent.
+    A record belongs to the watchdog of the agent that wrote it as long as that watchdog is running; after that anyone may
+    undo it. Created by the watchdog, before it starts the agent.
     """
 
     def __init__(self, workdir: Workdir) -> None:
@@ -44,17 +44,17 @@ class Records:
         self.boot_id = read_text("/proc/sys/kernel/random/boot_id") or ""
         me = proc_stat(os.getpid())
         self._owner = {"pid": os.getpid(), "start": me.start if me else 0}
-        where = hashlib.sha256(str(workdir.root).encode()).hexdigest()[:12]
-        self._here = f"{Path('/proc/self/ns/pid').stat().st_ino}-{where}."
-        self.tag = f"{self._here}{os.getpid()}.{self._owner['start']}."
-        """What the tags of this agent's processes begin with: namespace of the pids, work directory, the guardian."""
+        folder_id = hashlib.sha256(str(workdir.root).encode()).hexdigest()[:12]
+        self._tag_prefix = f"{Path('/proc/self/ns/pid').stat().st_ino}-{folder_id}."
+        self.tag = f"{self._tag_prefix}{os.getpid()}.{self._owner['start']}."
+        """Start of the tags of this agent's processes: pid namespace, work directory, watchdog."""
 
-    def note(self, kind: str, what: Json, *, synced: bool = True) -> Path:
-        """Write a record; with `synced` it outlives a power cut too."""
+    def note(self, kind: str, change: Json, *, synced: bool = True) -> Path:
+        """Write a record; with `synced` it survives a power cut too."""
         with self._lock:
             self._count += 1
             name = f"{self._stamp():020d}-{os.getpid()}-{self._count}.json"
-        record = {"kind": kind, "boot_id": self.boot_id, "owner": self._owner, "at": time.time(), **what}
+        record = {"kind": kind, "boot_id": self.boot_id, "owner": self._owner, "at": time.time(), **change}
         path = self._folder / name
         if synced:
             write_synced(path, json.dumps(record).encode())
@@ -65,14 +65,14 @@ class Records:
         return path
 
     def drop(self, path: Path, *, synced: bool = True) -> None:
-        """Take a record away, once it is undone."""
+        """Remove a record, after its change is undone."""
         with contextlib.suppress(FileNotFoundError):
             path.unlink()
         if synced:
             sync_folder(self._folder)
 
     def all(self) -> List[Tuple[Path, Json]]:
-        """The records there are, newest first: what was changed last is put back first."""
+        """Return all records, newest first: the last change is restored first."""
         found = []
         for path in sorted(self._folder.glob("[0-9]*.json"), reverse=True):
             content = read_bytes(str(path))
@@ -85,17 +85,17 @@ class Records:
             found.append((path, record))
         return found
 
-    def is_mine(self, record: Json) -> bool:
-        """Whether this agent wrote it, or the one that this guardian guards."""
+    def is_own(self, record: Json) -> bool:
+        """Return True for a record of this agent, or of the agent of this watchdog."""
         return bool(record["owner"] == self._owner and record["boot_id"] == self.boot_id)
 
     def is_abandoned(self, record: Json) -> bool:
-        """Whether the agent that wrote it is gone, and its guardian too."""
+        """Return True for a record whose agent and watchdog no longer exist."""
         return record["boot_id"] != self.boot_id or not is_running(record["owner"]["pid"], record["owner"]["start"])
 
     @contextlib.contextmanager
     def undoing(self) -> Iterator[None]:
-        """Hold the only right to undo records of this work directory."""
+        """Lock the records of this work directory for undoing them."""
         fd = os.open(str(self._folder), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
@@ -103,43 +103,43 @@ class Records:
         finally:
             os.close(fd)
 
-    def report(self, what: Json) -> None:
-        """Write down, for the next who comes, what was put back behind an agent that is gone."""
+    def report(self, content: Json) -> None:
+        """Write a report of what was restored after an agent has ended, for the next connection."""
         path = self._folder / f"report-{self._stamp():020d}-{os.getpid()}.json"
-        write_synced(path, json.dumps({"at": time.time(), **what}).encode())
+        write_synced(path, json.dumps({"at": time.time(), **content}).encode())
         for old in self._reports()[:-REPORTS]:
             self.drop(old)
 
     def reports(self) -> List[Json]:
-        """What was written down so, oldest first; one that cannot be read is left out."""
+        """Return the reports, oldest first, without those that cannot be read."""
         found = []
         for path in self._reports():
             with contextlib.suppress(ValueError):
                 found.append({**json.loads(read_bytes(str(path)) or b""), "name": path.name})
         return found
 
-    def forget_report(self, name: str) -> None:
-        """Take away one that was read."""
+    def delete_report(self, name: str) -> None:
+        """Delete a report that was read."""
         if name in {path.name for path in self._reports()}:
             self.drop(self._folder / name)
 
     def _stamp(self) -> int:
-        """What tells names apart by age: the time in ns, or just above all there are where the clock was set back.
+        """Return the age mark of a file name: the time in ns, or one above the largest existing mark.
 
-        What was changed last has to be put back first, whatever becomes of the clock in between.
+        The last change must be restored first, also where the clock was set back in between.
         """
-        there = map(_STAMP.match, os.listdir(str(self._folder)))  # noqa: PTH208 - names, and often
-        return max([time.time_ns(), *(int(found.group(1)) + 1 for found in there if found)])
+        stamps = map(_STAMP.match, os.listdir(str(self._folder)))  # noqa: PTH208 - names, and often
+        return max([time.time_ns(), *(int(found.group(1)) + 1 for found in stamps if found)])
 
     def _reports(self) -> List[Path]:
         return sorted(self._folder.glob("report-*.json"))
 
-    def strays(self) -> List[ProcStat]:
-        """Processes that an agent of this work directory started, which is gone now."""
+    def orphans(self) -> List[ProcStat]:
+        """Return processes that were started by an agent of this work directory that no longer exists."""
         found = []
         for process in all_processes().values():
             tag = tag_of(process.pid)
-            numbers = tag[len(self._here) :].split(".") if tag.startswith(self._here) else []
+            numbers = tag[len(self._tag_prefix) :].split(".") if tag.startswith(self._tag_prefix) else []
             if len(numbers) == TAG_NUMBERS and all(map(str.isdigit, numbers)):
                 pid, start, _ = map(int, numbers)
                 if process.state not in "ZX" and not is_running(pid, start):

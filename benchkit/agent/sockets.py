@@ -1,4 +1,4 @@
-"""Sockets seen from the host's own side: is anybody listening, and who."""
+"""Sockets of the host: connections to them, HTTP requests, and the owners of ports."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TCP_LISTEN = "0A"  # include/net/tcp_states.h, as /proc/net/tcp writes it
 
 
 class Sockets:
-    """Looking at sockets from the host's own side: is anybody listening, who, and what does it answer."""
+    """Checks of the host's sockets: listeners, their owners, and answers to HTTP requests."""
 
     def __init__(self, processes: Processes) -> None:
         self._processes = processes
@@ -35,17 +35,17 @@ class Sockets:
         state: str = "accepting",
         process: Optional[int] = None,
     ) -> Json:
-        """Wait until a socket is "accepting" connections or "closed"; no longer once `process` has ended."""
+        """Wait until a socket is "accepting" connections or "closed", or until `process` has ended."""
         began = time.monotonic()
-        reached, last = False, None
+        reached, error = False, None
         for _ in poll_until(began + timeout_s, 0.0005, 0.02):
-            over = process is not None and self._processes.is_over(process)
-            last = self._try_to_connect(tcp, unix, max(0.05, began + timeout_s - time.monotonic()))
-            reached = (last is None) == (state == "accepting")
-            if reached or over:
+            has_ended = process is not None and self._processes.has_ended(process)
+            error = self._try_to_connect(tcp, unix, max(0.05, began + timeout_s - time.monotonic()))
+            reached = (error is None) == (state == "accepting")
+            if reached or has_ended:
                 break
-        ended = process is not None and self._processes.is_over(process)
-        return {"reached": reached, "elapsed_s": time.monotonic() - began, "error": last, "process_ended": ended}
+        ended = process is not None and self._processes.has_ended(process)
+        return {"reached": reached, "elapsed_s": time.monotonic() - began, "error": error, "process_ended": ended}
 
     def http_probe(
         self,
@@ -60,9 +60,9 @@ class Sockets:
         max_total: int = 64 << 20,
         body: bytes = b"",
     ) -> Answer:
-        """One HTTP/1.1 request over a connection of its own; what came back, byte for byte where it counts.
+        """Send an HTTP/1.1 request over a new connection; return the response with every byte counted.
 
-        The answer's body is the first `max_body` bytes of the response's; its hash is over all that was read.
+        The body of the answer is the first `max_body` bytes of the response; the hash is over everything that was read.
         """
         lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers), "", ""]
         if any(part in line for line in lines for part in "\r\n"):
@@ -73,10 +73,10 @@ class Sockets:
             connection.sendall("\r\n".join(lines).encode("latin-1") + body)
             response = HttpResponse(connection, deadline, max_body, max_total)
             response.read(method)
-        return response.report(), bytes(response.start_of_body)
+        return response.report(), bytes(response.body_start)
 
     def port_owners(self, *, ports: List[int]) -> Json:
-        """Who listens on each of these TCP ports: [] where nobody does. pid and command where they may be seen."""
+        """Return the listeners on each of these TCP ports, with pid and command where they are visible."""
         bindable = {port: is_free(port) for port in ports}
         busy = [port for port in ports if not bindable[port]]
         listening: Dict[int, Json] = {}
@@ -93,7 +93,7 @@ class Sockets:
             process = proc_stat(holders.get(inode, 0))
             owner = {"pid": process.pid, "command": process.name} if process else {"pid": None, "command": None}
             owners[str(socket_["port"])].append({**socket_, **owner})
-        for port in busy:  # taken, but by nobody who listens: bound only, or out of sight
+        for port in busy:  # bound without a listener, or the listener is not visible
             if not owners[str(port)] and bindable[port] is False:
                 owners[str(port)].append({"port": port, "address": None, "uid": None, "pid": None, "command": None})
         return {"owners": owners}
@@ -113,10 +113,10 @@ class Sockets:
         return connection
 
     def _try_to_connect(self, tcp: Optional[Tuple[str, int]], unix: Optional[str], timeout_s: float) -> Optional[str]:
-        """Why nobody took a connection; None where somebody did.
+        """Try to connect; return the reason of a failure.
 
-        A port that nobody listens on can connect to itself: where the kernel takes it as the source port as well (RFC 9293,
-        section 3.5, simultaneous open). Such a connection ends at once, or its port would be taken for a minute.
+        A port without a listener can connect to itself, where the kernel chooses it as source port too (RFC 9293, section
+        3.5, simultaneous open). Such a connection is reset at once, or the port would be in use for a minute.
         """
         try:
             with self._socket(tcp, unix, min(timeout_s, 1.0)) as connection:
@@ -131,9 +131,9 @@ class Sockets:
 
 
 def is_free(port: int) -> Optional[bool]:
-    """Whether a server could listen on this port right now; None where this user may not try.
+    """Return True where a server could listen on this port now; None where this user may not try.
 
-    Cheaper than reading all sockets of the host.
+    Less expensive than reading all sockets of the host.
     """
     for family, address in ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")):  # noqa: S104 - bound, not listening
         try:
@@ -151,18 +151,18 @@ def is_free(port: int) -> Optional[bool]:
 
 
 def kernel_address(text: str, family: int) -> str:
-    """An address as /proc/net/tcp writes it (32-bit words in the machine's byte order) as people do."""
+    """Convert an address of /proc/net/tcp (32-bit words in the machine's byte order) to the usual notation."""
     raw = bytes.fromhex(text)
     words = [raw[i : i + 4] for i in range(0, len(raw), 4)]
     return socket.inet_ntop(family, b"".join(word[::-1] if sys.byteorder == "little" else word for word in words))
 
 
 def holders_of(inodes: Iterable[int]) -> Dict[int, int]:
-    """The lowest pid that has each of these sockets open, as far as it may be seen."""
+    """Return the lowest pid that has each of these sockets open, as far as it is visible."""
     wanted = {f"socket:[{inode}]": inode for inode in inodes}
     found: Dict[int, int] = {}
     for pid in pids():
-        with contextlib.suppress(OSError):  # another user's, or ended meanwhile
+        with contextlib.suppress(OSError):  # of another user, or ended meanwhile
             for entry in os.scandir(f"/proc/{pid}/fd"):
                 with contextlib.suppress(OSError):
                     target = os.readlink(entry.path)  # noqa: PTH115 - thousands of them

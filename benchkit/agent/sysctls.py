@@ -1,4 +1,4 @@
-"""Kernel settings: read, written with a record of what they were, and put back."""
+"""Kernel settings: read, written with a record of their former values, and restored."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from benchkit.agent.common import RefusedError, read_text
 from benchkit.agent.frames import Json
 from benchkit.agent.records import Records
 
-Ask = Callable[[List[str], float], Tuple[Optional[int], str]]
-"""Runs a command for so many seconds at most: its exit code, None where it did not end, and what it printed."""
+RunCommand = Callable[[List[str], float], Tuple[Optional[int], str]]
+"""Runs a command with a timeout in seconds; returns its exit code, None where it did not end, and its output."""
 
 
 class Sysctls:
-    """Kernel settings: read, written with a record of what they were, and put back."""
+    """Kernel settings: read, written with a record of their former values, and restored."""
 
     ROOT = "/proc/sys"
     SUDO_S = 10.0
 
-    def __init__(self, records: Records, ask: Ask) -> None:
+    def __init__(self, records: Records, run_command: RunCommand) -> None:
         self._records = records
-        self._ask = ask
+        self._run_command = run_command
         self._lock = threading.Lock()
 
     def read(self, *, keys: List[str]) -> Json:
-        """Each key's state ("present", "absent", "unreadable"), value, and whether this user may write it."""
-        return {"sysctls": {key: self._look(key) for key in keys}}
+        """Return the state of each key ("present", "absent", "unreadable"), its value, and whether this user may write it."""
+        return {"sysctls": {key: self._read(key) for key in keys}}
 
     def write(self, *, values: Dict[str, str], sudo: Optional[List[str]] = None) -> Json:
-        """Set keys in the given order; what they were is on disk before the first is touched.
+        """Set keys in the given order; their former values are on disk before the first is written.
 
-        `sudo` is a command that writes what this user may not, with `key=value` after it.
+        `sudo` is a command that writes where this user may not; `key=value` is added to it.
 
         Outcomes: "applied", "already", "absent", "unreadable", "read-only", "refused" (by the kernel or by sudo, with
-        the reason), "differs" (the kernel made something else of it).
+        the reason), "differs" (the kernel stored another value).
         """
         with self._lock:
-            before = {key: self._look(key) for key in values}
+            before = {key: self._read(key) for key in values}
             outcomes: Dict[str, Json] = {}
             former: Dict[str, str] = {}
             for key, value in values.items():
@@ -68,7 +68,7 @@ class Sysctls:
             record = self._records.note("sysctl", {"former": former, "written": wanted, "sudo": sudo})
             for key, value in wanted.items():
                 why = self._set(key, value, sudo)
-                now = self._look(key)["value"]
+                now = self._read(key)["value"]
                 outcome = "refused" if why else "applied" if same_value(now, value) else "differs"
                 outcomes[key] = {"outcome": outcome, "former": former[key], "value": now, "why": why}
             if all(same_value(outcomes[key]["value"], former[key]) for key in former):
@@ -76,20 +76,20 @@ class Sysctls:
             return {"outcomes": {key: outcomes[key] for key in values}}
 
     def restore(self, record: Json) -> List[str]:
-        """Put back what a record says, last first, and read it back; what could not be, for people."""
+        """Restore the former values of a record, the last first, and verify them; return failures."""
         failures = []
         with self._lock:
             for key, value in reversed(list(record["former"].items())):
-                if same_value(self._look(key)["value"], value):
+                if same_value(self._read(key)["value"], value):
                     continue
                 why = self._set(key, value, record["sudo"])
-                now = self._look(key)["value"]
+                now = self._read(key)["value"]
                 if not same_value(now, value):
-                    failures.append(f"{key} is {now!r} and should be {value!r}: {why or 'the kernel did not take it'}")
+                    failures.append(f"{key} is {now!r} and should be {value!r}: {why or 'the kernel ignored it'}")
         return failures
 
     def _path(self, key: str) -> Path:
-        """As sysctl(8): where the first separator is a dot, dots and slashes change places."""
+        """Return the path of a key, as sysctl(8): where the first separator is a dot, dots and slashes are swapped."""
         dot, slash = key.find("."), key.find("/")
         if slash < 0 or 0 <= dot < slash:
             key = key.translate({ord("."): "/", ord("/"): "."})
@@ -98,7 +98,7 @@ class Sysctls:
             raise RefusedError("bad-request", f"{key!r} is no sysctl")
         return Path(path)
 
-    def _look(self, key: str) -> Json:
+    def _read(self, key: str) -> Json:
         path = self._path(key)
         if not path.is_file():
             return {"state": "absent", "value": None, "writable": False}
@@ -107,13 +107,13 @@ class Sysctls:
         return {"state": "unreadable" if value is None else "present", "value": value, "writable": writable}
 
     def _set(self, key: str, value: str, sudo: Optional[List[str]]) -> Optional[str]:
-        """Write a value; why it could not be, if so."""
+        """Write a value; return the reason of a failure."""
         path = self._path(key)
         if os.access(path, os.W_OK):
             try:
                 fd = os.open(str(path), os.O_WRONLY | os.O_CLOEXEC)
                 try:
-                    os.write(fd, f"{value}\n".encode())  # in one write, as proc(5) wants it
+                    os.write(fd, f"{value}\n".encode())  # in one write, as proc(5) requires
                 finally:
                     os.close(fd)
             except OSError as error:
@@ -122,12 +122,12 @@ class Sysctls:
         if not sudo:
             return "it is read-only for this user"
         try:
-            exit_code, text = self._ask([*sudo, f"{key}={value}"], self.SUDO_S)
+            exit_code, text = self._run_command([*sudo, f"{key}={value}"], self.SUDO_S)
         except RefusedError as error:
             return f"{error.what}: {error.why}"
         return None if exit_code == 0 else text.strip() or "sudo failed"
 
 
 def same_value(one: Optional[str], other: Optional[str]) -> bool:
-    """Whether two values are one to the kernel, which separates numbers by tabs."""
+    """Return True where two values are equal, whatever blanks separate their numbers."""
     return one is not None and other is not None and one.split() == other.split()

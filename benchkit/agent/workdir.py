@@ -1,4 +1,4 @@
-"""The one folder below which the agent writes."""
+"""The work directory, the only folder in which the agent writes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchkit.agent.common import RefusedError
 
 
 class Workdir:
-    """The one folder below which the agent writes: its own, private, and no other's by some trick of links."""
+    """The work directory: private, and owned by this user; links cannot lead out of it."""
 
     MARK = ".benchkit"
     RESERVED = frozenset({MARK, "agent", "store", "psutil", "records", "home"})
@@ -24,32 +24,34 @@ class Workdir:
             pass
         except OSError as error:
             raise RefusedError("workdir", f"cannot create the work directory {folder}", error.strerror) from None
-        found = folder.lstat()
-        if not stat.S_ISDIR(found.st_mode):
-            raise RefusedError("workdir", f"the work directory {folder} is no directory")
-        if found.st_uid != os.geteuid():
-            raise RefusedError("workdir", f"the work directory {folder} belongs to another user (uid {found.st_uid})")
-        if found.st_mode & 0o077:
-            raise RefusedError("workdir", f"the work directory {folder} is open to others", f"chmod 700 {folder}")
+        status = folder.lstat()
+        if not stat.S_ISDIR(status.st_mode):
+            raise RefusedError("workdir", f"the work directory {folder} is not a directory")
+        if status.st_uid != os.geteuid():
+            raise RefusedError("workdir", f"the work directory {folder} belongs to another user (uid {status.st_uid})")
+        if status.st_mode & 0o077:
+            raise RefusedError(
+                "workdir", f"the work directory {folder} is accessible to other users", f"chmod 700 {folder}"
+            )
         names = {entry.name for entry in folder.iterdir()}
         if self.MARK not in names and not names <= self.RESERVED:
-            raise RefusedError("workdir", f"{folder} holds other things already", "benchkit needs a folder of its own")
+            raise RefusedError("workdir", f"{folder} contains other files", "benchkit needs its own folder")
         (folder / self.MARK).touch(mode=0o600)
         self.root = folder.resolve()
         for name in ("store", "records", "home"):
             (self.root / name).mkdir(mode=0o700, exist_ok=True)
 
     def inside(self, path: str, *, write: bool = False) -> Path:
-        """A path below the work directory, relative to it or absolute. Raises RefusedError for any other."""
+        """Return a path below the work directory, given relative to it or absolute. Raises RefusedError for any other path."""
         if "\0" in path:
-            raise RefusedError("bad-path", f"{path!r} is no path")
+            raise RefusedError("bad-path", f"{path!r} is not a path")
         full = self.root / path
-        # A last part that is a link is followed for reading only: writing replaces names, and what they point to stays.
-        place = full.parent.resolve() / full.name if write else full.resolve()
+        # A link as last part is followed for reading only: writing replaces the link, not its target.
+        target = full.parent.resolve() / full.name if write else full.resolve()
         try:
-            parts = place.relative_to(self.root).parts
+            parts = target.relative_to(self.root).parts
         except ValueError:
             parts = ("..",)
         if ".." in parts or (write and (not parts or parts[0] in self.RESERVED)):
             raise RefusedError("bad-path", f"{path!r} is not below the work directory {self.root}")
-        return place
+        return target

@@ -99,11 +99,11 @@ def restore(
     from benchkit.hosts.connections import connect_all
 
     with connect_all(inventory_of(inventory)) as hosts:
-        ended = {host.name: host.changes.release() for host in hosts} if take_over else {}
+        ended = {host.name: host.lock.release() for host in hosts} if take_over else {}
         undone = [(host.name, each) for host in hosts for each in host.changes.restore()]
         reports = [(host.name, report) for host in hosts for report in host.changes.state().reports]
         for name, report in reports:
-            hosts[name].changes.forget(report)
+            hosts[name].changes.delete_report(report)
     if json:
         done = [{"host": host, "what": each.text, "how": each.how, "failures": each.failures} for host, each in undone]
         restored_before = [{"host": host, "report": str(report)} for host, report in reports]
@@ -183,7 +183,7 @@ def _prepare(host: Host, lacking: list[str], *, yes: bool) -> dict[str, Any]:
     from benchkit.hosts.host_runner import HostRunner
     from benchkit.hosts.package_steps import install_steps, survey
     from benchkit.hosts.packages import Manager, packages_for
-    from benchkit.hosts.steps import carry_out
+    from benchkit.hosts.steps import run_steps
 
     manager = next((known for known in get_args(Manager) if known == host.facts.package_manager), None)
     if manager is None:
@@ -197,7 +197,7 @@ def _prepare(host: Host, lacking: list[str], *, yes: bool) -> dict[str, Any]:
     outcome = {"host": host.name, "lacking": lacking, "installed": [], "why": None, "to_run": None}
     why = _obstacle(host.name, state, packages, yes=yes)
     if why is None and packages:
-        carry_out(install_steps(state, packages), runner, where=host.name)
+        run_steps(install_steps(state, packages), runner, where=host.name)
         outcome["installed"] = list(packages)
     elif packages:
         outcome |= {"why": why, "to_run": _line(state, packages)}
@@ -227,6 +227,6 @@ def _obstacle(host: str, state: PackageState, packages: tuple[str, ...], *, yes:
 def _line(state: PackageState, packages: tuple[str, ...]) -> str:
     from dataclasses import replace
 
-    from benchkit.hosts.package_steps import install_steps, line_to_run
+    from benchkit.hosts.package_steps import install_steps, shell_line
 
-    return line_to_run(install_steps(replace(state, privilege="root"), packages), sudo=state.privilege != "root")
+    return shell_line(install_steps(replace(state, privilege="root"), packages), sudo=state.privilege != "root")

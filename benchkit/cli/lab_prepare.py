@@ -36,7 +36,7 @@ def prepare(
     from benchkit.cli.signals import signals_interrupt
     from benchkit.hosts.package_steps import install_steps, survey
     from benchkit.hosts.packages import manager_here, packages_for
-    from benchkit.hosts.steps import LocalRunner, carry_out
+    from benchkit.hosts.steps import LocalRunner, run_steps
 
     wanted = _wanted(also or ())
     lacking = _lacking(wanted)
@@ -56,7 +56,7 @@ def prepare(
         if obstacle:
             raise InputError(missing, why=obstacle, hint=_advice(state, packages, unpackaged))
         with signals_interrupt():
-            carry_out(install_steps(state, packages), runner)
+            run_steps(install_steps(state, packages), runner)
     if still := _lacking(wanted):
         hint = _elsewhere(unpackaged) if unpackaged else "if they are installed, add their folder to PATH"
         raise HostError(f"still not found on this machine: {', '.join(still)}", hint=hint)
@@ -119,11 +119,11 @@ def _advice(state: PackageState, packages: tuple[str, ...], unpackaged: tuple[st
     """Return the line that installs `packages`, and the home pages of programs that no package has."""
     from dataclasses import replace
 
-    from benchkit.hosts.package_steps import install_steps, line_to_run
+    from benchkit.hosts.package_steps import install_steps, shell_line
 
     needs_root = state.manager != "brew" and os.geteuid() != 0
     sudo = needs_root and shutil.which("sudo") is not None
-    line = line_to_run(install_steps(replace(state, privilege="root"), packages), sudo=sudo)
+    line = shell_line(install_steps(replace(state, privilege="root"), packages), sudo=sudo)
     how = f"run this line{' as root' if needs_root and not sudo else ''}, then start again:\n\n{line}\n"
     return f"{how}\n{_elsewhere(unpackaged)}" if unpackaged else how
 

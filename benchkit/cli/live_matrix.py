@@ -243,6 +243,6 @@ class LiveProgress(SilentProgress):
             after: dict[str, Mapping[str, tuple[int, float]]] = {}
             for host in self._hosts:
                 with contextlib.suppress(HostError):  # the run itself speaks of a host that is lost
-                    after |= host.telemetry.now()
+                    after |= host.telemetry.latest()
             self.picture.now = activity(before, after, self._plan.cell_of(planned_trial).cell.entry)
             before = after

@@ -176,7 +176,7 @@ def run_experiment(
             connect_all(inventory, lease_s=lease_s) as hosts,
             nullcontext() if resume_options is None else resume_options.run.locked(),
         ):
-            hosts.hold(run_id)  # first: only held hosts are certain to be restored from earlier runs
+            hosts.lock(run_id)  # first: only held hosts are certain to be restored from earlier runs
             plan = make_plan(experiment, hosts, seed)
             resumption = None
             if resume_options is not None:
@@ -186,7 +186,7 @@ def run_experiment(
                 outcome = execute(
                     plan, hosts, store, observer, run_id=run_id, resumption=resumption, reconnect_s=reconnect_s
                 )
-            outcome.add_restore_outcome(hosts.part())
+            outcome.add_restore_outcome(hosts.close())
             return outcome
     except KeyboardInterrupt as stopped:
         notes = ", ".join(getattr(stopped, "__notes__", ()))

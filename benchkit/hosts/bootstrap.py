@@ -1,7 +1,7 @@
-"""Getting the agent onto a host: one command, one start, its bytes sent only where the host has not got them yet.
+"""The start of the agent on a host: one command; its code is sent only to hosts that do not have it yet.
 
-The command is a line for whatever login shell the host has. It starts Python with a small program that looks for the
-agent under its hash, asks for it where it is missing, and becomes it. Whatever start-up files print before is skipped.
+The command is a line for any login shell. It starts Python with a small program that looks for the agent by its hash,
+requests it where it is missing, and runs it. What start-up files of the shell print before is skipped.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import logging
 import re
 import shlex
+import time
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,46 +24,46 @@ from benchkit.errors import HostError, LostError
 from benchkit.hosts.stream import Stream
 
 LEASE_S = 60.0
-"""An agent that hears nothing for so long gives up and tidies; the link makes itself heard far more often."""
+"""Lease of an agent: without a heartbeat for this long it restores everything and ends."""
 
 DEFAULT_WORKDIR = "~/.benchkit"
 OLDEST_PYTHON = "3.8"
 
-_WORD = re.compile(rb"(?:^|\n)benchkit-agent (have|need|old [0-9.]+)\n")
-_MAX_NOISE = 65536
-_LONG_AGO = (1980, 1, 1, 0, 0, 0)
-_NO_COMMAND = 127  # POSIX.1-2024, Shell Command Language 2.8.2
+_STATUS = re.compile(rb"(?:^|\n)benchkit-agent (have|need|old [0-9.]+)\n")
+_MAX_BANNER = 65536
+_ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
+_COMMAND_NOT_FOUND = 127  # POSIX.1-2024, Shell Command Language 2.8.2
 
 _BOOT = """
 import sys, os
-def say(word):
+def report(word):
     sys.stdout.write(chr(10) + "benchkit-agent " + word + chr(10))
     sys.stdout.flush()
 if sys.version_info < (3, 8):
-    say("old %d.%d.%d" % sys.version_info[:3])
+    report("old %d.%d.%d" % sys.version_info[:3])
     sys.exit(0)
 import hashlib
 folder = os.path.expanduser(WORKDIR)
 try:
     for path in (folder, os.path.join(folder, "agent")):
         os.makedirs(path, 0o700, exist_ok=True)
-        found = os.lstat(path)
-        if not (found.st_uid == os.geteuid() and found.st_mode & 0o170077 == 0o040000):
-            sys.exit("%s has to be a folder of its own for user %d, with mode 700" % (path, os.geteuid()))
+        status = os.lstat(path)
+        if not (status.st_uid == os.geteuid() and status.st_mode & 0o170077 == 0o040000):
+            sys.exit("%s must be a folder that belongs to user %d, with mode 700" % (path, os.geteuid()))
     path = os.path.join(path, SHA256 + ".pyz")
     content = b""
     if os.path.lexists(path):
         with open(path, "rb") as file:
             content = file.read()
     if hashlib.sha256(content).hexdigest() == SHA256:
-        say("have")
+        report("have")
     else:
-        say("need")
+        report("need")
         content = b""
         while len(content) < SIZE:
             piece = os.read(0, SIZE - len(content))
             if len(piece) == 0:
-                sys.exit("the agent did not arrive whole")
+                sys.exit("the agent arrived incomplete")
             content += piece
         if not hashlib.sha256(content).hexdigest() == SHA256:
             sys.exit("the agent arrived damaged")
@@ -75,12 +77,14 @@ sys.path.insert(0, path)
 from benchkit.agent.main import main
 sys.exit(main(["--lease", LEASE, folder]))
 """
-"""Runs on any Python 3, to say so where it is too old; without quotes, backslashes and marks that shells may touch."""
+"""Start-up program. Runs on any Python 3, to report one that is too old; has no characters that shells may expand."""
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class AgentFile:
-    """The agent as it is sent: one file that Python runs."""
+    """The agent as one file that Python runs."""
 
     content: bytes
     sha256: str
@@ -88,18 +92,18 @@ class AgentFile:
 
 @cache
 def agent_file() -> AgentFile:
-    """The agent's modules as one archive; the same bytes whenever and wherever it is made of the same sources."""
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as archive:  # stored: needs no zlib, and varies with none
-        archive.writestr(zipfile.ZipInfo("benchkit/__init__.py", _LONG_AGO), "")
+    """Pack the agent's modules into one archive; the same sources always give the same bytes."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:  # stored: the bytes depend on no version of zlib
+        archive.writestr(zipfile.ZipInfo("benchkit/__init__.py", _ZIP_EPOCH), "")
         for name, source in sorted(_sources(resources.files("benchkit.agent"), "benchkit/agent")):
-            archive.writestr(zipfile.ZipInfo(name, _LONG_AGO), source)
-    content = made.getvalue()
+            archive.writestr(zipfile.ZipInfo(name, _ZIP_EPOCH), source)
+    content = buffer.getvalue()
     return AgentFile(content, hashlib.sha256(content).hexdigest())
 
 
 def _sources(folder: Traversable, name: str) -> Iterator[tuple[str, bytes]]:
-    """The Python files of a folder and those below, with their names in the archive."""
+    """Yield the Python files below a folder, with their names in the archive."""
     for entry in folder.iterdir():
         if entry.is_dir():
             yield from _sources(entry, f"{name}/{entry.name}")
@@ -108,7 +112,7 @@ def _sources(folder: Traversable, name: str) -> Iterator[tuple[str, bytes]]:
 
 
 def command(agent: AgentFile, workdir: str | None, lease_s: float = LEASE_S) -> str:
-    """The line that starts the agent, for any login shell."""
+    """Return the line that starts the agent, for any login shell."""
     values = {
         "WORKDIR": workdir or DEFAULT_WORKDIR,
         "SHA256": agent.sha256,
@@ -120,49 +124,53 @@ def command(agent: AgentFile, workdir: str | None, lease_s: float = LEASE_S) -> 
 
 
 def start(stream: Stream, host: str, agent: AgentFile) -> Callable[[int], bytes]:
-    """Bring the agent up on the other end of `stream`, which runs `command`; what to read its frames with.
+    """Start the agent at the far end of `stream`, which runs `command`; return the function that reads its frames.
 
-    Raises HostError where there is no Python, where it is too old, or where the agent does not come up.
+    Raises HostError where there is no Python, where it is too old, or where the agent does not start.
     """
-    heard = b""
-    while (word := _WORD.search(heard)) is None:
+    logger.debug("%s: waiting for the start-up program", host)
+    began = time.monotonic()
+    output = b""
+    while (match := _STATUS.search(output)) is None:
         try:
-            piece = stream.receive(_MAX_NOISE)
+            piece = stream.receive(_MAX_BANNER)
         except TimeoutError:
             raise HostError(
-                "the login shell does not get to the command",
+                "the login shell did not run the command",
                 where=host,
-                why=_shown(heard) or "it is silent",
+                why=_printable(output) or "it printed nothing",
                 hint="does a start-up file of the shell wait for something?",
             ) from None
-        if not piece or len(heard) > _MAX_NOISE:
-            raise _no_start(stream, host, heard)
-        heard += piece
-    verdict = word[1].decode()
-    if verdict.startswith("old"):
+        if not piece or len(output) > _MAX_BANNER:
+            raise _start_error(stream, host, output)
+        output += piece
+    status = match[1].decode()
+    logger.debug("%s: the start-up program reports %r after %.3f s", host, status, time.monotonic() - began)
+    if status.startswith("old"):
         raise HostError(
-            f"Python {verdict.split()[1]} is too old",
+            f"Python {status.split()[1]} is too old",
             where=host,
             hint=f"install Python {OLDEST_PYTHON} or newer as python3",
         )
-    if verdict == "need":
+    if status == "need":
+        logger.info("%s: sending the agent, %d bytes", host, len(agent.content))
         stream.send(agent.content)
-    rest = [heard[word.end() :]]
+    rest = [output[match.end() :]]
     return lambda size: rest.pop() if rest and rest[0] else stream.receive(size)
 
 
-def _no_start(stream: Stream, host: str, heard: bytes) -> HostError:
-    code = stream.exit_code(0 if len(heard) > _MAX_NOISE else 2.0)
-    said = " ".join(filter(None, (stream.stderr(), _shown(heard))))
-    if code == _NO_COMMAND:
+def _start_error(stream: Stream, host: str, output: bytes) -> HostError:
+    code = stream.exit_code(0 if len(output) > _MAX_BANNER else 2.0)
+    printed = " ".join(filter(None, (stream.stderr(), _printable(output))))
+    if code == _COMMAND_NOT_FOUND:
         hint = f"install Python {OLDEST_PYTHON} or newer, as python3 in the PATH of a shell without a login"
-        return HostError("there is no python3", where=host, why=said or None, hint=hint)
+        return HostError("there is no python3", where=host, why=printed or None, hint=hint)
     if code in (None, -1):
-        return LostError("the agent does not start", where=host, why=said or "the connection broke")
-    return HostError("the agent does not start", where=host, why=said or f"exit code {code}")
+        return LostError("the agent does not start", where=host, why=printed or "the connection broke")
+    return HostError("the agent does not start", where=host, why=printed or f"exit code {code}")
 
 
-def _shown(heard: bytes) -> str:
-    """The end of what was printed, fit for a message."""
-    text = heard.decode(errors="replace").strip()
+def _printable(output: bytes) -> str:
+    """Return the end of an output, fit for a message."""
+    text = output.decode(errors="replace").strip()
     return "".join(each if each.isprintable() else " " for each in text)[-400:].strip()

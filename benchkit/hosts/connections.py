@@ -1,8 +1,9 @@
-"""Connecting to hosts: SSH, the agent, its facts; to all hosts of an inventory at once."""
+"""Connections to hosts: SSH, the agent and its facts; to all hosts of an inventory in parallel."""
 
 from __future__ import annotations
 
 import getpass
+import logging
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,33 +16,37 @@ from typing import Self, TypeVar
 from benchkit.agent.frames import PROTOCOL
 from benchkit.errors import BenchkitError, HostError, LostError
 from benchkit.hosts import bootstrap
-from benchkit.hosts.agent_link import Link
+from benchkit.hosts.agent_link import AgentLink
 from benchkit.hosts.host import Host
 from benchkit.hosts.host_changes import Leftovers
 from benchkit.hosts.inventory import HostSpec, Inventory
 
 RECONNECT_S = 120.0
-"""How long a host is tried to be reached again: a cable that is plugged in again, a reboot."""
-PAUSES_S = (1.0, 8.0)
-"""Between two tries, the first and the longest; each is twice that before it."""
+"""Time to reach a lost host again: a cable that is plugged in again, a reboot."""
+RECONNECT_PAUSES_S = (1.0, 8.0)
+"""First and longest pause between two attempts; each is twice the one before."""
 
-SIGNS_A_LEASE = 4
-"""How often a host that is asked nothing is asked for a sign of life, which renews its lease."""
+HEARTBEATS_PER_LEASE = 4
+"""Heartbeats sent to an idle host within one lease."""
 
-Given = TypeVar("Given")
+Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+logger = logging.getLogger(__name__)
 
 
 def connect(
     spec: HostSpec, others: Mapping[str, HostSpec] | None = None, *, lease_s: float = bootstrap.LEASE_S
 ) -> Host:
-    """Connect to one host; `others` are those of the inventory, by name, that may be its jump hosts.
+    """Connect to one host; `others` are the hosts of the inventory, by name, that may be its jump hosts.
 
-    An agent that hears nothing for `lease_s` seconds tidies and ends. Raises HostError, or InputError for a key file
-    that is not there.
+    Its agent restores everything and ends after `lease_s` seconds without a heartbeat. Raises HostError, or InputError
+    for a key file that does not exist.
     """
     from benchkit.hosts.ssh import SshConnection  # noqa: PLC0415 - Fabric is slow to import
 
+    logger.info("%s: connecting", spec.name)
+    began = time.monotonic()
     agent = bootstrap.agent_file()
     connection = SshConnection(spec, others or {})
     with ExitStack() as undo:
@@ -49,25 +54,27 @@ def connect(
         connection.open()
         stream = connection.run(bootstrap.command(agent, spec.workdir, lease_s))
         receive = bootstrap.start(stream, spec.name, agent)
-        stream.say_silence_after(lease_s / SIGNS_A_LEASE)
-        link = Link(spec.name, stream, receive, lease_s / SIGNS_A_LEASE)
+        stream.time_out_after(lease_s / HEARTBEATS_PER_LEASE)
+        link = AgentLink(spec.name, stream, receive, lease_s / HEARTBEATS_PER_LEASE)
         undo.callback(link.close, 1.0)
-        spoken = link.hello().fields["protocol"]
-        if spoken != PROTOCOL:
-            raise HostError(f"the agent speaks protocol {spoken}, not {PROTOCOL}", where=spec.name)
+        hello = link.hello().fields
+        if hello["protocol"] != PROTOCOL:
+            raise HostError(f"the agent has protocol {hello['protocol']}, not {PROTOCOL}", where=spec.name)
+        logger.info("%s: agent %d of watchdog %d is ready", spec.name, hello["pid"], hello["watchdog"])
         host = Host(spec, link)
         undo.pop_all()
+    logger.info("%s: connected after %.3f s", spec.name, time.monotonic() - began)
     return host
 
 
 def connect_all(inventory: Inventory, *, lease_s: float = bootstrap.LEASE_S) -> Hosts:
-    """Connect to all hosts of an inventory that have a role, at once.
+    """Connect to all hosts of an inventory that have a role, in parallel.
 
-    Raises HostError with what is wrong at every host that is not reached; the others are let go again.
+    Raises HostError with the problem of every host that cannot be reached; the other connections are closed.
     """
     others = {spec.name: spec for spec in inventory.hosts}
     specs = [spec for spec in inventory.hosts if spec.roles]
-    results = _each(specs, lambda spec: connect(spec, others, lease_s=lease_s))
+    results = _in_parallel(specs, lambda spec: connect(spec, others, lease_s=lease_s))
     hosts = Hosts(inventory, [result for result in results if isinstance(result, Host)], lease_s)
     errors = [result for result in results if isinstance(result, BenchkitError)]
     if errors:
@@ -78,26 +85,31 @@ def connect_all(inventory: Inventory, *, lease_s: float = bootstrap.LEASE_S) -> 
 
 @dataclass(frozen=True)
 class RestoreOutcome:
-    """How hosts were left where that was not in good order: what there is to know of each, by its name."""
+    """The hosts that were not restored when they were closed, or not confirmed to be, with the reasons by name."""
 
     not_restored: Mapping[str, str] = field(default_factory=dict)
-    """What could not be stopped or put back there, in the words of its agent."""
-    unseen: Mapping[str, str] = field(default_factory=dict)
-    """Why a host was not seen to be put back: its guardian does that."""
+    """Hosts whose agent reported what it could not stop or restore."""
+    unconfirmed: Mapping[str, str] = field(default_factory=dict)
+    """Hosts whose agent was not seen to end: their watchdogs restore them."""
+
+    @property
+    def messages(self) -> tuple[str, ...]:
+        """All reasons."""
+        return (*self.not_restored.values(), *self.unconfirmed.values())
 
 
 class Hosts:
     """The connected hosts of an inventory, in its order; a context manager that closes them."""
 
     def __init__(self, inventory: Inventory, hosts: Sequence[Host], lease_s: float = bootstrap.LEASE_S) -> None:
-        """Take over hosts that are connected; `lease_s` for when one is connected anew."""
+        """Take over connected hosts; `lease_s` is the lease after a reconnection."""
         self.inventory = inventory
         self._hosts = {host.name: host for host in hosts}
         self._lease_s = lease_s
         self._run: str | None = None
         self._closed = False
-        self.found: dict[str, Leftovers] = {}
-        """What an earlier run had left on each host when it was held."""
+        self.leftovers: dict[str, Leftovers] = {}
+        """Traces of earlier runs on each host when it was locked."""
 
     def __getitem__(self, name: str) -> Host:
         return self._hosts[name]
@@ -112,86 +124,84 @@ class Hosts:
         return name in self._hosts
 
     def by_role(self, role: str) -> tuple[Host, ...]:
-        """The hosts with this role."""
+        """Return the hosts with this role."""
         return tuple(host for host in self if role in host.spec.roles)
 
-    def each(self, do: Callable[[Host], Result]) -> list[Result]:
-        """Do something on all hosts at once; the results in their order. Raises what was raised at the first of them."""
-        results = _each(list(self), do)
+    def map(self, function: Callable[[Host], Result]) -> list[Result]:
+        """Call a function for all hosts in parallel; return its results in their order, or raise the first error."""
+        results = _in_parallel(list(self), function)
         for result in results:
             if isinstance(result, BenchkitError):
                 raise result
         return [result for result in results if not isinstance(result, BenchkitError)]
 
-    def hold(self, run: str) -> None:
-        """Hold all hosts for a run until they are closed, and clear them of what earlier ones have left; see `found`.
+    def lock(self, run: str) -> None:
+        """Lock all hosts for a run until they are closed, and restore what earlier runs left; see `leftovers`.
 
-        To be done before a run is planned, for hosts may not be themselves until then. Doing it again is fine. Raises
-        HostError naming who holds a host, since when, or what cannot be put back.
+        Lock before planning: what an earlier run left changes the facts of a host. A second call for the same run does
+        nothing. Raises HostError naming the holder of a host, or what cannot be restored.
         """
         if self._run != run:
             self._run = run
-            found = self.each(lambda host: host.claim(run, _who()))
-            self.found = dict(zip(self._hosts, found, strict=True))
+            leftovers = self.map(lambda host: host.lock_for(run, _user()))
+            self.leftovers = dict(zip(self._hosts, leftovers, strict=True))
 
-    def kernel_of(self, name: str) -> Host:
-        """The host through which the kernel of a host is changed: itself, or the one that is the same machine.
+    def kernel_host(self, name: str) -> Host:
+        """Return the host through which the kernel of a host is changed: itself, or the one on the same machine.
 
-        What was changed last has to be put back first, so that all changes of a kernel are one agent's.
+        The last change must be restored first, so one agent makes all changes of a kernel.
         """
         host = self[name]
         return host if host.shared_with is None else self._hosts.get(host.shared_with, host)
 
-    def lost(self) -> tuple[str, ...]:
-        """The hosts that do not answer."""
+    def unreachable(self) -> tuple[str, ...]:
+        """Return the names of the hosts that do not answer."""
         return tuple(
             host.name
-            for host, answer in zip(self, _each(list(self), Host.compare_clocks), strict=True)
+            for host, answer in zip(self, _in_parallel(list(self), Host.compare_clocks), strict=True)
             if isinstance(answer, BenchkitError)
         )
 
-    def reconnect(self, name: str, patience_s: float = RECONNECT_S) -> Host:
-        """Connect anew to a host whose link is dead, and hold it again; what it had is put back by then.
+    def reconnect(self, name: str, timeout_s: float = RECONNECT_S) -> Host:
+        """Connect again to a host whose link is dead, and lock it again; its watchdog has restored it by then.
 
-        A host that cannot be reached is tried for `patience_s` seconds. Raises HostError.
+        A host that cannot be reached is retried for `timeout_s` seconds. Raises HostError.
         """
-        deadline, pause_s = time.monotonic() + patience_s, PAUSES_S[0]
+        logger.info("%s: reconnecting for up to %g s", name, timeout_s)
+        deadline, pause_s = time.monotonic() + timeout_s, RECONNECT_PAUSES_S[0]
         others = {spec.name: spec for spec in self.inventory.hosts}
-        self._hosts[name].let_go()
+        self._hosts[name].hang_up()
         while True:
             try:
                 host = connect(others[name], others, lease_s=self._lease_s)
                 break
-            except LostError:
+            except LostError as error:
                 if time.monotonic() + pause_s > deadline:
                     raise
+                logger.info("%s: retrying in %g s: %s", name, pause_s, error)
             time.sleep(pause_s)
-            pause_s = min(2 * pause_s, PAUSES_S[1])
+            pause_s = min(2 * pause_s, RECONNECT_PAUSES_S[1])
         self._hosts[name] = host
         if self._run is not None:
-            self.found[name] = host.claim(self._run, _who())
+            self.leftovers[name] = host.lock_for(self._run, _user())
         return host
 
-    def give_up(self, name: str) -> None:
-        """Have no more to do with a host that is lost: what is there to be put back its guardian puts back."""
-        self._hosts.pop(name).let_go()
+    def drop(self, name: str) -> None:
+        """Remove a lost host; its watchdog restores it."""
+        logger.info("%s: removed from the run, its watchdog restores it", name)
+        self._hosts.pop(name).hang_up()
 
-    def part(self) -> RestoreOutcome:
-        """Close all at once; how they were left, where it is the first time."""
+    def close(self) -> RestoreOutcome:
+        """Have all hosts restored and close them, in parallel. A second call does nothing."""
         if self._closed:
             return RestoreOutcome()
-        said = {host.name: "; ".join(failures) for host, failures in zip(self, self.each(Host.close), strict=True)}
-        seen = {host.name for host in self if host.in_good_order}
+        failures = {host.name: "; ".join(each) for host, each in zip(self, self.map(Host.close), strict=True)}
+        confirmed = {host.name for host in self if host.shutdown_confirmed}
         self._closed = True
         return RestoreOutcome(
-            {name: failures for name, failures in said.items() if failures and name in seen},
-            {name: failures for name, failures in said.items() if name not in seen},
+            {name: failure for name, failure in failures.items() if failure and name in confirmed},
+            {name: failure for name, failure in failures.items() if name not in confirmed},
         )
-
-    def close(self) -> tuple[str, ...]:
-        """Close all at once; what could not be stopped or put back, for people."""
-        parting = self.part()
-        return (*parting.not_restored.values(), *parting.unseen.values())
 
     def __enter__(self) -> Self:
         return self
@@ -199,29 +209,29 @@ class Hosts:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        failures = self.close()
+        failures = self.close().messages
         if failures and error is None:
-            raise HostError("hosts were not left as they were found", why="; ".join(failures))
+            raise HostError("hosts were not restored", why="; ".join(failures))
         if error is not None:
             for failure in failures:
                 error.add_note(failure)
 
 
-def _who() -> str:
-    """Who holds a host, as others are told: the user and the machine of the controller."""
+def _user() -> str:
+    """Return the user and the machine of the controller, as other users read them."""
     return f"{getpass.getuser()}@{socket.gethostname()}"
 
 
-def _each(given: Sequence[Given], do: Callable[[Given], Result]) -> list[Result | BenchkitError]:
-    """Do something to all at once; what came of each, an error being one of the things that can."""
+def _in_parallel(items: Sequence[Item], function: Callable[[Item], Result]) -> list[Result | BenchkitError]:
+    """Call a function for all items in parallel; return the result, or the error, of each."""
 
-    def attempt(one: Given) -> Result | BenchkitError:
+    def attempt(item: Item) -> Result | BenchkitError:
         try:
-            return do(one)
+            return function(item)
         except BenchkitError as error:
             return error
 
-    if not given:
+    if not items:
         return []
-    with ThreadPoolExecutor(len(given)) as pool:
-        return list(pool.map(attempt, given))
+    with ThreadPoolExecutor(len(items)) as pool:
+        return list(pool.map(attempt, items))

@@ -1,6 +1,6 @@
-"""This process on a machine that is also a host: kept off the CPUs of the servers while they are measured.
+"""CPU affinity of the controller on a machine that is also a host: it leaves the CPUs of the servers alone.
 
-A lab's hosts are this machine, and so may be a host of an inventory; everywhere else there is nothing to keep apart.
+The hosts of a lab are this machine, and a host of an inventory may be; elsewhere the affinity stays as it is.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from benchkit.models.run import ControllerRecord
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
-def controller(servers: Mapping[str, Collection[int]]) -> ControllerRecord:
-    """What this process is beside servers that may run on these CPUs of these machines, which are named by boot id.
+def controller_record(servers: Mapping[str, Collection[int]]) -> ControllerRecord:
+    """Return the machine of this process and the CPUs it shall use; `servers`: boot id of a machine → CPUs of its servers.
 
-    On a machine of theirs it has the CPUs that they have not; all of its own where they have them all.
+    On a machine with servers these are the CPUs without servers, or all of its own where none remains.
     """
     if sys.platform != "linux":
         return ControllerRecord()
     machine, own = _BOOT_ID.read_text(encoding="ascii").strip(), frozenset(os.sched_getaffinity(0))
-    left = own - frozenset(servers.get(machine, ()))
-    return ControllerRecord(machine=machine, cpus=tuple(sorted(left or own)))
+    free = own - frozenset(servers.get(machine, ()))
+    return ControllerRecord(machine=machine, cpus=tuple(sorted(free or own)))
 
 
 @contextmanager
-def confined(record: ControllerRecord) -> Iterator[None]:
-    """This process, with all its threads, on the CPUs of its record for a while."""
+def pinned(record: ControllerRecord) -> Iterator[None]:
+    """Run this process, with all its threads, on the CPUs of its record within the context."""
     if not record.cpus:
         yield
         return
     former = os.sched_getaffinity(0)
-    _confine(record.cpus)
+    _set_affinity(record.cpus)
     try:
         yield
     finally:
-        _confine(former)
+        _set_affinity(former)
 
 
-def _confine(cpus: Collection[int]) -> None:
+def _set_affinity(cpus: Collection[int]) -> None:
     for thread in Path("/proc/self/task").iterdir():
         with suppress(ProcessLookupError):  # it has just ended
             os.sched_setaffinity(int(thread.name), cpus)

@@ -1,62 +1,64 @@
-"""Facts about a host: what is asked of its agent, and what its answer means. The second part is pure."""
+"""Facts about a host: the request to its agent, and the pure conversion of the answer."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
 from benchkit.hosts.clock import Clock
+from benchkit.models.base import Frozen
 from benchkit.models.facts import HostFacts, Interface, ProgramFact
 
 
 @dataclass(frozen=True)
-class Query:
-    """How a program tells its version."""
+class VersionQuery:
+    """A command that prints a program's version."""
 
     command: tuple[str, ...]
     pattern: str | None = None
-    """The version is the first group; None: it cannot be asked."""
-    kept: bool = False
-    """Whether all that it says is kept, because more than its version follows from it."""
+    """Its first group is the version; None: the program does not print one."""
+    keep_output: bool = False
+    """True where the whole output becomes a fact, because it tells more than the version."""
 
 
 NGINX_LIKE = r"version:\s*[A-Za-z]+/([0-9.]+)"
-"""nginx, Tengine, OpenResty, freenginx and Angie call themselves so; the first named is the binary's own version."""
+"""Output of nginx, Tengine, OpenResty, freenginx and Angie; the first version is that of the binary itself."""
 
-MOST_SAID = 200
-"""Characters that are kept of what a program says."""
+OUTPUT_CHARACTERS = 200
+"""Characters kept of a program's output."""
 
-PROGRAMS: Mapping[str, Query] = MappingProxyType(
+PROGRAMS: Mapping[str, VersionQuery] = MappingProxyType(
     {
-        "sshd": Query(("sshd", "-V"), r"OpenSSH_(\S+?),?\s"),  # before 9.2 an error, which names the version too
-        "nginx": Query(("nginx", "-v"), NGINX_LIKE, kept=True),
-        "wrk": Query(("wrk", "-v"), r"wrk\s+(?:[a-z]+/)?([0-9]\S*)"),
-        "ab": Query(("ab", "-V"), r"ApacheBench, Version ([0-9.]+)"),
-        "hey": Query(("hey",)),
-        "siege": Query(("siege", "-V"), r"SIEGE ([0-9]\S*)"),
-        "vegeta": Query(("vegeta", "-version"), r"Version:\s*v?([0-9]\S*)"),
-        "h2load": Query(("h2load", "--version"), r"nghttp2/(\S+)"),
-        "perf": Query(("perf", "--version"), r"perf version (\S+)"),
-        "go": Query(("go", "version"), r"go version go(\S+)"),
-        "git": Query(("git", "--version"), r"git version ([0-9][0-9.]*)"),
-        "ssh": Query(("ssh", "-V"), r"OpenSSH_(\S+?),?\s"),
-        "node": Query(("node", "--version"), r"v([0-9]\S*)"),
-        "taskset": Query(("taskset", "--version"), r"util-linux ([0-9]\S*)"),
-        "ip": Query(("ip", "-V"), r"iproute2-([^\s,]+)"),
-        "tc": Query(("tc", "-V"), r"iproute2-([^\s,]+)"),
-        "sudo": Query(("sudo",)),
-        "sysctl": Query(("sysctl",)),
+        "sshd": VersionQuery(("sshd", "-V"), r"OpenSSH_(\S+?),?\s"),  # before 9.2 an error, which names the version too
+        "nginx": VersionQuery(("nginx", "-v"), NGINX_LIKE, keep_output=True),
+        "wrk": VersionQuery(("wrk", "-v"), r"wrk\s+(?:[a-z]+/)?([0-9]\S*)"),
+        "ab": VersionQuery(("ab", "-V"), r"ApacheBench, Version ([0-9.]+)"),
+        "hey": VersionQuery(("hey",)),
+        "siege": VersionQuery(("siege", "-V"), r"SIEGE ([0-9]\S*)"),
+        "vegeta": VersionQuery(("vegeta", "-version"), r"Version:\s*v?([0-9]\S*)"),
+        "h2load": VersionQuery(("h2load", "--version"), r"nghttp2/(\S+)"),
+        "perf": VersionQuery(("perf", "--version"), r"perf version (\S+)"),
+        "go": VersionQuery(("go", "version"), r"go version go(\S+)"),
+        "git": VersionQuery(("git", "--version"), r"git version ([0-9][0-9.]*)"),
+        "ssh": VersionQuery(("ssh", "-V"), r"OpenSSH_(\S+?),?\s"),
+        "node": VersionQuery(("node", "--version"), r"v([0-9]\S*)"),
+        "taskset": VersionQuery(("taskset", "--version"), r"util-linux ([0-9]\S*)"),
+        "ip": VersionQuery(("ip", "-V"), r"iproute2-([^\s,]+)"),
+        "tc": VersionQuery(("tc", "-V"), r"iproute2-([^\s,]+)"),
+        "sudo": VersionQuery(("sudo",)),
+        "sysctl": VersionQuery(("sysctl",)),
     }
 )
-"""Programs of hosts that benchkit may use, by name; the first word of the command is looked for."""
+"""Programs that benchkit may use on hosts, by name; the first word of the command is searched for."""
 
 PACKAGE_MANAGERS: Mapping[str, str] = MappingProxyType(
     {"apt": "apt-get", "dnf": "dnf", "apk": "apk", "pacman": "pacman", "zypper": "zypper"}
 )
-"""Name → executable, in the order in which they are looked for."""
+"""Name → executable, in the order of preference."""
 
 SYSCTLS = (
     "fs.file-max",
@@ -73,7 +75,7 @@ SYSCTLS = (
     "net.ipv4.tcp_tw_reuse",
     "vm.overcommit_memory",
 )
-"""Settings that decide how many connections a host can carry, and how fast."""
+"""Settings that limit the number and the rate of connections."""
 
 GOARCH: Mapping[str, str] = MappingProxyType(
     {
@@ -88,13 +90,13 @@ GOARCH: Mapping[str, str] = MappingProxyType(
         "loongarch64": "loong64",
     }
 )
-"""Kernel's name of an architecture → Go's."""
+"""Architecture as the kernel names it → as Go names it."""
 
 
-def queries(named: Mapping[str, str]) -> dict[str, Query]:
-    """All programs to ask for; `named` are those of the inventory, name → path, asked at that path and nowhere else.
+def version_queries(named: Mapping[str, str]) -> dict[str, VersionQuery]:
+    """Return the queries of all programs; `named` are those of the inventory, name → path, searched at that path only.
 
-    One whose name benchkit does not know is asked as nginx is: the other programs have one binary a host.
+    A name that benchkit does not know is queried like nginx: of the other programs a host has one binary.
     """
     known = dict(PROGRAMS)
     for name, path in named.items():
@@ -103,62 +105,106 @@ def queries(named: Mapping[str, str]) -> dict[str, Query]:
     return known
 
 
-def questions(*, sudo: bool, named: Mapping[str, str] = MappingProxyType({})) -> dict[str, Any]:
-    """What to ask an agent for; `sudo`: whether the inventory lets benchkit try, `named`: the programs it names."""
-    tools = {name: list(query.command) for name, query in queries(named).items()}
+def facts_request(*, sudo: bool, named: Mapping[str, str] = MappingProxyType({})) -> dict[str, Any]:
+    """Return the arguments of the request; `sudo`: the inventory allows it, `named`: the programs of the inventory."""
+    tools = {name: list(query.command) for name, query in version_queries(named).items()}
     tools |= {binary: [binary] for binary in PACKAGE_MANAGERS.values()}
     return {"tools": tools, "sysctls": list(SYSCTLS), "sudo": sudo}
 
 
-def facts_of(answer: Mapping[str, Any], clock: Clock, named: Mapping[str, str] = MappingProxyType({})) -> HostFacts:
-    """An agent's answer as facts, with the programs that the inventory names; pure.
+def parse_facts(answer: Mapping[str, Any], clock: Clock, named: Mapping[str, str] = MappingProxyType({})) -> HostFacts:
+    """Convert an agent's answer to facts, with the programs that the inventory names; pure.
 
-    What a host says of itself is shown to people, so that its text comes without control characters. Raises
-    AttributeError, KeyError, TypeError or ValueError for an answer that makes no sense.
+    Facts are printed, so control characters are replaced. Raises AttributeError, KeyError, TypeError or ValueError for an
+    answer of another form.
     """
-    found = _plain(answer)
-    tools = found.pop("tools")
+    fields = _printable(answer)
+    tools = fields.pop("tools")
     managers = [name for name, binary in PACKAGE_MANAGERS.items() if binary in tools]
     return HostFacts(
-        os=found.pop("system").lower(),
-        goarch=GOARCH.get(found["machine"]),
+        os=fields.pop("system").lower(),
+        goarch=GOARCH.get(fields["machine"]),
         package_manager=managers[0] if managers else None,
         programs={
             name: program_fact(tools[name]["path"], tools[name]["text"], query)
-            for name, query in queries(named).items()
+            for name, query in version_queries(named).items()
             if name in tools
         },
         clock_offset_s=clock.wall_offset_s,
         clock_uncertainty_s=clock.uncertainty_s,
-        interfaces=tuple(Interface(**each) for each in found.pop("interfaces")),
-        sysctls={key: _one_blank(each["value"]) for key, each in found.pop("sysctls").items()},
-        **found,
+        interfaces=tuple(Interface(**each) for each in fields.pop("interfaces")),
+        sysctls={key: _single_spaces(each["value"]) for key, each in fields.pop("sysctls").items()},
+        **fields,
     )
 
 
-def program_fact(path: str, text: str | None, query: Query) -> ProgramFact:
-    """An executable, with what it said when it was asked."""
-    said = " ".join(text.split())[:MOST_SAID] if text and query.kept else None
-    return ProgramFact(path=path, version=version_in(text, query.pattern), version_output=said)
+class VariableFacts(Frozen):
+    """The facts that influence results and may change while a host is up: CPUs go offline, limits and governors are set."""
+
+    kernel: str
+    cpus: tuple[int, ...]
+    cores: int | None
+    memory_bytes: int | None
+    nofile_soft: int | None
+    nofile_hard: int | None
+    governor: str | None
+    sysctls: Mapping[str, str]
+    executables: Mapping[str, str | None]
+    """Size and time of change by program; None where the program is missing."""
+    clock_offset_s: float
+    clock_uncertainty_s: float
+
+
+def parse_variable_facts(
+    facts: Mapping[str, Any], files: Mapping[str, Any], clock: Clock, programs: Mapping[str, str]
+) -> VariableFacts:
+    """Convert an agent's answer to the facts that may change; `programs`: name → path of the files; pure."""
+    return VariableFacts(
+        kernel=facts["kernel"],
+        cpus=tuple(facts["cpus"]),
+        cores=facts["cores"],
+        memory_bytes=facts["memory_bytes"],
+        nofile_soft=facts["nofile_soft"],
+        nofile_hard=facts["nofile_hard"],
+        governor=facts["governor"],
+        sysctls={key: " ".join(each["value"].split()) for key, each in facts["sysctls"].items() if each["value"]},
+        executables={name: _version_of_file(files[path]) for name, path in programs.items()},
+        clock_offset_s=clock.wall_offset_s,
+        clock_uncertainty_s=clock.uncertainty_s,
+    )
+
+
+def program_fact(path: str, text: str | None, query: VersionQuery) -> ProgramFact:
+    """Return an executable with the version in `text`, which it printed."""
+    output = " ".join(text.split())[:OUTPUT_CHARACTERS] if text and query.keep_output else None
+    return ProgramFact(path=path, version=version_in(text, query.pattern), version_output=output)
 
 
 def version_in(text: str | None, pattern: str | None) -> str | None:
-    """The version in what a program printed; None where it states none."""
+    """Return the version in what a program printed; None where there is none."""
     match = re.search(pattern, text) if text and pattern else None
     return match[1] if match else None
 
 
-def _plain(said: Any) -> Any:  # noqa: ANN401 - any JSON value
-    match said:
+def _printable(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """Replace the control characters in all texts of a JSON value."""
+    match value:
         case str():
-            return "".join(each if each.isprintable() or each in "\t\n" else "\ufffd" for each in said)
+            return "".join(each if each.isprintable() or each in "\t\n" else "\ufffd" for each in value)
         case Mapping():
-            return {_plain(name): _plain(value) for name, value in said.items()}
+            return {_printable(name): _printable(entry) for name, entry in value.items()}
         case list():
-            return [_plain(value) for value in said]
-    return said
+            return [_printable(entry) for entry in value]
+    return value
 
 
-def _one_blank(value: str | None) -> str | None:
-    """The kernel separates numbers by tabs, people by a blank."""
+def _version_of_file(status: Mapping[str, Any] | None) -> str | None:
+    """Return size and time of change of a file, which differ between two versions; None where there is no file."""
+    if status is None:
+        return None
+    return f"{status['bytes']} bytes of {datetime.fromtimestamp(status['changed_s'], UTC):%Y-%m-%d %H:%M:%S.%f}"
+
+
+def _single_spaces(value: str | None) -> str | None:
+    """Separate numbers by spaces, where the kernel has tabs."""
     return None if value is None else " ".join(value.split())

@@ -1,9 +1,10 @@
-"""Files on a host: sent once by hash, placed where they are needed, fetched; all below the work directory."""
+"""Files below the work directory of a host: uploaded once by hash, placed, read, fetched and removed."""
 
 from __future__ import annotations
 
 import hashlib
 import io
+import logging
 import uuid
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,76 +18,73 @@ from benchkit.hosts.agent_link import Link, Reply
 HostPath = str | PurePosixPath
 """A path on a host: absolute, or relative to its work directory."""
 
-PIECE = 1 << 20
-AHEAD = 4
-"""Pieces on their way at a time: a link's delay is paid once, and other messages still get through between them."""
-PIECE_S = 120.0
-"""Time for a piece: a link that carries less than 10 kB/s is none to measure over."""
+CHUNK_BYTES = 1 << 20
+CHUNKS_IN_FLIGHT = 4
+"""Chunks requested before the first is answered: hides the link's delay, and leaves gaps for other requests."""
+CHUNK_TIMEOUT_S = 120.0
+"""Time for a chunk: a link with less than 10 kB/s is too slow to benchmark over."""
+COMPRESS_TIMEOUT_S = 120.0
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class PlacedFile:
-    """A file as it should stand on a host."""
+    """A file to place on a host."""
 
     path: HostPath
     content: bytes | Path
-    """Bytes, or a file of the controller's."""
+    """Bytes, or a file of the controller."""
     mode: int = 0o644
 
 
 @dataclass(frozen=True)
 class Placed:
-    """What it took to have files stand as they should."""
+    """Changes made to place files."""
 
     changed: tuple[str, ...]
-    """Paths that were not so before."""
+    """Paths whose content or mode was another before."""
     sent_bytes: int
-    """Content that the host did not have yet."""
+    """Content that had to be uploaded."""
 
 
 class Files:
     """The files of one host; safe for many threads."""
 
     def __init__(self, link: Link, host: str) -> None:
-        """Speak to the host's agent over its link."""
+        """Send requests to the host's agent over its link."""
         self._link = link
         self._host = host
 
     def place(self, files: Iterable[PlacedFile]) -> Placed:
-        """Have files stand on the host with their content and mode; those that do are left alone, and sent nothing for.
+        """Place files with their content and mode; those that are in place already are not touched.
 
         Raises HostError.
         """
         wanted = [(file, _sha256(file.content)) for file in files]
         entries = {(sha256, file.mode): file for file, sha256 in wanted}
-        missing = self._link.request("have", {"files": list(entries)}).fields["missing"]
+        missing = self._link.request("missing_files", {"files": list(entries)}).fields["missing"]
         sent = sum(self._send(entries[sha256, mode], sha256) for sha256, mode in missing)
         placing = [(str(file.path), sha256, file.mode) for file, sha256 in wanted]
         changed = self._link.request("place", {"files": placing}).fields["changed"]
+        logger.debug("%s: placed %d files, %d changed, %d bytes sent", self._host, len(wanted), len(changed), sent)
         return Placed(tuple(changed), sent)
 
-    def store(self, content: bytes, mode: int = 0o600) -> str:
-        """Have content in the host's store without placing it anywhere; its SHA-256."""
-        sha256 = _sha256(content)
-        if self._link.request("have", {"files": [(sha256, mode)]}).fields["missing"]:
-            self._send(PlacedFile("", content, mode), sha256)
-        return sha256
-
     def read(self, path: HostPath) -> bytes:
-        """The content of a file, whole in memory. Raises HostError."""
-        return b"".join(self._pieces(path))
+        """Return the content of a file. Raises HostError."""
+        return b"".join(self._read_chunks(path))
 
     def fetch(self, path: HostPath, target: Path) -> int:
-        """Bring a file to the controller; its size. `target` appears whole or not at all. Raises HostError."""
+        """Copy a file to the controller and return its size; `target` appears complete or not at all. Raises HostError."""
         part = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
         digest = hashlib.sha256()
         try:
             with part.open("xb") as file:
-                for piece in self._pieces(path):
+                for piece in self._read_chunks(path):
                     digest.update(piece)
                     file.write(piece)
                 size = file.tell()
-            there = self._link.request("hash", {"path": str(path)}, time_s=PIECE_S).fields
+            there = self._link.request("hash", {"path": str(path)}, timeout_s=CHUNK_TIMEOUT_S).fields
             if there["sha256"] != digest.hexdigest():
                 raise HostError(
                     f"{path} changed while it was fetched", where=self._host, hint="end what writes to it first"
@@ -96,56 +94,62 @@ class Files:
             part.unlink(missing_ok=True)
         return size
 
+    def compress(self, path: HostPath) -> PurePosixPath:
+        """Write a gzipped copy of a file as `path`.gz; return its absolute path. Raises HostError."""
+        return PurePosixPath(
+            self._link.request("compress", {"path": str(path)}, timeout_s=COMPRESS_TIMEOUT_S).fields["path"]
+        )
+
     def mkdir(self, path: HostPath) -> PurePosixPath:
-        """Make a folder and those above it; fine where it exists. Its absolute path."""
+        """Make a folder and its parents unless they exist; return its absolute path."""
         return PurePosixPath(self._link.request("mkdir", {"path": str(path)}).fields["path"])
 
-    def scratch(self, path: HostPath) -> PurePosixPath:
-        """Make a folder that goes when this connection ends, however that comes. Its absolute path."""
-        return PurePosixPath(self._link.request("scratch", {"path": str(path)}).fields["path"])
+    def mkdir_temporary(self, path: HostPath) -> PurePosixPath:
+        """Make a folder that is removed when this connection ends, for whatever reason; return its absolute path."""
+        return PurePosixPath(self._link.request("mkdir_temporary", {"path": str(path)}).fields["path"])
 
     def remove(self, path: HostPath) -> bool:
-        """Remove a file, or a folder with all that is in it; whether there was one."""
-        return bool(self._link.request("remove", {"path": str(path)}, time_s=PIECE_S).fields["removed"])
+        """Remove a file, or a folder with its content; return False where there was none."""
+        return bool(self._link.request("remove", {"path": str(path)}, timeout_s=CHUNK_TIMEOUT_S).fields["removed"])
 
     def list(self, path: HostPath) -> Mapping[str, int | None]:
-        """The entries of a folder: name → size in bytes, None for what is no regular file."""
+        """Return the entries of a folder: name → size in bytes, None for what is no regular file."""
         entries: Mapping[str, int | None] = self._link.request("list", {"path": str(path)}).fields["entries"]
         return entries
 
     def _send(self, file: PlacedFile, sha256: str) -> int:
-        """Upload content; its size."""
+        """Upload content and return its size."""
         size = len(file.content) if isinstance(file.content, bytes) else file.content.stat().st_size
         common = {"token": uuid.uuid4().hex, "sha256": sha256, "mode": file.mode, "size": size}
         uploads = (
-            self._link.submit("upload", {**common, "offset": offset}, piece) for offset, piece in _cut(file.content)
+            self._link.submit("upload", {**common, "offset": offset}, piece) for offset, piece in _chunks(file.content)
         )
         stored = [reply.fields["stored"] for reply in self._answers(uploads)]
         if not any(stored):
             raise HostError(
-                "a file did not arrive", where=self._host, why=f"{file.content!r:.80} changed while it was sent"
+                "a file was not uploaded", where=self._host, why=f"{file.content!r:.80} changed while it was sent"
             )
         return size
 
-    def _pieces(self, path: HostPath) -> Iterator[bytes]:
-        """A file's content, as long as it is now."""
+    def _read_chunks(self, path: HostPath) -> Iterator[bytes]:
+        """Yield a file's content, up to its present size."""
         size = int(self._link.request("read", {"path": str(path), "offset": 0, "limit": 0}).fields["size"])
         reads = (
-            self._link.submit("read", {"path": str(path), "offset": offset, "limit": min(PIECE, size - offset)})
-            for offset in range(0, size, PIECE)
+            self._link.submit("read", {"path": str(path), "offset": offset, "limit": min(CHUNK_BYTES, size - offset)})
+            for offset in range(0, size, CHUNK_BYTES)
         )
         for reply in self._answers(reads):
             yield reply.body
 
-    def _answers(self, questions: Iterable[Future[Reply]]) -> Iterator[Reply]:
-        """The answers in order; a few questions, which are asked as `questions` is gone through, are under way at a time."""
-        under_way: deque[Future[Reply]] = deque()
-        for question in questions:
-            under_way.append(question)
-            if len(under_way) == AHEAD:
-                yield self._link.result(under_way.popleft(), PIECE_S)
-        while under_way:
-            yield self._link.result(under_way.popleft(), PIECE_S)
+    def _answers(self, requests: Iterable[Future[Reply]]) -> Iterator[Reply]:
+        """Yield the answers in order; iterating `requests` sends them, a few ahead of their answers."""
+        in_flight: deque[Future[Reply]] = deque()
+        for request in requests:
+            in_flight.append(request)
+            if len(in_flight) == CHUNKS_IN_FLIGHT:
+                yield self._link.result(in_flight.popleft(), CHUNK_TIMEOUT_S)
+        while in_flight:
+            yield self._link.result(in_flight.popleft(), CHUNK_TIMEOUT_S)
 
 
 def _sha256(content: bytes | Path) -> str:
@@ -155,11 +159,11 @@ def _sha256(content: bytes | Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _cut(content: bytes | Path) -> Iterator[tuple[int, bytes]]:
-    """Content in pieces with their offsets; one piece even where there is nothing."""
+def _chunks(content: bytes | Path) -> Iterator[tuple[int, bytes]]:
+    """Yield content in chunks with their offsets; one empty chunk where there is no content."""
     with io.BytesIO(content) if isinstance(content, bytes) else content.open("rb") as source:
-        piece, offset = source.read(PIECE), 0
+        piece, offset = source.read(CHUNK_BYTES), 0
         while piece or offset == 0:
             yield offset, piece
             offset += len(piece) or 1
-            piece = source.read(PIECE)
+            piece = source.read(CHUNK_BYTES)

@@ -1,7 +1,8 @@
-"""What benchkit changes on a host, with records of what was before; putting it back; and who holds the host meanwhile."""
+"""The changes that benchkit makes on a host: each recorded there before it is made, and restored from that record."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -9,62 +10,63 @@ from typing import Any, Literal
 
 from benchkit.errors import HostError
 from benchkit.hosts.agent_link import Link
+from benchkit.hosts.host_lock import LockHolder
 
-TIME_S = 60.0
-"""For all writes of one request; sudo may have to be asked for each."""
-HOLD_S = 45.0
-"""A host that is being put back is waited for, and a guardian that has to go is given its time."""
+CHANGE_TIMEOUT_S = 60.0
+"""Time for all writes of one request; each may be a call of sudo."""
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Sysctl:
-    """A kernel setting as a host has it."""
+    """A kernel setting of a host."""
 
     state: Literal["present", "absent", "unreadable"]
     value: str | None
     writable: bool
-    """Whether the login user may write it."""
+    """True where the login user may write it."""
 
 
 @dataclass(frozen=True)
-class Written:
-    """What became of a setting that was to be written."""
+class SysctlOutcome:
+    """The outcome of writing a kernel setting."""
 
     outcome: Literal["applied", "already", "absent", "unreadable", "read-only", "refused", "differs"]
-    """"differs": the kernel made another value of it; "refused": by the kernel or by sudo, `why` says how."""
+    """"differs": the kernel stored another value; "refused": by the kernel or by sudo, for the reason `why`."""
     former: str | None
     value: str | None
-    """Read back."""
+    """The value read after writing."""
     why: str | None
 
 
 @dataclass(frozen=True)
 class Record:
-    """Something on a host that has to be undone."""
+    """A change on a host that has to be undone."""
 
     kind: str
-    """sysctl, process, folder, …; "damaged" where it cannot be read."""
+    """sysctl, process, folder, …; "damaged" where the record cannot be read."""
     state: Literal["mine", "other", "abandoned"]
-    """Of this connection, of another that lives, or of one that is gone."""
+    """Its owner: this connection, another one, or one that no longer exists."""
     since: datetime | None
     text: str
-    """What was changed, for people."""
+    """The change, as a phrase for messages."""
 
 
 @dataclass(frozen=True)
 class RestoredChange:
-    """What became of a record that was to be undone."""
+    """The outcome of undoing a recorded change."""
 
     text: str
     failures: tuple[str, ...]
-    """Empty where it is undone, verified by reading back; else why not. The record is kept then."""
+    """Reasons why it is not undone; then the record is kept. Empty: undone, and verified by reading."""
     how: Literal["undone", "rebooted", "kept", "failed"] = "undone"
-    """"rebooted": a reboot of the host had undone it already; "kept": it belongs to a run that is going on."""
+    """"rebooted": a reboot of the host had undone it already; "kept": it belongs to a run that is not finished."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """What was put back behind a connection that ended without a goodbye, as written down on the host."""
+    """A watchdog's report of what it restored after a connection that ended without a goodbye."""
 
     name: str
     at: datetime
@@ -72,182 +74,145 @@ class Report:
     run: str | None
     """The run that held the host."""
     undone: tuple[str, ...]
-    """Processes ended, settings put back, folders removed; for people."""
+    """Processes ended, settings restored and folders removed, as phrases for messages."""
     failures: tuple[str, ...]
 
     def __str__(self) -> str:
-        """One line, for people."""
-        whose = f"run {self.run}: " if self.run else ""
-        done = f"; undone: {', '.join(self.undone)}" if self.undone else ""
+        """Return the report in one line."""
+        run = f"run {self.run}: " if self.run else ""
+        undone = f"; undone: {', '.join(self.undone)}" if self.undone else ""
         failed = f"; failed: {'; '.join(self.failures)}" if self.failures else ""
-        return f"{self.at:%Y-%m-%d %H:%M:%S} UTC, {whose}{self.reason}{done}{failed}"
-
-
-@dataclass(frozen=True)
-class Holder:
-    """Who holds a host."""
-
-    pid: int
-    state: Literal["running", "ending", "kept", "silent"]
-    """"ending": what it did is about to be put back; "kept": a stack that stays up without a controller; "silent": it does
-    not answer."""
-    run: str | None = None
-    who: str | None = None
-    since: datetime | None = None
-    lease_s: float | None = None
-    heard_s: float | None = None
-    """How long ago its controller was heard."""
-
-    def __str__(self) -> str:
-        """For people."""
-        if self.run is None or self.since is None:
-            return f"process {self.pid}, which does not answer"
-        return f"{self.run} of {self.who} since {self.since:%Y-%m-%d %H:%M:%S} UTC"
-
-
-@dataclass(frozen=True)
-class HoldResult:
-    """How a host came to be held."""
-
-    shared_with: str | None
-    """The host of the same run that is the same machine, and holds it; None: it is held by this connection."""
-    waited: bool
-    """Whether something was put back first: what was asked of the host before is not true any more."""
+        return f"{self.at:%Y-%m-%d %H:%M:%S} UTC, {run}{self.reason}{undone}{failed}"
 
 
 @dataclass(frozen=True)
 class Leftovers:
-    """What an earlier run has left on a host."""
+    """The traces of an earlier run on a host."""
 
     reports: tuple[Report, ...] = ()
-    """What was put back behind it."""
-    undone: tuple[RestoredChange, ...] = ()
-    """What was put back now, for nobody had."""
+    """Reports of what its watchdog restored."""
+    restored: tuple[RestoredChange, ...] = ()
+    """Changes that were still in place, and were restored now."""
 
 
 @dataclass(frozen=True)
-class State:
-    """What benchkit finds of itself on a host."""
+class HostState:
+    """Everything of benchkit on a host: changes to undo, reports of watchdogs, the holder of the host."""
 
     records: tuple[Record, ...]
     reports: tuple[Report, ...]
-    holder: Holder | None
+    holder: LockHolder | None
 
 
-class Changes:
+class HostChanges:
     """The changes made to one host; safe for many threads."""
 
     def __init__(self, link: Link, host: str) -> None:
-        """Speak to the host's agent over its link."""
+        """Send requests to the host's agent over its link."""
         self._link = link
         self._host = host
 
-    def read(self, keys: Iterable[str]) -> Mapping[str, Sysctl]:
-        """Sysctls as they are."""
-        found = self._link.request("sysctl_read", {"keys": list(keys)}).fields["sysctls"]
-        return {key: Sysctl(**sysctl) for key, sysctl in found.items()}
+    def read_sysctls(self, keys: Iterable[str]) -> Mapping[str, Sysctl]:
+        """Return the present state of kernel settings."""
+        sysctls = self._link.request("sysctl_read", {"keys": list(keys)}).fields["sysctls"]
+        return {key: Sysctl(**sysctl) for key, sysctl in sysctls.items()}
 
-    def write(self, values: Mapping[str, str], *, sudo: Sequence[str] | None = None) -> Mapping[str, Written]:
-        """Set sysctls in this order and read them back; what they were is on the host's disk before the first changes.
+    def write_sysctls(
+        self, values: Mapping[str, str], *, sudo: Sequence[str] | None = None
+    ) -> Mapping[str, SysctlOutcome]:
+        """Set kernel settings in this order and read them; the former values are on the host's disk before the first write.
 
-        The agent puts them back at its end, however that comes; `restore` does so before. What
-        the login user may not write is refused, or goes through the command `sudo` with `key=value` after it. Raises
-        HostError.
+        The agent restores them when it ends, `restore` does so earlier. What the login user may not write is refused, or
+        written by the command `sudo`, to which `key=value` is added. Raises HostError.
         """
-        reply = self._link.request("sysctl_write", {"values": dict(values), "sudo": sudo and list(sudo)}, time_s=TIME_S)
-        return {key: Written(**outcome) for key, outcome in reply.fields["outcomes"].items()}
+        logger.info("%s: writing %d kernel settings", self._host, len(values))
+        args = {"values": dict(values), "sudo": sudo and list(sudo)}
+        outcomes = self._link.request("sysctl_write", args, timeout_s=CHANGE_TIMEOUT_S).fields["outcomes"]
+        for key, outcome in outcomes.items():
+            logger.info("%s: %s = %s: %s", self._host, key, values[key], outcome["outcome"])
+        return {key: SysctlOutcome(**outcome) for key, outcome in outcomes.items()}
 
-    def state(self) -> State:
-        """What is to be undone on the host, by whomever; what was put back there; who holds it. Raises HostError."""
-        reply = self._link.request("records", {}).fields
-        strays = tuple(
-            Record("process", "abandoned", None, f"process {stray['pid']} ({stray['name']})")
-            for stray in reply["strays"]
-        )
-        return State(
-            (
-                *(
-                    Record(each["kind"], each["state"], datetime.fromtimestamp(each["at"], UTC), _text(each))
-                    for each in reply["records"]
-                ),
-                *strays,
-            ),
-            tuple(_report(each) for each in reply["reports"]),
-            _holder(reply["holder"]),
-        )
+    def create_cgroup(self, name: str, cpus: float) -> None:
+        """Create or change a control group whose processes share the CPU quota `cpus`.
 
-    def group(self, name: str, cpus: float) -> None:
-        """Have a control group of that name, whose processes get so many CPUs' worth of time together.
-
-        It goes with the agent, however that ends, or with `restore`. Raises HostError where there can be none.
+        It is removed when the agent ends, or by `restore`. Raises HostError where control groups are not available.
         """
-        self._link.request("group", {"name": name, "cpus": cpus})
+        self._link.request("create_cgroup", {"name": name, "cpus": cpus})
 
-    def go_settings(self, go: str, values: Mapping[str, str]) -> None:
-        """Have the login's own go command keep these settings (`go env -w`); they go as what `write` sets. Raises HostError."""
-        self._link.request("go_settings", {"go": go, "values": dict(values)}, time_s=TIME_S)
+    def set_go_env(self, go: str, values: Mapping[str, str]) -> None:
+        """Write settings of the login user's go command (`go env -w`); restored like kernel settings. Raises HostError."""
+        self._link.request("set_go_env", {"go": go, "values": dict(values)}, timeout_s=CHANGE_TIMEOUT_S)
+
+    def expect_perf_maps(self, pids: Sequence[int]) -> None:
+        """Record that these processes write maps for perf outside of the work directory. Raises HostError."""
+        self._link.request("expect_perf_maps", {"pids": list(pids)})
+
+    def remove_perf_maps(self, pids: Sequence[int]) -> None:
+        """Remove the maps for perf of processes that have ended. Raises HostError."""
+        self._link.request("remove_perf_maps", {"pids": list(pids)})
+
+    def state(self) -> HostState:
+        """Return the changes to undo, of all connections, the reports of watchdogs and the holder. Raises HostError."""
+        state = self._link.request("records", {}).fields
+        records = [
+            Record(each["kind"], each["state"], datetime.fromtimestamp(each["at"], UTC), _text(each))
+            for each in state["records"]
+        ]
+        orphans = [
+            Record("process", "abandoned", None, f"process {each['pid']} ({each['name']})") for each in state["orphans"]
+        ]
+        return HostState(
+            records=(*records, *orphans),
+            reports=tuple(_report(each) for each in state["reports"]),
+            holder=LockHolder.from_message(state["holder"]),
+        )
 
     def records(self) -> tuple[Record, ...]:
-        """What is to be undone on the host, by whomever. Raises HostError."""
+        """Return the changes to undo, of all connections. Raises HostError."""
         return self.state().records
 
-    def forget(self, report: Report) -> None:
-        """Take away a report that was read. Raises HostError."""
-        self._link.request("forget_report", {"name": report.name})
-
-    def hold(self, run: str, host: str, who: str, *, take_over: bool = False) -> HoldResult:
-        """Hold the host for a run until the end of this connection.
-
-        A host that another run holds is refused; with `take_over` only while that run's lease has not lapsed. What is
-        being put back is waited for. Raises RefusedError (`held`) naming who holds it.
-        """
-        args = {"run": run, "host": host, "who": who, "take_over": take_over}
-        return HoldResult(**self._link.request("hold", args, time_s=HOLD_S).fields)
-
-    def clear(self) -> Leftovers:
-        """Put back what abandoned runs have left, and read what was put back behind them.
-
-        Raises HostError where something cannot be put back.
-        """
-        state = self.state()
-        undone: tuple[RestoredChange, ...] = ()
-        if any(record.state == "abandoned" for record in state.records):
-            undone = tuple(each for each in self.restore() if each.how != "kept")
-        if failures := [failure for each in undone for failure in each.failures]:
-            raise HostError(
-                "an earlier run has left what cannot be put back",
-                where=self._host,
-                why="; ".join(failures),
-                hint="`benchkit hosts restore` tries again; the record is kept until it succeeds",
-            )
-        for report in state.reports:
-            self.forget(report)
-        return Leftovers(state.reports, undone)
-
-    def keep(self, lease_s: float | None = None) -> None:
-        """Have what was started and changed stay after this connection, for so long or (None) until `release`."""
-        self._link.request("keep", {"lease_s": lease_s})
-
-    def release(self) -> Holder | None:
-        """End who holds the host, if that is a kept stack or a run whose lease has lapsed; all is put back then.
-
-        Raises RefusedError (`held`) for a run that is alive, and where the holder cannot be ended.
-        """
-        return _holder(self._link.request("release", {}, time_s=HOLD_S).fields["ended"])
+    def delete_report(self, report: Report) -> None:
+        """Delete a watchdog's report after reading it. Raises HostError."""
+        self._link.request("delete_report", {"name": report.name})
 
     def restore(self, *, own: bool = False) -> tuple[RestoredChange, ...]:
-        """Put back what was changed over this link and, unless `own`, undo all that abandoned ones left.
+        """Restore what was changed over this link and, unless `own`, undo everything that abandoned runs left.
 
         Raises HostError.
         """
-        reply = self._link.request("restore", {"own": own}, time_s=TIME_S)
-        return tuple(
+        logger.info("%s: restoring %s", self._host, "own changes" if own else "own changes and those of abandoned runs")
+        reply = self._link.request("restore", {"own": own}, timeout_s=CHANGE_TIMEOUT_S)
+        changes = tuple(
             RestoredChange(_text(each["record"]), tuple(each["failures"]), each["how"])
             for each in reply.fields["undone"]
         )
+        for change in changes:
+            logger.info("%s: %s: %s", self._host, change.text, "; ".join(change.failures) or change.how)
+        return changes
+
+    def clean_up(self) -> Leftovers:
+        """Restore what abandoned runs left, and read the reports of their watchdogs.
+
+        Raises HostError where something cannot be restored.
+        """
+        state = self.state()
+        restored: tuple[RestoredChange, ...] = ()
+        if any(record.state == "abandoned" for record in state.records):
+            restored = tuple(change for change in self.restore() if change.how != "kept")
+        if failures := [failure for change in restored for failure in change.failures]:
+            raise HostError(
+                "changes of an earlier run cannot be restored",
+                where=self._host,
+                why="; ".join(failures),
+                hint="run `benchkit hosts restore` to try again; the record is kept until it succeeds",
+            )
+        for report in state.reports:
+            self.delete_report(report)
+        return Leftovers(state.reports, restored)
 
 
 def _text(record: Mapping[str, Any]) -> str:  # noqa: PLR0911 - one for each kind
+    """Describe a recorded change in a phrase."""
     match record["kind"]:
         case "sysctl":
             return ", ".join(f"{key} (was {value})" for key, value in record["former"].items())
@@ -270,28 +235,16 @@ def _text(record: Mapping[str, Any]) -> str:  # noqa: PLR0911 - one for each kin
             return f"a record of the kind {kind}"
 
 
-def _report(told: Mapping[str, Any]) -> Report:
-    undone = [*(f"process {name}" for name in told["ended"]), *(_text(each["record"]) for each in told["undone"])]
+def _report(message: Mapping[str, Any]) -> Report:
+    undone = [
+        *(f"process {name}" for name in message["ended"]),
+        *(_text(each["record"]) for each in message["undone"]),
+    ]
     return Report(
-        name=told["name"],
-        at=datetime.fromtimestamp(told["at"], UTC),
-        reason=told["reason"],
-        run=told["holder"].get("run"),
+        name=message["name"],
+        at=datetime.fromtimestamp(message["at"], UTC),
+        reason=message["reason"],
+        run=message["holder"].get("run"),
         undone=tuple(dict.fromkeys(undone)),
-        failures=tuple(told["failures"]),
-    )
-
-
-def _holder(told: Mapping[str, Any] | None) -> Holder | None:
-    if told is None:
-        return None
-    since = told.get("since")
-    return Holder(
-        pid=told["pid"],
-        state=told["state"],
-        run=told.get("run"),
-        who=told.get("who"),
-        since=None if since is None else datetime.fromtimestamp(since, UTC),
-        lease_s=told.get("lease_s"),
-        heard_s=told.get("heard_s"),
+        failures=tuple(message["failures"]),
     )

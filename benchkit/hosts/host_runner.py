@@ -1,4 +1,4 @@
-"""Carrying out installation steps on a host."""
+"""A runner of installation steps on a host."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from benchkit.hosts.host import Host
 from benchkit.hosts.packages import SBIN
 from benchkit.hosts.steps import StepOutcome
 
-LONGEST_S = 1800.0
-"""A package manager waits for others (DPkg::Lock::Timeout) and fetches over slow links."""
-KEPT_BYTES = 64 << 10
+STEP_TIMEOUT_S = 1800.0
+"""Time for a step: a package manager waits for its lock (DPkg::Lock::Timeout) and downloads over slow links."""
+OUTPUT_BYTES = 64 << 10
 NOT_FOUND = 127
 
 
 class HostRunner:
-    """Runs steps on a host over its link, as its login user; what they print comes back when they end."""
+    """Runs steps on a host as its login user; their output is returned when they end."""
 
     def __init__(self, host: Host) -> None:
-        """Take the host."""
+        """Run steps on this host."""
         self._host = host
 
     def run(self, argv: tuple[str, ...], *, stdin: str | None = None, shown: bool = True) -> StepOutcome:
-        """Run a command to its end. Raises HostError where the host is lost."""
+        """Run a command and wait for its end. Raises HostError where the host is lost."""
         path = os.pathsep.join(("/usr/local/bin", "/usr/bin", "/bin", *SBIN))
         try:
             done = self._host.processes.run(
-                argv, env={"PATH": path}, stdin=(stdin or "").encode(), timeout_s=LONGEST_S, max_bytes=KEPT_BYTES
+                argv, env={"PATH": path}, stdin=(stdin or "").encode(), timeout_s=STEP_TIMEOUT_S, max_bytes=OUTPUT_BYTES
             )
         except RefusedError as error:
             if error.kind != "not-found":

@@ -1,4 +1,4 @@
-"""The inventory: which hosts there are, how each is reached, and what it is for.
+"""The inventory: the hosts, how to reach each, and its roles.
 
 A file names its hosts under `hosts`:
 
@@ -6,12 +6,12 @@ A file names its hosts under `hosts`:
       server: {address: 192.0.2.10, user: bench, roles: [sut]}
       client: {address: client.example, jump: gate.example, roles: [load]}
 
-A host may name executables that are to be used in the place of those on its PATH, or beside them under names of their
-own, which scenarios then use (`binary: nginx-mainline`):
+A host may name executables to use instead of those on its PATH, or under new names, which scenarios can refer to
+(`binary: nginx-mainline`):
 
         programs: {nginx: /opt/tengine/sbin/nginx, nginx-mainline: /opt/nginx-1.29/sbin/nginx}
 
-What a host leaves out comes from `~/.ssh/config`, in which `address` may be an alias.
+Missing values come from `~/.ssh/config`, in which `address` may be an alias.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _safe_workdir(text: str) -> str:
 
 
 def parse_jump(text: str) -> tuple[str | None, str, int | None]:
-    """`[user@]address[:port]` → (user, address, port). Raises ValueError for anything else."""
+    """Split `[user@]address[:port]` into user, address and port. Raises ValueError for any other text."""
     match = _JUMP.fullmatch(text)
     address = (match["ipv6"] or match["address"].strip("[]")) if match else ""
     port = int(match["port"]) if match and match["port"] else None
@@ -97,43 +97,43 @@ ProgramPath = Annotated[str, AfterValidator(_safe_program)]
 
 
 class _HostFields(Frozen):
-    """What an inventory says about a host, beside its name."""
+    """The fields of a host in an inventory file."""
 
     address: Address = Field(description="host name, IP address, or a Host alias of ~/.ssh/config")
     port: int | None = Field(default=None, ge=1, le=MAX_PORT)
     user: User | None = None
     identity: Path | None = Field(default=None, description="private key file; its password is never asked for")
-    known_hosts: Path | None = Field(default=None, description="read beside the user's own known_hosts files")
-    roles: tuple[Name, ...] = Field(description="what the host is for: sut, load, …; none for a mere jump host")
+    known_hosts: Path | None = Field(default=None, description="file read in addition to the user's known_hosts files")
+    roles: tuple[Name, ...] = Field(description="roles of the host: sut, load, …; none for a jump host")
     jump: Jump | None = Field(
-        default=None, description="the host to go through: another of the inventory, or [user@]address[:port]"
+        default=None, description="jump host: another host of the inventory, or [user@]address[:port]"
     )
-    sudo: bool = Field(default=False, description="whether changes that need root may be made through `sudo -n`")
-    workdir: Workdir | None = Field(default=None, description="benchkit's folder on the host; ~/.benchkit if absent")
+    sudo: bool = Field(default=False, description="allow changes that need root, through `sudo -n`")
+    workdir: Workdir | None = Field(default=None, description="benchkit's folder on the host [default: ~/.benchkit]")
     service_address: IPvAnyAddress | None = Field(
-        default=None, description="own address at which other hosts reach its services, where `address` is not that"
+        default=None, description="address at which other hosts reach its services, where it differs from `address`"
     )
     link_bps: float | None = Field(
-        default=None, gt=0, description="rate of the host's link where known, bits per second"
+        default=None, gt=0, description="rate of the host's link, bits per second; unknown if absent"
     )
     programs: Mapping[Name, ProgramPath] = Field(
         default_factory=dict,
-        description="executables of the host by the names that scenarios and benchkit use for them",
+        description="executables of the host by the names used in scenarios and by benchkit",
     )
 
 
 class HostSpec(_HostFields):
-    """One host: how it is reached and what it is for."""
+    """One host of an inventory."""
 
     name: Name
-    written: str | None = Field(default=None, description="file and line of the inventory that has it, for messages")
+    written: str | None = Field(default=None, description="file and line in the inventory, for messages")
 
 
 class Inventory(Frozen):
-    """The hosts of a run, and what is known about them as a whole."""
+    """The hosts of a run, with their common limits."""
 
     hosts: tuple[HostSpec, ...]
-    limits: tuple[str, ...] = Field(default=(), description="sentences on what these hosts cannot isolate or apply")
+    limits: tuple[str, ...] = Field(default=(), description="limits of these hosts: what they cannot isolate or apply")
     not_isolated: tuple[str, ...] = Field(default=(), description="sysctls that a host sees but shares with others")
 
     @model_validator(mode="after")
@@ -141,17 +141,17 @@ class Inventory(Frozen):
         names = [host.name for host in self.hosts]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise ValueError(f"host names stand twice: {', '.join(twice)}")
-        if circle := _circle(self.hosts):
-            raise ValueError(circle)
+            raise ValueError(f"host names are used twice: {', '.join(twice)}")
+        if cycle := _jump_cycle(self.hosts):
+            raise ValueError(cycle)
         return self
 
     def by_role(self, role: str) -> tuple[HostSpec, ...]:
-        """The hosts with this role, in the inventory's order."""
+        """Return the hosts with this role, in the inventory's order."""
         return tuple(host for host in self.hosts if role in host.roles)
 
     def named(self, name: str) -> HostSpec:
-        """The host of this name. Raises InputError naming those there are."""
+        """Return the host of this name. Raises InputError naming the hosts of the inventory."""
         for host in self.hosts:
             if host.name == name:
                 return host
@@ -159,7 +159,7 @@ class Inventory(Frozen):
 
 
 class _InventoryFile(Frozen):
-    """An inventory as it is written."""
+    """The content of an inventory file."""
 
     hosts: Mapping[Name, _HostFields] = Field(min_length=1)
     limits: tuple[str, ...] = ()
@@ -167,15 +167,15 @@ class _InventoryFile(Frozen):
 
 
 def load_inventory(path: Path) -> Inventory:
-    """The inventory file at `path`; its relative paths start from the folder it stands in.
+    """Read an inventory file; its relative paths start from its folder.
 
-    Raises InputError naming file, line, field, what was found and what is allowed.
+    Raises InputError naming file, line, field, the value and what is allowed.
     """
-    return inventory_of(read_document(path), path.parent)
+    return parse_inventory(read_document(path), path.parent)
 
 
-def inventory_of(document: Document, folder: Path) -> Inventory:
-    """An inventory from a document; relative paths in it start from `folder`."""
+def parse_inventory(document: Document, folder: Path) -> Inventory:
+    """Convert a document to an inventory; relative paths in it start from `folder`."""
     written = document.validated(_InventoryFile)
     hosts = tuple(
         HostSpec(
@@ -187,36 +187,36 @@ def inventory_of(document: Document, folder: Path) -> Inventory:
         )
         for name, fields in written.hosts.items()
     )
-    if circle := _circle(hosts):
-        raise InputError(document.fault(("hosts",), circle))
+    if cycle := _jump_cycle(hosts):
+        raise InputError(document.fault(("hosts",), cycle))
     return Inventory(hosts=hosts, limits=written.limits, not_isolated=written.not_isolated)
 
 
 def require_files(spec: HostSpec) -> None:
-    """Raise InputError where a file that the inventory names for a host is not there, or is not what it should be."""
+    """Raise InputError where a file that the inventory names for a host does not exist or has another content."""
     for field, path in (("identity", spec.identity), ("known_hosts", spec.known_hosts)):
         try:
-            start = b"" if path is None else _start_of(path)
+            start = b"" if path is None else _first_line(path)
         except OSError as error:
             raise InputError(f"cannot read {field} {path}", where=spec.name, why=error.strerror) from None
         if field == "identity" and path is not None and b"PRIVATE KEY-----" not in start:
             raise InputError(f"{field} {path} is no private key", where=spec.name, hint="name the file without .pub")
 
 
-def _start_of(path: Path) -> bytes:
+def _first_line(path: Path) -> bytes:
     with path.open("rb") as file:
         return file.read(_PEM_LINE)
 
 
-def _circle(hosts: Iterable[HostSpec]) -> str | None:
-    """The jump hosts that lead back to where they began, if any do."""
+def _jump_cycle(hosts: Iterable[HostSpec]) -> str | None:
+    """Describe the jump hosts that form a cycle, if any do."""
     by_name = {host.name: host for host in hosts}
     for name in by_name:
         chain = [name]
         while (jump := by_name[chain[-1]].jump) in by_name:
             chain.append(str(jump))
             if chain.count(chain[-1]) > 1:
-                return f"the jump hosts go in a circle: {' → '.join(chain)}"
+                return f"the jump hosts form a cycle: {' → '.join(chain)}"
     return None
 
 

@@ -1,4 +1,4 @@
-"""Which package brings which program, by package manager. Knowledge as data; `benchkit.hosts.package_steps` makes use of it."""
+"""The packages that contain the programs benchkit needs, by package manager."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Manager = Literal["apt", "dnf", "apk", "pacman", "brew"]
 
 @dataclass(frozen=True)
 class Program:
-    """A program that hosts need, and where it comes from."""
+    """A program that hosts need, and its source."""
 
     packages: Mapping[Manager, str]
-    """The package that has it; a manager without one is left out."""
+    """Its package, by manager; managers without one are absent."""
 
     home: str
-    """Where to get it where no package has it."""
+    """Its website, for hosts without a package of it."""
 
 
 PROGRAMS: Mapping[str, Program] = MappingProxyType(
@@ -85,37 +85,37 @@ PROGRAMS: Mapping[str, Program] = MappingProxyType(
         ),
     }
 )
-"""By the name of the binary."""
+"""Programs by the name of their binary."""
 
 LINUX_ONLY = frozenset({"ip", "tc", "perf", "taskset"})
-"""Programs that a lab elsewhere does without: it has no namespaces, its hosts are ports of the loopback interface."""
+"""Programs that a lab on another system does not need: its hosts are ports of the loopback interface."""
 
 SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")
-"""Where daemons live; the PATH of an ordinary user often lacks these."""
+"""Folders of daemons, often missing in the PATH of an ordinary user."""
 
 
 def find_here(programs: Iterable[str], path: str) -> frozenset[str]:
-    """Those of `programs` that this machine has, in the folders of `path` or in those of daemons."""
+    """Return the programs that this machine has, in the folders of `path` or of daemons."""
     folders = ":".join((path, *SBIN))
     return frozenset(program for program in programs if shutil.which(program, path=folders))
 
 
 def manager_here(path: str) -> Manager | None:
-    """This machine's package manager; None where it is none that benchkit knows."""
+    """Return this machine's package manager; None for one that benchkit does not support."""
     binaries: dict[Manager, str] = {manager: manager for manager in get_args(Manager)} | {"apt": "apt-get"}
     return next((manager for manager, binary in binaries.items() if shutil.which(binary, path=path)), None)
 
 
 def missing(wanted: Iterable[str], found: Collection[str]) -> tuple[str, ...]:
-    """Those of `wanted` that are not among `found`, in the order of PROGRAMS."""
+    """Return the programs of `wanted` that are not in `found`, in the order of PROGRAMS."""
     lacking = set(wanted).difference(found)
     return tuple(program for program in PROGRAMS if program in lacking)
 
 
 def packages_for(programs: Iterable[str], manager: Manager) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The packages that bring `programs`, and those of the programs that no package of this manager has.
+    """Return the packages that contain `programs`, and the programs without a package of this manager.
 
-    Names that benchkit does not know are an inventory's own (`programs`): no package has those.
+    Names that benchkit does not know come from an inventory (`programs`) and have no package.
     """
     packages: dict[str, None] = {}
     without: list[str] = []

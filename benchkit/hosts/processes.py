@@ -1,7 +1,8 @@
-"""Processes on a host: started by argument list, waited for, stopped with everything that they started themselves."""
+"""Processes on a host: started by argument list, waited for, and stopped with their descendants."""
 
 from __future__ import annotations
 
+import logging
 import signal
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +16,11 @@ from benchkit.hosts.clock import Clock
 from benchkit.hosts.files import HostPath
 
 OUTPUT_BYTES = 64 << 20
-"""More than any tool or service of ours prints; whoever does floods the disk."""
+"""Default limit of an output file: no tool or service of benchkit prints as much, and the disk must not fill up."""
+STOP_TIMEOUT_S = 5.0
+"""Time to kill processes after their grace period."""
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -27,41 +32,41 @@ class FromFile:
 
 @dataclass(frozen=True)
 class ToFile:
-    """Output to a file below the work directory; what goes beyond the ceiling is counted and dropped."""
+    """Output to a file below the work directory; bytes beyond the limit are counted and dropped."""
 
     path: HostPath
     max_bytes: int | None = OUTPUT_BYTES
-    """None: no ceiling, and no agent in between."""
+    """None: no limit; the process writes to the file directly."""
 
 
 @dataclass(frozen=True)
 class Pipe:
-    """A pipe between two processes of the host, by a name that both give."""
+    """A pipe between two processes of the host, which both refer to it by name."""
 
     name: str
 
 
 @dataclass(frozen=True)
-class Start:
-    """A process to start: data, to be shown and to be carried out."""
+class ProcessSpec:
+    """A process to start."""
 
     argv: Sequence[str]
     env: Mapping[str, str | None] = field(default_factory=dict)
-    """On top of the host's; None takes a name away."""
+    """Variables added to those of the login; None removes one."""
     cwd: HostPath | None = None
     """Below the work directory; None: the work directory."""
     cpus: Sequence[int] | None = None
-    """None: all of the host's."""
+    """CPU affinity; None: all CPUs of the host."""
     nofile: int | None = None
-    """Soft limit of open files; None: as the login has it."""
+    """Soft limit of open files; None: that of the login."""
     group: str | None = None
-    """The control group that it runs in, made before (`Changes.group`)."""
+    """Name of its control group, created by `HostChanges.create_cgroup`."""
     stdin: FromFile | Pipe | None = None
     stdout: ToFile | Pipe | None = None
     stderr: ToFile | Pipe | Literal["stdout"] | None = None
 
     def command(self) -> dict[str, Any]:
-        """What agents call the command: all but the streams."""
+        """Return the agent's message for the command, without its streams."""
         return {
             "argv": list(self.argv),
             "env": dict(self.env),
@@ -74,34 +79,34 @@ class Start:
 
 @dataclass(frozen=True)
 class Output:
-    """What became of an output with a ceiling; sizes in bytes."""
+    """The size of an output with a limit, in bytes."""
 
     size: int
     dropped: int
     error: str | None
-    """Why it could not be written, such as a full disk."""
+    """Error in writing it, such as a full disk."""
 
 
 @dataclass(frozen=True)
-class Ended:
-    """How a process ended, and what it used together with the children it waited for."""
+class ExitStatus:
+    """The end of a process, with the resources used by it and by the children it waited for."""
 
     at_ns: int
-    """On the host's monotonic clock."""
+    """Instant on the host's monotonic clock."""
     exit_code: int | None
     """None where a signal ended it."""
     signal: int | None
     user_s: float
     system_s: float
     max_rss_bytes: int
-    """Linux counts what the agent had when it started the process: only figures well above 20 MB mean anything."""
+    """Includes what the agent had when it started the process (Linux): only values well above 20 MB are meaningful."""
     voluntary_switches: int
     involuntary_switches: int
     memory_kills: int | None = None
-    """Where a signal ended it: how many processes its host's kernel has killed for lack of memory since it was started."""
+    """Processes that the kernel of the host killed for lack of memory since the start; None where no signal ended it."""
 
     def __str__(self) -> str:
-        """For messages: `exit code 1`, `signal SIGKILL`."""
+        """Return `exit code 1`, `signal SIGKILL` and the like."""
         if self.signal is None:
             return f"exit code {self.exit_code}"
         out_of_memory = self.signal == signal.SIGKILL and self.memory_kills
@@ -111,40 +116,40 @@ class Ended:
 
 @dataclass(frozen=True)
 class Completed:
-    """A short command that ran to its end, or was ended when its time was up (then `timed_out`)."""
+    """A short command that has ended, or was killed at its timeout (`timed_out`)."""
 
     argv: tuple[str, ...]
-    ended: Ended
+    ended: ExitStatus
     stdout: bytes
     stderr: bytes
     dropped: int
-    """Bytes of output beyond the ceiling."""
+    """Bytes of output beyond the limit."""
     timed_out: bool
 
     @property
     def ok(self) -> bool:
-        """Whether it ended with exit code 0 in time."""
+        """True where it ended with exit code 0 in time."""
         return self.ended.exit_code == 0 and not self.timed_out
 
 
 @dataclass(frozen=True)
 class CpuTime:
-    """CPU time of a process with all its descendants, those that ended too; seconds."""
+    """CPU time of a process and all its descendants, including those that ended; seconds."""
 
     user_s: float
     system_s: float
     processes: int
-    """How many of them live."""
+    """Number of live processes."""
 
     @property
     def total_s(self) -> float:
-        """User and system."""
+        """User and system time."""
         return self.user_s + self.system_s
 
 
 @dataclass(frozen=True)
 class Process:
-    """A process that was started on a host; its methods are safe for many threads."""
+    """A process started on a host; its methods are safe for many threads."""
 
     link: Link = field(repr=False)
     host: str
@@ -152,59 +157,62 @@ class Process:
     pid: int
     argv: tuple[str, ...]
     started_ns: int
-    """On the host's monotonic clock."""
+    """Instant on the host's monotonic clock."""
     late_s: float | None
-    """How much later than the instant asked for; None where none was."""
+    """Delay after the requested start; None where no instant was requested."""
 
-    def wait(self, timeout_s: float) -> Ended | None:
-        """Wait for its end; None where the time was too short. Raises HostError."""
-        return _ended(self.link.request("wait", {"id": self.id, "timeout_s": timeout_s}, time_s=timeout_s).fields)
+    def wait(self, timeout_s: float) -> ExitStatus | None:
+        """Wait for its end; return None where it did not end in time. Raises HostError."""
+        return _exit_status(
+            self.link.request("wait", {"id": self.id, "timeout_s": timeout_s}, timeout_s=timeout_s).fields
+        )
 
     def outputs(self) -> Mapping[str, Output]:
-        """What became of those of "stdout" and "stderr" that have a ceiling. Raises HostError."""
+        """Return the sizes of "stdout" and "stderr", as far as they have a limit. Raises HostError."""
         report = self.link.request("wait", {"id": self.id, "timeout_s": 0}).fields
         return {name: Output(**output) for name, output in report["outputs"].items()}
 
 
 @dataclass(frozen=True)
 class Stopped:
-    """What it took to stop processes."""
+    """The outcome of stopping processes."""
 
-    ended: Mapping[int, Ended | None]
-    """By `Process.id`; None for one that would not end."""
+    ended: Mapping[int, ExitStatus | None]
+    """Exit status by `Process.id`; None where the process did not end."""
     killed: tuple[str, ...]
-    """Those, descendants among them, that did not go when they were asked to: `name (pid)`."""
+    """Processes, descendants included, that had to be killed after the grace period: `name (pid)`."""
 
 
 class Processes:
     """The processes of one host; safe for many threads."""
 
     def __init__(self, link: Link, host: str, clock: Callable[[], Clock]) -> None:
-        """Speak to the host's agent over its link; `clock` compares the host's with ours when an instant is agreed."""
+        """Send requests to the host's agent over its link; `clock` compares the clocks before a start at an instant."""
         self._link = link
         self._host = host
         self._clock = clock
 
-    def start(self, start: Start) -> Process:
-        """Start a process. Raises HostError where it cannot be started."""
-        return self.start_all([start])[0]
+    def start(self, spec: ProcessSpec) -> Process:
+        """Start a process. Raises HostError."""
+        return self.start_all([spec])[0]
 
-    def start_all(self, starts: Iterable[Start], at_s: float | None = None) -> list[Process]:
-        """Start processes, all at the instant `at_s` of the controller's `time.monotonic()` where one is given.
+    def start_all(self, specs: Iterable[ProcessSpec], at_s: float | None = None) -> list[Process]:
+        """Start processes, all at the instant `at_s` of the controller's `time.monotonic()` where it is given.
 
-        Where one cannot be started, the others are stopped again. Raises HostError.
+        Where one cannot be started, the others are stopped. Raises HostError.
         """
-        starts = list(starts)
-        at_ns = None if at_s is None else self._clock().on_host_ns(at_s)
-        left_s = 0.0 if at_s is None else max(0.0, at_s - time.monotonic())
-        asked = [
-            self._link.submit("start", {"command": each.command(), **_streams(each), "at_ns": at_ns}) for each in starts
+        specs = list(specs)
+        at_ns = None if at_s is None else self._clock().to_host_ns(at_s)
+        remaining_s = 0.0 if at_s is None else max(0.0, at_s - time.monotonic())
+        logger.debug("%s: starting %s in %.3f s", self._host, ", ".join(spec.argv[0] for spec in specs), remaining_s)
+        futures = [
+            self._link.submit("start", {"command": spec.command(), **_streams(spec), "at_ns": at_ns}) for spec in specs
         ]
         started: list[Process] = []
         failure: HostError | None = None
-        for each, future in zip(starts, asked, strict=True):
+        for spec, future in zip(specs, futures, strict=True):
             try:
-                started.append(self._started(each, future, left_s))
+                started.append(self._started(spec, future, remaining_s))
             except HostError as error:
                 failure = failure or error
         if failure is not None:
@@ -224,19 +232,20 @@ class Processes:
         timeout_s: float = 30,
         max_bytes: int = 1 << 20,
     ) -> Completed:
-        """Run a short command to its end; of each output at most `max_bytes` are kept. Raises HostError."""
-        start = Start(argv, env or {}, cwd, cpus, nofile)
-        args = {"command": start.command(), "timeout_s": timeout_s, "max_bytes": max_bytes}
-        reply = self._link.request("run", args, stdin, time_s=timeout_s)
-        ended = _ended(reply.fields)
-        if ended is None:
+        """Run a short command and wait for its end; keep at most `max_bytes` of each output. Raises HostError."""
+        logger.debug("%s: running %s for up to %g s", self._host, argv[0], timeout_s)
+        spec = ProcessSpec(argv, env or {}, cwd, cpus, nofile)
+        args = {"command": spec.command(), "timeout_s": timeout_s, "max_bytes": max_bytes}
+        reply = self._link.request("run", args, stdin, timeout_s=timeout_s)
+        status = _exit_status(reply.fields)
+        if status is None:
             raise HostError(f"{argv[0]} could not be ended after {timeout_s:g} s", where=self._host)
-        cut = reply.fields["stdout_size"]
+        stdout_size = reply.fields["stdout_size"]
         return Completed(
             argv=tuple(argv),
-            ended=ended,
-            stdout=reply.body[:cut],
-            stderr=reply.body[cut:],
+            ended=status,
+            stdout=reply.body[:stdout_size],
+            stderr=reply.body[stdout_size:],
             dropped=sum(output["dropped"] for output in reply.fields["outputs"].values()),
             timed_out=reply.fields["timed_out"],
         )
@@ -244,13 +253,13 @@ class Processes:
     def stop(
         self, processes: Iterable[Process], *, signum: signal.Signals = signal.SIGTERM, grace_s: float = 5
     ) -> Stopped:
-        """Stop processes with all their descendants: `signum` to all, and after the grace the end by force.
+        """Stop processes with all their descendants: send `signum`, and kill them after the grace period.
 
-        Fine for those that have ended. Raises HostError naming what could not be stopped.
+        Processes that have ended are ignored. Raises HostError naming those that could not be stopped.
         """
         ids = [process.id for process in processes]
         reply = self._link.request(
-            "stop", {"ids": ids, "signum": int(signum), "grace_s": grace_s}, time_s=grace_s + 5
+            "stop", {"ids": ids, "signum": int(signum), "grace_s": grace_s}, timeout_s=grace_s + STOP_TIMEOUT_S
         ).fields
         if reply["survivors"]:
             names = [
@@ -258,25 +267,33 @@ class Processes:
             ]
             raise HostError("processes could not be stopped", where=self._host, why=", ".join(names))
         return Stopped(
-            ended={report["id"]: _ended(report) for report in reply["processes"]},
+            ended={report["id"]: _exit_status(report) for report in reply["processes"]},
             killed=tuple(f"{each['name']} ({each['pid']})" for each in reply["killed"]),
         )
 
-    def cpu(self, processes: Iterable[Process]) -> Mapping[int, CpuTime]:
-        """CPU time of process trees so far, by `Process.id`, all of one look. Raises HostError."""
-        reply = self._link.request("cpu", {"ids": [process.id for process in processes]}).fields
+    def cpu_times(self, processes: Iterable[Process]) -> Mapping[int, CpuTime]:
+        """Return the CPU times of process trees, by `Process.id`, all read at once. Raises HostError."""
+        reply = self._link.request("cpu_times", {"ids": [process.id for process in processes]}).fields
         return {int(number): CpuTime(**used) for number, used in reply["cpu"].items()}
 
-    def _started(self, start: Start, future: Future[Reply], left_s: float) -> Process:
-        report = self._link.result(future, left_s).fields
-        argv = tuple(start.argv)
+    def members(self, process: Process) -> tuple[int, ...]:
+        """Return the pids of a process and of its descendants. Raises HostError where all have ended."""
+        trees = self._link.request("process_trees", {}).fields["processes"]
+        pids = tuple(member["pid"] for tree in trees if tree["id"] == process.id for member in tree["members"])
+        if not pids:
+            raise HostError(f"no process of {process.argv[0]} is running", where=self._host)
+        return pids
+
+    def _started(self, spec: ProcessSpec, future: Future[Reply], remaining_s: float) -> Process:
+        report = self._link.result(future, remaining_s).fields
+        argv = tuple(spec.argv)
         return Process(
             self._link, self._host, report["id"], report["pid"], argv, report["started_ns"], report["late_s"]
         )
 
 
-def _streams(start: Start) -> dict[str, Any]:
-    return {name: _stream(getattr(start, name)) for name in ("stdin", "stdout", "stderr")}
+def _streams(spec: ProcessSpec) -> dict[str, Any]:
+    return {name: _stream(getattr(spec, name)) for name in ("stdin", "stdout", "stderr")}
 
 
 def _stream(stream: FromFile | ToFile | Pipe | str | None) -> dict[str, Any] | str | None:
@@ -289,5 +306,5 @@ def _stream(stream: FromFile | ToFile | Pipe | str | None) -> dict[str, Any] | s
             return stream
 
 
-def _ended(report: Mapping[str, Any]) -> Ended | None:
-    return None if report["ended"] is None else Ended(**report["ended"])
+def _exit_status(report: Mapping[str, Any]) -> ExitStatus | None:
+    return None if report["ended"] is None else ExitStatus(**report["ended"])

@@ -1,7 +1,7 @@
-"""SSH: one connection per host, strict about host keys, with keys of the user's and never a password.
+"""SSH connections, one per host: host keys are checked strictly, and the user's keys are the only authentication.
 
-The only module that knows Fabric and Paramiko. Fabric reads `~/.ssh/config` (aliases, users, ports, identities, jump
-hosts); what it leaves to chance, the trust in a host's key, is settled here, for jump hosts as for hosts.
+The only module that uses Fabric and Paramiko. Fabric reads `~/.ssh/config` (aliases, users, ports, identities, jump
+hosts) but trusts unknown host keys; this module replaces that by a strict check, for hosts and their jump hosts.
 """
 
 from __future__ import annotations
@@ -25,20 +25,21 @@ from benchkit.hosts.inventory import HostSpec, parse_jump, require_files
 from benchkit.hosts.known_hosts import is_plain, known_name, read_lines, revoked_keys
 
 CONNECT_S = 10
-"""Time for each of: TCP, banner, key exchange, authentication, opening a channel."""
-SILENCE_S = 15.0
-"""After so long without a byte, a `SshStream` says so; the keep-alive keeps middle boxes from forgetting us."""
+"""Timeout of each step: TCP, banner, key exchange, authentication, opening a channel."""
+RECEIVE_TIMEOUT_S = 15.0
+"""Timeout of reading from a `SshStream`, and interval of keep-alive messages, which keep connections open in middleboxes."""
 STDERR_BYTES = 65536
 GLOBAL_KNOWN_HOSTS = Path("/etc/ssh/ssh_known_hosts")
 
-logging.getLogger("paramiko").addHandler(logging.NullHandler())  # failures are raised here, not logged
+logging.getLogger("paramiko").addHandler(logging.NullHandler())  # failures are raised, not logged
+logger = logging.getLogger(__name__)
 
 
 class UnknownHostKeyError(paramiko.SSHException):
-    """A host showed a key that no known_hosts file has for it."""
+    """A host presented a key that no known_hosts file has for it."""
 
     def __init__(self, name: str, key: paramiko.PKey, *, revoked: bool) -> None:
-        """`name` as known_hosts files write it."""
+        """Take the host's name as known_hosts files write it, and its key."""
         super().__init__(name)
         self.name = name
         self.key = key
@@ -46,10 +47,10 @@ class UnknownHostKeyError(paramiko.SSHException):
 
 
 class RefuseUnknown(paramiko.MissingHostKeyPolicy):
-    """Never trust a key at first sight."""
+    """A policy that never trusts an unknown key."""
 
     def __init__(self, revoked: frozenset[str]) -> None:
-        """`revoked`: keys in base64 that known_hosts files forbid."""
+        """Take the keys, in base64, that known_hosts files revoke."""
         self._revoked = revoked
 
     def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:
@@ -59,10 +60,10 @@ class RefuseUnknown(paramiko.MissingHostKeyPolicy):
 
 
 class SshConnection:
-    """A connection to one host, and to the jump hosts on the way; use it from one thread."""
+    """A connection to one host, and to its jump hosts; for one thread."""
 
     def __init__(self, spec: HostSpec, others: Mapping[str, HostSpec]) -> None:
-        """`others`: the hosts of the inventory by name, which may be jump hosts. Opens nothing yet."""
+        """Prepare a connection; `others` are the hosts of the inventory by name, which may be jump hosts."""
         self.name = spec.name
         self._hops: list[tuple[fabric.Connection, list[Path]]] = []
         try:
@@ -76,34 +77,51 @@ class SshConnection:
             where = (
                 self.name if connection is self._connection else f"{self.name}: jump host {connection.original_host}"
             )
+            target = f"{connection.user}@{connection.host}:{connection.port}"
+            logger.debug("%s: SSH: connecting to %s", where, target)
+            began = time.monotonic()
             try:
                 connection.open()
             except (OSError, EOFError, paramiko.SSHException) as error:
                 self.close()
+                logger.debug(
+                    *("%s: SSH: connecting to %s failed after %.3f s: %r", where, target),
+                    *(time.monotonic() - began, error),
+                )
                 raise _explained(error, where, connection, files) from error
-            carrier = connection.transport.sock
-            if isinstance(carrier, socket.socket):
-                carrier.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connection.transport.set_keepalive(int(SILENCE_S))
+            transport = connection.transport
+            logger.debug(
+                *("%s: SSH: connected to %s after %.3f s: host key %s", where, target, time.monotonic() - began),
+                transport.get_remote_server_key().fingerprint,
+            )
+            if isinstance(transport.sock, socket.socket):
+                transport.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            transport.set_keepalive(int(RECEIVE_TIMEOUT_S))
 
     def run(self, command: str) -> SshStream:
         """Start a command, a line for the login shell of the host. Raises LostError."""
+        logger.debug("%s: SSH: opening a channel", self.name)
+        began = time.monotonic()
         try:
             channel = self._connection.transport.open_session(timeout=CONNECT_S)
-            channel.settimeout(SILENCE_S)
+            channel.settimeout(RECEIVE_TIMEOUT_S)
+            logger.debug("%s: SSH: channel open after %.3f s", self.name, time.monotonic() - began)
             channel.exec_command(command)
         except (OSError, EOFError, paramiko.SSHException) as error:
             why = str(error) or type(error).__name__
-            raise LostError("the host takes no command over SSH", where=self.name, why=why) from error
+            logger.debug("%s: SSH: no command after %.3f s: %s", self.name, time.monotonic() - began, why)
+            raise LostError("the host runs no command over SSH", where=self.name, why=why) from error
+        logger.debug("%s: SSH: command started after %.3f s", self.name, time.monotonic() - began)
         return SshStream(channel, self)
 
     def close(self) -> None:
-        """Hang up, on the jump hosts last."""
+        """Disconnect, from the jump hosts last."""
+        logger.debug("%s: SSH: disconnecting", self.name)
         for connection, _ in reversed(self._hops):
             connection.client.close()
 
     def _hop(self, spec: HostSpec, others: Mapping[str, HostSpec]) -> fabric.Connection:
-        """Fabric's connection to a host, those to its jump hosts noted before it."""
+        """Return Fabric's connection to a host; add it to the list of hops, after its jump hosts."""
         require_files(spec)
         gateway = None
         if spec.jump is not None:
@@ -128,16 +146,17 @@ class SshConnection:
                 **({} if spec.identity is None else {"key_filename": str(spec.identity)}),
             },
         )
-        if gateway is None:  # jump hosts that only ~/.ssh/config knows
+        if gateway is None:  # jump hosts that only ~/.ssh/config names
             for hop in reversed(list(_gateways(connection))):
-                self._secure(hop, spec)
-        self._secure(connection, spec)
+                self._restrict(hop, spec)
+        self._restrict(connection, spec)
         return connection
 
-    def _secure(self, connection: fabric.Connection, spec: HostSpec) -> None:
-        """Replace Fabric's trust in every key by the keys that are known, and its silent options by ours."""
+    def _restrict(self, connection: fabric.Connection, spec: HostSpec) -> None:
+        """Accept known host keys only, and authenticate with keys only."""
         files = _known_hosts_files(connection, spec)
         revoked = _trust(files, connection.client.get_host_keys(), known_name(connection.host, connection.port))
+        connection.client.set_log_channel(f"paramiko.{spec.name}")  # host key check and authentication, at DEBUG
         connection.client.set_missing_host_key_policy(RefuseUnknown(revoked))
         connection.forward_agent = False
         options = connection.connect_kwargs
@@ -148,53 +167,55 @@ class SshConnection:
 
 
 class SshStream:
-    """A command's stdin and stdout over a channel of an open connection; closing it closes the connection."""
+    """Standard input and output of a command over a channel of a connection, which it closes with itself."""
 
     def __init__(self, channel: paramiko.Channel, connection: SshConnection) -> None:
-        """Take over both."""
+        """Take over the channel and its connection."""
         self._channel = channel
         self._connection = connection
         self._stderr = bytearray()
-        self._arrived = threading.Event()
-        channel.in_buffer.set_event(self._arrived)
+        self._readable = threading.Event()
+        channel.in_buffer.set_event(self._readable)
 
     def send(self, content: bytes) -> None:
-        """Write to stdin."""
+        """Write to standard input."""
         self._channel.sendall(content)
 
     def receive(self, size: int) -> bytes:
-        """Read from stdout."""
-        try:  # not by Paramiko's own timeout, which a wall clock that is set back makes as much longer
-            if not self._arrived.wait(self._channel.gettimeout()):
+        """Read from standard output."""
+        try:  # Paramiko's own timeout follows the wall clock, and grows where that is set back
+            if not self._readable.wait(self._channel.gettimeout()):
                 raise TimeoutError
             return self._channel.recv(size)
         finally:
             self._drain()
 
-    def say_silence_after(self, seconds: float) -> None:
-        """Have `receive` say so already after so long without a byte."""
-        self._channel.settimeout(min(SILENCE_S, seconds))
+    def time_out_after(self, seconds: float) -> None:
+        """Shorten the timeout of `receive`."""
+        self._channel.settimeout(min(RECEIVE_TIMEOUT_S, seconds))
 
     def end_input(self) -> None:
-        """Close stdin."""
+        """Close standard input."""
         self._channel.shutdown_write()
 
     def stderr(self) -> str:
-        """What came on stderr."""
+        """Return what was printed to standard error, at most its last 64 KiB."""
         self._drain()
         return self._stderr.decode(errors="replace").strip()
 
     def exit_code(self, timeout_s: float) -> int | None:
-        """How the command ended."""
+        """Return the exit code; None where the command has not ended within the time."""
         deadline = time.monotonic() + timeout_s
         while not self._channel.exit_status_ready():
             if time.monotonic() > deadline:
                 return None
             time.sleep(0.005)
-        return self._channel.recv_exit_status()
+        code = self._channel.recv_exit_status()
+        logger.debug("%s: SSH: command ended with exit code %d", self._connection.name, code)
+        return code
 
     def close(self) -> None:
-        """Close channel and connection."""
+        """Close the channel and the connection."""
         self._channel.close()
         self._connection.close()
 
@@ -205,7 +226,7 @@ class SshStream:
 
 
 def _gateways(connection: fabric.Connection) -> Iterator[fabric.Connection]:
-    """The jump hosts of a connection, the nearest to the host first; a ProxyCommand is the user's own affair."""
+    """Yield the jump hosts of a connection, the nearest to the host first; a ProxyCommand is left to the user."""
     gateway = connection.gateway
     while isinstance(gateway, fabric.Connection):
         yield gateway
@@ -213,27 +234,27 @@ def _gateways(connection: fabric.Connection) -> Iterator[fabric.Connection]:
 
 
 def _known_hosts_files(connection: fabric.Connection, spec: HostSpec) -> list[Path]:
-    """The files that say which keys to trust, the most specific first."""
+    """Return the known_hosts files of a connection, the most specific first."""
     configured = shlex.split(connection.ssh_config.get("userknownhostsfile", ""))
     users = [Path(name).expanduser() for name in configured or ["~/.ssh/known_hosts", "~/.ssh/known_hosts2"]]
     return [*([spec.known_hosts] if spec.known_hosts else []), *users, GLOBAL_KNOWN_HOSTS]
 
 
 def _trust(files: list[Path], known: HostKeys, name: str) -> frozenset[str]:
-    """Fill `known` with the keys of a host, those of an earlier file winning; all keys that the files revoke.
+    """Add the keys of a host to `known`, an earlier file overriding later ones; return all keys that the files revoke.
 
-    Names may be hashed; lines without sense are skipped.
+    Names may be hashed; invalid lines are skipped.
     """
     lines = {file: read_lines(file) for file in files}
     revoked = revoked_keys(itertools.chain.from_iterable(lines.values()))
     for file in files:
-        here = HostKeys()
+        keys = HostKeys()
         for entry in filter(None, map(_entry, lines[file])):
             if entry.key.get_base64() not in revoked:
                 for names in entry.hostnames or ():
-                    here.add(names, entry.key.get_name(), entry.key)
+                    keys.add(names, entry.key.get_name(), entry.key)
         settled = set(known.lookup(name) or ())
-        for kind, key in (here.lookup(name) or {}).items():
+        for kind, key in (keys.lookup(name) or {}).items():
             if kind not in settled:
                 known.add(name, kind, key)
     return revoked
@@ -247,23 +268,23 @@ def _entry(fields: list[str]) -> HostKeyEntry | None:
 
 
 def _explained(error: Exception, where: str, connection: Any, files: list[Path]) -> HostError:  # noqa: ANN401 - Fabric has no types
-    """A failure to connect as a message: what, why, and what to do."""
+    """Convert a failure to connect to an error that names its reason and what to do."""
     target = f"{connection.host}:{connection.port}"
     if isinstance(error, UnknownHostKeyError):
         return _unknown_key(error, where, files)
     if isinstance(error, paramiko.BadHostKeyException):
         what = f"the host key of {target} has changed"
-        why = f"known is {error.expected_key.fingerprint}, the host shows {error.key.fingerprint}"
+        why = f"known_hosts has {error.expected_key.fingerprint}, the host presents {error.key.fingerprint}"
         remove = shlex.join(["ssh-keygen", "-R", known_name(connection.host, connection.port), "-f", str(files[0])])
-        hint = f"find out why: somebody may stand in between. If the host is a new one: {remove}"
+        hint = f"find out why: the connection may be intercepted. If the host was reinstalled: {remove}"
         return HostError(what, where=where, why=why, hint=hint)
     by_hand = shlex.join(["ssh", "-p", str(connection.port), f"{connection.user}@{connection.host}"])
     if isinstance(error, paramiko.AuthenticationException) or "No authentication methods" in str(error):
-        what = f"{target} does not let {connection.user} in"
-        why = "it takes none of the keys offered"
-        hint = f"try by hand: {by_hand}; a key can be named in the inventory (identity) or in ~/.ssh/config"
+        what = f"{target} refuses the login of {connection.user}"
+        why = "it accepts none of the offered keys"
+        hint = f"try it in a shell: {by_hand}; a key can be named in the inventory (identity) or in ~/.ssh/config"
         if isinstance(error, paramiko.PasswordRequiredException):
-            why, hint = "a key needs a passphrase, and none is asked for", "hand the key to an agent: ssh-add"
+            why, hint = "a key needs a passphrase, and benchkit asks for none", "add the key to ssh-agent: ssh-add"
         elif not isinstance(error, paramiko.AuthenticationException):
             why = "there is no key to offer"
         return HostError(what, where=where, why=why, hint=hint)
@@ -277,24 +298,26 @@ def _unreachable(error: Exception, connection: Any, target: str, by_hand: str) -
         return f"the name {connection.host} does not resolve", str(error.strerror), hint
     if isinstance(error, paramiko.ssh_exception.NoValidConnectionsError):
         why = "; ".join(sorted({str(each) for each in error.errors.values()}))
-        return f"nobody takes SSH connections at {target}", why, "is sshd running there, and the port right?"
+        return f"cannot connect to {target}", why, "is sshd running there, and is the port right?"
     if isinstance(error, paramiko.ChannelException):
         hint = "check address and port, and that the jump host's sshd has AllowTcpForwarding on"
         return f"the jump host cannot reach {target}", error.text, hint
     if isinstance(error, TimeoutError):
-        return f"no answer from {target}", f"waited {CONNECT_S} s", "is the host up, and the address right?"
-    return f"no SSH session with {target}", str(error) or "it hung up", f"try by hand: {by_hand}"
+        return f"no answer from {target}", f"waited {CONNECT_S} s", "is the host up, and is the address right?"
+    return f"no SSH session with {target}", str(error) or "it closed the connection", f"try it in a shell: {by_hand}"
 
 
 def _unknown_key(error: UnknownHostKeyError, where: str, files: list[Path]) -> HostError:
     kind, fingerprint = error.key.get_name(), error.key.fingerprint
     if error.revoked:
-        return HostError(f"the host key {fingerprint} is revoked", where=where, hint="do not connect; ask its owner")
+        return HostError(
+            f"the host key {fingerprint} is revoked", where=where, hint="do not connect; ask the owner of the host"
+        )
     line = f"{error.name} {kind} {error.key.get_base64()}"
     return HostError(
         f"the host key of {error.name} is unknown",
         where=where,
-        why=f"it shows {kind} with the fingerprint {fingerprint}",
+        why=f"it presents a key of type {kind} with the fingerprint {fingerprint}",
         hint=f"check the fingerprint on the host (ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub), then accept it with\n"
         f"    echo {shlex.quote(line)} >> {shlex.quote(str(files[0]))}",
     )

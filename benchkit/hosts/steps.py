@@ -1,7 +1,8 @@
-"""Carrying out installation steps on a machine, and leaving nothing half done when one fails or is interrupted."""
+"""Installation steps: run on a machine in order, with clean-up steps when one fails or is interrupted."""
 
 from __future__ import annotations
 
+import logging
 import os
 import shlex
 import subprocess
@@ -13,6 +14,8 @@ from typing import Protocol
 from benchkit.errors import HostError
 from benchkit.hosts.packages import SBIN
 
+logger = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True)
 class Step:
@@ -21,35 +24,35 @@ class Step:
     argv: tuple[str, ...]
     stdin: str | None = None
     always: bool = False
-    """Carried out also after a step before it failed or was interrupted: it takes back what must not stay."""
+    """True for a clean-up step, which runs also after an earlier step failed or was interrupted."""
     retry_after: tuple[str, ...] | None = None
-    """Where `argv` fails, this is run, and then `argv` once more."""
+    """Command to run where `argv` fails, before `argv` is tried a second time."""
 
 
 @dataclass(frozen=True)
 class StepOutcome:
-    """How a command ended."""
+    """The end of a command."""
 
     code: int
     text: str = ""
-    """What it printed, where that has not been shown already."""
+    """Its output, where that was not shown already."""
 
 
 class Runner(Protocol):
-    """Where steps are carried out: this machine, or a host over SSH."""
+    """The interface of a machine that runs steps: this one, or a host over SSH."""
 
     def run(self, argv: tuple[str, ...], *, stdin: str | None = None, shown: bool = True) -> StepOutcome:
-        """Run a command to its end; `shown` where people may want to see what it prints. Code 127: there is no such command."""
+        """Run a command and wait for its end; `shown`: show its output. Code 127: the command does not exist."""
         ...
 
 
 class LocalRunner:
-    """This machine. What commands print goes to stderr, for stdout is for results."""
+    """Runs steps on this machine. Their output goes to stderr: stdout is for results."""
 
     def run(self, argv: tuple[str, ...], *, stdin: str | None = None, shown: bool = True) -> StepOutcome:
-        """Run a command to its end, through interrupts: a package manager killed half-way leaves a broken machine."""
+        """Run a command and wait for its end, also when interrupted: a killed package manager leaves a broken machine."""
         sys.stderr.flush()
-        path = os.pathsep.join((os.environ.get("PATH", os.defpath), *SBIN))  # dpkg refuses to work without them
+        path = os.pathsep.join((os.environ.get("PATH", os.defpath), *SBIN))  # dpkg requires these folders
         try:
             process = subprocess.Popen(
                 argv,
@@ -66,7 +69,7 @@ class LocalRunner:
         while True:
             try:
                 process.communicate(pending)
-            except KeyboardInterrupt:  # from a terminal the command got it too, and ends as it sees fit
+            except KeyboardInterrupt:  # from a terminal the command received it too, and ends in its own way
                 interrupted = True
                 pending = None
             else:
@@ -76,28 +79,29 @@ class LocalRunner:
         return StepOutcome(process.returncode)
 
 
-def carry_out(steps: Iterable[Step], runner: Runner, *, where: str | None = None) -> None:
-    """Carry out steps in order.
+def run_steps(steps: Iterable[Step], runner: Runner, *, where: str | None = None) -> None:
+    """Run steps in order.
 
-    After a step that fails or is interrupted only those marked `always` are carried out. Raises HostError naming the
-    command that failed, and those of the clearing up that failed after it.
+    After a step that fails or is interrupted only those marked `always` run. Raises HostError naming the command that
+    failed, and the clean-up commands that failed after it.
     """
     remaining = iter(steps)
     try:
         for step in remaining:
-            _take(step, runner, where)
+            _run_step(step, runner, where)
     except HostError as error:
-        undone = tuple(_clear_up(remaining, runner))
-        if not undone:
+        failed = tuple(_clean_up(remaining, runner))
+        if not failed:
             raise
-        raise HostError(error.what, where=where, why=error.why, hint=f"not done either: {'; '.join(undone)}") from None
-    except BaseException as error:  # an interrupt, above all: nothing may stay that only the installation needed
-        for line in _clear_up(remaining, runner):
+        raise HostError(error.what, where=where, why=error.why, hint=f"run this by hand: {'; '.join(failed)}") from None
+    except BaseException as error:  # mostly an interrupt: what only the installation needs must be removed
+        for line in _clean_up(remaining, runner):
             error.add_note(f"not done: {line}")
         raise
 
 
-def _take(step: Step, runner: Runner, where: str | None) -> None:
+def _run_step(step: Step, runner: Runner, where: str | None) -> None:
+    logger.info("%s: running %s", where or "here", step.argv[0])
     outcome = runner.run(step.argv, stdin=step.stdin)
     if outcome.code != 0 and step.retry_after is not None:
         runner.run(step.retry_after)
@@ -108,8 +112,8 @@ def _take(step: Step, runner: Runner, where: str | None) -> None:
         raise HostError(f"`{shlex.join(step.argv)}` failed", where=where, why=why)
 
 
-def _clear_up(remaining: Iterator[Step], runner: Runner) -> Iterator[str]:
-    """Carry out what must be done after a failure; the commands that failed."""
+def _clean_up(remaining: Iterator[Step], runner: Runner) -> Iterator[str]:
+    """Run the remaining clean-up steps; yield the commands that failed."""
     for step in remaining:
         if step.always and runner.run(step.argv, stdin=step.stdin).code != 0:
             yield shlex.join(step.argv)

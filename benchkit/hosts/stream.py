@@ -1,4 +1,4 @@
-"""What a connection to an agent is made of, whatever carries it."""
+"""The interface of a connection to an agent, whatever transport carries it."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from typing import Protocol
 
 
 class Stream(Protocol):
-    """A program's stdin and stdout on a host. Failures of the connection are OSErrors."""
+    """The standard input and output of a program on a host. A broken connection raises OSError."""
 
     def send(self, content: bytes) -> None:
-        """Write to its stdin; TimeoutError where the host takes nothing for too long."""
+        """Write to standard input. Raises TimeoutError where the host accepts nothing for too long."""
         ...
 
     def receive(self, size: int) -> bytes:
-        """1 to `size` bytes of its stdout, none at the end; TimeoutError where there was nothing for a while."""
+        """Return 1 to `size` bytes of standard output, none at its end. Raises TimeoutError after a while without any."""
         ...
 
     def end_input(self) -> None:
-        """Close its stdin."""
+        """Close standard input."""
         ...
 
     def stderr(self) -> str:
-        """What it has printed to stderr, at the most its last 64 KiB."""
+        """Return what was printed to standard error, at most its last 64 KiB."""
         ...
 
     def exit_code(self, timeout_s: float) -> int | None:
-        """Its exit code, -1 if it ended otherwise or out of sight; None where it has not ended within the time."""
+        """Return the exit code, -1 where there is none; None where the program has not ended within the time."""
         ...
 
     def close(self) -> None:
-        """Give the connection up."""
+        """Close the connection without waiting for the program."""
         ...

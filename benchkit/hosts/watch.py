@@ -1,4 +1,4 @@
-"""Watching a host while it is measured; the samples stay there in a file until they are fetched."""
+"""Telemetry of a host during a trial; samples stay in a file on the host until they are fetched."""
 
 from __future__ import annotations
 
@@ -9,108 +9,108 @@ from typing import Any
 from benchkit.hosts.agent_link import Link
 from benchkit.hosts.files import HostPath
 from benchkit.hosts.processes import Process
-from benchkit.hosts.sockets import Tcp, Unix, place
+from benchkit.hosts.sockets import Tcp, Unix, address_message
 
-LOOK_S = 5.0
-"""A look at a host takes milliseconds; one that is stopped or overwhelmed takes longer."""
+SNAPSHOT_TIMEOUT_S = 5.0
+"""Time for sampling everything once: milliseconds, more on a host that is stopped or overloaded."""
 
 
 @dataclass(frozen=True)
-class Counters:
-    """The page on which a server tells its own counters."""
+class CounterPage:
+    """The page that has a server's own counters."""
 
     kind: str
-    """What it is written in: `expvar`, `node` or `nginx`."""
+    """Format of the page: `expvar`, `node` or `nginx`."""
     at: Tcp | Unix
     path: str
 
 
 @dataclass(frozen=True)
 class WatchedService:
-    """A process of the host to be watched, with all its descendants, under the name that it gets in the telemetry."""
+    """A process to sample with all its descendants, under its name in the telemetry."""
 
     name: str
     process: Process
-    listens: Sequence[Tcp | Unix] = ()
-    """Sockets whose accept queues and established connections are of interest."""
+    listeners: Sequence[Tcp | Unix] = ()
+    """Sockets whose accept queues and established connections are sampled."""
     threads: bool = False
-    """Whether the CPU time of each of its threads is."""
-    counters: Counters | None = None
+    """True to sample the CPU time of each thread."""
+    counters: CounterPage | None = None
 
 
 @dataclass(frozen=True)
 class TelemetrySnapshot:
-    """A look at the host beside the rhythm."""
+    """The result of sampling everything once, outside of the regular interval."""
 
     at_ns: int
-    """Just before it, on the host's monotonic clock."""
+    """Instant just before it, on the host's monotonic clock."""
     processes: Mapping[str, tuple[tuple[int, int], ...]]
-    """The living processes of each service: pid, and start in the kernel's ticks since boot."""
+    """Live processes of each service: pid, and start in the kernel's ticks since boot."""
 
 
 @dataclass(frozen=True)
-class Watch:
-    """A watch that has ended."""
+class TelemetrySummary:
+    """The end of a telemetry session."""
 
     cpu_quota: float | None
-    """CPUs' worth of time that control groups grant the host; None: no quota."""
-    unseen: tuple[str, ...]
-    """What could not be watched, or not always, for people."""
+    """CPU quota that control groups give the host; None: no quota."""
+    unavailable: tuple[str, ...]
+    """Data that could not be sampled, or not always, with the reasons."""
 
 
 class Telemetry:
-    """The telemetry of one host, of which one watch at a time goes on; safe for many threads."""
+    """The telemetry of one host, one session at a time; safe for many threads."""
 
     def __init__(self, link: Link) -> None:
-        """Speak to the host's agent over its link."""
+        """Send requests to the host's agent over its link."""
         self._link = link
 
     def start(self, path: HostPath, interval_s: float, services: Iterable[WatchedService] = ()) -> None:
-        """Begin to watch the host and these of its processes, writing to a new file below the work directory.
+        """Start to sample the host and these services, into a new file below the work directory.
 
-        Raises HostError, also where the host is being watched already.
+        Raises HostError, also where a session is running already.
         """
         args = {"path": str(path), "interval_s": interval_s, "services": [_message(each) for each in services]}
         self._link.request("telemetry_start", args)
 
     def add(self, services: Iterable[WatchedService]) -> None:
-        """Watch these processes, too. Raises HostError."""
+        """Sample these services too. Raises HostError."""
         self._link.request("telemetry_add", {"services": [_message(each) for each in services]})
 
-    def look(self) -> TelemetrySnapshot:
-        """Look at everything now, beside the rhythm. Raises HostError."""
-        found = self._link.request("telemetry_mark", {}, time_s=LOOK_S).fields
-        trees = {name: tuple((pid, start) for pid, start in tree) for name, tree in found["processes"].items()}
-        return TelemetrySnapshot(found["at_ns"], trees)
+    def snapshot(self) -> TelemetrySnapshot:
+        """Sample everything now, outside of the regular interval. Raises HostError."""
+        fields = self._link.request("telemetry_snapshot", {}, timeout_s=SNAPSHOT_TIMEOUT_S).fields
+        trees = {name: tuple((pid, start) for pid, start in tree) for name, tree in fields["processes"].items()}
+        return TelemetrySnapshot(fields["at_ns"], trees)
 
-    def look_at(self, at_ns: Sequence[int]) -> None:
-        """Look at what is dear at these instants of the host's monotonic clock: connections and clock rates.
+    def schedule_samples(self, at_ns: Sequence[int]) -> None:
+        """Sample what is expensive at these instants of the host's monotonic clock: connections and clock rates.
 
-        Of all services watched by now the established connections are counted. Raises HostError.
+        Established connections are counted for all services sampled at the time of the call. Raises HostError.
         """
-        self._link.request("telemetry_look_at", {"at_ns": list(at_ns)})
+        self._link.request("telemetry_schedule_samples", {"at_ns": list(at_ns)})
 
-    def now(self) -> dict[str, dict[str, tuple[int, float]]]:
-        """What was seen last of each service that is watched: metric → (ns on the host's monotonic clock, value)."""
-        seen = self._link.request("telemetry_now", {}).fields["services"]
+    def latest(self) -> dict[str, dict[str, tuple[int, float]]]:
+        """Return the last values of each service: metric → (ns on the host's monotonic clock, value)."""
+        services = self._link.request("telemetry_latest", {}).fields["services"]
         return {
             service: {metric: (at_ns, value) for metric, (at_ns, value) in metrics.items()}
-            for service, metrics in seen.items()
+            for service, metrics in services.items()
         }
 
-    def stop(self) -> Watch | None:
-        """End the watch; None where there is none. Raises HostError."""
-        found = self._link.request("telemetry_stop", {}, time_s=LOOK_S).fields["stopped"]
-        return None if found is None else Watch(found["cpu_quota"], tuple(found["unseen"]))
+    def stop(self) -> TelemetrySummary | None:
+        """End the session; return None where none is running. Raises HostError."""
+        summary = self._link.request("telemetry_stop", {}, timeout_s=SNAPSHOT_TIMEOUT_S).fields["summary"]
+        return None if summary is None else TelemetrySummary(summary["cpu_quota"], tuple(summary["unseen"]))
 
 
-def _message(watched: WatchedService) -> dict[str, Any]:
-    """What the agent is told of a service."""
-    page = watched.counters
+def _message(service: WatchedService) -> dict[str, Any]:
+    """Return the agent's message for a service."""
+    page = service.counters
     return {
-        "name": watched.name,
-        "process": watched.process.id,
-        "listen": [place(socket) for socket in watched.listens],
-        "threads": watched.threads,
-        "admin": None if page is None else {"kind": page.kind, "path": page.path, **place(page.at)},
+        "name": service.name,
+        "process": service.process.id,
+        "listeners": [address_message(socket) for socket in service.listeners],
+        "threads": service.threads,
+        "counters": None if page is None else {"kind": page.kind, "path": page.path, **address_message(page.at)},
     }

@@ -62,7 +62,7 @@ def attempt_trial(
             trial.attempt = attempt
             record, output = _read_and_store(run_trial(trial), trial.files, run)
         except (HostError, InputError) as error:
-            is_host_lost = bool(testbed.hosts.lost())
+            is_host_lost = bool(testbed.hosts.unreachable())
             is_retried = is_host_lost and attempt < MAX_ATTEMPTS
             logger.info("trial %s: failed%s: %s", trial_id, ", retrying" if is_retried else "", error)
             recorder.record_trial_failed(planned_trial, str(error), is_retried=is_retried)

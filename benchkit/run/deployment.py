@@ -87,7 +87,7 @@ def up(plan: RunPlan, cell: PlannedCell, hosts: Hosts, notify: Notify, *, apply:
         if apply:
             _apply_settings_later(plan, cell, hosts, notify)
         return
-    hosts.hold(name)
+    hosts.lock(name)
     # Facts from before the hold may show the settings of another run, so the plan is made again.
     plan = make_plan(plan.experiment, hosts, plan.seed)
     cell = plan.cell(cell.cell_id)
@@ -104,7 +104,7 @@ def up(plan: RunPlan, cell: PlannedCell, hosts: Hosts, notify: Notify, *, apply:
         for settings in service.host_settings if apply else ():
             settings.apply(hosts[service.host])
     for host in _hosts_to_keep(plan, cell, apply=apply):
-        hosts[host].changes.keep()
+        hosts[host].lock.keep()
 
 
 def _apply_settings_later(plan: RunPlan, cell: PlannedCell, hosts: Hosts, notify: Notify) -> None:
@@ -121,12 +121,12 @@ def _apply_settings_later(plan: RunPlan, cell: PlannedCell, hosts: Hosts, notify
             where=", ".join(blocked),
             hint=f"take it down first (benchkit service down {plan.experiment.scenario.name}), then up --apply",
         )
-    Hosts(hosts.inventory, [hosts[host] for host in missing]).hold(name)
+    Hosts(hosts.inventory, [hosts[host] for host in missing]).lock(name)
     for host, all_settings in missing.items():
         for settings in all_settings:
             notify(f"applying the settings of {settings.subject} on {host}")
             settings.apply(hosts[host])
-        hosts[host].changes.keep()
+        hosts[host].lock.keep()
 
 
 def _missing_settings(cell: PlannedCell, hosts: Hosts) -> Mapping[str, list[HostSettings]]:
@@ -161,7 +161,7 @@ def _tune(plan: RunPlan, hosts: Hosts) -> None:
 
 def _start(service: Service, host: Host, logs: PurePosixPath) -> None:
     """Start a service that stays up; stop one that verifies the stack, which it has done when it accepts connections."""
-    host.files.scratch(logs)
+    host.files.mkdir_temporary(logs)
     started = deploy.start(host, service, logs, stays=not service.is_verifier)
     if service.is_verifier:
         deploy.stop(host, [started])
@@ -198,7 +198,7 @@ def down(experiment: Experiment, hosts: Hosts) -> tuple[str, ...]:
     held = _held_hosts(name, hosts)
     failures = [
         failure
-        for failures_of_host in hosts.each(lambda host: _release(host, name) if held[host.name] else [])
+        for failures_of_host in hosts.map(lambda host: _release(host, name) if held[host.name] else [])
         for failure in failures_of_host
     ]
     if failures:
@@ -208,11 +208,11 @@ def down(experiment: Experiment, hosts: Hosts) -> tuple[str, ...]:
 
 def _release(host: Host, name: str) -> list[str]:
     """Have a host restore what was held for the stack; return the failures that its watchdog reports."""
-    host.changes.release()
+    host.lock.release()
     failures = []
     for report in host.changes.state().reports:
         if report.run == name and not report.failures:
-            host.changes.forget(report)
+            host.changes.delete_report(report)
         elif report.run == name:
             failures += [f"{host.name}: {failure}" for failure in report.failures]
     return failures
@@ -220,7 +220,7 @@ def _release(host: Host, name: str) -> list[str]:
 
 def _held_hosts(name: str, hosts: Hosts) -> Mapping[str, bool]:
     """Return for each host True if it is held under this name."""
-    holders = hosts.each(lambda host: (host.name, host.changes.state().holder))
+    holders = hosts.map(lambda host: (host.name, host.changes.state().holder))
     return {host: holder is not None and holder.run == name for host, holder in holders}
 
 

@@ -65,11 +65,11 @@ def _opened(
 ) -> Iterator[RunFolder]:
     """Hold the hosts for the run and give its locked folder, a new one or that of the resumption."""
     if resumption is not None:
-        hosts.hold(resumption.run.run_id)
+        hosts.lock(resumption.run.run_id)
         yield resumption.run
         return
     manifest = make_manifest(plan, hosts, run_id)
-    hosts.hold(manifest.run_id)
+    hosts.lock(manifest.run_id)
     run = store.create(manifest)
     with run.locked():
         yield run

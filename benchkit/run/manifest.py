@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from benchkit.hosts.connections import Hosts
-from benchkit.hosts.cpu_affinity import controller
+from benchkit.hosts.cpu_affinity import controller_record
 from benchkit.hosts.host import Host
 from benchkit.load.tools.registry import get_tool
 from benchkit.models.run import CellRecord, ControllerRecord, HostRecord, Manifest
@@ -64,7 +64,7 @@ def locate_controller(plan: RunPlan, hosts: Hosts) -> ControllerRecord:
     for cell in plan.cells:
         for service in cell.services:
             servers.setdefault(str(hosts[service.host].facts.boot_id), set()).update(service.process.cpus)
-    return controller(servers)
+    return controller_record(servers)
 
 
 def _program_versions(hosts: Hosts) -> dict[str, str]:

@@ -74,9 +74,9 @@ class RunOutcome:
 
     def add_restore_outcome(self, restored: RestoreOutcome) -> None:
         """Add what the hosts reported when they were released, after their agents had tried once more."""
-        still_unconfirmed = {host: why for host, why in self.not_restored.items() if host in restored.unseen}
+        still_unconfirmed = {host: why for host, why in self.not_restored.items() if host in restored.unconfirmed}
         self.not_restored = {**still_unconfirmed, **restored.not_restored}
-        self.restore_unconfirmed.update(restored.unseen)
+        self.restore_unconfirmed.update(restored.unconfirmed)
 
 
 class RunRecorder:
@@ -130,7 +130,7 @@ class RunRecorder:
             self.journal.append(
                 LeftoverRestored(host=host, by="watchdog", at_s=report.at.timestamp(), text=str(report))
             )
-        for change in leftovers.undone:
+        for change in leftovers.restored:
             self.journal.append(LeftoverRestored(host=host, by="run", text=change.text, how=change.how))
 
     def record_lost_host(self, host: str, why: str) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 
 from benchkit.analysis.run_differences import facts_differing
 from benchkit.errors import HostError, LostError
-from benchkit.hosts.clock import controller_set_ns, elapsed_s
+from benchkit.hosts.clock import controller_wall_offset_ns, elapsed_s
 from benchkit.hosts.connections import RECONNECT_S, Hosts
-from benchkit.hosts.cpu_affinity import confined
+from benchkit.hosts.cpu_affinity import pinned
 from benchkit.hosts.facts import SYSCTLS
 from benchkit.hosts.files import Placed
 from benchkit.hosts.host import Host
@@ -79,7 +79,7 @@ class Testbed:
                 self._observer.notify("building and deploying")
                 self._install_programs()
                 self._deploy()
-                with confined(locate_controller(self.plan, self.hosts)):
+                with pinned(locate_controller(self.plan, self.hosts)):
                     yield
                 are_trials_over = True
                 self._record_final_facts()
@@ -96,8 +96,8 @@ class Testbed:
         host that cannot be reconnected is dropped.
         """
         started_s = time.monotonic()
-        lost = self.hosts.lost()
-        last_seen_s = min((self.hosts[name].alive_s for name in lost), default=elapsed_s())
+        lost = self.hosts.unreachable()
+        last_seen_s = min((self.hosts[name].last_seen_s for name in lost), default=elapsed_s())
         for name in lost:
             self._observer.notify(f"{name}: connection lost; reconnecting")
             try:
@@ -107,7 +107,7 @@ class Testbed:
                 self._recorder.record_lost_host(name, str(error))
                 self._observer.notify(f"{error}\n{name} cannot be reconnected; the run continues without it")
                 self.lost_hosts[name] = str(error)
-                self.hosts.give_up(name)
+                self.hosts.drop(name)
             else:
                 after_s = time.monotonic() - started_s
                 self._recorder.journal.append(HostReconnected(host=name, after_s=after_s))
@@ -115,7 +115,7 @@ class Testbed:
 
     def notice_clocks(self) -> None:
         """Report and record the wall clocks that were set since the last call, as far as their hosts have answered since."""
-        text = self._clocks.compare(controller_set_ns(), {host.name: host.clock.host_set_ns for host in self.hosts})
+        text = self._clocks.compare(controller_wall_offset_ns(), {host.name: host.clock.host_wall_offset_ns for host in self.hosts})
         if text is not None:
             logger.info("%s", text)
             self._recorder.journal.append(ClocksSet(text=text))
@@ -144,13 +144,13 @@ class Testbed:
         keys = {
             setting.key for planned in self.plan.tuning if planned.host == host.name for setting in planned.settings
         }
-        facts = host.ground(keys, _started_programs(self.plan, host))
+        facts = host.variable_facts(keys, _started_programs(self.plan, host)).model_dump(mode="json")
         self._recorder.record_host_facts(host.name, roles_of_host(self.plan, host.name), stage, facts)
 
     def _record_tuning(self, host: Host, stage: str, outcomes: Mapping[str, Mapping[str, str]] | None = None) -> None:
         """Record the kernel settings that tuning may have changed; with `outcomes` also those of the planned settings."""
         planned = [each for each in self.plan.tuning if each.host == host.name]
-        sysctls = host.changes.read(sorted({*SYSCTLS, *(s.key for each in planned for s in each.settings)}))
+        sysctls = host.changes.read_sysctls(sorted({*SYSCTLS, *(s.key for each in planned for s in each.settings)}))
         facts: dict[str, Any] = {"sysctls": {key: s.value for key, s in sysctls.items()}}
         if outcomes is not None:
             facts |= {"tuning": outcomes.get(host.name, {}), "nofile": nofile_limit(host.name, self.plan.tuning)}
@@ -158,10 +158,10 @@ class Testbed:
 
     def _report_leftovers(self, name: str) -> None:
         """Report and record what an earlier run had left on a host."""
-        leftovers = self.hosts.found.get(name, Leftovers())
+        leftovers = self.hosts.leftovers.get(name, Leftovers())
         self._recorder.record_leftovers(name, leftovers)
         texts = [f"{name}: restored after an earlier run: {report}" for report in leftovers.reports]
-        texts += [f"{name}: left by an earlier run: {change.text}: {change.how}" for change in leftovers.undone]
+        texts += [f"{name}: left by an earlier run: {change.text}: {change.how}" for change in leftovers.restored]
         for text in texts:
             logger.info("%s", text)
             self._observer.notify(text)
@@ -188,14 +188,14 @@ class Testbed:
 
     def _record_final_facts(self) -> None:
         """Record the facts after the last block, before anything is restored."""
-        self.hosts.lost()  # asks all at once, so that nothing waits for a dead link from here on
+        self.hosts.unreachable()  # asks all at once, so that nothing waits for a dead link from here on
         for host in self.hosts:
             with suppress(LostError):  # `_confirm_restored` gets the same error
                 self._record_facts(host, "end")
 
     def _confirm_restored(self) -> None:
         """Read the settings of each host once more; a host that is lost by now is left to its watchdog."""
-        self.hosts.lost()  # as in `_record_final_facts`
+        self.hosts.unreachable()  # as in `_record_final_facts`
         for host in tuple(self.hosts):
             try:
                 host.compare_clocks()
@@ -203,7 +203,7 @@ class Testbed:
                     self._record_tuning(host, "restored")
             except LostError as error:
                 self._recorder.record_lost_host(host.name, str(error))
-                self.hosts.give_up(host.name)
+                self.hosts.drop(host.name)
         self.notice_clocks()
 
     def _install_programs(self, only: str | None = None) -> None:

@@ -44,7 +44,7 @@ def tuned(plan: RunPlan, hosts: Hosts, journal: Journal) -> Iterator[Mapping[str
     finally:
         failures: dict[str, HostError] = {}
         tuned_hosts = [planned.host for planned in plan.tuning if planned.values and planned.host in hosts]
-        for host in dict.fromkeys(hosts.kernel_of(name).name for name in tuned_hosts):
+        for host in dict.fromkeys(hosts.kernel_host(name).name for name in tuned_hosts):
             try:
                 _restore(host, hosts, journal)
             except LostError:  # the next request to the host raises the same error
@@ -60,7 +60,7 @@ def tune(planned: TuningPlan, plan: RunPlan, hosts: Hosts, journal: Journal) -> 
     outcomes: dict[str, str] = {setting.key: setting.status for setting in planned.settings}
     if planned.values:
         with log_step(logger, f"tune {', '.join(planned.values)}", planned.host):
-            result = apply(hosts.kernel_of(planned.host).changes, planned)
+            result = apply(hosts.kernel_host(planned.host).changes, planned)
         applied = {key: written.outcome for key, written in result.written.items()}
         outcomes.update(applied)
         journal.append(HostTuned(host=planned.host, outcomes=applied, short=tuple(result.sentences)))

@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from benchkit.errors import HostError
 from benchkit.hosts.files import Placed, PlacedFile
 from benchkit.hosts.host import Host
-from benchkit.hosts.processes import Completed, Process, Start, ToFile
+from benchkit.hosts.processes import Completed, Process, ProcessSpec, ToFile
 from benchkit.hosts.sockets import Tcp, Unix
 from benchkit.services.endpoint import Endpoint
 from benchkit.services.go_build import build
@@ -90,13 +90,13 @@ def start(host: Host, service: Service, logs: PurePosixPath, *, stays: bool = Fa
     process, log = service.process, logs / f"{service.name}.log"
     for folder in service.scratch_folders:
         host.files.remove(folder)
-        host.files.scratch(folder)
+        host.files.mkdir_temporary(folder)
     for path in socket_files(service):
         host.files.remove(path)  # a killed process leaves its socket's file, with which the next one cannot bind
     if process.quota is not None:
-        host.changes.group(process.quota.role, process.quota.cpus)
+        host.changes.create_cgroup(process.quota.role, process.quota.cpus)
     started = host.processes.start(
-        Start(
+        ProcessSpec(
             process.argv,
             env=process.env,
             cwd=service.folder,

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import HostError
-from benchkit.hosts.agent_link import Link
+from benchkit.hosts.agent_link import AgentLink
 from benchkit.hosts.bootstrap import agent_file, command, start
 
 
@@ -88,9 +88,9 @@ def open_stream(tmp_path: Path) -> Iterator[Callable[..., PipeStream]]:
 
 
 @pytest.fixture
-def launch(tmp_path: Path) -> Iterator[Callable[..., Link]]:
+def launch(tmp_path: Path) -> Iterator[Callable[..., AgentLink]]:
     """Bring up agents: `launch(prefix=[…], workdir=…, python=…, lease_s=…, silence_s=…)`; all are let go at the end."""
-    links: list[Link] = []
+    links: list[AgentLink] = []
 
     def bring_up(
         *,
@@ -99,12 +99,12 @@ def launch(tmp_path: Path) -> Iterator[Callable[..., Link]]:
         python: str = sys.executable,
         lease_s: float = 60,
         silence_s: float = 15,
-    ) -> Link:
+    ) -> AgentLink:
         line = command(agent_file(), str(workdir or tmp_path / "workdir"), lease_s)
         line = line.replace("exec python3 ", f"exec {python} ", 1)
         stream = PipeStream([*prefix, "/bin/sh", "-c", line], tmp_path / f"stderr{len(links)}", silence_s)
         try:
-            links.append(Link("here", stream, start(stream, "here", agent_file())))
+            links.append(AgentLink("here", stream, start(stream, "here", agent_file())))
         except HostError:
             stream.close()
             raise
@@ -116,28 +116,28 @@ def launch(tmp_path: Path) -> Iterator[Callable[..., Link]]:
 
 
 @pytest.fixture(scope="module", params=PYTHONS, ids=lambda path: Path(path).name)
-def agent(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Link]:
+def agent(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentLink]:
     """An agent shared by the tests of a module, on this Python and on the oldest that is supported."""
     folder = tmp_path_factory.mktemp("agent")
     line = command(agent_file(), str(folder / "workdir")).replace("exec python3 ", f"exec {request.param} ", 1)
     stream = PipeStream(["/bin/sh", "-c", line], folder / "stderr")
-    link = Link("here", stream, start(stream, "here", agent_file()))
+    link = AgentLink("here", stream, start(stream, "here", agent_file()))
     yield link
     assert link.close(10) == []
     assert stream.exit_code(0) == 0
 
 
 @pytest.fixture
-def workdir(agent: Link) -> Path:
+def workdir(agent: AgentLink) -> Path:
     """The work directory of the shared agent."""
     return Path(agent.hello().fields["workdir"])
 
 
 @pytest.fixture
-def gone() -> Callable[[int], bool]:
+def has_ended() -> Callable[[int], bool]:
     """Whether a process ends within some seconds."""
 
-    def is_gone(pid: int, within_s: float = 30) -> bool:
+    def ends_within(pid: int, within_s: float = 30) -> bool:
         deadline = time.monotonic() + within_s
         while time.monotonic() < deadline:
             try:
@@ -149,4 +149,4 @@ def gone() -> Callable[[int], bool]:
             time.sleep(0.01)
         return False
 
-    return is_gone
+    return ends_within

@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import HostError
-from benchkit.hosts.agent_link import Link
+from benchkit.hosts.agent_link import AgentLink
 from benchkit.hosts.bootstrap import AgentFile, agent_file, command, start
 from benchkit.hosts.stream import Stream
 
 pytestmark = pytest.mark.system
 
 Open = Callable[..., Stream]
-Launch = Callable[..., Link]
+Launch = Callable[..., AgentLink]
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ SHELLS = ["sh", "bash", "dash", "zsh", "tcsh", "fish", "ksh", "busybox"]
 def test_it_starts_from_any_login_shell(open_stream: Open, workdir: Path, shell: str) -> None:
     argv = [shell, "sh"] if shell == "busybox" else [shell]
     stream = open_stream([*argv, "-c", command(agent_file(), str(workdir))])
-    link = Link("here", stream, start(stream, "here", agent_file()))
+    link = AgentLink("here", stream, start(stream, "here", agent_file()))
     assert link.hello().fields["workdir"] == str(workdir.resolve())
     assert link.close(10) == []
 
@@ -107,7 +107,7 @@ def test_one_that_arrives_damaged_is_not_run(open_stream: Open, workdir: Path) -
 def test_what_start_up_files_print_is_skipped(open_stream: Open, workdir: Path) -> None:
     noise = "echo welcome; printf 'no line end'; "
     stream = open_stream(["/bin/sh", "-c", noise + command(agent_file(), str(workdir))])
-    link = Link("here", stream, start(stream, "here", agent_file()))
+    link = AgentLink("here", stream, start(stream, "here", agent_file()))
     assert link.request("clock", {}).fields["wall_ns"] > 0
     link.close(10)
 
@@ -133,7 +133,7 @@ def test_what_stands_in_the_way_is_said(open_stream: Open, script: str, message:
 
 def test_a_shell_that_waits_is_not_waited_for(open_stream: Open) -> None:
     stream = open_stream(["/bin/sh", "-c", "echo Continue?; read answer"], silence_s=0.2)
-    with pytest.raises(HostError, match=r"the login shell does not get to the command: Continue\?"):
+    with pytest.raises(HostError, match=r"the login shell did not run the command: Continue\?"):
         start(stream, "here", agent_file())
 
 
@@ -185,8 +185,8 @@ def test_the_home_folder_is_no_work_directory(open_stream: Open, workdir: Path) 
     (workdir / "thesis.tex").touch()
     stream = open_stream(["/bin/sh", "-c", command(agent_file(), str(workdir))])
     receive = start(stream, "here", agent_file())
-    with pytest.raises(HostError, match="holds other things already"):
-        Link("here", stream, receive).hello()
+    with pytest.raises(HostError, match="contains other files"):
+        AgentLink("here", stream, receive).hello()
 
 
 def test_two_at_once_do_not_disturb_one_another(launch: Launch, tmp_path: Path) -> None:

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import HostError
-from benchkit.hosts.agent_link import Link
+from benchkit.hosts.agent_link import AgentLink
 
 pytestmark = pytest.mark.system
 
-Launch = Callable[..., Link]
-Gone = Callable[[int], bool]
+Launch = Callable[..., AgentLink]
+HasEnded = Callable[[int], bool]
 
 FAMILY = """
 import os, time
@@ -31,33 +31,33 @@ time.sleep(304)
 """
 
 
-def family(agent: Link) -> list[int]:
+def family(agent: AgentLink) -> list[int]:
     """Start a process with descendants of all kinds; the pids of all of them."""
     agent.request("start", {"command": {"argv": [sys.executable, "-c", FAMILY]}})
     daemon = Path(agent.hello().fields["workdir"], "daemon")
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
-        (process,) = agent.request("ps", {}).fields["processes"]
+        (process,) = agent.request("process_trees", {}).fields["processes"]
         if len(process["members"]) == 3 and daemon.exists() and daemon.read_text():
             return [int(daemon.read_text()), *(member["pid"] for member in process["members"])]
         time.sleep(0.01)
     pytest.fail(f"no family: {process}")
 
 
-def us(agent: Link) -> list[int]:
+def us(agent: AgentLink) -> list[int]:
     """The processes of ours that stand behind the link."""
-    return [agent.hello().fields["pid"], agent.hello().fields["guardian"]]
+    return [agent.hello().fields["pid"], agent.hello().fields["watchdog"]]
 
 
-def records(agent: Link, kind: str) -> list[Path]:
+def records(agent: AgentLink, kind: str) -> list[Path]:
     return sorted(Path(agent.hello().fields["workdir"], "records").glob(kind))
 
 
-def hang_up(agent: Link) -> None:
+def hang_up(agent: AgentLink) -> None:
     assert agent.close(10) == []
 
 
-def signalled(signum: int) -> Callable[[Link], None]:
+def signalled(signum: int) -> Callable[[AgentLink], None]:
     return lambda agent: os.kill(agent.hello().fields["pid"], signum)
 
 
@@ -66,34 +66,34 @@ def signalled(signum: int) -> Callable[[Link], None]:
     [hang_up, signalled(signal.SIGTERM), signalled(signal.SIGHUP), signalled(signal.SIGINT)],
     ids=["hang up", "TERM", "HUP", "INT"],
 )
-def test_the_agent_leaves_no_process(launch: Launch, gone: Gone, end: Callable[[Link], None]) -> None:
+def test_the_agent_leaves_no_process(launch: Launch, has_ended: HasEnded, end: Callable[[AgentLink], None]) -> None:
     agent = launch()
     pids = family(agent)
     assert len(pids) == 4
     end(agent)
-    assert all(gone(pid) for pid in [*pids, *us(agent)])
+    assert all(has_ended(pid) for pid in [*pids, *us(agent)])
     assert records(agent, "[0-9]*") == []
     assert len(records(agent, "report-*")) == (0 if end is hang_up else 1)
 
 
-def test_an_agent_that_hears_nothing_is_ended(launch: Launch, gone: Gone) -> None:
+def test_an_agent_that_hears_nothing_is_ended(launch: Launch, has_ended: HasEnded) -> None:
     agent = launch(lease_s=3)
     pids = family(agent)
-    assert all(gone(pid) for pid in [*pids, *us(agent)])
+    assert all(has_ended(pid) for pid in [*pids, *us(agent)])
     with pytest.raises(HostError, match="the agent ended"):
         agent.request("clock", {})
     (report,) = records(agent, "report-*")
-    assert "nothing was heard from the controller for 3 s" in report.read_text()
+    assert "no heartbeat from the controller for 3 s" in report.read_text()
 
 
-def test_a_signal_while_things_are_under_way(launch: Launch, gone: Gone) -> None:
+def test_a_signal_while_things_are_under_way(launch: Launch, has_ended: HasEnded) -> None:
     agent = launch()
     under_way = [agent.submit("run", {"command": {"argv": ["sleep", "60"]}, "timeout_s": 60, "max_bytes": 9})]
     under_way += [agent.submit("start", {"command": {"argv": ["sleep", "60"]}, "at_ns": time.monotonic_ns() + 10**10})]
-    while not agent.request("ps", {}).fields["processes"]:
+    while not agent.request("process_trees", {}).fields["processes"]:
         pass
     os.kill(agent.hello().fields["pid"], signal.SIGTERM)
-    assert gone(agent.hello().fields["pid"])
+    assert has_ended(agent.hello().fields["pid"])
     ran, would_have_started = under_way
     with pytest.raises(HostError, match="the agent ended"):
         agent.result(would_have_started, 10)
@@ -108,4 +108,4 @@ def test_what_an_agent_says_before_it_dies_is_the_cause(launch: Launch) -> None:
         file.write("Fatal Python error: something gave way\n")
     os.kill(agent.hello().fields["pid"], signal.SIGKILL)
     with pytest.raises(HostError, match="here: the agent ended: Fatal Python error: something gave way"):
-        agent.request("wait", {"id": 1, "timeout_s": 30}, time_s=30)
+        agent.request("wait", {"id": 1, "timeout_s": 30}, timeout_s=30)

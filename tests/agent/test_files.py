@@ -34,9 +34,9 @@ def upload(files: Files, content: bytes = CONTENT, mode: int = 0o644, token: str
 
 
 def test_what_was_uploaded_is_there_and_is_placed(files: Files, root: Path) -> None:
-    assert files.have(files=[(SHA256, 0o644)]) == {"missing": [[SHA256, 0o644]]}
+    assert files.missing(files=[(SHA256, 0o644)]) == {"missing": [[SHA256, 0o644]]}
     assert upload(files) == {"stored": True}
-    assert files.have(files=[(SHA256, 0o644), (SHA256, 0o755)]) == {"missing": [[SHA256, 0o755]]}
+    assert files.missing(files=[(SHA256, 0o644), (SHA256, 0o755)]) == {"missing": [[SHA256, 0o755]]}
     assert files.place(files=[("conf/a", SHA256, 0o644)]) == {"changed": ["conf/a"]}
     assert (root / "conf/a").read_bytes() == CONTENT
     assert (root / "conf/a").stat().st_mode & 0o777 == 0o644
@@ -88,7 +88,7 @@ def test_a_placed_file_that_was_written_to_does_not_spoil_the_store(files: Files
     files.place(files=[("a", SHA256, 0o644)])
     with (root / "a").open("ab") as file:  # in place: the stored file is the same one
         file.write(b"and more")
-    assert files.have(files=[(SHA256, 0o644)]) == {"missing": [[SHA256, 0o644]]}
+    assert files.missing(files=[(SHA256, 0o644)]) == {"missing": [[SHA256, 0o644]]}
     with pytest.raises(RefusedError, match="nothing with the hash"):
         files.place(files=[("b", SHA256, 0o644)])
     upload(files)
@@ -138,7 +138,7 @@ def test_reading_in_pieces_listing_and_hashing(files: Files, root: Path) -> None
     assert files.list(path="folder") == {"entries": {"f": 2, "inner": None}}
     with pytest.raises(RefusedError, match="there is no"):
         files.read(path="nothing", offset=0, limit=1)
-    with pytest.raises(RefusedError, match="is no file"):
+    with pytest.raises(RefusedError, match="is not a regular file"):
         files.hash(path="folder")
 
 
@@ -153,10 +153,10 @@ def test_what_was_not_used_for_long_makes_room(files: Files, root: Path) -> None
 
 @pytest.mark.parametrize(("sha256", "mode"), [("../../x", 0o644), ("A" * 64, 0o644), (SHA256, 0o4755), (SHA256, -1)])
 def test_hashes_and_modes_are_what_they_say(files: Files, sha256: str, mode: int) -> None:
-    with pytest.raises(RefusedError, match=r"is no SHA-256|mode"):
-        files.have(files=[(sha256, mode)])
+    with pytest.raises(RefusedError, match=r"is not a SHA-256|mode"):
+        files.missing(files=[(sha256, mode)])
 
 
 def test_a_token_is_no_path(files: Files) -> None:
-    with pytest.raises(RefusedError, match="no name"):
+    with pytest.raises(RefusedError, match="not a valid name"):
         upload(files, token="../x")  # noqa: S106

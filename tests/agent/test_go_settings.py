@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from benchkit.errors import InputError
-from benchkit.hosts.agent_link import Link, RefusedError
+from benchkit.hosts.agent_link import AgentLink, RefusedError
 from benchkit.services.go_toolchain import find_go
 
 pytestmark = pytest.mark.system
 
-Launch = Callable[..., Link]
+Launch = Callable[..., AgentLink]
 VALUES = {"GOPROXY": "https://10.0.0.1:8443", "GONOSUMDB": "mycompany.com/go"}
 
 
@@ -37,16 +37,16 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def agent(launch: Launch, file: Path) -> Link:
+def agent(launch: Launch, file: Path) -> AgentLink:
     """An agent whose login's go command keeps its settings there."""
     return launch(prefix=["env", f"GOENV={file}"])
 
 
-def write(agent: Link, go: str, values: dict[str, str]) -> dict[str, Any]:
-    return dict(agent.request("go_settings", {"go": go, "values": values}).fields)
+def write(agent: AgentLink, go: str, values: dict[str, str]) -> dict[str, Any]:
+    return dict(agent.request("set_go_env", {"go": go, "values": values}).fields)
 
 
-def test_settings_are_made_and_put_back_line_by_line(agent: Link, go: str, file: Path) -> None:
+def test_settings_are_made_and_put_back_line_by_line(agent: AgentLink, go: str, file: Path) -> None:
     file.parent.mkdir()
     file.write_text("GONOSUMDB=other.example\nGOFLAGS=-v\n")
     assert write(agent, go, VALUES)["was"] == {"GOPROXY": None, "GONOSUMDB": "other.example"}
@@ -58,14 +58,14 @@ def test_settings_are_made_and_put_back_line_by_line(agent: Link, go: str, file:
     assert file.read_text().split() == ["GOFLAGS=-v", "GONOSUMDB=other.example", "GOTOOLCHAIN=local"]
 
 
-def test_a_file_that_was_not_there_goes_again(agent: Link, go: str, file: Path) -> None:
+def test_a_file_that_was_not_there_goes_again(agent: AgentLink, go: str, file: Path) -> None:
     write(agent, go, VALUES)
     assert file.exists()
     assert agent.close(10) == []
     assert not file.exists()
 
 
-def test_the_guardian_puts_back_what_a_killed_agent_made(agent: Link, go: str, file: Path) -> None:
+def test_the_guardian_puts_back_what_a_killed_agent_made(agent: AgentLink, go: str, file: Path) -> None:
     write(agent, go, VALUES)
     os.kill(agent.hello().fields["pid"], signal.SIGKILL)
     deadline = time.monotonic() + 30
@@ -74,7 +74,7 @@ def test_the_guardian_puts_back_what_a_killed_agent_made(agent: Link, go: str, f
         time.sleep(0.02)
 
 
-def test_what_the_go_command_does_not_take_changes_nothing(agent: Link, go: str, file: Path) -> None:
+def test_what_the_go_command_does_not_take_changes_nothing(agent: AgentLink, go: str, file: Path) -> None:
     with pytest.raises(RefusedError, match="GONONSENSE"):
         write(agent, go, {"GONONSENSE": "x"})
     assert not file.exists()
@@ -87,6 +87,6 @@ def test_a_go_command_without_settings_says_so(launch: Launch, go: str) -> None:
         write(agent, go, VALUES)
 
 
-def test_what_is_no_go_command_says_so(agent: Link) -> None:
+def test_what_is_no_go_command_says_so(agent: AgentLink) -> None:
     with pytest.raises(RefusedError, match="cannot start /nonexistent/go"):
         write(agent, "/nonexistent/go", VALUES)

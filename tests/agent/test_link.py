@@ -12,14 +12,14 @@ import pytest
 from benchkit.agent.server import Agent
 from benchkit.errors import HostError, LostError
 from benchkit.hosts import agent_link as links
-from benchkit.hosts.agent_link import Link, RefusedError
+from benchkit.hosts.agent_link import AgentLink, RefusedError
 
 pytestmark = pytest.mark.system
 
-Launch = Callable[..., Link]
+Launch = Callable[..., AgentLink]
 
 
-def test_answers_find_those_who_asked(agent: Link) -> None:
+def test_answers_find_those_who_asked(agent: AgentLink) -> None:
     futures = [
         agent.submit("run", {"command": {"argv": ["/bin/sh", "-c", f"sleep 0.{9 - n}; echo {n}"]}, "timeout_s": 9, "max_bytes": 9})
         for n in range(10)
@@ -27,7 +27,7 @@ def test_answers_find_those_who_asked(agent: Link) -> None:
     assert [agent.result(future, 10).body for future in futures] == [f"{n}\n".encode() for n in range(10)]
 
 
-def test_many_threads_share_a_link(agent: Link) -> None:
+def test_many_threads_share_a_link(agent: AgentLink) -> None:
     wrong: list[str] = []
 
     def ask(name: str) -> None:
@@ -44,13 +44,13 @@ def test_many_threads_share_a_link(agent: Link) -> None:
     assert wrong == []
 
 
-def test_refusals_carry_their_kind_and_the_host(agent: Link) -> None:
+def test_refusals_carry_their_kind_and_the_host(agent: AgentLink) -> None:
     with pytest.raises(RefusedError, match=r"here: there is no .*/x") as caught:
         agent.request("hash", {"path": "x"})
     assert caught.value.kind == "not-found"
 
 
-def test_failures_of_the_system_and_of_the_agent_itself(agent: Link, workdir: Path) -> None:
+def test_failures_of_the_system_and_of_the_agent_itself(agent: AgentLink, workdir: Path) -> None:
     (workdir / "file").touch()
     with pytest.raises(RefusedError, match="Not a directory") as caught:
         agent.request("mkdir", {"path": "file/below"})
@@ -61,18 +61,18 @@ def test_failures_of_the_system_and_of_the_agent_itself(agent: Link, workdir: Pa
     assert agent.request("clock", {}).fields
 
 
-def test_too_much_at_once_is_refused_and_hurts_nobody(agent: Link) -> None:
+def test_too_much_at_once_is_refused_and_hurts_nobody(agent: AgentLink) -> None:
     waits = {"timeout_s": 30, "tcp": ["127.0.0.1", 1]}
     process = agent.request("start", {"command": {"argv": ["sleep", "60"]}}).fields["id"]
-    waiting = [agent.submit("wait", {"id": process, "timeout_s": 30}) for _ in range(Agent.MOST_AT_ONCE)]
-    with pytest.raises(RefusedError, match="too much at once"):
+    waiting = [agent.submit("wait", {"id": process, "timeout_s": 30}) for _ in range(Agent.MAX_REQUESTS)]
+    with pytest.raises(RefusedError, match="too many requests at once"):
         agent.request("probe_port", waits)
     assert agent.request("clock", {}).fields, "clocks are always told"
     os.kill(next(iter(process_pids(waiting_agent=agent, process=process))), signal.SIGKILL)
     assert all(agent.result(each, 10).fields["ended"]["signal"] == signal.SIGKILL for each in waiting)
 
 
-def process_pids(waiting_agent: Link, process: int) -> list[int]:
+def process_pids(waiting_agent: AgentLink, process: int) -> list[int]:
     """The pid of a process by what the agent wrote down of it, without asking the agent."""
     records = Path(waiting_agent.hello().fields["workdir"], "records")
     return [
@@ -86,13 +86,13 @@ def process_pids(waiting_agent: Link, process: int) -> list[int]:
 def test_an_answer_that_does_not_come_is_waited_for_once(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = launch()
     pid = agent.hello().fields["pid"]
-    monkeypatch.setattr(links, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(links, "ANSWER_TIMEOUT_S", 0.3)
     os.kill(pid, signal.SIGSTOP)
     began = time.monotonic()
     with pytest.raises(LostError, match="here: no answer from the agent: waited"):
         agent.request("facts", {"tools": {}, "sysctls": []})
     assert agent.is_dead
-    monkeypatch.setattr(links, "PATIENCE_S", 30)
+    monkeypatch.setattr(links, "ANSWER_TIMEOUT_S", 30)
     with pytest.raises(LostError, match="here: no answer from the agent"):
         agent.request("clock", {})
     assert time.monotonic() - began < 30
@@ -100,25 +100,25 @@ def test_an_answer_that_does_not_come_is_waited_for_once(launch: Launch, monkeyp
 
 
 def test_a_host_that_falls_silent_is_given_up(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(links, "SIGN_S", 0.1)
-    monkeypatch.setattr(links, "SILENCE_S", 3.0)
+    monkeypatch.setattr(links, "HEARTBEAT_S", 0.1)
+    monkeypatch.setattr(links, "HEARTBEAT_TIMEOUT_S", 3.0)
     agent = launch(silence_s=0.2)
     process = agent.request("start", {"command": {"argv": ["sleep", "60"]}}).fields["id"]
-    assert agent.request("wait", {"id": process, "timeout_s": 1}, time_s=1).fields["ended"] is None, (
+    assert agent.request("wait", {"id": process, "timeout_s": 1}, timeout_s=1).fields["ended"] is None, (
         "signs of life count"
     )
     os.kill(agent.hello().fields["pid"], signal.SIGSTOP)
     began = time.monotonic()
-    with pytest.raises(HostError, match="has not been heard of for too long"):
-        agent.request("wait", {"id": process, "timeout_s": 60}, time_s=60)
+    with pytest.raises(HostError, match="no heartbeat from the host"):
+        agent.request("wait", {"id": process, "timeout_s": 60}, timeout_s=60)
     assert time.monotonic() - began < 30
-    with pytest.raises(HostError, match="has not been heard of"):
+    with pytest.raises(HostError, match="no heartbeat"):
         agent.request("clock", {})
     os.kill(agent.hello().fields["pid"], signal.SIGCONT)
 
 
 def test_signs_of_life_renew_the_lease(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(links, "SIGN_S", 0.1)
+    monkeypatch.setattr(links, "HEARTBEAT_S", 0.1)
     agent = launch(lease_s=3, silence_s=0.5)
     time.sleep(4)
     assert agent.request("clock", {}).fields
@@ -128,4 +128,4 @@ def test_closing_says_what_went_wrong(launch: Launch) -> None:
     agent = launch()
     os.kill(agent.hello().fields["pid"], signal.SIGKILL)
     (failure,) = agent.close(5)
-    assert failure.startswith("the agent was not seen to end in good order")
+    assert failure.startswith("shutdown not confirmed")

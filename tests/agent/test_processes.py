@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from benchkit.hosts.agent_link import Link, RefusedError
+from benchkit.hosts.agent_link import AgentLink, RefusedError
 
 pytestmark = pytest.mark.system
 
@@ -20,39 +20,39 @@ OWN = ("stdin", "stdout", "stderr", "at_ns")
 Fields = Mapping[str, Any]
 
 
-def start(agent: Link, *argv: str, **args: object) -> Fields:
+def start(agent: AgentLink, *argv: str, **args: object) -> Fields:
     """Start a process; the streams and the instant among `args`, the rest belongs to the command."""
     request: dict[str, object] = {name: args.pop(name) for name in OWN if name in args}
-    return agent.request("start", {"command": {"argv": argv, **args}, **request}, time_s=10).fields
+    return agent.request("start", {"command": {"argv": argv, **args}, **request}, timeout_s=10).fields
 
 
-def wait(agent: Link, process: Fields, timeout_s: float = 10) -> Fields:
-    return agent.request("wait", {"id": process["id"], "timeout_s": timeout_s}, time_s=timeout_s).fields
+def wait(agent: AgentLink, process: Fields, timeout_s: float = 10) -> Fields:
+    return agent.request("wait", {"id": process["id"], "timeout_s": timeout_s}, timeout_s=timeout_s).fields
 
 
-def stop(agent: Link, *processes: Fields, grace_s: float = 2) -> Fields:
+def stop(agent: AgentLink, *processes: Fields, grace_s: float = 2) -> Fields:
     args = {"ids": [each["id"] for each in processes], "signum": signal.SIGTERM, "grace_s": grace_s}
-    return agent.request("stop", args, time_s=grace_s + 5).fields
+    return agent.request("stop", args, timeout_s=grace_s + 5).fields
 
 
 def run(
-    agent: Link, *argv: str, body: bytes = b"", timeout_s: float = 10, max_bytes: int = 65536
+    agent: AgentLink, *argv: str, body: bytes = b"", timeout_s: float = 10, max_bytes: int = 65536
 ) -> tuple[Fields, bytes]:
     reply = agent.request(
-        "run", {"command": {"argv": argv}, "timeout_s": timeout_s, "max_bytes": max_bytes}, body, time_s=timeout_s
+        "run", {"command": {"argv": argv}, "timeout_s": timeout_s, "max_bytes": max_bytes}, body, timeout_s=timeout_s
     )
     return reply.fields, reply.body
 
 
-def members(agent: Link, process: Fields) -> dict[str, int]:
+def members(agent: AgentLink, process: Fields) -> dict[str, int]:
     """Name → pid of what belongs to a process that was started, itself too."""
-    for each in agent.request("ps", {}).fields["processes"]:
+    for each in agent.request("process_trees", {}).fields["processes"]:
         if each["id"] == process["id"]:
             return {member["name"]: member["pid"] for member in each["members"]}
     return {}
 
 
-def test_exit_codes_signals_and_what_was_used(agent: Link) -> None:
+def test_exit_codes_signals_and_what_was_used(agent: AgentLink) -> None:
     ended = wait(agent, start(agent, "/bin/sh", "-c", "exit 7"))["ended"]
     assert (ended["exit_code"], ended["signal"]) == (7, None)
     busy = wait(agent, start(agent, sys.executable, "-c", "sum(range(3_000_000))"))
@@ -62,7 +62,7 @@ def test_exit_codes_signals_and_what_was_used(agent: Link) -> None:
     assert (ended["exit_code"], ended["signal"]) == (None, signal.SIGKILL)
 
 
-def test_waiting_has_its_time_and_blocks_nobody(agent: Link) -> None:
+def test_waiting_has_its_time_and_blocks_nobody(agent: AgentLink) -> None:
     process = start(agent, "sleep", "60")
     began = time.monotonic()
     waiting = [agent.submit("wait", {"id": process["id"], "timeout_s": 30}) for _ in range(20)]
@@ -73,7 +73,7 @@ def test_waiting_has_its_time_and_blocks_nobody(agent: Link) -> None:
     assert time.monotonic() - began < 10
 
 
-def test_a_program_that_is_not_there(agent: Link) -> None:
+def test_a_program_that_is_not_there(agent: AgentLink) -> None:
     with pytest.raises(RefusedError, match="cannot start /no/such: No such file") as caught:
         start(agent, "/no/such")
     assert caught.value.kind == "not-found"
@@ -84,25 +84,27 @@ def test_a_program_that_is_not_there(agent: Link) -> None:
         wait(agent, {"id": 999999})
 
 
-def test_run_gives_outputs_apart_and_takes_input(agent: Link) -> None:
+def test_run_gives_outputs_apart_and_takes_input(agent: AgentLink) -> None:
     fields, body = run(agent, "/bin/sh", "-c", "cat; echo oops >&2; exit 3", body=b"in\n")
     cut = fields["stdout_size"]
     assert (body[:cut], body[cut:], fields["ended"]["exit_code"], fields["timed_out"]) == (b"in\n", b"oops\n", 3, False)
 
 
-def test_run_ends_a_command_with_its_children_when_the_time_is_up(agent: Link, gone: Callable[[int], bool]) -> None:
+def test_run_ends_a_command_with_its_children_when_the_time_is_up(
+    agent: AgentLink, has_ended: Callable[[int], bool]
+) -> None:
     fields, body = run(agent, "/bin/sh", "-c", "trap '' TERM; echo $$; sleep 60 & wait; sleep 60", timeout_s=2)
     assert fields["timed_out"]
-    assert gone(int(body))
+    assert has_ended(int(body))
 
 
-def test_run_keeps_no_more_than_it_should(agent: Link) -> None:
+def test_run_keeps_no_more_than_it_should(agent: AgentLink) -> None:
     fields, body = run(agent, "head", "-c", "300000", "/dev/zero", max_bytes=1000)
     assert (len(body), fields["outputs"]["stdout"]["dropped"]) == (1000, 299000)
     assert fields["ended"]["exit_code"] == 0, "a flood does not block whoever makes it"
 
 
-def test_output_goes_to_files_up_to_a_ceiling(agent: Link, workdir: Path) -> None:
+def test_output_goes_to_files_up_to_a_ceiling(agent: AgentLink, workdir: Path) -> None:
     out, err = {"path": "out/a", "max_bytes": 1000}, {"path": "out/b", "max_bytes": None}
     process = start(agent, "/bin/sh", "-c", "head -c 5000 /dev/zero; echo oops >&2", stdout=out, stderr=err)
     outputs = wait(agent, process)["outputs"]
@@ -112,7 +114,7 @@ def test_output_goes_to_files_up_to_a_ceiling(agent: Link, workdir: Path) -> Non
     assert (workdir / "out/a").stat().st_mode & 0o777 == 0o600
 
 
-def test_both_outputs_may_go_to_one_file(agent: Link, workdir: Path) -> None:
+def test_both_outputs_may_go_to_one_file(agent: AgentLink, workdir: Path) -> None:
     process = start(
         agent, "/bin/sh", "-c", "echo 1; echo 2 >&2", stdout={"path": "both", "max_bytes": 99}, stderr="stdout"
     )
@@ -121,7 +123,7 @@ def test_both_outputs_may_go_to_one_file(agent: Link, workdir: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or not Path("/dev/full").exists(), reason="needs /dev/full and root")
-def test_a_full_disk_is_said_and_the_process_goes_on(agent: Link, workdir: Path) -> None:
+def test_a_full_disk_is_said_and_the_process_goes_on(agent: AgentLink, workdir: Path) -> None:
     full = workdir / "full"
     full.mkdir()
     os.mknod(full / "file", 0o600 | 0o020000, os.makedev(1, 7))  # /dev/full by another name
@@ -131,7 +133,7 @@ def test_a_full_disk_is_said_and_the_process_goes_on(agent: Link, workdir: Path)
     assert ended["ended"]["exit_code"] == 0
 
 
-def test_input_environment_and_folder(agent: Link, workdir: Path) -> None:
+def test_input_environment_and_folder(agent: AgentLink, workdir: Path) -> None:
     (workdir / "in").mkdir(exist_ok=True)
     (workdir / "in/put").write_bytes(b"from a file\n")
     process = start(
@@ -146,13 +148,13 @@ def test_input_environment_and_folder(agent: Link, workdir: Path) -> None:
     assert (workdir / "in/out").read_text() == f"from a file\n$x; `y`,none\n{workdir}/in\n"
 
 
-def test_nothing_reads_or_writes_elsewhere(agent: Link) -> None:
+def test_nothing_reads_or_writes_elsewhere(agent: AgentLink) -> None:
     for stream in ({"stdout": {"path": "../x", "max_bytes": 1}}, {"stdin": {"path": "/etc/passwd"}}, {"cwd": "/"}):
         with pytest.raises(RefusedError, match="not below the work directory"):
             start(agent, "true", **stream)
 
 
-def test_a_pipe_joins_two_processes(agent: Link, workdir: Path) -> None:
+def test_a_pipe_joins_two_processes(agent: AgentLink, workdir: Path) -> None:
     reader = start(agent, "wc", "-c", stdin={"pipe": "p"}, stdout={"path": "count", "max_bytes": 99})
     writer = start(agent, "head", "-c", "3000000", "/dev/zero", stdout={"pipe": "p"})
     assert wait(agent, writer)["ended"]["exit_code"] == 0
@@ -160,16 +162,16 @@ def test_a_pipe_joins_two_processes(agent: Link, workdir: Path) -> None:
     assert (workdir / "count").read_bytes() == b"3000000\n"
 
 
-def test_a_pipe_has_one_writer(agent: Link) -> None:
+def test_a_pipe_has_one_writer(agent: AgentLink) -> None:
     writer = start(agent, "sleep", "60", stdout={"pipe": "q"})
-    with pytest.raises(RefusedError, match="taken already"):
+    with pytest.raises(RefusedError, match="is in use"):
         start(agent, "true", stdout={"pipe": "q"})
     reader = start(agent, "cat", stdin={"pipe": "q"})
     stop(agent, writer)
     assert wait(agent, reader)["ended"]["exit_code"] == 0
 
 
-def test_cpus_are_those_asked_for_and_the_agents_stay_as_they_are(agent: Link) -> None:
+def test_cpus_are_those_asked_for_and_the_agents_stay_as_they_are(agent: AgentLink) -> None:
     mine = sorted(os.sched_getaffinity(0))
     code = "import os; print(sorted(os.sched_getaffinity(0)))"
     before = run(agent, sys.executable, "-c", code)[1]
@@ -182,7 +184,7 @@ def test_cpus_are_those_asked_for_and_the_agents_stay_as_they_are(agent: Link) -
         start(agent, "true", cpus=[4095])
 
 
-def test_open_files_are_limited_for_the_process_only(agent: Link) -> None:
+def test_open_files_are_limited_for_the_process_only(agent: AgentLink) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     process = start(agent, "/bin/sh", "-c", "ulimit -Sn; ulimit -Hn", nofile=300, stdout={"path": "n", "max_bytes": 99})
     wait(agent, process)
@@ -194,7 +196,7 @@ def test_open_files_are_limited_for_the_process_only(agent: Link) -> None:
         start(agent, "true", nofile=1 << 30)
 
 
-def test_an_agreed_instant_is_kept(agent: Link) -> None:
+def test_an_agreed_instant_is_kept(agent: AgentLink) -> None:
     at_ns = agent.request("clock", {}).fields["monotonic_ns"] + 300_000_000
     request = {"command": {"argv": ["sleep", "60"]}, "at_ns": at_ns}
     starts = [agent.submit("start", request) for _ in range(4)]
@@ -202,23 +204,23 @@ def test_an_agreed_instant_is_kept(agent: Link) -> None:
     assert all(0 <= each["started_ns"] - at_ns < 10_000_000_000 for each in started)
     assert all(0 <= each["late_s"] < 10 for each in started)
     stop(agent, *started)
-    with pytest.raises(RefusedError, match="too far away"):
+    with pytest.raises(RefusedError, match="too far in the future"):
         start(agent, "true", at_ns=at_ns + 10**12)
 
 
-def test_stopping_takes_descendants_too(agent: Link, gone: Callable[[int], bool]) -> None:
+def test_stopping_takes_descendants_too(agent: AgentLink, has_ended: Callable[[int], bool]) -> None:
     process = start(agent, "/bin/sh", "-c", "sleep 61 & sleep 62 & wait")
     while len(tree := members(agent, process)) < 2:
         pass
     answer = stop(agent, process)
     assert (answer["killed"], answer["survivors"]) == ([], [])
     assert answer["processes"][0]["ended"]["signal"] == signal.SIGTERM
-    assert all(gone(pid) for pid in tree.values())
+    assert all(has_ended(pid) for pid in tree.values())
     assert members(agent, process) == {}
     assert stop(agent, process)["survivors"] == [], "once more is fine"
 
 
-def test_what_ignores_the_signal_is_killed_after_the_grace(agent: Link) -> None:
+def test_what_ignores_the_signal_is_killed_after_the_grace(agent: AgentLink) -> None:
     process = start(agent, "/bin/sh", "-c", "trap '' TERM; sleep 60; sleep 60", stdout={"path": "t", "max_bytes": 9})
     while "sleep" not in members(agent, process):
         pass
@@ -242,13 +244,15 @@ time.sleep({stay})
 
 
 @pytest.mark.parametrize("stay", [60, 0])
-def test_a_daemon_that_left_its_session_is_still_ours(agent: Link, stay: int, gone: Callable[[int], bool]) -> None:
+def test_a_daemon_that_left_its_session_is_still_ours(
+    agent: AgentLink, stay: int, has_ended: Callable[[int], bool]
+) -> None:
     process = start(agent, sys.executable, "-c", ESCAPE.format(stay=stay, more="os.environ.clear()"))
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         pids = [
             member["pid"]
-            for each in agent.request("ps", {}).fields["processes"]
+            for each in agent.request("process_trees", {}).fields["processes"]
             if each["id"] == process["id"]
             for member in each["members"]
         ]
@@ -257,32 +261,32 @@ def test_a_daemon_that_left_its_session_is_still_ours(agent: Link, stay: int, go
     else:
         pytest.fail(f"the daemon was not seen: {pids}")
     assert stop(agent, process)["survivors"] == []
-    assert all(gone(pid) for pid in pids)
+    assert all(has_ended(pid) for pid in pids)
 
 
-def test_a_stopped_process_can_be_stopped(agent: Link) -> None:
+def test_a_stopped_process_can_be_stopped(agent: AgentLink) -> None:
     process = start(agent, "sleep", "60")
     os.kill(process["pid"], signal.SIGSTOP)
     answer = stop(agent, process)
     assert (answer["killed"], answer["processes"][0]["ended"]["signal"]) == ([], signal.SIGTERM)
 
 
-def test_cpu_time_counts_what_ended_too(agent: Link) -> None:
+def test_cpu_time_counts_what_ended_too(agent: AgentLink) -> None:
     spin = f"{sys.executable} -c 'sum(range(4_000_000))'"
     process = start(agent, "/bin/sh", "-c", f"{spin}; {spin} & wait; sleep 60")
     while "sleep" not in members(agent, process):
         time.sleep(0.01)
-    used = agent.request("cpu", {"ids": [process["id"]]}).fields["cpu"][str(process["id"])]
+    used = agent.request("cpu_times", {"ids": [process["id"]]}).fields["cpu"][str(process["id"])]
     assert used["processes"] == 2
     alone = wait(agent, start(agent, "/bin/sh", "-c", spin))["ended"]["user_s"]
     assert used["user_s"] > alone
     stop(agent, process)
-    after = agent.request("cpu", {"ids": [process["id"]]}).fields["cpu"][str(process["id"])]
+    after = agent.request("cpu_times", {"ids": [process["id"]]}).fields["cpu"][str(process["id"])]
     assert after["processes"] == 0
     assert after["user_s"] >= used["user_s"] - 0.02, "what was counted in ticks comes back exact"
 
 
-def test_no_zombies_stay(agent: Link) -> None:
+def test_no_zombies_stay(agent: AgentLink) -> None:
     for _ in range(5):
         process = start(agent, sys.executable, "-c", ESCAPE.format(stay=0, more="os._exit(0)"))
         wait(agent, process)
@@ -295,7 +299,7 @@ def test_no_zombies_stay(agent: Link) -> None:
     pytest.fail(f"zombies stayed: {listed}")
 
 
-def test_many_at_once(agent: Link) -> None:
+def test_many_at_once(agent: AgentLink) -> None:
     answers: list[bytes] = []
 
     def ask(number: int) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from benchkit.hosts.agent_link import Link, RefusedError
+from benchkit.hosts.agent_link import AgentLink, RefusedError
 
 pytestmark = pytest.mark.system
 
@@ -19,8 +19,8 @@ Fields = Mapping[str, Any]
 Serve = Callable[[bytes], int]
 
 
-def probe(agent: Link, timeout_s: float = 5, **args: object) -> Fields:
-    return agent.request("probe_port", {"timeout_s": timeout_s, **args}, time_s=timeout_s).fields
+def probe(agent: AgentLink, timeout_s: float = 5, **args: object) -> Fields:
+    return agent.request("probe_port", {"timeout_s": timeout_s, **args}, timeout_s=timeout_s).fields
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def free_port() -> int:
         return port_of(made)
 
 
-def test_an_open_port_is_open_and_a_closed_one_closed(agent: Link, listener: socket.socket) -> None:
+def test_an_open_port_is_open_and_a_closed_one_closed(agent: AgentLink, listener: socket.socket) -> None:
     port = port_of(listener)
     assert probe(agent, tcp=["127.0.0.1", port])["reached"]
     found = probe(agent, 0.1, tcp=["127.0.0.1", port], state="closed")
@@ -50,7 +50,7 @@ def test_an_open_port_is_open_and_a_closed_one_closed(agent: Link, listener: soc
     assert 0.1 <= found["elapsed_s"] < 10
 
 
-def test_waiting_ends_soon_after_the_port_opens(agent: Link) -> None:
+def test_waiting_ends_soon_after_the_port_opens(agent: AgentLink) -> None:
     port = free_port()
     waiting = agent.submit("probe_port", {"timeout_s": 10, "tcp": ["127.0.0.1", port]})
     time.sleep(0.2)
@@ -60,14 +60,14 @@ def test_waiting_ends_soon_after_the_port_opens(agent: Link) -> None:
         assert time.monotonic() - opened < 9, "before its own time was up"
 
 
-def test_waiting_ends_when_the_process_has(agent: Link) -> None:
+def test_waiting_ends_when_the_process_has(agent: AgentLink) -> None:
     process = agent.request("start", {"command": {"argv": ["/bin/sh", "-c", "sleep 0.1; exit 3"]}}).fields
     found = probe(agent, 10, tcp=["127.0.0.1", free_port()], process=process["id"])
     assert (found["reached"], found["process_ended"]) == (False, True)
     assert found["elapsed_s"] < 9
 
 
-def test_unix_sockets(agent: Link, workdir: Path) -> None:
+def test_unix_sockets(agent: AgentLink, workdir: Path) -> None:
     path = workdir / "s"
     assert probe(agent, 0.05, unix=str(path))["error"] == "No such file or directory"
     with socket.socket(socket.AF_UNIX) as made:
@@ -100,16 +100,16 @@ def serve(listener: socket.socket) -> Iterator[Serve]:
     assert len(seen) == len(threads)
 
 
-def http(agent: Link, port: int, timeout_s: float = 5, **args: object) -> tuple[Fields, bytes]:
+def http(agent: AgentLink, port: int, timeout_s: float = 5, **args: object) -> tuple[Fields, bytes]:
     request = {"timeout_s": timeout_s, "tcp": ["127.0.0.1", port], **args}
-    reply = agent.request("http_probe", request, time_s=timeout_s)
+    reply = agent.request("http_probe", request, timeout_s=timeout_s)
     return reply.fields, reply.body
 
 
 HEAD = b"HTTP/1.1 200 OK\r\nServer: gophr\r\nContent-Length: 12\r\n\r\n"
 
 
-def test_every_byte_of_a_response_is_counted(agent: Link, serve: Serve) -> None:
+def test_every_byte_of_a_response_is_counted(agent: AgentLink, serve: Serve) -> None:
     fields, body = http(agent, serve(HEAD + b"Hello World\n"), max_body=5)
     assert fields == {
         "status": 200,
@@ -134,18 +134,18 @@ def test_every_byte_of_a_response_is_counted(agent: Link, serve: Serve) -> None:
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nHello\r\n", b"Hello", False),
     ],
 )  # fmt: skip
-def test_bodies_of_all_kinds(agent: Link, serve: Serve, response: bytes, content: bytes, complete: bool) -> None:  # noqa: FBT001
+def test_bodies_of_all_kinds(agent: AgentLink, serve: Serve, response: bytes, content: bytes, complete: bool) -> None:  # noqa: FBT001
     fields, body = http(agent, serve(response))
     assert (body, fields["body_bytes"], fields["complete"]) == (content, len(content), complete)
     assert fields["body_sha256"] == hashlib.sha256(content).hexdigest()
 
 
-def test_head_has_no_body(agent: Link, serve: Serve) -> None:
+def test_head_has_no_body(agent: AgentLink, serve: Serve) -> None:
     fields, _ = http(agent, serve(HEAD), method="HEAD")
     assert (fields["body_bytes"], fields["complete"]) == (0, True)
 
 
-def test_a_large_body_is_hashed_whole_and_sent_in_part(agent: Link, serve: Serve) -> None:
+def test_a_large_body_is_hashed_whole_and_sent_in_part(agent: AgentLink, serve: Serve) -> None:
     content = os.urandom(3 << 20)
     fields, body = http(agent, serve(b"HTTP/1.1 200 OK\r\nContent-Length: 3145728\r\n\r\n" + content), max_body=10)
     assert (fields["body_sha256"], body) == (hashlib.sha256(content).hexdigest(), content[:10])
@@ -160,13 +160,13 @@ def test_a_large_body_is_hashed_whole_and_sent_in_part(agent: Link, serve: Serve
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", "its size is"),
     ],
 )
-def test_what_is_no_http_is_said_to_be_none(agent: Link, serve: Serve, response: bytes, why: str) -> None:
+def test_what_is_no_http_is_said_to_be_none(agent: AgentLink, serve: Serve, response: bytes, why: str) -> None:
     with pytest.raises(RefusedError, match=why) as caught:
         http(agent, serve(response))
     assert caught.value.kind == "no-http"
 
 
-def test_a_server_that_says_nothing_does_not_hold_the_probe(agent: Link, listener: socket.socket) -> None:
+def test_a_server_that_says_nothing_does_not_hold_the_probe(agent: AgentLink, listener: socket.socket) -> None:
     with pytest.raises(RefusedError, match="took too long") as caught:
         http(agent, port_of(listener), 0.2)
     assert caught.value.kind == "timeout"
@@ -174,7 +174,7 @@ def test_a_server_that_says_nothing_does_not_hold_the_probe(agent: Link, listene
         http(agent, free_port())
 
 
-def test_headers_cannot_smuggle_a_second_request(agent: Link, listener: socket.socket) -> None:
+def test_headers_cannot_smuggle_a_second_request(agent: AgentLink, listener: socket.socket) -> None:
     with pytest.raises(RefusedError, match="line break"):
         http(agent, port_of(listener), headers=[["Host", "x\r\nX: y"]])
 
@@ -187,7 +187,7 @@ def test_headers_cannot_smuggle_a_second_request(agent: Link, listener: socket.s
         (socket.AF_INET6, "::1", "::1"),
     ],
 )
-def test_who_listens_is_known(agent: Link, family: socket.AddressFamily, address: str, shown: str) -> None:
+def test_who_listens_is_known(agent: AgentLink, family: socket.AddressFamily, address: str, shown: str) -> None:
     with socket.create_server((address, 0), family=family) as made:
         port = port_of(made)
         found = agent.request("port_owners", {"ports": [port, 1]}).fields["owners"]
@@ -198,7 +198,7 @@ def test_who_listens_is_known(agent: Link, family: socket.AddressFamily, address
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can take a user's rights away")
-def test_a_port_that_the_user_may_not_open_is_not_taken(launch: Callable[..., Link], tmp_path: Path) -> None:
+def test_a_port_that_the_user_may_not_open_is_not_taken(launch: Callable[..., AgentLink], tmp_path: Path) -> None:
     workdir = tmp_path / "theirs"
     workdir.mkdir(mode=0o700)
     os.chown(workdir, 65534, 65534)
@@ -209,7 +209,7 @@ def test_a_port_that_the_user_may_not_open_is_not_taken(launch: Callable[..., Li
     assert agent.request("port_owners", {"ports": [1, 7]}).fields["owners"] == {"1": [], "7": []}
 
 
-def test_a_port_that_is_bound_and_does_not_listen_is_taken_too(agent: Link) -> None:
+def test_a_port_that_is_bound_and_does_not_listen_is_taken_too(agent: AgentLink) -> None:
     with socket.socket() as made:
         made.bind(("127.0.0.1", 0))
         (owner,) = agent.request("port_owners", {"ports": [port_of(made)]}).fields["owners"][str(port_of(made))]

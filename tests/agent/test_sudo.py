@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from benchkit.hosts.agent_link import Link
-from benchkit.hosts.facts import questions
-from benchkit.hosts.host_changes import Changes
+from benchkit.hosts.agent_link import AgentLink
+from benchkit.hosts.facts import facts_request
+from benchkit.hosts.host_changes import HostChanges
 from benchkit.hosts.inventory import HostSpec
 from benchkit.hosts.tuning import apply, plan, sudo_commands
 
@@ -59,17 +59,19 @@ def login(tmp_path: Path) -> Iterator[list[str]]:
         holder.kill()
 
 
-def test_all_that_runs_with_sudo_is_in_the_plan(launch: Callable[..., Link], login: list[str], tmp_path: Path) -> None:
+def test_all_that_runs_with_sudo_is_in_the_plan(
+    launch: Callable[..., AgentLink], login: list[str], tmp_path: Path
+) -> None:
     agent = launch(prefix=login, workdir=tmp_path / "theirs", python="/usr/bin/python3")
-    facts = agent.request("facts", questions(sudo=True), time_s=20).fields["facts"]
+    facts = agent.request("facts", facts_request(sudo=True), timeout_s=20).fields["facts"]
     assert facts["can_sudo"] is True
-    changes = Changes(agent, "box")
-    found = changes.read(PROFILE)
+    changes = HostChanges(agent, "box")
+    found = changes.read_sysctls(PROFILE)
     planned = plan(SPEC, PROFILE, found, root=False, can_sudo=True)
     done = apply(changes, planned)
     assert {key: each.outcome for key, each in done.written.items()} == dict.fromkeys(PROFILE, "applied")
     assert [each.failures for each in changes.restore(own=True)] == [()]
-    assert changes.read(PROFILE) == found
+    assert changes.read_sysctls(PROFILE) == found
     listed = sudo_commands([SPEC], [planned])
     assert [each.when for each in listed] == ["connecting", "tuning", "tuning", "restoring", "restoring"]
     assert (tmp_path / "called").read_text().splitlines() == [" ".join(each.argv) for each in listed]

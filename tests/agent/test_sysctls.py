@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from benchkit.hosts.agent_link import Link, RefusedError
+from benchkit.hosts.agent_link import AgentLink, RefusedError
 
 pytestmark = [
     pytest.mark.system,
@@ -21,7 +21,7 @@ pytestmark = [
     ),
 ]
 
-Launch = Callable[..., Link]
+Launch = Callable[..., AgentLink]
 PORTS, FIN, BACKLOG = "net.ipv4.ip_local_port_range", "net.ipv4.tcp_fin_timeout", "net.core.somaxconn"
 
 
@@ -40,12 +40,12 @@ def value(inside: list[str], key: str) -> str:
     return " ".join(subprocess.run([*inside, "cat", path], capture_output=True, text=True, check=True).stdout.split())
 
 
-def write(agent: Link, values: Mapping[str, str], sudo: list[str] | None = None) -> Mapping[str, Any]:
+def write(agent: AgentLink, values: Mapping[str, str], sudo: list[str] | None = None) -> Mapping[str, Any]:
     found: Mapping[str, Any] = agent.request("sysctl_write", {"values": values, "sudo": sudo}).fields["outcomes"]
     return found
 
 
-def records(agent: Link) -> list[Mapping[str, Any]]:
+def records(agent: AgentLink) -> list[Mapping[str, Any]]:
     found: list[Mapping[str, Any]] = agent.request("records", {}).fields["records"]
     return found
 
@@ -136,7 +136,7 @@ def test_restoring_puts_back_layer_by_layer(launch: Launch, inside: list[str]) -
 
 @pytest.mark.parametrize("ending", ["hang up", signal.SIGTERM, signal.SIGHUP])
 def test_the_end_of_the_agent_puts_back(
-    launch: Launch, inside: list[str], ending: str | int, gone: Callable[[int], bool], tmp_path: Path
+    launch: Launch, inside: list[str], ending: str | int, has_ended: Callable[[int], bool], tmp_path: Path
 ) -> None:
     agent = launch(prefix=inside)
     write(agent, {FIN: "30"})
@@ -144,38 +144,38 @@ def test_the_end_of_the_agent_puts_back(
         os.kill(agent.hello().fields["pid"], ending)
     else:
         assert agent.close(10) == []
-    assert gone(agent.hello().fields["guardian"])
+    assert has_ended(agent.hello().fields["watchdog"])
     assert value(inside, FIN) == "60"
     assert list((tmp_path / "workdir/records").glob("[0-9]*")) == []
 
 
 def test_what_a_killed_agent_and_guardian_left_is_found_and_put_back_by_the_next(
-    launch: Launch, inside: list[str], gone: Callable[[int], bool]
+    launch: Launch, inside: list[str], has_ended: Callable[[int], bool]
 ) -> None:
     first = launch(prefix=inside)
     write(first, {FIN: "30"})
     process = first.request("start", {"command": {"argv": ["/bin/sh", "-c", "sleep 300 & wait"]}}).fields
     other = launch(prefix=inside)
     assert {each["state"] for each in records(other)} == {"other"}
-    assert all("going on" in each["failures"][0] for each in other.request("restore", {}).fields["undone"])
+    assert all("another run" in each["failures"][0] for each in other.request("restore", {}).fields["undone"])
     assert value(inside, FIN) == "30", "whoever lives keeps its settings"
 
-    for pid in (first.hello().fields["guardian"], first.hello().fields["pid"]):
+    for pid in (first.hello().fields["watchdog"], first.hello().fields["pid"]):
         os.kill(pid, signal.SIGSTOP)  # so that neither has time to notice that the other is gone
-    for pid in (first.hello().fields["guardian"], first.hello().fields["pid"]):
+    for pid in (first.hello().fields["watchdog"], first.hello().fields["pid"]):
         os.kill(pid, signal.SIGKILL)
-    assert gone(first.hello().fields["guardian"])
+    assert has_ended(first.hello().fields["watchdog"])
     left = other.request("records", {}).fields
     assert {(each["kind"], each["state"]) for each in left["records"]} == {
         ("sysctl", "abandoned"),
         ("process", "abandoned"),
     }
-    assert {each["name"] for each in left["strays"]} == {"sh", "sleep"}
+    assert {each["name"] for each in left["orphans"]} == {"sh", "sleep"}
     assert [failure for each in other.request("restore", {}).fields["undone"] for failure in each["failures"]] == []
     assert value(inside, FIN) == "60"
-    assert gone(process["pid"])
+    assert has_ended(process["pid"])
     left = other.request("records", {}).fields
-    assert (left["records"], left["strays"]) == ([], [])
+    assert (left["records"], left["orphans"]) == ([], [])
 
 
 def test_a_record_that_cannot_be_undone_stays_until_it_can(launch: Launch, inside: list[str]) -> None:

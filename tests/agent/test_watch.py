@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import threading
 import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 
+import psutil
 import pytest
 
-from benchkit.agent.watch.accept_queues import Listeners
-from benchkit.agent.watch.collector import UnseenError, number_after
-from benchkit.agent.watch.core_speed import Speeds
+from benchkit.agent.watch.accept_queues import ListeningSockets
+from benchkit.agent.watch.collector import UnavailableError, number_after
+from benchkit.agent.watch.core_speed import CoreSpeedSampler
 from benchkit.agent.watch.cores import Cores
-from benchkit.agent.watch.cpu_quota import cpu_quota, groups
+from benchkit.agent.watch.counter_page import PAGE_BYTES, CounterPage
+from benchkit.agent.watch.cpu_quota import cpu_quota, group_folders
+from benchkit.agent.watch.frequency import Frequency
 from benchkit.agent.watch.process_trees import ProcessTrees
 from benchkit.agent.watch.recorder import Recorder
 from benchkit.agent.watch.sampler import Sampler
 from benchkit.agent.watch.sampling_schedule import SamplingSchedule
-from benchkit.agent.watch.server_counters import Asked, nginx, node
-from benchkit.agent.watch.server_page import body_of
+from benchkit.agent.watch.server_counters import OwnRequests, nginx, node
 
 NGINX = b"""Active connections: 291
 server accepts handled requests
@@ -37,7 +42,7 @@ Reading: 6 Writing: 179 Waiting: 106
 
 @pytest.mark.parametrize("page", [NGINX, TENGINE])
 def test_what_asking_adds_is_taken_off_the_counters_of_nginx(page: bytes) -> None:
-    assert nginx(page, Asked(requests=5, connections=2)) == {
+    assert nginx(page, OwnRequests(requests=5, connections=2)) == {
         ("requests_total", None): 31070460,
         ("connections_accepted_total", None): 16630946,
         ("nginx_connections", "active"): 290,
@@ -49,41 +54,80 @@ def test_what_asking_adds_is_taken_off_the_counters_of_nginx(page: bytes) -> Non
 
 def test_a_figure_that_a_worker_does_not_have_is_left_out() -> None:
     page = b'{"workers": {"31": {"requests": 7, "event_loop_lag_p99_s": null}, "32": {"requests": 0}}}'
-    assert node(page, Asked(1, 1)) == {("requests_total", "31"): 7, ("requests_total", "32"): 0}
+    assert node(page, OwnRequests(1, 1)) == {("requests_total", "31"): 7, ("requests_total", "32"): 0}
 
 
 def test_a_page_of_another_kind_is_none() -> None:
-    with pytest.raises(UnseenError, match="not the page of stub_status"):
-        nginx(b"<html>404</html>", Asked(1, 1))
+    with pytest.raises(UnavailableError, match="not the page of stub_status"):
+        nginx(b"<html>404</html>", OwnRequests(1, 1))
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Callable[[bytes], CounterPage]]:
+    """Serve these bytes in answer to one request at a unix socket: `serve(response)` returns the page."""
+    with socket.socket(socket.AF_UNIX) as listener, ThreadPoolExecutor() as pool:
+        listener.bind(str(tmp_path / "admin.sock"))
+        listener.listen()
+
+        def answer(response: bytes) -> None:
+            connection, _ = listener.accept()
+            with connection:
+                assert connection.recv(4096).startswith(b"GET /status HTTP/1.1\r\nHost: localhost\r\n")
+                connection.sendall(response)
+
+        answers = []
+
+        def start(response: bytes) -> CounterPage:
+            answers.append(pool.submit(answer, response))
+            return CounterPage({"path": "/status", "unix": str(tmp_path / "admin.sock")})
+
+        yield start
+        for each in answers:
+            each.result()
 
 
 @pytest.mark.parametrize(
-    ("head", "rest"),
+    ("head", "body"),
     [
         (b"HTTP/1.1 200 OK\r\nContent-Length: 5", b"abcde"),
         (b"HTTP/1.1 200 OK\r\nX: y\r\ncontent-length:5", b"abcde"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked", b"3\r\nabc\r\n2;x=y\r\nde\r\n0\r\n\r\n"),
     ],
 )
-def test_a_page_is_there_when_all_of_it_is(head: bytes, rest: bytes) -> None:
-    assert body_of(head, rest) == b"abcde"
-    for end in range(len(rest)):
-        assert body_of(head, rest[:end]) is None
-    for end in range(len(b"HTTP/1.1 ")):
-        assert body_of(head[:end], b"") is None
+def test_a_counter_page_is_complete_or_unavailable(
+    serve: Callable[[bytes], CounterPage], head: bytes, body: bytes
+) -> None:
+    page = serve(head + b"\r\n\r\n" + body)
+    assert (page.get(), page.own) == (b"abcde", OwnRequests(requests=1, connections=1))
+    page.close()
+    for end in (0, len(body) // 2, body.rindex(b"e")):
+        with pytest.raises(UnavailableError, match=r"before the end of|no complete HTTP response"):
+            serve(head + b"\r\n\r\n" + body[:end]).get()
 
 
 @pytest.mark.parametrize(
-    ("head", "rest", "why"),
+    ("response", "why"),
     [
-        (b"HTTP/1.1 404 Not Found\r\nContent-Length: 0", b"", "answers 404"),
-        (b"SSH-2.0-OpenSSH_9.2 Debian", b"", "answers Debian"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked", b"zz\r\n", "broken chunk"),
+        (b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "answers 404"),
+        (b"SSH-2.0-OpenSSH_9.2 Debian\r\n\r\n", "BadStatusLine"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "IncompleteRead"),
+        (b"HTTP/1.1 200 OK\r\n\r\n" + bytes(PAGE_BYTES + 1), "more than 1048576 bytes"),
+        (b"", "RemoteDisconnected"),
     ],
 )
-def test_what_is_no_page_is_refused(head: bytes, rest: bytes, why: str) -> None:
-    with pytest.raises(UnseenError, match=why):
-        body_of(head, rest)
+def test_another_answer_is_no_counter_page(serve: Callable[[bytes], CounterPage], response: bytes, why: str) -> None:
+    with pytest.raises(UnavailableError, match=why):
+        serve(response).get()
+
+
+def test_clock_rates_are_those_of_psutil_where_the_host_has_them() -> None:
+    try:
+        rates = Frequency().sample()
+    except UnavailableError:
+        assert not psutil.cpu_freq(percpu=True)
+        return
+    assert rates.keys() == {("cpu_frequency_hz", str(core)) for core in range(len(psutil.cpu_freq(percpu=True)))}
+    assert min(rates.values()) > 1e8
 
 
 V1 = """\
@@ -108,7 +152,7 @@ BOUND = "90 80 0:27 /docker/ab\\040c /sys/fs/cgroup/cpu ro - cgroup cgroup rw,cp
     ],
 )
 def test_the_groups_in_force_are_ones_own_and_all_above(mountinfo: str, membership: str, expected: list[str]) -> None:
-    assert groups(mountinfo, membership) == [Path("/sys/fs/cgroup", each) for each in expected]
+    assert group_folders(mountinfo, membership) == [Path("/sys/fs/cgroup", each) for each in expected]
 
 
 def test_the_tightest_quota_counts(tmp_path: Path) -> None:
@@ -135,35 +179,35 @@ def test_a_number_is_found_behind_its_word_alone() -> None:
 
 
 def test_a_beat_that_was_missed_is_not_made_up() -> None:
-    rhythm = SamplingSchedule(0.02)
+    schedule = SamplingSchedule(0.02)
     times: list[float] = []
-    for _ in rhythm.beats():
+    for _ in schedule.ticks():
         times.append(time.monotonic())
         if len(times) == 2:
             time.sleep(0.07)
         if len(times) == 5:
-            rhythm.end()
+            schedule.stop()
     apart = [later - earlier for earlier, later in pairwise(times)]
     assert apart[1] >= 0.07
     assert sum(apart) >= 0.02 * 6, "three beats fell into the pause, and are gone"
 
 
 def test_who_asks_for_a_beat_gets_one_that_began_after_that() -> None:
-    rhythm = SamplingSchedule(60)
+    schedule = SamplingSchedule(60)
     times: list[float] = []
 
-    beats = rhythm.beats()
-    thread = threading.Thread(target=lambda: times.extend(time.monotonic() for _ in beats))
+    ticks = schedule.ticks()
+    thread = threading.Thread(target=lambda: times.extend(time.monotonic() for _ in ticks))
     thread.start()
     for _ in range(20):
         asked = time.monotonic()
-        assert rhythm.beat_now(5)
+        assert schedule.tick_now(5)
         assert times[-1] >= asked
-    rhythm.end()
+    schedule.stop()
     thread.join(5)
     assert not thread.is_alive()
     assert 20 <= len(times) <= 21, "the first may have been asked for already"
-    assert rhythm.beat_now(0), "nobody follows any more"
+    assert schedule.tick_now(0), "nobody follows any more"
 
 
 class Noting(ProcessTrees):
@@ -181,38 +225,38 @@ class Noting(ProcessTrees):
 
 def test_a_look_is_of_the_instant_at_which_the_cores_are_read(tmp_path: Path) -> None:
     """Looking for processes takes a while, another one each time, in which idle cores would seem to have worked."""
-    rhythm, families = SamplingSchedule(60), Noting()
+    schedule, trees = SamplingSchedule(60), Noting()
     recorder = Recorder(tmp_path / "samples", {})
-    sampler = Sampler(rhythm, recorder, families, Listeners())
+    sampler = Sampler(schedule, recorder, trees, ListeningSockets())
     sampler.add(None, [Cores])
     sampler.start()
-    assert rhythm.beat_now(5)
-    rhythm.end()
+    assert schedule.tick_now(5)
+    schedule.stop()
     sampler.join(5)
     recorder.close({})
     lines = map(json.loads, (tmp_path / "samples").read_text().splitlines())
     instants = [each["t_ns"] for each in lines if "t_ns" in each]
     assert instants
-    assert instants[-1] >= families.seen_ns
+    assert instants[-1] >= trees.seen_ns
 
 
 def test_a_core_where_the_agent_may_not_run_is_named_with_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The kernel refuses a core that is not there as it refuses one that was taken away."""
-    (core, *_), gone = sorted(os.sched_getaffinity(0)), 1023
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {core, gone})
+    (core, *_), has_ended = sorted(os.sched_getaffinity(0)), 1023
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {core, has_ended})
     recorder = Recorder(tmp_path / "samples", {})
-    speeds = Speeds(60, recorder)
+    speeds = CoreSpeedSampler(60, recorder)
     speeds.start()
     deadline = time.monotonic() + 30
-    while speeds.story() is None and time.monotonic() < deadline:
+    while speeds.problem() is None and time.monotonic() < deadline:
         time.sleep(0.01)
     speeds.stop()
     speeds.join()
     recorder.close({})
-    story = speeds.story()
-    assert story is not None
-    assert story.startswith(f"core {gone}: how fast it was is not known")
-    assert "Invalid argument" in story
-    assert "leave its CPUs be" in story
+    problem = speeds.problem()
+    assert problem is not None
+    assert problem.startswith(f"core {has_ended}: its speed was not measured")
+    assert "Invalid argument" in problem
+    assert "do not change the CPU affinity" in problem

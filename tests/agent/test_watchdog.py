@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from benchkit.hosts.agent_link import Link, RefusedError
-from benchkit.hosts.host_changes import Changes, Report
+from benchkit.hosts.agent_link import AgentLink, RefusedError
+from benchkit.hosts.host_changes import HostChanges, Report
+from benchkit.hosts.host_lock import HostLock
 
 pytestmark = [
     pytest.mark.system,
@@ -24,8 +25,8 @@ pytestmark = [
     ),
 ]
 
-Launch = Callable[..., Link]
-Gone = Callable[[int], bool]
+Launch = Callable[..., AgentLink]
+HasEnded = Callable[[int], bool]
 FIN = "net.ipv4.tcp_fin_timeout"
 
 FAMILY = """
@@ -54,16 +55,16 @@ def fin(inside: list[str]) -> str:
     return subprocess.run([*inside, "cat", path], capture_output=True, text=True, check=True).stdout.strip()
 
 
-def busy(agent: Link) -> list[int]:
+def busy(agent: AgentLink) -> list[int]:
     """Have the agent change a setting, make a folder and start a family; the pids of it."""
-    changes = Changes(agent, "here")
-    assert changes.write({FIN: "31"})[FIN].outcome == "applied"
-    agent.request("scratch", {"path": "trials/t1"})
+    changes = HostChanges(agent, "here")
+    assert changes.write_sysctls({FIN: "31"})[FIN].outcome == "applied"
+    agent.request("mkdir_temporary", {"path": "trials/t1"})
     agent.request("start", {"command": {"argv": [sys.executable, "-c", FAMILY]}, "stdout": {"path": "trials/t1/out"}})
     workdir = Path(agent.hello().fields["workdir"])
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
-        (process,) = agent.request("ps", {}).fields["processes"]
+        (process,) = agent.request("process_trees", {}).fields["processes"]
         forked = "sleep" in [member["name"] for member in process["members"]]
         daemon = (workdir / "daemon").read_text() if (workdir / "daemon").exists() else ""
         if forked and daemon and Path(f"/proc/{int(daemon)}/comm").read_text() == "sleep\n":
@@ -72,47 +73,47 @@ def busy(agent: Link) -> list[int]:
     pytest.fail("no family")
 
 
-def pids(agent: Link) -> tuple[int, int]:
-    return agent.hello().fields["pid"], agent.hello().fields["guardian"]
+def pids(agent: AgentLink) -> tuple[int, int]:
+    return agent.hello().fields["pid"], agent.hello().fields["watchdog"]
 
 
 def reports(launch: Launch, inside: list[str]) -> tuple[Report, ...]:
     """What the next contact reads; and that nothing is left to be undone."""
     agent = launch(prefix=inside)
-    state = Changes(agent, "here").state()
+    state = HostChanges(agent, "here").state()
     assert state.records == ()
     assert list(Path(agent.hello().fields["workdir"], "trials").glob("*")) == []
     return state.reports
 
 
-def kill(agent: Link) -> str:
+def kill(agent: AgentLink) -> str:
     os.kill(pids(agent)[0], signal.SIGKILL)
     return "its agent was killed"
 
 
-def stop(agent: Link) -> str:
+def stop(agent: AgentLink) -> str:
     os.kill(pids(agent)[0], signal.SIGSTOP)
-    return "nothing was heard from the controller for 1.5 s"
+    return "no heartbeat from the controller for 1.5 s"
 
 
-def kill_guardian(agent: Link) -> str:
+def kill_watchdog(agent: AgentLink) -> str:
     os.kill(pids(agent)[1], signal.SIGKILL)
     return ""
 
 
-def end_guardian(agent: Link) -> str:
+def end_watchdog(agent: AgentLink) -> str:
     os.kill(pids(agent)[1], signal.SIGTERM)
-    return "it was asked to end"
+    return "it received a signal to end"
 
 
-@pytest.mark.parametrize("harm", [kill, stop, end_guardian, kill_guardian])
+@pytest.mark.parametrize("harm", [kill, stop, end_watchdog, kill_watchdog])
 def test_whatever_becomes_of_the_agent_all_is_put_back(
-    launch: Launch, inside: list[str], gone: Gone, harm: Callable[[Link], str]
+    launch: Launch, inside: list[str], has_ended: HasEnded, harm: Callable[[AgentLink], str]
 ) -> None:
     agent = launch(prefix=inside, lease_s=1.5)
     family = busy(agent)
     reason = harm(agent)
-    assert all(gone(pid) for pid in [*pids(agent), *family])
+    assert all(has_ended(pid) for pid in [*pids(agent), *family])
     assert fin(inside) == "60"
     told = reports(launch, inside)
     if not reason:  # who would have written it down was killed; the agent did it all
@@ -127,32 +128,32 @@ def test_whatever_becomes_of_the_agent_all_is_put_back(
 
 
 def test_a_hang_up_without_a_word_is_written_down_a_goodbye_is_not(
-    launch: Launch, inside: list[str], gone: Gone
+    launch: Launch, inside: list[str], has_ended: HasEnded
 ) -> None:
     polite, rude = launch(prefix=inside), launch(prefix=inside)
-    Changes(polite, "here").write({FIN: "31"})
+    HostChanges(polite, "here").write_sysctls({FIN: "31"})
     assert polite.close(10) == []
-    assert gone(pids(polite)[1])
-    Changes(rude, "here").write({FIN: "32"})
+    assert has_ended(pids(polite)[1])
+    HostChanges(rude, "here").write_sysctls({FIN: "32"})
     rude._stream.end_input()
-    assert gone(pids(rude)[1])
+    assert has_ended(pids(rude)[1])
     (report,) = reports(launch, inside)
-    assert report.reason == "the controller hung up without a word"
+    assert report.reason == "the controller disconnected without a goodbye"
     assert report.undone == (f"{FIN} (was 60)",)
-    reader = Changes(launch(prefix=inside), "here")
-    reader.forget(report)
+    reader = HostChanges(launch(prefix=inside), "here")
+    reader.delete_report(report)
     assert reader.state().reports == ()
 
 
-def test_what_cannot_be_put_back_is_said_until_it_can(launch: Launch, inside: list[str], gone: Gone) -> None:
+def test_what_cannot_be_put_back_is_said_until_it_can(launch: Launch, inside: list[str], has_ended: HasEnded) -> None:
     agent = launch(prefix=inside)
-    Changes(agent, "here").write({FIN: "31"})
+    HostChanges(agent, "here").write_sysctls({FIN: "31"})
     (record,) = Path(agent.hello().fields["workdir"], "records").glob("[0-9]*")
     good = record.read_text()
     record.write_text(good.replace('": "60"', '": "sixty"'))
     os.kill(pids(agent)[0], signal.SIGKILL)
-    assert gone(pids(agent)[1]), "it tries again, twice"
-    next_one = Changes(launch(prefix=inside), "here")
+    assert has_ended(pids(agent)[1]), "it tries again, twice"
+    next_one = HostChanges(launch(prefix=inside), "here")
     state = next_one.state()
     assert [(each.kind, each.state) for each in state.records] == [("sysctl", "abandoned")]
     assert "should be 'sixty'" in state.reports[0].failures[0]
@@ -166,110 +167,111 @@ def test_what_cannot_be_put_back_is_said_until_it_can(launch: Launch, inside: li
 
 def test_folders_outlive_a_reboot_and_go_then(launch: Launch, inside: list[str]) -> None:
     agent = launch(prefix=inside)
-    agent.request("scratch", {"path": "trials/t1"})
+    agent.request("mkdir_temporary", {"path": "trials/t1"})
     (record,) = Path(agent.hello().fields["workdir"], "records").glob("[0-9]*")
     boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     record.write_text(record.read_text().replace(boot_id, "another"))
-    (undone,) = Changes(launch(prefix=inside), "here").restore()
+    (undone,) = HostChanges(launch(prefix=inside), "here").restore()
     assert undone.text.startswith("folder ")
     assert undone.failures == ()
     assert list(Path(agent.hello().fields["workdir"], "trials").glob("*")) == []
 
 
-def hold(agent: Link, run: str, host: str = "sut", *, take_over: bool = False) -> str | None:
-    return Changes(agent, "here").hold(run, host, "me@laptop", take_over=take_over).shared_with
+def hold(agent: AgentLink, run: str, host: str = "sut", *, take_over: bool = False) -> str | None:
+    return HostLock(agent, "here").acquire(run, host, "me@laptop", take_over=take_over).shared_with
 
 
 def test_a_host_in_use_is_refused_with_who_and_since_when(
-    launch: Launch, inside: list[str], gone: Gone, tmp_path: Path
+    launch: Launch, inside: list[str], has_ended: HasEnded, tmp_path: Path
 ) -> None:
     first, second = launch(prefix=inside), launch(prefix=inside, workdir=tmp_path / "other")
     assert hold(first, "r1") is None
     assert hold(first, "r1") is None, "asking again is fine"
     with pytest.raises(
-        RefusedError, match=r"this host is in use: r1 of me@laptop since 20\d\d-.* UTC; .* free in"
+        RefusedError,
+        match=r"this host is in use: r1 of me@laptop since 20\d\d-.* UTC; last heartbeat \d s ago; .* automatically in",
     ) as no:
         hold(second, "r2")
     assert no.value.kind == "held"
     with pytest.raises(RefusedError, match="in use: r1"):
         hold(second, "r2", take_over=True)
     with pytest.raises(RefusedError, match="in use: r1"):
-        Changes(second, "here").release()
-    holder = Changes(second, "here").state().holder
+        HostLock(second, "here").release()
+    holder = HostChanges(second, "here").state().holder
     assert holder is not None
     assert (holder.run, holder.state, holder.pid) == ("r1", "running", pids(first)[1])
     assert hold(second, "r1", "load") == "sut", "hosts of a run that are one machine share it"
     assert first.close(10) == []
-    assert gone(pids(first)[1])
+    assert has_ended(pids(first)[1])
     assert hold(second, "r2") is None
 
 
-def test_a_run_that_was_cut_off_takes_its_host_back(launch: Launch, inside: list[str], gone: Gone) -> None:
+def test_a_run_that_was_cut_off_takes_its_host_back(launch: Launch, inside: list[str], has_ended: HasEnded) -> None:
     cut, again = launch(prefix=inside), launch(prefix=inside)
     family = busy(cut)
     assert hold(cut, "r1") is None
     assert hold(again, "r1") is None
-    assert all(gone(pid) for pid in [*pids(cut), *family])
+    assert all(has_ended(pid) for pid in [*pids(cut), *family])
     assert fin(inside) == "60"
 
 
-def test_a_host_that_is_being_put_back_is_waited_for(launch: Launch, inside: list[str], gone: Gone) -> None:
+def test_a_host_that_is_being_put_back_is_waited_for(launch: Launch, inside: list[str], has_ended: HasEnded) -> None:
     first, second = launch(prefix=inside), launch(prefix=inside)
     busy(first)
     hold(first, "r1")
     os.kill(pids(first)[0], signal.SIGKILL)
-    assert gone(pids(first)[0])
+    assert has_ended(pids(first)[0])
     assert hold(second, "r2") is None
     assert fin(inside) == "60"
 
 
-def test_a_holder_that_is_stuck_can_be_ended(launch: Launch, inside: list[str], gone: Gone) -> None:
+def test_a_holder_that_is_stuck_can_be_ended(launch: Launch, inside: list[str], has_ended: HasEnded) -> None:
     first, second = launch(prefix=inside), launch(prefix=inside)
     family = busy(first)
     hold(first, "r1")
     for pid in pids(first):
         os.kill(pid, signal.SIGSTOP)
-    state = Changes(second, "here").state()
+    state = HostChanges(second, "here").state()
     assert state.holder is not None
     assert state.holder.state == "silent"
-    assert Changes(second, "here").release() is not None
-    assert all(gone(pid) for pid in [*pids(first), *family])
+    assert HostLock(second, "here").release() is not None
+    assert all(has_ended(pid) for pid in [*pids(first), *family])
     assert fin(inside) == "60"
-    assert Changes(second, "here").state().records == ()
+    assert HostChanges(second, "here").state().records == ()
     assert hold(second, "r2") is None
 
 
 def test_what_is_kept_stays_without_a_controller_until_it_is_released(
-    launch: Launch, inside: list[str], gone: Gone
+    launch: Launch, inside: list[str], has_ended: HasEnded
 ) -> None:
     first = launch(prefix=inside, lease_s=1)
     family = busy(first)
     hold(first, "service s")
-    Changes(first, "here").keep()
+    HostLock(first, "here").keep()
     assert first.close(10) == []
-    assert gone(pids(first)[0])
+    assert has_ended(pids(first)[0])
     time.sleep(1.2)  # its lease would be over
     second = launch(prefix=inside)
-    holder = Changes(second, "here").state().holder
+    holder = HostChanges(second, "here").state().holder
     assert holder is not None
     assert (holder.state, holder.run) == ("kept", "service s")
-    assert {each.state for each in Changes(second, "here").records()} == {"other"}
+    assert {each.state for each in HostChanges(second, "here").records()} == {"other"}
     assert all(Path(f"/proc/{pid}").exists() for pid in family)
     assert fin(inside) == "31"
-    with pytest.raises(RefusedError, match="until it is told to go"):
+    with pytest.raises(RefusedError, match="until it is released"):
         hold(second, "r2")
-    assert Changes(second, "here").release() is not None
-    assert all(gone(pid) for pid in family)
+    assert HostLock(second, "here").release() is not None
+    assert all(has_ended(pid) for pid in family)
     assert fin(inside) == "60"
     assert hold(second, "r2") is None
 
 
-def test_what_is_kept_for_a_while_goes_after_it(launch: Launch, inside: list[str], gone: Gone) -> None:
+def test_what_is_kept_for_a_while_goes_after_it(launch: Launch, inside: list[str], has_ended: HasEnded) -> None:
     agent = launch(prefix=inside)
     family = busy(agent)
-    Changes(agent, "here").keep(0.5)
+    HostLock(agent, "here").keep(0.5)
     assert agent.close(10) == []
-    assert all(gone(pid) for pid in [*pids(agent), *family])
+    assert all(has_ended(pid) for pid in [*pids(agent), *family])
     assert fin(inside) == "60"
 
 
@@ -292,7 +294,7 @@ def test_who_lies_at_the_name_is_not_believed(launch: Launch, inside: list[str],
     with subprocess.Popen([*inside, sys.executable, "-c", program], stdout=subprocess.PIPE) as impostor:
         assert impostor.stdout is not None
         impostor.stdout.readline()
-        holder = Changes(launch(prefix=inside), "here").state().holder
+        holder = HostChanges(launch(prefix=inside), "here").state().holder
         impostor.kill()
     assert holder is not None
     assert (holder.pid, holder.state, holder.run) == (impostor.pid, "silent", None)

@@ -21,7 +21,7 @@ def test_it_is_made_private_with_the_folders_above_it(tmp_path: Path) -> None:
 def test_an_open_one_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "workdir"
     folder.mkdir(mode=0o755)
-    with pytest.raises(RefusedError, match="open to others"):
+    with pytest.raises(RefusedError, match="accessible to other users"):
         Workdir(str(folder))
 
 
@@ -29,14 +29,14 @@ def test_a_folder_with_other_things_in_it_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "home"
     folder.mkdir(mode=0o700)
     (folder / "thesis.tex").touch()
-    with pytest.raises(RefusedError, match="holds other things"):
+    with pytest.raises(RefusedError, match="contains other files"):
         Workdir(str(folder))
 
 
 def test_a_link_is_refused(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir(mode=0o700)
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    with pytest.raises(RefusedError, match="no directory"):
+    with pytest.raises(RefusedError, match="is not a directory"):
         Workdir(str(tmp_path / "link"))
 
 

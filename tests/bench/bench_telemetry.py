@@ -17,12 +17,12 @@ from benchkit.agent.watch.cores import Cores
 from benchkit.agent.watch.disks import Disks
 from benchkit.agent.watch.interfaces import Interfaces
 from benchkit.agent.watch.memory import Memory
-from benchkit.agent.watch.process_tree import look_at
+from benchkit.agent.watch.process_tree import read_process
 from benchkit.analysis.samples import take_samples
 from benchkit.analysis.within_blocks import Pair, block_ratios
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.hosts.host import Host
-from benchkit.hosts.processes import Start, ToFile
+from benchkit.hosts.processes import ProcessSpec, ToFile
 from benchkit.lab.lab import Lab
 from benchkit.models.telemetry import AGENT_SERVICE
 from benchkit.results.rows import trial_row
@@ -93,7 +93,7 @@ def three_services(plan: RunPlan, hosts: Hosts) -> Iterator[list[RunningService]
     address = str(running[0].service.endpoint.address)
     nofile = load.facts.nofile_hard
     holder = load.processes.start(
-        Start(["python3", "-c", HOLD, address, str(SOCKETS)], nofile=nofile, stdout=ToFile(logs / "held.txt"))
+        ProcessSpec(["python3", "-c", HOLD, address, str(SOCKETS)], nofile=nofile, stdout=ToFile(logs / "held.txt"))
     )
     try:
         deadline = time.monotonic() + 60
@@ -125,10 +125,10 @@ def taken(host: Host, running: list[RunningService], interval_s: float, seconds:
     path = PurePosixPath("watched") / f"{interval_s}-{time.monotonic_ns()}.jsonl"
     host.telemetry.start(path, interval_s, [watched_service(each) for each in running])
     time.sleep(seconds)
-    host.telemetry.look()
+    host.telemetry.snapshot()
     ended = host.telemetry.stop()
     assert ended is not None
-    assert ended.unseen == ()
+    assert ended.unavailable == ()
     found = read_telemetry(host.files.read(path))
     rss = found[AGENT_SERVICE, "rss_bytes", None].numbers
     services = sum(share(found, each.service.name) for each in running)
@@ -208,7 +208,7 @@ def test_reading_the_kernel_at_once_takes_less_than_psutil() -> None:
         "interfaces": (Interfaces().sample, lambda: psutil.net_io_counters(pernic=True, nowrap=False)),
         "memory": (Memory().sample, psutil.virtual_memory),
         "disks": (Disks().sample, lambda: psutil.disk_io_counters(perdisk=True, nowrap=False)),
-        "a process": (lambda: look_at(process.pid), of_process),
+        "a process": (lambda: read_process(process.pid), of_process),
     }
     print()
     for name, (ours, theirs) in pairs.items():

@@ -38,7 +38,7 @@ def test_hosts_of_a_disconnected_controller_are_restored(bench: Bench, lab: Lab,
     running.wait()
     reports = bench.restored_changes()
     assert len(reports) == len(lab.hosts)
-    assert all(f"nothing was heard from the controller for {LEASE_S:g} s" in text for text in reports)
+    assert all(f"no heartbeat from the controller for {LEASE_S:g} s" in text for text in reports)
     assert any("process nethttp" in text for text in reports)
     bench.cli("hosts", "restore", "-i", str(bench.inventory))
 

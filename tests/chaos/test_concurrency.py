@@ -23,7 +23,7 @@ def test_a_host_in_use_and_a_run_in_progress_are_refused(new_bench: Callable[[],
     refused = second.run(str(SCENARIO))
     assert refused.code == 1
     assert f"this host is in use: {name} of " in refused.err
-    assert "the host is put back and free in " in refused.err
+    assert "released automatically in " in refused.err
     assert not second.runs()
     for command in (["results", "reparse", "latest"], ["results", "rm", "latest", "--yes"]):
         result = first.cli(*command)

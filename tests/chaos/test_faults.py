@@ -190,7 +190,7 @@ def test_an_error_names_the_host_with_a_full_disk(bench: Bench, lab: Lab) -> Non
 def test_a_host_whose_sshd_was_killed_is_reconnected_and_the_trial_retried(
     bench: Bench, lab: Lab, held: HeldLoadTool
 ) -> None:
-    doors = "pgrep -x benchkit-door || true"
+    doors = "pgrep -x benchkit-waiter || true"
     others = set(on_host(lab, "sut", doors).split())
     running = replace(bench, constants=SHORT_TIMEOUTS).start(str(SCENARIO), "--set", "blocks=1", "--json")
     held.wait(running)

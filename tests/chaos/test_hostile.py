@@ -11,7 +11,7 @@ import pytest
 
 from benchkit.errors import BenchkitError
 from benchkit.hosts.connections import connect_all
-from benchkit.hosts.facts import facts_of, questions
+from benchkit.hosts.facts import parse_facts, facts_request
 from benchkit.hosts.host import Host
 from benchkit.hosts.inventory import load_inventory
 from benchkit.lab.lab import Lab
@@ -86,10 +86,10 @@ def test_facts_of_hosts(canary: Path, lab: Lab) -> None:
     with connect_all(lab.inventory()) as hosts:
         sut = hosts["sut"]
         honest, before = sut.facts, list_files(sut)
-        answer = sut.request("facts", questions(sudo=False))["facts"]
+        answer = sut.link.request("facts", facts_request(sudo=False)).fields["facts"]
         for case in sample_cases(answer, texts(canary), 2000 if LONG else 40, seed=3):
             try:
-                sut.facts = facts_of(case, sut.clock)
+                sut.facts = parse_facts(case, sut.clock)
             except (AttributeError, KeyError, TypeError, ValueError):  # which Host turns into an error
                 taken.append(False)
                 continue

@@ -17,7 +17,7 @@ from benchkit.errors import HostError
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.hosts.files import PlacedFile
 from benchkit.hosts.inventory import Inventory
-from benchkit.hosts.processes import Completed, Start, ToFile
+from benchkit.hosts.processes import Completed, ProcessSpec, ToFile
 from benchkit.lab.lab import down, up
 from benchkit.lab.spec import LabHost, LabSpec
 from tests.cli.conftest import Cli, CommandResult
@@ -132,11 +132,11 @@ class Developer:
     pulls: int = 0
     folders: list[PurePosixPath] = field(default_factory=list)
 
-    def start(self, user: str | None, module: str) -> Start:
+    def start(self, user: str | None, module: str) -> ProcessSpec:
         """Prepare a `go get` with an empty module cache, and return the process to start."""
         dev = self.hosts["dev"]
         self.pulls += 1
-        folder = dev.files.scratch(f"people/{self.pulls}")
+        folder = dev.files.mkdir_temporary(f"people/{self.pulls}")
         self.folders.append(folder)
         files = [PlacedFile(folder / "go.mod", b"module example.com/x\n\ngo 1.20\n")]
         certificate = self.guidance["certificate to trust (SSL_CERT_FILE, or the system's store)"]
@@ -151,7 +151,7 @@ class Developer:
         line = self.guidance["every developer runs once"].split()
         assert line[:3] == ["go", "env", "-w"]
         assert dev.processes.run([go, *line[1:]], env=env, cwd=folder).ok
-        return Start([go, "get", module], env=env, cwd=folder)
+        return ProcessSpec([go, "get", module], env=env, cwd=folder)
 
     def pull(self, user: str | None, module: str) -> Completed:
         """Run a `go get` with an empty module cache, and return its result."""
@@ -240,7 +240,7 @@ def test_a_stack_that_is_up_serves_users_by_their_rights(
         assert cli("service", "up", *command, "--apply").err == "service go-module-proxy is already up\n"
         assert read_go_settings(inventory) == guidance["every developer runs once"].split()[3:]
         with connect_all(inventory) as hosts, pytest.raises(HostError, match="in use: service go-module-proxy of "):
-            hosts.hold("another")
+            hosts.lock("another")
         with connect_all(inventory) as hosts:
             developer = Developer(hosts, guidance)
             module1, module2 = (f"mycompany.com/go/{name}" for name in ("module1@v1.50.0", "module2@v1.0.0"))
@@ -267,7 +267,7 @@ def test_a_stack_that_is_up_serves_users_by_their_rights(
             logs = [PurePosixPath(f"people/{number}.txt") for number in range(PULLS)]
             dev = hosts["dev"].processes
             began = dev.start_all(
-                Start(start.argv, env=start.env, cwd=start.cwd, stdout=ToFile(log), stderr="stdout")
+                ProcessSpec(start.argv, env=start.env, cwd=start.cwd, stdout=ToFile(log), stderr="stdout")
                 for start, log in zip(starts, logs, strict=True)
             )
             ended = [process.wait(90) for process in began]

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from benchkit.hosts.host_changes import Changes
+from benchkit.hosts.host_changes import HostChanges
 from benchkit.results.store import RunFolder
 from benchkit.run.plan.model import RunPlan
 from benchkit.scenario.trial_order import PlannedTrial
@@ -96,14 +96,14 @@ def nginx(body_size: int = 12, **options: object) -> dict[str, Any]:
 @contextmanager
 def sysctls(stage: Stage, host: str, values: Mapping[str, str]) -> Iterator[None]:
     """Kernel settings of a host for a while."""
-    changes: Changes = stage.hosts[host].changes
-    former = {key: each.value for key, each in changes.read(list(values)).items()}
-    written = changes.write(dict(values))
+    changes: HostChanges = stage.hosts[host].changes
+    former = {key: each.value for key, each in changes.read_sysctls(list(values)).items()}
+    written = changes.write_sysctls(dict(values))
     assert {each.outcome for each in written.values()} <= {"applied", "already"}, written
     try:
         yield
     finally:
-        changes.write({key: value for key, value in former.items() if value is not None})
+        changes.write_sysctls({key: value for key, value in former.items() if value is not None})
 
 
 @contextmanager
@@ -171,7 +171,7 @@ def another_value(stage: Stage) -> Meanwhile:
     """Somebody changes a setting before every other block, and back."""
 
     def change(planned_trial: PlannedTrial) -> None:
-        written = stage.hosts["sut"].changes.write(
+        written = stage.hosts["sut"].changes.write_sysctls(
             {"net.core.somaxconn": "4096" if planned_trial.block % 2 else "1024"}
         )
         assert {each.outcome for each in written.values()} <= {"applied", "already"}, written
@@ -185,7 +185,10 @@ def other_ports(stage: Stage) -> Meanwhile:
     def change(planned_trial: PlannedTrial) -> None:
         first = 20_000 + 200 * (planned_trial.block % 200)
         ports = {"net.ipv4.ip_local_port_range": f"{first} {first + 199}"}
-        assert {each.outcome for each in stage.hosts["load"].changes.write(ports).values()} <= {"applied", "already"}
+        assert {each.outcome for each in stage.hosts["load"].changes.write_sysctls(ports).values()} <= {
+            "applied",
+            "already",
+        }
 
     return Meanwhile(change)
 

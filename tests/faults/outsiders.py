@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import psutil
 
-from benchkit.agent.watch.core_speed import loop_on
+from benchkit.agent.watch.core_speed import measure_loop
 from benchkit.errors import BenchkitError
 from benchkit.hosts.files import PlacedFile
 from benchkit.lab.lab import Lab
@@ -221,7 +221,7 @@ class Quiet:
             times = psutil.cpu_times(percpu=True)
             for cpu in self._cpus:
                 self._stolen[cpu].append((time.monotonic(), times[cpu].steal))
-                took_s = loop_on(cpu)
+                took_s = measure_loop(cpu)
                 if took_s > 0:
                     self._speeds[cpu].append((time.monotonic(), took_s))
             os.sched_setaffinity(0, everywhere)

@@ -13,7 +13,7 @@ from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.hosts.files import PlacedFile
 from benchkit.hosts.host import Host
 from benchkit.hosts.inventory import HostSpec, Inventory
-from benchkit.hosts.processes import Start
+from benchkit.hosts.processes import ProcessSpec
 from benchkit.hosts.sockets import Tcp
 from benchkit.lab.lab import Lab
 
@@ -97,7 +97,7 @@ def odd_server(hosts: Hosts, inventory: Inventory, tmp_path_factory: pytest.Temp
         ]
     )
     sshd = host.facts.programs["sshd"].path
-    process = host.processes.start(Start([sshd, "-D", "-e", "-f", str(there / "sshd_config")]))
+    process = host.processes.start(ProcessSpec([sshd, "-D", "-e", "-f", str(there / "sshd_config")]))
     for port in ports.values():  # one sshd opens them one after the other
         host.sockets.wait_open(Tcp(spec.address, port), 10, process)
     known_hosts = folder / "known_hosts"

@@ -10,7 +10,7 @@ from benchkit.errors import HostError
 from benchkit.hosts.connections import connect
 from benchkit.hosts.host import Host
 from benchkit.hosts.inventory import Inventory
-from benchkit.hosts.processes import Start
+from benchkit.hosts.processes import ProcessSpec
 
 pytestmark = pytest.mark.lab
 
@@ -32,16 +32,16 @@ def groups_on(host: Host) -> list[str]:
 
 
 def test_a_group_holds_a_whole_process_tree_to_its_share(quotas: Host) -> None:
-    quotas.changes.group("sut", 0.3)
+    quotas.changes.create_cgroup("sut", 0.3)
     (folder,) = groups_on(quotas)
     assert folder.endswith("-sut")
-    busy = quotas.processes.start(Start(BUSY, group="sut"))
+    busy = quotas.processes.start(ProcessSpec(BUSY, group="sut"))
     try:
-        began, before = time.monotonic(), quotas.processes.cpu([busy])[busy.id].total_s
+        began, before = time.monotonic(), quotas.processes.cpu_times([busy])[busy.id].total_s
         assert busy.wait(1.5) is None
-        used = quotas.processes.cpu([busy])[busy.id].total_s - before
+        used = quotas.processes.cpu_times([busy])[busy.id].total_s - before
         share = used / (time.monotonic() - began)
-        quotas.changes.group("sut", 0.2)  # set anew, with what runs in it
+        quotas.changes.create_cgroup("sut", 0.2)  # set anew, with what runs in it
     finally:
         quotas.processes.stop([busy])
     assert 0.03 < share < 0.4
@@ -49,15 +49,15 @@ def test_a_group_holds_a_whole_process_tree_to_its_share(quotas: Host) -> None:
     assert [each.text for each in undone] == [f"control group {folder}"]
     assert [each.failures for each in undone] == [()]
     assert groups_on(quotas) == []
-    quotas.changes.group("sut", 0.3)  # and made anew where it was put back
+    quotas.changes.create_cgroup("sut", 0.3)  # and made anew where it was put back
     assert len(groups_on(quotas)) == 1
     quotas.changes.restore(own=True)
 
 
 def test_a_group_goes_with_an_agent_that_is_killed(quotas: Host, inventory: Inventory) -> None:
     other = connect(inventory.named("sut"))
-    other.changes.group("sut", 0.5)
-    other.processes.start(Start(BUSY, group="sut"))
+    other.changes.create_cgroup("sut", 0.5)
+    other.processes.start(ProcessSpec(BUSY, group="sut"))
     agent = other.processes.run(("sh", "-c", "echo $PPID")).stdout.decode().strip()
     assert len(groups_on(quotas)) == 1
     assert quotas.processes.run(("kill", "-9", agent)).ok
@@ -71,6 +71,6 @@ def test_a_group_goes_with_an_agent_that_is_killed(quotas: Host, inventory: Inve
 @pytest.mark.parametrize(("name", "cpus"), [("../x", 0.5), ("", 0.5), ("sut", 0.01), ("sut", -1)])
 def test_what_is_no_group_is_refused(quotas: Host, name: str, cpus: float) -> None:
     with pytest.raises(HostError, match="a group"):
-        quotas.changes.group(name, cpus)
+        quotas.changes.create_cgroup(name, cpus)
     with pytest.raises(HostError, match="no group 'other' was made here"):
-        quotas.processes.start(Start(("true",), group="other"))
+        quotas.processes.start(ProcessSpec(("true",), group="other"))

@@ -27,7 +27,7 @@ def test_the_truth_lies_within_the_uncertainty(offset_ns: int, ways: list[tuple[
 @given(st.integers(-(10**15), 10**15), st.floats(0, 10**6))
 def test_an_instant_there_and_back_is_itself(offset_ns: int, instant_s: float) -> None:
     clock = Clock(offset_ns, 0.0, 0.0)
-    assert abs(clock.here_s(clock.on_host_ns(instant_s)) - instant_s) < 1e-6
+    assert abs(clock.to_controller_s(clock.to_host_ns(instant_s)) - instant_s) < 1e-6
 
 
 def test_a_host_is_asked_a_few_times() -> None:

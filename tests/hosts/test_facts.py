@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from benchkit.hosts.clock import Clock
-from benchkit.hosts.facts import PACKAGE_MANAGERS, PROGRAMS, SYSCTLS, facts_of, questions, version_in
+from benchkit.hosts.facts import PACKAGE_MANAGERS, PROGRAMS, SYSCTLS, facts_request, parse_facts, version_in
 
 SIEGE = """New configuration template added to /root/.siege
 Run siege -C to view the current settings in that file
@@ -89,24 +89,24 @@ def answer(**changed: Any) -> dict[str, Any]:  # noqa: ANN401 - as it comes in a
 
 
 def test_an_answer_becomes_facts() -> None:
-    facts = facts_of(answer(), Clock(0, -0.5, 0.001))
+    facts = parse_facts(answer(), Clock(0, -0.5, 0.001))
     assert (facts.os, facts.goarch, facts.root, facts.package_manager) == ("linux", "arm64", False, "dnf")
     assert facts.programs.keys() == {"go"}
     assert facts.programs["go"].version == "1.26.8"
     assert facts.sysctls == {"net.ipv4.ip_local_port_range": "32768 60999", "no.such": None}
     assert (facts.clock_offset_s, facts.clock_uncertainty_s) == (-0.5, 0.001)
     assert (facts.cpus, facts.nofile_hard) == ((0, 2), None)
-    assert facts_of(answer(uid=0, machine="vax"), Clock(0, 0, 0)).root
-    assert facts_of(answer(machine="vax"), Clock(0, 0, 0)).goarch is None
+    assert parse_facts(answer(uid=0, machine="vax"), Clock(0, 0, 0)).root
+    assert parse_facts(answer(machine="vax"), Clock(0, 0, 0)).goarch is None
 
 
 def test_the_first_package_manager_counts() -> None:
     tools = {binary: {"path": f"/usr/bin/{binary}", "text": None} for binary in ("pacman", "apt-get")}
-    assert facts_of(answer(tools=tools), Clock(0, 0, 0)).package_manager == "apt"
+    assert parse_facts(answer(tools=tools), Clock(0, 0, 0)).package_manager == "apt"
 
 
 def test_what_is_asked() -> None:
-    asked = questions(sudo=False)
+    asked = facts_request(sudo=False)
     assert asked["tools"]["wrk"] == ["wrk", "-v"]
     assert set(asked["tools"]) >= set(PROGRAMS) | set(PACKAGE_MANAGERS.values())
     assert (asked["sysctls"], asked["sudo"]) == (list(SYSCTLS), False)

@@ -92,7 +92,7 @@ def test_a_bad_file_is_blamed_with_line_field_and_what_is_allowed(
 
 def test_a_name_stands_once() -> None:
     twice = HostSpec(name="a", address="x", roles=())
-    with pytest.raises(ValueError, match="stand twice: a"):
+    with pytest.raises(ValueError, match="used twice: a"):
         Inventory(hosts=(twice, twice))
 
 

@@ -14,18 +14,18 @@ FIN = "net.ipv4.tcp_fin_timeout"
 
 
 def test_what_is_changed_through_both_is_put_back_as_it_was(inventory: Inventory, sut: Host) -> None:
-    before = sut.changes.read([FIN])[FIN]
+    before = sut.changes.read_sysctls([FIN])[FIN]
     if not before.writable:
         pytest.skip("this user's lab has no settings of its own")
     spec = inventory.named("sut")
     twins = tuple(spec.model_copy(update={"name": name, "workdir": f"{sut.facts.workdir}-{name}"}) for name in "ab")
     with connect_all(Inventory(hosts=twins)) as hosts:
-        hosts.hold("one run")
-        (owner,) = {hosts.kernel_of(name).name for name in "ab"}
+        hosts.lock("one run")
+        (owner,) = {hosts.kernel_host(name).name for name in "ab"}
         assert {host.shared_with for host in hosts} == {None, owner}
         for name, value in (("a", "30"), ("b", "20")):
-            assert hosts.kernel_of(name).changes.write({FIN: value})[FIN].outcome == "applied"
+            assert hosts.kernel_host(name).changes.write_sysctls({FIN: value})[FIN].outcome == "applied"
         assert {len(host.changes.records()) for host in hosts} == {0, 2}
         undone = [each for host in hosts for each in host.changes.restore(own=True)]
         assert [each.text for each in undone] == [f"{FIN} (was 30)", f"{FIN} (was {before.value})"]
-        assert sut.changes.read([FIN])[FIN] == before
+        assert sut.changes.read_sysctls([FIN])[FIN] == before

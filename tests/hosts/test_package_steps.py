@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchkit.hosts.package_steps import PackageState, install_steps, line_to_run, survey
+from benchkit.hosts.package_steps import PackageState, install_steps, shell_line, survey
 from benchkit.hosts.packages import Manager
 from benchkit.hosts.steps import Step, StepOutcome
 
@@ -80,7 +80,7 @@ def test_with_sudo_every_command_goes_through_it() -> None:
     ],
 )
 def test_other_managers_get_their_one_line(manager: Manager, line: str) -> None:
-    assert line_to_run(install_steps(PackageState(manager, "root"), ["nginx"]), sudo=True) == line
+    assert shell_line(install_steps(PackageState(manager, "root"), ["nginx"]), sudo=True) == line
 
 
 def test_nothing_to_install_takes_no_step() -> None:
@@ -88,7 +88,7 @@ def test_nothing_to_install_takes_no_step() -> None:
 
 
 def test_a_line_of_several_steps_asks_sudo_once() -> None:
-    line = line_to_run(install_steps(PackageState("apt", "root"), ["nginx"]), sudo=True)
+    line = shell_line(install_steps(PackageState("apt", "root"), ["nginx"]), sudo=True)
     assert line.startswith("sudo sh -c '")
     assert line.count("sudo") == 1
     assert "\n" not in line
@@ -109,7 +109,7 @@ def test_the_policy_forbids_while_it_is_young(tmp_path: Path) -> None:
 @given(text=st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0\r"), max_size=40))
 def test_what_a_step_reads_survives_the_shell(text: str) -> None:
     steps = (Step(("cat",), stdin=text), Step(("true",)))
-    printed = subprocess.run(["sh", "-c", line_to_run(steps, sudo=False)], capture_output=True, check=True)
+    printed = subprocess.run(["sh", "-c", shell_line(steps, sudo=False)], capture_output=True, check=True)
     assert printed.stdout.decode() == text
 
 
@@ -121,7 +121,7 @@ def test_a_line_clears_up_after_a_failure_and_skips_the_rest(tmp_path: Path) -> 
         Step(("touch", str(never))),
         Step(("rm", str(policy)), always=True),
     )
-    shown = subprocess.run(["sh", "-c", line_to_run(steps, sudo=False)], capture_output=True, text=True, check=False)
+    shown = subprocess.run(["sh", "-c", shell_line(steps, sudo=False)], capture_output=True, text=True, check=False)
     assert shown.stdout.startswith('#!/bin/sh\necho "$0 100%" \\n\n')
     assert not policy.exists()
     assert not never.exists()

@@ -53,7 +53,7 @@ def test_silence_is_noticed_though_the_wall_clock_is_set_back_meanwhile(
     connection.open()
     stream = connection.run("echo here; exec sleep 60")
     assert stream.receive(100) == b"here\n"
-    stream.say_silence_after(0.5)
+    stream.time_out_after(0.5)
     began = time.monotonic()
     true_s = time.time
     monkeypatch.setattr(time, "time", lambda: true_s() - (3600 if time.monotonic() > began + 0.1 else 0))

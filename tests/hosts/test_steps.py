@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import HostError
-from benchkit.hosts.steps import LocalRunner, Step, StepOutcome, carry_out
+from benchkit.hosts.steps import LocalRunner, Step, StepOutcome, run_steps
 
 RUNNER = LocalRunner()
 
@@ -20,7 +20,7 @@ def touch(path: Path) -> tuple[str, ...]:
 
 def test_steps_are_carried_out_in_order(tmp_path: Path) -> None:
     file = tmp_path / "file"
-    carry_out([Step(("tee", str(file)), stdin="text\n"), Step(("cp", str(file), f"{file}.copy"))], RUNNER)
+    run_steps([Step(("tee", str(file)), stdin="text\n"), Step(("cp", str(file), f"{file}.copy"))], RUNNER)
     assert Path(f"{file}.copy").read_text() == "text\n"
 
 
@@ -32,7 +32,7 @@ def test_after_a_failure_only_the_clearing_up_is_done(tmp_path: Path) -> None:
         Step(touch(tmp_path / "cleared"), always=True),
     ]
     with pytest.raises(HostError, match=r"`false` failed: exit code 1") as caught:
-        carry_out(steps, RUNNER, where="host a")
+        run_steps(steps, RUNNER, where="host a")
     assert caught.value.where == "host a"
     assert sorted(file.name for file in tmp_path.iterdir()) == ["before", "cleared"]
 
@@ -44,28 +44,28 @@ def test_clearing_up_that_fails_is_said_too(tmp_path: Path) -> None:
         Step(touch(tmp_path / "x"), always=True),
     ]
     with pytest.raises(HostError, match=r"`false` failed") as caught:
-        carry_out(steps, RUNNER)
-    assert caught.value.hint == f"not done either: rm {tmp_path / 'none'}"
+        run_steps(steps, RUNNER)
+    assert caught.value.hint == f"run this by hand: rm {tmp_path / 'none'}"
     assert (tmp_path / "x").exists()
 
 
 def test_a_step_is_tried_once_more_after_what_may_mend_it(tmp_path: Path) -> None:
     file = tmp_path / "list"
-    carry_out([Step(("cat", str(file)), retry_after=touch(file))], RUNNER)
+    run_steps([Step(("cat", str(file)), retry_after=touch(file))], RUNNER)
     with pytest.raises(HostError, match="failed"):
-        carry_out([Step(("cat", str(tmp_path / "other")), retry_after=("true",))], RUNNER)
+        run_steps([Step(("cat", str(tmp_path / "other")), retry_after=("true",))], RUNNER)
 
 
 def test_a_command_that_does_not_exist_is_a_failure_with_its_name() -> None:
     assert RUNNER.run(("benchkit-has-no-such-command",)) == StepOutcome(127, "benchkit-has-no-such-command: not found")
     with pytest.raises(HostError, match=r"benchkit-has-no-such-command: not found \(exit code 127\)"):
-        carry_out([Step(("benchkit-has-no-such-command",))], RUNNER)
+        run_steps([Step(("benchkit-has-no-such-command",))], RUNNER)
 
 
 def test_a_command_ended_by_a_signal_is_a_failure() -> None:
     killed = (sys.executable, "-c", "import os; os.kill(os.getpid(), 9)")
     with pytest.raises(HostError, match="signal 9"):
-        carry_out([Step(killed)], RUNNER)
+        run_steps([Step(killed)], RUNNER)
 
 
 def test_what_commands_print_leaves_stdout_alone(capfd: pytest.CaptureFixture[str]) -> None:

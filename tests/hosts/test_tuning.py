@@ -87,7 +87,7 @@ def test_open_files_that_cannot_be_had_are_said() -> None:
 
 @pytest.mark.lab
 def test_a_limit_beyond_what_any_process_may_have_is_tried_and_not_had(sut: Host) -> None:
-    ceiling = int(sut.changes.read(["fs.nr_open"])["fs.nr_open"].value or 0)
+    ceiling = int(sut.changes.read_sysctls(["fs.nr_open"])["fs.nr_open"].value or 0)
     refused = file_limit(sut.processes, ceiling + 1, sut.facts.nofile_hard)
     assert refused.why_not is not None
     assert "hard limit is" in refused.why_not

@@ -74,5 +74,5 @@ def test_a_name_that_is_no_folder_is_refused(name: str) -> None:
 
 
 def test_two_hosts_of_one_name_are_refused() -> None:
-    with pytest.raises(ValidationError, match="stand twice: a"):
+    with pytest.raises(ValidationError, match="used twice: a"):
         LabSpec(hosts=(LabHost(name="a", roles=("sut",)), LabHost(name="a", roles=("load",))))

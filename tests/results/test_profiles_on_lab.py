@@ -278,7 +278,7 @@ def test_a_host_that_cannot_be_profiled_is_said_and_the_run_goes_on(blind: tuple
     notes = failures(store)
     assert len(notes) == 2
     assert any(note.startswith("app on sut has no profile: ") and "No such file" in note for note in notes), notes
-    assert any(note.startswith("front on sut has no profile: ") and "there is no perf" in note for note in notes)
+    assert any(note.startswith("front on sut has no profile: ") and "perf is missing" in note for note in notes)
     assert table(store, "profile").empty
     written = page((read_run(store, outcome.run), []))
     assert "app on sut has no profile" in written
@@ -291,7 +291,7 @@ def test_a_perf_that_the_kernel_refuses_names_the_setting(blind: tuple[Ran, Ran]
     assert (outcome.status, outcome.trials, outcome.failures) == ("done", 1, {})
     (note,) = failures(store)
     assert re.search(
-        r"front on sut has no profile: .*does not let root look at these processes \(kernel\.perf_event_paranoid is -?\d\)",
+        r"front on sut has no profile: .*does not let root profile these processes \(kernel\.perf_event_paranoid is -?\d\)",
         note,
     )
     assert set(table(store, "profile_share")["service"]) == {"app"}

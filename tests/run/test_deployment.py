@@ -47,14 +47,14 @@ def test_an_unsupported_cell_is_rejected() -> None:
 def test_up_tunes_hosts_that_another_run_had_tuned_while_planning(lab: Lab) -> None:
     tuned, key = two_stacks(tuning=[{"profile": "nginx-vs-go", "roles": ["sut"]}]), "net.core.somaxconn"
     with connect_all(lab.inventory()) as hosts:
-        before = hosts["sut"].changes.read([key])[key].value
+        before = hosts["sut"].changes.read_sysctls([key])[key].value
         with connect_all(lab.inventory()) as others:
-            others.hold("r1")
-            others["sut"].changes.write({key: "65535"})
+            others.lock("r1")
+            others["sut"].changes.write_sysctls({key: "65535"})
             planned = make_plan(tuned, hosts)
-        assert hosts["sut"].changes.read([key])[key].value == before != "65535"
+        assert hosts["sut"].changes.read_sysctls([key])[key].value == before != "65535"
         up(planned, select_cell(planned), hosts, lambda _: None)
     with connect_all(lab.inventory()) as hosts:
-        while_up = hosts["sut"].changes.read([key])[key].value
+        while_up = hosts["sut"].changes.read_sysctls([key])[key].value
         assert down(tuned, hosts) == ("sut",)
-        assert (while_up, hosts["sut"].changes.read([key])[key].value) == ("65535", before)
+        assert (while_up, hosts["sut"].changes.read_sysctls([key])[key].value) == ("65535", before)

@@ -64,13 +64,13 @@ def test_hosts_that_are_still_tuned_are_restored_before_a_run_is_resumed(bench: 
     assert killed.code == -signal.SIGKILL
     wait_until(lambda: nobody_holds(bench))
     with connect_all(bench.lab.inventory()) as left_alone:
-        left_alone.hold(bench.folder().name)
+        left_alone.lock(bench.folder().name)
         sut = left_alone["sut"].changes
         (tuned,) = (event for event in bench.events() if event["event"] == "tuned" and event["host"] == "sut")
-        sut.write({KEY: "65535"})
+        sut.write_sysctls({KEY: "65535"})
         resumed = bench.run("--resume", "latest")
         for host in tuple(left_alone):
-            left_alone.give_up(host.name)
+            left_alone.drop(host.name)
     assert resumed.code == 0, resumed.err
     tuned_later = [event for event in bench.events() if event["event"] == "tuned" and event["host"] == "sut"][-1]
     assert {**tuned_later, "at": None} == {**tuned, "at": None}, (

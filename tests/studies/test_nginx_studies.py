@@ -35,7 +35,7 @@ def settings_of(inventory: Inventory, host: str, name: str) -> Mapping[str, str 
     experiment = read_experiment(name, "smoke")
     keys = [key for used in experiment.tuning for key in used.profile.sysctl]
     with connect_all(inventory) as hosts:
-        return {key: found.value for key, found in hosts[host].changes.read(keys).items()}
+        return {key: found.value for key, found in hosts[host].changes.read_sysctls(keys).items()}
 
 
 @pytest.fixture(scope="module")

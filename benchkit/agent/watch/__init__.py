@@ -1,5 +1,5 @@
-"""What a host does while it is measured: a sampler, and a file for each thing that it looks at.
+"""Telemetry of a host during a trial: a sampler, and one module for each collector.
 
-Every collector has the same shape (`benchkit.agent.watch.collector.Collector`): it is made where its source exists, and each
-`sample` is a mapping of (metric, instance) to a number. `benchkit.agent.watch.registry` lists them.
+Every collector has the same interface (`benchkit.agent.watch.collector.Collector`): it is created where its source exists,
+and each `sample` maps (metric, instance) to a number. `benchkit.agent.watch.registry` lists the collectors.
 """

@@ -1,16 +1,16 @@
-"""The accept queues of services: how many connections wait in each listening socket, and how many may."""
+"""Accept queues of services: number of waiting connections of each listening socket, and its limit."""
 
 from __future__ import annotations
 
 import threading
 from typing import Dict, List, Optional, Set, Tuple
 
-from benchkit.agent.watch.collector import Collector, UnseenError, Values
+from benchkit.agent.watch.collector import Collector, UnavailableError, Values
 from benchkit.agent.watch.sock_diag import FAMILIES, Listener, SockDiag
 
 
-class Listeners:
-    """The listening sockets of all services, asked for together: the kernel lists all of the host's each time."""
+class ListeningSockets:
+    """The listening sockets of all services, read together: the kernel always lists all of the host's."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -18,57 +18,57 @@ class Listeners:
         self._ports: Set[int] = set()
         self._paths: Set[str] = set()
         self._families: Set[int] = set()
-        self.found: List[Listener] = []
+        self.current: List[Listener] = []
 
-    def watch(self, ports: List[int], paths: List[str]) -> None:
-        """Look for these, too. Raises UnseenError where the kernel does not tell of them."""
+    def add(self, ports: List[int], paths: List[str]) -> None:
+        """Add sockets by port and path. Raises UnavailableError where the kernel does not list them."""
         with self._lock:
             if self._diag is None:
                 self._diag = SockDiag()
             self._families.update(family for family in FAMILIES if self._diag.tcp_listeners(family, ports))
             self._ports.update(ports)
             self._paths.update(paths)
-            self._look(self._diag)
+            self._read(self._diag)
 
     def refresh(self) -> None:
-        """Look now. Raises UnseenError."""
+        """Read all sockets. Raises UnavailableError."""
         with self._lock:
             if self._diag is not None:
-                self._look(self._diag)
+                self._read(self._diag)
 
     def close(self) -> None:
-        """Let go of the netlink socket."""
+        """Close the netlink socket."""
         with self._lock:
             if self._diag is not None:
                 self._diag.close()
 
-    def _look(self, diag: SockDiag) -> None:
+    def _read(self, diag: SockDiag) -> None:
         found = [each for family in self._families for each in diag.tcp_listeners(family, self._ports)]
         found += diag.unix_listeners(self._paths) if self._paths else []
-        self.found = sorted(found, key=lambda each: each.inode)
+        self.current = sorted(found, key=lambda each: each.inode)
 
 
 class AcceptQueues(Collector):
-    """The listening sockets of a service, found by their port or path."""
+    """The listening sockets of a service, by port or path."""
 
-    def __init__(self, ports: List[int], paths: List[str], listeners: Listeners) -> None:
+    def __init__(self, ports: List[int], paths: List[str], listeners: ListeningSockets) -> None:
         self._ports = ports
         self._paths = paths
         self._listeners = listeners
         self._names: Dict[Tuple[str, int], str] = {}
-        listeners.watch(ports, paths)
+        listeners.add(ports, paths)
 
     def sample(self) -> Values:
-        """Depth and limit by socket; the sockets of one address (SO_REUSEPORT) are numbered: `10.0.0.1:80#2`."""
+        """Return depth and limit by socket; the sockets of one address (SO_REUSEPORT) are numbered: `10.0.0.1:80#2`."""
         found: Values = {}
-        for listener in self._listeners.found:
+        for listener in self._listeners.current:
             if listener.port in self._ports or listener.address in self._paths:
                 name = self._name(listener)
                 found["accept_queue", name] = listener.queued
                 found["accept_queue_limit", name] = listener.limit
         if not found:
             listening = ", ".join([*map(str, self._ports), *self._paths])
-            raise UnseenError(f"accept queues: nobody listens on {listening} any more")
+            raise UnavailableError(f"accept queues: no listening socket at {listening}")
         return found
 
     def _name(self, listener: Listener) -> str:

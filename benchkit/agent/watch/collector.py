@@ -1,4 +1,4 @@
-"""The shape of a collector, and what collectors share."""
+"""The interface of collectors, and what they share."""
 
 from __future__ import annotations
 
@@ -10,91 +10,91 @@ Key = Tuple[str, Optional[str]]
 """A metric of `benchkit.models.telemetry`, and its instance where it has one."""
 
 Values = Dict[Key, float]
-"""What one look at a source gave: seconds, bytes, counts."""
+"""One sample of a source, in seconds, bytes or counts."""
 
-PIECE = 1 << 16
+READ_BYTES = 1 << 16
 
 
-class UnseenError(Exception):
-    """Something that cannot be watched on this host, and why, for people."""
+class UnavailableError(Exception):
+    """Data that cannot be sampled on this host, with the reason."""
 
 
 class Collector:
-    """One source of the host's. Making one raises UnseenError where the host does not have the source."""
+    """A source of samples on the host. Its creation raises UnavailableError where the host does not have the source."""
 
     def sample(self) -> Values:
-        """Look at the source now. Raises UnseenError or OSError where it gives nothing any more."""
+        """Read the source. Raises UnavailableError or OSError where it has no data any more."""
         raise NotImplementedError
 
-    def hurry(self) -> None:
-        """Somebody asked for the next look: nothing is to be held back for what it costs."""
+    def reset_budget(self) -> None:
+        """Sample next time, whatever it costs; for collectors with a CPU budget."""
 
     def close(self) -> None:
-        """Let go of what was opened."""
+        """Close what was opened."""
 
 
 class KernelFile:
-    """A small file of the kernel's that is kept open: reading it again costs a third of what opening it again would."""
+    """A small file of the kernel that is kept open: reading it again costs a third of opening it again."""
 
     def __init__(self, path: str) -> None:
-        """Open it. Raises UnseenError."""
+        """Open the file. Raises UnavailableError."""
         self.path = path
         try:
             self._fd = os.open(path, os.O_RDONLY)
         except OSError as error:
-            raise UnseenError(f"{path}: {error.strerror}") from None
+            raise UnavailableError(f"{path}: {error.strerror}") from None
 
     def read(self) -> bytes:
-        """Its content now. Raises OSError."""
-        content = os.pread(self._fd, PIECE, 0)
-        while True:  # the kernel hands out long lists in pieces
-            more = os.pread(self._fd, PIECE, len(content))
+        """Return the present content. Raises OSError."""
+        content = os.pread(self._fd, READ_BYTES, 0)
+        while True:  # the kernel returns long lists in parts
+            more = os.pread(self._fd, READ_BYTES, len(content))
             if not more:
                 return content
             content += more
 
     def close(self) -> None:
-        """Let it go."""
+        """Close the file."""
         os.close(self._fd)
 
 
 def read_once(path: str) -> bytes:
-    """The content of a small file of the kernel's, read at once. Raises OSError."""
+    """Return the content of a small file of the kernel. Raises OSError."""
     fd = os.open(path, os.O_RDONLY)
     try:
-        return os.read(fd, PIECE)
+        return os.read(fd, READ_BYTES)
     finally:
         os.close(fd)
 
 
 def number_after(content: bytes, word: bytes) -> Optional[int]:
-    """The number behind `word`, where a line begins with it; None where none does."""
+    """Return the number after `word` at the start of a line; None where no line starts with it."""
     start = content.find(b"\n" + word)
     if start < 0:
         return None
     return int(content[start + 1 + len(word) : start + 1 + len(word) + 24].split(None, 1)[0])
 
 
-class Pace:
-    """Holds back what may be dear on some hosts, so that on the average it takes no more than a share of a CPU."""
+class CpuBudget:
+    """Limits work that is expensive on some hosts to an average share of a CPU."""
 
     def __init__(self, share: float) -> None:
-        """Let it take `share` of a CPU at most."""
+        """Limit the work to `share` of a CPU."""
         self._share = share
         self._next = 0.0
-        self._began = 0.0
+        self._started = 0.0
 
-    def hurry(self) -> None:
-        """It may be done at once."""
+    def reset(self) -> None:
+        """Allow the work at once."""
         self._next = 0.0
 
-    def begin(self) -> bool:
-        """Whether it may be done now; if so, `end` says that it is done."""
+    def start(self) -> bool:
+        """Return True where the budget allows the work now; then `stop` must follow."""
         if time.monotonic() < self._next:
             return False
-        self._began = time.thread_time()
+        self._started = time.thread_time()
         return True
 
-    def end(self) -> None:
-        """It is done."""
-        self._next = time.monotonic() + (time.thread_time() - self._began) / self._share
+    def stop(self) -> None:
+        """Charge the work to the budget."""
+        self._next = time.monotonic() + (time.thread_time() - self._started) / self._share

@@ -1,4 +1,4 @@
-"""The established connections of a service. Each count walks over all of the host's, so there are few."""
+"""Established connections of a service. Counting reads all connections of the host, so it is done rarely."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from benchkit.agent.watch.sock_diag import SockDiag
 
 
 class Connections(Collector):
-    """Those on one socket that a service listens on: {"tcp": [address, port]} or {"unix": path}."""
+    """The connections to one listening socket: {"tcp": [address, port]} or {"unix": path}."""
 
     def __init__(self, socket: Json) -> None:
         self._socket = socket
         self._diag = SockDiag()
 
     def sample(self) -> Values:
-        """How many there are now."""
+        """Return their number."""
         if "tcp" in self._socket:
             port = self._socket["tcp"][1]
             return {("connections_established", str(port)): self._diag.tcp_established(port)}
@@ -23,5 +23,5 @@ class Connections(Collector):
         return {("connections_established", path): self._diag.unix_established(path)}
 
     def close(self) -> None:
-        """Let go of the netlink socket."""
+        """Close the netlink socket."""
         self._diag.close()

@@ -1,8 +1,8 @@
-"""How fast each core is: the CPU time that a small loop takes on it, always the same one.
+"""Speed of each core: the CPU time of a short loop, always the same one.
 
-Stolen time tells of others on the same core, and a clock rate of governors and heat, where either is told at all. Nothing
-tells of a neighbour on the other thread of a physical core, whom a hypervisor counts nowhere. On a virtual machine that
-showed no stolen time the loop took 1.7 times as long for seconds at a time, which fits one, though nobody could look.
+Stolen time shows other virtual machines on the same core, and the clock rate shows governors and heat, where the host
+reports them. Neither shows a busy sibling thread of the same physical core. On a virtual machine without stolen time the
+loop took 1.7 times as long for seconds at a time, which such a sibling would explain, though this could not be verified.
 """
 
 from __future__ import annotations
@@ -16,63 +16,66 @@ from benchkit.agent.watch.recorder import Group, Recorder
 from benchkit.agent.watch.sampling_schedule import SECOND_NS
 
 ROUNDS = 400
-"""Of the loop: some 10 µs."""
+"""Rounds of the loop, which take some 10 µs."""
 REPEATS = 5
-"""The middle one of so many counts: an interrupt comes into one, the first finds caches cold, and in one of some 15,000 the
-clock of a thread that was just moved to the core is short of time, down to none."""
-AT_ONCE = 2
-"""Cores looked at in one interval; where there are more, they take turns."""
+"""Runs of the loop, of which the median counts: an interrupt falls into one, the first has cold caches, and in one of some
+15,000 the clock of a thread that has just moved to the core loses time, down to 0."""
+CORES_PER_INTERVAL = 2
+"""Cores measured in one interval; with more cores they take turns."""
 
 
-class Speeds(threading.Thread):
-    """Looks at the cores that this process may use, in a thread of its own, which waits for a busy core where others need not."""
+class CoreSpeedSampler(threading.Thread):
+    """Measures the cores that this process may use, in its own thread, as it has to wait for a busy core."""
 
     def __init__(self, interval_s: float, recorder: Recorder) -> None:
-        super().__init__(name="speeds", daemon=True)
+        super().__init__(name="core speed", daemon=True)
         self._interval_s = interval_s
         self._recorder = recorder
-        self._over = threading.Event()
+        self._stopped = threading.Event()
         self._failures: Dict[int, OSError] = {}
 
     def run(self) -> None:
-        """Look at once and then at the interval, until it is over."""
+        """Measure at once and then at each interval, until stopped."""
         groups: Dict[int, Group] = {core: self._recorder.group(None) for core in sorted(os.sched_getaffinity(0))}
         cores = list(groups)
-        while not self._over.is_set():
-            now, cores = cores[:AT_ONCE], cores[AT_ONCE:] + cores[:AT_ONCE]
-            for core in now:
+        while not self._stopped.is_set():
+            turn, cores = cores[:CORES_PER_INTERVAL], cores[CORES_PER_INTERVAL:] + cores[:CORES_PER_INTERVAL]
+            for core in turn:
                 try:
-                    loop_s = loop_on(core)
-                except OSError as error:  # its cores were taken from it
+                    loop_s = measure_loop(core)
+                except OSError as error:  # the core was removed from its affinity
                     self._failures[core] = error
                 else:
                     self._recorder.write(time.monotonic_ns(), [(groups[core], {("cpu_loop_s", str(core)): loop_s})])
-            self._over.wait(self._interval_s)
+            self._stopped.wait(self._interval_s)
 
     def stop(self) -> None:
-        """Look no more."""
-        self._over.set()
+        """End the measurements."""
+        self._stopped.set()
 
-    def story(self) -> Optional[str]:
-        """What went wrong, for people; None where nothing did."""
+    def problem(self) -> Optional[str]:
+        """Return the problem of the measurements as a sentence; None without one."""
         if not self._failures:
             return None
         cores, why = ", ".join(map(str, sorted(self._failures))), next(iter(self._failures.values())).strerror
-        return f"core {cores}: how fast it was is not known, as the agent might not run there ({why}); leave its CPUs be in a run"
+        return (
+            f"core {cores}: its speed was not measured, as the agent could not run there ({why}); do not change the CPU "
+            "affinity of its processes during a run"
+        )
 
 
-def loop_on(core: int) -> float:
-    """Seconds of CPU time that the loop takes on a core, where the calling thread stays.
+def measure_loop(core: int) -> float:
+    """Return the CPU time of the loop on a core, in seconds; the calling thread stays there.
 
-    Raises OSError where it may not run there (any more).
+    Raises OSError where the thread may not run there.
     """
-    os.sched_setaffinity(0, {core})  # of the calling thread alone
+    os.sched_setaffinity(0, {core})  # of the calling thread only
     return sorted(_loop_ns() for _ in range(REPEATS))[REPEATS // 2] / SECOND_NS
 
 
 def _loop_ns() -> int:
-    began_ns = time.thread_time_ns()
+    started_ns = time.thread_time_ns()
     total = 0
     for number in range(ROUNDS):
         total += number
-    return time.thread_time_ns() - began_ns
+    return time.thread_time_ns() - started_ns

@@ -1,7 +1,6 @@
 """CPU time of every core, context switches, interrupts and load, from /proc/stat and /proc/loadavg (proc(5)).
 
-Read directly: one read gives what psutil reads the file twice for, at a third of the cost, and verdicts rest on it, so
-that it has to be there on hosts without psutil, too.
+Verdicts depend on these values. One read of /proc/stat has them all; psutil reads it twice, at three times the cost.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 from typing import Tuple
 
 from benchkit.agent.proc import TICKS
-from benchkit.agent.watch.collector import Collector, KernelFile, UnseenError, Values, number_after
+from benchkit.agent.watch.collector import Collector, KernelFile, UnavailableError, Values, number_after
 
 KINDS: Tuple[Tuple[str, int], ...] = (
     ("cpu_system_s_total", 3),
@@ -19,18 +18,18 @@ KINDS: Tuple[Tuple[str, int], ...] = (
     ("cpu_softirq_s_total", 7),
     ("cpu_steal_s_total", 8),
 )
-"""Metric, and where its ticks stand in the line; user and nice are added up, guests are in them."""
+"""Metric, and position of its ticks in the line; user and nice are added up and include guests."""
 
 
 class Cores(Collector):
-    """All cores of the machine, of which a container or a lab host may have the use of some only."""
+    """All cores of the machine; a container or a lab host may use only some of them."""
 
     def __init__(self) -> None:
         self._stat = KernelFile("/proc/stat")
         self._load = KernelFile("/proc/loadavg")
 
     def sample(self) -> Values:
-        """CPU time by core, and what the machine counts as a whole."""
+        """Return the CPU time of each core, and the counters of the whole machine."""
         content = self._stat.read()
         found: Values = {("load1", None): float(self._load.read().split(None, 1)[0])}
         for line in content.split(b"\n"):
@@ -47,10 +46,10 @@ class Cores(Collector):
             if value is not None:
                 found[metric, None] = value
         if len(found) == 1:
-            raise UnseenError(f"{self._stat.path} names no cores")
+            raise UnavailableError(f"{self._stat.path} lists no cores")
         return found
 
     def close(self) -> None:
-        """Let go of both files."""
+        """Close both files."""
         self._stat.close()
         self._load.close()

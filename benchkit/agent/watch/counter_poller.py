@@ -1,4 +1,4 @@
-"""Asks a server for its own counters, in a thread of its own, so that one that is slow to answer delays nothing else."""
+"""Polling of a server's own counters, in its own thread, so that a slow server delays nothing else."""
 
 from __future__ import annotations
 
@@ -6,45 +6,45 @@ import threading
 import time
 from typing import Any, Optional
 
-from benchkit.agent.watch.collector import UnseenError
+from benchkit.agent.watch.collector import UnavailableError
+from benchkit.agent.watch.counter_page import CounterPage
 from benchkit.agent.watch.recorder import Group, Recorder
 from benchkit.agent.watch.sampling_schedule import SamplingSchedule
-from benchkit.agent.watch.server_counters import KINDS
-from benchkit.agent.watch.server_page import Page
+from benchkit.agent.watch.server_counters import PARSERS
 
 
-class Poller(threading.Thread):
-    """Asks one server."""
+class CounterPoller(threading.Thread):
+    """Polls the counter page of one server."""
 
-    def __init__(self, admin: Any, rhythm: SamplingSchedule, recorder: Recorder, group: Group) -> None:  # noqa: ANN401 - as it came in the message
-        """`admin`: {"kind", and what `Page` takes}."""
+    def __init__(self, target: Any, schedule: SamplingSchedule, recorder: Recorder, group: Group) -> None:  # noqa: ANN401 - as it came in the message
+        """Prepare polling; `target`: {"kind", and the fields of `CounterPage`}."""
         super().__init__(name=f"poller {group.service}", daemon=True)
-        self._page = Page(admin)
-        self._read = KINDS[admin["kind"]]
-        self._beats = rhythm.beats()
-        self._interval_ns = rhythm.interval_ns
+        self._page = CounterPage(target)
+        self._parse = PARSERS[target["kind"]]
+        self._ticks = schedule.ticks()
+        self._interval_ns = schedule.interval_ns
         self._recorder = recorder
         self._group = group
         self._failures = 0
         self._last_failure = ""
 
     def run(self) -> None:
-        """Ask in the rhythm until that ends."""
+        """Poll at each tick of the schedule."""
         track = self._recorder.track(self._interval_ns)
-        for asked in self._beats:
+        for is_extra in self._ticks:
             try:
                 content = self._page.get()
-                at_ns = time.monotonic_ns()  # a busy server takes its time before it looks at its counters
-                track.write(at_ns, [(self._group, self._read(content, self._page.asked))], asked=asked)
-            except (UnseenError, OSError) as error:
+                at_ns = time.monotonic_ns()  # a busy server reads its counters shortly before it answers
+                track.write(at_ns, [(self._group, self._parse(content, self._page.own))], is_extra=is_extra)
+            except (UnavailableError, OSError) as error:
                 self._failures += 1
                 self._last_failure = str(error)
         track.close()
         self._page.close()
 
-    def story(self) -> Optional[str]:
-        """What went wrong, for people; None where nothing did."""
+    def problem(self) -> Optional[str]:
+        """Return the problem of polling as a sentence; None without one."""
         if not self._failures:
             return None
         times = "once" if self._failures == 1 else f"{self._failures} times"
-        return f"{self._group.service}: its own counters were not had {times}: {self._last_failure}"
+        return f"{self._group.service}: its own counters could not be read {times}: {self._last_failure}"

@@ -1,7 +1,7 @@
-"""The CPU quota of the control groups that the host's work is in: how often it held the host back (cpu.stat).
+"""Throttling by the CPU quota of the agent's control groups (cpu.stat).
 
-Version 1: Documentation/scheduler/sched-bwc.rst; version 2: Documentation/admin-guide/cgroup-v2.rst, both of Linux. What
-an agent starts stays in its group, and every group above may have a quota, too.
+Version 1: Documentation/scheduler/sched-bwc.rst; version 2: Documentation/admin-guide/cgroup-v2.rst, both of Linux. Processes
+started by the agent stay in its group, and every group above it may have a quota too.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from pathlib import Path, PurePosixPath
 from typing import Dict, List, Optional, Tuple
 
 from benchkit.agent.common import read_text
-from benchkit.agent.watch.collector import Collector, KernelFile, UnseenError, Values
+from benchkit.agent.watch.collector import Collector, KernelFile, UnavailableError, Values
 
 CONTROLLER = "cpu"
 UNITS = {b"throttled_time": 1e-9, b"throttled_usec": 1e-6}
-"""What the versions call the time waited, and in which unit they state it."""
+"""Field with the throttled time in either version, and its unit in seconds."""
 COUNTS = {b"nr_periods": "cgroup_periods_total", b"nr_throttled": "cgroup_throttled_total"}
 
 
-def groups(mountinfo: str, membership: str) -> List[Path]:
-    """The folders of the groups that are in force, the innermost first, from /proc/self/mountinfo and /proc/self/cgroup."""
+def group_folders(mountinfo: str, membership: str) -> List[Path]:
+    """Return the folders of the groups in force, the innermost first, from /proc/self/mountinfo and /proc/self/cgroup."""
     own: Dict[str, str] = {}
     for line in membership.splitlines():
         _, controllers, path = line.split(":", 2)
@@ -38,7 +38,7 @@ def groups(mountinfo: str, membership: str) -> List[Path]:
 
 
 def cpu_quota(folders: List[Path]) -> Optional[float]:
-    """The CPUs' worth of time that the tightest of these groups grants; None where none has a quota."""
+    """Return the smallest CPU quota of these groups, in CPUs; None where none has a quota."""
     limits = []
     for folder in folders:
         quota, _, period = (read_text(str(folder / "cpu.max")) or "").partition(" ")
@@ -50,20 +50,20 @@ def cpu_quota(folders: List[Path]) -> Optional[float]:
     return min(limits) if limits else None
 
 
-def own_groups() -> List[Path]:
-    """The groups that are in force for the agent and what it starts."""
-    return groups(read_text("/proc/self/mountinfo") or "", read_text("/proc/self/cgroup") or "")
+def own_cgroups() -> List[Path]:
+    """Return the folders of the groups in force for the agent and its processes."""
+    return group_folders(read_text("/proc/self/mountinfo") or "", read_text("/proc/self/cgroup") or "")
 
 
-class Quota(Collector):
-    """Periods, periods cut short and time waited, of all groups in force together; without a quota they stay at 0."""
+class CpuThrottling(Collector):
+    """Periods, throttled periods and throttled time, summed over all groups in force; 0 without a quota."""
 
     def __init__(self) -> None:
         self._files = []
-        for folder in own_groups():
+        for folder in own_cgroups():
             try:
                 file = KernelFile(str(folder / "cpu.stat"))
-            except UnseenError:  # the top of a hierarchy has none, and no quota
+            except UnavailableError:  # the root of a hierarchy has no file and no quota
                 continue
             if b"nr_periods" in file.read():
                 self._files.append(file)
@@ -71,7 +71,7 @@ class Quota(Collector):
                 file.close()
 
     def sample(self) -> Values:
-        """The counters; nothing where no group can have a quota."""
+        """Return the counters; nothing where no group can have a quota."""
         found: Values = {}
         for file in self._files:
             for line in file.read().split(b"\n"):
@@ -80,18 +80,18 @@ class Quota(Collector):
                     key = COUNTS[word], None
                     found[key] = found.get(key, 0) + int(value)
                 elif word in UNITS:
-                    waited = "cgroup_throttled_s_total", None
-                    found[waited] = found.get(waited, 0) + int(value) * UNITS[word]
+                    throttled = "cgroup_throttled_s_total", None
+                    found[throttled] = found.get(throttled, 0) + int(value) * UNITS[word]
         return found
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         for file in self._files:
             file.close()
 
 
 def _upward(group: PurePosixPath, root: PurePosixPath) -> List[Tuple[str, ...]]:
-    """The way from the mount's root to the group, and to each above it; only the root where the group is out of sight."""
+    """Return the paths from the mount's root to the group and its parents; only the root where the group is outside."""
     try:
         parts = group.relative_to(root).parts
     except ValueError:
@@ -102,5 +102,5 @@ def _upward(group: PurePosixPath, root: PurePosixPath) -> List[Tuple[str, ...]]:
 
 
 def _unescaped(text: str) -> str:
-    """A path as mountinfo writes it: blanks and the like as octal numbers (proc(5))."""
+    """Decode a path of mountinfo, which has blanks and the like as octal numbers (proc(5))."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)

@@ -1,6 +1,6 @@
 """Bytes read from and written to every disk, from /proc/diskstats (Documentation/admin-guide/iostats.rst of Linux).
 
-psutil takes four times as long for them: it looks every device up in /sys each time.
+psutil takes four times as long: it searches /sys for every device each time.
 """
 
 from __future__ import annotations
@@ -8,26 +8,26 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Dict
 
-from benchkit.agent.watch.collector import Collector, KernelFile, UnseenError, Values
+from benchkit.agent.watch.collector import Collector, KernelFile, UnavailableError, Values
 
 SECTOR_BYTES = 512
-"""In this file, whatever the disk's own are."""
+"""Size of a sector in this file, for every disk."""
 READ, WRITTEN = 5, 9
 NO_DISKS = ("loop", "ram", "zram")
-"""Devices that have nothing of their own."""
+"""Devices without a disk of their own."""
 
 
 class Disks(Collector):
-    """Whole disks; their partitions are in them."""
+    """Whole disks, which include their partitions."""
 
     def __init__(self) -> None:
         self._file = KernelFile("/proc/diskstats")
         self._is_whole: Dict[bytes, bool] = {}
         if not self.sample():
-            raise UnseenError("disks: the host shows none")
+            raise UnavailableError("disks: the host lists none")
 
     def sample(self) -> Values:
-        """Bytes by disk."""
+        """Return bytes by disk."""
         found: Values = {}
         for line in self._file.read().split(b"\n"):
             field = line.split(None, WRITTEN + 1)
@@ -42,10 +42,10 @@ class Disks(Collector):
         return found
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
 
 
 def is_whole(disk: str) -> bool:
-    """Whether it is a disk, and not a part of one."""
+    """Return True for a disk, False for a partition."""
     return not disk.startswith(NO_DISKS) and Path("/sys/block", disk.replace("/", "!")).exists()

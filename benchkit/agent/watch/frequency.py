@@ -1,32 +1,48 @@
-"""Clock rate of every core: psutil's work, which knows what differs between kernels and machines."""
+"""Clock rate of every core, from /proc/cpuinfo or, where that has none, from cpufreq in /sys (admin-guide/pm/cpufreq.rst)."""
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from pathlib import Path
 
-from benchkit.agent.watch.collector import Collector, UnseenError, Values
+from benchkit.agent.watch.collector import Collector, UnavailableError, Values, read_once
+
+CPUINFO = "/proc/cpuinfo"
+CPUS = Path("/sys/devices/system/cpu")
+RATE = re.compile(rb"^processor\s*:\s*(\d+)$|^cpu MHz\s*:\s*([0-9.]+)$", re.MULTILINE)
+MHZ, KHZ = 1e6, 1e3
 
 
 class Frequency(Collector):
-    """Clock rate by core. On many a machine a look disturbs the core that is looked at, so there are few.
+    """Clock rate by core. On many machines reading it interrupts the core, so it is read rarely.
 
-    They have to come under load: a core without work clocks down.
+    It has to be read under load: an idle core clocks down.
     """
 
-    def __init__(self, psutil: Any) -> None:  # noqa: ANN401 - a module, or None
-        if psutil is None:
-            raise UnseenError("clock rate: there is no psutil")
-        self._psutil = psutil
+    def __init__(self) -> None:
+        self.sample()
 
     def sample(self) -> Values:
-        """Hertz by core."""
-        try:
-            rates = self._psutil.cpu_freq(percpu=True) or []
-        except (NotImplementedError, OSError) as error:
-            raise UnseenError(f"clock rate: {error}") from None
-        found: Values = {
-            ("cpu_frequency_hz", str(core)): rate.current * 1e6 for core, rate in enumerate(rates) if rate.current
-        }
-        if not found:
-            raise UnseenError("clock rate: the host does not tell it")
-        return found
+        """Return hertz by core. Raises UnavailableError where the host has no clock rates."""
+        rates = self._cpuinfo() or self._cpufreq()
+        if not rates:
+            raise UnavailableError("clock rate: the host does not report it")
+        return rates
+
+    def _cpuinfo(self) -> Values:
+        rates: Values = {}
+        core = ""
+        with open(CPUINFO, "rb") as file:  # noqa: PTH123 - longer than one read
+            for number, mhz in RATE.findall(file.read()):
+                if number:
+                    core = number.decode()
+                else:
+                    rates["cpu_frequency_hz", core] = float(mhz) * MHZ
+        return rates
+
+    def _cpufreq(self) -> Values:
+        rates: Values = {}
+        for path in CPUS.glob("cpu[0-9]*/cpufreq/scaling_cur_freq"):
+            core = path.parents[1].name[len("cpu") :]
+            rates["cpu_frequency_hz", core] = int(read_once(str(path))) * KHZ
+        return rates

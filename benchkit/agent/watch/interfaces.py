@@ -1,6 +1,6 @@
 """Bytes, packets and drops of every network interface, from /proc/net/dev (proc(5)).
 
-Read directly: verdicts rest on it, so that it has to be there on hosts without psutil, too.
+Verdicts depend on these values.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ COLUMNS = (
 
 
 class Interfaces(Collector):
-    """The interfaces of the host, the loopback too: a load beside its server goes over that."""
+    """All interfaces of the host, including loopback, which carries the load of a generator on the same host."""
 
     HEADER_LINES = 2
 
@@ -26,7 +26,7 @@ class Interfaces(Collector):
         self._dev = KernelFile("/proc/self/net/dev")
 
     def sample(self) -> Values:
-        """Counters by interface."""
+        """Return the counters by interface."""
         found: Values = {}
         for line in self._dev.read().split(b"\n")[self.HEADER_LINES :]:
             name, _, counters = line.rpartition(b":")
@@ -38,5 +38,5 @@ class Interfaces(Collector):
         return found
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._dev.close()

@@ -1,7 +1,6 @@
-"""What a process tree takes: CPU time, memory, threads.
+"""CPU time, memory and threads of a process tree.
 
-Read from /proc directly: psutil opens a file three times for what is one read here, and takes 60 µs for a process where
-this takes 10, which is felt with many processes and many looks.
+Read from /proc directly, at 10 µs for a process: psutil takes 60 µs, as it opens three files instead of one.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from benchkit.agent.watch.process_trees import ProcessTrees
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
-PASSING = (b"nginx: cache loader process",)
-"""What processes call themselves that end when their work is done: nginx's loader of a cache a minute after it was
-started (src/os/unix/ngx_process_cycle.c)."""
+SHORT_LIVED = (b"nginx: cache loader process",)
+"""Titles of processes that end when their work is done: nginx's cache loader ends a minute after its start
+(src/os/unix/ngx_process_cycle.c)."""
 
 
 class TreeProcess(NamedTuple):
-    """A process of a tree, now."""
+    """A process of a tree, as sampled."""
 
     stat: ProcStat
     threads: int
@@ -31,64 +30,64 @@ class TreeProcess(NamedTuple):
 
     @property
     def is_alive(self) -> bool:
-        """Whether it has not ended; one that has is there until its parent takes note of it."""
+        """True for a running process; an ended one is listed until its parent reaps it."""
         return self.stat.state not in "ZX"
 
 
-class Tree(Collector):
+class ProcessTree(Collector):
     """The process tree of one service."""
 
-    MOST_PROCESSES = 64
-    """A tree of more has no figures of each process."""
+    MAX_PROCESSES = 64
+    """Limit of processes; those of a larger tree are not sampled one by one."""
 
-    def __init__(self, child: Child, families: ProcessTrees) -> None:
+    def __init__(self, child: Child, trees: ProcessTrees) -> None:
         self._child = child
-        self._families = families
+        self._trees = trees
         self._known: Dict[int, int] = {}
         self._cpu_s = 0.0
         self.members: List[TreeProcess] = []
-        """Those who lived at the last look."""
+        """Live processes of the last sample."""
 
     def sample(self) -> Values:
-        """The tree as a whole, and the CPU time of each process."""
-        self._known.update((each.pid, each.start) for each in self._families.of(self._child.id))
-        seen = []
+        """Return the values of the whole tree, and the CPU time of each process."""
+        self._known.update((each.pid, each.start) for each in self._trees.tree(self._child.id))
+        processes = []
         for pid, start in list(self._known.items()):
-            member = look_at(pid)
-            if member is None or member.stat.start != start:
+            process = read_process(pid)
+            if process is None or process.stat.start != start:
                 del self._known[pid]
-                self._families.doubt()
+                self._trees.invalidate()
             else:
-                seen.append(member)
-        self.members = alive = [member for member in seen if member.is_alive]
-        # Between the end of a process and its parent's taking note its time stands nowhere: what was used stays used.
-        self._cpu_s = max(self._cpu_s, sum(self._child.cpu_s([member.stat for member in seen])))
-        found: Values = {("cpu_s_total", None): self._cpu_s, ("processes", None): len(alive)}
+                processes.append(process)
+        self.members = alive = [process for process in processes if process.is_alive]
+        # The time of an ended process is missing until its parent reaps it: the sum never decreases.
+        self._cpu_s = max(self._cpu_s, sum(self._child.cpu_s([process.stat for process in processes])))
+        values: Values = {("cpu_s_total", None): self._cpu_s, ("processes", None): len(alive)}
         if alive:
-            found["threads", None] = sum(member.threads for member in alive)
-            found["rss_bytes", None] = sum(member.rss_bytes for member in alive)
-        if len(alive) <= self.MOST_PROCESSES:
-            for member in alive:
-                found["process_cpu_s_total", str(member.stat.pid)] = member.stat.user_s + member.stat.system_s
-        return found
+            values["threads", None] = sum(process.threads for process in alive)
+            values["rss_bytes", None] = sum(process.rss_bytes for process in alive)
+        if len(alive) <= self.MAX_PROCESSES:
+            for process in alive:
+                values["process_cpu_s_total", str(process.stat.pid)] = process.stat.user_s + process.stat.system_s
+        return values
 
     def ids(self) -> List[Tuple[int, int]]:
-        """Those who lived at the last look and are to go on: pid, and start in ticks since boot."""
-        return sorted((each.stat.pid, each.stat.start) for each in self.members if not is_passing(each.stat.pid))
+        """Return the live processes of the last sample that are not short-lived: pid, and start in ticks since boot."""
+        return sorted((each.stat.pid, each.stat.start) for each in self.members if not is_short_lived(each.stat.pid))
 
 
-def is_passing(pid: int) -> bool:
-    """Whether a process ends by itself, by what it calls itself."""
-    return (read_bytes(f"/proc/{pid}/cmdline") or b"").startswith(PASSING)
+def is_short_lived(pid: int) -> bool:
+    """Return True for a process that ends by itself, according to its title."""
+    return (read_bytes(f"/proc/{pid}/cmdline") or b"").startswith(SHORT_LIVED)
 
 
-def look_at(pid: int) -> Optional[TreeProcess]:
-    """A process now; None where there is none (proc(5), /proc/PID/stat)."""
+def read_process(pid: int) -> Optional[TreeProcess]:
+    """Read a process; None where it does not exist (proc(5), /proc/PID/stat)."""
     try:
         content = read_once(f"/proc/{pid}/stat")
     except OSError:
         return None
-    name_end = content.rindex(b")")  # the name may hold blanks and brackets itself
+    name_end = content.rindex(b")")  # the name may contain blanks and brackets
     field = content[name_end + 2 :].split()
     stat = ProcStat(
         pid=pid,

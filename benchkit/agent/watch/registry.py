@@ -1,71 +1,66 @@
-"""What is watched. Adding a collector touches its file, a line here and the vocabulary, `benchkit.models.telemetry`.
+"""The collectors. A new collector needs its module, a line here and its metrics in `benchkit.models.telemetry`.
 
-A host is looked at in rhythm with many other things to do, so what the kernel tells in one read is read there once,
-through a file that stays open: a half to a quarter of what psutil takes for the same figures, and it is there on hosts
-without psutil, too. psutil brings what differs between machines and kernels.
+Hosts are sampled while they have much else to do, so collectors read each file of the kernel once, and keep it open: that
+takes a half to a quarter of the time of psutil for the same values.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Callable, List, Tuple
+from typing import Callable, List, Tuple
 
 from benchkit.agent.child_process import Child
 from benchkit.agent.frames import Json
-from benchkit.agent.watch.accept_queues import AcceptQueues, Listeners
-from benchkit.agent.watch.agent_cpu import Own
+from benchkit.agent.watch.accept_queues import AcceptQueues, ListeningSockets
+from benchkit.agent.watch.agent_cpu import AgentCpu
 from benchkit.agent.watch.collector import Collector
 from benchkit.agent.watch.connections import Connections
 from benchkit.agent.watch.cores import Cores
-from benchkit.agent.watch.cpu_quota import Quota
+from benchkit.agent.watch.cpu_quota import CpuThrottling
 from benchkit.agent.watch.disks import Disks
 from benchkit.agent.watch.frequency import Frequency
 from benchkit.agent.watch.interfaces import Interfaces
 from benchkit.agent.watch.memory import Memory
 from benchkit.agent.watch.open_files import OpenFiles
-from benchkit.agent.watch.process_tree import Tree
+from benchkit.agent.watch.process_tree import ProcessTree
 from benchkit.agent.watch.process_trees import ProcessTrees
 from benchkit.agent.watch.tcp_counters import Netstat, Snmp, Sockstat
-from benchkit.agent.watch.threads import Switches, ThreadTimes
+from benchkit.agent.watch.threads import ContextSwitches, ThreadTimes
 
-Make = Callable[[], Collector]
-"""Makes a collector. Raises UnseenError where the host does not have its source."""
+Factory = Callable[[], Collector]
+"""Creates a collector. Raises UnavailableError where the host does not have its source."""
 
 AGENT = "agent"
-"""The service by whose name the agent itself goes."""
+"""Service name of the agent itself."""
+
+HOST: Tuple[Factory, ...] = (Cores, Interfaces, Snmp, Netstat, Sockstat, CpuThrottling, Memory, Disks)
+"""Collectors of every host, sampled at the interval."""
+
+HOST_SCHEDULED: Tuple[Factory, ...] = (Frequency,)
+"""Collectors of every host, sampled at scheduled instants only."""
+
+AGENT_ITSELF: Tuple[Factory, ...] = (AgentCpu,)
+"""Collectors of the agent's own process."""
 
 
-def of_host() -> List[Make]:
-    """What is watched of every host."""
-    return [Cores, Interfaces, Snmp, Netstat, Sockstat, Quota, Memory, Disks]
+def of_service(
+    service: Json, child: Child, trees: ProcessTrees, sockets: ListeningSockets
+) -> Tuple[ProcessTree, List[Factory]]:
+    """Return the process tree of a service, and its collectors, of which the tree is the first.
 
-
-def of_host_at_instants(psutil: Any) -> List[Make]:  # noqa: ANN401 - a module, or None
-    """What is looked at of every host at set instants only."""
-    return [lambda: Frequency(psutil)]
-
-
-def of_agent() -> List[Make]:
-    """What is watched of the agent itself."""
-    return [Own]
-
-
-def of_service(wanted: Json, child: Child, families: ProcessTrees, listeners: Listeners) -> Tuple[Tree, List[Make]]:
-    """What is watched of a service: its tree, which comes first, and what follows from it.
-
-    `wanted`: {"listen": [{"tcp": [address, port]} or {"unix": path}, …], "threads": whether each is of interest}.
+    `service`: {"listeners": [{"tcp": [address, port]} or {"unix": path}, …], "threads": sample each thread}.
     """
-    tree = Tree(child, families)
-    makes: List[Make] = [lambda: tree, lambda: Switches(tree, families), lambda: OpenFiles(tree)]
-    ports = [each["tcp"][1] for each in wanted["listen"] if "tcp" in each]
-    paths = [each["unix"] for each in wanted["listen"] if "unix" in each]
+    tree = ProcessTree(child, trees)
+    factories: List[Factory] = [lambda: tree, lambda: ContextSwitches(tree, trees), lambda: OpenFiles(tree)]
+    ports = [each["tcp"][1] for each in service["listeners"] if "tcp" in each]
+    paths = [each["unix"] for each in service["listeners"] if "unix" in each]
     if ports or paths:
-        makes.append(lambda: AcceptQueues(ports, paths, listeners))
-    if wanted["threads"]:
-        makes.append(lambda: ThreadTimes(child, families))
-    return tree, makes
+        factories.append(lambda: AcceptQueues(ports, paths, sockets))
+    if service["threads"]:
+        factories.append(lambda: ThreadTimes(child, trees))
+    return tree, factories
 
 
-def of_service_at_instants(wanted: Json) -> List[Make]:
-    """What is looked at of a service at set instants only."""
-    return [partial(Connections, socket) for socket in wanted["listen"]]
+def of_service_scheduled(service: Json) -> List[Factory]:
+    """Return the collectors of a service that are sampled at scheduled instants only."""
+    return [partial(Connections, listener) for listener in service["listeners"]]

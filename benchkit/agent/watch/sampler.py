@@ -1,78 +1,78 @@
-"""Looks at everything in one rhythm, in a thread of its own, and writes down what it sees."""
+"""Sampling of all collectors at one interval, in its own thread."""
 
 from __future__ import annotations
 
 import threading
 import time
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, Iterable, List, Optional, Tuple
 
-from benchkit.agent.watch.accept_queues import Listeners
-from benchkit.agent.watch.collector import Collector, UnseenError
+from benchkit.agent.watch.accept_queues import ListeningSockets
+from benchkit.agent.watch.collector import Collector, UnavailableError
 from benchkit.agent.watch.process_trees import ProcessTrees
 from benchkit.agent.watch.recorder import Group, Recorder, Sample
-from benchkit.agent.watch.registry import Make
+from benchkit.agent.watch.registry import Factory
 from benchkit.agent.watch.sampling_schedule import SamplingSchedule
 
 
 class Sampler(threading.Thread):
-    """All collectors of one watch."""
+    """Samples the collectors of one session."""
 
     def __init__(
-        self, rhythm: SamplingSchedule, recorder: Recorder, families: ProcessTrees, listeners: Listeners
+        self, schedule: SamplingSchedule, recorder: Recorder, trees: ProcessTrees, sockets: ListeningSockets
     ) -> None:
         super().__init__(name="sampler", daemon=True)
-        self._beats = rhythm.beats()
-        self._interval_ns = rhythm.interval_ns
+        self._ticks = schedule.ticks()
+        self._interval_ns = schedule.interval_ns
         self._recorder = recorder
-        self._shared = (families, listeners)
+        self._shared = (trees, sockets)
         self._collectors: List[Tuple[Group, Collector]] = []
-        self._unseen: Dict[str, None] = {}
+        self._problems: Dict[str, None] = {}
 
-    def add(self, service: Optional[str], makes: List[Make]) -> None:
-        """Look at more from now on; what the host does not have is noted."""
-        for make in makes:
+    def add(self, service: Optional[str], factories: Iterable[Factory]) -> None:
+        """Add collectors; those that the host does not have become problems."""
+        for factory in factories:
             try:
-                collector = make()
-            except (UnseenError, OSError) as error:
+                collector = factory()
+            except (UnavailableError, OSError) as error:
                 self._note(service, error)
             else:
                 self._collectors.append((self._recorder.group(service), collector))
 
-    def unseen(self) -> List[str]:
-        """What could not be looked at, or not always, for people."""
-        return list(self._unseen)
+    def problems(self) -> List[str]:
+        """Return what could not be sampled, or not always, with the reasons."""
+        return list(self._problems)
 
     def run(self) -> None:
-        """Look, in the rhythm, until that ends."""
+        """Sample at each tick of the schedule."""
         track = self._recorder.track(self._interval_ns)
-        for asked in self._beats:
-            track.write(*self._look(asked=asked), asked=asked)
+        for is_extra in self._ticks:
+            track.write(*self._sample(is_extra=is_extra), is_extra=is_extra)
         track.close()
         for shared in self._shared:
             shared.close()
         for _, collector in self._collectors:
             collector.close()
 
-    def _look(self, *, asked: bool) -> Tuple[int, Sample]:
-        """Look at everything once, and when; what gives nothing is noted, and the others go on.
+    def _sample(self, *, is_extra: bool) -> Tuple[int, Sample]:
+        """Sample all collectors once; return the instant and the values. A collector that fails stops no other.
 
-        The instant is that of the first collector, which reads the cores: their time is held against the clock.
+        The instant is that of the first collector, which reads the cores: their CPU time is compared with elapsed time.
         """
         for shared in self._shared:
             try:
                 shared.refresh()
-            except (UnseenError, OSError) as error:
+            except (UnavailableError, OSError) as error:
                 self._note(None, error)
         at_ns = time.monotonic_ns()
         sample = []
         for group, collector in list(self._collectors):
-            if asked:
-                collector.hurry()
+            if is_extra:
+                collector.reset_budget()
             try:
                 sample.append((group, collector.sample()))
-            except (UnseenError, OSError) as error:
+            except (UnavailableError, OSError) as error:
                 self._note(group.service, error)
         return at_ns, sample
 
     def _note(self, service: Optional[str], error: Exception) -> None:
-        self._unseen[f"{service}: {error}" if service else str(error)] = None
+        self._problems[f"{service}: {error}" if service else str(error)] = None

@@ -1,4 +1,4 @@
-"""When to look: at a set interval, and beside that when somebody asks for it."""
+"""The instants of samples: a regular interval, and extra samples on request."""
 
 from __future__ import annotations
 
@@ -10,62 +10,62 @@ SECOND_NS = 1_000_000_000
 
 
 class SamplingSchedule:
-    """Beats at a set interval for any number of threads. A beat that was missed is not made up: it is a gap."""
+    """Ticks at a regular interval for any number of threads. A missed tick is skipped and leaves a gap."""
 
     def __init__(self, interval_s: float) -> None:
-        """The first beat comes at once."""
+        """Tick every `interval_s` seconds, at once for the first time."""
         self.interval_ns = round(interval_s * SECOND_NS)
         self._changed = threading.Condition()
-        self._asked = 0
+        self._requested = 0
         self._done: Dict[int, int] = {}
         self._followers = 0
-        self._is_over = False
+        self._is_stopped = False
 
-    def beats(self) -> Iterator[bool]:
-        """Each beat, with whether it was asked for, until there will be none; for one follower each.
+    def ticks(self) -> Iterator[bool]:
+        """Return an iterator over the ticks, for one thread; a tick is True if it was requested by `tick_now`.
 
-        Who has called this is waited for by `beat_now`, also before the first beat was taken.
-        After a beat that was asked for the next comes half an interval later: a window of whole intervals, which is
-        asked for at both ends, then has none close to its end.
+        `tick_now` waits for all callers of this method, also before they take their first tick. After a requested tick the
+        next one comes half an interval later: a window of whole intervals with a request at both ends then has no regular
+        tick close to its end.
         """
         with self._changed:
             self._followers += 1
-            self._done[self._followers] = self._asked
-            return self._follow(self._followers, self._asked)
+            self._done[self._followers] = self._requested
+            return self._follow(self._followers, self._requested)
 
-    def beat_now(self, timeout_s: float) -> bool:
-        """Have everybody beat once more, now; whether all had done so in time."""
+    def tick_now(self, timeout_s: float) -> bool:
+        """Request an extra tick and wait until all threads have handled it; return False at the timeout."""
         with self._changed:
-            self._asked += 1
-            mine = self._asked
+            self._requested += 1
+            request = self._requested
             self._changed.notify_all()
-            return self._changed.wait_for(lambda: all(done >= mine for done in self._done.values()), timeout_s)
+            return self._changed.wait_for(lambda: all(done >= request for done in self._done.values()), timeout_s)
 
-    def end(self) -> None:
-        """Have the beats end."""
+    def stop(self) -> None:
+        """End the ticks."""
         with self._changed:
-            self._is_over = True
+            self._is_stopped = True
             self._changed.notify_all()
 
-    def _follow(self, me: int, done: int) -> Iterator[bool]:
+    def _follow(self, follower: int, done: int) -> Iterator[bool]:
         next_ns = time.monotonic_ns()
         while True:
             with self._changed:
-                while not self._is_over and self._asked == done:
-                    left_ns = next_ns - time.monotonic_ns()
-                    if left_ns <= 0:
+                while not self._is_stopped and self._requested == done:
+                    remaining_ns = next_ns - time.monotonic_ns()
+                    if remaining_ns <= 0:
                         break
-                    self._changed.wait(left_ns / SECOND_NS)
-                if self._is_over:
-                    del self._done[me]
+                    self._changed.wait(remaining_ns / SECOND_NS)
+                if self._is_stopped:
+                    del self._done[follower]
                     self._changed.notify_all()
                     return
-                asked = self._asked
-            if asked != done:
+                requested = self._requested
+            if requested != done:
                 next_ns = time.monotonic_ns() - self.interval_ns // 2
-            yield asked != done
+            yield requested != done
             with self._changed:
-                done = self._done[me] = asked
+                done = self._done[follower] = requested
                 self._changed.notify_all()
             late_ns = max(0, time.monotonic_ns() - next_ns)
             next_ns += (late_ns // self.interval_ns + 1) * self.interval_ns

@@ -1,4 +1,4 @@
-"""Looks at what is dear at set instants only, beside the rhythm."""
+"""Samples of expensive collectors at scheduled instants only."""
 
 from __future__ import annotations
 
@@ -6,45 +6,46 @@ import threading
 import time
 from typing import Dict, List, Tuple
 
-from benchkit.agent.watch.collector import Collector, UnseenError
+from benchkit.agent.watch.collector import Collector, UnavailableError
 from benchkit.agent.watch.recorder import Group, Recorder, Sample
-from benchkit.agent.watch.registry import Make
+from benchkit.agent.watch.registry import Factory
 from benchkit.agent.watch.sampling_schedule import SECOND_NS
 
 
-class Instants(threading.Thread):
-    """Looks at these instants of the host's monotonic clock, which lie ahead."""
+class ScheduledSampler(threading.Thread):
+    """Samples at future instants of the host's monotonic clock."""
 
-    def __init__(self, at_ns: List[int], makes: List[Tuple[Group, Make]], recorder: Recorder) -> None:
-        super().__init__(name="instants", daemon=True)
+    def __init__(self, at_ns: List[int], factories: List[Tuple[Group, Factory]], recorder: Recorder) -> None:
+        super().__init__(name="scheduled samples", daemon=True)
         self._at_ns = sorted(at_ns)
-        self._makes = makes
+        self._factories = factories
         self._recorder = recorder
-        self._over = threading.Event()
-        self.failures: Dict[str, None] = {}
+        self._stopped = threading.Event()
+        self.problems: Dict[str, None] = {}
+        """What could not be sampled, with the reasons, as an ordered set."""
 
     def run(self) -> None:
-        """Look when it is time, until it is over."""
+        """Sample at each instant, until stopped."""
         collectors: List[Tuple[Group, Collector]] = []
-        for group, make in self._makes:
+        for group, factory in self._factories:
             try:
-                collectors.append((group, make()))
-            except (UnseenError, OSError) as error:
-                self.failures[str(error)] = None
+                collectors.append((group, factory()))
+            except (UnavailableError, OSError) as error:
+                self.problems[str(error)] = None
         for at_ns in self._at_ns:
-            if self._over.wait(max(0.0, (at_ns - time.monotonic_ns()) / SECOND_NS)):
+            if self._stopped.wait(max(0.0, (at_ns - time.monotonic_ns()) / SECOND_NS)):
                 break
             now_ns = time.monotonic_ns()
             sample: Sample = []
             for group, collector in collectors:
                 try:
                     sample.append((group, collector.sample()))
-                except (UnseenError, OSError) as error:
-                    self.failures[str(error)] = None
+                except (UnavailableError, OSError) as error:
+                    self.problems[str(error)] = None
             self._recorder.write(now_ns, sample)
         for _, collector in collectors:
             collector.close()
 
     def stop(self) -> None:
-        """Look no more."""
-        self._over.set()
+        """Skip the remaining instants."""
+        self._stopped.set()

@@ -1,4 +1,4 @@
-"""What servers count themselves, read from the page that each has for that; a function for each kind of page."""
+"""The counters on servers' own pages, with a parser for each format of page."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import json
 import re
 from typing import Callable, Dict, NamedTuple, Optional
 
-from benchkit.agent.watch.collector import UnseenError, Values
+from benchkit.agent.watch.collector import UnavailableError, Values
 
 
-class Asked(NamedTuple):
-    """How often a page was asked for, and over how many connections."""
+class OwnRequests(NamedTuple):
+    """The agent's requests for a page, and its connections."""
 
     requests: int
     connections: int
 
 
-Read = Callable[[bytes, Asked], Values]
-"""(page, what was asked for it to be had) → values. Raises UnseenError."""
+Parser = Callable[[bytes, OwnRequests], Values]
+"""(page, the agent's own requests) → values. Raises UnavailableError."""
 
 NGINX = re.compile(
     rb"Active connections: (?P<active>\d+)\s+"
@@ -27,8 +27,8 @@ NGINX = re.compile(
 """ngx_http_stub_status_module; Tengine adds a column."""
 
 
-def expvar(page: bytes, _asked: Asked) -> Values:
-    """The page of a Go backend of ours: `requests`, and `runtime` as runtime/metrics has it."""
+def expvar(page: bytes, _own: OwnRequests) -> Values:
+    """Parse the page of benchkit's Go backends: `requests`, and `runtime` with values of runtime/metrics."""
     document = _mapping(_document(page))
     runtime = _mapping(document.get("runtime", {}))
     found: Values = {}
@@ -40,8 +40,8 @@ def expvar(page: bytes, _asked: Asked) -> Values:
     return found
 
 
-def node(page: bytes, _asked: Asked) -> Values:
-    """The page of the Node backend: the same for each worker, and the delay of its event loop."""
+def node(page: bytes, _own: OwnRequests) -> Values:
+    """Parse the page of the Node backend: the same for each worker, and the lag of its event loop."""
     found: Values = {}
     for pid, each in _mapping(_mapping(_document(page)).get("workers", {})).items():
         worker = _mapping(each)
@@ -53,15 +53,15 @@ def node(page: bytes, _asked: Asked) -> Values:
     return found
 
 
-def nginx(page: bytes, asked: Asked) -> Values:
-    """stub_status, less what asking for it adds: requests, and the connection over which it is asked now."""
+def nginx(page: bytes, own: OwnRequests) -> Values:
+    """Parse stub_status and subtract the agent's own requests and connections."""
     match = NGINX.search(page)
     if match is None:
-        raise UnseenError(f"not the page of stub_status: {page[:60]!r}")
+        raise UnavailableError(f"not the page of stub_status: {page[:60]!r}")
     count = {name: int(value) for name, value in match.groupdict().items()}
     return {
-        ("requests_total", None): count["requests"] - asked.requests,
-        ("connections_accepted_total", None): count["accepts"] - asked.connections,
+        ("requests_total", None): count["requests"] - own.requests,
+        ("connections_accepted_total", None): count["accepts"] - own.connections,
         ("nginx_connections", "active"): count["active"] - 1,
         ("nginx_connections", "reading"): count["reading"],
         ("nginx_connections", "writing"): count["writing"] - 1,
@@ -69,23 +69,23 @@ def nginx(page: bytes, asked: Asked) -> Values:
     }
 
 
-KINDS: Dict[str, Read] = {"expvar": expvar, "node": node, "nginx": nginx}
+PARSERS: Dict[str, Parser] = {"expvar": expvar, "node": node, "nginx": nginx}
 
 
 def _document(page: bytes) -> object:
     try:
         return json.loads(page)
     except ValueError as error:
-        raise UnseenError(f"not JSON: {error}") from None
+        raise UnavailableError(f"not JSON: {error}") from None
 
 
 def _mapping(value: object) -> Dict[str, object]:
     if not isinstance(value, dict):
-        raise UnseenError(f"no JSON object: {str(value)[:60]}")
+        raise UnavailableError(f"not a JSON object: {str(value)[:60]}")
     return value
 
 
 def _put(found: Values, metric: str, instance: Optional[str], value: object) -> None:
-    """Take a figure; one that is missing, as in a release of Go that does not have it, is left out."""
+    """Store a number; nothing where it is missing, as in some releases of Go."""
     if isinstance(value, (int, float)):
         found[metric, instance] = value

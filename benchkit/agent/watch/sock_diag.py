@@ -1,4 +1,4 @@
-"""Sockets as the kernel lists them over netlink (sock_diag(7)): of one port or one state, and not all of the host's."""
+"""Sockets listed by the kernel over netlink (sock_diag(7)), filtered by port and state."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import socket
 import struct
 from typing import Collection, Iterator, List, NamedTuple, Optional, Tuple
 
-from benchkit.agent.watch.collector import UnseenError
+from benchkit.agent.watch.collector import UnavailableError
 
 NETLINK_SOCK_DIAG = 4
 SOCK_DIAG_BY_FAMILY = 20
@@ -35,7 +35,7 @@ BUFFER = 1 << 17
 
 
 class Listener(NamedTuple):
-    """A listening socket: its accept queue, and how long that may grow."""
+    """A listening socket, with its accept queue and the limit of the queue."""
 
     address: str
     """An IP address with its port, or the path of a unix socket."""
@@ -46,25 +46,25 @@ class Listener(NamedTuple):
 
 
 class SockDiag:
-    """A netlink socket to ask on; for one thread at a time."""
+    """A netlink socket for requests; for one thread at a time."""
 
     def __init__(self) -> None:
-        """Open it. Raises UnseenError where the kernel has no such thing."""
+        """Open the socket. Raises UnavailableError where the kernel does not support it."""
         try:
             self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, NETLINK_SOCK_DIAG)
         except OSError as error:
-            raise UnseenError(f"sockets: no sock_diag: {error.strerror}") from None
+            raise UnavailableError(f"sockets: no sock_diag: {error.strerror}") from None
         self._socket.settimeout(TIMEOUT_S)
         self._number = 0
 
     def close(self) -> None:
-        """Let it go."""
+        """Close the socket."""
         self._socket.close()
 
     def tcp_listeners(self, family: int, ports: Collection[int]) -> List[Listener]:
-        """The listening TCP sockets of a family on these ports. Raises UnseenError."""
+        """Return the listening TCP sockets of a family on these ports. Raises UnavailableError."""
         found = []
-        for reply in self._ask(_inet(family, LISTEN)):
+        for reply in self._request(_inet(family, LISTEN)):
             _, _, _, _, port, _, source, _, _, _, _, _, queued, limit, _, inode = INET_REPLY.unpack_from(reply)
             number = int.from_bytes(port, "big")
             if number in ports:
@@ -72,13 +72,13 @@ class SockDiag:
         return found
 
     def tcp_established(self, port: int) -> int:
-        """How many connections to this port of the host are established. Raises UnseenError."""
-        return sum(1 for family in FAMILIES for _ in self._ask(_inet(family, ESTABLISHED, _source_port(port))))
+        """Return the number of established connections to this port of the host. Raises UnavailableError."""
+        return sum(1 for family in FAMILIES for _ in self._request(_inet(family, ESTABLISHED, _source_port(port))))
 
     def unix_listeners(self, paths: Collection[str]) -> List[Listener]:
-        """The listening unix sockets at these paths. Raises UnseenError."""
+        """Return the listening unix sockets at these paths. Raises UnavailableError."""
         found = []
-        for reply in self._ask(_unix(LISTEN, UDIAG_SHOW_NAME | UDIAG_SHOW_RQLEN)):
+        for reply in self._request(_unix(LISTEN, UDIAG_SHOW_NAME | UDIAG_SHOW_RQLEN)):
             path, queue = _unix_attributes(reply)
             if path is not None and path in paths and queue is not None:
                 (inode,) = struct.unpack_from("=I", reply, 4)
@@ -86,11 +86,11 @@ class SockDiag:
         return found
 
     def unix_established(self, path: str) -> int:
-        """How many connections to the unix socket at this path are established. Raises UnseenError."""
-        return sum(_unix_attributes(reply)[0] == path for reply in self._ask(_unix(ESTABLISHED, UDIAG_SHOW_NAME)))
+        """Return the number of established connections to the unix socket at this path. Raises UnavailableError."""
+        return sum(_unix_attributes(reply)[0] == path for reply in self._request(_unix(ESTABLISHED, UDIAG_SHOW_NAME)))
 
-    def _ask(self, request: bytes) -> Iterator[bytes]:
-        """The answers to one request, without their heads."""
+    def _request(self, request: bytes) -> Iterator[bytes]:
+        """Yield the answers to one request, without their headers."""
         self._number += 1
         size = MESSAGE.size + len(request)
         head = MESSAGE.pack(size, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST | NLM_F_DUMP, self._number, 0)
@@ -103,29 +103,29 @@ class SockDiag:
                     length, kind, _, number, _ = MESSAGE.unpack_from(content, at)
                     body = content[at + MESSAGE.size : at + length]
                     at += (length + 3) & ~3
-                    if number != self._number:  # of a request that was given up
+                    if number != self._number:  # of an earlier request that timed out
                         continue
                     if kind == NLMSG_DONE:
                         return
                     if kind == NLMSG_ERROR:
-                        _refuse(-struct.unpack_from("=i", body)[0])
+                        _raise_error(-struct.unpack_from("=i", body)[0])
                         return
                     yield body
         except socket.timeout:
-            raise UnseenError("sockets: sock_diag does not answer") from None
+            raise UnavailableError("sockets: sock_diag does not answer") from None
         except OSError as error:
-            raise UnseenError(f"sockets: sock_diag: {error.strerror}") from None
+            raise UnavailableError(f"sockets: sock_diag: {error.strerror}") from None
 
 
-def _refuse(code: int) -> None:
-    """Raise UnseenError for an error of the kernel's, other than having no such sockets at all."""
+def _raise_error(code: int) -> None:
+    """Raise UnavailableError where the kernel has no sock_diag for a family, OSError for its other errors."""
     if code == errno.ENOENT:  # no module for this family: no IPv6, or no sock_diag for unix sockets
-        raise UnseenError("sockets: the kernel has no sock_diag for them (module tcp_diag or unix_diag)")
+        raise UnavailableError("sockets: the kernel has no sock_diag for them (module tcp_diag or unix_diag)")
     raise OSError(code, os.strerror(code))
 
 
 def _inet(family: int, state: int, code: bytes = b"") -> bytes:
-    """A request for TCP sockets of one state, those that the byte code lets pass."""
+    """Encode a request for TCP sockets of one state, filtered by byte code."""
     request = INET_REQUEST.pack(family, socket.IPPROTO_TCP, 0, 1 << state) + bytes(INET_ID_BYTES)
     if code:
         request += ATTRIBUTE.pack(ATTRIBUTE.size + len(code), INET_DIAG_REQ_BYTECODE) + code
@@ -133,14 +133,14 @@ def _inet(family: int, state: int, code: bytes = b"") -> bytes:
 
 
 def _source_port(port: int) -> bytes:
-    """Byte code that lets sockets of this local port pass: at least, and at most.
+    """Return byte code that accepts sockets of this local port: at least, and at most.
 
-    Each operation says how far to go on where it holds and where it does not; a step beyond the end refuses.
+    Each operation has the offset of the next one, for true and false; an offset beyond the end rejects the socket.
     """
     code = b""
-    for left, operation in ((2, S_GE), (1, S_LE)):
+    for remaining, operation in ((2, S_GE), (1, S_LE)):
         step = 2 * OPERATION.size
-        code += OPERATION.pack(operation, step, left * step + 4) + OPERATION.pack(0, 0, port)
+        code += OPERATION.pack(operation, step, remaining * step + 4) + OPERATION.pack(0, 0, port)
     return code
 
 
@@ -149,7 +149,7 @@ def _unix(state: int, show: int) -> bytes:
 
 
 def _unix_attributes(reply: bytes) -> Tuple[Optional[str], Optional[Tuple[int, int]]]:
-    """The path of a unix socket, and its queue with the limit of that, where the answer has them."""
+    """Return the path of a unix socket, and its queue with the limit, as far as the answer has them."""
     path, queue = None, None
     at = UNIX_REPLY_BYTES
     while at + ATTRIBUTE.size <= len(reply):

@@ -1,6 +1,6 @@
-"""What the host's TCP counts (RFC 4022's and Linux's own counters), and its sockets by state.
+"""TCP counters of the host (RFC 4022 and Linux), and its sockets by state.
 
-Counts, and no walk over sockets: one of those each second costs more than everything else here together.
+Only counters are read: listing all sockets each second would cost more than all other collectors together.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from typing import Dict, List, Optional, Tuple
 
-from benchkit.agent.watch.collector import Collector, KernelFile, UnseenError, Values
+from benchkit.agent.watch.collector import Collector, KernelFile, UnavailableError, Values
 
 NAMES = {
     b"RetransSegs": ("tcp_retransmits_total", None),
@@ -22,8 +22,8 @@ NAMES = {
 STATES = {b"inuse": "in_use", b"orphan": "orphaned", b"tw": "time_wait", b"alloc": "allocated"}
 
 
-class Counters(Collector):
-    """One of the files that have a line of names and a line of numbers for each protocol: snmp, netstat."""
+class ProtocolCounters(Collector):
+    """A file with a line of names and a line of numbers for each protocol: snmp or netstat."""
 
     def __init__(self, path: str, protocol: bytes) -> None:
         self._file = KernelFile(path)
@@ -32,33 +32,33 @@ class Counters(Collector):
         header, _ = self._lines()
         self._names = [(place, NAMES[name]) for place, name in enumerate(header.split()) if name in NAMES]
         if not self._names:
-            raise UnseenError(f"{path} has no counters of TCP that are known here")
+            raise UnavailableError(f"{path} has no known TCP counters")
 
     def sample(self) -> Values:
-        """The counters that are wanted, of those that this kernel has."""
+        """Return the known counters that this kernel has."""
         numbers = self._lines()[1].split()
         return {key: int(numbers[place]) for place, key in self._names}
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
 
     def _lines(self) -> Tuple[bytes, bytes]:
         content = b"\n" + self._file.read()
         found = content.split(self._start, 2)
         if len(found) != len(("before", "names", "numbers")):
-            raise UnseenError(f"{self._file.path} has nothing of {self._start.decode().strip()}")
+            raise UnavailableError(f"{self._file.path} has no {self._start.decode().strip()}")
         return found[1].partition(b"\n")[0], found[2].partition(b"\n")[0]
 
 
-class Snmp(Counters):
-    """Segments sent again, and connections that are established."""
+class Snmp(ProtocolCounters):
+    """Retransmitted segments and established connections."""
 
     def __init__(self) -> None:
         super().__init__("/proc/self/net/snmp", b"Tcp")
 
 
-class Netstat(Counters):
+class Netstat(ProtocolCounters):
     """Full accept queues, dropped connections, cookies."""
 
     def __init__(self) -> None:
@@ -66,15 +66,15 @@ class Netstat(Counters):
 
 
 class Sockstat(Collector):
-    """TCP sockets by state; those of IPv6 are counted in, but for those in use, which the kernel lists apart."""
+    """TCP sockets by state, of IPv4 and IPv6 together."""
 
     def __init__(self) -> None:
         self._files = [KernelFile("/proc/self/net/sockstat")]
-        with contextlib.suppress(UnseenError):  # a kernel without IPv6
+        with contextlib.suppress(UnavailableError):  # a kernel without IPv6
             self._files.append(KernelFile("/proc/self/net/sockstat6"))
 
     def sample(self) -> Values:
-        """Sockets in use, orphaned, in TIME_WAIT and allocated."""
+        """Return the sockets in use, orphaned, in TIME_WAIT and allocated."""
         found: Dict[str, int] = {}
         for file in self._files:
             for line in file.read().split(b"\n"):
@@ -86,6 +86,6 @@ class Sockstat(Collector):
         return {("tcp_sockets", state): value for state, value in found.items()}
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         for file in self._files:
             file.close()

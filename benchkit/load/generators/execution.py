@@ -18,7 +18,7 @@ from benchkit.errors import HostError
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.files import PlacedFile
 from benchkit.hosts.host import Host
-from benchkit.hosts.processes import Ended, Pipe, Process, Start, ToFile
+from benchkit.hosts.processes import ExitStatus, Pipe, Process, ProcessSpec, ToFile
 from benchkit.load.generators.generator import Generator
 from benchkit.models.load import Load
 from benchkit.services import deploy
@@ -52,7 +52,7 @@ class GeneratorRun:
     """Record of a generator that ran to its end."""
 
     generator: Generator
-    ended: Ended
+    ended: ExitStatus
     started_s: float
     """Start, on the controller's `time.monotonic()`, converted from its host's clock."""
     ended_s: float
@@ -73,7 +73,7 @@ class GeneratorProcess:
     folder: PurePosixPath
     reducer: Process | None = None
     process: Process | None = None
-    ended: Ended | None = None
+    ended: ExitStatus | None = None
 
     @property
     def files(self) -> dict[OutputKind, PurePosixPath]:
@@ -98,7 +98,7 @@ class GeneratorProcess:
     @property
     def started_s(self) -> float:
         """Start, on the controller's `time.monotonic()`, converted from its host's clock."""
-        return self.host.clock.here_s(_started(self.process).started_ns)
+        return self.host.clock.to_controller_s(_started(self.process).started_ns)
 
     def input_files(self) -> list[PlacedFile]:
         """Return the files that its command names."""
@@ -107,12 +107,12 @@ class GeneratorProcess:
             for name, content in self.generator.files.items()
         ]
 
-    def reducer_start(self) -> Start | None:
+    def reducer_start(self) -> ProcessSpec | None:
         """Return how to start its reducer; None where it has none."""
         if self.generator.reducer is None:
             return None
         name = self.generator.name
-        return Start(
+        return ProcessSpec(
             (*self.generator.reducer, "-out", f"{name}.json", "-rest", f"{name}.txt"),
             cwd=self.folder,
             cpus=self.generator.cpus,
@@ -120,9 +120,9 @@ class GeneratorProcess:
             stderr=ToFile(self.folder / f"{name}.reduce.txt", STDERR_BYTES),
         )
 
-    def tool_start(self) -> Start:
+    def tool_start(self) -> ProcessSpec:
         """Return how to start the tool."""
-        return Start(
+        return ProcessSpec(
             self.generator.argv,
             cwd=self.working_directory,
             cpus=self.generator.cpus,
@@ -163,7 +163,7 @@ class GeneratorProcess:
             generator=self.generator,
             ended=ended,
             started_s=self.started_s,
-            ended_s=clock.here_s(ended.at_ns),
+            ended_s=clock.to_controller_s(ended.at_ns),
             late_s=process.late_s,
             clock_uncertainty_s=clock.uncertainty_s,
             files=self.files,
@@ -184,7 +184,7 @@ class GeneratorProcess:
         why = next((lines for lines in printed if lines), None)
         return HostError(f"{self.generator} {what}", where=self.host.name, why=why)
 
-    def _reducer_failure(self, ended: Ended | None) -> HostError:
+    def _reducer_failure(self, ended: ExitStatus | None) -> HostError:
         how = f"did not end within {REDUCE_S:g} s" if ended is None else f"failed with {ended}"
         why = deploy.last_log_lines(self.host, self.folder / f"{self.generator.name}.reduce.txt")
         return HostError(f"the reducer of {self.generator} {how}", where=self.host.name, why=why)

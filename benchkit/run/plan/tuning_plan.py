@@ -49,7 +49,7 @@ def _plan(used: UsedProfile, host: Host, hosts: Hosts) -> TuningPlan:
     return host_tuning.plan(
         host.spec,
         used.profile.sysctl,
-        host.changes.read(used.profile.sysctl),
+        host.changes.read_sysctls(used.profile.sysctl),
         root=host.facts.root,
         can_sudo=host.facts.can_sudo,
         not_isolated=hosts.inventory.not_isolated,

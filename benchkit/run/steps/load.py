@@ -76,6 +76,6 @@ def _generator_record(run: GeneratorRun, names: dict[OutputKind, str], started_s
 def _cpu_s_of_services(trial: Trial) -> dict[str, float]:
     cpu_s: dict[str, float] = {}
     for host, services in trial.services_by_host():
-        times = host.processes.cpu(each.process for each in services)
+        times = host.processes.cpu_times(each.process for each in services)
         cpu_s |= {each.service.name: times[each.process.id].total_s for each in services}
     return cpu_s

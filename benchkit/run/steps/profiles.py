@@ -6,7 +6,7 @@ import logging
 import time
 
 from benchkit.errors import HostError, LostError
-from benchkit.hosts.profilers import ask, drop_maps, expect_maps, members, record
+from benchkit.hosts.profilers import start_perf, start_pprof
 from benchkit.models.profile import Profiler
 from benchkit.models.trial import ProfileRecord
 from benchkit.run.steps.trial_state import ProfileCapture, Trial
@@ -67,7 +67,7 @@ def stop_captures(trial: Trial) -> None:
         if not isinstance(capture.profile, HostError):
             capture.profile.stop()
         if capture.mapped_pids:
-            drop_maps(trial.hosts[capture.running.service.host], capture.mapped_pids)
+            trial.hosts[capture.running.service.host].changes.remove_perf_maps(capture.mapped_pids)
 
 
 def _start_capture(trial: Trial, options: ProfilePass, running: RunningService, ends_s: float) -> ProfileCapture:
@@ -76,15 +76,15 @@ def _start_capture(trial: Trial, options: ProfilePass, running: RunningService, 
     mapped_pids: tuple[int, ...] = ()
     try:
         if writes_perf_map(service):
-            mapped_pids = members(host, running.process)
-            expect_maps(host, mapped_pids)
+            mapped_pids = host.processes.members(running.process)
+            host.changes.expect_perf_maps(mapped_pids)
         duration_s = ends_s - TAIL_S[profiler] - time.monotonic() - options.settle_s
         if service.admin is not None and profiler == "pprof":
             seconds = max(1, int(duration_s))  # it takes whole seconds only
             socket = socket_of(service.admin.endpoint)
-            pprof = ask(host, socket, PPROF_PATH, after_s=options.settle_s, seconds=seconds)
+            pprof = start_pprof(host, socket, PPROF_PATH, after_s=options.settle_s, seconds=seconds)
             return ProfileCapture(running, profiler, pprof)
-        perf = record(
+        perf = start_perf(
             host,
             running.process,
             frequency_hz=options.frequency_hz,

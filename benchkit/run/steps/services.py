@@ -27,7 +27,7 @@ def require_free_ports(trial: Trial) -> None:
 def make_folders(trial: Trial) -> None:
     """Make the trial's folder on its hosts, as a temporary one that is removed there even if the controller is lost."""
     for host in trial.used_hosts:
-        host.files.scratch(trial.folder)
+        host.files.mkdir_temporary(trial.folder)
 
 
 def start_services(trial: Trial) -> None:

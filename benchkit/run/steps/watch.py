@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from benchkit.hosts.host import Host
 from benchkit.hosts.processes import Process
-from benchkit.hosts.watch import Counters, TelemetrySnapshot, WatchedService
+from benchkit.hosts.watch import CounterPage, TelemetrySnapshot, WatchedService
 from benchkit.load.generators.execution import GeneratorProcess
 from benchkit.models.telemetry import SAMPLE_SHARES, SAMPLE_TIMES_S, generator_service, reducer_service
 from benchkit.models.trial import ProcessId, WatchRecord
@@ -38,7 +38,7 @@ def snapshot_hosts(trial: Trial) -> dict[str, tuple[ProcessId, ...]]:
 
     Returns the living processes of each service; none without telemetry.
     """
-    snapshots: list[TelemetrySnapshot] = run_on_hosts(trial.watched_hosts, lambda host: host.telemetry.look())
+    snapshots: list[TelemetrySnapshot] = run_on_hosts(trial.watched_hosts, lambda host: host.telemetry.snapshot())
     return {name: processes for snapshot in snapshots for name, processes in snapshot.processes.items()}
 
 
@@ -52,7 +52,7 @@ def watch_generators(trial: Trial, processes: Sequence[GeneratorProcess]) -> Non
         on_host = [process for process in processes if process.host is host]
         if on_host:
             host.telemetry.add([each for process in on_host for each in _watched_generator(process)])
-        host.telemetry.look_at([host.clock.on_host_ns(started_s + seconds) for seconds in after_s])
+        host.telemetry.schedule_samples([host.clock.to_host_ns(started_s + seconds) for seconds in after_s])
 
     run_on_hosts(trial.watched_hosts, add)
 
@@ -73,10 +73,10 @@ def collect_telemetry(trial: Trial) -> None:
             roles=host.spec.roles,
             file=_file(host),
             interval_s=interval_s,
-            window_ns=(host.clock.on_host_ns(start_s), host.clock.on_host_ns(end_s)),
+            window_ns=(host.clock.to_host_ns(start_s), host.clock.to_host_ns(end_s)),
             clock_uncertainty_s=host.clock.uncertainty_s,
             cpu_quota=ended.cpu_quota if ended else None,
-            unseen=ended.unseen if ended else ("the agent had stopped its telemetry",),
+            unseen=ended.unavailable if ended else ("the agent had stopped its telemetry",),
         )
 
     watched_hosts = [host for host in trial.used_hosts if host in trial.watched_hosts]
@@ -98,8 +98,8 @@ def watched_service(running: RunningService) -> WatchedService:
     return WatchedService(
         name=service.name,
         process=running.process,
-        listens=[socket_of(service.endpoint)],
-        counters=None if admin is None else Counters(admin.kind, socket_of(admin.endpoint), admin.path),
+        listeners=[socket_of(service.endpoint)],
+        counters=None if admin is None else CounterPage(admin.kind, socket_of(admin.endpoint), admin.path),
     )
 
 

@@ -27,7 +27,7 @@ class GoSettings(HostSettings):
 
     def apply(self, host: Host) -> None:
         """Write the settings; the agent restores the former ones when the host is released. Raises HostError."""
-        host.changes.go_settings(self.go, self.values)
+        host.changes.set_go_env(self.go, self.values)
 
     def is_applied(self, host: Host) -> bool:
         """Return True if another connection has changed the host's go settings and not restored them yet."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchkit.hosts.agent_link import Link, RefusedError
+from benchkit.hosts.agent_link import AgentLink, RefusedError
 
 pytestmark = pytest.mark.system
 
@@ -23,12 +23,12 @@ def left_behind() -> Iterator[Path]:
     path.unlink(missing_ok=True)
 
 
-def test_a_file_is_packed_beside_itself_and_the_same_gives_the_same(agent: Link, workdir: Path) -> None:
+def test_a_file_is_packed_beside_itself_and_the_same_gives_the_same(agent: AgentLink, workdir: Path) -> None:
     text = b"nginx  907  1670.529439:   10101010 cpu-clock:\n" * 10_000
     contents = []
     for name in ("one.txt", "other.txt"):
         (workdir / name).write_bytes(text)
-        packed = agent.request("pack", {"path": name}).fields
+        packed = agent.request("compress", {"path": name}).fields
         assert packed["path"] == str(workdir / f"{name}.gz")
         contents.append(Path(packed["path"]).read_bytes())
         assert packed["size"] == len(contents[-1]) < len(text) / 100
@@ -36,44 +36,44 @@ def test_a_file_is_packed_beside_itself_and_the_same_gives_the_same(agent: Link,
     assert gzip.decompress(contents[0]) == text
 
 
-def test_what_is_not_in_the_work_directory_is_not_packed(agent: Link) -> None:
+def test_what_is_not_in_the_work_directory_is_not_packed(agent: AgentLink) -> None:
     with pytest.raises(RefusedError):
-        agent.request("pack", {"path": "/etc/hostname"})
+        agent.request("compress", {"path": "/etc/hostname"})
 
 
-def test_maps_for_perf_are_removed_by_pid(agent: Link, left_behind: Path) -> None:
-    dropped = agent.request("drop_maps", {"pids": [NOBODYS_PID, NOBODYS_PID + 1]}).fields["dropped"]
+def test_maps_for_perf_are_removed_by_pid(agent: AgentLink, left_behind: Path) -> None:
+    dropped = agent.request("remove_perf_maps", {"pids": [NOBODYS_PID, NOBODYS_PID + 1]}).fields["removed"]
     assert dropped == [str(left_behind)]
     assert not left_behind.exists()
-    assert agent.request("drop_maps", {"pids": [NOBODYS_PID]}).fields["dropped"] == []
+    assert agent.request("remove_perf_maps", {"pids": [NOBODYS_PID]}).fields["removed"] == []
 
 
 def test_maps_that_were_expected_go_with_the_agent(
-    launch: Callable[..., Link], left_behind: Path, gone: Callable[[int], bool]
+    launch: Callable[..., AgentLink], left_behind: Path, has_ended: Callable[[int], bool]
 ) -> None:
     link = launch()
-    link.request("expect_maps", {"pids": [NOBODYS_PID]})
+    link.request("expect_perf_maps", {"pids": [NOBODYS_PID]})
     assert [record["kind"] for record in link.request("records", {}).fields["records"]] == ["perf-maps"]
     pid = link.hello().fields["pid"]
     assert link.close(10) == []
-    assert gone(pid)
+    assert has_ended(pid)
     assert not left_behind.exists()
 
 
-def test_a_map_that_was_removed_is_expected_no_more(agent: Link, left_behind: Path) -> None:
-    agent.request("expect_maps", {"pids": [NOBODYS_PID]})
-    agent.request("drop_maps", {"pids": [NOBODYS_PID]})
+def test_a_map_that_was_removed_is_expected_no_more(agent: AgentLink, left_behind: Path) -> None:
+    agent.request("expect_perf_maps", {"pids": [NOBODYS_PID]})
+    agent.request("remove_perf_maps", {"pids": [NOBODYS_PID]})
     assert not left_behind.exists()
     assert agent.request("records", {}).fields["records"] == []
 
 
-def test_what_is_no_map_of_ours_stays(agent: Link, left_behind: Path) -> None:
+def test_what_is_no_map_of_ours_stays(agent: AgentLink, left_behind: Path) -> None:
     target = left_behind.with_suffix(".kept")
     left_behind.rename(target)
     left_behind.symlink_to(target)
     try:
-        with pytest.raises(RefusedError, match="not a file of ours"):
-            agent.request("drop_maps", {"pids": [NOBODYS_PID]})
+        with pytest.raises(RefusedError, match="not a file of this user"):
+            agent.request("remove_perf_maps", {"pids": [NOBODYS_PID]})
         assert target.exists()
     finally:
         target.unlink()
