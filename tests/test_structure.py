@@ -94,9 +94,9 @@ def test_the_agent_imports_only_the_standard_library() -> None:
         for module in MODULES
         if module.room == "agent"
         for line, name in module.imports()
-        if not name.startswith("benchkit.agent.") and name.partition(".")[0] not in {*sys.stdlib_module_names, "psutil"}
+        if not name.startswith("benchkit.agent.") and name.partition(".")[0] not in sys.stdlib_module_names
     ]
-    assert foreign == [], "hosts have no benchkit; psutil is used where a host has it"
+    assert foreign == [], "hosts have Python and no other package"
 
 
 def test_only_the_store_knows_its_layout() -> None:

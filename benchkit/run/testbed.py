@@ -115,7 +115,9 @@ class Testbed:
 
     def notice_clocks(self) -> None:
         """Report and record the wall clocks that were set since the last call, as far as their hosts have answered since."""
-        text = self._clocks.compare(controller_wall_offset_ns(), {host.name: host.clock.host_wall_offset_ns for host in self.hosts})
+        text = self._clocks.compare(
+            controller_wall_offset_ns(), {host.name: host.clock.host_wall_offset_ns for host in self.hosts}
+        )
         if text is not None:
             logger.info("%s", text)
             self._recorder.journal.append(ClocksSet(text=text))

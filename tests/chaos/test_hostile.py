@@ -11,7 +11,7 @@ import pytest
 
 from benchkit.errors import BenchkitError
 from benchkit.hosts.connections import connect_all
-from benchkit.hosts.facts import parse_facts, facts_request
+from benchkit.hosts.facts import facts_request, parse_facts
 from benchkit.hosts.host import Host
 from benchkit.hosts.inventory import load_inventory
 from benchkit.lab.lab import Lab

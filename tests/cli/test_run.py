@@ -130,7 +130,9 @@ def test_a_second_deployment_changes_nothing_and_sends_no_bytes(cli: Cli, invent
 @pytest.mark.usefixtures("undisturbed")
 def test_a_port_in_use_names_its_owner(cli: Cli, inventory: Inventory, lab: Lab) -> None:
     with connect_all(lab.inventory()) as hosts:
-        squatter = hosts["sut"].processes.start(ProcessSpec(["python3", "-m", "http.server", "8080", "--bind", "127.0.0.1"]))
+        squatter = hosts["sut"].processes.start(
+            ProcessSpec(["python3", "-m", "http.server", "8080", "--bind", "127.0.0.1"])
+        )
         hosts["sut"].sockets.wait_open(Tcp("127.0.0.1", 8080), 10)
         result = cli("run", "quickstart", "-i", inventory(), "--scale", "smoke", "--set", "blocks=1", "--json")
         hosts["sut"].processes.stop([squatter])
@@ -266,7 +268,8 @@ def test_hosts_check_shows_facts_and_limits(cli: Cli, inventory: Inventory) -> N
     restored = cli("hosts", "restore", "-i", inventory())
     assert restored.code == 0
     assert all(
-        line == "nothing to restore" or line.endswith("(/usr/sbin/sshd): it belongs to another run, which is not finished")
+        line == "nothing to restore"
+        or line.endswith("(/usr/sbin/sshd): it belongs to another run, which is not finished")
         for line in restored.out.splitlines()
     )
 
