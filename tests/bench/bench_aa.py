@@ -1,4 +1,4 @@
-"""Runs of a cell against itself: how often real noise on the lab passes for a difference."""
+"""Runs of a cell against itself: the share of false differences with real noise on the lab."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.lab
 
 RUNS = int(os.environ.get("BENCHKIT_AA_RUNS", "20"))
 MOST_SIGNIFICANT = 3
-"""Of 20 at a level of 0.05; more comes by chance in 1.6 % (binomial)."""
+"""Maximum of 20 comparisons at a level of 0.05; the probability of more by chance is 1.6 % (binomial)."""
 
 SCENARIO = f"""\
 name: aa
@@ -32,7 +32,7 @@ blocks: 8
 
 
 def test_a_cell_seldom_differs_from_itself(lab: Lab, tmp_path: Path) -> None:
-    """Each comparison is a run of its own with a seed of its own; none is left out and none repeated."""
+    """Compare runs of one cell, each with its own seed; all runs are included."""
     scenario, store = tmp_path / "aa.yaml", tmp_path / "store"
     scenario.write_text(SCENARIO)
     judged, all_trials = [], []

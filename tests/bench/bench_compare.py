@@ -1,4 +1,4 @@
-"""How long a run of 500 cells and 10 blocks takes to compare, as a whole process and within one."""
+"""Time to compare a run of 500 cells and 10 blocks, as a whole process and inside one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PROGRAM = "import typer; from benchkit.cli.compare import compare; app = typer.T
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two runs of 500 cells in 10 blocks."""
+    """Store with two runs of 500 cells in 10 blocks."""
     where = Store(tmp_path_factory.mktemp("store"))
     for run_id in ("r1", "r2"):
         _save(where, run_id)
@@ -100,7 +100,7 @@ def test_comparing_a_run_of_500_cells_takes_at_most_3_seconds(store: Path) -> No
     assert statistics.median(times) <= 3.0
 
 
-def test_within_a_process_comparing_and_judging_claims_takes_less(store: Path) -> None:
+def test_comparing_and_judging_claims_takes_less_inside_a_process(store: Path) -> None:
     times: dict[str, list[float]] = {"cells": [], "two runs": [], "claims": []}
     thresholds = Thresholds(metrics=dict.fromkeys(METRICS, 0.05))
     for _ in range(REPEATS):

@@ -1,4 +1,4 @@
-"""A host that gets slower during the run: what each design makes of a difference that is known."""
+"""A host that slows down during the run: the ratio that each design finds for a known difference."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from tests.faults.outsiders import set_quota
 pytestmark = pytest.mark.lab
 
 PILOT_BLOCKS, MOST_BLOCKS = 8, 60
-"""More of these would take an hour; a machine that needs them is too noisy for this."""
+"""More blocks would take an hour; a machine that needs them is too noisy for this benchmark."""
 RESOLVED = 1.08
-"""The pilot's noise sets the number of blocks so that this much is shown in 80 % of runs, and a tenth in nearly all."""
+"""Ratio that the number of blocks, derived from the pilot's noise, detects in 80 % of runs; a tenth is detected in nearly all."""
 WINDOW_S = 3
-"""Over a second rates vary more than over several, by more than blocks of shorter trials make up for."""
+"""Rates of one second vary so much more than those of several seconds that a higher number of blocks does not compensate."""
 SLOW, FAST = "loop:223000", "loop:200000"
-"""Rates differ by a tenth: a request takes some time beside its loop."""
+"""Loops whose rates differ by a tenth, because a request also takes time outside of its loop."""
 LEAST_QUOTA = 0.55
-"""CPUs that the server's host has in the end, of one: rates fall by so much over the run."""
+"""CPU quota of the server's host at the end of the run; at the start it is 1."""
 
 SCENARIO = f"""\
 name: drift
@@ -42,20 +42,20 @@ blocks: {PILOT_BLOCKS}
 
 
 class Tightening(SilentProgress):
-    """The CPU quota of the server's host, tighter at each trial than at the one before."""
+    """A CPU quota of the server's host that decreases with each trial."""
 
     def __init__(self, lab: Lab, trials: int) -> None:
         self._lab = lab
         self._trials = trials
         self._begun = 0
 
-    def trial_started(self, planned_trial: PlannedTrial) -> None:  # noqa: ARG002 - it tightens whatever is run
-        """A trial begins."""
+    def trial_started(self, planned_trial: PlannedTrial) -> None:  # noqa: ARG002 - the quota does not depend on the trial
+        """Set the quota for the next trial."""
         set_quota(self._lab, "sut", 1 - (1 - LEAST_QUOTA) * self._begun / (self._trials - 1))
         self._begun += 1
 
 
-def test_blocks_resolve_what_a_sequential_design_gets_wrong(lab: Lab, tmp_path: Path) -> None:
+def test_blocks_find_the_ratio_that_a_sequential_design_misses(lab: Lab, tmp_path: Path) -> None:
     scenario, store = tmp_path / "drift.yaml", tmp_path / "store"
     scenario.write_text(SCENARIO)
     with connect_all(lab.inventory()) as hosts:
@@ -69,8 +69,8 @@ def test_blocks_resolve_what_a_sequential_design_gets_wrong(lab: Lab, tmp_path: 
         assert noise is not None
         pairs = blocks_for(RESOLVED, noise, most=MOST_BLOCKS)
         print(f"\nlog-ratios of {PILOT_BLOCKS} blocks have a standard deviation of {noise.sd:.3f}: {pairs} blocks")
-        assert pairs is not None, f"{MOST_BLOCKS} blocks would not do"
-        # A quota that nobody asked for makes trials invalid, and rightly so. Here the design alone has to cope.
+        assert pairs is not None, f"{MOST_BLOCKS} blocks are not enough"
+        # The quota rightly makes trials invalid. No trial is excluded here, to test the design alone.
         true = ratio_of(store, run("blocks", pairs), ())
         found = {}
         for design, per_block in (("sequential", 2), ("blocks", 2), ("abba", 4)):
@@ -83,7 +83,7 @@ def test_blocks_resolve_what_a_sequential_design_gets_wrong(lab: Lab, tmp_path: 
     assert true.ratio is not None
     rows = [_row("blocks", "none", true, true.ratio)]
     rows += [_row(design, f"to {LEAST_QUOTA:.0%} of its CPU", ratio, true.ratio) for design, ratio in found.items()]
-    heads = ("design", "host gets slower", "blocks", "fast over slow", "95 % interval", "p", "shows", "error")
+    heads = ("design", "host gets slower", "blocks", "fast over slow", "95 % interval", "p", "result", "error")
     print(f"\n{table(heads, rows)}")
     assert true.outcome == "higher"
     assert 1.05 < true.ratio < 1.2
@@ -94,7 +94,7 @@ def test_blocks_resolve_what_a_sequential_design_gets_wrong(lab: Lab, tmp_path: 
 
 
 def _covers(ratio: Ratio, true: Ratio) -> bool:
-    """Whether the intervals of a ratio and of the true one, which is measured too, have anything in common."""
+    """Return True if the intervals of a ratio and of the true ratio, which is measured too, overlap."""
     if ratio.low is None or ratio.high is None or true.low is None or true.high is None:
         return False
     return ratio.low <= true.high and true.low <= ratio.high

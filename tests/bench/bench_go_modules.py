@@ -17,7 +17,7 @@ pytestmark = pytest.mark.lab
 
 HOSTS = ("dev=dev,load", "proxy=proxy", "vcs=vcs", "upstream=upstream")
 MODULE = "mycompany.com/go/module1@v1.99.0"
-"""It has a hundred versions."""
+"""Module with a hundred versions."""
 BLOCKS = 6
 TIMES_FASTER = 5.0
 AT_ONCE = 50
@@ -27,7 +27,7 @@ Run = Callable[..., Path]
 
 @pytest.fixture(scope="module")
 def environment() -> Iterator[dict[str, str]]:
-    """That of a lab with a developer, a proxy, a git server and an upstream."""
+    """Environment of a lab with a developer, a proxy, a git server and an upstream."""
     environment = os.environ | {"BENCHKIT_LAB": f"bench-{os.getpid()}"}
     program = str(Path(sys.executable).with_name("benchkit"))
     hosts = [word for host in HOSTS for word in ("--host", host)]
@@ -38,7 +38,7 @@ def environment() -> Iterator[dict[str, str]]:
 
 @pytest.fixture
 def run(environment: dict[str, str], tmp_path: Path) -> Run:
-    """Run the scenario with other fields; the store with it."""
+    """Run the scenario with changed fields, and return the store."""
 
     def made(scale: str, **fields: object) -> Path:
         program = str(Path(sys.executable).with_name("benchkit"))
@@ -62,7 +62,7 @@ def cell(stack: str, cache: str, developers: int, *, files: bool = False) -> dic
 
 
 def test_a_warm_pull_through_the_proxy_against_one_over_ssh(run: Run) -> None:
-    """The ratio of the mean times over 6 blocks, with its interval of 95 %: at least 5 times as fast."""
+    """Compare the mean times over 6 blocks, with an interval of 95 %: the proxy is at least 5 times as fast."""
     cells = [cell("direct", "none", 1), cell("proxied", "warm", 1)]
     claim = {
         "text": "a warm pull is faster",
@@ -84,7 +84,7 @@ def test_a_warm_pull_through_the_proxy_against_one_over_ssh(run: Run) -> None:
 
 @pytest.mark.parametrize("files", [False, True], ids=["by the proxy", "by its files"])
 def test_fifty_pulls_at_once(run: Run, *, files: bool) -> None:
-    """Not one of 50 concurrent warm pulls fails, whether goproxy answers or nginx with its files."""
+    """Check that none of 50 concurrent warm pulls fails, served by goproxy or by nginx from its files."""
     cells = [cell("proxied", "warm", AT_ONCE, files=files)]
     factors = {"factors.developers": [AT_ONCE], "load.requests": AT_ONCE, "baseline": None}
     store = run("smoke", cells=cells, claims=[], **factors)

@@ -1,4 +1,4 @@
-"""Per-request output to a histogram against pandas, and many histograms merged."""
+"""Reduction of per-request output to a histogram, compared with pandas, and merging of many histograms."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PERCENTS = (50.0, 90.0, 99.0, 99.9, 99.99)
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Five million rows as hey prints them: times of a busy server, with a tail."""
+    """Five million rows in hey's format: response times of a busy server, with a tail."""
     path = tmp_path_factory.mktemp("hey") / "rows.csv"
     random = np.random.default_rng(2)
     with path.open("w") as file:
@@ -43,7 +43,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def reduced(command: Sequence[str | Path], rows: Path) -> float:
-    """Wall seconds of the whole process and the reading of its file."""
+    """Return the wall time in seconds to reduce the rows in a process and read its file."""
     started = time.perf_counter()
     with rows.open("rb") as file:
         subprocess.run(command, stdin=file, check=True)
@@ -54,24 +54,24 @@ def reduced(command: Sequence[str | Path], rows: Path) -> float:
 
 
 def most_memory(command: Sequence[str | Path], rows: Path) -> int:
-    """The most memory that the process had, in bytes.
+    """Return the peak memory of a process in bytes.
 
-    A process inherits this figure from the one that starts it, so that a small one has to: the figure is its own, some
-    10 MB, where the process needs less.
+    A process inherits this value from its parent, so a small process has to start it; the result is then right from about
+    10 MB on.
     """
     program = (
         "import os, subprocess, sys; pid = subprocess.Popen(sys.argv[1:]).pid; "
         "_, status, usage = os.wait4(pid, 0); print(usage.ru_maxrss); sys.stdout.flush(); os._exit(status >> 8)"
     )
     with rows.open("rb") as file:
-        said = subprocess.run(
+        output = subprocess.run(
             [sys.executable, "-ISc", program, *command], stdin=file, stdout=subprocess.PIPE, check=True
         )
-    return int(said.stdout) * (1 if sys.platform == "darwin" else 1024)
+    return int(output.stdout) * (1 if sys.platform == "darwin" else 1024)
 
 
 def by_pandas(rows: Path) -> float:
-    """Wall seconds of reading the file and taking quantiles, pandas being imported already."""
+    """Return the wall time in seconds to read the file and compute quantiles in a process that has imported pandas."""
     started = time.perf_counter()
     pd.read_csv(rows)["response-time"].quantile([percent / 100 for percent in PERCENTS])
     return time.perf_counter() - started
@@ -82,7 +82,7 @@ def test_rows_to_a_histogram_three_times_as_fast_as_pandas(rows: Path, tmp_path:
     out, size = tmp_path / "out.json", rows.stat().st_size
     command: list[str | Path] = [build(SOURCE, goos=sys.platform, goarch=machine).path, "-tool", "hey", "-out", out]
     memory = most_memory(command, rows)
-    by_pandas(rows)  # what both need for the first time is there from here on
+    by_pandas(rows)  # warms up imports and caches for both
     pairs = [(reduced(command, rows), by_pandas(rows)) for _ in range(PAIRS)]
     ratios = sorted(their / our for our, their in pairs)
     our_s, their_s = (statistics.median(times) for times in zip(*pairs, strict=True))

@@ -1,4 +1,4 @@
-"""What hosts cost: a lab of them, and a message to one."""
+"""Cost of hosts: the start of a lab, and a request to a host."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_lab_up_takes_at_most_three_seconds() -> None:
     assert max(times) <= 3
 
 
-def test_a_message_takes_less_than_a_login(lab: Lab) -> None:
+def test_a_request_takes_less_than_a_login(lab: Lab) -> None:
     with connect_all(lab.inventory()) as hosts:
         sut, times = hosts["sut"], []
         for _ in range(MESSAGES):

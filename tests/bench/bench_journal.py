@@ -1,4 +1,4 @@
-"""What the journal costs a trial: its lines, each on disk before the next step begins."""
+"""Cost of the journal for a trial: its lines, each synced before the next step begins."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LIMIT_S = 0.005
 
 
 def test_the_journal_of_a_trial(tmp_path: Path) -> None:
-    """Median over 500 trials of the two lines that a trial has, synced: at most 5 ms, on the disk of the store."""
+    """Measure the median over 500 trials of their two synced lines: at most 5 ms on the disk of the store."""
     took = []
     with Journal(tmp_path / "journal") as journal:
         for number in range(TRIALS):

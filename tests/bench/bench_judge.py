@@ -1,4 +1,4 @@
-"""How long it takes to judge trials: each by itself, and those of a run of 500 cells and 10 blocks beside each other."""
+"""Time to judge trials: each alone, and those of a run of 500 cells and 10 blocks together."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.analysis.verdicts.builders import build_trial
 
 CELLS, BLOCKS, REPEATS = 500, 10, 5
 INVALID = 0.1
-"""The share of trials with a reason against them."""
+"""Share of trials with a reason against them."""
 LOAD: dict[str, Any] = {"server_cpu_s_per_request": 1e-5, "connections": 64, "requests": 100_000}
 ANSWER: dict[str, Any] = {
     "probe_status": 200,
@@ -38,7 +38,7 @@ ANSWER: dict[str, Any] = {
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    """A run of 500 cells in 10 blocks, each trial judged by itself."""
+    """Store with a run of 500 cells in 10 blocks, each trial judged alone."""
     made = Store(tmp_path)
     levels: list[dict[str, str | int | float | bool]] = [
         {"stack": f"s{i % 5}", "connections": 8 * (1 + i // 5)} for i in range(CELLS)
@@ -101,9 +101,9 @@ def store(tmp_path: Path) -> Store:
 
 
 def test_judging_and_comparing_a_run_of_500_cells_takes_at_most_3_seconds(store: Store) -> None:
-    """Every trial by itself, from its record and its samples; all of them beside each other; and their ratios."""
+    """Judge every trial alone from its record and samples, then all together, and compute the ratios."""
     run = store.run("r1")
-    times: dict[str, list[float]] = {part: [] for part in ("each by itself", "beside each other", "compared")}
+    times: dict[str, list[float]] = {part: [] for part in ("judged alone", "judged together", "compared")}
     for _ in range(REPEATS):
         each_s = [_judged_s() for _ in range(CELLS * BLOCKS)]
         moments = [time.perf_counter()]
@@ -111,22 +111,22 @@ def test_judging_and_comparing_a_run_of_500_cells_takes_at_most_3_seconds(store:
         moments.append(time.perf_counter())
         found = compare("r1", store=store.path)
         moments.append(time.perf_counter())
-        taken = (sum(each_s), *(end - start for start, end in pairwise(moments)))
-        for part, seconds in zip(times.values(), taken, strict=True):
+        durations = (sum(each_s), *(end - start for start, end in pairwise(moments)))
+        for part, seconds in zip(times.values(), durations, strict=True):
             part.append(seconds)
     assert len(found.ratios) == CELLS - CELLS // 5
     assert load("trials", store=store.path)["verdict"].value_counts()["invalid"] == round(INVALID * CELLS * BLOCKS)
     whole = [sum(parts) for parts in zip(*times.values(), strict=True)]
-    said = ", ".join(f"{part} {statistics.median(each):.2f} s" for part, each in times.items())
+    summary = ", ".join(f"{part} {statistics.median(each):.2f} s" for part, each in times.items())
     print(
         f"\n{CELLS} cells, {BLOCKS} blocks, judged and compared: median {statistics.median(whole):.2f} s, at most "
-        f"{max(whole):.2f} s of {REPEATS} ({said})"
+        f"{max(whole):.2f} s of {REPEATS} ({summary})"
     )
     assert statistics.median(whole) <= 3.0
 
 
 def _judged_s() -> float:
-    """How long it takes to judge a trial by itself, whose samples nobody has read yet; one by one, as in a run."""
+    """Return the time in seconds to judge one trial whose samples are not in memory, as happens during a run."""
     evidence = build_trial()
     started = time.perf_counter()
     judgement = judge_trial(evidence, Thresholds())

@@ -1,4 +1,4 @@
-"""Reading what a load tool printed: each recorded summary, many times."""
+"""Parsing of the output of load tools: each recorded summary, many times."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from benchkit.load.tools.registry import TOOLS
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "load"
 TIMES = 50
 SUMMARY = 5_000
-"""Characters; longer recordings are logs of requests."""
+"""Maximum length of a summary in characters; longer recordings are logs of requests."""
 
 
 def test_a_summary_is_read_within_a_millisecond() -> None:
-    """The median of each recorded summary."""
+    """Measure the median time to parse each recorded summary."""
     slowest = ("", 0.0)
     for path in sorted(FIXTURES.glob("*/*.txt")):
         text, parse = path.read_text(), TOOLS[path.parent.name].parse
@@ -26,7 +26,7 @@ def test_a_summary_is_read_within_a_millisecond() -> None:
         times = []
         for _ in range(TIMES):
             began = time.perf_counter()
-            with suppress(ParseError):  # a few are of runs that did not begin
+            with suppress(ParseError):  # some recordings are of runs that failed to start
                 parse(text)
             times.append(time.perf_counter() - began)
         slowest = max(slowest, (path.name, statistics.median(times)), key=lambda each: each[1])

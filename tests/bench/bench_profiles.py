@@ -1,4 +1,4 @@
-"""What profiles cost: to be read, in this process and as a whole command beside `go tool pprof -top`; and to be taken."""
+"""Cost of profiles: reading one in this process and by a command, compared with `go tool pprof -top`, and taking one."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from benchkit.profiles.top import top
 PROFILE = Path(__file__).parents[1] / "fixtures" / "profiles" / "nethttp-go1.26-busy.pb.gz"
 BENCHKIT = str(Path(sys.executable).with_name("benchkit"))
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-"""Python compiles what it imports once, unless it is told not to keep it."""
+"""Environment that lets Python store compiled modules, as it does by default."""
 PAIRS = 25
 
 
 def seconds(argv: Sequence[str]) -> float:
-    """Wall time of a whole process."""
+    """Return the wall time of a whole process."""
     started = time.perf_counter()
     subprocess.run(argv, env=ENVIRONMENT, stdout=subprocess.DEVNULL, check=True)
     return time.perf_counter() - started
@@ -52,9 +52,9 @@ def test_reading_a_profile_and_computing_table_and_shares_takes_at_most_30_ms() 
     assert times[0] <= 0.030
 
 
-def test_profile_top_takes_at_most_twice_what_pprof_takes() -> None:
+def test_profile_top_takes_at_most_twice_as_long_as_pprof() -> None:
     ours, theirs = [BENCHKIT, "profile", "top", str(PROFILE)], ["go", "tool", "pprof", "-top", str(PROFILE)]
-    seconds(ours), seconds(theirs)  # the first start of each compiles what it needs
+    seconds(ours), seconds(theirs)  # the first start of each compiles modules
     pairs = [(seconds(ours), seconds(theirs)) for _ in range(PAIRS)]
     ratio = statistics.median(our / their for our, their in pairs)
     our_ms, their_ms = (statistics.median(times) * 1e3 for times in zip(*pairs, strict=True))
@@ -66,7 +66,7 @@ def test_profile_top_takes_at_most_twice_what_pprof_takes() -> None:
 
 
 BLOCKS, LOST = 10, 0.5
-"""Pairs of each cell, and the part of them that verdicts may leave out on a machine that does nothing else."""
+"""Pairs of each cell, and the share of them that verdicts may exclude on an otherwise idle machine."""
 COST = """\
 name: profiler-cost
 title: profiled and not
@@ -88,9 +88,7 @@ profile: {blocks: 10, duration_s: 4, services: [server]}
 
 
 @pytest.mark.lab
-def test_what_taking_a_profile_costs_a_server_is_known_with_its_interval(
-    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_profiler_cost_of_a_server_with_its_interval(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = tmp_path / "profiler-cost.yaml"
     scenario.write_text(COST)
     monkeypatch.setenv("BENCHKIT_LAB", lab.name)

@@ -1,4 +1,4 @@
-"""What a report of 500 cells of 10 trials with telemetry takes: the command, the page, a browser, and the sorting of its table."""
+"""Time for a report of 500 cells of 10 trials with telemetry: the command, the page in a browser, and sorting its table."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SORT = "document.querySelector('#table-trials thead tr:last-child > :nth-child({
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """A store with one run of that size, its figures synthetic: a trial in sixteen is doubted, half of those are void."""
+    """Store with one synthetic run of that size: a trial in sixteen is suspect or invalid, half of these invalid."""
     run = synthetic_run(FACTORS, blocks=BLOCKS)
     doubted = [
         (str(trial_id), *(("shared-cpus", "suspect") if i % 2 else ("link-saturated", "invalid")), ("rps",))
@@ -45,7 +45,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 @pytest.fixture(scope="module")
 def report(store: Store) -> Path:
-    """The report of that run, and on the way the time that the whole command takes."""
+    """Report of that run; the fixture also measures the time of the whole command."""
     (run,) = store.runs()
     times = []
     for _ in range(3):

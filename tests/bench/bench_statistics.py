@@ -1,4 +1,4 @@
-"""How well the statistics do their work: the tables behind the methods chosen, over simulated runs."""
+"""Coverage, false alarms and power of the statistics over simulated runs: the tables behind the choice of methods."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tests.analysis.simulation.noise import MODELS
 BLOCKS = (3, 4, 5, 6, 7, 8, 10, 15, 20, 30)
 WIDTH = max(map(len, MODELS))
 EXACT, MANY, FEW = 10_000, 4_000, 1_000
-SAID = "10,000 runs, 4,000 of 10 blocks, 1,000 of more"
+RUNS = "10,000 runs, 4,000 of 10 blocks, 1,000 of more"
 
 Cell = Callable[[str, float], float | None]
-"""(name of a noise, column) → a share; None where there is none."""
+"""Function from (name of a noise, column) to a share; None where there is none."""
 
 
 def table(title: str, columns: Sequence[float], cell: Cell) -> list[float]:
-    """Print a table of shares in percent, a row for each noise; the numbers in it."""
+    """Print a table of shares in percent with a row for each noise, and return its numbers."""
     print(f"\n{title}")
     print(f"{'':{WIDTH}}" + "".join(f"{column:7g}" for column in columns))
     found: list[float] = []
@@ -40,8 +40,8 @@ def table(title: str, columns: Sequence[float], cell: Cell) -> list[float]:
     return found
 
 
-def by_chance(share: float, runs: int) -> float:
-    """How far the worst of a table's counts strays from a true share, about."""
+def chance_deviation(share: float, runs: int) -> float:
+    """Return the approximate deviation of a table's worst count from a true share by chance."""
     return 3 * math.sqrt(share * (1 - share) / runs)
 
 
@@ -63,25 +63,25 @@ def planned(blocks: int) -> Cell:
 
 
 def _runs(blocks: float) -> int:
-    """Fewer runs where each test goes over thousands of sign patterns."""
+    """Return the number of runs, which is lower where each test goes over thousands of sign patterns."""
     return EXACT if blocks <= 8 else MANY if blocks <= 10 else FEW
 
 
-def room(share: float, blocks: float) -> float:
-    """What a count may miss a promise by: nothing where it is exact enough to be held to it."""
-    return 0.0 if _runs(blocks) == EXACT else by_chance(share, _runs(blocks))
+def tolerance(share: float, blocks: float) -> float:
+    """Return the tolerance of a count: zero where the number of runs makes it exact enough."""
+    return 0.0 if _runs(blocks) == EXACT else chance_deviation(share, _runs(blocks))
 
 
-def kept(cell: Cell, found: dict[float, list[float]]) -> Cell:
-    """The same, with what it comes to put down by column."""
+def recorded(cell: Cell, found: dict[float, list[float]]) -> Cell:
+    """Return the cell function, which also records its values by column."""
 
-    def looked(noise: str, column: float) -> float | None:
+    def record(noise: str, column: float) -> float | None:
         value = cell(noise, column)
         if value is not None:
             found[column].append(value)
         return value
 
-    return looked
+    return record
 
 
 def between(*, relative: bool) -> Cell:
@@ -101,36 +101,36 @@ def test_coverage_of_every_candidate(candidate: str, cells: int) -> None:
         assert max(from_six) <= 0.97
 
 
-def test_coverage_where_one_cell_feels_the_host_more() -> None:
-    """A limit, and printed as one: nothing is asked of it but that it be known."""
-    title = "Coverage of 95 % intervals where one cell feels the noise twice as much, 4,000 runs; by blocks"
+def test_coverage_with_unequal_noise() -> None:
+    """Print the coverage for unequal noise, a known limit of the method that has no threshold."""
+    title = "Coverage of 95 % intervals where one cell has twice the noise, 4,000 runs; by blocks"
     found = table(title, BLOCKS, lambda noise, blocks: coverage_unequal(MODELS[noise], int(blocks)))
     assert len(found) == len(MODELS) * len(BLOCKS)
 
 
 @pytest.mark.parametrize("comparisons", [1, 3, 7])
 def test_false_alarms_of_families(comparisons: int) -> None:
-    title = f"Runs of equal cells that show any difference after Holm: {comparisons} comparisons, {SAID}; by blocks"
+    title = f"Runs of equal cells with a false difference after Holm: {comparisons} comparisons, {RUNS}; by blocks"
     found: dict[float, list[float]] = {blocks: [] for blocks in (3, 5, 6, 7, 8, 10, 15, 30)}
-    table(title, tuple(found), kept(alarms(comparisons), found))
+    table(title, tuple(found), recorded(alarms(comparisons), found))
     for blocks, shares in found.items():
-        assert max(shares) <= 0.05 + room(0.05, blocks)
+        assert max(shares) <= 0.05 + tolerance(0.05, blocks)
 
 
 @pytest.mark.parametrize("comparisons", [1, 3, 7])
 def test_power_at_the_minimum_detectable_effect(comparisons: int) -> None:
-    title = f"Power at the minimum detectable effect: {comparisons} comparisons, {SAID}; by blocks"
+    title = f"Power at the minimum detectable effect: {comparisons} comparisons, {RUNS}; by blocks"
     found: dict[float, list[float]] = {blocks: [] for blocks in (5, 6, 7, 8, 10, 15, 30)}
-    table(title, tuple(found), kept(detected(comparisons), found))
+    table(title, tuple(found), recorded(detected(comparisons), found))
     for blocks, shares in found.items():
-        assert min(shares, default=1.0) >= 0.8 - room(0.8, blocks)
+        assert min(shares, default=1.0) >= 0.8 - tolerance(0.8, blocks)
 
 
 def test_power_with_noise_from_a_pilot() -> None:
     title = "Power at the minimum detectable effect, noise from a pilot: 10 blocks, 1,000 runs; by blocks of the pilot"
     found = table(title, (3, 4, 6, 10), planned(10))
     of_noise = dict(zip(MODELS, (found[i : i + 4] for i in range(0, len(found), 4)), strict=True))
-    print("Less where a tenth of the trials are disturbed: a pilot may have seen too few of those, or none.")
+    print("Lower where a tenth of the trials are disturbed: a pilot may have too few of these, or none.")
     assert min(of_noise.pop("disturbed")) >= 0.75
     assert min(map(min, of_noise.values())) >= 0.8
 
@@ -153,5 +153,5 @@ def test_runs_that_end_at_a_precision(level: float) -> None:
     for name in MODELS:
         print(f"{name:{WIDTH}}" + "".join(f"{runs[name, p][2]:7.1f}" for p in precisions))
     if level == ALPHA_PER_LOOK:
-        assert min(right) >= 0.95 - by_chance(0.95, 10_000)
-        assert max(wrong) <= 0.05 + by_chance(0.05, 500)
+        assert min(right) >= 0.95 - chance_deviation(0.95, 10_000)
+        assert max(wrong) <= 0.05 + chance_deviation(0.05, 500)

@@ -1,4 +1,4 @@
-"""Reading all trials of a compacted store of 1,000 runs; and one run's telemetry out of them."""
+"""Time to read all trials of a compacted store of 1,000 runs, and the telemetry of one run in it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CELLS = ("go", "nginx")
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """1,000 runs of two cells in ten blocks, with telemetry."""
+    """Store with 1,000 runs of two cells in ten blocks, with telemetry."""
     made = Store(tmp_path_factory.mktemp("store"))
     for number in range(RUNS):
         run_id = f"r{number:04}"
@@ -62,7 +62,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 
 def median_s(read: Callable[[], pd.DataFrame], times: int = 7) -> float:
-    """The median time of a read, and once before for what is imported."""
+    """Return the median time of a read in seconds, after a first read that includes imports."""
     read()
     spent = []
     for _ in range(times):
@@ -83,7 +83,7 @@ def test_all_trials_of_a_compacted_store_take_at_most_half_a_second(store: Store
     assert after <= 0.5
 
 
-def test_one_runs_telemetry_takes_no_longer_for_the_others(store: Store, tmp_path: Path) -> None:
+def test_telemetry_of_one_run_takes_no_longer_in_a_large_store(store: Store, tmp_path: Path) -> None:
     alone = Store(tmp_path)
     rows = RunTables(store, "scenario2", "r0502").rows("telemetry")
     RunTables(alone, "scenario2", "r0502").replace("telemetry", rows)

@@ -1,4 +1,4 @@
-"""What watching a host costs there, and whether a load feels it."""
+"""Cost of telemetry on a host, and its effect on a load."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ time.sleep(3600)
 
 @contextmanager
 def deployed(lab: Lab, experiment: Experiment) -> Iterator[tuple[RunPlan, Hosts]]:
-    """A plan, deployed; by agents of its own, so that those given have not had their memory filled with programs."""
+    """Deploy a plan, and connect again, so that the memory of the agents is not enlarged by sending programs."""
     with connect_all(lab.inventory()) as hosts:
         plan = make_plan(experiment, hosts)
         install_programs(plan, hosts)
@@ -87,7 +87,7 @@ def deployed(lab: Lab, experiment: Experiment) -> Iterator[tuple[RunPlan, Hosts]
 
 @contextmanager
 def three_services(plan: RunPlan, hosts: Hosts) -> Iterator[list[RunningService]]:
-    """A Go server with many connections held open, another one, and nginx."""
+    """Run a Go server with many idle connections, another one, and nginx."""
     sut, load, logs = hosts["sut"], hosts["load"], PurePosixPath("watched")
     running = [deploy.start(sut, service, logs) for service in plan.cells[0].services]
     address = str(running[0].service.endpoint.address)
@@ -108,20 +108,20 @@ def three_services(plan: RunPlan, hosts: Hosts) -> Iterator[list[RunningService]
 
 
 @dataclass(frozen=True)
-class Taken:
-    """What watching took: shares of a core, and bytes."""
+class TelemetryCost:
+    """Cost of telemetry: shares of a core, and bytes."""
 
     agent: float
     services: float
-    """All together, where nothing is asked of them but their counters."""
+    """Share of all services together, which only serve their counters."""
     rss: float
-    """Of the whole agent."""
+    """Memory of the whole agent."""
     grown: float
-    """Of that, since the watch began."""
+    """Growth of that memory since telemetry began."""
 
 
-def taken(host: Host, running: list[RunningService], interval_s: float, seconds: float) -> Taken:
-    """Watch for a while."""
+def measure_telemetry(host: Host, running: list[RunningService], interval_s: float, seconds: float) -> TelemetryCost:
+    """Run telemetry for some seconds, and return its cost."""
     path = PurePosixPath("watched") / f"{interval_s}-{time.monotonic_ns()}.jsonl"
     host.telemetry.start(path, interval_s, [watched_service(each) for each in running])
     time.sleep(seconds)
@@ -132,36 +132,36 @@ def taken(host: Host, running: list[RunningService], interval_s: float, seconds:
     found = read_telemetry(host.files.read(path))
     rss = found[AGENT_SERVICE, "rss_bytes", None].numbers
     services = sum(share(found, each.service.name) for each in running)
-    return Taken(share(found, AGENT_SERVICE), services, rss[-1], rss[-1] - rss[0])
+    return TelemetryCost(share(found, AGENT_SERVICE), services, rss[-1], rss[-1] - rss[0])
 
 
 def share(found: dict[Key, Series], service: str) -> float:
-    """CPU time of a service over the time that it was watched; the first look is left out: it brings all into memory."""
+    """Return the CPU time of a service per second of telemetry, without the first sample, which loads the code."""
     series = found[service, "cpu_s_total", None]
     return (series.numbers[-1] - series.numbers[1]) / (series.t_ns[-1] - series.t_ns[1]) * 1e9
 
 
-def test_watching_three_services_and_many_sockets(lab: Lab, tmp_path: Path) -> None:
-    """CPU and memory of the whole agent while it watches: nothing is taken off for its being there."""
+def test_cost_of_telemetry_with_three_services_and_many_sockets(lab: Lab, tmp_path: Path) -> None:
+    """Measure CPU and memory of the whole agent during telemetry, including its base cost."""
     (tmp_path / "watched.yaml").write_text(THREE)
     experiment = read_experiment(str(tmp_path / "watched.yaml"), "lab")
     with deployed(lab, experiment) as (plan, hosts), three_services(plan, hosts) as running:
-        print(f"\n3 services, {SOCKETS} connections held open by one of them")
+        print(f"\n3 services, one of them with {SOCKETS} open connections")
         for interval_s, seconds, limit in ((1.0, 20.0, 0.002), (0.1, 10.0, 0.02)):
-            took = taken(hosts["sut"], running, interval_s, seconds)
+            cost = measure_telemetry(hosts["sut"], running, interval_s, seconds)
             print(
-                f"every {interval_s:g} s: {took.agent:.3%} of a core (limit {limit:.1%}), {took.rss / MB:.1f} MB "
-                f"(limit {RSS_MB}), {took.grown / MB:.1f} of them since the watch began; "
-                f"the services, for telling their counters: {took.services:.3%}"
+                f"every {interval_s:g} s: {cost.agent:.3%} of a core (limit {limit:.1%}), {cost.rss / MB:.1f} MB "
+                f"(limit {RSS_MB}), {cost.grown / MB:.1f} of them since telemetry began; "
+                f"the services, for serving their counters: {cost.services:.3%}"
             )
-            assert took.agent <= limit
-            assert took.rss <= RSS_MB * MB
+            assert cost.agent <= limit
+            assert cost.rss <= RSS_MB * MB
 
 
-def test_a_load_does_not_feel_it(lab: Lab) -> None:
-    """Pairs of trials, one watched every second and one not, in random order: the interval of the ratio holds 1."""
+def test_telemetry_does_not_affect_a_load(lab: Lab) -> None:
+    """Compare pairs of trials with and without telemetry, in random order: the interval of the ratio contains 1."""
     experiment = read_experiment("quickstart", "smoke", ["blocks=1", "load.duration_s=2", "factors.stack=[go]"])
-    rng, rows = random.Random(1), []  # noqa: S311 - an order, no secret
+    rng, rows = random.Random(1), []  # noqa: S311 - an order, not a secret
     with deployed(lab, experiment) as (plan, hosts):
         for pair in range(PAIRS):
             order = ["watched", "unwatched"]
@@ -178,16 +178,16 @@ def test_a_load_does_not_feel_it(lab: Lab) -> None:
     assert ratio.low is not None
     assert ratio.high is not None
     print(
-        f"\nwatched over unwatched, {ratio.blocks} pairs of 2 s: RPS ratio {ratio.ratio:.4f}, "
+        f"\nwith telemetry relative to without, {ratio.blocks} pairs of 2 s: RPS ratio {ratio.ratio:.4f}, "
         f"95 % interval {ratio.low:.4f} to {ratio.high:.4f}"
     )
     overhead = pd.DataFrame(rows).groupby("cell_id")["overhead_s"].median()
-    print(f"overhead of a trial: {overhead['watched']:.3f} s watched, {overhead['unwatched']:.3f} s not")
+    print(f"overhead of a trial: {overhead['watched']:.3f} s with telemetry, {overhead['unwatched']:.3f} s without")
     assert ratio.low <= 1 <= ratio.high
 
 
 def cost_us(look: Callable[[], object]) -> float:
-    """CPU time of one of many looks."""
+    """Return the mean CPU time of a call in microseconds."""
     look()
     began = time.process_time()
     for _ in range(LOOKS):
@@ -195,8 +195,8 @@ def cost_us(look: Callable[[], object]) -> float:
     return (time.process_time() - began) / LOOKS * 1e6
 
 
-def test_reading_the_kernel_at_once_takes_less_than_psutil() -> None:
-    """Why what has to be there at every look is read directly."""
+def test_collectors_take_less_cpu_than_psutil() -> None:
+    """Compare the collectors that read the kernel directly with psutil, which they replace because they run in every sample."""
     process = psutil.Process()
 
     def of_process() -> object:
@@ -211,7 +211,7 @@ def test_reading_the_kernel_at_once_takes_less_than_psutil() -> None:
         "a process": (lambda: read_process(process.pid), of_process),
     }
     print()
-    for name, (ours, theirs) in pairs.items():
-        here, there = cost_us(ours), cost_us(theirs)
-        print(f"{name}: {here:.0f} µs, psutil {there:.0f} µs")
-        assert here < there
+    for name, (collector, psutil_call) in pairs.items():
+        collector_us, psutil_us = cost_us(collector), cost_us(psutil_call)
+        print(f"{name}: {collector_us:.0f} µs, psutil {psutil_us:.0f} µs")
+        assert collector_us < psutil_us

@@ -1,4 +1,4 @@
-"""What a trial costs beside its warm-up and its measured seconds."""
+"""Overhead of a trial beyond its warm-up and its measured window."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ LIMIT_S = 0.5
 
 
 def test_overhead_of_a_warm_trial(tmp_path: Path) -> None:
-    """Median over 20 trials of the quickstart, servers started afresh for each: at most 0.5 s.
+    """Measure the median overhead of 20 trials of the quickstart, with servers started afresh: at most 0.5 s.
 
-    Taken from the journal, from the start of a trial to the line that says it is stored, less the warm-up asked for and
-    the seconds that wrk says it measured.
+    The overhead is the time in the journal from the start of a trial to the line that it is stored, minus the warm-up and
+    the duration that wrk reports.
     """
     program = str(Path(sys.executable).parent / "benchkit")
     environment = os.environ | {"BENCHKIT_STORE": str(tmp_path), "BENCHKIT_LAB": f"bench-{os.getpid()}"}
@@ -53,7 +53,7 @@ def test_overhead_of_a_warm_trial(tmp_path: Path) -> None:
 
 
 def _wall_s(journal: Path) -> dict[str, float]:
-    """Seconds from the start of each trial until it is stored."""
+    """Return the seconds from the start of each trial until it is stored."""
     started: dict[str, datetime] = {}
     wall: dict[str, float] = {}
     for line in journal.read_text().splitlines():

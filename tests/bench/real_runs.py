@@ -1,4 +1,4 @@
-"""Real runs on the lab, and Markdown tables of what came of them."""
+"""Real runs on the lab, and Markdown tables of their results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ stacks:
   go: {entry: app, services: {app: {backend: nethttp, role: sut, listen: 8080, work: $work}}}
 load: {tool: wrk, connections: 16, threads: 1, duration_s: 1, warmup_s: 1}
 """
-"""A handler whose work fills the server's core while the generator's has room: what is compared is the server."""
+"""Stacks whose handler saturates the server's core and not the generator's, so that the server is compared."""
 
 
 QUIET = SilentProgress()
@@ -30,24 +30,24 @@ QUIET = SilentProgress()
 def run_once(
     store: Path, experiment: Experiment, hosts: Hosts, *, seed: int = 1, watcher: SilentProgress = QUIET
 ) -> str:
-    """One run; its id."""
+    """Execute a run, and return its id."""
     outcome = execute(make_plan(experiment, hosts, seed), hosts, Store(store), watcher)
     assert outcome.status == "done", outcome.failures
     return outcome.run.run_id
 
 
 def ratio_of(store: Path, run_id: str, exclusions: Sequence[Exclusion] | None = None) -> Ratio:
-    """The one ratio of a run, without the trials that its verdicts void, or without these."""
+    """Return the only ratio of a run, without the trials in `exclusions`, by default those that verdicts exclude."""
     (ratio,) = compare(run_id, store=store, exclusions=exclusions).ratios
     return ratio
 
 
 def interval(ratio: Ratio) -> str:
-    """The interval of a ratio, or how many trials do not count where there is none."""
-    return f"{len(ratio.left_out)} left out" if ratio.low is None else f"{ratio.low:.3f} to {ratio.high:.3f}"
+    """Return the interval of a ratio as text, or the number of excluded trials if there is none."""
+    return f"{len(ratio.left_out)} excluded" if ratio.low is None else f"{ratio.low:.3f} to {ratio.high:.3f}"
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table as Markdown."""
+    """Return a table as Markdown."""
     lines = [heads, ["---"] * len(heads), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
