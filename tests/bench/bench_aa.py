@@ -23,7 +23,7 @@ MOST_SIGNIFICANT = 3
 
 SCENARIO = f"""\
 name: aa
-title: A cell beside itself
+title: A cell compared with itself
 {STACKS}
 factors: {{work: ["loop:50000"]}}
 control: [{{work: "loop:50000"}}]
@@ -46,7 +46,7 @@ def test_a_cell_seldom_differs_from_itself(lab: Lab, tmp_path: Path) -> None:
     pairs = enumerate(zip(judged, all_trials, strict=True), start=1)
     print("\n" + table(heads, ((str(seed), *_columns(one), *_columns(other)) for seed, (one, other) in pairs)))
     print(
-        "\n" + _sentence("as judged", judged) + "\n" + _sentence("with all trials, whatever their verdict", all_trials)
+        "\n" + _sentence("as judged", judged) + "\n" + _sentence("with the trials of all verdicts", all_trials)
     )
     assert _significant(judged) <= MOST_SIGNIFICANT
     assert _significant(all_trials) <= MOST_SIGNIFICANT

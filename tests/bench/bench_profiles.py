@@ -99,9 +99,9 @@ def test_profiler_cost_of_a_server_with_its_interval(lab: Lab, tmp_path: Path, m
     costs = [cost for cost in found["profiler_cost"] if cost["metric"] == "rps" and cost["cell_id"] is not None]
     for cost in costs:
         print(
-            f"\n{cost['cell_id']}: RPS of profiled trials over those beside them {cost['ratio']:.3f}, "
+            f"\n{cost['cell_id']}: RPS of profiled trials relative to those without a profiler {cost['ratio']:.3f}, "
             f"95 % interval {cost['low']:.3f} to {cost['high']:.3f}, over {cost['pairs']} pairs"
         )
     assert len(costs) == 2, found["profiler_cost"]
     assert all(cost["low"] is not None for cost in costs), found["profiler_cost"]
-    assert all(cost["pairs"] > LOST * BLOCKS for cost in costs), "verdicts left out most of what was measured"
+    assert all(cost["pairs"] > LOST * BLOCKS for cost in costs), "verdicts excluded most of the trials"
