@@ -45,9 +45,7 @@ def test_a_cell_seldom_differs_from_itself(lab: Lab, tmp_path: Path) -> None:
     heads = ("run", *each, *(f"{head}, all trials" for head in each))
     pairs = enumerate(zip(judged, all_trials, strict=True), start=1)
     print("\n" + table(heads, ((str(seed), *_columns(one), *_columns(other)) for seed, (one, other) in pairs)))
-    print(
-        "\n" + _sentence("as judged", judged) + "\n" + _sentence("with the trials of all verdicts", all_trials)
-    )
+    print("\n" + _sentence("as judged", judged) + "\n" + _sentence("with the trials of all verdicts", all_trials))
     assert _significant(judged) <= MOST_SIGNIFICANT
     assert _significant(all_trials) <= MOST_SIGNIFICANT
     assert not any(ratio.outcome == "undecided" for ratio in all_trials)
