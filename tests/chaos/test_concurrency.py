@@ -29,7 +29,7 @@ def test_a_host_in_use_and_a_run_in_progress_are_refused(new_bench: Callable[[],
         result = first.cli(*command)
         assert (result.code, result.err) == (
             2,
-            f"benchkit: {name}: another benchkit works on this run\n  → wait for its end\n",
+            f"benchkit: {name}: another benchkit process writes to this run\n  → wait until it ends, then try again\n",
         )
     untouched = first.cli("hosts", "restore", "-i", str(first.inventory), "--take-over")
     assert untouched.code == 1
@@ -69,7 +69,7 @@ def test_a_changed_scenario_or_host_is_refused_with_the_difference_unless_accept
     assert other.code == 2
     assert "another order of trials" in other.err
     for own in (("--seed", "3"), ("--scale", "lab"), ("--set", "blocks=3")):
-        assert "of a run that is taken up again are its own" in bench.run("--resume", "latest", *own).err
+        assert "cannot change a resumed run" in bench.run("--resume", "latest", *own).err
     scenario.write_text(scenario.read_text().replace("blocks: 2", "blocks: 1"))
     done = bench.run(str(scenario), "--resume", "latest", "--accept-changes", "--json")
     assert done.code == 0, done.err

@@ -71,7 +71,7 @@ def test_a_load_tool_that_crashes_hangs_or_floods_fails_only_its_trials(bench: B
     assert (summary["status"], summary["trials"], summary["retries"]) == ("failed", 1, {})
     crashed, hung, flooded = summary["failures"].values()
     assert "load: ab failed with exit code 104: apr_socket_connect(): broken on purpose" in crashed
-    assert "load: ab did not end in time" in hung
+    assert "load: ab did not end within " in hung
     assert "bytes more than is kept of its output" in flooded
     failed = {cell["cell_id"]: cell["failed"] for cell in summary["cells"]}
     assert sorted(block for blocks in failed.values() for block in blocks) == [1, 1, 2]
@@ -135,9 +135,9 @@ def test_the_results_of_a_run_are_complete_although_hosts_cannot_be_restored(ben
         assert (summary["status"], summary["trials"], summary["failures"]) == ("done", 2, {})
         assert summary["not_put_back"].keys() == {"sut"}
         assert "net.core.somaxconn is '" in summary["not_put_back"]["sut"]
-        assert "`benchkit hosts restore` tries again" in result.err
+        assert "run `benchkit hosts restore`" in result.err
         assert summary["not_seen_put_back"].keys() == {"load"}
-        assert "`benchkit hosts check` reads what it did" in result.err
+        assert "`benchkit hosts check` shows the result" in result.err
     finally:
         set_link(lab, "load", up=True)
         on_host(lab, "sut", "umount /proc/sys/net/core/somaxconn")
