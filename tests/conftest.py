@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from benchkit.lab.lab import Lab, down, names, up
+from benchkit.lab.lab import Lab, down, lab_names, up
 from benchkit.lab.spec import LabSpec
 
 pytest_plugins = ("tests.browser",)
@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def lab() -> Iterator[Lab]:
     """A lab of one `sut` and one `load` for the session; tests leave its hosts unchanged."""
-    for name in names():  # of killed sessions
+    for name in lab_names():  # of killed sessions
         match = _OURS.fullmatch(name)
         if match and not psutil.pid_exists(int(match["pid"])):
             down(name)

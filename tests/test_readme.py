@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from benchkit.hosts.inventory import load_inventory
-from benchkit.lab.lab import current, down, up
+from benchkit.lab.lab import down, find_lab, up
 from benchkit.lab.spec import LabSpec
 from tests.commands import command as benchkit
 
@@ -111,7 +111,7 @@ def test_every_command_and_the_python_run(tmp_path: Path, monkeypatch: pytest.Mo
 
 def _write_inventory(path: Path, name: str) -> None:
     """Write the hosts of the test's lab as the inventory that the README shows."""
-    lab = current(name) or up(LabSpec(name=name))
+    lab = find_lab(name) or up(LabSpec(name=name))
     hosts = {
         host.name: host.model_dump(mode="json", exclude={"name"}, exclude_none=True) for host in lab.inventory().hosts
     }

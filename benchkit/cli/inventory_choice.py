@@ -17,9 +17,9 @@ def inventory_of(path: Path | None) -> Inventory:
         from benchkit.hosts.inventory import load_inventory
 
         return load_inventory(path)
-    from benchkit.lab.lab import current
+    from benchkit.lab.lab import find_lab
 
-    lab = current()
+    lab = find_lab()
     if lab is None:
         raise InputError(
             "no inventory was given and no lab is up",

@@ -42,13 +42,13 @@ def up(
 ) -> None:
     """Start the lab; does nothing if it is already up."""
     from benchkit.cli.console import say
-    from benchkit.lab.lab import current
+    from benchkit.lab.lab import find_lab
     from benchkit.lab.lab import up as start_lab
-    from benchkit.lab.spec import lab_name, shape
+    from benchkit.lab.spec import lab_name, parse_shape
 
     name = lab_name(name)
-    requested = shape(name, host or (), link or (), shared=shared)
-    present = None if host or link or shared else current(name)  # without a requested shape any lab that is up fits
+    requested = parse_shape(name, host or (), link or (), shared=shared)
+    present = None if host or link or shared else find_lab(name)  # without a requested shape any lab that is up fits
     lab = start_lab(present.state.spec if present else requested, progress=say)
     if json or not quiet:
         _show(lab, "is up" if lab.fresh else "is already up", json=json)
@@ -58,15 +58,15 @@ def up(
 def status(name: Name = None, json: Json = False) -> None:
     """Show the hosts of the lab, what they cannot isolate, and how to log in."""
     from benchkit.cli.console import print_json
-    from benchkit.lab.lab import current, names
+    from benchkit.lab.lab import find_lab, lab_names
     from benchkit.lab.spec import lab_name
 
     name = lab_name(name)
-    lab = current(name)
+    lab = find_lab(name)
     if lab is not None:
         _show(lab, "is up", json=json)
         return
-    others = [other for other in names() if other != name]
+    others = [other for other in lab_names() if other != name]
     if json:
         print_json({"name": name, "up": False, "others": others})
         return

@@ -130,14 +130,14 @@ def demo(
 @contextmanager
 def _some_lab() -> Iterator[Lab]:
     """Yield the lab that is up, or one that exists for the duration only."""
-    from benchkit.lab.lab import current, down, up
-    from benchkit.lab.spec import lab_name, shape
+    from benchkit.lab.lab import down, find_lab, up
+    from benchkit.lab.spec import lab_name, parse_shape
 
-    there = current()
+    there = find_lab()
     if there is not None:
         yield there
         return
-    manifest = up(shape(lab_name(None), (), (), shared=False))
+    manifest = up(parse_shape(lab_name(None), (), (), shared=False))
     try:
         yield manifest
     finally:

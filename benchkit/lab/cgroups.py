@@ -1,8 +1,8 @@
-"""A control group for each host of a lab, so that a CPU quota can be put on it.
+"""A control group for each host of a lab, so that it can have a CPU quota.
 
-Version 1: below the group that benchkit itself is in, so that a limit around benchkit holds for its lab too. Version
-2 forbids that for a group with processes in it; there the group stands at the top, where the machine has already
-handed the CPU controller down. A machine with neither gets none, which is a limit and no failure.
+In version 1 it is below the group of benchkit itself, so that limits of benchkit apply to its labs too. Version 2 does
+not allow that for a group with processes; there it is at the top, where the machine has already enabled the CPU
+controller. Without either, the lab has no groups, which is one of its limits and not an error.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _POLL_S = 0.005
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """A tree of control groups: the group to put a lab's below, and the name the tree goes by in /sys/fs/cgroup."""
+    """A tree of control groups: the parent of a lab's group, and the name of the tree in /sys/fs/cgroup."""
 
     parent: Path
     name: str
@@ -31,7 +31,7 @@ class Hierarchy:
 
 
 def hierarchies(mountinfo: str, membership: str) -> list[Hierarchy]:
-    """Where CPU groups could be made, from the texts of /proc/self/mountinfo and /proc/self/cgroup (proc(5))."""
+    """Return the trees with a CPU controller, from the texts of /proc/self/mountinfo and /proc/self/cgroup (proc(5))."""
     own = {}
     for line in membership.splitlines():
         _, controllers, path = line.split(":", 2)
@@ -51,31 +51,31 @@ def hierarchies(mountinfo: str, membership: str) -> list[Hierarchy]:
 
 
 def usable_hierarchies() -> list[Hierarchy]:
-    """Those of this machine in which this process may make groups with a CPU quota."""
+    """Return the trees of this machine in which this process may create groups with a CPU quota."""
     process = Path("/proc/self")
-    all_of_them = hierarchies((process / "mountinfo").read_text(), (process / "cgroup").read_text())
-    return [tree for tree in all_of_them if os.access(tree.parent, os.W_OK) and _hands_down_cpu(tree)]
+    trees = hierarchies((process / "mountinfo").read_text(), (process / "cgroup").read_text())
+    return [tree for tree in trees if os.access(tree.parent, os.W_OK) and _enables_cpu(tree)]
 
 
 def lab_folders(trees: Iterable[Hierarchy], key: str) -> list[Path]:
-    """The group of a whole lab in each tree."""
+    """Return the group of a whole lab in each tree."""
     return [tree.parent / f"benchkit-{key}" for tree in trees]
 
 
-def make(trees: Sequence[Hierarchy], key: str, host: str) -> list[dict[str, str]]:
-    """The groups of one host: where each is, and its name in /sys/fs/cgroup."""
-    made = []
+def create(trees: Sequence[Hierarchy], key: str, host: str) -> list[dict[str, str]]:
+    """Create the groups of one host, and return their paths with the names of their trees in /sys/fs/cgroup."""
+    groups = []
     for tree, lab in zip(trees, lab_folders(trees, key), strict=True):
         lab.mkdir(exist_ok=True)
         if tree.version == 2:  # noqa: PLR2004 - the version of the interface
             (lab / "cgroup.subtree_control").write_text("+cpu")
         (lab / host).mkdir()
-        made.append({"source": str(lab / host), "name": tree.name})
-    return made
+        groups.append({"source": str(lab / host), "name": tree.name})
+    return groups
 
 
 def remove(folders: Iterable[Path]) -> None:
-    """Remove groups of labs with all below; their processes have ended, the kernel may need a moment to notice."""
+    """Remove groups of labs and all below, whose processes have ended; retries while the kernel still has them busy."""
     for lab in folders:
         if lab.is_dir():
             for folder, _, _ in sorted(os.walk(lab), reverse=True):
@@ -97,6 +97,6 @@ def _remove_one(group: Path) -> None:
             return
 
 
-def _hands_down_cpu(tree: Hierarchy) -> bool:
+def _enables_cpu(tree: Hierarchy) -> bool:
     control = tree.parent / "cgroup.subtree_control"
     return tree.version == 1 or (control.is_file() and "cpu" in control.read_text().split())

@@ -1,4 +1,4 @@
-"""Which CPUs each host of a lab may use."""
+"""Division of this machine's CPUs among the hosts of a lab."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ SERVER_ROLE = "sut"
 _TOPOLOGY = Path("/sys/devices/system/cpu")
 
 
-def divide(hosts: Sequence[LabHost], cores: Sequence[Sequence[int]], *, shared: bool) -> dict[str, tuple[int, ...]]:
-    """CPUs by host. `cores` are the usable CPUs, those of one physical core together, neighbours beside each other.
+def divide_cpus(
+    hosts: Sequence[LabHost], cores: Sequence[Sequence[int]], *, shared: bool
+) -> dict[str, tuple[int, ...]]:
+    """Return the CPUs of each host. `cores` are the usable CPUs by physical core, in the order of the machine.
 
-    The servers under test get the first half of the cores and everybody else the second, so that no load generator and
-    no proxy takes a cycle from a server. In a half, hosts get cores of their own as far as there are cores; past that
-    they take turns. A lab without a server under test is one half. With one core, or when all is `shared`, every host
-    has every CPU.
+    Servers under test get the first half of the cores and all other hosts the second, so that no load generator and no
+    proxy takes CPU time from a server. Within a half each host gets its own cores; where there are more hosts than cores,
+    cores are assigned in turn. A lab without servers under test, or with nothing else, divides all cores. With one core,
+    or with `shared`, every host has every CPU.
     """
     everything = tuple(sorted(cpu for core in cores for cpu in core))
-    if shared or len(cores) < 2:  # noqa: PLR2004 - fewer than two cannot be divided
+    if shared or len(cores) < 2:  # noqa: PLR2004 - a single core cannot be divided
         return {host.name: everything for host in hosts}
     servers = [host.name for host in hosts if SERVER_ROLE in host.roles]
     others = [host.name for host in hosts if SERVER_ROLE not in host.roles]
@@ -32,18 +34,18 @@ def divide(hosts: Sequence[LabHost], cores: Sequence[Sequence[int]], *, shared: 
 
 
 def usable_cores() -> list[tuple[int, ...]]:
-    """The CPUs that this process may use, those that are threads of one physical core together."""
-    return group(os.sched_getaffinity(0), {cpu: _siblings(cpu) for cpu in os.sched_getaffinity(0)})
+    """Return the CPUs that this process may use, grouped by physical core."""
+    return group_by_core(os.sched_getaffinity(0), {cpu: _siblings(cpu) for cpu in os.sched_getaffinity(0)})
 
 
-def group(cpus: set[int], siblings: Mapping[int, frozenset[int]]) -> list[tuple[int, ...]]:
-    """`cpus` by physical core: with hyper-threads, CPU 0 and CPU 1 of a machine are often two halves of one."""
+def group_by_core(cpus: set[int], siblings: Mapping[int, frozenset[int]]) -> list[tuple[int, ...]]:
+    """Return `cpus` by physical core: with hyper-threading, CPU 0 and CPU 1 are often threads of one core."""
     groups = {tuple(sorted((siblings[cpu] & cpus) | {cpu})) for cpu in cpus}
     return sorted(groups)
 
 
-def parse_list(text: str) -> frozenset[int]:
-    """The kernel's list format, `0-2,8`, as numbers (cpuset(7), FORMATS, List format)."""
+def parse_cpu_list(text: str) -> frozenset[int]:
+    """Return the CPUs of a list in the kernel's format, `0-2,8` (cpuset(7), FORMATS, List format)."""
     found: set[int] = set()
     for part in text.strip().split(","):
         first, dash, last = part.partition("-")
@@ -52,7 +54,7 @@ def parse_list(text: str) -> frozenset[int]:
 
 
 def overlaps(cpus: Mapping[str, Sequence[int]]) -> list[tuple[tuple[str, ...], tuple[int, ...]]]:
-    """Which hosts share which CPUs: each group of hosts once, with the CPUs that exactly they share."""
+    """Return each group of hosts that share CPUs once, with the CPUs that exactly these hosts share."""
     users: dict[int, tuple[str, ...]] = {}
     for name, own in cpus.items():
         for cpu in own:
@@ -65,20 +67,23 @@ def overlaps(cpus: Mapping[str, Sequence[int]]) -> list[tuple[tuple[str, ...], t
 
 
 def _spread(names: Sequence[str], cores: Sequence[Sequence[int]]) -> dict[str, tuple[int, ...]]:
-    """Cores in equal runs of neighbours, the first hosts getting what is left over; in turns where they do not reach."""
+    """Return equal numbers of neighbouring cores by host; the first hosts get the remainder.
+
+    With more hosts than cores, cores are assigned in turn.
+    """
     if len(names) > len(cores):
         return {name: tuple(sorted(cores[i % len(cores)])) for i, name in enumerate(names)}
-    each, left = divmod(len(cores), len(names))
+    share, remainder = divmod(len(cores), len(names))
     shares: dict[str, tuple[int, ...]] = {}
     start = 0
     for i, name in enumerate(names):
-        end = start + each + (1 if i < left else 0)
+        end = start + share + (1 if i < remainder else 0)
         shares[name] = tuple(sorted(cpu for core in cores[start:end] for cpu in core))
         start = end
     return shares
 
 
 def _siblings(cpu: int) -> frozenset[int]:
-    """The CPUs that share a physical core with this one; itself alone where the kernel does not say."""
+    """Return the CPUs of the same physical core; only this one where the kernel has no topology."""
     path = _TOPOLOGY / f"cpu{cpu}" / "topology" / "thread_siblings_list"
-    return parse_list(path.read_text()) if path.is_file() else frozenset({cpu})
+    return parse_cpu_list(path.read_text()) if path.is_file() else frozenset({cpu})

@@ -1,7 +1,7 @@
-"""A lab on this machine: `up`, `down`, and the one that is up.
+"""Labs on this machine: `up` starts one, `down` removes it, `find_lab` returns one that is up.
 
-As root on Linux each host has namespaces of its own on a private switch; otherwise, or where the kernel does not allow
-that, each is an sshd on a loopback address. Either way a host is reached over OpenSSH with a throwaway key.
+As root on Linux each host has its own namespaces on a private switch. Otherwise, or where the kernel does not allow
+that, each host is an sshd on a loopback address. Both kinds are reached over OpenSSH with a temporary key.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from benchkit.errors import HostError, InputError
 from benchkit.hosts.inventory import HostSpec, Inventory
 from benchkit.lab import loopback, namespaces
-from benchkit.lab.first_process import NotPermittedError
-from benchkit.lab.inside.messages import answers
-from benchkit.lab.processes import end_all, marked
+from benchkit.lab.init_launcher import NotPermittedError
+from benchkit.lab.inside.commands import answers
+from benchkit.lab.processes import find_init_processes, kill_all
 from benchkit.lab.programs import find_programs
 from benchkit.lab.spec import LabSpec, lab_name
 from benchkit.lab.state import HostState, LabFolder, LabState, base_folder, boot_id, locked
@@ -34,20 +34,20 @@ class Lab:
     state: LabState
     folder: LabFolder = field(repr=False)
     fresh: bool = False
-    """Whether the call that returned it made it; who made a lab takes it down."""
+    """True where the call that returned it also started it: then the caller should remove it."""
 
     @property
     def name(self) -> str:
-        """What `--name` calls it."""
+        """Name of the lab, as given with `--name`."""
         return self.state.spec.name
 
     @property
     def hosts(self) -> tuple[HostState, ...]:
-        """Its hosts as they were made."""
+        """Its hosts as they were started."""
         return self.state.hosts
 
     def inventory(self) -> Inventory:
-        """The lab as an inventory, with what its hosts cannot do."""
+        """Return the lab as an inventory, with the limits of its hosts."""
         return Inventory(
             hosts=tuple(
                 HostSpec(
@@ -68,29 +68,29 @@ class Lab:
         )
 
     def answering(self) -> dict[str, bool]:
-        """For each host, whether its SSH server answers now."""
+        """Return by host name whether its SSH server answers now."""
         return {host.name: answers(host.address, host.port, ANSWER_TIMEOUT_S) for host in self.hosts}
 
     def ssh_command(self, host: str) -> list[str]:
-        """The command by which a person logs in to a host."""
+        """Return the command that logs in to a host."""
         return ["ssh", "-F", str(self.folder.ssh_config), host]
 
 
-def current(name: str | None = None) -> Lab | None:
-    """The lab of this name (default: `$BENCHKIT_LAB`, else `lab`) if all its first processes live, else None."""
+def find_lab(name: str | None = None) -> Lab | None:
+    """Return the lab of this name (default: `$BENCHKIT_LAB`, else `lab`); None where one of its init processes is missing."""
     folder = _folder(lab_name(name))
     state = folder.read()
     return Lab(state, folder) if state is not None and _is_alive(state, folder) else None
 
 
 def up(spec: LabSpec, *, progress: Progress | None = None) -> Lab:
-    """Make the lab, or return it as it is when it is up already in this shape; what a killed `up` left goes first.
+    """Start the lab, or return it where it is already up with the same hosts. Removes the remains of a killed `up` first.
 
-    Raises InputError where a lab of that name is up in another shape, a program is missing or this is not Linux;
-    HostError where it does not come up. Whatever is raised, nothing is left behind.
+    Raises InputError where a lab of that name is up with other hosts, a program is missing or this is not Linux;
+    HostError where it does not start. After an error nothing of the lab remains.
     """
     _require_linux()
-    tell = progress or (lambda _: None)
+    report = progress or (lambda _: None)
     folder = _folder(spec.name)
     with locked(base_folder()):
         state = folder.read()
@@ -99,89 +99,89 @@ def up(spec: LabSpec, *, progress: Progress | None = None) -> Lab:
             _require_shape(state.spec, spec)
             _require_answers(lab)
             return lab
-        _take_down(folder)
+        _remove(folder)
         try:
-            return _make(spec, folder, tell)
-        except BaseException:  # Ctrl-C too leaves nothing behind
-            _take_down(folder)
+            return _start(spec, folder, report)
+        except BaseException:  # Ctrl-C too
+            _remove(folder)
             raise
 
 
 def down(name: str | None = None) -> bool:
-    """Take the lab of this name away; returns once processes, links and files are gone. False where there was none."""
+    """Remove the lab of this name with all its processes, links and files. Return False where there was none."""
     _require_linux()
     folder = _folder(lab_name(name))
-    if not base_folder().is_dir() and not marked(folder.key):
+    if not base_folder().is_dir() and not find_init_processes(folder.key):
         return False
     with locked(base_folder()):
-        return _take_down(folder)
+        return _remove(folder)
 
 
-def names() -> list[str]:
-    """The labs of this user that have left anything on this machine, up or not."""
+def lab_names() -> list[str]:
+    """Return the names of this user's labs that have a folder on this machine, up or not."""
     base = base_folder()
     return sorted(entry.name for entry in base.iterdir() if entry.is_dir()) if base.is_dir() else []
 
 
-def _make(spec: LabSpec, folder: LabFolder, tell: Progress) -> Lab:
+def _start(spec: LabSpec, folder: LabFolder, report: Progress) -> Lab:
     reason = None
     if os.geteuid() == 0:
-        found = find_programs(namespaces.programs(spec))
-        folder.make()
-        state = namespaces.plan(spec, folder, secrets.token_hex(4), found, time.time())
+        programs = find_programs(namespaces.required_programs(spec))
+        folder.create()
+        state = namespaces.plan(spec, folder, secrets.token_hex(4), programs, time.time())
         folder.write(state)
         try:
-            state = namespaces.build(state, folder, found)
+            state = namespaces.start(state, folder, programs)
         except NotPermittedError as error:
             reason = error.why or error.what
-            tell(f"no namespaces here, so hosts on loopback: {reason}")
-            _take_down(folder)
+            report(f"namespaces are not available, so hosts use loopback addresses: {reason}")
+            _remove(folder)
     if os.geteuid() != 0 or reason is not None:
-        found = find_programs(loopback.PROGRAMS)
-        folder.make()
+        programs = find_programs(loopback.PROGRAMS)
+        folder.create()
         state = loopback.plan(spec, folder, secrets.token_hex(4), time.time(), reason=reason)
         folder.write(state)
-        state = loopback.build(state, folder, found)
+        state = loopback.start(state, folder, programs)
     folder.write(state)
     return Lab(state, folder, fresh=True)
 
 
-def _take_down(folder: LabFolder) -> bool:
-    """End and remove everything of a lab, in the order that works after any interruption."""
+def _remove(folder: LabFolder) -> bool:
+    """Remove everything of a lab, in an order that works after any interruption. Return False where there was nothing."""
     state = folder.read()
-    ended = end_all(folder.key)
-    loopback.take_away(state)
-    namespaces.take_away(state, folder)
-    return folder.remove() or ended
+    killed_any = kill_all(folder.key)
+    loopback.clean_up(state)
+    namespaces.clean_up(state, folder)
+    return folder.remove() or killed_any
 
 
 def _is_alive(state: LabState, folder: LabFolder) -> bool:
     if not state.ready or state.boot_id != boot_id():
         return False
-    parts = {one.part for one in marked(folder.key) if one.lab_id == state.lab_id}
+    parts = {init.part for init in find_init_processes(folder.key) if init.lab_id == state.lab_id}
     if state.mode == "loopback":
-        return "keeper" in parts
+        return "supervisor" in parts
     return parts.issuperset({"switch", *(f"host/{host.name}" for host in state.hosts)})
 
 
-def _require_shape(there: LabSpec, asked: LabSpec) -> None:
-    if there != asked:
+def _require_shape(present: LabSpec, requested: LabSpec) -> None:
+    if present != requested:
         raise InputError(
-            f"the lab {there.name!r} is up in another shape",
-            why=f"it has {there.described()}; asked for: {asked.described()}",
-            hint="`benchkit lab down` first, or give the other one a `--name`",
+            f"the lab {present.name!r} is already up with other hosts",
+            why=f"it has {present.describe()}; requested: {requested.describe()}",
+            hint="run `benchkit lab down` first, or give the new lab another `--name`",
         )
 
 
 def _require_answers(lab: Lab) -> None:
-    """A lab in use may be silent for a reason, as with a link cut on purpose: it is left as it is."""
+    """Raise HostError where a host does not answer. The lab is not restarted: a run may have set its link down on purpose."""
     silent = [host for host, answer in lab.answering().items() if not answer]
     if silent:
         raise HostError(
             f"no answer from {', '.join(silent)}",
             where=f"lab {lab.name!r}",
-            why=f"the lab is up, but its SSH server says nothing within {ANSWER_TIMEOUT_S:g} s",
-            hint="unless a run is using it: `benchkit lab down`, then `benchkit lab up`",
+            why=f"the lab is up, but the SSH server did not answer within {ANSWER_TIMEOUT_S:g} s",
+            hint="if no run is using it: `benchkit lab down`, then `benchkit lab up`",
         )
 
 
@@ -190,7 +190,7 @@ def _require_linux() -> None:
         raise InputError(
             "a lab needs Linux",
             why=f"this is {sys.platform}",
-            hint="describe hosts of your own in an inventory and pass it with -i",
+            hint="list your own hosts in an inventory and pass it with -i",
         )
 
 

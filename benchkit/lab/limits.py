@@ -1,4 +1,4 @@
-"""What a lab cannot do that hosts of their own could, as sentences for people."""
+"""Limits of a lab compared with separate machines, as sentences for messages and reports."""
 
 from __future__ import annotations
 
@@ -9,51 +9,51 @@ from benchkit.lab.state import HostState
 
 ONE_KERNEL = (
     "The hosts of this lab are one machine: kernel, memory, caches and disk are shared; sysctls outside net.* and some "
-    "of net.core are not isolated, not applied."
+    "of net.core are not isolated and not applied."
 )
 SENDERS_CPU = (
     "A packet between lab hosts is received on the CPU that sent it: part of each host's network work is done by the "
     "CPUs of the other."
 )
-NO_QUOTA = "No CPU quota can be put on a host of this lab."
+NO_QUOTA = "The hosts of this lab cannot have a CPU quota."
 LOOPBACK = (
     "The hosts of this lab are SSH servers on loopback addresses of this machine, all as one user.",
-    "Network stack, ports, sysctls, /tmp and processes are shared by all hosts; nothing is applied that needs root.",
+    "Network stack, ports, sysctls, /tmp and processes are shared by all hosts; settings that need root are not applied.",
     "All traffic of this lab goes over one loopback interface: its counters and errors are those of all hosts together.",
-    "The hosts of this lab know each other by address, not by name.",
+    "The hosts of this lab reach each other by address, not by name.",
 )
 
 
 def shared_cpus(hosts: Sequence[HostState]) -> list[str]:
-    """A sentence for each group of hosts that may run on the same CPUs."""
+    """Return a sentence for each group of hosts that may run on the same CPUs."""
     return [
-        f"{_list(names)} share CPU {_list([str(cpu) for cpu in cpus])}: each can take time from the other."
+        f"{_list(names)} share CPU {_list([str(cpu) for cpu in cpus])}: each can take CPU time from the other."
         for names, cpus in overlaps({host.name: host.cpus for host in hosts})
     ]
 
 
-def disjoint(hosts: Sequence[HostState]) -> bool:
-    """Whether no two hosts have a CPU in common."""
+def have_separate_cpus(hosts: Sequence[HostState]) -> bool:
+    """Return whether no two hosts have a CPU in common."""
     return not overlaps({host.name: host.cpus for host in hosts})
 
 
-def uncapped(names: Sequence[str]) -> list[str]:
-    """The sentence on links that could not be capped, if there are any."""
+def uncapped_links(names: Sequence[str]) -> list[str]:
+    """Return the sentence on links whose rate could not be limited, if there are any."""
     if not names:
         return []
     return [f"The link of {_list(names)} is not capped: this kernel has no token bucket filter (tc tbf)."]
 
 
-def cap_without_namespaces(names: Sequence[str]) -> list[str]:
-    """The sentence on caps that loopback cannot have, if any was asked for."""
+def uncapped_loopback(names: Sequence[str]) -> list[str]:
+    """Return the sentence on rate limits that loopback cannot have, if any was requested."""
     if not names:
         return []
     return [f"The link of {_list(names)} is not capped: hosts on loopback have no link of their own."]
 
 
-def fallback(why: str) -> str:
-    """Why a lab that root asked for has no namespaces."""
-    return f"No namespaces for the hosts of this lab: {why}."
+def no_namespaces(reason: str) -> str:
+    """Return the sentence on a lab that root started without namespaces."""
+    return f"The hosts of this lab have no namespaces: {reason}."
 
 
 def _list(words: Sequence[str]) -> str:

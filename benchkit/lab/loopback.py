@@ -1,4 +1,4 @@
-"""A lab without namespaces: one sshd for each host on loopback addresses, as whoever asks for it."""
+"""A lab without namespaces: one sshd per host on a loopback address, run by the user who starts the lab."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ import psutil
 
 from benchkit.errors import HostError
 from benchkit.lab import limits, openssh
-from benchkit.lab.cpus import divide, usable_cores
-from benchkit.lab.first_process import START_DEADLINE_S, FirstProcess
-from benchkit.lab.processes import mark
+from benchkit.lab.cpus import divide_cpus, usable_cores
+from benchkit.lab.init_launcher import START_DEADLINE_S, InitLauncher
+from benchkit.lab.processes import process_mark
 from benchkit.lab.programs import openssh_version
 from benchkit.lab.spec import LabSpec
 from benchkit.lab.ssh_access import login_account, session_environment, write_access
@@ -27,15 +27,15 @@ from benchkit.lab.state import HostState, LabFolder, LabState, boot_id
 
 PROGRAMS = ("sshd", "ssh-keygen")
 PORTS = range(20000, 32768)
-"""Above what services use, below the ports that Linux gives to clients (ip_local_port_range)."""
+"""Ports above those of usual services and below those that Linux gives to clients (ip_local_port_range)."""
 FIRST_INDEX = 2
 _MISSING_FOLDER = re.compile(r"Missing privilege separation directory: (?P<path>/\S+)")
 
 
 def plan(spec: LabSpec, folder: LabFolder, lab_id: str, now: float, *, reason: str | None = None) -> LabState:
-    """The lab as it will be made; `reason` says why it has no namespaces although root asked for it."""
+    """Return the lab as it will be started; `reason` is why it has no namespaces although root starts it."""
     account = login_account()
-    cpus = divide(spec.hosts, usable_cores(), shared=spec.shared)
+    cpus = divide_cpus(spec.hosts, usable_cores(), shared=spec.shared)
     hosts = []
     for i, host in enumerate(spec.hosts):
         address = _address(folder.key, i)
@@ -61,19 +61,19 @@ def plan(spec: LabSpec, folder: LabFolder, lab_id: str, now: float, *, reason: s
         created_at=now,
         hosts=tuple(hosts),
         limits=(
-            *([limits.fallback(reason)] if reason else []),
+            *([limits.no_namespaces(reason)] if reason else []),
             *limits.LOOPBACK,
             *limits.shared_cpus(hosts),
-            *limits.cap_without_namespaces(capped),
+            *limits.uncapped_loopback(capped),
             limits.NO_QUOTA,
         ),
     )
 
 
-def build(state: LabState, folder: LabFolder, found: Mapping[str, str]) -> LabState:
-    """Make the lab. Raises HostError where it does not come up."""
-    write_access(found["ssh-keygen"], folder, state)
-    version = openssh_version(found["sshd"])
+def start(state: LabState, folder: LabFolder, programs: Mapping[str, str]) -> LabState:
+    """Start the lab, and return its final state. Raises HostError where it does not start."""
+    write_access(programs["ssh-keygen"], folder, state)
+    version = openssh_version(programs["sshd"])
     authorized_keys = folder.path / "authorized_keys"
     authorized_keys.write_text(f"{openssh.public_key(folder.identity)}\n")
     servers: list[dict[str, Any]] = []
@@ -96,40 +96,41 @@ def build(state: LabState, folder: LabFolder, found: Mapping[str, str]) -> LabSt
                 "port": host.port,
                 "cpus": host.cpus,
                 "log": str(folder.log(host.name)),
-                "sshd": [found["sshd"], "-D", "-e", "-f", str(server_config)],
+                "sshd": [programs["sshd"], "-D", "-e", "-f", str(server_config)],
             }
         )
     state = _with_sshd_folder(state, folder, servers[0]["sshd"])
-    config = {"kind": "keeper", "deadline_s": START_DEADLINE_S, "hosts": servers}
-    with FirstProcess(mark(folder.key, state.lab_id, "keeper"), config, folder.log("keeper")) as keeper:
+    config = {"kind": "supervisor", "deadline_s": START_DEADLINE_S, "hosts": servers}
+    mark = process_mark(folder.key, state.lab_id, "supervisor")
+    with InitLauncher(mark, config, folder.log("supervisor")) as supervisor:
         for _ in state.hosts:
-            keeper.hear()
-        keeper.tell({"stay": True})
+            supervisor.receive()
+        supervisor.send({"stay": True})
     return state.model_copy(update={"ready": True})
 
 
-def take_away(state: LabState | None) -> None:
-    """Remove what was made outside the lab's folder, unless another sshd has come to need it."""
+def clean_up(state: LabState | None) -> None:
+    """Remove folders that were created outside the lab's own, unless another sshd uses them now."""
     for path in state.made if state else ():
-        if path.is_dir() and not serves_here():
+        if path.is_dir() and not is_sshd_running():
             path.rmdir()
 
 
-def serves_here() -> bool:
-    """Whether an SSH server runs that sees this machine's files (one on a host of another lab sees its own /run)."""
+def is_sshd_running() -> bool:
+    """Return whether an SSH server runs in this mount namespace; those on lab hosts have their own /run."""
     here = Path("/proc/self/ns/mnt").readlink()
     for process in psutil.process_iter(["name"]):
         if (process.info["name"] or "").startswith("sshd"):
             try:
                 if Path(f"/proc/{process.pid}/ns/mnt").readlink() == here:
                     return True
-            except OSError:  # it has ended meanwhile
+            except OSError:  # the process has ended meanwhile
                 continue
     return False
 
 
 def _with_sshd_folder(state: LabState, folder: LabFolder, sshd: Sequence[str]) -> LabState:
-    """Make the empty folder that an sshd of root insists on, where its service has never run; the state says so."""
+    """Create the empty folder that an sshd of root requires, where its service has never run, and record it in the state."""
     if os.geteuid() != 0:
         return state
     checked = subprocess.run([*sshd, "-t"], capture_output=True, text=True, check=False)
@@ -137,7 +138,7 @@ def _with_sshd_folder(state: LabState, folder: LabFolder, sshd: Sequence[str]) -
         return state
     missing = _MISSING_FOLDER.search(checked.stderr)
     if missing is None:
-        raise HostError("sshd refuses its configuration", where=sshd[0], why=checked.stderr.strip())
+        raise HostError("sshd rejects its configuration", where=sshd[0], why=checked.stderr.strip())
     path = Path(missing["path"])
     state = state.model_copy(update={"made": (path,)})
     folder.write(state)
@@ -146,13 +147,13 @@ def _with_sshd_folder(state: LabState, folder: LabFolder, sshd: Sequence[str]) -
 
 
 def _address(key: str, index: int) -> str:
-    """A loopback address that other labs do not use: all of 127.0.0.0/8 is this machine (RFC 1122, 3.2.1.3)."""
+    """Return a loopback address that other labs do not use: all of 127.0.0.0/8 is this machine (RFC 1122, 3.2.1.3)."""
     number = int(key, 16)
     return str(IPv4Address(f"127.{1 + number % 254}.{number // 254 % 256}.{FIRST_INDEX + index}"))
 
 
 def _free_port(address: str, key: str) -> int:
-    """A port of this address that nobody listens on."""
+    """Return a free port of this address. Raises HostError."""
     first = int(key, 16) % len(PORTS)
     for port in itertools.chain(PORTS[first:], PORTS[:first]):
         with socket.socket() as probe:
@@ -163,4 +164,4 @@ def _free_port(address: str, key: str) -> int:
                     continue
                 raise HostError("cannot listen on a loopback address", where=address, why=error.strerror) from None
         return port
-    raise HostError("no port is free", where=address)
+    raise HostError("no free port for a lab host", where=address, why=f"ports {PORTS[0]} to {PORTS[-1]} are all in use")

@@ -1,4 +1,4 @@
-"""A lab of hosts with namespaces of their own, as root on Linux."""
+"""A lab whose hosts have their own namespaces, as root on Linux."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 
 from benchkit.errors import HostError
 from benchkit.lab import cgroups, limits, network, openssh
-from benchkit.lab.cpus import divide, usable_cores
-from benchkit.lab.first_process import START_DEADLINE_S, FirstProcess, NotPermittedError, command
-from benchkit.lab.inside.messages import CommandError, batch
+from benchkit.lab.cpus import divide_cpus, usable_cores
+from benchkit.lab.init_launcher import START_DEADLINE_S, InitLauncher, NotPermittedError, init_command
+from benchkit.lab.inside.commands import CommandError, run_batch
 from benchkit.lab.inside.mounts import writable_sysctls
-from benchkit.lab.processes import mark
+from benchkit.lab.processes import process_mark
 from benchkit.lab.programs import find_programs, openssh_version
 from benchkit.lab.spec import LabSpec
 from benchkit.lab.ssh_access import login_account, session_environment, write_access
@@ -23,20 +23,20 @@ from benchkit.lab.state import HostState, LabFolder, LabState, boot_id
 
 SSH_PORT = 22
 WORKDIR = "/run/benchkit"
-"""In the host's own /run, which is gone with it."""
+"""Work directory, in the host's own /run, which ends with the host."""
 _FOLDER = Path("/run/benchkit-lab")
-"""Where a host has its key and configuration, in its own /run too."""
+"""Folder of a host's keys and configuration, in its own /run too."""
 
 
-def programs(spec: LabSpec) -> list[str]:
-    """What the machine must have."""
+def required_programs(spec: LabSpec) -> list[str]:
+    """Return the programs that this machine must have."""
     return ["sshd", "ssh-keygen", "ip", *(["tc"] if any(host.link_bps for host in spec.hosts) else [])]
 
 
-def plan(spec: LabSpec, folder: LabFolder, lab_id: str, found: Mapping[str, str], now: float) -> LabState:
-    """The lab as it will be made: everything that `down` must know to take it away again."""
-    subnet = network.choose_subnet(network.used_networks(found["ip"]), int(folder.key, 16))
-    cpus = divide(spec.hosts, usable_cores(), shared=spec.shared)
+def plan(spec: LabSpec, folder: LabFolder, lab_id: str, programs: Mapping[str, str], now: float) -> LabState:
+    """Return the lab as it will be started, with everything that `down` needs to remove it."""
+    subnet = network.choose_subnet(network.used_networks(programs["ip"]), int(folder.key, 16))
+    cpus = divide_cpus(spec.hosts, usable_cores(), shared=spec.shared)
     return LabState(
         lab_id=lab_id,
         boot_id=boot_id(),
@@ -62,29 +62,29 @@ def plan(spec: LabSpec, folder: LabFolder, lab_id: str, found: Mapping[str, str]
     )
 
 
-def build(state: LabState, folder: LabFolder, found: Mapping[str, str]) -> LabState:
-    """Make the lab; returns it with what turned out not to be possible.
+def start(state: LabState, folder: LabFolder, programs: Mapping[str, str]) -> LabState:
+    """Start the lab, and return its final state with the limits that were found.
 
-    Raises NotPermittedError where this kernel or this container allows no namespaces, HostError for other failures.
+    Raises NotPermittedError where this kernel or container allows no namespaces, HostError for other failures.
     """
-    write_access(found["ssh-keygen"], folder, state)
+    write_access(programs["ssh-keygen"], folder, state)
     config = {
         "kind": "switch",
-        "ip": found["ip"],
+        "ip": programs["ip"],
         "bridge": network.BRIDGE,
         "uplink": network.UPLINK,
-        "hosts": _hosts(state, folder, found),
+        "hosts": _host_configs(state, folder, programs),
     }
-    with FirstProcess(mark(folder.key, state.lab_id, "switch"), config, folder.log("switch")) as switch:
-        pid = switch.hear()["pid"]
+    with InitLauncher(process_mark(folder.key, state.lab_id, "switch"), config, folder.log("switch")) as switch:
+        pid = switch.receive()["pid"]
         try:
-            batch(found["ip"], network.uplink_commands(folder.link, IPv4Network(state.subnet), pid))
+            run_batch(programs["ip"], network.uplink_commands(folder.link, IPv4Network(state.subnet), pid))
         except CommandError as error:
             kind = NotPermittedError if error.refused else HostError
             raise kind("the lab did not start", where="this machine", why=str(error)) from None
-        switch.tell({"uplink": folder.link})
-        answers = [switch.hear() for _ in state.hosts]
-        switch.tell({"stay": True})
+        switch.send({"uplink": folder.link})
+        answers = [switch.receive() for _ in state.hosts]
+        switch.send({"stay": True})
     uncapped = [
         host.name for host, answer in zip(state.hosts, answers, strict=True) if host.link_bps and not answer["capped"]
     ]
@@ -100,40 +100,40 @@ def build(state: LabState, folder: LabFolder, found: Mapping[str, str]) -> LabSt
     )
 
 
-def take_away(state: LabState | None, folder: LabFolder) -> None:
-    """Remove what outlives the processes: the link on this machine, and control groups."""
+def clean_up(state: LabState | None, folder: LabFolder) -> None:
+    """Remove the link on this machine and the control groups, which do not end with the processes."""
     link = Path("/sys/class/net", folder.link)
     if link.exists():
         ip = find_programs(["ip"])["ip"]
-        done = subprocess.run([ip, "link", "delete", folder.link], capture_output=True, text=True, check=False)
-        if link.exists():  # or it went by itself in between, with the switch
-            raise HostError("cannot remove the lab's link", where=folder.link, why=done.stderr.strip())
+        completed = subprocess.run([ip, "link", "delete", folder.link], capture_output=True, text=True, check=False)
+        if link.exists():  # deleting fails too where the kernel has removed it meanwhile, with the switch
+            raise HostError("cannot remove the lab's link", where=folder.link, why=completed.stderr.strip())
     recorded = state.cgroups if state else ()
     cgroups.remove({*recorded, *cgroups.lab_folders(cgroups.usable_hierarchies(), folder.key)})
 
 
-def _hosts(state: LabState, folder: LabFolder, found: Mapping[str, str]) -> list[dict[str, Any]]:
-    """For each host, how its first process is started and what it is told."""
-    version = openssh_version(found["sshd"])
+def _host_configs(state: LabState, folder: LabFolder, programs: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return for each host the command of its init process, and its configuration."""
+    version = openssh_version(programs["sshd"])
     trees = cgroups.usable_hierarchies()
     client = openssh.public_key(folder.identity)
-    names = _names(state)
+    names = _hosts_file_lines(state)
     hosts = []
     for i, host in enumerate(state.hosts):
         config = {
             "kind": "host",
             "name": host.name,
-            "ip": found["ip"],
-            "tc": found.get("tc"),
+            "ip": programs["ip"],
+            "tc": programs.get("tc"),
             "port": f"port{i}",
             "bridge": network.BRIDGE,
             "address": host.address,
             "prefix": network.PREFIX,
             "ssh_port": host.port,
             "deadline_s": START_DEADLINE_S,
-            "cap": network.cap(host.link_bps),
+            "cap": network.cap_discipline(host.link_bps),
             "cpus": host.cpus,
-            "cgroups": cgroups.make(trees, folder.key, host.name),
+            "cgroups": cgroups.create(trees, folder.key, host.name),
             "log": str(folder.log(host.name)),
             "folder": str(_FOLDER),
             "files": {
@@ -152,36 +152,35 @@ def _hosts(state: LabState, folder: LabFolder, found: Mapping[str, str]) -> list
                 "hosts": f"127.0.0.1 localhost\n::1 localhost ip6-localhost\n{names}",
                 "hostname": f"{host.name}\n",
             },
-            "sshd": [found["sshd"], "-D", "-e", "-f", str(_FOLDER / "sshd_config")],
+            "sshd": [programs["sshd"], "-D", "-e", "-f", str(_FOLDER / "sshd_config")],
         }
         hosts.append(
             {
                 "name": host.name,
-                "command": command(mark(folder.key, state.lab_id, f"host/{host.name}")),
+                "command": init_command(process_mark(folder.key, state.lab_id, f"host/{host.name}")),
                 "config": json.dumps(config),
             }
         )
     return hosts
 
 
-def _names(state: LabState) -> str:
+def _hosts_file_lines(state: LabState) -> str:
     controller = IPv4Network(state.subnet)[network.CONTROLLER_INDEX]
     return "".join([f"{controller} controller\n", *(f"{host.address} {host.name}\n" for host in state.hosts)])
 
 
 def _limits(state: LabState, uncapped: Sequence[str]) -> tuple[str, ...]:
-    apart = limits.disjoint(state.hosts)
     return (
         limits.ONE_KERNEL,
-        *([limits.SENDERS_CPU] if apart and len(state.hosts) > 1 else []),
+        *([limits.SENDERS_CPU] if len(state.hosts) > 1 and limits.have_separate_cpus(state.hosts) else []),
         *limits.shared_cpus(state.hosts),
-        *limits.uncapped(uncapped),
+        *limits.uncapped_links(uncapped),
         *([] if state.cgroups else [limits.NO_QUOTA]),
     )
 
 
 def _not_isolated(writable: Sequence[str]) -> tuple[str, ...]:
-    """The sysctls that the machine has and a host must leave alone, named as sysctl(8) names them."""
+    """Return the sysctls of this machine that a host cannot write, with the names of sysctl(8)."""
     return tuple(
         path.replace(".", "\0").replace("/", ".").replace("\0", "/")
         for path in writable_sysctls()

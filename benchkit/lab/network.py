@@ -1,4 +1,4 @@
-"""Addresses and links of a lab: pure text for `ip` and `tc`, and what the machine already uses."""
+"""Addresses and links of a lab: commands for `ip` and `tc`, and the networks that this machine already uses."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ CONTROLLER_INDEX = 1
 FIRST_HOST_INDEX = 11
 
 POOLS = (IPv4Network("198.18.0.0/15"), IPv4Network("10.0.0.0/8"))
-"""Where a lab's network is taken from: first the block set apart for benchmarks (RFC 2544, appendix C.2.2), which no
+"""Networks from which a lab's is chosen: first the block for benchmarks (RFC 2544, appendix C.2.2), which no
 company's network routes, then private addresses."""
 
 TBF_BURST_S = 0.01
-"""tc-tbf(8): the bucket must hold at least rate / HZ; 100 is the smallest HZ that kernels are built with."""
+"""Size of the bucket as a time: tc-tbf(8) requires at least rate / HZ, and 100 is the smallest HZ of kernels."""
 TBF_MIN_BURST_BYTES = 1 << 16
-"""One segmentation-offload packet of up to 64 KiB, which would otherwise be cut before it is sent."""
+"""Smallest bucket: one segmentation-offload packet of up to 64 KiB, which would otherwise be split before sending."""
 TBF_LATENCY = "50ms"
-"""The longest that a packet waits for tokens: the queue of the examples in tc-tbf(8)."""
+"""Longest time that a packet waits for tokens, as in the examples of tc-tbf(8)."""
 
 
 def choose_subnet(used: Iterable[IPv4Network], seed: int) -> IPv4Network:
-    """A /24 that no route or address of the machine overlaps; `seed` makes labs start looking at different places."""
-    taken = [network for network in used if network.prefixlen > 0]  # a default route leads everywhere
+    """Return a /24 that no route or address of this machine overlaps; `seed` decides where the search starts."""
+    taken = [network for network in used if network.prefixlen > 0]  # without the default route
     for candidate in _candidates(seed):
         if not any(candidate.overlaps(network) for network in taken):
             return candidate
@@ -44,22 +44,22 @@ def choose_subnet(used: Iterable[IPv4Network], seed: int) -> IPv4Network:
 
 
 def used_networks(ip: str) -> list[IPv4Network]:
-    """What the machine's IPv4 routes, of all tables, lead to (its addresses are local routes)."""
-    done = subprocess.run(
+    """Return the destinations of this machine's IPv4 routes, of all tables (its addresses are local routes)."""
+    completed = subprocess.run(
         [ip, "-json", "-4", "route", "show", "table", "all"], capture_output=True, text=True, check=False
     )
-    if done.returncode != 0:
-        raise HostError("cannot list the routes of this machine", why=done.stderr.strip(), where=ip)
-    return networks_of(json.loads(done.stdout or "[]"))
+    if completed.returncode != 0:
+        raise HostError("cannot list the routes of this machine", why=completed.stderr.strip(), where=ip)
+    return networks_of(json.loads(completed.stdout or "[]"))
 
 
 def networks_of(routes: Iterable[dict[str, Any]]) -> list[IPv4Network]:
-    """The destinations of routes as `ip -json route` gives them."""
+    """Return the destinations of routes as `ip -json route` prints them."""
     return [IPv4Network(route["dst"], strict=False) for route in routes if route.get("dst") not in (None, "default")]
 
 
-def cap(bps: float | None) -> str | None:
-    """The queueing discipline that caps a link's sending side, or None without a cap."""
+def cap_discipline(bps: float | None) -> str | None:
+    """Return the queueing discipline that limits the rate of a link's sending side; None without a limit."""
     if bps is None:
         return None
     burst = max(math.ceil(bps / 8 * TBF_BURST_S), TBF_MIN_BURST_BYTES)
@@ -67,7 +67,7 @@ def cap(bps: float | None) -> str | None:
 
 
 def uplink_commands(link: str, subnet: IPv4Network, switch_pid: int) -> list[str]:
-    """`ip` commands that lay the cable from this machine to the lab's switch."""
+    """Return the `ip` commands that link this machine to the lab's switch."""
     return [
         f"link add {link} type veth peer name {UPLINK} netns {switch_pid}",
         f"addr add {subnet[CONTROLLER_INDEX]}/{PREFIX} dev {link}",

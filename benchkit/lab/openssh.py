@@ -1,4 +1,4 @@
-"""OpenSSH for a lab: throwaway keys, and the configuration of servers and client."""
+"""OpenSSH for a lab: temporary keys, and the configuration of servers and client."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from benchkit.errors import HostError
 
 KEY_TYPE = "ed25519"
 PENALTIES_SINCE = (9, 8)
-"""From this version on sshd locks out addresses that connect without logging in, as a look for its banner does; older
-ones refuse to start on the option that turns this off (release notes of OpenSSH 9.8)."""
+"""First version whose sshd blocks addresses that connect without logging in, as the wait for its banner does.
+
+Older versions reject the option that turns this off (release notes of OpenSSH 9.8).
+"""
 
 
 def make_keys(ssh_keygen: str, paths: Iterable[Path]) -> None:
-    """A new key pair at each path (and path.pub), without a passphrase, all made side by side."""
-    makers = [
+    """Create a key pair without a passphrase at each path (and path.pub), in parallel. Raises HostError."""
+    processes = [
         subprocess.Popen(
             [ssh_keygen, "-q", "-t", KEY_TYPE, "-N", "", "-C", "benchkit lab", "-f", str(path)],
             stdin=subprocess.DEVNULL,
@@ -26,19 +28,19 @@ def make_keys(ssh_keygen: str, paths: Iterable[Path]) -> None:
         )
         for path in paths
     ]
-    complaints = [(maker.communicate()[1], maker.returncode) for maker in makers]
-    for complaint, code in complaints:
+    results = [(process.communicate()[1], process.returncode) for process in processes]
+    for stderr, code in results:
         if code != 0:
-            raise HostError("cannot make a key for the lab", where=ssh_keygen, why=complaint.strip())
+            raise HostError("cannot create a key for the lab", where=ssh_keygen, why=stderr.strip())
 
 
 def public_key(path: Path) -> str:
-    """Type and key of the pair at `path`, without its comment."""
+    """Return type and public key of the pair at `path`, without its comment."""
     return " ".join(path.with_name(f"{path.name}.pub").read_text().split()[:2])
 
 
 def known_hosts_line(address: str, port: int, key: str) -> str:
-    """One line of a known_hosts file (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT: a port that is not 22 in brackets)."""
+    """Return a line of known_hosts (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT: ports other than 22 are in brackets)."""
     return f"{address if port == 22 else f'[{address}]:{port}'} {key}\n"  # noqa: PLR2004 - SSH's port
 
 
@@ -51,9 +53,9 @@ def server_config(
     root: bool,
     environment: Mapping[str, str],
 ) -> str:
-    """sshd_config of a lab host for an OpenSSH of this version: one throwaway key opens it, nothing else does.
+    """Return the sshd_config of a lab host for this version of OpenSSH: only the lab's key can log in.
 
-    Sessions and start-ups are not rationed: a controller, a benchmark's tools and a person may all be on at once.
+    Limits of sessions and connections are high: controller, benchmark tools and people may all be logged in at once.
     """
     address, port = listen
     lines = [
@@ -66,7 +68,7 @@ def server_config(
         "KbdInteractiveAuthentication no",
         f"PermitRootLogin {'prohibit-password' if root else 'no'}",
         "UsePAM no",
-        "StrictModes no",  # the folder is ours alone, whatever the folders above it are
+        "StrictModes no",  # the folder belongs to this user alone, but its parents may not
         "UseDNS no",
         "X11Forwarding no",
         "AllowAgentForwarding no",
@@ -86,7 +88,7 @@ def server_config(
 
 
 def client_config(hosts: Iterable[tuple[str, str, int]], *, user: str, identity: Path, known_hosts: Path) -> str:
-    """ssh_config with which `ssh -F FILE NAME` reaches each (name, address, port)."""
+    """Return an ssh_config with which `ssh -F FILE NAME` reaches each (name, address, port)."""
     parts = [f"Host {name}\n  HostName {address}\n  Port {port}\n" for name, address, port in hosts]
     common = [
         "Host *",
@@ -102,5 +104,5 @@ def client_config(hosts: Iterable[tuple[str, str, int]], *, user: str, identity:
 
 
 def _quoted(path: Path) -> str:
-    """A path as an argument of OpenSSH's configuration files, which split at blanks."""
+    """Return a path as an argument of OpenSSH's configuration files, which split at blanks."""
     return f'"{path}"'

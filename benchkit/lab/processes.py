@@ -1,7 +1,7 @@
-"""Finding and ending the processes of a lab, whatever became of whoever started them.
+"""Finding and killing the processes of a lab, without the help of the process that started them.
 
-Every first process has a mark on its command line, `benchkit-lab:KEY:ID:PART`; sessions on a host carry one in their
-environment. KEY stands for the lab's folder, ID for one `up`, PART for what the process is.
+Every init process has a mark on its command line, `benchkit-lab:KEY:ID:PART`; sessions on a host have one in their
+environment. KEY identifies the lab's folder, ID one call of `up`, PART the role of the process.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _POLL_S = 0.005
 
 
 @dataclass(frozen=True)
-class LabProcess:
-    """A first process of a lab."""
+class InitProcess:
+    """An init process of a lab: its switch, its supervisor, or the process 1 of a host."""
 
     process: psutil.Process
     lab_id: str
     part: str
 
 
-def mark(key: str, lab_id: str, part: str) -> str:
-    """What a process of this lab carries; `part` is switch, keeper, or host/NAME."""
+def process_mark(key: str, lab_id: str, part: str) -> str:
+    """Return the mark of a process of this lab; `part` is switch, supervisor, or host/NAME."""
     return f"{_prefix(key)}{lab_id}:{part}"
 
 
@@ -38,48 +38,48 @@ def _prefix(key: str) -> str:
     return f"benchkit-lab:{key}:"
 
 
-def marked(key: str) -> list[LabProcess]:
-    """The first processes of the lab with this key that live, this user's only."""
+def find_init_processes(key: str) -> list[InitProcess]:
+    """Return the running init processes of the lab with this key, of this user only."""
     return [
-        LabProcess(process, *word.removeprefix(_prefix(key)).split(":", 1))
-        for process in _own("cmdline")
+        InitProcess(process, *word.removeprefix(_prefix(key)).split(":", 1))
+        for process in _own_processes("cmdline")
         for word in process.info["cmdline"] or ()
         if word.startswith(_prefix(key))
     ]
 
 
-def end_all(key: str) -> bool:
-    """End every process of the lab with this key; True where there was any. Raises HostError where one stays.
+def kill_all(key: str) -> bool:
+    """Kill every process of the lab with this key; return False where there was none. Raises HostError where one stays.
 
-    With namespaces the kernel ends everything below the switch with it. Without, the kernel ends the servers with their
-    keeper, what runs below is found as its descendants, and what outlived it by its environment. Children go first,
-    so that those who started them can bury them.
+    With namespaces the kernel kills everything below the switch with it. Without them the kernel kills the servers with
+    their supervisor; other processes are found as its descendants, and orphans by their environment. Children are
+    killed first, so that their parents can reap them.
     """
     deadline = time.monotonic() + END_DEADLINE_S
-    any_found = False
-    while heads := _alive([*(one.process for one in marked(key)), *_orphans(key)]):
-        any_found = True
+    killed_any = False
+    while roots := _alive([*(init.process for init in find_init_processes(key)), *_orphans(key)]):
+        killed_any = True
         if time.monotonic() > deadline:
             raise HostError(
-                "processes of the lab do not end",
+                "processes of the lab could not be killed",
                 where="this machine",
-                why=", ".join(f"{process.pid} is {_state(process)}" for process in heads),
-                hint="a process that waits for a disk or a debugger ends after that; then `benchkit lab down` again",
+                why=", ".join(f"{process.pid} is {_state(process)}" for process in roots),
+                hint="a process that waits for a disk or a debugger ends after that; then run `benchkit lab down` again",
             )
-        for group in (_below(heads), heads):
+        for group in (_descendants(roots), roots):
             for process in group:
                 _kill(process)
             while _alive(group) and time.monotonic() < deadline:
                 time.sleep(_POLL_S)
-    return any_found
+    return killed_any
 
 
-def _below(heads: Iterable[psutil.Process]) -> list[psutil.Process]:
-    """All descendants of these processes."""
+def _descendants(roots: Iterable[psutil.Process]) -> list[psutil.Process]:
+    """Return all descendants of these processes."""
     found: dict[int, psutil.Process] = {}
-    for head in heads:
+    for root in roots:
         try:
-            found.update({child.pid: child for child in head.children(recursive=True)})
+            found.update({child.pid: child for child in root.children(recursive=True)})
         except psutil.NoSuchProcess:
             continue
     return list(found.values())
@@ -90,28 +90,28 @@ def _alive(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
 
 
 def _orphans(key: str) -> Iterator[psutil.Process]:
-    """Sessions on hosts of the lab, by their environment, each with the sshd that serves it."""
-    for process in _own("environ"):
+    """Yield sessions on hosts of the lab, found by their environment, each with its sshd."""
+    for process in _own_processes("environ"):
         if (process.info["environ"] or {}).get(MARK_VARIABLE, "").startswith(_prefix(key)):
             yield process
             try:
                 parent = process.parent()
                 if parent is not None and parent.name().startswith("sshd"):
                     yield parent
-            except psutil.NoSuchProcess:  # nobody is left to serve it
+            except psutil.NoSuchProcess:  # its sshd has ended
                 continue
 
 
-def _own(fact: str) -> Iterator[psutil.Process]:
-    """This user's processes, each with a fact about it, which is None where it has ended or keeps it to itself."""
+def _own_processes(attribute: str) -> Iterator[psutil.Process]:
+    """Yield this user's processes with one attribute, which is None where the process has ended or denies access."""
     user = os.getuid()
-    for process in psutil.process_iter(["uids", fact]):
+    for process in psutil.process_iter(["uids", attribute]):
         if process.info["uids"] is not None and process.info["uids"].real == user:
             yield process
 
 
 def _state(process: psutil.Process) -> str | None:
-    """What a process is doing, or None when it has ended (its parent may not have buried it yet)."""
+    """Return the state of a process; None where it has ended, even if its parent has not reaped it yet."""
     try:
         state = str(process.status()) if process.is_running() else None
     except psutil.NoSuchProcess:

@@ -1,4 +1,4 @@
-"""What a lab is asked to be: its hosts, what they are for, and how fast their links are."""
+"""The specification of a lab: its hosts, their roles, and the rates of their links."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ DEFAULT_NAME = "lab"
 MAX_HOSTS = 32
 MIN_LINK_BPS = 64_000.0
 MAX_LINK_BPS = 400e9
-"""Between a modem and the fastest Ethernet of today; what lies outside is a slip of the unit."""
+"""Allowed rates, from a modem to the fastest Ethernet of today; others are wrong units."""
 
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?")
 _RATE = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>[kmgt]?)bit(?:/s)?", re.IGNORECASE)
 _UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
-"""tc's units: decimal multiples of bits per second (tc(8), PARAMETERS, RATES)."""
+"""Units of tc: decimal multiples of bits per second (tc(8), PARAMETERS, RATES)."""
 _RESERVED = frozenset({"localhost", "controller"})
 
 
@@ -37,7 +37,7 @@ def _host_label(text: str) -> str:
 
 
 Label = Annotated[str, AfterValidator(_host_label)]
-"""A name that is safe as a host name and as a folder."""
+"""Name that is valid as a host name and as a folder."""
 
 
 class LabHost(Frozen):
@@ -46,12 +46,12 @@ class LabHost(Frozen):
     name: Label
     roles: tuple[Role, ...] = Field(min_length=1)
     link_bps: float | None = Field(
-        default=None, ge=MIN_LINK_BPS, le=MAX_LINK_BPS, description="cap of its link in either direction"
+        default=None, ge=MIN_LINK_BPS, le=MAX_LINK_BPS, description="rate limit of its link in either direction"
     )
 
 
 class LabSpec(Frozen):
-    """A lab's name and shape; the default is one server and one load generator."""
+    """Name and hosts of a lab; the default is one server and one load host."""
 
     name: Label = DEFAULT_NAME
     hosts: tuple[LabHost, ...] = Field(
@@ -64,12 +64,12 @@ class LabSpec(Frozen):
     @model_validator(mode="after")
     def _names_differ(self) -> Self:
         names = [host.name for host in self.hosts]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise ValueError(f"host names stand twice: {', '.join(twice)}")
+        if duplicates := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"duplicate host names: {', '.join(duplicates)}")
         return self
 
-    def described(self) -> str:
-        """The shape in words, for people."""
+    def describe(self) -> str:
+        """Return hosts, roles and link rates as text for messages."""
         hosts = ", ".join(
             f"{host.name} ({', '.join(host.roles)}{f'; {host.link_bps / 1e6:g} Mbit/s' if host.link_bps else ''})"
             for host in self.hosts
@@ -78,32 +78,36 @@ class LabSpec(Frozen):
 
 
 def lab_name(given: str | None = None) -> str:
-    """The name a lab goes by: as given, else from the environment, else `lab`. Raises InputError for an unsafe one."""
+    """Return the name of a lab: as given, else from the environment, else `lab`. Raises InputError for an invalid name."""
     name = given or os.environ.get(NAME_VARIABLE) or DEFAULT_NAME
     try:
         return _host_label(name)
     except ValueError as error:
-        raise InputError("not a lab's name", where="--name" if given else NAME_VARIABLE, why=str(error)) from None
+        raise InputError(
+            "not a valid name of a lab", where="--name" if given else NAME_VARIABLE, why=str(error)
+        ) from None
 
 
-def shape(name: str, hosts: Sequence[str], links: Sequence[str], *, shared: bool) -> LabSpec:
-    """A lab from the words of a command line: `NAME=role[,role]` and `[NAME=]RATE`. Raises InputError for others."""
-    found = [_host(text) for text in hosts] or list(LabSpec().hosts)
-    names = [host.name for host in found]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise InputError(f"given twice: {', '.join(twice)}", where="--host", hint="a host has one name and any roles")
-    if len(found) > MAX_HOSTS:
-        raise InputError(f"{len(found)} hosts", where="--host", why=f"a lab has at most {MAX_HOSTS}")
-    caps = _caps(links, names)
+def parse_shape(name: str, hosts: Sequence[str], links: Sequence[str], *, shared: bool) -> LabSpec:
+    """Return the lab that command line options describe: `NAME=role[,role]` and `[NAME=]RATE`. Raises InputError."""
+    parsed = [_parse_host(text) for text in hosts] or list(LabSpec().hosts)
+    names = [host.name for host in parsed]
+    if duplicates := sorted({name for name in names if names.count(name) > 1}):
+        raise InputError(
+            f"duplicate hosts: {', '.join(duplicates)}", where="--host", hint="give all roles of a host in one option"
+        )
+    if len(parsed) > MAX_HOSTS:
+        raise InputError(f"{len(parsed)} hosts", where="--host", why=f"a lab has at most {MAX_HOSTS}")
+    rates = _parse_links(links, names)
     return LabSpec(
         name=name,
-        hosts=tuple(host.model_copy(update={"link_bps": caps.get(host.name)}) for host in found),
+        hosts=tuple(host.model_copy(update={"link_bps": rates.get(host.name)}) for host in parsed),
         shared=shared,
     )
 
 
 def parse_rate(text: str) -> float:
-    """`200mbit`, `1.5gbit` → bits per second. Raises ValueError for anything else."""
+    """Return bits per second of a rate such as `200mbit` or `1.5gbit`. Raises ValueError for any other text."""
     match = _RATE.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"found {text!r}; allowed: a number and kbit, mbit or gbit, as in 200mbit")
@@ -113,24 +117,24 @@ def parse_rate(text: str) -> float:
     return rate
 
 
-def _host(text: str) -> LabHost:
+def _parse_host(text: str) -> LabHost:
     name, equals, roles = text.partition("=")
     if not equals or not roles:
         raise InputError(f"found {text!r}", where="--host", why="allowed: NAME=role[,role], as in client=load")
     try:
         return LabHost(name=name, roles=tuple(roles.split(",")))
-    except ValueError as error:  # pydantic's, whose sentences are those of the validators
+    except ValueError as error:  # pydantic's, with the validators' messages
         raise InputError(f"found {text!r}", where="--host", why=_reasons(error)) from None
 
 
 def _reasons(error: ValueError) -> str:
     lines = str(error).splitlines()
-    marked = [line.strip().partition("Value error, ")[2].partition(" [type=")[0] for line in lines]
-    return "; ".join(line for line in marked if line) or str(error)
+    find_init_processes = [line.strip().partition("Value error, ")[2].partition(" [type=")[0] for line in lines]
+    return "; ".join(line for line in find_init_processes if line) or str(error)
 
 
-def _caps(links: Iterable[str], names: Sequence[str]) -> dict[str, float]:
-    """Caps by host: those of single hosts over the one of all."""
+def _parse_links(links: Iterable[str], names: Sequence[str]) -> dict[str, float]:
+    """Return rates by host: a rate for one host overrides the one for all hosts."""
     for_all: dict[str, float] = {}
     for_one: dict[str, float] = {}
     for text in links:

@@ -1,4 +1,4 @@
-"""The files of a lab that open its hosts: keys, known_hosts, and a configuration for people's own `ssh`."""
+"""Files for SSH access to a lab's hosts: keys, known_hosts, and a configuration for `ssh` on the command line."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 
 from benchkit.errors import HostError
 from benchkit.lab import openssh
-from benchkit.lab.processes import MARK_VARIABLE, mark
+from benchkit.lab.processes import MARK_VARIABLE, process_mark
 from benchkit.lab.state import HostState, LabFolder, LabState
 
 _NO_SHELLS = frozenset({"false", "nologin"})
 
 
 def write_access(ssh_keygen: str, folder: LabFolder, state: LabState) -> None:
-    """Make one key pair for the client and one for each host, and tell the client which host has which."""
+    """Create a key pair for the client and one for each host, and write known_hosts and the client's configuration."""
     openssh.make_keys(ssh_keygen, [folder.identity, *(folder.host_key(host.name) for host in state.hosts)])
     folder.known_hosts.write_text(
         "".join(
@@ -34,12 +34,12 @@ def write_access(ssh_keygen: str, folder: LabFolder, state: LabState) -> None:
 
 
 def session_environment(folder: LabFolder, state: LabState, host: HostState) -> dict[str, str]:
-    """What every session on a host carries, by which `lab down` finds it."""
-    return {MARK_VARIABLE: mark(folder.key, state.lab_id, f"host/{host.name}")}
+    """Return the environment of every session on a host; `lab down` finds sessions by it."""
+    return {MARK_VARIABLE: process_mark(folder.key, state.lab_id, f"host/{host.name}")}
 
 
 def login_account() -> str:
-    """The account that this process runs as. Raises HostError where nobody can log in to it."""
+    """Return the account that this process runs as. Raises HostError where it does not allow logins."""
     number = os.geteuid()
     try:
         account = pwd.getpwuid(number)

@@ -1,6 +1,6 @@
-"""What is known about a lab between two commands: one folder with its keys, logs and state, and a lock over all labs.
+"""State of a lab between two commands: a folder with its keys, logs and state file, and a lock over all labs.
 
-The state is written before anything is made, so that `down` finds all of it, whenever `up` was killed.
+The state is written before anything is created, so that `down` finds everything, even where `up` was killed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _STATE = "state.json"
 
 
 class HostState(Frozen):
-    """One host as it was made."""
+    """One host as it was started."""
 
     name: str
     roles: tuple[str, ...]
@@ -41,7 +41,7 @@ class HostState(Frozen):
 
 
 class LabState(Frozen):
-    """A lab as it was made, or is being made while `ready` is false."""
+    """A lab as it was started, or is being started while `ready` is false."""
 
     version: Literal[1] = 1
     lab_id: str
@@ -54,17 +54,18 @@ class LabState(Frozen):
     subnet: str | None = None
     hosts: tuple[HostState, ...]
     made: tuple[Path, ...] = ()
+    """Folders outside the lab's own that were created for it."""
     cgroups: tuple[Path, ...] = ()
     limits: tuple[str, ...] = ()
     not_isolated: tuple[str, ...] = ()
 
 
 def base_folder() -> Path:
-    """Where this user's labs are kept: on a file system that a restart of the machine empties, where there is one."""
+    """Return the folder of this user's labs, on a file system that is emptied when the machine restarts, if there is one."""
     if os.geteuid() == 0:
         return ROOT_BASE
     runtime = os.environ.get("XDG_RUNTIME_DIR")
-    if runtime and os.access(runtime, os.W_OK):  # `su` keeps the variable and not the right
+    if runtime and os.access(runtime, os.W_OK):  # `su` keeps the variable, but not the permission
         return Path(runtime) / "benchkit"
     return Path.home() / ".cache" / "benchkit-lab"
 
@@ -73,46 +74,46 @@ class LabFolder:
     """The folder of one lab."""
 
     def __init__(self, base: Path, name: str) -> None:
-        """`base` holds the folders of all labs."""
+        """`base` is the folder of all labs."""
         self.path = base / name
         self.key = hashlib.sha256(str(self.path).encode()).hexdigest()[:8]
-        """Stands for this lab in names of links, groups and processes, where there is room for little."""
+        """Short identifier of the lab, for names of links, control groups and processes."""
         self.identity = self.path / "identity"
         self.known_hosts = self.path / "known_hosts"
         self.ssh_config = self.path / "ssh_config"
 
     @property
     def link(self) -> str:
-        """The lab's one network link on the machine; the kernel allows 15 characters."""
+        """Name of the lab's network link on this machine; the kernel allows 15 characters."""
         return f"bk-{self.key}"
 
     def host_key(self, host: str) -> Path:
-        """The private key of a host's sshd."""
+        """Return the path of the private key of a host's sshd."""
         return self.path / f"{host}.host_key"
 
     def log(self, part: str) -> Path:
-        """What a first process and its sshd had to say."""
+        """Return the path of the log of an init process and its sshd."""
         return self.path / f"{part}.log"
 
-    def make(self) -> None:
-        """Make the folder, for its user alone."""
+    def create(self) -> None:
+        """Create the folder, accessible to its user alone."""
         self.path.mkdir(mode=0o700)
 
     def write(self, state: LabState) -> None:
-        """Put the state in place as a whole."""
+        """Write the state, replacing the file atomically."""
         new = self.path / f"{_STATE}.new"
         new.write_text(state.model_dump_json(indent=1))
         new.rename(self.path / _STATE)
 
     def read(self) -> LabState | None:
-        """The state; None without one that this version understands."""
+        """Return the state; None where there is none that this version can read."""
         try:
             return LabState.model_validate_json((self.path / _STATE).read_bytes())
         except (FileNotFoundError, NotADirectoryError, ValidationError):
             return None
 
     def remove(self) -> bool:
-        """Remove the folder with all in it; True where there was one."""
+        """Remove the folder with its content. Return False where there was none."""
         if not self.path.is_dir():
             return False
         shutil.rmtree(self.path)
@@ -120,15 +121,16 @@ class LabFolder:
 
 
 def boot_id() -> str:
-    """What tells this run of the machine from those before and after."""
+    """Return the kernel's identifier of the current boot."""
     return _BOOT_ID.read_text().strip()
 
 
 @contextmanager
 def locked(base: Path) -> Iterator[None]:
-    """Hold the only right to make or remove labs below `base`; the folder is made if need be and goes when it is empty.
+    """Hold the exclusive lock for starting and removing labs below `base`.
 
-    The lock is the folder's own (flock), so nothing of it is left behind, not even after a kill.
+    The folder is created if it is missing, and removed when it is empty. The lock is on the folder itself (flock), so
+    that it ends with the process, even one that is killed.
     """
     descriptor = _lock(base)
     try:
@@ -146,24 +148,28 @@ def _lock(base: Path) -> int:
             base.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         except FileNotFoundError:
-            continue  # the last one out removed it just now
+            continue  # another process has just removed it
         except OSError as error:
             raise HostError("cannot keep the state of a lab", where=str(base), why=error.strerror) from None
         facts = os.fstat(descriptor)
         if facts.st_uid != os.geteuid():
             os.close(descriptor)
-            raise HostError("belongs to somebody else", where=str(base), hint="remove that folder or have it removed")
+            raise HostError("the folder belongs to another user", where=str(base), hint="have its owner remove it")
         while not _try_lock(descriptor):
             if time.monotonic() > deadline:
                 os.close(descriptor)
-                raise HostError("another `benchkit lab` command holds the labs", where=str(base), hint="wait for it")
+                raise HostError(
+                    "another `benchkit lab` command is still running",
+                    where=str(base),
+                    hint="wait until it has ended, then try again",
+                )
             time.sleep(_LOCK_POLL_S)
         try:
             if base.stat().st_ino == facts.st_ino:
                 return descriptor
         except FileNotFoundError:
             pass
-        os.close(descriptor)  # what was locked is no longer the folder; lock the new one
+        os.close(descriptor)  # the locked folder was removed meanwhile: lock the new one
 
 
 def _try_lock(descriptor: int) -> bool:

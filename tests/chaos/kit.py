@@ -18,7 +18,7 @@ import psutil
 
 import benchkit
 from benchkit.lab.lab import Lab
-from benchkit.lab.processes import marked
+from benchkit.lab.processes import find_init_processes
 from benchkit.models.rows import TABLES
 from benchkit.results.progress import Progress, read_progress
 from benchkit.results.store import RunFolder
@@ -234,7 +234,7 @@ def on_host(lab: Lab, host: str, script: str) -> str:
 
 def first_pid(lab: Lab, part: str) -> int:
     """Return the first process of a part of a lab: `switch`, `host/NAME`."""
-    return next(one.process.pid for one in marked(lab.folder.key) if one.part == part)
+    return next(one.process.pid for one in find_init_processes(lab.folder.key) if one.part == part)
 
 
 def link_command(lab: Lab, host: str, *, up: bool) -> list[str]:

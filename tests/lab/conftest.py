@@ -1,4 +1,4 @@
-"""Labs of a test's own, and what is left of them."""
+"""Labs for single tests, and their traces on this machine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _numbers = count()
 
 @pytest.fixture
 def lab_name() -> Iterator[str]:
-    """A name that no other lab has; what goes by it is taken down at the end."""
+    """A unique name; the lab of this name is removed at the end."""
     name = f"pytest-{os.getpid()}-{next(_numbers)}"
     try:
         yield name
@@ -32,7 +32,7 @@ def lab_name() -> Iterator[str]:
 
 @pytest.fixture
 def in_host() -> Callable[[Lab, str, str], Any]:
-    """Run a Python script on a host of a lab by the real `ssh`; what it prints as JSON is returned."""
+    """Run a Python script on a lab host over the real `ssh`, and return the JSON that it prints."""
 
     def run(lab: Lab, host: str, script: str) -> Any:  # noqa: ANN401 - any JSON value
         done = subprocess.run(
@@ -50,7 +50,7 @@ def in_host() -> Callable[[Lab, str, str], Any]:
 
 
 def traces(name: str) -> dict[str, list[str]]:
-    """All that this machine shows of a lab: processes, links, mounts, control groups, files."""
+    """Return everything of a lab on this machine: processes, links, mounts, control groups, files."""
     folder = LabFolder(base_folder(), name)
     processes = []
     for process in psutil.process_iter():
@@ -68,7 +68,7 @@ def traces(name: str) -> dict[str, list[str]]:
         ],
         "groups": [
             path
-            for path, _, _ in os.walk("/sys/fs/cgroup")  # which bears with groups that go meanwhile
+            for path, _, _ in os.walk("/sys/fs/cgroup")  # os.walk ignores groups that are removed meanwhile
             if Path(path).name.startswith("benchkit-") and folder.key in Path(path).name
         ],
         "files": [str(path) for path in (folder.path, *folder.path.glob("**/*")) if path.exists()],

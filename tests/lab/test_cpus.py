@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchkit.lab.cpus import divide, group, overlaps, parse_list
+from benchkit.lab.cpus import divide_cpus, group_by_core, overlaps, parse_cpu_list
 from benchkit.lab.spec import LabHost
 
 SUT = LabHost(name="sut", roles=("sut",))
@@ -36,40 +36,40 @@ def singles(number: int) -> list[tuple[int, ...]]:
 def test_servers_get_the_first_half_and_others_the_second(
     cores: list[tuple[int, ...]], hosts: tuple[LabHost, ...], expected: dict[str, tuple[int, ...]]
 ) -> None:
-    assert divide(hosts, cores, shared=False) == expected
+    assert divide_cpus(hosts, cores, shared=False) == expected
 
 
-def test_shared_gives_all_to_all() -> None:
-    assert divide((SUT, LOAD), singles(4), shared=True) == {"sut": (0, 1, 2, 3), "load": (0, 1, 2, 3)}
+def test_with_shared_every_host_has_every_cpu() -> None:
+    assert divide_cpus((SUT, LOAD), singles(4), shared=True) == {"sut": (0, 1, 2, 3), "load": (0, 1, 2, 3)}
 
 
 @given(cores=st.integers(2, 64), servers=st.integers(0, 8), others=st.integers(0, 8))
-def test_no_core_is_idle_and_none_is_shared_without_need(cores: int, servers: int, others: int) -> None:
+def test_every_core_is_used_and_none_is_shared_unnecessarily(cores: int, servers: int, others: int) -> None:
     hosts = [LabHost(name=f"s{i}", roles=("sut",)) for i in range(servers)]
     hosts += [LabHost(name=f"o{i}", roles=("load",)) for i in range(others)]
     if not hosts:
         return
-    shares = divide(hosts, singles(cores), shared=False)
-    assert set(shares) == {host.name for host in hosts}
-    assert all(shares.values())
+    cpus = divide_cpus(hosts, singles(cores), shared=False)
+    assert set(cpus) == {host.name for host in hosts}
+    assert all(cpus.values())
     for one, other in combinations(hosts, 2):
         if one.roles != other.roles:
-            assert not set(shares[one.name]) & set(shares[other.name])
+            assert not set(cpus[one.name]) & set(cpus[other.name])
     if servers + others <= cores // 2:
-        assert overlaps(shares) == []
-        assert {cpu for own in shares.values() for cpu in own} == set(range(cores))
+        assert overlaps(cpus) == []
+        assert {cpu for own in cpus.values() for cpu in own} == set(range(cores))
 
 
 def test_threads_of_a_core_stay_together() -> None:
     siblings = {cpu: frozenset({cpu % 4, cpu % 4 + 4}) for cpu in range(8)}
-    assert group(set(range(8)), siblings) == [(0, 4), (1, 5), (2, 6), (3, 7)]
-    assert group({1, 2, 5}, siblings) == [(1, 5), (2,)]  # a mask that leaves out a thread
+    assert group_by_core(set(range(8)), siblings) == [(0, 4), (1, 5), (2, 6), (3, 7)]
+    assert group_by_core({1, 2, 5}, siblings) == [(1, 5), (2,)]  # a mask without one of the threads
 
 
-def test_the_kernels_lists_are_read() -> None:
-    assert parse_list("0-2,8\n") == {0, 1, 2, 8}
-    assert parse_list("3") == {3}
+def test_the_kernels_lists_are_parsed() -> None:
+    assert parse_cpu_list("0-2,8\n") == {0, 1, 2, 8}
+    assert parse_cpu_list("3") == {3}
 
 
-def test_overlaps_name_each_group_once() -> None:
+def test_overlaps_have_each_group_once() -> None:
     assert overlaps({"a": (0, 1), "b": (1, 2), "c": (1, 2)}) == [(("a", "b", "c"), (1,)), (("b", "c"), (2,))]

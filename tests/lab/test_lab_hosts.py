@@ -1,4 +1,4 @@
-"""What a lab host is like from inside, reached by the real `ssh`."""
+"""Lab hosts from the inside, over the real `ssh`."""
 
 from __future__ import annotations
 
@@ -57,15 +57,15 @@ def _machine(path: str) -> str:
 
 
 @needs_root
-def test_a_lab_host_looks_like_a_host(lab_name: str, in_host: InHost) -> None:
-    kept = (
+def test_a_lab_host_has_its_own_view_of_the_system(lab_name: str, in_host: InHost) -> None:
+    unchanged = (
         "net/core/somaxconn",
         "net/ipv4/tcp_tw_reuse",
         "net/ipv4/ip_local_port_range",
         "fs/file-max",
         "vm/swappiness",
     )
-    before = {key: _machine(f"/proc/sys/{key}") for key in kept}
+    before = {key: _machine(f"/proc/sys/{key}") for key in unchanged}
     lab = up(LabSpec(name=lab_name))
     facts = in_host(lab, "sut", FACTS)
     assert facts["hostname"] == "sut"
@@ -82,20 +82,20 @@ def test_a_lab_host_looks_like_a_host(lab_name: str, in_host: InHost) -> None:
     assert facts["peer"] == "SSH-"
     assert facts["controller"] == addresses["sut"].rpartition(".")[0] + ".1"
 
-    assert facts["somaxconn"] == "12345"  # its own
+    assert facts["somaxconn"] == "12345"  # the host's own
     assert facts["tw_reuse"] == "1"
     assert facts["ports"].split() == ["1025", "65535"]
     assert facts["file_max"] == "Read-only file system"  # the machine's
     assert facts["swappiness"] == "Read-only file system"
-    assert facts["sysrq"] in ("Read-only file system", "No such file or directory")  # some kernels have none
+    assert facts["sysrq"] in ("Read-only file system", "No such file or directory")  # some kernels do not have it
     assert facts["sys"] == "Read-only file system"
-    assert {key: _machine(f"/proc/sys/{key}") for key in kept} == before
+    assert {key: _machine(f"/proc/sys/{key}") for key in unchanged} == before
     other = in_host(lab, "load", 'print(json.dumps(open("/proc/sys/net/core/somaxconn").read()))')
     assert other.strip() != "12345"
 
 
 @needs_root
-def test_what_is_not_isolated_is_listed(lab: Lab) -> None:
+def test_sysctls_that_are_not_isolated_are_listed(lab: Lab) -> None:
     listed = set(lab.inventory().not_isolated)
     assert {
         "fs.file-max",
@@ -109,7 +109,7 @@ def test_what_is_not_isolated_is_listed(lab: Lab) -> None:
     assert all(Path("/proc/sys", key.replace(".", "/")).exists() for key in ("fs.file-max", "vm.swappiness"))
 
 
-def test_server_and_generator_share_no_cpu(lab: Lab, in_host: InHost) -> None:
+def test_server_and_load_host_share_no_cpu(lab: Lab, in_host: InHost) -> None:
     script = "import os; print(json.dumps(sorted(os.sched_getaffinity(0))))"
     seen = {host.name: in_host(lab, host.name, script) for host in lab.hosts}
     assert seen == {host.name: list(host.cpus) for host in lab.hosts}
@@ -121,7 +121,7 @@ def test_server_and_generator_share_no_cpu(lab: Lab, in_host: InHost) -> None:
         assert any("share CPU" in limit for limit in lab.inventory().limits)
 
 
-def test_shared_gives_all_cpus_to_all(lab_name: str, in_host: InHost) -> None:
+def test_with_shared_every_host_has_every_cpu(lab_name: str, in_host: InHost) -> None:
     lab = up(LabSpec(name=lab_name, shared=True))
     script = "import os; print(json.dumps(sorted(os.sched_getaffinity(0))))"
     for host in lab.hosts:
@@ -130,7 +130,7 @@ def test_shared_gives_all_cpus_to_all(lab_name: str, in_host: InHost) -> None:
 
 
 @needs_root
-def test_roles_may_stand_on_hosts_of_their_own(lab_name: str, in_host: InHost) -> None:
+def test_each_role_can_have_its_own_hosts(lab_name: str, in_host: InHost) -> None:
     lab = up(
         LabSpec(
             name=lab_name,
@@ -151,7 +151,7 @@ print(json.dumps([socket.create_connection((name, 22), 5).recv(4).decode() for n
     assert in_host(lab, "c1", script) == ["SSH-"] * 4
 
 
-def test_only_the_labs_key_opens_a_host_and_only_its_key_is_trusted(lab: Lab, tmp_path: Path) -> None:
+def test_only_the_labs_keys_are_accepted_and_trusted(lab: Lab, tmp_path: Path) -> None:
     command = lab.ssh_command("sut")
 
     def ssh(*options: str) -> subprocess.CompletedProcess[str]:
@@ -163,7 +163,7 @@ def test_only_the_labs_key_opens_a_host_and_only_its_key_is_trusted(lab: Lab, tm
     assert unknown.returncode == 255
     assert "Host key verification failed" in unknown.stderr
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "other")], check=True)
-    stranger = subprocess.run(
+    other_key = subprocess.run(
         [
             *("ssh", "-F", "none", "-i", str(tmp_path / "other"), "-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes"),
             *("-o", f"UserKnownHostsFile={lab.folder.known_hosts}", "-p", str(lab.hosts[0].port)),
@@ -174,8 +174,8 @@ def test_only_the_labs_key_opens_a_host_and_only_its_key_is_trusted(lab: Lab, tm
         timeout=30,
         check=False,
     )
-    assert stranger.returncode == 255
-    assert "Permission denied (publickey)" in stranger.stderr
+    assert other_key.returncode == 255
+    assert "Permission denied (publickey)" in other_key.stderr
 
 
 def test_a_host_can_be_a_jump_host(lab: Lab) -> None:
@@ -191,7 +191,7 @@ def test_a_host_can_be_a_jump_host(lab: Lab) -> None:
 
 
 @needs_root
-def test_a_cpu_quota_holds_a_host_back(lab: Lab, in_host: InHost) -> None:
+def test_a_cpu_quota_limits_a_host(lab: Lab, in_host: InHost) -> None:
     if not lab.state.cgroups:
         pytest.skip("no control groups on this machine")
     script = """
@@ -211,5 +211,5 @@ finally:
 print(json.dumps({"share": share, "throttled": "nr_throttled 0" not in (group / "cpu.stat").read_text()}))
 """
     seen = in_host(lab, "sut", script)
-    assert seen["share"] < 0.35  # a fifth was allowed
+    assert seen["share"] < 0.35  # a fifth is allowed
     assert seen["throttled"]

@@ -1,4 +1,4 @@
-"""Caps on links: visible, effective in both directions, and said where they cannot be had."""
+"""Rate limits of links: visible, effective in both directions, and reported where they are not available."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from benchkit.lab.lab import Lab, up
-from benchkit.lab.limits import uncapped
+from benchkit.lab.limits import uncapped_links
 from benchkit.lab.programs import find_programs
 from benchkit.lab.spec import LabHost, LabSpec
 
@@ -54,7 +54,7 @@ print(json.dumps(None))
 
 
 def _transfer(in_host: InHost, lab: Lab, sender: str, receiver: str) -> float:
-    """Bits per second of a bounded transfer between two hosts, as the receiver sees it."""
+    """Return the rate of a transfer between two hosts, in bits per second, as the receiver measures it."""
     with ThreadPoolExecutor() as pool:
         seen = pool.submit(in_host, lab, receiver, RECEIVE)
         pool.submit(in_host, lab, sender, SEND.replace("RECEIVER", receiver)).result()
@@ -62,7 +62,7 @@ def _transfer(in_host: InHost, lab: Lab, sender: str, receiver: str) -> float:
         return float(seen.result()["bytes"] * 8 / seen.result()["seconds"])
 
 
-def test_a_cap_holds_in_both_directions(lab_name: str, in_host: InHost) -> None:
+def test_a_rate_limit_is_effective_in_both_directions(lab_name: str, in_host: InHost) -> None:
     hosts = (LabHost(name="sut", roles=("sut",), link_bps=CAP_BPS), LabHost(name="load", roles=("load",)))
     lab = up(LabSpec(name=lab_name, hosts=hosts))
     assert {spec.name: spec.link_bps for spec in lab.inventory().hosts} == {"sut": CAP_BPS, "load": None}
@@ -73,22 +73,22 @@ def test_a_cap_holds_in_both_directions(lab_name: str, in_host: InHost) -> None:
     assert "tbf" not in in_host(lab, "load", discipline)
     for sender, receiver in (("sut", "load"), ("load", "sut")):
         rates = [_transfer(in_host, lab, sender, receiver) for _ in range(3)]
-        # Payload is 0.956 of the frames (1448 of 1514 bytes); the full bucket lets the first 64 KiB pass at once. A
-        # receiver that wakes late sees too high a rate, one that is held up too low a one.
+        # Payload is 0.956 of the frames (1448 of 1514 bytes); the full bucket sends the first 64 KiB at once. A receiver
+        # that starts late measures too high a rate, one that is delayed later too low a one.
         assert min(rates) < 1.1 * CAP_BPS
         assert max(rates) > 0.7 * CAP_BPS
 
 
-def test_an_uncapped_link_is_far_faster(lab: Lab, in_host: InHost) -> None:
+def test_a_link_without_a_limit_is_far_faster(lab: Lab, in_host: InHost) -> None:
     assert max(_transfer(in_host, lab, "sut", "load") for _ in range(3)) > 5 * CAP_BPS
 
 
-def test_a_kernel_without_the_discipline_is_told_from_a_failure() -> None:
-    """Linux lacks one or the other of these nearly everywhere; tbf's absence is answered in the same words."""
+def test_a_missing_discipline_is_distinguished_from_a_failure() -> None:
+    """Check with disciplines of which nearly every kernel lacks one; a missing tbf gives the same error message."""
     found = find_programs(["ip", "tc", "unshare"])
     script = """
 import sys
-from benchkit.lab.inside.messages import CommandError, cap_link
+from benchkit.lab.inside.commands import CommandError, cap_link
 tc = sys.argv[1]
 kinds = ("netem delay 1ms", "cake", "hhf", "etf clockid CLOCK_TAI")
 print([cap_link(tc, [f"qdisc replace dev lo root {kind}"]) for kind in kinds])
@@ -110,8 +110,8 @@ except CommandError as error:
     assert "no-such-link" in failure
 
 
-def test_an_uncapped_link_is_said() -> None:
-    assert uncapped([]) == []
-    assert uncapped(["sut", "load"]) == [
+def test_a_link_without_its_limit_is_reported() -> None:
+    assert uncapped_links([]) == []
+    assert uncapped_links(["sut", "load"]) == [
         "The link of sut and load is not capped: this kernel has no token bucket filter (tc tbf)."
     ]

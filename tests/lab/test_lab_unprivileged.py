@@ -1,4 +1,4 @@
-"""A lab without namespaces, by a user without rights and by a root without them."""
+"""A lab without namespaces, of an unprivileged user and of a root without the capability for namespaces."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
-from benchkit.lab.loopback import serves_here
+from benchkit.lab.loopback import is_sshd_running
 from benchkit.lab.programs import find_programs
 
 pytestmark = pytest.mark.lab
@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """A home with a blank in its path, for a user of its own where this is root."""
+    """A home with a blank in its path; as root, for a separate user."""
     folder = Path(tempfile.mkdtemp(prefix="benchkit home ", dir="/var/tmp"))
     folder.chmod(0o755)
     own = folder / "home"
@@ -44,7 +44,7 @@ def home() -> Iterator[Path]:
 
 @pytest.fixture
 def as_user(home: Path) -> Run:
-    """Run a command as a user without any right but to read (the Python that runs this may stand in root's home)."""
+    """Run a command as a user whose only capability is to read: the Python that runs the tests may be in root's home."""
     clean = ["env", "-i", f"HOME={home}", "PATH=/usr/bin:/bin", f"PYTHONPATH={ROOT}"]
     if os.geteuid() == 0:
         accounts = home.parent / "passwd"
@@ -77,8 +77,8 @@ def _document(done: subprocess.CompletedProcess[str]) -> Any:  # noqa: ANN401 - 
     return json.loads(done.stdout)
 
 
-def _living(home: Path) -> list[psutil.Process]:
-    """What runs of a lab for the user of this home."""
+def _lab_processes(home: Path) -> list[psutil.Process]:
+    """Return the running lab processes of the user of this home."""
     user = home.stat().st_uid
     return [
         process
@@ -92,74 +92,75 @@ def _living(home: Path) -> list[psutil.Process]:
     ]
 
 
-def _nothing_is_left(home: Path) -> None:
-    assert _living(home) == []
+def _assert_nothing_remains(home: Path) -> None:
+    assert _lab_processes(home) == []
     assert [path for path in home.rglob("*") if path.name != ".cache"] == []
 
 
 @pytest.fixture
-def made(as_user: Run, home: Path) -> Iterator[Any]:
+def started_lab(as_user: Run, home: Path) -> Iterator[Any]:
+    """The JSON of a lab that the user has started; it is removed at the end."""
     document = _document(as_user(*CLI, "up", "--json", "--link", "100mbit"))
     try:
         yield document
     finally:
         as_user(*CLI, "down")
-        _nothing_is_left(home)
+        _assert_nothing_remains(home)
 
 
-def _start_a_daemon(as_user: Run, made: Any) -> None:  # noqa: ANN401 - any JSON value
-    """Something on a host that has left its session, as a careless service does."""
-    ssh = made["hosts"][0]["ssh"]
+def _start_a_daemon(as_user: Run, started_lab: Any) -> None:  # noqa: ANN401 - any JSON value
+    """Start a process on a host that has left its session, as a daemon does."""
+    ssh = started_lab["hosts"][0]["ssh"]
     done = as_user(*ssh, "nohup setsid sleep 300 >/dev/null 2>&1 & echo started")
     assert done.stdout == "started\n", done.stderr
 
 
-def test_a_user_without_rights_has_a_lab_on_loopback(as_user: Run, home: Path, made: Any) -> None:  # noqa: ANN401 - JSON
-    assert made["mode"] == "loopback"
-    hosts = {host["name"]: host for host in made["hosts"]}
+def test_an_unprivileged_user_gets_a_lab_on_loopback(as_user: Run, home: Path, started_lab: Any) -> None:  # noqa: ANN401 - JSON
+    assert started_lab["mode"] == "loopback"
+    hosts = {host["name"]: host for host in started_lab["hosts"]}
     assert all(host["address"].startswith("127.") and host["port"] > 1023 for host in hosts.values())
     assert hosts["sut"]["address"] != hosts["load"]["address"]
     assert all(host["answers"] and host["link_bps"] is None for host in hosts.values())
-    limits = " ".join(made["limits"])
+    limits = " ".join(started_lab["limits"])
     for words in ("loopback", "sysctls", "not capped", "one loopback interface", "CPU quota"):
         assert words in limits
-    assert _document(as_user(*CLI, "up", "--json")) == {**made, "fresh": False}
+    assert _document(as_user(*CLI, "up", "--json")) == {**started_lab, "fresh": False}
 
     script = "import os; print(sorted(os.sched_getaffinity(0)), os.environ['BENCHKIT_LAB_HOST'].rpartition(':')[2])"
     for name, host in hosts.items():
         seen = as_user(*host["ssh"], f'python3 -c "{script}"')
         assert seen.stdout == f"{host['cpus']} host/{name}\n", seen.stderr
-    _start_a_daemon(as_user, made)
+    _start_a_daemon(as_user, started_lab)
     assert _document(as_user(*CLI, "down", "--json"))["was_there"] is True
-    _nothing_is_left(home)
+    _assert_nothing_remains(home)
     assert _document(as_user(*CLI, "down", "--json"))["was_there"] is False
 
 
-def test_down_finds_what_outlived_keeper_and_servers(as_user: Run, home: Path, made: Any) -> None:  # noqa: ANN401 - JSON
-    _start_a_daemon(as_user, made)
-    for process in _living(home):
+def test_up_removes_orphans_of_the_supervisor_and_the_servers(as_user: Run, home: Path, started_lab: Any) -> None:  # noqa: ANN401 - JSON
+    _start_a_daemon(as_user, started_lab)
+    for process in _lab_processes(home):
         name = process.info["name"]
-        if name != "sleep" and not name.startswith("sshd"):  # these the kernel ends with the keeper
-            with contextlib.suppress(psutil.NoSuchProcess):  # so it does with others of them
+        if name != "sleep" and not name.startswith("sshd"):  # the kernel kills those with the supervisor
+            with contextlib.suppress(psutil.NoSuchProcess):  # the kernel may have killed it already
                 process.kill()
     deadline = time.monotonic() + 30
-    while len(_living(home)) > 1 and time.monotonic() < deadline:
+    while len(_lab_processes(home)) > 1 and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert [process.info["name"] for process in _living(home)] == ["sleep"]
+    assert [process.info["name"] for process in _lab_processes(home)] == ["sleep"]
     assert _document(as_user(*CLI, "status", "--json"))["up"] is False
-    again = _document(as_user(*CLI, "up", "--json"))
-    assert again["fresh"]
-    assert "sleep" not in [process.info["name"] for process in _living(home)]
+    restarted = _document(as_user(*CLI, "up", "--json"))
+    assert restarted["fresh"]
+    assert "sleep" not in [process.info["name"] for process in _lab_processes(home)]
 
 
 @pytest.mark.parametrize("delay_s", [0.2, 0.3, 0.4])
-def test_a_killed_up_leaves_nothing_running(as_user: Run, home: Path, delay_s: float) -> None:
+def test_a_killed_up_leaves_no_process(as_user: Run, home: Path, delay_s: float) -> None:
     as_user("timeout", "--signal=KILL", str(delay_s), *CLI, "up")
     assert as_user(*CLI, "down").returncode == 0
-    _nothing_is_left(home)
+    _assert_nothing_remains(home)
 
 
-def test_an_account_without_a_shell_is_said(as_user: Run, home: Path) -> None:
+def test_an_account_without_a_shell_is_an_error(as_user: Run, home: Path) -> None:
     accounts = home.parent / "passwd"
     if not accounts.is_file():
         pytest.skip("the account is this user's own")
@@ -169,17 +170,17 @@ def test_an_account_without_a_shell_is_said(as_user: Run, home: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="root only")
-def test_root_without_the_right_to_make_namespaces_has_a_lab_on_loopback(lab_name: str) -> None:
+def test_root_without_the_capability_for_namespaces_gets_a_lab_on_loopback(lab_name: str) -> None:
     run = [find_programs(["setpriv"])["setpriv"], "--bounding-set=-sys_admin", "--inh-caps=-sys_admin", *CLI]
     privilege_folder = Path("/run/sshd")
     was_there = privilege_folder.exists()
     up = subprocess.run([*run, "up", "--name", lab_name, "--json"], capture_output=True, text=True, check=False)
-    made = _document(up)
-    assert "no namespaces here" in up.stderr
-    assert made["mode"] == "loopback"
-    assert "Operation not permitted" in made["limits"][0]
-    done = subprocess.run([*made["hosts"][0]["ssh"], "id", "-u"], capture_output=True, text=True, check=False)
+    started_lab = _document(up)
+    assert "namespaces are not available" in up.stderr
+    assert started_lab["mode"] == "loopback"
+    assert "Operation not permitted" in started_lab["limits"][0]
+    done = subprocess.run([*started_lab["hosts"][0]["ssh"], "id", "-u"], capture_output=True, text=True, check=False)
     assert done.stdout == "0\n", done.stderr
     down = subprocess.run([*run, "down", "--name", lab_name, "--json"], capture_output=True, text=True, check=False)
     assert _document(down)["was_there"] is True
-    assert privilege_folder.exists() == was_there or serves_here()
+    assert privilege_folder.exists() == was_there or is_sshd_running()

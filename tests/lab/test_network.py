@@ -7,30 +7,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchkit.errors import HostError
-from benchkit.lab.network import cap, choose_subnet, networks_of
+from benchkit.lab.network import cap_discipline, choose_subnet, networks_of
 
 
-def test_a_network_is_free_of_what_the_machine_routes() -> None:
+def test_the_network_overlaps_no_route() -> None:
     first = choose_subnet([], 5)
     assert first == IPv4Network("198.18.5.0/24")
     assert choose_subnet([first, IPv4Network("198.18.6.7/32")], 5) == IPv4Network("198.18.7.0/24")
 
 
-def test_a_default_route_takes_nothing() -> None:
+def test_the_default_route_is_ignored() -> None:
     assert choose_subnet([IPv4Network("0.0.0.0/0")], 0) == IPv4Network("198.18.0.0/24")
 
 
-def test_the_next_pool_serves_when_the_first_is_routed() -> None:
+def test_the_second_pool_is_used_where_the_first_is_routed() -> None:
     assert choose_subnet([IPv4Network("198.18.0.0/15")], 3) == IPv4Network("10.0.3.0/24")
 
 
-def test_no_free_network_is_said() -> None:
+def test_no_free_network_is_an_error() -> None:
     with pytest.raises(HostError, match="no free network"):
         choose_subnet([IPv4Network("198.18.0.0/15"), IPv4Network("10.0.0.0/8")], 0)
 
 
 @given(st.lists(st.integers(0, 511), max_size=40), st.integers(0, 2**32))
-def test_what_is_chosen_never_overlaps(taken: list[int], seed: int) -> None:
+def test_the_network_never_overlaps(taken: list[int], seed: int) -> None:
     pool = list(IPv4Network("198.18.0.0/15").subnets(new_prefix=24))
     used = [pool[i] for i in taken]
     assert not any(choose_subnet(used, seed).overlaps(network) for network in used)
@@ -41,7 +41,7 @@ def test_routes_are_read_as_ip_prints_them() -> None:
     assert networks_of(routes) == [IPv4Network("10.8.0.0/16"), IPv4Network("192.0.2.2/32")]
 
 
-def test_a_bucket_holds_ten_milliseconds_and_a_whole_offloaded_packet() -> None:
-    assert cap(None) is None
-    assert cap(200e6) == "root tbf rate 200000000bit burst 250000b latency 50ms"
-    assert cap(1e6) == "root tbf rate 1000000bit burst 65536b latency 50ms"
+def test_a_bucket_has_ten_milliseconds_and_at_least_an_offloaded_packet() -> None:
+    assert cap_discipline(None) is None
+    assert cap_discipline(200e6) == "root tbf rate 200000000bit burst 250000b latency 50ms"
+    assert cap_discipline(1e6) == "root tbf rate 1000000bit burst 65536b latency 50ms"

@@ -15,7 +15,7 @@ def test_known_hosts_puts_an_unusual_port_in_brackets() -> None:
     assert known_hosts_line("127.0.0.2", 2022, "ssh-ed25519 AAAA") == "[127.0.0.2]:2022 ssh-ed25519 AAAA\n"
 
 
-def test_penalties_are_turned_off_only_where_sshd_knows_them() -> None:
+def test_penalties_are_turned_off_only_in_versions_that_have_them() -> None:
     def config(version: tuple[int, int]) -> str:
         path = Path("/x y")
         return server_config(
@@ -37,7 +37,7 @@ def test_penalties_are_turned_off_only_where_sshd_knows_them() -> None:
 
 
 @pytest.mark.lab
-def test_the_real_programs_take_what_is_written(tmp_path: Path) -> None:
+def test_the_real_programs_accept_keys_and_configuration(tmp_path: Path) -> None:
     found = find_programs(["ssh-keygen", "ssh"])
     folder = tmp_path / "a folder"
     folder.mkdir()
@@ -56,11 +56,11 @@ def test_the_real_programs_take_what_is_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.lab
-def test_a_key_that_cannot_be_made_is_said(tmp_path: Path) -> None:
-    with pytest.raises(HostError, match="cannot make a key"):
+def test_a_key_that_cannot_be_created_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(HostError, match="cannot create a key"):
         make_keys(find_programs(["ssh-keygen"])["ssh-keygen"], [tmp_path / "absent" / "key"])
 
 
-def test_missing_programs_are_named_together() -> None:
-    with pytest.raises(InputError, match=r"not on this machine: no-such-a, no-such-b\n.*benchkit lab prepare"):
+def test_all_missing_programs_are_named() -> None:
+    with pytest.raises(InputError, match=r"missing on this machine: no-such-a, no-such-b\n.*benchkit lab prepare"):
         find_programs(["sh", "no-such-a", "no-such-b"])

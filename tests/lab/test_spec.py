@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from benchkit.errors import InputError
-from benchkit.lab.spec import LabHost, LabSpec, lab_name, parse_rate, shape
+from benchkit.lab.spec import LabHost, LabSpec, lab_name, parse_rate, parse_shape
 
 
 def test_the_default_is_a_server_and_a_generator() -> None:
@@ -25,9 +25,9 @@ def test_other_rates_are_refused(text: str) -> None:
         parse_rate(text)
 
 
-def test_hosts_roles_and_links_come_from_words() -> None:
-    asked = shape("x", ["web=sut,nginx", "c1=load", "c2=load"], ["100mbit", "web=1gbit"], shared=True)
-    assert asked == LabSpec(
+def test_options_give_hosts_roles_and_links() -> None:
+    spec = parse_shape("x", ["web=sut,nginx", "c1=load", "c2=load"], ["100mbit", "web=1gbit"], shared=True)
+    assert spec == LabSpec(
         name="x",
         hosts=(
             LabHost(name="web", roles=("sut", "nginx"), link_bps=1e9),
@@ -39,27 +39,27 @@ def test_hosts_roles_and_links_come_from_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("hosts", "links", "said"),
+    ("hosts", "links", "message"),
     [
         (["sut"], [], "--host: found 'sut': allowed: NAME=role"),
         (["sut="], [], "--host: found 'sut='"),
         (["=sut"], [], "--host: found '=sut'"),
         (["a/b=sut"], [], "--host: found 'a/b=sut': found 'a/b'; allowed"),
-        (["a=sut", "a=load"], [], "--host: given twice: a"),
+        (["a=sut", "a=load"], [], "--host: duplicate hosts: a"),
         (["a=s;ut"], [], "found 's;ut'"),
         (["localhost=sut"], [], "found 'localhost'"),
         ([f"h{i}=load" for i in range(33)], [], "33 hosts"),
-        ([], ["nobody=1mbit"], "--link: no host 'nobody' in this lab"),
+        ([], ["missing=1mbit"], "--link: no host 'missing' in this lab"),
         ([], ["1 parsec"], "--link: found '1 parsec'; allowed"),
     ],
 )
-def test_what_a_lab_cannot_be_is_said(hosts: list[str], links: list[str], said: str) -> None:
+def test_invalid_options_are_refused(hosts: list[str], links: list[str], message: str) -> None:
     with pytest.raises(InputError) as caught:
-        shape("x", hosts, links, shared=False)
-    assert said in str(caught.value)
+        parse_shape("x", hosts, links, shared=False)
+    assert message in str(caught.value)
 
 
-def test_a_name_comes_from_the_option_then_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_name_is_that_of_the_option_then_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BENCHKIT_LAB", raising=False)
     assert lab_name() == "lab"
     monkeypatch.setenv("BENCHKIT_LAB", "mine")
@@ -68,11 +68,11 @@ def test_a_name_comes_from_the_option_then_the_environment(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("name", ["../etc", "a b", "-x", "x-", "Ä", "a" * 33])
-def test_a_name_that_is_no_folder_is_refused(name: str) -> None:
-    with pytest.raises(InputError, match="not a lab's name"):
+def test_a_name_that_is_no_host_name_is_refused(name: str) -> None:
+    with pytest.raises(InputError, match="not a valid name of a lab"):
         lab_name(name)
 
 
-def test_two_hosts_of_one_name_are_refused() -> None:
-    with pytest.raises(ValidationError, match="used twice: a"):
+def test_duplicate_host_names_are_refused() -> None:
+    with pytest.raises(ValidationError, match="duplicate host names: a"):
         LabSpec(hosts=(LabHost(name="a", roles=("sut",)), LabHost(name="a", roles=("load",))))

@@ -1,1 +1,1 @@
-"""What runs as the first processes of a lab: standard library only, nothing imported after the mounts have changed."""
+"""Code of a lab's init processes: standard library only, and no imports after the mounts have changed."""

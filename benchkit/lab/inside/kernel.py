@@ -1,4 +1,4 @@
-"""The system calls of namespaces that Python has no function for (`os.unshare` came with 3.12)."""
+"""System calls for namespaces that Python 3.11 has no functions for (`os.unshare` came with 3.12)."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _libc.mount.argtypes = (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctype
 
 
 class RefusedError(OSError):
-    """The kernel refused a step that a lab of namespaces cannot do without."""
+    """The kernel refused a system call that a lab with namespaces needs."""
 
 
 def unshare(flags: int, what: str) -> None:
-    """Leave the namespaces that `flags` name for new ones. Raises RefusedError naming `what`."""
+    """Move this process to new namespaces of the kinds in `flags`. Raises RefusedError naming `what`."""
     if _libc.unshare(ctypes.c_int(flags)) != 0:
-        _refused(f"cannot make {what} of its own")
+        _refused(f"cannot create namespaces for {what}")
 
 
 def mount(source: str, target: str | Path, kind: str | None, flags: int = 0, options: str = "") -> None:
@@ -49,22 +49,22 @@ def mount(source: str, target: str | Path, kind: str | None, flags: int = 0, opt
 
 
 def unmount(target: str | Path) -> None:
-    """Take a mount, and all below it, out of this namespace, if it is there. Raises RefusedError naming the target."""
+    """Unmount a mount point and all below it in this namespace, if it exists. Raises RefusedError naming the target."""
     if _libc.umount2(os.fsencode(target), _MNT_DETACH) != 0 and ctypes.get_errno() not in (errno.EINVAL, errno.ENOENT):
         _refused(f"cannot unmount {target}")
 
 
 def become_subreaper() -> None:
-    """Make orphans below this process its own children, so that they stay findable as its descendants."""
+    """Make this process the parent of orphans below it, so that they are still found as its descendants."""
     if _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         _refused("cannot adopt orphans")
 
 
 def die_with(parent: int) -> None:
-    """Have the kernel kill this process when its parent ends, in whatever way."""
+    """Have the kernel kill this process when its parent ends."""
     if _libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0:
         _refused("cannot bind a process to its parent")
-    if os.getppid() != parent:  # it ended before that was asked
+    if os.getppid() != parent:  # the parent ended before the call
         os._exit(1)
 
 

@@ -1,6 +1,6 @@
-"""How a process of a lab starts: the first line on stdin says what to be; see `benchkit.lab.first_process` for the command.
+"""Start of an init process: the first line on stdin is its configuration (`benchkit.lab.init_launcher` has the command).
 
-Errors go to stdout as messages; stderr is the lab's log.
+Errors are sent to stdout as messages; stderr is the lab's log.
 """
 
 from __future__ import annotations
@@ -8,18 +8,19 @@ from __future__ import annotations
 import os
 import sys
 
-from benchkit.lab.inside import host, keeper, switch
+from benchkit.lab.inside import host, supervisor, switch
+from benchkit.lab.inside.commands import CommandError
 from benchkit.lab.inside.kernel import RefusedError
-from benchkit.lab.inside.messages import CommandError, receive, say
+from benchkit.lab.inside.messages import receive, send
 
-_KINDS = {"switch": switch.run, "host": host.run, "keeper": keeper.run}
+_KINDS = {"switch": switch.run, "host": host.run, "supervisor": supervisor.run}
 
 
 def main() -> None:
-    """Be what the first line on stdin says; on failure say why on stdout and end."""
+    """Run the kind of process that the first line on stdin names; on failure send the reason and exit."""
     config = receive(sys.stdin)
     if config is None:
-        os._exit(1)  # whoever started us is gone
+        os._exit(1)  # the process that started this one has ended
     try:
         _KINDS[config["kind"]](config)
     except RefusedError as error:
@@ -31,5 +32,5 @@ def main() -> None:
 
 
 def _fail(why: str, *, refused: bool) -> None:
-    say({"failed": why, "refused": refused})
+    send({"failed": why, "refused": refused})
     os._exit(1)

@@ -1,4 +1,4 @@
-"""The first process of a lab without namespaces: keeps one unprivileged sshd for each host, and every orphan below."""
+"""The init process of a lab without namespaces: the parent of one sshd per host, and of all orphans below it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from functools import partial
 from types import FrameType
 from typing import Any
 
+from benchkit.lab.inside.commands import open_log, wait_for_banner
 from benchkit.lab.inside.kernel import become_subreaper, die_with
-from benchkit.lab.inside.messages import open_log, receive, release_streams, say, wait_for_banner
+from benchkit.lab.inside.messages import detach_streams, receive, send
 
 
 def run(config: Mapping[str, Any]) -> None:
-    """Start an sshd for each host that `config` names; stay until the last has ended."""
+    """Start an sshd for each host of `config`, and run until the last one has ended."""
     if os.fork() != 0:
-        os._exit(0)  # the one who asked is no parent that would bury us
+        os._exit(0)  # detached from the process that starts the lab, which will not wait for this one
     become_subreaper()
     servers: list[subprocess.Popen[bytes]] = []
 
@@ -29,9 +30,9 @@ def run(config: Mapping[str, Any]) -> None:
     signal.signal(signal.SIGTERM, end)
     logs: list[int] = []
     own_id = os.getpid()
-    everywhere = os.sched_getaffinity(0)
+    all_cpus = os.sched_getaffinity(0)
     for host in config["hosts"]:
-        os.sched_setaffinity(0, host["cpus"])  # what is started next inherits it
+        os.sched_setaffinity(0, host["cpus"])  # inherited by the process started next
         logs.append(open_log(host["log"]))
         servers.append(
             subprocess.Popen(
@@ -42,18 +43,18 @@ def run(config: Mapping[str, Any]) -> None:
                 preexec_fn=partial(die_with, own_id),  # noqa: PLW1509 - this process has one thread
             )
         )
-    os.sched_setaffinity(0, everywhere)
+    os.sched_setaffinity(0, all_cpus)
     try:
         for host, server, log in zip(config["hosts"], servers, logs, strict=True):
             wait_for_banner(host["address"], host["port"], server, config["deadline_s"], log)
-            say({"ready": host["name"], "capped": False, "writable": []})
+            send({"ready": host["name"], "capped": False, "writable": []})
     except BaseException:
         _stop(servers)
         raise
     if receive(sys.stdin) is None:
         _stop(servers)
         os._exit(1)
-    release_streams()
+    detach_streams()
     while True:
         try:
             os.wait()

@@ -1,7 +1,7 @@
-"""Starting the first process of a lab and talking with it until it stands on its own.
+"""Start of a lab's init process, and the messages exchanged with it until the lab is ready.
 
-Until it is told to stay, the process ends as soon as this side of its pipes is closed: a killed `up` leaves nothing
-running.
+Until it receives the message to stay, the process ends when this side of its pipes is closed: a killed `up` leaves no
+process running.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ _CHUNK = 1 << 16
 
 
 class NotPermittedError(HostError):
-    """The kernel, or whoever confines this process, does not allow a lab of namespaces."""
+    """The kernel, or the container around this process, does not allow namespaces."""
 
 
-def command(mark: str) -> list[str]:
-    """Arguments that start a first process: standard library only, nothing of the caller's environment."""
+def init_command(mark: str) -> list[str]:
+    """Return the command of an init process: Python's standard library only, without the caller's environment."""
     return [sys.executable, "-I", "-S", "-c", _BOOT, str(_PACKAGES), mark]
 
 
-class FirstProcess:
-    """The first process of a lab, while it is being started; a context manager that lets go of it at the end."""
+class InitLauncher:
+    """An init process that is being started; a context manager that closes its pipes at the end."""
 
     def __init__(self, mark: str, config: Mapping[str, Any], log: Path) -> None:
-        """Start it with `config` as its first message; `log` takes what it and its children write to stderr."""
+        """Start the process with `config` as its first message; `log` is the file for its stderr and its children's."""
         with log.open("ab") as stderr:
             self._process = subprocess.Popen(
-                command(mark),
+                init_command(mark),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
@@ -53,7 +53,7 @@ class FirstProcess:
         self._log = log
         self._deadline = time.monotonic() + START_DEADLINE_S
         self._received = b""
-        self.tell(config)
+        self.send(config)
 
     def __enter__(self) -> Self:
         return self
@@ -64,20 +64,20 @@ class FirstProcess:
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 stream.close()
-        self._process.wait(START_DEADLINE_S)  # it has handed over to the process it forked, or read the end of stdin
+        self._process.wait(START_DEADLINE_S)  # it has forked the lasting process, or reached the end of stdin
 
-    def tell(self, message: Mapping[str, Any]) -> None:
+    def send(self, message: Mapping[str, Any]) -> None:
         """Send a message. Raises HostError where the process has ended."""
         if self._process.stdin is None:
-            raise TypeError("started without a pipe")
+            raise TypeError("the process has no pipe")
         try:
             self._process.stdin.write(json.dumps(message).encode() + b"\n")
             self._process.stdin.flush()
         except BrokenPipeError:
             raise self._ended() from None
 
-    def hear(self) -> dict[str, Any]:
-        """The next message. Raises NotPermittedError or HostError where it is of a failure, or does not come in time."""
+    def receive(self) -> dict[str, Any]:
+        """Return the next message. Raises NotPermittedError or HostError for a message of failure, and after the deadline."""
         while b"\n" not in self._received:
             chunk = self._read()
             if not chunk:
@@ -93,18 +93,20 @@ class FirstProcess:
     def _read(self) -> bytes:
         stdout = self._process.stdout
         if stdout is None:
-            raise TypeError("started without a pipe")
+            raise TypeError("the process has no pipe")
         with selectors.DefaultSelector() as selector:
             selector.register(stdout, selectors.EVENT_READ)
             if not selector.select(max(0.0, self._deadline - time.monotonic())):
                 raise HostError(
-                    f"the lab was not ready within {START_DEADLINE_S:g} s", where="this machine", why=self._last_words()
+                    f"the lab was not ready within {START_DEADLINE_S:g} s",
+                    where="this machine",
+                    why=self._last_log_line(),
                 )
         return os.read(stdout.fileno(), _CHUNK)
 
     def _ended(self) -> HostError:
-        return HostError("the lab's first process ended", where="this machine", why=self._last_words())
+        return HostError("the lab's init process ended", where="this machine", why=self._last_log_line())
 
-    def _last_words(self) -> str:
+    def _last_log_line(self) -> str:
         lines = self._log.read_text(errors="replace").strip().splitlines()
-        return lines[-1] if lines else "it wrote nothing to its log"
+        return lines[-1] if lines else "its log is empty"
