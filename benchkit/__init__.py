@@ -5,8 +5,8 @@ This is the interface for notebooks and scripts. Its functions are imported when
 
 - `load(table)`: a stored table of all runs as a DataFrame
 - `runs()`, `find(run)`: the stored runs, and the id of one
-- `compare(run)`, `claims(run)`, `trends(scenario)`: ratios, results of claims, series over runs
-- `figures()`, `figure(name, run)`: the figures of reports
+- `compare(run)`, `claims(run)`, `trends(run, factor)`: ratios, results of claims, trends over a factor
+- `figures(run)`, `figure(name, run)`: the figures of the report
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What notebooks call beside `benchkit.load` and `benchkit.compare`: runs by name, figures by name, claims.
+"""Functions for notebooks besides `benchkit.load` and `benchkit.compare`: runs, figures and claims.
 
-Each function reads the store anew: what a run has written meanwhile is there. `run` is an id, its beginning, or `latest`;
-`store` a folder, else BENCHKIT_STORE, else ./results.
+Each function reads the store again, so that the latest rows are returned. `run` is an id, its prefix, or `latest`;
+`store` is a folder, else BENCHKIT_STORE, else ./results.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from benchkit.results.store import Store, store_path
 
 LATEST = "latest"
 RUN = "BENCHKIT_RUN"
-"""The environment's word for the run that a notebook shows unless its reader names another."""
+"""Environment variable with the run that a notebook shows by default."""
 
 
 def runs(*, store: str | Path | None = None) -> pd.DataFrame:
-    """The stored runs, oldest first: run_id, scenario, scale, status, blocks, cells, started_at, ended_at."""
+    """Return the stored runs, oldest first: run_id, scenario, scale, status, blocks, cells, started_at, ended_at."""
     manifests = [run.manifest() for run in _store(store).runs()]
     rows = [
         {
@@ -46,9 +46,9 @@ def runs(*, store: str | Path | None = None) -> pd.DataFrame:
 
 
 def find(run: str | None = None, *, scenario: str | None = None, store: str | Path | None = None) -> str:
-    """The id of a run: the one named, else BENCHKIT_RUN, else the latest; of `scenario` the latest of that.
+    """Return the id of a run: the given one, else BENCHKIT_RUN, else the latest; with `scenario`, the latest of that.
 
-    Raises InputError where there is none.
+    Raises InputError if there is none.
     """
     where = _store(store)
     if scenario is None:
@@ -57,21 +57,23 @@ def find(run: str | None = None, *, scenario: str | None = None, store: str | Pa
     named = [each.run_id for each in found if run is None or each.run_id.startswith(run)]
     if not named:
         raise InputError(
-            f"no run of {scenario!r} in the store", where=str(where.path), hint=f"benchkit run {scenario} makes one"
+            f"the store has no run of scenario {scenario!r}",
+            where=str(where.path),
+            hint=f"`benchkit run {scenario}` makes one",
         )
     wanted = os.environ.get(RUN)
     return wanted if wanted in named else named[-1]
 
 
 def figures(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFrame:
-    """The figures that a run has data for: name, title."""
+    """Return the figures that a run has data for: name, title."""
     view = _view(run, store)
     there = [figure for figure in FIGURES.values() if figure.available(view)]
     return pd.DataFrame([{"name": each.name, "title": each.title} for each in there], columns=["name", "title"])
 
 
 def figure(name: str, run: str = LATEST, *, store: str | Path | None = None) -> Picture:
-    """A figure of the report. Raises InputError for a figure that there is not, or that the run has no data for."""
+    """Return a figure of the report. Raises InputError for an unknown figure, and if the run has no data for it."""
     wanted, view = get_figure(name), _view(run, store)
     if not wanted.available(view):
         there = [each.name for each in FIGURES.values() if each.available(view)]
@@ -80,7 +82,7 @@ def figure(name: str, run: str = LATEST, *, store: str | Path | None = None) -> 
 
 
 def claims(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFrame:
-    """What became of the scenario's claims: text, published, ratio, low, high, state, reason; a row for each ratio."""
+    """Return the results of the scenario's claims: text, published, ratio, low, high, state, reason; a row for each ratio."""
     columns = [
         "text",
         "expectation",
@@ -97,7 +99,7 @@ def claims(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFram
     rows: list[dict[str, object]] = []
     where = _store(store)
     for result in judge_claims(read_run_data(where, where.run(run))):
-        said = result.model_dump(include={"text", "expectation", "metric", "published", "state", "reason"})
+        fields = result.model_dump(include={"text", "expectation", "metric", "published", "state", "reason"})
         measured = [
             {
                 "cell": ratio.cell_id,
@@ -108,7 +110,7 @@ def claims(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFram
             }
             for ratio in result.ratios
         ]
-        rows += [{**said, **each} for each in measured or [{}]]
+        rows += [{**fields, **each} for each in measured or [{}]]
     return pd.DataFrame(rows, columns=columns)
 
 

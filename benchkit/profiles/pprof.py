@@ -80,7 +80,7 @@ def _frames_by_location(message: Any, texts: _Texts, frames: Interned[Frame]) ->
     found: dict[int, tuple[int, ...]] = {}
     for location in message.location:
         if location.id == 0 or location.id in found:
-            raise ParseError(_DAMAGED, why=f"several locations have the id {location.id}")
+            raise ParseError(_DAMAGED, why=f"location ids must be unique and not 0; found {location.id}")
         module = modules.get(location.mapping_id)
         stack = []
         last = len(location.line) - 1

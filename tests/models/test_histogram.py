@@ -1,4 +1,4 @@
-"""Histograms against HdrHistogram itself, and against the values they were made of."""
+"""Histograms compared with HdrHistogram and with the values that they count."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ samples = st.lists(values, min_size=1, max_size=60)
 digit = st.integers(1, 5)
 
 
-def made_of(times: Sequence[int], digits: int = 4) -> Histogram:
-    """The histogram of these microseconds."""
+def histogram_of(times: Sequence[int], digits: int = 4) -> Histogram:
+    """Return the histogram of these microseconds."""
     counted = sorted(Counter(times).items())
     pairs = np.array(counted, np.int64).reshape(-1, 2)
     return Histogram.from_microseconds(pairs[:, 0], pairs[:, 1], digits=digits)
@@ -37,7 +37,7 @@ def test_buckets_are_those_of_hdrhistogram(times: list[int], digits: int) -> Non
     library = HdrHistogram(1, HOUR, digits)
     for time in times:
         assert library.record_value(time)
-    ours = made_of(times, digits)
+    ours = histogram_of(times, digits)
     indexes = np.flatnonzero(np.frombuffer(library.counts, np.int64)).tolist()
     theirs = [library.get_value_from_index(index) for index in indexes]
     assert ours.indexes.tolist() == indexes
@@ -47,8 +47,8 @@ def test_buckets_are_those_of_hdrhistogram(times: list[int], digits: int) -> Non
 
 
 @given(st.lists(st.integers(0, MAX_VALUE), min_size=1, max_size=20), digit)
-def test_every_value_is_in_a_bucket_no_wider_than_its_digits_say(times: list[int], digits: int) -> None:
-    histogram = made_of(times, digits)
+def test_every_value_is_in_a_bucket_as_narrow_as_its_digits_require(times: list[int], digits: int) -> None:
+    histogram = histogram_of(times, digits)
     assert histogram.total == len(times)
     for time in times:
         bucket = int(np.searchsorted(histogram.highest, time))
@@ -59,7 +59,7 @@ def test_every_value_is_in_a_bucket_no_wider_than_its_digits_say(times: list[int
 
 @given(samples, digit, st.floats(0, 100))
 def test_percentile_is_the_bucket_of_the_nearest_rank(times: list[int], digits: int, percent: float) -> None:
-    histogram, ordered = made_of(times, digits), sorted(times)
+    histogram, ordered = histogram_of(times, digits), sorted(times)
     rank = math.ceil(Fraction(percent) * len(times) / 100)
     percentile = histogram.percentile(percent)
     assert percentile is not None
@@ -70,25 +70,25 @@ def test_percentile_is_the_bucket_of_the_nearest_rank(times: list[int], digits: 
     assert percentile <= max(times) / 1e6
 
 
-def test_percentiles_whose_share_is_no_binary_fraction() -> None:
-    histogram = made_of(range(1, 1001), 5)
+def test_percentiles_without_an_exact_binary_fraction() -> None:
+    histogram = histogram_of(range(1, 1001), 5)
     assert histogram.percentile(99.9) == 999e-6
     assert histogram.percentile(99.99) == 1000e-6
     assert histogram.percentile(50) == 500e-6
     assert histogram.percentile(0) == 1e-6
     assert histogram.percentile(100) == 1000e-6
-    assert made_of(range(1, 10001), 5).percentile(99.99) == 9999e-6
+    assert histogram_of(range(1, 10001), 5).percentile(99.99) == 9999e-6
 
 
 def test_a_percentile_never_exceeds_the_longest_time() -> None:
-    histogram = made_of([1_000_001], 3)
+    histogram = histogram_of([1_000_001], 3)
     assert int(histogram.highest[0]) > 1_000_001
     assert histogram.percentile(50) == histogram.percentile(100) == histogram.max_s == 1.000001
 
 
 @given(samples, digit)
 def test_extremes_sum_and_mean_are_exact(times: list[int], digits: int) -> None:
-    histogram = made_of(times, digits)
+    histogram = histogram_of(times, digits)
     assert (histogram.min_ns, histogram.max_ns, histogram.sum_ns) == (
         min(times) * 1000,
         max(times) * 1000,
@@ -104,44 +104,45 @@ def test_a_sum_beyond_64_bits_is_exact() -> None:
 
 
 @given(st.lists(samples, min_size=1, max_size=6), digit)
-def test_merged_is_made_of_all(parts: list[list[int]], digits: int) -> None:
-    histograms = [made_of(part, digits) for part in parts]
-    whole = made_of([time for part in parts for time in part], digits)
+def test_a_merged_histogram_counts_all_requests(parts: list[list[int]], digits: int) -> None:
+    histograms = [histogram_of(part, digits) for part in parts]
+    whole = histogram_of([time for part in parts for time in part], digits)
     assert merge_histograms(histograms) == whole
     assert merge_histograms(histograms[::-1]) == whole
     assert merge_histograms([merge_histograms(histograms[:1]), *histograms[1:]]) == whole
 
 
-def test_merging_with_nothing_changes_nothing() -> None:
-    some, nothing = made_of([1, 2, 2]), made_of([])
+def test_merging_an_empty_histogram_changes_nothing() -> None:
+    some, nothing = histogram_of([1, 2, 2]), histogram_of([])
     assert merge_histograms([some, nothing]) == some
     assert merge_histograms([nothing, nothing]) == nothing
     assert (
-        merge_histograms([made_of([1]), Histogram(nothing.indexes, nothing.counts, 4, None, None, None)]).sum_ns is None
+        merge_histograms([histogram_of([1]), Histogram(nothing.indexes, nothing.counts, 4, None, None, None)]).sum_ns
+        is None
     )
 
 
 def test_only_histograms_of_one_resolution_are_merged() -> None:
     with pytest.raises(ValueError, match=r"\[3, 4\] significant digits"):
-        merge_histograms([made_of([1], 3), made_of([1], 4)])
+        merge_histograms([histogram_of([1], 3), histogram_of([1], 4)])
     with pytest.raises(ValueError, match="cannot be merged"):
         merge_histograms([])
 
 
 @given(samples, digit, digit)
-def test_coarsened_is_as_if_recorded_so(times: list[int], one: int, other: int) -> None:
+def test_a_coarsened_histogram_equals_one_recorded_with_fewer_digits(times: list[int], one: int, other: int) -> None:
     fine, coarse = max(one, other), min(one, other)
-    assert made_of(times, fine).coarsened(coarse) == made_of(times, coarse)
+    assert histogram_of(times, fine).coarsened(coarse) == histogram_of(times, coarse)
 
 
-def test_digits_cannot_be_gained() -> None:
+def test_a_histogram_cannot_gain_digits() -> None:
     with pytest.raises(ValueError, match="of 3 significant digits cannot have 4"):
-        made_of([1], 3).coarsened(4)
+        histogram_of([1], 3).coarsened(4)
 
 
 @given(samples, digit)
 def test_rows_are_the_buckets_in_seconds(times: list[int], digits: int) -> None:
-    histogram = made_of(times, digits)
+    histogram = histogram_of(times, digits)
     rows = list(histogram.rows())
     assert sum(count for _, _, count in rows) == len(times)
     assert all(low <= high for low, high, _ in rows)
@@ -150,41 +151,41 @@ def test_rows_are_the_buckets_in_seconds(times: list[int], digits: int) -> None:
         assert sum(low <= time / 1e6 <= high for low, high, _ in rows) == 1
 
 
-def test_a_row_is_written_as_people_write_it() -> None:
-    assert list(made_of([85, 849, 850_000]).rows()) == [
+def test_a_row_has_the_shortest_decimal_numbers() -> None:
+    assert list(histogram_of([85, 849, 850_000]).rows()) == [
         (85e-6, 85e-6, 1),
         (849e-6, 849e-6, 1),
         (0.849984, 0.850015, 1),
     ]
 
 
-def test_percentiles_that_so_few_requests_do_not_have_are_left_out() -> None:
-    assert list(made_of(range(99)).percentiles()) == ["50", "75", "90", "95"]
-    assert list(made_of(range(1000)).percentiles()) == ["50", "75", "90", "95", "99", "99.9"]
-    assert list(made_of(range(10_000)).percentiles())[-1] == "99.99"
-    assert made_of([7]).percentiles((50,)) == {}
+def test_percentiles_that_need_more_requests_are_omitted() -> None:
+    assert list(histogram_of(range(99)).percentiles()) == ["50", "75", "90", "95"]
+    assert list(histogram_of(range(1000)).percentiles()) == ["50", "75", "90", "95", "99", "99.9"]
+    assert list(histogram_of(range(10_000)).percentiles())[-1] == "99.99"
+    assert histogram_of([7]).percentiles((50,)) == {}
 
 
-def test_nothing_recorded() -> None:
-    empty = made_of([])
+def test_an_empty_histogram() -> None:
+    empty = histogram_of([])
     assert (empty.total, empty.min_s, empty.max_s, empty.mean_s, empty.percentile(50)) == (0, None, None, None, None)
     assert empty.percentiles() == {}
     assert list(empty.rows()) == []
-    assert empty == made_of([])
+    assert empty == histogram_of([])
     assert empty.coarsened(2).total == 0
 
 
-def test_equality_is_of_what_was_counted() -> None:
-    histogram = made_of([1, 2, 2, 50_000])
-    assert histogram == made_of([2, 1, 50_000, 2])
-    assert histogram != made_of([1, 2, 2, 50_000], 5)
-    assert histogram != made_of([1, 2, 2, 50_001])  # same bucket, other extremes
-    assert histogram != made_of([1, 1, 2, 50_000])
+def test_histograms_with_equal_counts_are_equal() -> None:
+    histogram = histogram_of([1, 2, 2, 50_000])
+    assert histogram == histogram_of([2, 1, 50_000, 2])
+    assert histogram != histogram_of([1, 2, 2, 50_000], 5)
+    assert histogram != histogram_of([1, 2, 2, 50_001])  # same bucket, other extremes
+    assert histogram != histogram_of([1, 1, 2, 50_000])
     assert histogram != "histogram"
 
 
-def test_it_cannot_be_changed() -> None:
-    histogram = made_of([1, 2])
+def test_a_histogram_is_immutable() -> None:
+    histogram = histogram_of([1, 2])
     with pytest.raises(ValueError, match="read-only"):
         histogram.counts[0] = 7
     with pytest.raises(AttributeError):
@@ -207,7 +208,7 @@ def test_it_cannot_be_changed() -> None:
         ([], [], 4, (1, 2), "extremes"),
     ],
 )
-def test_what_is_no_histogram_is_refused(
+def test_inconsistent_buckets_are_refused(
     indexes: list[int], counts: list[int], digits: int, extremes: tuple[int | None, int | None], says: str
 ) -> None:
     with pytest.raises(ValueError, match=says):
@@ -215,6 +216,6 @@ def test_what_is_no_histogram_is_refused(
 
 
 @pytest.mark.parametrize("wrong", [[2, 1], [1, 1], [-1, 1], [1, MAX_VALUE + 1]])
-def test_values_that_are_no_times_are_refused(wrong: list[int]) -> None:
+def test_invalid_times_are_refused(wrong: list[int]) -> None:
     with pytest.raises(ValueError, match="values must ascend"):
         Histogram.from_microseconds(np.array(wrong, np.int64), np.ones(2, np.int64), digits=4)

@@ -22,11 +22,11 @@ def _read(name: str) -> Profile:
 
 @pytest.fixture(scope="session")
 def recorded() -> Callable[[str], Profile]:
-    """The profile in a recorded file of that name."""
+    """A function that returns the profile in a recorded file of that name."""
     return _read
 
 
 @pytest.fixture(scope="session")
 def unpacked() -> Callable[[str], bytes]:
-    """The content of a recorded file of that name."""
+    """A function that returns the content of a recorded file of that name."""
     return lambda name: gzip.decompress((FIXTURES / name).read_bytes())

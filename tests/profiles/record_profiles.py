@@ -1,8 +1,8 @@
-"""Record the profiles that the tests read: `python tests/observe/record_profiles.py [NAME…]`, as root on Linux.
+"""Record the profiles for the tests: `python tests/profiles/record_profiles.py [NAME…]`, as root on Linux.
 
 Each case builds one of the programs in tests/fixtures/profiles/programs, or (`shipped-…`) one of benchkit's own backends,
 puts it under load on loopback for some seconds with wrk, and writes its profile (`NAME.pb.gz` from Go's own profiler, `NAME.perf.txt.gz` from `perf script`)
-with how it was made (`NAME.made.json`) into tests/fixtures/profiles. Needs go, g++, perf, wrk, nginx and node; the Go
+with the commands that made it (`NAME.made.json`) into tests/fixtures/profiles. Needs go, g++, perf, wrk, nginx and node; the Go
 command fetches the releases of Go that it is asked for.
 """
 
@@ -31,18 +31,18 @@ SECONDS = 8.0
 SETTLE_S = 0.5
 PERF_S = 4.0
 OFTEN, SELDOM = 293, 149
-"""Samples per second; primes, so that they keep no step with what happens every so often."""
+"""Samples per second; primes, so that they do not coincide with periodic work."""
 
 
 @dataclass
 class Bench:
-    """Where a case is made: a folder for programs and data, and what was called in it."""
+    """The workplace of a case: a folder for programs and data, and the record of its commands."""
 
     folder: Path
     commands: list[str] = field(default_factory=list)
 
     def run(self, argv: Sequence[str | Path], *, cwd: Path | None = None, go: str | None = None) -> str:
-        """Run a command to its end, note it, and give what it printed."""
+        """Run a command, note it, and return its output."""
         self.note(argv, go)
         environment = os.environ | ({"GOTOOLCHAIN": f"go{go}", "GOFLAGS": "-mod=mod"} if go else {})
         return subprocess.run(
@@ -51,7 +51,7 @@ class Bench:
 
     @contextmanager
     def running(self, argv: Sequence[str | Path], *, forever: bool = False) -> Iterator[int]:
-        """A program that ends by itself, or goes on for ever until it is ended; gives its pid."""
+        """Run a program during the block, and yield its pid."""
         self.note(argv)
         with subprocess.Popen(argv, cwd=self.folder, stdout=subprocess.DEVNULL) as process:
             time.sleep(SETTLE_S)
@@ -63,7 +63,7 @@ class Bench:
                 process.wait(30)
 
     def note(self, argv: Sequence[str | Path], go: str | None = None) -> None:
-        """Keep the command for the record."""
+        """Add a command to the record."""
         words = " ".join(map(str, argv)).replace(str(self.folder), "TMP")
         words = words.replace(str(PROGRAMS), "PROGRAMS").replace(str(BACKENDS), "BACKENDS")
         self.commands.append(f"GOTOOLCHAIN=go{go} {words}" if go else words)
@@ -78,12 +78,12 @@ class Bench:
         return out
 
     def load(self, path: str, connections: int, seconds: float, *options: str) -> list[str]:
-        """The load on the server that listens at the address."""
+        """Put the server at the address under load during the block."""
         return ["wrk", "-t1", f"-c{connections}", f"-d{seconds:g}s", *options, f"http://{ADDRESS}{path}"]
 
 
 def _free_addresses(count: int) -> Iterator[str]:
-    """Addresses on loopback at which nobody listens."""
+    """Return free addresses on loopback."""
     with ExitStack() as stack:
         taken = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
         names = [f"127.0.0.1:{each.getsockname()[1]}" for each in taken]
@@ -94,7 +94,7 @@ ADDRESS, ADMIN, HTTP_UPSTREAM, FASTCGI_UPSTREAM = _free_addresses(4)
 
 
 def go_profile(program: str, *, go: str = GO, path: str = "/", connections: int = 64) -> Callable[[Bench], bytes]:
-    """The CPU profile of a Go server under load."""
+    """Record the CPU profile of a Go server under load."""
 
     def make(bench: Bench) -> bytes:
         binary, out = bench.build(program, go), bench.folder / "cpu.pb.gz"
@@ -106,7 +106,7 @@ def go_profile(program: str, *, go: str = GO, path: str = "/", connections: int 
 
 
 def fastcgi_profile(bench: Bench) -> bytes:
-    """The CPU profile of a Go server that nginx speaks FastCGI to."""
+    """Record the CPU profile of a Go server behind nginx with FastCGI."""
     binary, out = bench.build("fcgi"), bench.folder / "cpu.pb.gz"
     with (
         bench.running([binary, "-listen", FASTCGI_UPSTREAM, "-seconds", f"{SECONDS:g}", "-o", out]),
@@ -117,7 +117,7 @@ def fastcgi_profile(bench: Bench) -> bytes:
 
 
 def shipped_profile(backend: str, *options: str, connections: int = 64) -> Callable[[Bench], bytes]:
-    """The CPU profile of one of benchkit's Go backends under load, as its admin page gives it."""
+    """Record the CPU profile of one of benchkit's Go backends under load, from its admin page."""
 
     def make(bench: Bench) -> bytes:
         binary = bench.folder / f"shipped-{backend}"
@@ -151,7 +151,7 @@ def shipped_profile(backend: str, *options: str, connections: int = 64) -> Calla
 
 
 def shipped_node(bench: Bench, stack: ExitStack) -> int:
-    """The worker of benchkit's Node backend under perf, its code compiled before."""
+    """Record the worker of benchkit's Node backend under perf, after its code is compiled."""
     argv: list[str | Path] = [
         "node",
         "--perf-basic-prof",
@@ -171,7 +171,7 @@ def shipped_node(bench: Bench, stack: ExitStack) -> int:
 
 
 def mixed_profile(kind: str) -> Callable[[Bench], bytes]:
-    """A profile of another kind than CPU time, or of a program that is hard to read."""
+    """Record a profile of another kind than CPU time, or of a program that is hard to read."""
 
     def make(bench: Bench) -> bytes:
         bench.run([bench.build("mixed"), bench.folder])
@@ -181,7 +181,7 @@ def mixed_profile(kind: str) -> Callable[[Bench], bytes]:
 
 
 def perf_profile(server: Callable[[Bench, ExitStack], int], path: str, *load: str) -> Callable[[Bench], bytes]:
-    """The stacks that perf sees of a server under load, the kernel's among them."""
+    """Record the stacks of a server under load with perf, including the kernel's."""
 
     def make(bench: Bench) -> bytes:
         with ExitStack() as stack:
@@ -197,7 +197,7 @@ def perf_profile(server: Callable[[Bench, ExitStack], int], path: str, *load: st
 
 
 def native_profile(*script: str, deleted: bool = False, call_graph: str | None = "fp") -> Callable[[Bench], bytes]:
-    """The stacks of a C++ program."""
+    """Record the stacks of a C++ program."""
 
     def make(bench: Bench) -> bytes:
         binary = bench.folder / "native"
@@ -211,12 +211,12 @@ def native_profile(*script: str, deleted: bool = False, call_graph: str | None =
 
 
 def nethttp(bench: Bench, stack: ExitStack) -> int:
-    """Go's net/http under perf."""
+    """Record Go's net/http under perf."""
     return stack.enter_context(bench.running([bench.build("nethttp"), "-listen", ADDRESS, "-seconds", f"{SECONDS:g}"]))
 
 
 def node(bench: Bench, stack: ExitStack) -> int:
-    """Node under perf, with the names of what it compiled."""
+    """Record Node under perf, with the names of its compiled functions."""
     port = ADDRESS.partition(":")[2]
     script = bench.folder / "server.js"
     script.write_bytes((PROGRAMS / "node" / "server.js").read_bytes())
@@ -224,7 +224,7 @@ def node(bench: Bench, stack: ExitStack) -> int:
 
 
 def nginx(bench: Bench, stack: ExitStack) -> int:
-    """The worker of an nginx with both its upstreams."""
+    """Record the worker of an nginx with both its upstreams."""
     for program, address in (("nethttp", HTTP_UPSTREAM), ("fcgi", FASTCGI_UPSTREAM)):
         stack.enter_context(bench.running([bench.build(program), "-listen", address, "-seconds", f"{SECONDS + 4:g}"]))
     master = stack.enter_context(bench.running(_nginx(bench), forever=True))
@@ -232,7 +232,7 @@ def nginx(bench: Bench, stack: ExitStack) -> int:
 
 
 def _wait_for(address: str) -> None:
-    """Wait until somebody listens at an address."""
+    """Wait until a server listens at an address."""
     host, _, port = address.partition(":")
     for _ in range(200):
         with contextlib.suppress(OSError), socket.create_connection((host, int(port)), 1):
@@ -303,7 +303,7 @@ CASES: dict[str, Callable[[Bench], bytes]] = {
 
 
 def record(name: str) -> None:
-    """Make one profile and write it, and how it was made."""
+    """Record one profile, and write it with the commands that made it."""
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder))
         content = CASES[name](bench)
@@ -322,7 +322,7 @@ def record(name: str) -> None:
 
 
 def _version(*argv: str) -> str:
-    """What a program says of its version, wherever it says it."""
+    """Return the version that a program states on stdout or stderr."""
     return subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True).stdout.strip()
 
 

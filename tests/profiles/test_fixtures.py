@@ -1,4 +1,4 @@
-"""The recorded profiles are small, and how each was made stands beside it."""
+"""Recorded profiles: small, each with the commands that made it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RECORDED = sorted(FIXTURES.glob("*.gz"))
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name)
-def test_a_recorded_profile_is_small_and_says_how_it_was_made(path: Path) -> None:
+def test_a_recorded_profile_is_small_and_states_how_it_was_recorded(path: Path) -> None:
     assert path.stat().st_size <= 50_000
     made = json.loads(
         (FIXTURES / f"{path.name.removesuffix('.gz').removesuffix('.pb').removesuffix('.txt')}.made.json").read_text()
@@ -24,7 +24,7 @@ def test_a_recorded_profile_is_small_and_says_how_it_was_made(path: Path) -> Non
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name)
-def test_a_recorded_profile_has_the_samples_that_its_kind_promises(path: Path) -> None:
+def test_a_recorded_profile_has_the_samples_of_its_kind(path: Path) -> None:
     profile = read_profile(path.read_bytes())
     assert profile.profiler == ("pprof" if ".pb." in path.name else "perf")
     assert len(profile.values) == len(profile.value_types)

@@ -11,13 +11,13 @@ from benchkit.profiles.shares import shares
 from benchkit.profiles.top import top
 
 
-def test_one_profile_is_itself(recorded: Callable[[str], Profile]) -> None:
+def test_a_single_profile_is_unchanged(recorded: Callable[[str], Profile]) -> None:
     profile = recorded("gnet.pb.gz")
     assert merge_profiles([profile]) is profile
 
 
 @pytest.mark.parametrize("name", ["nethttp-go1.26.pb.gz", "nginx-http.perf.txt.gz"])
-def test_a_profile_twice_has_every_value_twice(name: str, recorded: Callable[[str], Profile]) -> None:
+def test_merging_a_profile_with_itself_doubles_every_value(name: str, recorded: Callable[[str], Profile]) -> None:
     profile = recorded(name)
     double = merge_profiles([profile, profile])
     assert len(double.frames) == len(profile.frames)
@@ -38,7 +38,7 @@ def test_shares_of_several_are_weighted_by_their_samples(recorded: Callable[[str
     assert merge_profiles([one, other]).started_at == min(p.started_at for p in (one, other) if p.started_at)
 
 
-def test_profiles_of_different_things_are_not_added_up(recorded: Callable[[str], Profile]) -> None:
-    with pytest.raises(ParseError, match="different things") as refused:
+def test_profiles_with_different_value_types_are_not_merged(recorded: Callable[[str], Profile]) -> None:
+    with pytest.raises(ParseError, match="different value types") as refused:
         merge_profiles([recorded("gnet.pb.gz"), recorded("nginx-http.perf.txt.gz")])
     assert "perf: samples, cpu-clock; pprof: samples, cpu" in str(refused.value)

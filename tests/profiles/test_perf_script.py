@@ -66,14 +66,14 @@ def test_a_stack_is_read_line_by_line() -> None:
         "nginx  4711 3412969 cpu-clock:",
     ],
 )
-def test_first_lines_of_samples_come_in_many_forms(header: str) -> None:
+def test_all_forms_of_sample_headers_are_read(header: str) -> None:
     profile = parse_perf_script(f"{header}\n\t fde9d writev+0x4d (libc.so.6)\n\n")
     assert profile.value_types == (SAMPLES, CLOCK)
     assert profile.values == ((1,), (3412969,))
     assert frames_of(profile) == [Frame("writev", "libc.so.6")]
 
 
-def test_comments_windows_line_ends_and_empty_stacks_are_read() -> None:
+def test_comments_windows_line_ends_and_empty_stacks_are_accepted() -> None:
     text = "# captured on: today\n#\n" + STACK + "swapper 0 [000] 5158.5: 10 cpu-clock:\n\n"
     assert parse_perf_script(text).values[1] == (3412969, 10)
     assert read_profile(text.replace("\n", "\r\n").encode()) == parse_perf_script(text)
@@ -109,7 +109,7 @@ def test_without_periods_samples_are_only_counted() -> None:
 def test_every_sample_and_frame_of_a_recording_is_read(
     name: str, recorded: Callable[[str], Profile], unpacked: Callable[[str], bytes]
 ) -> None:
-    """Counted by another way: lines that begin a sample, sums of their periods, lines of frames."""
+    """Count in another way: header lines, sums of their periods, lines of frames."""
     profile, text = recorded(name), unpacked(name).decode()
     heads = re.findall(r"^.*?[0-9]+\.[0-9]{6}: +(?:([0-9]+) )?cpu-clock:", text, re.MULTILINE)
     assert len(profile.samples) == len(heads) > 90
@@ -147,16 +147,18 @@ def test_the_names_of_a_deleted_program_are_unknown(recorded: Callable[[str], Pr
         (STACK.replace("+0x4d (", "+0x4d "), "line 5 is not a frame"),
         (STACK.removesuffix("\n"), "it ends in the middle of a sample"),
         (STACK[: STACK.index("\n") + 1], "it ends in the middle of a sample"),
-        ("# comment\n\n", "there is no sample in it"),
+        ("# comment\n\n", "it contains no sample"),
     ],
 )
-def test_what_perf_does_not_print_is_refused(text: str, why: str) -> None:
+def test_other_text_is_refused(text: str, why: str) -> None:
     with pytest.raises(ParseError, match=re.escape(why)):
         parse_perf_script(text)
 
 
 @pytest.mark.parametrize("name", ["native-fields.perf.txt.gz", "native-flat.perf.txt.gz"])
-def test_a_recording_that_is_cut_loses_whole_samples_or_is_refused(name: str, unpacked: Callable[[str], bytes]) -> None:
+def test_a_truncated_recording_loses_complete_samples_or_is_refused(
+    name: str, unpacked: Callable[[str], bytes]
+) -> None:
     text = unpacked(name).decode()[:6000]
     text = text[: text.rindex("\n\n") + 2] if "\n\n" in text else text[: text.rindex("\n") + 1]
     whole = parse_perf_script(text)
@@ -174,7 +176,7 @@ def test_a_recording_that_is_cut_loses_whole_samples_or_is_refused(name: str, un
 
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
-def test_damage_is_refused_or_harmless(data: st.DataObject, unpacked: Callable[[str], bytes]) -> None:
+def test_damaged_input_is_refused_or_parsed(data: st.DataObject, unpacked: Callable[[str], bytes]) -> None:
     content = bytearray(unpacked("native-fields.perf.txt.gz")[:3000])
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, len(content) - 1))
@@ -188,7 +190,7 @@ def test_damage_is_refused_or_harmless(data: st.DataObject, unpacked: Callable[[
 
 
 @given(st.text())
-def test_any_text_is_refused_or_read(text: str) -> None:
+def test_any_text_is_refused_or_parsed(text: str) -> None:
     try:
         profile = parse_perf_script(text)
     except ParseError:

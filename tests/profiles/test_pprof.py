@@ -28,7 +28,7 @@ needs_go = pytest.mark.skipif(shutil.which("go") is None, reason="there is no go
 
 
 def message(**changes: int) -> Any:  # noqa: ANN401 - the class is made at run time
-    """A small profile: main calls work, into which step is inlined; 3 samples there, 1 in main."""
+    """Return a small profile: main calls work, into which step is inlined; 3 samples there, 1 in main."""
     made = profile_message()()
     texts = [
         "",
@@ -102,7 +102,7 @@ def test_a_location_without_functions_is_named_after_its_file() -> None:
     assert stacks_of(parsed(made))[-1] == ["[program]", "<unknown>"]
 
 
-def test_names_that_are_no_utf8_are_read() -> None:
+def test_names_that_are_not_utf8_are_read() -> None:
     made = message()
     made.string_table[7] = b"main.\xff\xfe"
     assert stacks_of(parsed(made))[0][0] == "main.\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}"
@@ -120,15 +120,15 @@ def damaged(change: Callable[[Any], Any]) -> bytes:
     [
         (lambda made: made.sample.add(location_id=[7], value=[1, 1]), "location 7"),
         (lambda made: made.sample.add(location_id=[1], value=[1]), "1 values, not 2"),
-        (lambda made: made.location.add(id=2), "location 2"),
-        (lambda made: made.location.add(), "location 0"),
+        (lambda made: made.location.add(id=2), "found 2"),
+        (lambda made: made.location.add(), "found 0"),
         (lambda made: made.location[0].line.add(function_id=9), "function 9"),
-        (lambda made: made.function.add(id=4, name=99), "text 99 of 10"),
-        (lambda made: made.function.add(id=4, name=-1), "text -1 of 10"),
-        (lambda made: made.ClearField("sample_type"), "what was sampled"),
+        (lambda made: made.function.add(id=4, name=99), "string 99 of 10"),
+        (lambda made: made.function.add(id=4, name=-1), "string -1 of 10"),
+        (lambda made: made.ClearField("sample_type"), "no sample types"),
     ],
 )
-def test_a_profile_that_contradicts_itself_is_refused(change: Callable[[Any], Any], why: str) -> None:
+def test_an_inconsistent_profile_is_refused(change: Callable[[Any], Any], why: str) -> None:
     with pytest.raises(ParseError, match=re.escape(why)):
         parse_pprof(damaged(change))
 
@@ -147,13 +147,13 @@ def test_a_profile_that_contradicts_itself_is_refused(change: Callable[[Any], An
         (b"\x7fELF\x02\x01\x01", "not a pprof profile"),
     ],
 )
-def test_what_is_no_profile_is_refused(data: bytes, what: str) -> None:
+def test_other_files_are_refused(data: bytes, what: str) -> None:
     with pytest.raises(ParseError, match=what):
         read_profile(data)
 
 
 @pytest.mark.parametrize("name", RECORDED)
-def test_a_recorded_profile_cut_anywhere_is_refused(name: str) -> None:
+def test_a_truncated_recording_is_refused(name: str) -> None:
     data = (FIXTURES / name).read_bytes()
     for end in range(0, len(data) - 1, 97):
         with pytest.raises(ParseError):
@@ -162,7 +162,7 @@ def test_a_recorded_profile_cut_anywhere_is_refused(name: str) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
-def test_damage_is_refused_or_harmless(data: st.DataObject, unpacked: Callable[[str], bytes]) -> None:
+def test_damaged_input_is_refused_or_parsed(data: st.DataObject, unpacked: Callable[[str], bytes]) -> None:
     content = bytearray(unpacked(data.draw(st.sampled_from(["gnet.pb.gz", "mixed-heap.pb.gz"]))))
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, len(content) - 1))
@@ -181,7 +181,7 @@ def test_damage_is_refused_or_harmless(data: st.DataObject, unpacked: Callable[[
 
 @needs_go
 @pytest.mark.parametrize("name", ["nethttp-go1.26-busy.pb.gz", "mixed-cpu.pb.gz", "mixed-heap.pb.gz"])
-def test_sample_types_and_their_sums_are_those_that_pprof_reads(name: str, recorded: Callable[[str], Profile]) -> None:
+def test_sample_types_and_their_sums_equal_those_of_pprof(name: str, recorded: Callable[[str], Profile]) -> None:
     argv = ["go", "tool", "pprof", "-raw", str(FIXTURES / name)]
     raw = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
     lines = raw.split("\nSamples:\n")[1].split("\nLocations\n")[0].splitlines()

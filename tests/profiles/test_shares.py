@@ -38,7 +38,7 @@ KERNELS: tuple[Kernel, ...] = ("call", "apart")
 
 
 def profile_of(stack: Sequence[str]) -> Profile:
-    """A profile of one sample; frames innermost first, the kernel's with a `k:` before them."""
+    """Return a profile of one sample; frames innermost first, those of the kernel with the prefix `k:`."""
     frames = tuple(Frame(name.removeprefix("k:"), kernel=name.startswith("k:")) for name in stack)
     return Profile("perf", (ValueType("samples", "count"),), 0, frames, (tuple(range(len(frames))),), (0,), ((1,),))
 
@@ -50,7 +50,7 @@ def category_of(stack: str, kernel: Kernel = "call") -> Category:
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("name", SERVERS)
-def test_shares_of_every_server_add_up_and_little_is_left_over(
+def test_shares_of_every_server_add_up_with_few_others(
     name: str, kernel: Kernel, recorded: Callable[[str], Profile]
 ) -> None:
     found = shares(recorded(name), kernel=kernel)
@@ -63,7 +63,7 @@ def test_shares_of_every_server_add_up_and_little_is_left_over(
 
 
 @pytest.mark.parametrize("name", NET_HTTP)
-def test_net_http_of_every_go_is_understood(name: str, recorded: Callable[[str], Profile]) -> None:
+def test_net_http_of_every_go_version_is_classified(name: str, recorded: Callable[[str], Profile]) -> None:
     found = shares(recorded(name))
     there: tuple[Category, ...] = ("scheduler", "netpoll", "read/write", "gc", "allocation", "channel/lock", "http")
     for category in there:
@@ -75,7 +75,7 @@ def test_net_http_of_every_go_is_understood(name: str, recorded: Callable[[str],
 
 
 @pytest.mark.parametrize("name", [*NET_HTTP, "fasthttp.pb.gz", "fasthttp-2000.pb.gz"])
-def test_the_figures_of_study_4_stand_beside_the_headline(name: str, recorded: Callable[[str], Profile]) -> None:
+def test_the_cumulative_shares_of_study_4_match_the_headline(name: str, recorded: Callable[[str], Profile]) -> None:
     found = shares(recorded(name))
     figures = found.cumulative
     assert list(figures) == ["mcall", "schedule", "findrunnable", "netpoll", "epollwait"]
@@ -94,33 +94,35 @@ def test_event_loops_wait_in_epoll_and_not_under_the_scheduler(recorded: Callabl
         assert found.categories["http"] > 0, name
 
 
-def test_handlers_and_fastcgi_are_found(recorded: Callable[[str], Profile]) -> None:
+def test_handlers_and_fastcgi_are_classified(recorded: Callable[[str], Profile]) -> None:
     assert shares(recorded("nethttp-go1.26-busy.pb.gz")).categories["handler"] > 0.03
     assert shares(recorded("node.perf.txt.gz")).categories["handler"] > 0.01
     assert shares(recorded("fcgi.pb.gz")).categories["fastcgi"] > 0.05
 
 
 @pytest.mark.parametrize("name", UNDER_PERF)
-def test_kernel_time_goes_to_the_call_or_stands_apart(name: str, recorded: Callable[[str], Profile]) -> None:
-    to_the_call = shares(recorded(name), kernel="call").categories
-    apart = shares(recorded(name), kernel="apart").categories
-    assert to_the_call["kernel network"] < 0.02
-    assert apart["kernel network"] > 0.25
+def test_kernel_time_counts_as_the_call_or_as_a_category_of_its_own(
+    name: str, recorded: Callable[[str], Profile]
+) -> None:
+    as_call = shares(recorded(name), kernel="call").categories
+    own_category = shares(recorded(name), kernel="apart").categories
+    assert as_call["kernel network"] < 0.02
+    assert own_category["kernel network"] > 0.25
     calls: tuple[Category, ...] = ("read/write", "accept/close", "epoll", "netpoll", "scheduler")
-    moved = sum(to_the_call[each] for each in calls) - sum(apart[each] for each in calls)
-    assert moved == pytest.approx(apart["kernel network"] - to_the_call["kernel network"], abs=1e-9)
+    moved = sum(as_call[each] for each in calls) - sum(own_category[each] for each in calls)
+    assert moved == pytest.approx(own_category["kernel network"] - as_call["kernel network"], abs=1e-9)
     for category in ("gc", "allocation", "channel/lock", "http", "handler", "fastcgi", "other"):
-        assert to_the_call[category] == apart[category]
+        assert as_call[category] == own_category[category]
 
 
 def test_pprof_and_perf_agree_on_one_server(recorded: Callable[[str], Profile]) -> None:
-    """Two runs of one program, and perf sees threads that pprof does not: about alike is all that can be asked."""
+    """Compare roughly: the runs differ, and perf records threads that pprof does not."""
     ours, theirs = shares(recorded("nethttp.perf.txt.gz")), shares(recorded("nethttp-go1.26.pb.gz"))
     for category in CATEGORIES:
         assert ours.categories[category] == pytest.approx(theirs.categories[category], abs=0.12), category
 
 
-def test_short_connections_are_accepted_and_closed(recorded: Callable[[str], Profile]) -> None:
+def test_short_connections_spend_time_in_accept_and_close(recorded: Callable[[str], Profile]) -> None:
     short = shares(recorded("nginx-short.perf.txt.gz")).categories
     kept = shares(recorded("nginx-return.perf.txt.gz")).categories
     assert short["accept/close"] > 0.2
@@ -217,7 +219,7 @@ RECEIVED = "k:tcp_v4_rcv < k:net_rx_action < k:handle_softirqs"
 
 
 @pytest.mark.parametrize(
-    ("stack", "to_the_call", "apart"),
+    ("stack", "as_call", "own_category"),
     [
         (f"k:tcp_sendmsg < k:sock_write_iter < k:ksys_write < {IN_CALL} < [nginx]", "read/write", "kernel network"),
         (
@@ -244,8 +246,8 @@ RECEIVED = "k:tcp_v4_rcv < k:net_rx_action < k:handle_softirqs"
         ("k:__arm64_sys_sendto < k:invoke_syscall < k:el0_svc < [nginx]", "read/write", "read/write"),
     ],
 )
-def test_stacks_with_the_kernel(stack: str, to_the_call: Category, apart: Category) -> None:
-    assert (category_of(stack, "call"), category_of(stack, "apart")) == (to_the_call, apart)
+def test_stacks_with_the_kernel(stack: str, as_call: Category, own_category: Category) -> None:
+    assert (category_of(stack, "call"), category_of(stack, "apart")) == (as_call, own_category)
 
 
 def test_a_profile_without_samples_has_no_shares() -> None:
@@ -254,6 +256,6 @@ def test_a_profile_without_samples_has_no_shares() -> None:
     assert shares(nothing).scheduling is None
 
 
-def test_a_function_that_recurs_is_in_the_cumulative_figures_once() -> None:
+def test_a_recursive_function_counts_once_in_cumulative_shares() -> None:
     found = shares(profile_of(["runtime.mcall", "runtime.mcall", "runtime.schedule"]))
     assert found.cumulative["mcall"] == 1

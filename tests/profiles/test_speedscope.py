@@ -1,4 +1,4 @@
-"""The document against the facts of speedscope's published format (src/lib/file-format-spec.ts)."""
+"""The document compared with speedscope's published format (src/lib/file-format-spec.ts)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def check(document: dict[str, Any]) -> None:
         "native-fields.perf.txt.gz",
     ],
 )
-def test_the_document_keeps_to_the_format(name: str, recorded: Callable[[str], Profile]) -> None:
+def test_the_document_conforms_to_the_format(name: str, recorded: Callable[[str], Profile]) -> None:
     profile = recorded(name)
     document = json.loads(json.dumps(speedscope(profile, name)))
     check(document)
@@ -51,7 +51,7 @@ def test_the_document_keeps_to_the_format(name: str, recorded: Callable[[str], P
     assert active["name"] == f"{name}: {profile.value_types[profile.default_value].kind}"
 
 
-def test_stacks_begin_with_the_outermost_frame(recorded: Callable[[str], Profile]) -> None:
+def test_stacks_start_with_the_outermost_frame(recorded: Callable[[str], Profile]) -> None:
     profile = recorded("gnet.pb.gz")
     document = speedscope(profile, "gnet")
     names = [frame["name"] for frame in document["shared"]["frames"]]

@@ -24,7 +24,7 @@ PLAIN_UNITS = {"nanoseconds": "ns", "bytes": "B", "count": "count"}
 
 
 def profile_of(*samples: tuple[str, int]) -> Profile:
-    """A profile of stacks written outermost first: `main > work > step+`, a plus meaning that it was inlined."""
+    """Return a profile of stacks written outermost first: `main > work > step+`, a plus for an inlined frame."""
     frames: dict[Frame, int] = {}
     stacks: list[tuple[int, ...]] = []
     for stack, _ in samples:
@@ -43,7 +43,7 @@ def profile_of(*samples: tuple[str, int]) -> Profile:
 
 
 def percent(value: int, total: int) -> str:
-    """As pprof writes percentages (internal/measurement)."""
+    """Format a percentage like pprof (internal/measurement)."""
     number = abs(value / total) * 100 if total else 0.0
     if 99.95 <= number <= 100.05:
         return "100%"
@@ -66,7 +66,7 @@ def rows_of(table: Top) -> list[tuple[str, ...]]:
 
 @pytest.fixture(scope="session")
 def pprof() -> str:
-    """The program behind `go tool pprof`; asked directly, it starts in half the time."""
+    """The program behind `go tool pprof`; started directly, it takes half the time."""
     if shutil.which("go") is None:
         pytest.skip("there is no go command")
     subprocess.run(["go", "tool", "pprof", "-h"], capture_output=True, check=False)  # builds it where it is not there
@@ -85,8 +85,8 @@ def rows_of_pprof(program: str, name: str, unit: str, options: Sequence[str]) ->
 @pytest.mark.parametrize(
     ("name", "how"), [*((name, "plainly") for name in RECORDED), *((name, "thoroughly") for name in HARD)]
 )
-def test_every_row_is_that_of_pprof(name: str, how: str, pprof: str, recorded: Callable[[str], Profile]) -> None:
-    """Thoroughly: every value that the samples have, and other limits than the default ones."""
+def test_every_row_equals_that_of_pprof(name: str, how: str, pprof: str, recorded: Callable[[str], Profile]) -> None:
+    """Compare every value type of the samples, with the default limits and with others."""
     profile = recorded(name)
     asked: list[tuple[int, Order, list[str], dict[str, Any]]] = []
     orders: tuple[Order, ...] = ("flat", "cum")
@@ -107,7 +107,7 @@ def test_every_row_is_that_of_pprof(name: str, how: str, pprof: str, recorded: C
             assert len(expected) > 0
 
 
-def test_a_function_that_recurs_is_counted_once() -> None:
+def test_a_recursive_function_counts_once() -> None:
     table = top(profile_of(("main > walk > walk > walk > visit", 5), ("main > walk > walk", 2)))
     assert table.rows == (
         FunctionRow("visit", 5, 5, None),
@@ -127,12 +127,12 @@ def test_inlined_functions_are_marked_by_how_they_are_called() -> None:
     assert marks == {"a": "inline", "b": "partial-inline", "f": None, "g": None}
 
 
-def test_one_call_that_is_no_inlined_one_makes_it_a_call() -> None:
+def test_one_call_that_is_not_inlined_makes_the_mark_partial() -> None:
     marks = {row.function: row.inlined for row in top(profile_of(("f > a+", 3), ("f > a", 2))).rows}
     assert marks == {"a": None, "f": None}
 
 
-def test_small_functions_are_left_out_and_skipped_as_callers() -> None:
+def test_small_functions_are_dropped_and_skipped_as_callers() -> None:
     profile = profile_of(("main > big", 996), ("main > small > big+", 4))
     table = top(profile)
     assert [(row.function, row.flat, row.cum) for row in table.rows] == [("big", 1000, 1000), ("main", 0, 1000)]
@@ -141,7 +141,7 @@ def test_small_functions_are_left_out_and_skipped_as_callers() -> None:
     assert [row.function for row in top(profile, most_rows=1).rows] == ["big"]
 
 
-def test_shares_are_of_absolute_values() -> None:
+def test_shares_are_relative_to_absolute_values() -> None:
     table = top(profile_of(("a", 6), ("b", -2)))
     assert (table.total, [(row.function, row.flat) for row in table.rows]) == (8, [("a", 6), ("b", -2)])
     assert table.share(-2) == -0.25
@@ -152,12 +152,12 @@ def test_a_profile_without_samples_has_no_rows() -> None:
     assert (table.total, table.rows, table.share(0)) == (0, (), 0.0)
 
 
-def test_a_sample_without_a_stack_counts_for_the_whole_only() -> None:
+def test_a_sample_without_a_stack_counts_only_for_the_total() -> None:
     table = top(profile_of(("", 10), ("a", 10)))
     assert [(row.flat, table.share(row.flat)) for row in table.rows] == [(10, 0.5)]
 
 
-def test_functions_without_a_name_are_one_for_each_file() -> None:
+def test_unnamed_functions_are_merged_by_file() -> None:
     frames = (Frame("", "/bin/x"), Frame("", "/lib/y"), Frame(""), Frame("", "/opt/x"))
     profile = Profile("perf", (ValueType("samples", "count"),), 0, frames, ((0, 1, 2, 3),), (0,), ((1,),))
     assert sorted(row.function for row in top(profile).rows) == ["<unknown>", "[x]", "[x]", "[y]"]

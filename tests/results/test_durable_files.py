@@ -1,4 +1,4 @@
-"""What crashes, full disks and several processes at once make of a store: nothing that is half."""
+"""A store after crashes, on full disks and with several writers: no incomplete files and no lost rows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CELL = CellRecord(cell_id="only", levels={})
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of its own with little room."""
+    """A small file system of its own."""
     if os.geteuid() != 0:
         pytest.skip("mounting takes root")
     folder = tmp_path / "small"
@@ -46,16 +46,16 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(folder)], check=True)
 
 
-def fill(folder: Path, left: int) -> Path:
-    """Fill the disk, but for so many bytes."""
+def fill(folder: Path, free_bytes: int) -> Path:
+    """Fill the disk except for this number of bytes."""
     path = folder / "filler"
     with path.open("wb", buffering=0) as file:
         room = os.statvfs(folder)
-        file.write(bytes(max(0, room.f_bavail * room.f_frsize - left)))
+        file.write(bytes(max(0, room.f_bavail * room.f_frsize - free_bytes)))
     return path
 
 
-def test_a_journal_on_a_full_disk_has_whole_lines_and_goes_on(small_disk: Path) -> None:
+def test_a_journal_on_a_full_disk_has_complete_lines_and_can_be_continued(small_disk: Path) -> None:
     path = small_disk / "journal"
     with Journal(path) as journal:
         journal.append(OtherEvent(event="first"))
@@ -71,7 +71,7 @@ def test_a_journal_on_a_full_disk_has_whole_lines_and_goes_on(small_disk: Path) 
     assert [event.event for event in read_journal(path)][-1] == "again"
 
 
-def test_on_a_full_disk_nothing_is_half(small_disk: Path) -> None:
+def test_on_a_full_disk_no_file_is_incomplete(small_disk: Path) -> None:
     store = Store(small_disk)
     run = store.create(manifest("r1", cells=(CELL,)))
     tables = RunTables(store, "small", "r1")
@@ -94,7 +94,7 @@ def test_on_a_full_disk_nothing_is_half(small_disk: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", [b'{"event": "trial-en', b"\0" * 70_000, b'{"event": "a"}\n{'])
-def test_a_journal_goes_on_after_a_crash(tmp_path: Path, cut: bytes) -> None:
+def test_a_journal_can_be_continued_after_a_crash(tmp_path: Path, cut: bytes) -> None:
     path = tmp_path / "journal"
     with Journal(path) as journal:
         journal.append(OtherEvent(event="one"))
@@ -107,7 +107,7 @@ def test_a_journal_goes_on_after_a_crash(tmp_path: Path, cut: bytes) -> None:
 
 
 @pytest.mark.parametrize("line", [b"{}\n", b"[]\n", b'{"event": 1}\n', b"\xff\n", b"{\n"])
-def test_a_damaged_journal_is_named_with_its_line(tmp_path: Path, line: bytes) -> None:
+def test_a_damaged_journal_is_reported_with_its_line(tmp_path: Path, line: bytes) -> None:
     path = tmp_path / "journal"
     with Journal(path) as journal:
         journal.append(OtherEvent(event="one"))
@@ -250,7 +250,7 @@ for number in range(4):
 
 
 @pytest.mark.system
-def test_a_store_that_two_processes_write_stays_sound(tmp_path: Path) -> None:
+def test_two_processes_can_write_to_a_store(tmp_path: Path) -> None:
     root = Path(__file__).parents[2]
     writers = [
         subprocess.Popen(
@@ -272,7 +272,7 @@ def test_a_store_that_two_processes_write_stays_sound(tmp_path: Path) -> None:
     assert len(Store(tmp_path).runs()) == 8
 
 
-def test_a_run_is_written_to_by_one_process_at_a_time(tmp_path: Path) -> None:
+def test_only_one_process_writes_to_a_run(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = stored(store, "r1", "small", [{"stack": "go"}])
     assert not run.is_locked()
@@ -289,7 +289,7 @@ def damaged(run: RunFolder, text: str) -> None:
     (run.path / "manifest.json").write_text(text)
 
 
-def test_one_bad_manifest_hides_no_other_run(tmp_path: Path) -> None:
+def test_an_unreadable_manifest_does_not_hide_other_runs(tmp_path: Path) -> None:
     store = Store(tmp_path)
     for name in ("r1", "r2", "r3"):
         stored(store, name, "small", [{"stack": "go"}])

@@ -61,7 +61,7 @@ def test_a_trial_without_profiles_has_no_rows() -> None:
     assert (len(tables.functions), tables.shares, tables.notes) == (0, (), ())
 
 
-def test_every_service_has_shares_that_are_one_and_all_its_functions() -> None:
+def test_every_service_has_all_its_functions_and_shares_that_add_up_to_one() -> None:
     rows = read_profiles(record(APP, FRONT), FILES.__getitem__)
     assert rows.notes == ()
     sums: defaultdict[str, float] = defaultdict(float)
@@ -78,7 +78,7 @@ def test_every_service_has_shares_that_are_one_and_all_its_functions() -> None:
         assert all((row.flat_s or 0) <= (row.cum_s or 0) for row in functions)
 
 
-def test_the_kernel_counts_as_the_system_call_that_it_works_for() -> None:
+def test_kernel_time_counts_as_its_system_call() -> None:
     rows = read_profiles(record(FRONT), FILES.__getitem__)
     shares = {row.category: row.share for row in rows.shares}
     assert shares["kernel network"] == 0
@@ -86,7 +86,7 @@ def test_the_kernel_counts_as_the_system_call_that_it_works_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("profile", "said"),
+    ("profile", "message"),
     [
         (
             APP.model_copy(update={"file": None, "why_not": "sut: pprof answers 404"}),
@@ -102,11 +102,11 @@ def test_the_kernel_counts_as_the_system_call_that_it_works_for() -> None:
         ),
     ],
 )
-def test_what_cannot_be_had_is_a_note_and_no_row(profile: ProfileRecord, said: str) -> None:
+def test_a_missing_profile_is_a_note_and_has_no_rows(profile: ProfileRecord, message: str) -> None:
     rows = read_profiles(record(profile, APP), FILES.__getitem__)
     (note,) = rows.notes
     assert (note.trial_id, note.code) == ("r1.b001.p001", NO_PROFILE)
-    assert note.message.startswith(said)
+    assert note.message.startswith(message)
     assert {row.service for row in rows.shares} == {"app"}
 
 

@@ -1,4 +1,4 @@
-"""Profiles taken on the lab: within the window, of every service, next to trials that are not profiled; or why not."""
+"""Profiles recorded on the lab: of every service and within the window, or the reason why one is missing."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ Ran = tuple[Store, RunOutcome]
 
 
 @pytest.fixture(scope="module")
-def carried_out(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Ran]:
-    """Run the scenario, with hosts and plan first made what a test wants of them."""
+def run_scenario(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Ran]:
+    """A function that runs the scenario, after a test has prepared its hosts and changed its plan."""
     if shutil.which("perf") is None:
         pytest.skip("not installed: perf")
     path = tmp_path_factory.mktemp("scenario") / "profiled.yaml"
@@ -85,22 +85,22 @@ def carried_out(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Callable[
 
 
 @pytest.fixture(scope="module")
-def kept_by_perf() -> set[Path]:
-    """What perf's cache of programs holds before."""
+def perf_cache() -> set[Path]:
+    """The files in perf's cache of programs before the run."""
     return set(CACHE.rglob("*"))
 
 
 @pytest.fixture(scope="module")
-def ran(carried_out: Callable[..., Ran], kept_by_perf: set[Path]) -> Ran:  # noqa: ARG001 - looked at before it runs
-    """The scenario as it is."""
-    store, outcome = carried_out()
+def ran(run_scenario: Callable[..., Ran], perf_cache: set[Path]) -> Ran:  # noqa: ARG001 - read before it runs
+    """The run of the unchanged scenario."""
+    store, outcome = run_scenario()
     assert (outcome.status, outcome.failures) == ("done", {})
     return store, outcome
 
 
 @pytest.fixture(scope="module")
 def profiled(ran: Ran) -> TrialRecord:
-    """Its one trial that was profiled."""
+    """The only profile trial of the run."""
     (record,) = [record for record in ran[1].run.records() if record.kind == "profile"]
     return record
 
@@ -109,7 +109,7 @@ def table(store: Store, name: str) -> pd.DataFrame:
     return benchkit.load(name, store=store.path)
 
 
-def test_the_pass_follows_the_measured_blocks_as_pairs(ran: Ran) -> None:
+def test_the_profile_pass_follows_the_measured_blocks_as_pairs(ran: Ran) -> None:
     trials = table(ran[0], "trials").sort_values(["block", "position"])
     assert list(trials["block"]) == [1, 2, 2]
     assert list(trials["kind"])[:1] == ["measure"]
@@ -123,7 +123,7 @@ def test_the_pass_follows_the_measured_blocks_as_pairs(ran: Ran) -> None:
     assert (over_all.pairs, of_cell.cell_id, of_cell.low) == (1, CELL, None)
 
 
-def test_only_the_trials_that_are_there_for_it_are_profiled(ran: Ran, profiled: TrialRecord) -> None:
+def test_only_trials_of_the_profile_pass_are_profiled(ran: Ran, profiled: TrialRecord) -> None:
     for record in ran[1].run.records():
         assert bool(record.profiles) == (record.kind == "profile")
     assert [(each.service, each.profiler, each.file) for each in profiled.profiles] == [
@@ -133,7 +133,7 @@ def test_only_the_trials_that_are_there_for_it_are_profiled(ran: Ran, profiled: 
     assert {each.why_not for each in profiled.profiles} == {None}
 
 
-def test_what_perf_takes_beside_the_server_is_known_as_benchkits_own(profiled: TrialRecord) -> None:
+def test_the_cpu_time_of_perf_is_attributed_to_benchkit(profiled: TrialRecord) -> None:
     app, front = profiled.profiles
     assert app.cpu_s is None, "a part of the server"
     assert front.cpu_s is not None
@@ -158,7 +158,7 @@ def test_profiles_lie_within_the_window(ran: Ran, profiled: TrialRecord) -> None
     assert began - watched.clock_uncertainty_s <= min(times) < max(times) <= ended + watched.clock_uncertainty_s
 
 
-def test_every_service_has_shares_that_are_one_with_little_left_over(ran: Ran, profiled: TrialRecord) -> None:
+def test_every_service_has_shares_that_add_up_to_one_with_few_others(ran: Ran, profiled: TrialRecord) -> None:
     shares = table(ran[0], "profile_share")
     assert set(shares["trial_id"]) == {profiled.trial_id}
     functions = table(ran[0], "profile")
@@ -173,20 +173,20 @@ def test_every_service_has_shares_that_are_one_with_little_left_over(ran: Ran, p
     assert set(functions["host"]) == {"sut"}
 
 
-def test_raw_files_alone_give_the_same_rows_again(ran: Ran) -> None:
+def test_the_same_rows_are_rebuilt_from_raw_files(ran: Ran) -> None:
     store, outcome = ran
     before = {name: table(store, name) for name in ("profile", "profile_share", "notes")}
     assert rebuild_tables(store, outcome.run) == 3
     for name, rows in before.items():
         keys = list(rows.columns)
-        again = table(store, name)
-        assert rows.sort_values(keys).to_dict("list") == again.sort_values(keys).to_dict("list"), name
+        rebuilt = table(store, name)
+        assert rows.sort_values(keys).to_dict("list") == rebuilt.sort_values(keys).to_dict("list"), name
 
 
-def test_the_table_of_a_profile_is_pprofs_own(ran: Ran, profiled: TrialRecord, tmp_path: Path) -> None:
+def test_the_table_of_a_profile_equals_that_of_pprof(ran: Ran, profiled: TrialRecord, tmp_path: Path) -> None:
     file = tmp_path / "app.pb.gz"
     file.write_bytes(content(ran, profiled, profiled.profiles[0]))
-    ours = json.loads(shown(["profile", "top", str(file), "--json"]))["rows"]
+    ours = json.loads(output_of(["profile", "top", str(file), "--json"]))["rows"]
     theirs = subprocess.run(["go", "tool", "pprof", "-top", file], capture_output=True, text=True, check=True).stdout
     rows = [line.split(maxsplit=5) for line in theirs.partition("flat%")[2].splitlines()[1:]]
     assert [f"{each['flat_share'] * 100:.2f}%" for each in ours] == [pad(row[1]) for row in rows]
@@ -198,13 +198,13 @@ def test_commands_read_the_profiles_of_a_cell(ran: Ran, tmp_path: Path) -> None:
     store, outcome = ran
     at = ["--store", str(store.path)]
     run = [outcome.run.run_id, "--cell", CELL, "--service", "front", *at]
-    shares = json.loads(shown(["profile", "shares", *run, "--json"]))
+    shares = json.loads(output_of(["profile", "shares", *run, "--json"]))
     stored = table(store, "profile_share").query("service == 'front'").set_index("category")["share"].to_dict()
     assert shares["categories"] == pytest.approx(stored)
     page_file = tmp_path / "flame.html"
-    shown(["profile", "flame", *run, "--base-cell", "connections=16", "-o", str(page_file)])
+    output_of(["profile", "flame", *run, "--base-cell", "connections=16", "-o", str(page_file)])
     assert "ngx_process_events_and_timers" in page_file.read_text()
-    cells = json.loads(shown(["profile", "cells", "latest", *at, "--json"]))
+    cells = json.loads(output_of(["profile", "cells", "latest", *at, "--json"]))
     scheduling = {each["service"]: each["scheduling"] for each in cells["services"]}
     assert set(scheduling) == {"app", "front"}
     assert scheduling["front"] == 0, "nginx has no such scheduler"
@@ -214,12 +214,12 @@ def test_commands_read_the_profiles_of_a_cell(ran: Ran, tmp_path: Path) -> None:
         rows = counts[(counts["service"] == each["service"]) & (counts["t_s"] <= measured["duration_s"])]
         assert each["goroutines"] == (None if rows.empty else rows["value"].median())
     assert {cost["metric"] for cost in cells["profiler_cost"]} == {"rps", "server_cpu_s_per_request"}
-    assert "scheduler" in shown(["profile", "cells", "latest", *at])
+    assert "scheduler" in output_of(["profile", "cells", "latest", *at])
     refused = CliRunner().invoke(command_line, ["profile", "top", "latest", "--cell", CELL, *at])
     assert "several services" in str(refused.exception)
 
 
-def test_the_report_shows_them(ran: Ran) -> None:
+def test_the_report_shows_the_profiles(ran: Ran) -> None:
     view = read_run(ran[0], ran[1].run)
     drawing = render(FIGURES["flame"], view)
     assert "<title>net/http.(*conn).serve: " in drawing.element or "<title>do_syscall_64 (kernel): " in drawing.element
@@ -228,13 +228,13 @@ def test_the_report_shows_them(ran: Ran) -> None:
     assert "RPS of profiled trials over those beside them" in written
 
 
-def test_perf_leaves_nothing_in_its_cache(ran: Ran, kept_by_perf: set[Path]) -> None:  # noqa: ARG001 - after it ran
-    assert set(CACHE.rglob("*")) == kept_by_perf
+def test_perf_leaves_nothing_in_its_cache(ran: Ran, perf_cache: set[Path]) -> None:  # noqa: ARG001 - after it ran
+    assert set(CACHE.rglob("*")) == perf_cache
 
 
 @pytest.fixture(scope="module")
-def blind(carried_out: Callable[..., Ran]) -> tuple[Ran, Ran]:
-    """Profile trials on a host without perf and with an admin page that nobody serves; and with a perf without rights."""
+def without_profiles(run_scenario: Callable[..., Ran]) -> tuple[Ran, Ran]:
+    """Profile trials on a host without perf and with a wrong admin page; and with a perf without rights."""
 
     def without_perf(hosts: Hosts) -> None:
         facts = hosts["sut"].facts
@@ -248,15 +248,17 @@ def blind(carried_out: Callable[..., Ran]) -> tuple[Ran, Ran]:
         programs = {**facts.programs, "perf": ProgramFact(path=str(wrapper), version=None)}
         hosts["sut"].facts = facts.model_copy(update={"programs": programs})
 
-    def mute(plan: RunPlan) -> RunPlan:
-        cells = tuple(replace(cell, services=tuple(map(elsewhere, cell.services))) for cell in plan.profiled)
+    def with_wrong_admin_pages(plan: RunPlan) -> RunPlan:
+        cells = tuple(
+            replace(cell, services=tuple(map(with_wrong_admin_page, cell.services))) for cell in plan.profiled
+        )
         return only_profiled(replace(plan, profiled=cells))
 
-    return carried_out(without_perf, mute), carried_out(without_rights, only_profiled)
+    return run_scenario(without_perf, with_wrong_admin_pages), run_scenario(without_rights, only_profiled)
 
 
-def elsewhere(service: Service) -> Service:
-    """The service, its admin page looked for where it is not."""
+def with_wrong_admin_page(service: Service) -> Service:
+    """Return the service with the address of an admin page that does not exist."""
     if service.admin is None or service.admin.kind != "expvar":
         return service
     endpoint = replace(service.admin.endpoint, path=service.folder / "nobody.sock")
@@ -270,8 +272,8 @@ def only_profiled(plan: RunPlan) -> RunPlan:
     )
 
 
-def test_a_host_that_cannot_be_profiled_is_said_and_the_run_goes_on(blind: tuple[Ran, Ran]) -> None:
-    (store, outcome), _ = blind
+def test_a_host_without_profiler_is_noted_and_the_run_continues(without_profiles: tuple[Ran, Ran]) -> None:
+    (store, outcome), _ = without_profiles
     assert outcome.failures == {}
     assert (outcome.status, outcome.trials) == ("done", 1)
     assert any("sut has no perf" in notice for notice in outcome.run.manifest().notices)
@@ -282,12 +284,12 @@ def test_a_host_that_cannot_be_profiled_is_said_and_the_run_goes_on(blind: tuple
     assert table(store, "profile").empty
     written = page((read_run(store, outcome.run), []))
     assert "app on sut has no profile" in written
-    said = json.loads(shown(["profile", "cells", "latest", "--store", str(store.path), "--json"]))
-    assert said["notices"] == notes
+    document = json.loads(output_of(["profile", "cells", "latest", "--store", str(store.path), "--json"]))
+    assert document["notices"] == notes
 
 
-def test_a_perf_that_the_kernel_refuses_names_the_setting(blind: tuple[Ran, Ran]) -> None:
-    _, (store, outcome) = blind
+def test_a_note_names_the_kernel_setting_that_refuses_perf(without_profiles: tuple[Ran, Ran]) -> None:
+    _, (store, outcome) = without_profiles
     assert (outcome.status, outcome.trials, outcome.failures) == ("done", 1, {})
     (note,) = failures(store)
     assert re.search(
@@ -307,12 +309,12 @@ def content(ran: Ran, record: TrialRecord, profile: ProfileRecord) -> bytes:
     return ran[1].run.raw_file(record.trial_id, profile.file)
 
 
-def shown(arguments: list[str]) -> str:
+def output_of(arguments: list[str]) -> str:
     done = CliRunner().invoke(command_line, arguments, catch_exceptions=False)
     assert done.exit_code == 0
     return done.stdout
 
 
 def pad(percent: str) -> str:
-    """`8%` and `10.5%` as pprof shortens them, with two decimals."""
+    """Return percentages such as `8%` and `10.5%`, which pprof shortens, with two decimals."""
     return f"{float(percent.rstrip('%')):.2f}%"

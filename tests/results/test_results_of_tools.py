@@ -1,4 +1,4 @@
-"""`benchkit results` on a run with several tools: notes beside trials, and how far the tools agree."""
+"""`benchkit results` on a run with several tools: notes of trials, and the agreement of the tools."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_trials_have_the_notes_of_their_tools(store: Path) -> None:
     assert "`benchkit results agreement r1`" in text
 
 
-def test_agreement_as_text_and_as_one_document(store: Path) -> None:
+def test_agreement_as_text_and_as_json(store: Path) -> None:
     text = _output("agreement", "r1", "--store", store)
     assert text.startswith(
         "RPS: the tools disagree beyond noise: medians from 5,125 (hey) to 10,250 (wrk), a factor of 2.00"

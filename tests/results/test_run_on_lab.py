@@ -1,4 +1,4 @@
-"""A run with every load tool on the lab: what it stores, and that its raw files alone give all of it again."""
+"""A run with every load tool on the lab: the stored rows, and the same rows rebuilt from raw files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.lab
 
 @pytest.fixture(scope="module")
 def ran(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, RunOutcome]:
-    """The shipped scenario with all tools, one block of it."""
+    """One block of the shipped scenario with all tools."""
     if missing := [
         name for name, tool in TOOLS.items() if tool.go_program is None and shutil.which(tool.binary) is None
     ]:
@@ -77,7 +77,7 @@ def test_every_tool_gives_a_row_with_percentiles_of_all_its_requests(ran: tuple[
 
 
 def test_percentiles_are_those_of_the_buckets(ran: tuple[Store, RunOutcome]) -> None:
-    """Anyone can take them from the table: the upper end of the bucket that has the request of that rank."""
+    """Compute percentiles from the table: the upper end of the bucket that has the request of that rank."""
     store, _ = ran
     trials, latency = _table(store, "trials"), _table(store, "latency")
     for row in _rows(trials):
@@ -92,7 +92,7 @@ def test_percentiles_are_those_of_the_buckets(ran: tuple[Store, RunOutcome]) -> 
                 assert stored == pytest.approx(min(wanted, row["latency_max_s"]), abs=1e-12), row
 
 
-def test_raw_files_alone_give_every_table_again(ran: tuple[Store, RunOutcome]) -> None:
+def test_every_table_is_rebuilt_from_raw_files(ran: tuple[Store, RunOutcome]) -> None:
     store, outcome = ran
     before = {table: _table(store, table) for table in TABLES if store.table(table).is_dir()}
     assert {"trials", "latency", "notes", "factors", "hosts"} <= set(before)
@@ -104,7 +104,7 @@ def test_raw_files_alone_give_every_table_again(ran: tuple[Store, RunOutcome]) -
         pd.testing.assert_frame_equal(frame, _table(store, table))
 
 
-def test_what_a_trial_keeps_says_who_drove_it(ran: tuple[Store, RunOutcome]) -> None:
+def test_the_record_of_a_trial_names_its_generator(ran: tuple[Store, RunOutcome]) -> None:
     _, outcome = ran
     for record in outcome.run.records():
         (generator,) = record.generators
@@ -119,7 +119,7 @@ def test_what_a_trial_keeps_says_who_drove_it(ran: tuple[Store, RunOutcome]) -> 
     assert outcome.run.manifest().versions["load.vegeta"] == "12.8.4"
 
 
-def test_the_report_says_how_far_tools_agree_and_what_they_note(ran: tuple[Store, RunOutcome]) -> None:
+def test_the_report_shows_the_agreement_of_tools_and_their_notes(ran: tuple[Store, RunOutcome]) -> None:
     store, outcome = ran
     run = read_run(store, outcome.run)
     found = agreements(run.trials)
@@ -133,20 +133,20 @@ def test_the_report_says_how_far_tools_agree_and_what_they_note(ran: tuple[Store
 def test_notes_of_every_trial_are_stored(ran: tuple[Store, RunOutcome]) -> None:
     store, _ = ran
     trials, notes = _table(store, "trials"), _table(store, "notes")
-    said = notes.merge(trials[["trial_id", "tool"]], on="trial_id").groupby("tool")["code"].agg(set)
-    assert "siege-resolution" in said["siege"]
-    assert "wrk-corrected" in said["wrk"]
+    messages = notes.merge(trials[["trial_id", "tool"]], on="trial_id").groupby("tool")["code"].agg(set)
+    assert "siege-resolution" in messages["siege"]
+    assert "wrk-corrected" in messages["wrk"]
 
 
-def test_no_row_of_a_tool_ever_reached_a_disk(ran: tuple[Store, RunOutcome]) -> None:
-    """A trial of any length sends kilobytes."""
+def test_rows_of_tools_are_never_written_to_disk(ran: tuple[Store, RunOutcome]) -> None:
+    """Compare sizes: the reducer sends kilobytes for a trial of any length."""
     _, outcome = ran
     for record in outcome.run.records():
         sizes = {path.name: path.stat().st_size for path in outcome.run.raw(record.trial_id).iterdir()}
         assert max(sizes.values()) < 200_000, sizes
 
 
-def test_nothing_is_left_on_the_hosts(ran: tuple[Store, RunOutcome], lab: Lab) -> None:
+def test_no_files_remain_on_the_hosts(ran: tuple[Store, RunOutcome], lab: Lab) -> None:
     assert ran
     with connect_all(lab.inventory()) as hosts:
         for host in hosts:

@@ -87,7 +87,7 @@ def record(trial_id: str, cell: CellRecord, position: int = 1) -> TrialRecord:
 
 
 def stored(store: Store, run_id: str, scenario: str, levels: list[dict[str, str | int]]) -> RunFolder:
-    """A run of one block over these cells, stored as a run stores it."""
+    """Store a run of one block over these cells, as `benchkit run` does."""
     cells = tuple(CellRecord(cell_id=",".join(f"{k}={v}" for k, v in level.items()), levels=level) for level in levels)
     run = store.create(manifest(run_id, scenario, cells))
     with run.journal() as journal:
@@ -150,7 +150,7 @@ def test_pandas_duckdb_and_polars_read_the_same_files(tmp_path: Path) -> None:
     assert sorted(by_polars.rows()) == wanted
 
 
-def test_files_a_trial_are_joined_into_one_with_the_same_rows(tmp_path: Path) -> None:
+def test_files_of_trials_are_merged_into_one_with_the_same_rows(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = stored(store, "r1", "small", [{"stack": "go"}, {"stack": "nginx"}, {"stack": "x"}])
     before = benchkit.load("trials", store=tmp_path).sort_values("trial_id", ignore_index=True)
@@ -167,7 +167,7 @@ def test_files_a_trial_are_joined_into_one_with_the_same_rows(tmp_path: Path) ->
     pd.testing.assert_frame_equal(before, after)
 
 
-def test_a_newer_schema_is_refused_an_older_one_read(tmp_path: Path) -> None:
+def test_a_newer_schema_is_refused_and_an_older_one_is_read(tmp_path: Path) -> None:
     run = stored(Store(tmp_path), "r1", "small", [{"stack": "go"}])
     (path,) = Store(tmp_path).table_folder("trials", "small", "r1").glob("*.parquet")
     table = pq.read_table(path)
@@ -189,7 +189,7 @@ def test_a_newer_schema_is_refused_an_older_one_read(tmp_path: Path) -> None:
     assert Store(tmp_path).run("r2").run_id == "r2"  # one run that is too new does not hide the others
 
 
-def test_a_trial_is_stored_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_trial_is_stored_completely_or_not_at_all(tmp_path: Path) -> None:
     run = Store(tmp_path).create(manifest("r1"))
     cell = CellRecord(cell_id="only", levels={})
     with pytest.raises(FileNotFoundError):
@@ -217,7 +217,7 @@ def test_large_raw_files_are_compressed_and_read_back(tmp_path: Path) -> None:
         run.raw_file("r1.b01.p01", "c.txt")
 
 
-def test_the_journal_survives_a_cut_last_line(tmp_path: Path) -> None:
+def test_an_incomplete_last_line_of_the_journal_is_ignored(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     with Journal(path) as journal:
         journal.append(RunStarted(seed=1))
@@ -229,7 +229,7 @@ def test_the_journal_survives_a_cut_last_line(tmp_path: Path) -> None:
     assert events[1].model_dump()["text"] == "Grüße\n<script>"
 
 
-def test_runs_are_found_by_id_beginning_and_latest(tmp_path: Path) -> None:
+def test_runs_are_found_by_id_prefix_and_latest(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.create(manifest("r20260101-aa"))
     store.create(manifest("r20260102-bb").model_copy(update={"started_at": datetime(2026, 1, 3, tzinfo=UTC)}))
@@ -277,7 +277,7 @@ def test_host_facts_are_flat_rows() -> None:
     ]
 
 
-def test_the_store_is_the_option_then_the_environment_then_results(
+def test_the_store_comes_from_the_option_then_the_environment_then_the_default(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BENCHKIT_STORE", str(tmp_path))
@@ -287,7 +287,7 @@ def test_the_store_is_the_option_then_the_environment_then_results(
     assert store_path() == Path("results")
 
 
-def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+def test_a_file_is_replaced_atomically(tmp_path: Path) -> None:
     path = tmp_path / "f.json"
     write_atomically(path, b"1")
     write_atomically(path, json.dumps({"a": 2}).encode())

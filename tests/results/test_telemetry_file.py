@@ -17,7 +17,7 @@ WRITTEN = b"""\
 """
 
 
-def test_samples_are_gathered_by_series_though_groups_change() -> None:
+def test_samples_are_collected_by_series_when_groups_change() -> None:
     found = read_telemetry(WRITTEN)
     assert {key: (series.t_ns, series.numbers) for key, series in found.items()} == {
         (None, "load1", None): ([10, 20, 30], [0.5, 0.5, 0.75]),
@@ -36,7 +36,7 @@ def test_a_file_that_ends_within_a_line_is_read_up_to_there() -> None:
 
 
 @pytest.mark.parametrize("content", [b'{"format":2}\n', b"[]\n", b"wrk 4.2\n", b'{"format":1}\nnonsense\n{}\n'])
-def test_what_no_agent_wrote_is_refused(content: bytes) -> None:
+def test_other_files_are_refused(content: bytes) -> None:
     with pytest.raises(ParseError):
         read_telemetry(content)
 

@@ -1,4 +1,4 @@
-"""The telemetry of real trials against what the load tool, the services and the kernel say of the same trials."""
+"""The telemetry of real trials compared with the counts of the load tool, the services and the kernel."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WARM_UP_S = 1.0
 
 
 def run(hosts: Hosts, store: Store, *settings: str) -> dict[str, TrialRecord]:
-    """Run one block of the shipped scenario; its trials by stack."""
+    """Run one block of the shipped scenario, and return its trials by stack."""
     plan = make_plan(read_experiment("quickstart", "smoke", ["blocks=1", *settings]), hosts)
     outcome = execute(plan, hosts, store, SilentProgress())
     assert (outcome.status, outcome.failures) == ("done", {})
@@ -39,7 +39,7 @@ def ran(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, dict
     return store, {**watched, "unwatched": unwatched["go"]}
 
 
-class Seen:
+class TrialSamples:
     """The telemetry of one trial."""
 
     def __init__(self, store: Store, record: TrialRecord) -> None:
@@ -48,13 +48,13 @@ class Seen:
         self.window_s = record.window_s
 
     def series(self, metric: str, service: str | None, host: str = "sut") -> list[pd.DataFrame]:
-        """The samples of a metric, of each instance."""
+        """Return the samples of a metric, by instance."""
         of = self.rows["service"].isna() if service is None else self.rows["service"] == service
         found = self.rows[(self.rows["metric"] == metric) & of & (self.rows["host"] == host)]
         return [each for _, each in found.groupby("instance", dropna=False)]
 
-    def grown(self, metric: str, service: str | None) -> float:
-        """What a counter grew by from the last sample before the window to the first one after it."""
+    def increase(self, metric: str, service: str | None) -> float:
+        """Return the increase of a counter from the last sample before the window to the first one after it."""
         total = 0.0
         for each in self.series(metric, service):
             before, after = each[each["t_s"] <= 0], each[each["t_s"] >= self.window_s]
@@ -63,12 +63,14 @@ class Seen:
 
 
 @pytest.mark.parametrize("stack", ["go", "nginx-go"])
-def test_cpu_time_is_what_was_read_around_the_load(ran: tuple[Store, dict[str, TrialRecord]], stack: str) -> None:
+def test_cpu_time_equals_that_read_before_and_after_the_load(
+    ran: tuple[Store, dict[str, TrialRecord]], stack: str
+) -> None:
     store, records = ran
-    seen = Seen(store, records[stack])
+    samples = TrialSamples(store, records[stack])
     for service in records[stack].services:
         assert service.cpu_s is not None
-        assert seen.grown("cpu_s_total", service.name) == pytest.approx(service.cpu_s, abs=0.1, rel=0.05)
+        assert samples.increase("cpu_s_total", service.name) == pytest.approx(service.cpu_s, abs=0.1, rel=0.05)
 
 
 @pytest.mark.parametrize(("stack", "services"), [("go", ["app"]), ("nginx-go", ["app", "front"])])
@@ -79,45 +81,45 @@ def test_servers_count_the_requests_that_the_tool_counts(
     trials = benchkit.load("trials", store=store.path)
     (requests,) = trials[trials["trial_id"] == records[stack].trial_id]["requests"]
     for service in services:
-        served = Seen(store, records[stack]).grown("requests_total", service)
-        assert 0 <= served - requests <= CONNECTIONS, "those under way when the tool ended are the server's alone"
+        served = TrialSamples(store, records[stack]).increase("requests_total", service)
+        assert 0 <= served - requests <= CONNECTIONS, "the server alone counts those in flight when the tool ended"
 
 
-def test_the_network_carried_at_least_what_was_answered(ran: tuple[Store, dict[str, TrialRecord]]) -> None:
+def test_the_network_transferred_at_least_the_responses(ran: tuple[Store, dict[str, TrialRecord]]) -> None:
     store, records = ran
     trials = benchkit.load("trials", store=store.path)
     for stack in ("go", "nginx-go"):
-        record, seen = records[stack], Seen(store, records[stack])
+        record, samples = records[stack], TrialSamples(store, records[stack])
         (requests,) = trials[trials["trial_id"] == record.trial_id]["requests"]
         answered = requests * (record.probe.header_bytes + record.probe.body_bytes)
-        sent = seen.grown("net_sent_bytes_total", None)
+        sent = samples.increase("net_sent_bytes_total", None)
         assert answered <= sent
-        assert seen.grown("net_sent_packets_total", None) >= requests
+        assert samples.increase("net_sent_packets_total", None) >= requests
 
 
-def test_the_connections_asked_for_are_there_at_three_points(ran: tuple[Store, dict[str, TrialRecord]]) -> None:
+def test_the_requested_connections_are_established_in_three_samples(ran: tuple[Store, dict[str, TrialRecord]]) -> None:
     store, records = ran
     for stack, entry in (("go", "app"), ("nginx-go", "front")):
-        (counted,) = Seen(store, records[stack]).series("connections_established", entry)
+        (counted,) = TrialSamples(store, records[stack]).series("connections_established", entry)
         assert list(counted["instance"].unique()) == ["8080"]
         assert list(counted["value"]) == [CONNECTIONS] * 3
         assert counted["t_s"].between(0, records[stack].window_s).all()
 
 
-def test_hosts_are_watched_from_before_the_load_to_after_it(ran: tuple[Store, dict[str, TrialRecord]]) -> None:
+def test_hosts_are_sampled_from_before_the_load_until_after_it(ran: tuple[Store, dict[str, TrialRecord]]) -> None:
     store, records = ran
     for stack in ("go", "nginx-go"):
-        seen = Seen(store, records[stack])
+        samples = TrialSamples(store, records[stack])
         for host in ("sut", "load"):
-            (load,) = seen.series("load1", None, host)
+            (load,) = samples.series("load1", None, host)
             assert load["t_s"].iloc[0] < -WARM_UP_S
-            assert load["t_s"].iloc[-1] >= seen.window_s
+            assert load["t_s"].iloc[-1] >= samples.window_s
             assert load["t_s"].is_monotonic_increasing
         (quota,) = [watch.cpu_quota for watch in records[stack].watched if watch.host == "sut"]
         assert quota is None, "the session's lab has none"
 
 
-def test_counters_only_grow_and_are_named_in_the_vocabulary(ran: tuple[Store, dict[str, TrialRecord]]) -> None:
+def test_counters_only_grow_and_all_metrics_are_known(ran: tuple[Store, dict[str, TrialRecord]]) -> None:
     rows = benchkit.load("telemetry", store=ran[0].path).sort_values("t_s")
     assert set(rows["metric"]) <= TELEMETRY_METRICS.keys()
     assert (rows["unit"] == rows["metric"].map(lambda name: TELEMETRY_METRICS[name].unit)).all()
@@ -127,10 +129,10 @@ def test_counters_only_grow_and_are_named_in_the_vocabulary(ran: tuple[Store, di
             assert each["value"].is_monotonic_increasing, key
 
 
-def test_generators_are_watched_with_their_threads(ran: tuple[Store, dict[str, TrialRecord]]) -> None:
+def test_threads_of_generators_are_sampled(ran: tuple[Store, dict[str, TrialRecord]]) -> None:
     store, records = ran
     record = records["go"]
-    threads = Seen(store, record).series("thread_cpu_s_total", generator_service(1), "load")
+    threads = TrialSamples(store, record).series("thread_cpu_s_total", generator_service(1), "load")
     assert len(threads) == 2, "wrk's own and the one that puts the load on"
     busiest = max(each["value"].iloc[-1] for each in threads)
     assert 0 < busiest <= record.generators[0].cpu_s + 0.01
@@ -138,7 +140,9 @@ def test_generators_are_watched_with_their_threads(ran: tuple[Store, dict[str, T
     assert (record.generators[0].threads, record.generators[0].cpus != ()) == (1, True)
 
 
-def test_the_processes_of_services_are_known_before_and_after(ran: tuple[Store, dict[str, TrialRecord]]) -> None:
+def test_processes_of_services_are_recorded_before_and_after_the_window(
+    ran: tuple[Store, dict[str, TrialRecord]],
+) -> None:
     for service in ran[1]["nginx-go"].services:
         assert service.pids_before == service.pids_after
         assert service.pid in [pid for pid, _ in service.pids_before]
@@ -146,7 +150,7 @@ def test_the_processes_of_services_are_known_before_and_after(ran: tuple[Store, 
         assert service.cpus
 
 
-def test_a_scenario_may_do_without(ran: tuple[Store, dict[str, TrialRecord]]) -> None:
+def test_a_scenario_can_turn_telemetry_off(ran: tuple[Store, dict[str, TrialRecord]]) -> None:
     store, records = ran
     assert records["unwatched"].watched == ()
-    assert Seen(store, records["unwatched"]).rows.empty
+    assert TrialSamples(store, records["unwatched"]).rows.empty

@@ -60,7 +60,7 @@ def rows(made: TrialRecord) -> list[tuple[object, ...]]:
     return list(zip(*(columns[name] for name in names), strict=True))
 
 
-def test_times_are_from_the_window_and_what_the_host_counts_begins_at_nought() -> None:
+def test_times_start_with_the_window_and_counters_of_the_host_at_zero() -> None:
     assert rows(record(watch("sut"))) == [
         ("sut", None, "load1", None, "1", -1.0, 0.5),
         ("sut", None, "load1", None, "1", 1.5, 0.75),
@@ -73,12 +73,12 @@ def test_times_are_from_the_window_and_what_the_host_counts_begins_at_nought() -
     ]
 
 
-def test_on_a_host_of_several_roles_each_service_has_its_own() -> None:
+def test_on_a_host_with_several_roles_each_service_has_its_own() -> None:
     found = {(service, role) for role, service, *_ in rows(record(watch("sut", "load")))}
     assert found == {(None, "sut,load"), ("app", "sut"), ("generator-1", "load")}
 
 
-def test_what_could_not_be_watched_is_a_note_and_so_is_a_file_that_is_damaged() -> None:
+def test_missing_metrics_and_damaged_files_are_notes() -> None:
     made = record(watch("sut", unseen=("memory: there is no psutil",)))
     columns, notes = telemetry_columns(made, lambda _: b"what is this\n")
     assert [note.message for note in notes] == [
@@ -88,7 +88,7 @@ def test_what_could_not_be_watched_is_a_note_and_so_is_a_file_that_is_damaged() 
     assert len(columns) == 0
 
 
-def test_nothing_watched_gives_no_rows() -> None:
+def test_a_trial_without_telemetry_has_no_rows() -> None:
     assert rows(record()) == []
 
 
