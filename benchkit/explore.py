@@ -68,15 +68,15 @@ def find(run: str | None = None, *, scenario: str | None = None, store: str | Pa
 def figures(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFrame:
     """Return the figures that a run has data for: name, title."""
     view = _view(run, store)
-    there = [figure for figure in FIGURES.values() if figure.available(view)]
+    there = [figure for figure in FIGURES.values() if figure.is_available(view)]
     return pd.DataFrame([{"name": each.name, "title": each.title} for each in there], columns=["name", "title"])
 
 
 def figure(name: str, run: str = LATEST, *, store: str | Path | None = None) -> Picture:
     """Return a figure of the report. Raises InputError for an unknown figure, and if the run has no data for it."""
     wanted, view = get_figure(name), _view(run, store)
-    if not wanted.available(view):
-        there = [each.name for each in FIGURES.values() if each.available(view)]
+    if not wanted.is_available(view):
+        there = [each.name for each in FIGURES.values() if each.is_available(view)]
         raise InputError(f"run {view.manifest.run_id} has no data for {name!r}", hint=f"it has: {', '.join(there)}")
     return picture(wanted, view)
 

@@ -45,7 +45,7 @@ class ServiceProfile(Frozen, serialize_by_alias=True):
 
     def annotated(self, figure: Figure, text: str) -> str:
         """The figure as it is shown: of which no trial counts, it says so."""
-        return f"{text}, void" if figure in self.invalid_figures else text
+        return f"{text}, invalid" if figure in self.invalid_figures else text
 
 
 def service_profiles(

@@ -1,4 +1,4 @@
-"""What cells are called and how they are told apart: by colour along one factor, by panel along the others."""
+"""Labels of cells, and their place in figures: colour along one factor, panels along the others."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from benchkit.report.clean_text import clean
 
 Level = str | int | float | bool
 
-_MEANS_NOTHING_ALONE = frozenset({"on", "off", "yes", "no", "true", "false", "all", "auto", "none", "default"})
+_UNCLEAR_ALONE = frozenset({"on", "off", "yes", "no", "true", "false", "all", "auto", "none", "default"})
 
 
 @dataclass(frozen=True)
 class CellView:
-    """A cell with its names; `hue` counts the levels of the factor that colours stand for."""
+    """A cell with its labels; `hue` is the number of its level of the factor that colours show."""
 
     cell_id: str
     label: str
@@ -29,22 +29,21 @@ class CellView:
 
 
 def cell_views(manifest: Manifest) -> tuple[CellView, ...]:
-    """The cells of a run in the order of its plan, those that its hosts could not carry included.
+    """Return the cells of a run in the order of its plan, unsupported ones included, controls excepted.
 
-    Names hold only what differs between cells. Colours follow the first factor with levels in words (else the first
-    one), so that a stack keeps its colour in every figure; the panel is what the other factors say. Controls are no
-    cells of their own.
+    Labels contain only the levels that differ between cells. Colours follow the first factor whose levels are words
+    (else the first one), so that a stack keeps its colour in every figure; panels follow the other factors.
     """
     cells = [cell for cell in manifest.cells if controlled(cell.cell_id) is None]
     varying = _varying(cells)
     hue = next((name for name in varying if isinstance(cells[0].levels[name], str)), varying[0] if varying else None)
     hues = list(dict.fromkeys(_hue_label(cell, hue) for cell in cells))
     labels = [_label(cell.levels, varying, first=hue) or cell.cell_id for cell in cells]
-    twice = {label for label, times in Counter(labels).items() if times > 1}
+    ambiguous = {label for label, times in Counter(labels).items() if times > 1}
     return tuple(
         CellView(
             cell_id=cell.cell_id,
-            label=clean(cell.cell_id if label in twice else label),
+            label=clean(cell.cell_id if label in ambiguous else label),
             hue=hues.index(_hue_label(cell, hue)),
             hue_label=clean(_hue_label(cell, hue)),
             panel=clean(_label(cell.levels, [name for name in varying if name != hue])),
@@ -54,8 +53,13 @@ def cell_views(manifest: Manifest) -> tuple[CellView, ...]:
     )
 
 
+def panels_of(cells: Iterable[CellView]) -> list[str]:
+    """Return the panels of these cells, each once."""
+    return list(dict.fromkeys(view.panel for view in cells))
+
+
 def baseline(manifest: Manifest) -> str:
-    """The cell that ratios are taken to: the scenario's, or the first."""
+    """Return the id of the baseline cell: the scenario's, or the first."""
     wanted = manifest.scenario.get("baseline")
     if isinstance(wanted, Mapping):
         for cell in manifest.cells:
@@ -65,7 +69,7 @@ def baseline(manifest: Manifest) -> str:
 
 
 def factors(manifest: Manifest) -> dict[str, list[str]]:
-    """The levels of each factor that differs between cells, as text, in the order of the plan."""
+    """Return the levels of each factor that differs between cells, as text, in the order of the plan."""
     return {
         name: list(dict.fromkeys(level_text(cell.levels[name]) for cell in manifest.cells))
         for name in _varying(manifest.cells)
@@ -87,7 +91,7 @@ def _label(levels: Mapping[str, Level], names: Iterable[str], first: str | None 
 
 
 def level_name(factor: str, level: Level) -> str:
-    """A level that says by itself what it is stands alone; `64` and `on` need their factor's name."""
+    """Return the name of a level: alone if it is clear, else with its factor, as `64` and `on` need it."""
     text = level_text(level)
-    alone = isinstance(level, str) and not text[:1].isdigit() and text.lower() not in _MEANS_NOTHING_ALONE
-    return text if alone else f"{factor} {text}"
+    is_clear = isinstance(level, str) and not text[:1].isdigit() and text.lower() not in _UNCLEAR_ALONE
+    return text if is_clear else f"{factor} {text}"

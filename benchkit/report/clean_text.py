@@ -1,4 +1,4 @@
-"""Text from hosts and files, made fit to be shown."""
+"""Text from hosts and files without characters that cannot be shown."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import unicodedata
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
-_UNFIT = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
-"""Unicode categories of characters with no picture: control, format (as the bidirectional overrides), surrogates, …"""
+_UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
+"""Unicode categories without a glyph: control, format (bidirectional overrides among them), surrogates, private, none."""
 
 
 def legible(text: str) -> str:
-    """The text, its lines and tabs kept, with every other character that has no picture replaced."""
+    """Return the text with every character without a glyph replaced, except line feeds and tabs."""
     if text.isprintable():
         return text
     return "".join(
-        REPLACEMENT if unicodedata.category(char) in _UNFIT and char not in "\n\t" else char for char in text
+        REPLACEMENT if unicodedata.category(char) in _UNPRINTABLE and char not in "\n\t" else char for char in text
     )
 
 
 def clean(text: str) -> str:
-    """The text on one line, white space made single spaces, so replaced."""
+    """Return the text on one line, with single spaces and without such characters."""
     return legible(" ".join(text.split()))

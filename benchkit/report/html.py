@@ -1,4 +1,4 @@
-"""What pages of HTML have in common: templates that escape all data, and a policy under which only ours runs."""
+"""Common parts of HTML pages: templates that escape all data, and a policy that runs only benchkit's own script."""
 
 from __future__ import annotations
 
@@ -16,49 +16,48 @@ from benchkit.report.flame import palette
 from benchkit.report.tables import Table
 from benchkit.report.theme import SERIES, TONES
 
-_OPENS = {"number": "<td", "name": "<th scope=row", "text": "<td class=text", "prose": "<td class=prose"}
-"""How the cells of a column begin, by its kind."""
+_TAGS = {"number": "<td", "name": "<th scope=row", "text": "<td class=text", "prose": "<td class=prose"}
+"""Opening tag of the cells of a column, by its kind."""
 
 _MARKUP = re.compile("[&<>\"']").search
 
 
 @functools.cache
 def environment() -> Environment:
-    """Templates of this package: everything is escaped, nothing may be missing, text loses what has no picture.
+    """Return the environment of this package's templates, which compiles each of them once.
 
-    There is one, which compiles each template once.
+    It escapes all data, refuses missing values, and replaces characters without a glyph.
     """
-    made = Environment(
+    result = Environment(
         loader=PackageLoader("benchkit.report"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_finalised,
+        finalize=_cleaned,
     )
-    made.filters["body"] = body
-    return made
+    result.filters["body"] = body
+    return result
 
 
 def body(table: Table) -> Markup:
-    """The rows of a table. A run has ten thousand of them, for which templates are too slow.
-
-    HTML closes rows and cells by itself, and short attributes need no quotes; of a long table that is a fifth of the file.
-    """
-    opens = [_OPENS[column.kind] for column in table.columns]
+    """Return the rows of a table as HTML. Templates would be too slow: a run has ten thousand rows."""
+    tags = [(_TAGS[column.kind], "</th>" if column.kind == "name" else "</td>") for column in table.columns]
     parts: list[str] = []
     for row in table.rows:
         parts.append("<tr>")
-        for begin, entry in zip(opens, row, strict=True):
+        for (tag, end), entry in zip(tags, row, strict=True):
             exact = entry.exact
-            parts.append(f"{begin}>" if exact is None else f"{begin} data-v={exact}>")
+            parts.append(f"{tag}>" if exact is None else f"{tag} data-v={exact}>")
             text = legible(entry.text)
             parts.append(escape(text) if _MARKUP(text) else text)
+            parts.append(end)
+        parts.append("</tr>")
     return Markup("".join(parts))  # noqa: S704 - texts in it are escaped
 
 
 def policy(style: str, script: str) -> str:
-    """The content security policy of a page with this style and this script: nothing else runs, nothing is fetched."""
+    """Return the content security policy of a page: it runs this style and this script alone and fetches nothing."""
     return (
         f"default-src 'none'; img-src data:; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
         "base-uri 'none'; form-action 'none'"
@@ -66,7 +65,7 @@ def policy(style: str, script: str) -> str:
 
 
 def theme() -> str:
-    """The tones as CSS variables, light and on dark screens; paper is light. Series colours as classes."""
+    """Return the tones as CSS variables, light and for dark screens (paper is light), and series colours as classes."""
     tones = (*TONES, *palette.TONES)
     light = "".join(f"--{tone.name}:{tone.light};" for tone in tones)
     dark = "".join(f"--{tone.name}:{tone.dark};" for tone in tones)
@@ -75,11 +74,11 @@ def theme() -> str:
 
 
 def asset(name: str) -> str:
-    """A file of ours that goes into a page as it is."""
+    """Return a file of this package that goes into a page unchanged."""
     return files("benchkit.report").joinpath("templates", name).read_text(encoding="utf-8")
 
 
-def _finalised(value: object) -> object:
+def _cleaned(value: object) -> object:
     return legible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 

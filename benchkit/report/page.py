@@ -1,8 +1,7 @@
-"""The page: runs with their sections in their templates, style and script inside, nothing fetched, nothing run but ours."""
+"""The report page: runs with their sections, style and script in one file that fetches nothing."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC
@@ -18,11 +17,6 @@ from benchkit.report.sections.section import Material
 from benchkit.report.stored_run import StoredRun
 from benchkit.version import __version__
 
-_ID = re.compile(r'( (?:id|for|aria-labelledby|aria-describedby)="| (?:xlink:)?href="#|="url\(#)(?=.)')
-"""Where an id stands in an attribute of ours; in texts quotes are escaped."""
-_LABEL = re.compile(r'( aria-label="[^"]*)')
-"""A name that screen readers say."""
-
 
 @dataclass(frozen=True)
 class Part:
@@ -31,14 +25,14 @@ class Part:
     run_id: str
     title: str
     prefix: str
-    """What its ids begin with, so that no other part has them."""
+    """Prefix of its ids, which makes them unique in the page."""
     first: str
-    """The id of its first section."""
+    """Id of its first section."""
     article: Markup
 
 
 def page(*runs: tuple[StoredRun, Sequence[Drawing]]) -> str:
-    """The report of one run or several, each with its figures drawn, as one HTML document."""
+    """Return the report of one or several runs, each with its drawn figures, as one HTML document."""
     parts = [_part(run, drawings, number) for number, (run, drawings) in enumerate(runs, start=1)]
     style, script = html.theme() + html.asset("report.css"), html.asset("report.js")
     return (
@@ -47,9 +41,8 @@ def page(*runs: tuple[StoredRun, Sequence[Drawing]]) -> str:
         .render(
             title=" \N{MIDDLE DOT} ".join(dict.fromkeys(part.title for part in parts)),
             runs=parts,
-            # Both are ours, no data is in them; the policy lets nothing else run or style.
-            style=Markup(style),  # noqa: S704 - as said
-            script=Markup(script),  # noqa: S704 - as said
+            style=Markup(style),  # noqa: S704 - a file of this package, without data
+            script=Markup(script),  # noqa: S704 - a file of this package, without data
             policy=html.policy(style, script),
             version=__version__,
         )
@@ -57,7 +50,8 @@ def page(*runs: tuple[StoredRun, Sequence[Drawing]]) -> str:
 
 
 def _part(run: StoredRun, drawings: Sequence[Drawing], number: int) -> Part:
-    prefix = f"run{number}-" if number > 1 else ""
+    """Return the part of a run; ids and labels of regions of all runs but the first have the run's number."""
+    prefix, suffix = ("", "") if number == 1 else (f"run{number}-", f", run {number}")
     material = Material(run, tuple(drawings))
     built = [(section, content) for section in SECTIONS if (content := section.build(material)) is not None]
     title = str(run.manifest.scenario.get("title") or run.manifest.scenario["name"])
@@ -65,6 +59,8 @@ def _part(run: StoredRun, drawings: Sequence[Drawing], number: int) -> Part:
         html.environment()
         .get_template("run.html.j2")
         .render(
+            prefix=prefix,
+            suffix=suffix,
             manifest=run.manifest,
             title=title,
             question=run.manifest.scenario.get("question"),
@@ -77,17 +73,12 @@ def _part(run: StoredRun, drawings: Sequence[Drawing], number: int) -> Part:
         title=title,
         prefix=prefix,
         first=prefix + built[0][0].name,
-        article=Markup(_apart(article, number, prefix)),  # noqa: S704 - a template of ours has escaped what is in it
+        article=Markup(article),  # noqa: S704 - the template has escaped all data
     )
 
 
-def _apart(article: str, number: int, prefix: str) -> str:
-    """The article with ids, and names of its regions, that no other part of the page has."""
-    return _LABEL.sub(rf"\g<1>, run {number}", _ID.sub(rf"\g<1>{prefix}", article)) if prefix else article
-
-
 def _facts(manifest: Manifest) -> list[tuple[str, str]]:
-    """What a reader asks first of a run, under its title."""
+    """Return the facts under the title of a run."""
     took = None if manifest.ended_at is None else (manifest.ended_at - manifest.started_at).total_seconds()
     return [
         ("Scenario", f"{manifest.scenario['name']}, {manifest.scale} scale"),

@@ -1,4 +1,4 @@
-"""A figure as notebooks show it."""
+"""Figures as notebooks show them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchkit.report.stored_run import StoredRun
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure as notebooks show it: the report's own SVG, described for those who cannot see it."""
+    """A figure as notebooks show it: the report's own SVG, with a description for those who cannot see it."""
 
     title: str
     alt: str
@@ -23,10 +23,10 @@ class Picture:
     svg: bytes = field(repr=False)
     png: bytes = field(repr=False)
     figure: Figure = field(repr=False)
-    """Matplotlib's, for changing what it shows."""
+    """Matplotlib's figure, which can be changed."""
 
     def _repr_html_(self) -> str:
-        """What Jupyter shows: the drawing with its caption, described for those who cannot see it."""
+        """Return the HTML that Jupyter shows: the drawing with description and caption."""
         source = base64.b64encode(self.svg).decode()
         return (
             f'<figure><img alt="{escape(self.alt)}" src="data:image/svg+xml;base64,{source}">'
@@ -35,7 +35,7 @@ class Picture:
 
 
 def picture(figure: ReportFigure, run: StoredRun) -> Picture:
-    """The figure of a run, drawn."""
+    """Draw the figure of a run."""
     drawing = render(figure, run)
     return Picture(
         title=figure.title,

@@ -1,4 +1,4 @@
-"""How ratios are called and written in a report."""
+"""Names of cells in ratios, and the text of a ratio."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from benchkit.models.design import controlled
 from benchkit.report.stored_run import StoredRun
 
 
-def labels(run: StoredRun) -> dict[str, str]:
-    """What cells are called, controls among them, by their ids."""
-    named = {view.cell_id: view.label for view in run.cells}
-    ids = [cell.cell_id for cell in run.manifest.cells]
-    controls = {cell_id: own for cell_id in ids if (own := controlled(cell_id)) is not None}
-    return named | {cell_id: f"{named[own]} (control)" for cell_id, own in controls.items()}
+def cell_names(run: StoredRun) -> dict[str, str]:
+    """Return the labels of all cells by their ids, controls included."""
+    controls = {cell.cell_id: base for cell in run.manifest.cells if (base := controlled(cell.cell_id)) is not None}
+    return run.labels | {cell_id: f"{run.labels[base]} (control)" for cell_id, base in controls.items()}
 
 
-def bracketed(ratio: Ratio) -> str:
-    """The ratio with its interval, as text and figures write it."""
+def ratio_with_interval(ratio: Ratio) -> str:
+    """Return the ratio with its interval as text: `0.554 [0.537, 0.571]`."""
     if ratio.ratio is None:
         return "no ratio"
     if ratio.low is None or ratio.high is None:

@@ -1,30 +1,29 @@
-"""From a figure to its files, the same bytes every time."""
+"""Rendering of a figure to its files: the same bytes every time."""
 
 from __future__ import annotations
 
 import io
 from dataclasses import dataclass
 
+import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from benchkit.report.figures.figure import ReportFigure
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.style import style
-from benchkit.report.svg import both
+from benchkit.report.svg import page_element, svg_file
 
 _DPI = 150
 _TALLEST_PX = 8000
-"""Beyond this a picture is no longer opened by what people send it with; the resolution goes down instead."""
-
-_PACKED = 3
-"""How hard zlib tries: in two thirds of the time that its usual 6 takes, for files an eighth larger."""
-
+"""Height from which the resolution goes down: many programs open no taller picture."""
+_COMPRESSION = 3
+"""Compression level of zlib: two thirds of the time of its default, for files an eighth larger."""
 _NO_DATES = {"Creator": None, "Date": None, "Format": None, "Type": None}
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure drawn: its files, and the element that a page shows."""
+    """A drawn figure: its files, and the element that a page shows."""
 
     figure: ReportFigure
     svg: bytes
@@ -33,22 +32,19 @@ class Drawing:
 
 
 def render(figure: ReportFigure, run: StoredRun) -> Drawing:
-    """The figure of a run as SVG file, PNG file and SVG element of a page."""
-    picture, alt = figure.draw(run), figure.alt(run)
-    with style():
-        raw, png = io.StringIO(), io.BytesIO()  # text as text: it comes in a hundred thousand pieces
-        picture.savefig(raw, format="svg", metadata=_NO_DATES)
-        picture.savefig(
-            png, format="png", dpi=_dpi(picture), metadata={"Software": None}, pil_kwargs={"compress_level": _PACKED}
-        )
-    alone, element = both(raw.getvalue(), prefix(figure.name), figure.title, alt)
-    return Drawing(figure=figure, svg=alone, png=png.getvalue(), element=element)
+    """Return the figure of a run as SVG file, PNG file and SVG element of a page."""
+    drawn, alt = figure.draw(run), figure.alt(run)
+    salt = f"{run.manifest.run_id} {figure.name}"  # makes the ids in a figure stable, and unlike those of other figures
+    with style(), mpl.rc_context({"svg.hashsalt": salt}):
+        drawn.draw_without_rendering()
+        drawn.set_layout_engine("none")  # the layout is done, and the same for both formats
+        raw, png = io.StringIO(), io.BytesIO()
+        drawn.savefig(raw, format="svg", metadata=_NO_DATES | {"Title": figure.title})
+        options = {"compress_level": _COMPRESSION}
+        drawn.savefig(png, format="png", dpi=_resolution(drawn), metadata={"Software": None}, pil_kwargs=options)
+    file = svg_file(raw.getvalue(), alt)
+    return Drawing(figure, file.encode(), png.getvalue(), page_element(file, alt))
 
 
-def prefix(name: str) -> str:
-    """What the ids in a figure begin with: short, for there are ten thousand of them, and its own (a test looks)."""
-    return "".join(word[:2] for word in name.split("-"))
-
-
-def _dpi(picture: Figure) -> float:
-    return min(_DPI, _TALLEST_PX / picture.get_figheight())
+def _resolution(figure: Figure) -> float:
+    return min(_DPI, _TALLEST_PX / figure.get_figheight())

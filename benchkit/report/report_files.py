@@ -1,4 +1,4 @@
-"""A report on disk: each file whole or not at all, the page last."""
+"""Files of a report, each written whole or not at all, the page last."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def write_report(run: StoredRun, directory: Path, *others: StoredRun) -> Path:
     parts = []
     for each in (run, *others):
         folder = directory / "figures" / ("" if each is run else each.manifest.run_id)
-        drawings = drawings_of(each)
+        drawings = draw_figures(each)
         for drawing in drawings:
             _write(folder / f"{drawing.figure.name}.svg", drawing.svg)
             _write(folder / f"{drawing.figure.name}.png", drawing.png)
@@ -31,13 +31,13 @@ def write_report(run: StoredRun, directory: Path, *others: StoredRun) -> Path:
     return path
 
 
-def drawings_of(run: StoredRun) -> list[Drawing]:
-    """The figures that the run has data for, drawn, in the order of the report."""
-    return [render(figure, run) for figure in FIGURES.values() if figure.available(run)]
+def draw_figures(run: StoredRun) -> list[Drawing]:
+    """Draw the figures that the run has data for, in the order of the report."""
+    return [render(figure, run) for figure in FIGURES.values() if figure.is_available(run)]
 
 
 def _write(path: Path, content: bytes) -> None:
-    """The file appears with all of its content, or stays as it was."""
+    """Write a file: it gets all of its content, or stays as it was."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -51,5 +51,5 @@ def _write(path: Path, content: bytes) -> None:
             "cannot write the report",
             where=str(path),
             why=error.strerror,
-            hint="free some room there, or name another folder with --out",
+            hint="free some space there, or name another folder with --out",
         ) from error

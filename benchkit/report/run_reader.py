@@ -1,4 +1,4 @@
-"""A run of the store, read for its report."""
+"""Reader of a stored run for its report."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from benchkit.results.store import RunFolder, Store
 from benchkit.results.tables import load, load_columns
 
 TELEMETRY = ("trial_id", "host", "service", "instance", "t_s", "metric", "value")
-"""Columns of `telemetry` that figures and tables of reports are made of."""
+"""Columns of `telemetry` that reports use."""
 
 
 def read_run(store: Store, run: RunFolder) -> StoredRun:
-    """The manifest and tables of a run. Raises InputError for what a newer benchkit wrote."""
+    """Return a run with its manifest and tables. Raises InputError if a newer benchkit wrote it."""
     return StoredRun(
         manifest=run.manifest(),
         trials=load("trials", store=store.path, run_id=run.run_id),
         hosts=load("hosts", store=store.path, run_id=run.run_id),
         notes=load("notes", store=store.path, run_id=run.run_id),
-        table=partial(_table, store.path, run.run_id),
+        table=partial(_read_table, store.path, run.run_id),
         progress=read_progress(run.history()),
-        stacks=cache(partial(_stacks, run)),
+        merged_profile=cache(partial(_read_profile, run)),
     )
 
 
-def _table(store: Path, run_id: str, table: str) -> pd.DataFrame:
-    if table == "telemetry":  # of which there may be a million rows
+def _read_table(store: Path, run_id: str, table: str) -> pd.DataFrame:
+    if table == "telemetry":  # may have a million rows
         return load_columns(table, TELEMETRY, store=store, run_id=run_id)
     return load(table, store=store, run_id=run_id)
 
 
-def _stacks(run: RunFolder, trials: tuple[str, ...], service: str) -> Profile | None:
-    """The profiles of a service in these trials as one; None where raw files were left out of the store."""
+def _read_profile(run: RunFolder, trials: tuple[str, ...], service: str) -> Profile | None:
+    """Return the merged profile of a service in these trials, or None if the store has no raw files of them."""
     if not all(run.raw(trial_id).is_dir() for trial_id in trials):
         return None
     return read_merged_profile(run, map(run.record, trials), service)

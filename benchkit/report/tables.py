@@ -1,4 +1,4 @@
-"""Tables of a report: columns with their unit, rows of entries that know what they sort by."""
+"""Tables of a report: columns with units, rows of entries with text and sorting value."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from benchkit.units import ABSENT
 
 @dataclass(frozen=True)
 class Column:
-    """A column; `unit` is that of the exact values behind the texts, `group` a heading over neighbours.
+    """A column; `unit` is that of the exact values behind the texts, `group` a heading over neighbouring columns.
 
-    Numbers stand on the right; a name is what the row is called; prose may take several lines.
+    Numbers are aligned to the right; a name is the heading of its row; prose may take several lines.
     """
 
     title: str
@@ -24,9 +24,9 @@ class Column:
 
 
 class Entry(NamedTuple):
-    """A place in a table: the text that people read, and what it sorts by where that is not the text.
+    """An entry of a table: its text, and the value that it sorts by if that is not the text.
 
-    A run has a hundred thousand of them; a tuple is made in a third of the time of a frozen dataclass.
+    A run has a hundred thousand of them; creating a tuple takes a third of the time of a frozen dataclass.
     """
 
     text: str
@@ -34,7 +34,7 @@ class Entry(NamedTuple):
 
     @property
     def exact(self) -> str | None:
-        """The value where the text does not say it exactly; seven digits, more than any of these is known to."""
+        """The value with seven digits, more than any is accurate to; None if the text has it exactly."""
         if self.value is None or (self.value.is_integer() and self.text.replace(",", "") == f"{self.value:.0f}"):
             return None
         return f"{self.value:.7g}"
@@ -42,7 +42,7 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True)
 class Group:
-    """A heading over `span` columns; empty over columns that belong to none."""
+    """A heading over `span` columns; empty over columns without a group."""
 
     title: str
     span: int
@@ -50,7 +50,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Table:
-    """A table with what it is called; `name` is unique in a report."""
+    """A table with its caption; `name` is unique in a report."""
 
     name: str
     caption: str
@@ -59,16 +59,16 @@ class Table:
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """The headings over the columns; none where no column has one."""
-        found: list[Group] = []
+        """Headings over the columns; none if no column has one."""
+        groups: list[Group] = []
         for column in self.columns:
-            if found and found[-1].title == column.group:
-                found[-1] = Group(column.group, found[-1].span + 1)
+            if groups and groups[-1].title == column.group:
+                groups[-1] = Group(column.group, groups[-1].span + 1)
             else:
-                found.append(Group(column.group, 1))
-        return tuple(found) if any(group.title for group in found) else ()
+                groups.append(Group(column.group, 1))
+        return tuple(groups) if any(group.title for group in groups) else ()
 
 
 def number(value: float, text: Callable[[float], str]) -> Entry:
-    """A number as an entry: written for people, sorted by its value; NaN is absent."""
+    """Return a number as an entry, sorted by its value; NaN is absent."""
     return Entry(ABSENT) if math.isnan(value) else Entry(text(value), value)

@@ -1,4 +1,4 @@
-"""The colours of figures and reports, each for light and for dark surfaces.
+"""Colours of figures and reports, each for light and for dark surfaces.
 
 Text keeps a contrast of 4.5:1 to its surface and marks keep 3:1 (WCAG 2.2, 1.4.3 and 1.4.11). The series colours were
 chosen by a search in OKLab so that any two differ by at least 0.1 as seen with normal vision and with protanopia,
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Tone:
-    """One colour of the theme under its name in CSS; the light one is also its mark in drawn figures."""
+    """A colour of the theme with its name in CSS; the light one identifies it in drawn figures."""
 
     name: str
     light: str

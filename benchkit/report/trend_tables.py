@@ -1,4 +1,4 @@
-"""The trends of a run along the lines of its figures."""
+"""Trends of a run along the lines of its figures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchkit.analysis.trend import Trend, trends_of
 from benchkit.models.design import controlled
 from benchkit.models.levels import level_text
 from benchkit.models.metrics import metric_named
-from benchkit.report.cell_lines import Line, factor_of, lines_of
+from benchkit.report.cell_lines import Line, lines_along, numeric_factor
 from benchkit.report.clean_text import clean
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.tables import Column, Entry, Table
@@ -18,34 +18,36 @@ from benchkit.units import ABSENT
 
 
 def trends_along(run: StoredRun, factor: str, metric: str) -> dict[str, Trend]:
-    """The trend of a metric along each line, by the line's name; none where lines leave cells of the run out."""
-    lines = [line for line in lines_of(run, factor) if len(line.cells) > 1]
-    drawn = {cell_id for line in lines_of(run, factor) for _, cell_id in line.cells}
-    carried = {
+    """Return the trend of a metric along each line, by the line's name; none if the lines omit cells of the run."""
+    lines = [line for line in lines_along(run, factor) if len(line.cells) > 1]
+    drawn = {cell_id for line in lines_along(run, factor) for _, cell_id in line.cells}
+    supported = {
         cell.cell_id for cell in run.manifest.cells if cell.unsupported is None and controlled(cell.cell_id) is None
     }
-    if not lines or carried - drawn:
+    if not lines or supported - drawn:
         return {}
     levels = {cell.cell_id: cell.levels for cell in run.manifest.cells}
     found = {_key(trend.levels): trend for trend in trends_of(run.data, metric, factor)}
     return {line.name: trend for line in lines if (trend := found.get(_key(_others(line, factor, levels)))) is not None}
 
 
-def bends(trend: Trend) -> bool:
-    """Whether the points leave a straight line by more than chance: they then tell more than it does."""
+def is_bent(trend: Trend) -> bool:
+    """Return True if the points depart from the power law by more than chance."""
     return trend.p_curved is not None and trend.p_curved <= 1 - trend.confidence
 
 
 def trend_table(run: StoredRun, metrics: tuple[str, ...], name: str) -> Table | None:
-    """What the metrics change by when the factor doubles, line by line; None where there is no trend."""
-    factor = factor_of(run) or ""
-    found = [(metric, trends_along(run, factor, metric)) for metric in metrics]
-    rows = list(chain.from_iterable((_row(line, metric, t) for line, t in trends.items()) for metric, trends in found))
+    """Return the change of the metrics when the factor doubles, line by line; None if there is no trend."""
+    factor = numeric_factor(run) or ""
+    by_metric = [(metric, trends_along(run, factor, metric)) for metric in metrics]
+    rows = list(
+        chain.from_iterable((_row(line, metric, t) for line, t in trends.items()) for metric, trends in by_metric)
+    )
     if not rows:
         return None
     return Table(
         name=name,
-        caption=f"Trends: the ratio by which a figure changes when {factor} doubles",
+        caption=f"Trends: ratio by which a metric changes when {factor} doubles",
         columns=(
             Column("Line", "name"),
             Column("Figure"),
@@ -55,21 +57,21 @@ def trend_table(run: StoredRun, metrics: tuple[str, ...], name: str) -> Table | 
             Column("p of no trend", "number"),
             Column("p of no bend", "number"),
             Column("Blocks", "number"),
-            Column("To know", "prose"),
+            Column("Notes", "prose"),
         ),
         rows=tuple(rows),
     )
 
 
 def _row(line: str, metric: str, trend: Trend) -> tuple[Entry, ...]:
-    said = trend.reason or ("it bends: the medians tell more than a straight line" if bends(trend) else "")
+    note = trend.reason or ("not a power law: compare the medians instead" if is_bent(trend) else "")
     return (
         Entry(line),
         Entry(metric_named(metric).title),
         *(_figure(value, "{:.3f}") for value in (trend.per_doubling, trend.low, trend.high)),
         *(_figure(value, "{:.2g}") for value in (trend.p, trend.p_curved)),
         Entry(units.count(trend.blocks), float(trend.blocks)),
-        Entry(clean(said)),
+        Entry(clean(note)),
     )
 
 
@@ -78,7 +80,7 @@ def _figure(value: float | None, shown: str) -> Entry:
 
 
 def _others(line: Line, factor: str, levels: Mapping[str, Mapping[str, str | int | float | bool]]) -> dict[str, str]:
-    """The levels of a line's cells but the factor's, as text."""
+    """Return the levels that the cells of a line share, as text."""
     own = levels[line.cells[0][1]]
     return {name: level_text(level) for name, level in own.items() if name != factor}
 

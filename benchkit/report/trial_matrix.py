@@ -1,4 +1,4 @@
-"""What became of every trial that was planned, cell by block. Pure."""
+"""Outcome of every planned trial, cell by block. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 from benchkit.analysis.verdicts.summary import checks_by_trial, verdict_label
 from benchkit.report.clean_text import clean
-from benchkit.report.stored_run import StoredRun, once
+from benchkit.report.stored_run import StoredRun, cached_per_run
 
 State = Literal["valid", "suspect", "invalid", "failed", "missing", "not judged"]
 
@@ -16,45 +16,44 @@ STATES: tuple[State, ...] = ("valid", "suspect", "invalid", "failed", "missing",
 
 _VERDICTS: Mapping[object, State] = {"valid": "valid", "suspect": "suspect", "invalid": "invalid"}
 
-_GRAVEST: tuple[State, ...] = ("failed", "invalid", "missing", "suspect", "not judged", "valid")
-"""Which of several trials of a cell in a block stands for them."""
+_WORST_FIRST: tuple[State, ...] = ("failed", "invalid", "missing", "suspect", "not judged", "valid")
+"""Order in which one of several trials of a cell in a block is shown for all of them."""
 
 
 @dataclass(frozen=True)
 class TrialOutcome:
-    """What became of a cell in a block, in a word and as it is said."""
+    """Outcome of a cell in a block, with its description."""
 
     state: State
-    said: str
+    description: str
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """The cells that these hosts carry, in the order of the plan, by the blocks that were begun."""
+    """Supported cells in the order of the plan, by the blocks that were started."""
 
     cells: tuple[str, ...]
     blocks: tuple[int, ...]
-    fates: Mapping[tuple[str, int], TrialOutcome]
-    """Of each cell and block; `missing` where nothing is known to have become of it."""
+    outcomes: Mapping[tuple[str, int], TrialOutcome]
+    """Outcome of each cell and block; `missing` if the journal has none."""
 
     def of_cell(self, cell_id: str) -> list[TrialOutcome]:
-        """A row, block by block."""
-        return [self.fates[cell_id, block] for block in self.blocks]
+        """Return the outcomes of a cell, block by block."""
+        return [self.outcomes[cell_id, block] for block in self.blocks]
 
 
-@once
-def matrix(run: StoredRun) -> Matrix:
-    """The measured trials of a run. Of a cell that a block has more than once the gravest stands for all of them."""
-    found: dict[tuple[str, int], TrialOutcome] = {}
-    for place, fate in (*_ended(run), *_not_ended(run)):
-        if place not in found or _GRAVEST.index(fate.state) < _GRAVEST.index(found[place].state):
-            found[place] = fate
-    blocks = tuple(sorted({block for _, block in found}))
+@cached_per_run
+def trial_matrix(run: StoredRun) -> Matrix:
+    """Return the outcomes of a run's measured trials; if a block has a cell more than once, the worst."""
+    outcomes: dict[tuple[str, int], TrialOutcome] = {}
+    for place, outcome in (*_ended(run), *_not_ended(run)):
+        known = outcomes.setdefault(place, outcome)
+        if _WORST_FIRST.index(outcome.state) < _WORST_FIRST.index(known.state):
+            outcomes[place] = outcome
+    blocks = tuple(sorted({block for _, block in outcomes}))
     cells = tuple(view.cell_id for view in run.cells if view.unsupported is None)
-    missing = TrialOutcome("missing", "missing: it was not carried out")
-    return Matrix(
-        cells, blocks, {(cell, block): found.get((cell, block), missing) for cell in cells for block in blocks}
-    )
+    missing = TrialOutcome("missing", "missing: not run")
+    return Matrix(cells, blocks, {(cell, block): missing for cell in cells for block in blocks} | outcomes)
 
 
 def _ended(run: StoredRun) -> Iterator[tuple[tuple[str, int], TrialOutcome]]:
@@ -66,16 +65,16 @@ def _ended(run: StoredRun) -> Iterator[tuple[tuple[str, int], TrialOutcome]]:
 
 
 def _not_ended(run: StoredRun) -> Iterator[tuple[tuple[str, int], TrialOutcome]]:
-    """Trials that failed for good or were left out; those of the profile pass come after all blocks."""
+    """Yield the trials that failed or were skipped, those of the profile pass (after all blocks) excepted."""
     progress = run.progress
     kinds: tuple[tuple[State, str, Mapping[str, str]], ...] = (
         ("failed", "failed", progress.failed),
-        ("missing", "left out", progress.skipped),
+        ("missing", "skipped", progress.skipped),
     )
-    for state, word, whys in kinds:
-        for trial_id, why in whys.items():
-            place = progress.positions.get(trial_id)
-            if place is None or place.block > run.manifest.blocks:
+    for state, word, reasons in kinds:
+        for trial_id, reason in reasons.items():
+            position = progress.positions.get(trial_id)
+            if position is None or position.block > run.manifest.blocks:
                 continue
-            if place.round == progress.rounds.get(place.block, 1):
-                yield (place.cell_id, place.block), TrialOutcome(state, f"{word}: {clean(why)}")
+            if position.round == progress.rounds.get(position.block, 1):
+                yield (position.cell_id, position.block), TrialOutcome(state, f"{word}: {clean(reason)}")

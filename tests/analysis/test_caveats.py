@@ -112,9 +112,11 @@ def test_the_command_and_the_report_say_so(judged: Callable[..., Path]) -> None:
     material = Material(read_run(where, where.run("r1")), ())
     shown = ratios.build(material)
     assert shown is not None
-    (row,) = shown["metrics"][0]["table"].rows
+    (row,) = next(iter(shown.tables.values())).rows
     assert row[-1].text == REMARK
-    assert (claims.build(material) or {})["remarks"] == [REMARK]
+    claimed = claims.build(material)
+    assert claimed is not None
+    assert claimed.caveats == (REMARK,)
 
 
 def test_a_regression_says_what_it_rests_on(judged: Callable[..., Path]) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pandas as pd
 
 from benchkit.report.page import page
-from benchkit.report.sections.disk_usage import SECTION
+from benchkit.report.sections.disk_usage import build
 from benchkit.report.sections.section import Material
 from benchkit.report.stored_run import StoredRun
 from benchkit.results.schema import empty_frame
@@ -25,12 +25,12 @@ def test_what_services_kept_has_a_table_in_the_report(make_run: MakeRun) -> None
     ]
     telemetry = pd.DataFrame(rows)
     run = replace(run, table=lambda name: telemetry if name == "telemetry" else empty_frame(name))
-    content = SECTION.build(Material(run, ()))
+    content = build(Material(run, ()))
     assert content is not None
-    shown = [[entry.text for entry in row] for row in content["table"].rows]
+    shown = [[entry.text for entry in row] for row in content.table.rows]
     assert shown == [["nginx-go", "<proxy>", "cache", "3.00 MiB", "4.00 MiB", "2"]]
     assert "&lt;proxy&gt;" in page((run, ()))
 
 
 def test_a_run_whose_services_keep_nothing_has_no_such_section(run: StoredRun) -> None:
-    assert SECTION.build(Material(run, ())) is None
+    assert build(Material(run, ())) is None

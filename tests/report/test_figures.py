@@ -16,9 +16,10 @@ from matplotlib.font_manager import findfont
 
 from benchkit.errors import InputError
 from benchkit.report.figures.registry import FIGURES, get_figure
-from benchkit.report.panel_grid import some
+from benchkit.report.layout import sample_evenly
+from benchkit.report.metric_values import known
 from benchkit.report.rendering import render
-from benchkit.report.stored_run import StoredRun, known
+from benchkit.report.stored_run import StoredRun
 from benchkit.report.theme import SERIES
 from tests.report.conftest import watched
 
@@ -60,7 +61,7 @@ def test_the_registry_names_its_figures() -> None:
 @pytest.mark.parametrize("factors", DESIGNS, ids=lambda factors: "x".join(factors) or "one cell")
 def test_every_figure_draws_every_design(make_run: MakeRun, name: str, factors: dict[str, list[str | int]]) -> None:
     run = watched(make_run(factors, blocks=3))
-    if not FIGURES[name].available(run):
+    if not FIGURES[name].is_available(run):
         assert name not in {"rps", "latency", "throughput", "host-activity", "accept-queue"}
         return
     drawing = render(FIGURES[name], run)
@@ -130,21 +131,21 @@ def test_figures_without_their_data_are_not_available(run: StoredRun) -> None:
     columns = ["latency_p50_s", "latency_p90_s", "latency_p99_s", "latency_p999_s", "latency_p9999_s"]
     silent = replace(run, trials=run.trials.assign(rps=None, **dict.fromkeys(columns)))
     empty = replace(run, trials=run.trials.iloc[:0])
-    assert [name for name, figure in FIGURES.items() if figure.available(run)] == [
+    assert [name for name, figure in FIGURES.items() if figure.is_available(run)] == [
         "rps",
         "ratios",
         "latency",
         "throughput",
     ]
-    assert not any(figure.available(silent) for figure in FIGURES.values())
-    assert not any(figure.available(empty) for figure in FIGURES.values())
+    assert not any(figure.is_available(silent) for figure in FIGURES.values())
+    assert not any(figure.is_available(empty) for figure in FIGURES.values())
 
 
 def test_many_panels_stop_somewhere_and_the_caption_says_so(make_run: MakeRun) -> None:
     run = make_run({"backend": ["a", "b"], "connections": list(range(100, 1600, 100))}, blocks=1)
     figure = get_figure("latency")
     assert len(figure.draw(run).axes) == 12
-    assert "3 panels more are left out; the table has all." in figure.caption(run)
+    assert "3 panels more are not drawn; the table has all." in figure.caption(run)
 
 
 def test_a_stack_keeps_its_colour_in_every_figure(make_run: MakeRun) -> None:
@@ -168,7 +169,7 @@ def test_names_are_drawn_as_they_are_and_not_as_formulas(make_run: MakeRun) -> N
 
 
 def test_nothing_of_the_style_stays_and_nothing_of_the_users_leaks_in(run: StoredRun) -> None:
-    drawn = {name: figure for name, figure in FIGURES.items() if figure.available(run)}
+    drawn = {name: figure for name, figure in FIGURES.items() if figure.is_available(run)}
     plain = {name: render(figure, run).svg for name, figure in drawn.items()}
     with mpl.rc_context({"font.size": 22, "axes.grid": False, "svg.fonttype": "none", "savefig.transparent": True}):
         before = dict(mpl.rcParams)
@@ -182,6 +183,6 @@ def test_the_font_is_the_one_that_comes_with_matplotlib() -> None:
 
 
 def test_of_many_panels_those_drawn_are_spread_over_all_of_them() -> None:
-    assert some(list("abc"), 3) == ["a", "b", "c"]
-    assert some(range(11), 6) == [0, 2, 4, 6, 8, 10]
-    assert some(range(100), 12) == [0, 33, 66, 99]
+    assert sample_evenly(list("abc"), 3) == ["a", "b", "c"]
+    assert sample_evenly(range(11), 6) == [0, 2, 4, 6, 8, 10]
+    assert sample_evenly(range(100), 12) == [0, 33, 66, 99]

@@ -17,12 +17,14 @@ from scipy import stats
 from benchkit.analysis.verdicts.check import ALL
 from benchkit.report.figures import accept_queue, host_activity, rps
 from benchkit.report.figures.registry import get_figure
+from benchkit.report.metric_values import known
 from benchkit.report.rendering import render
-from benchkit.report.sections.profiles import SECTION
+from benchkit.report.sections.profiles import build
 from benchkit.report.sections.section import Material
-from benchkit.report.stored_run import StoredRun, known
+from benchkit.report.stored_run import StoredRun
 from benchkit.report.theme import SURFACE
 from tests.report.conftest import watched
+from tests.report.reading import cells, records
 from tests.report.test_profiles import with_profiles
 from tests.report.test_verdicts import ids, judged
 
@@ -95,10 +97,10 @@ def test_void_trials_are_hollow_and_in_no_median(wild: StoredRun, name: str, mar
 def test_a_cell_of_which_no_trial_counts_is_drawn_and_has_no_middle(wild: StoredRun, name: str) -> None:
     figure = get_figure(name)
     everything = void(wild, *map(str, wild.trials["trial_id"]))
-    assert figure.available(everything)
+    assert figure.is_available(everything)
     assert not [line for axes in figure.draw(everything).axes for line in axes.get_lines()]
     said = figure.alt(everything)
-    assert "that count" in said
+    assert "included" in said
     assert " ms" not in said.replace("omission", "")
     assert "requests/s" not in said
 
@@ -109,31 +111,29 @@ def test_lines_of_void_trials_are_dotted(make_run: MakeRun, name: str, lines: in
     figure = get_figure(name)
     doubtful = void(run, ids(run, "stack=go")[1])
     assert (dotted(figure.draw(run)), dotted(figure.draw(doubtful))) == (0, lines + (name == "host-activity"))
-    assert "dotted: it does not count" in words(figure.draw(doubtful))
-    assert "Dotted lines are of trials that do not count" in figure.caption(doubtful)
+    assert "dotted: excluded" in words(figure.draw(doubtful))
+    assert "Dotted lines are of excluded trials" in figure.caption(doubtful)
     assert "otted" not in figure.caption(run) + words(figure.draw(run))
 
 
 def test_tables_below_figures_have_what_is_drawn_there(make_run: MakeRun) -> None:
     run = watched(make_run(blocks=3), interval_s=0.5)
     doubtful = void(run, ids(run, "stack=go")[1])
-    queues = [[entry.text for entry in row] for row in accept_queue.table(doubtful).rows]
+    queues = cells(accept_queue.table(doubtful))
     assert queues == [["go", "7", "128", "9", "3", "1"], ["nginx-go", "7", "128", "9", "3", "0"]]
-    rows = [[entry.text for entry in row] for row in host_activity.table(doubtful).rows]
+    rows = cells(host_activity.table(doubtful))
     assert ["go", "app", "CPUs busy", "0.8", "0.8", "0.8", "2"] in rows
     assert ["nginx-go", "app", "requests/s", "1,000", "1,000", "1,000", "3"] in rows
     assert ["go", "sut", "sent", "1.00 MB/s", "1.00 MB/s", "1.00 MB/s", "2"] in rows
     everything = void(run, *ids(run, "stack=go"))
-    assert ["go", "app", "CPUs busy", *["0.8, void"] * 3, "3"] in [
-        [entry.text for entry in row] for row in host_activity.table(everything).rows
-    ]
+    assert ["go", "app", "CPUs busy", *["0.8, invalid"] * 3, "3"] in cells(host_activity.table(everything))
 
 
 def test_rates_have_their_intervals_over_the_blocks_that_count(wild: StoredRun) -> None:
     doubtful = void(wild, *doubted(wild))
     found = rps.intervals(doubtful)
     assert len(found) == 4
-    logs = np.log(known(wild.of_cell(CELL)["rps"])[1:])
+    logs = np.log(known(wild.trials_of(CELL)["rps"])[1:])
     low, high = stats.t.interval(0.95, len(logs) - 1, logs.mean(), stats.sem(logs))
     assert found[CELL] == pytest.approx((math.exp(low), math.exp(high)))
     figure = rps.draw(doubtful)
@@ -162,22 +162,21 @@ def test_an_interval_without_bounds_does_not_dwarf_the_bars(make_run: MakeRun) -
 def test_bars_of_void_profiles_are_marked(wild: StoredRun) -> None:
     figure = get_figure("categories")
     everything = void(wild, *map(str, wild.trials["trial_id"]))
-    assert "nethttp, connections 200, void" in words(figure.draw(everything))
-    assert "marked void" in figure.caption(everything)
+    assert "nethttp, connections 200, invalid" in words(figure.draw(everything))
+    assert "marked invalid" in figure.caption(everything)
     one = void(wild, *doubted(wild))
-    assert "void" not in words(figure.draw(one)) + figure.caption(one)
-    assert "7 profiles in all" in figure.caption(one)
+    assert "invalid" not in words(figure.draw(one)) + figure.caption(one)
+    assert "7 profiles in total" in figure.caption(one)
 
 
 def test_the_section_of_profiles_marks_what_does_not_count(wild: StoredRun) -> None:
     def first(run: StoredRun) -> dict[str, str]:
-        content = SECTION.build(Material(run, ()))
+        content = build(Material(run, ()))
         assert content is not None
-        table = content["overhead"]
-        return dict(zip([c.title for c in table.columns], (entry.text for entry in table.rows[0]), strict=True))
+        return records(content.scheduler)[0]
 
     shown = first(void(wild, *doubted(wild)))
-    assert (shown["Profiles"], shown["Scheduler"]) == ("1 (1 void left out)", "21.0 %")
+    assert (shown["Profiles"], shown["Scheduler"]) == ("1 (1 invalid excluded)", "21.0 %")
     everything = first(void(wild, *map(str, wild.trials["trial_id"])))
-    assert (everything["Profiles"], everything["Scheduler"]) == ("2", "20.0 %, void")
-    assert all(everything[name].endswith(", void") for name in ("Goroutines", "RPS", "CPU per request"))
+    assert (everything["Profiles"], everything["Scheduler"]) == ("2", "20.0 %, invalid")
+    assert all(everything[name].endswith(", invalid") for name in ("Goroutines", "RPS", "CPU per request"))

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from benchkit.analysis.latency_notes import latency_note
-from benchkit.report.latency_curves import stored
+from benchkit.report.latency_curves import stored_percentiles
 from benchkit.report.stored_run import StoredRun
 
 MakeRun = Callable[..., StoredRun]
@@ -60,4 +60,4 @@ def test_coverage_is_said_where_it_is_known(run: StoredRun, covers: str | None, 
 
 def test_only_percentiles_that_a_trial_has_are_stored_ones(run: StoredRun) -> None:
     few = trials(run, latency_p999_s=None, latency_p9999_s=None)
-    assert [percentile.label for percentile in stored(few)] == ["p50", "p90", "p99"]
+    assert [percentile.label for percentile in stored_percentiles(few)] == ["p50", "p90", "p99"]

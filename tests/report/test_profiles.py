@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -17,11 +16,12 @@ from benchkit.report.figures.cpu_categories import TONES
 from benchkit.report.figures.registry import get_figure
 from benchkit.report.page import page
 from benchkit.report.rendering import render
-from benchkit.report.sections.profiles import SECTION
+from benchkit.report.sections.profiles import build
 from benchkit.report.sections.section import Material
 from benchkit.report.stored_run import StoredRun
 from benchkit.results.profile_tables import NO_PROFILE
 from benchkit.results.schema import arrow_schema, empty_frame
+from tests.report.reading import cells, drawn_texts, records
 
 pytestmark = pytest.mark.long
 
@@ -98,10 +98,6 @@ def profiled(make_run: MakeRun) -> StoredRun:
     return with_profiles(make_run({"server": ["nethttp", "gnet"], "connections": [200, 4000]}, blocks=3))
 
 
-def texts(figure: mpl.figure.Figure) -> list[str]:
-    return [text.get_text() for text in figure.findobj(mpl.text.Text) if text.get_text()]
-
-
 def test_scheduler_shows_four_panels_against_connections(profiled: StoredRun) -> None:
     figure = get_figure("scheduler").draw(profiled)
     shares, goroutines, rates, cpu = figure.axes
@@ -135,9 +131,9 @@ def test_scheduler_leaves_out_what_is_no_go_program(make_run: MakeRun) -> None:
 
 def test_scheduler_needs_two_levels_and_profiles(make_run: MakeRun, run: StoredRun) -> None:
     scheduler = get_figure("scheduler")
-    assert not scheduler.available(run)
-    assert not scheduler.available(with_profiles(make_run({"server": ["nethttp", "gnet"], "connections": [200]})))
-    assert not scheduler.available(make_run({"server": ["nethttp", "gnet"], "connections": [200, 4000]}))
+    assert not scheduler.is_available(run)
+    assert not scheduler.is_available(with_profiles(make_run({"server": ["nethttp", "gnet"], "connections": [200]})))
+    assert not scheduler.is_available(make_run({"server": ["nethttp", "gnet"], "connections": [200, 4000]}))
 
 
 def test_categories_fill_every_bar(profiled: StoredRun) -> None:
@@ -154,7 +150,7 @@ def test_categories_fill_every_bar(profiled: StoredRun) -> None:
 
 def test_categories_name_the_services_where_there_are_several(make_run: MakeRun) -> None:
     run = make_run({"server": ["nethttp", "gnet"], "connections": [200, 4000]}, blocks=2)
-    shown = texts(get_figure("categories").draw(with_profiles(run, native=True)))
+    shown = drawn_texts(get_figure("categories").draw(with_profiles(run, native=True)))
     assert {"nethttp, connections 200: app", "nethttp, connections 200: front", "20.0 %", "netpoll"} <= set(shown)
     assert "fastcgi" not in shown, "what no service has needs no key"
     assert set(TONES) == set(CATEGORIES)
@@ -169,36 +165,33 @@ def test_both_become_files_and_an_element(profiled: StoredRun, name: str) -> Non
 
 
 def test_the_section_has_shares_costs_and_what_measured_trials_say(profiled: StoredRun) -> None:
-    content = SECTION.build(Material(profiled, ()))
+    content = build(Material(profiled, ()))
     assert content is not None
-    first = dict(zip([c.title for c in content["overhead"].columns], content["overhead"].rows[0], strict=True))
-    said = {title: entry.text for title, entry in first.items()}
+    said = records(content.scheduler)[0]
     assert said["Cell"] == "nethttp, connections 200"
     assert (said["Profiles"], said["Scheduler"], said["Lowest"], said["Highest"]) == ("2", "20.0 %", "19.0 %", "21.0 %")
     assert (said["mcall"], said["netpoll"]) == ("20.0 %", "0.0 %")
     assert (said["Goroutines"], said["CPU per request"]) == ("215", "20.0 µs")
-    assert [column.title for column in content["shares"].columns] == [
-        *("Cell", "scheduler", "netpoll", "read/write", "other"),
-    ]
-    assert content["costs"][0] == (
+    assert list(records(content.shares)[0]) == ["Cell", "scheduler", "netpoll", "read/write", "other"]
+    assert content.costs[0] == (
         "RPS of profiled trials over those beside them: 0.900, 95% interval 0.900 to 0.900, over 8 pairs."
     )
-    assert len(content["by_cell"].rows) == 2 * 5
-    assert content["notices"] == []
+    assert len(cells(content.costs_by_cell)) == 2 * 5
+    assert content.notices == ()
 
 
 def test_what_could_not_be_profiled_stands_there_and_not_among_the_notes_on_tools(profiled: StoredRun) -> None:
     trial = profiled.trials["trial_id"].iloc[0]
     notes = pd.DataFrame([{"trial_id": trial, "code": NO_PROFILE, "message": "front on sut: there is no <perf>"}])
     blind = replace(profiled, notes=notes, table=empty_frame)
-    content = SECTION.build(Material(blind, ()))
+    content = build(Material(blind, ()))
     assert content is not None
-    assert (content["notices"], content["overhead"]) == (["front on sut: there is no <perf>"], None)
+    assert (content.notices, content.scheduler) == (("front on sut: there is no <perf>",), None)
     written = page((blind, []))
     assert "front on sut: there is no &lt;perf&gt;" in written
     assert "Notes on the tools" not in written
 
 
 def test_a_run_without_a_pass_has_no_such_section(run: StoredRun) -> None:
-    assert SECTION.build(Material(run, ())) is None
-    assert not get_figure("categories").available(run)
+    assert build(Material(run, ())) is None
+    assert not get_figure("categories").is_available(run)

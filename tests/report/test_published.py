@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from benchkit.report.page import page
-from benchkit.report.sections.published import SECTION
+from benchkit.report.sections.published import build
 from benchkit.report.sections.section import Material
 from benchkit.report.stored_run import StoredRun
 from benchkit.results.schema import empty_frame
@@ -26,9 +26,9 @@ ENTRIES: list[dict[str, Any]] = [
 
 
 def rows_of(run: StoredRun) -> list[tuple[str, ...]]:
-    shown = SECTION.build(Material(run, ()))
+    shown = build(Material(run, ()))
     assert shown is not None
-    return [tuple(entry.text for entry in row) for row in shown["table"].rows]
+    return [tuple(entry.text for entry in row) for row in shown.table.rows]
 
 
 def judged(run: StoredRun, doubts: Mapping[str, tuple[str, str, list[str]]]) -> StoredRun:
@@ -45,8 +45,8 @@ def judged(run: StoredRun, doubts: Mapping[str, tuple[str, str, list[str]]]) -> 
 
 def test_each_figure_stands_beside_the_median_of_the_trials_that_count(make_run: MakeRun) -> None:
     run = make_run(blocks=5, scenario={"published": ENTRIES})
-    ids = run.of_cell("stack=go")["trial_id"].tolist()
-    fastest = run.of_cell("stack=go").set_index("trial_id")["rps"].nlargest(2).index.tolist()
+    ids = run.trials_of("stack=go")["trial_id"].tolist()
+    fastest = run.trials_of("stack=go").set_index("trial_id")["rps"].nlargest(2).index.tolist()
     slow = next(trial_id for trial_id in ids if trial_id not in fastest)
     run = judged(
         run,
@@ -56,7 +56,7 @@ def test_each_figure_stands_beside_the_median_of_the_trials_that_count(make_run:
             slow: ("suspect", "unstable", ["rps"]),
         },
     )
-    rates = run.of_cell("stack=go").set_index("trial_id")["rps"].drop(fastest)
+    rates = run.trials_of("stack=go").set_index("trial_id")["rps"].drop(fastest)
     rps, latency, *_ = rows_of(run)
     assert rps == (
         "go", "RPS", "128,403", f"{rates.median():,.0f}", "2 valid, 1 suspect, 2 invalid (link-saturated, unstable)", ABSENT,
@@ -66,9 +66,9 @@ def test_each_figure_stands_beside_the_median_of_the_trials_that_count(make_run:
 
 def test_what_is_void_altogether_says_so(make_run: MakeRun) -> None:
     run = make_run(blocks=3, scenario={"published": ENTRIES})
-    void = dict.fromkeys(run.of_cell("stack=go")["trial_id"], ("invalid", "generator-saturated", ["rps"]))
+    void = dict.fromkeys(run.trials_of("stack=go")["trial_id"], ("invalid", "generator-saturated", ["rps"]))
     rps, *_ = rows_of(judged(run, void))
-    assert rps[3].endswith(", void")
+    assert rps[3].endswith(", invalid")
     assert rps[4] == "3 invalid (generator-saturated)"
 
 
@@ -89,7 +89,7 @@ def test_cells_that_the_run_has_not_say_why(make_run: MakeRun) -> None:
     assert timeouts[1:4] == ("timeouts", "0", ABSENT)
     assert other == ("fcgi", "RPS", "24,027", ABSENT, ABSENT, "no such cell at this scale")
     html = page((run, ()))
-    assert "Published figures beside measured ones" in html
+    assert "Published and measured figures" in html
     assert "on 8 &lt;threads&gt;" in html
 
 
@@ -111,7 +111,7 @@ def test_cumulative_shares_stand_beside_those_of_the_profiles(make_run: MakeRun)
         (ABSENT, ABSENT, "no such cell at this scale"),
     ]
     run = with_profiles(run)
-    (mine,) = (each for each in run.profiled if each.cell_id == "server=nethttp,connections=4000")
+    (mine,) = (each for each in run.service_profiles if each.cell_id == "server=nethttp,connections=4000")
     here, elsewhere = rows_of(run)
     assert here == (
         "nethttp, connections 4000", "mcall, cumulative share of the CPU", "40.1 %",
@@ -121,4 +121,4 @@ def test_cumulative_shares_stand_beside_those_of_the_profiles(make_run: MakeRun)
 
 
 def test_without_published_figures_there_is_no_section(run: StoredRun) -> None:
-    assert SECTION.build(Material(run, ())) is None
+    assert build(Material(run, ())) is None

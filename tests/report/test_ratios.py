@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TypeVar
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.figure import Figure
 
 from benchkit.analysis.compare import compare_cells
 from benchkit.models.run import CellRecord
-from benchkit.report.figures.ratio_forest import FIGURE, MOST
-from benchkit.report.noise_notes import UNKNOWN, noise_of
+from benchkit.report.figures.ratio_forest import FIGURE, MAX_RATIOS
+from benchkit.report.noise_notes import UNKNOWN, noise_notes
 from benchkit.report.sections import claims, ratios, verdicts
 from benchkit.report.sections.section import Material
 from benchkit.report.stored_run import StoredRun
-from benchkit.report.tables import Table
+from tests.report.reading import drawn_texts, records
 
 pytestmark = pytest.mark.long
 
@@ -53,56 +51,49 @@ def with_control(run: StoredRun) -> StoredRun:
     return replace(run, manifest=manifest, trials=pd.concat([run.trials, again], ignore_index=True))
 
 
-def built(section: Callable[[Material], Mapping[str, Any] | None], run: StoredRun) -> Mapping[str, Any]:
+Content = TypeVar("Content")
+
+
+def built(section: Callable[[Material], Content | None], run: StoredRun) -> Content:
     content = section(Material(run, ()))
     assert content is not None
     return content
 
 
-def rows(table: Table) -> list[dict[str, str]]:
-    titles = [column.title for column in table.columns]
-    return [dict(zip(titles, (entry.text for entry in row), strict=True)) for row in table.rows]
-
-
-def drawn(figure: Figure) -> list[str]:
-    return [text.get_text() for text in figure.findobj(mpl.text.Text) if text.get_text()]
-
-
 def test_every_ratio_has_its_interval_and_what_it_shows(make_run: MakeRun) -> None:
     run = make_run(STACKS, blocks=8)
     content = built(ratios.build, run)
-    titles = [metric["title"] for metric in content["metrics"]]
-    assert titles == ["RPS", "p99 latency"]
+    assert list(content.tables) == ["RPS", "p99 latency"]
     (found,) = [comparison for comparison in run.comparisons if comparison.metrics == ("rps",)]
-    shown = rows(content["metrics"][0]["table"])
+    shown = records(content.tables["RPS"])
     assert [row["Cell"] for row in shown] == ["nginx", "node"]
     for row, ratio in zip(shown, found.ratios, strict=True):
-        assert row["Over"] == "go"
+        assert row["Relative to"] == "go"
         assert [row["Ratio"], row["From"], row["To"]] == [
             f"{value:.3f}" for value in (ratio.ratio, ratio.low, ratio.high)
         ]
         assert row["Difference"] == "lower (worse)"
         assert row["Blocks"] == "8"
     assert any(
-        sentence.startswith("RPS: With 8 blocks and 2 comparisons a difference of") for sentence in noise_of(run)
+        sentence.startswith("RPS: With 8 blocks and 2 comparisons a difference of") for sentence in noise_notes(run)
     )
     assert found == compare_cells(run.data, ["rps"])
 
 
 def test_a_control_is_said_to_be_the_noise_of_the_run(make_run: MakeRun) -> None:
     run = with_control(make_run(STACKS, blocks=8))
-    rps = built(ratios.build, run)["metrics"][0]
-    assert [row["Cell"] for row in rows(rps["table"])] == ["nginx", "node", "go (control)"]
-    said = built(verdicts.build, run)["noise"]
-    assert said[0].startswith("RPS of go over itself: 1.001, interval 0.99")
+    rps = built(ratios.build, run).tables["RPS"]
+    assert [row["Cell"] for row in records(rps)] == ["nginx", "node", "go (control)"]
+    said = built(verdicts.build, run).noise
+    assert said[0].startswith("RPS of go relative to itself: 1.001, interval 0.99")
     assert UNKNOWN not in said
 
 
 def test_a_run_without_a_control_says_that_its_noise_is_not_known(make_run: MakeRun) -> None:
-    assert built(verdicts.build, make_run(STACKS, blocks=8))["noise"][0] == UNKNOWN
-    few = built(verdicts.build, with_control(make_run(STACKS, blocks=2)))["noise"]
-    assert few == ["RPS of go over itself is not known: 2 blocks have both; an interval needs 3.", few[1]]
-    assert few[1].startswith("p99 latency of go over itself is not known")
+    assert built(verdicts.build, make_run(STACKS, blocks=8)).noise[0] == UNKNOWN
+    few = built(verdicts.build, with_control(make_run(STACKS, blocks=2))).noise
+    assert few[0].startswith("RPS of go relative to itself is not known: ")
+    assert few[1].startswith("p99 latency of go relative to itself is not known")
 
 
 def test_trials_that_do_not_count_are_said(make_run: MakeRun) -> None:
@@ -110,21 +101,21 @@ def test_trials_that_do_not_count_are_said(make_run: MakeRun) -> None:
     trial = run.trials.loc[run.trials["cell_id"] == "stack=node", "trial_id"].iloc[0]
     reason = {"trial_id": trial, "check": "generator-saturated", "severity": "invalid", "metrics": ["rps"]}
     judged = replace(run, table=lambda name: pd.DataFrame([reason]) if name == "verdicts" else run.table(name))
-    node = rows(built(ratios.build, judged)["metrics"][0]["table"])[1]
+    node = records(built(ratios.build, judged).tables["RPS"])[1]
     assert node["Blocks"] == "7"
-    assert "1 trial left out: invalid: generator-saturated" in node["To know"]
+    assert "1 trial left out: invalid: generator-saturated" in node["Notes"]
 
 
 def test_claims_stand_beside_what_was_published(make_run: MakeRun) -> None:
     content = built(claims.build, make_run(STACKS, blocks=8, scenario={"claims": CLAIMS}))
-    assert content["summary"] == "Of 3 claims: 1 holds, 1 refuted, 1 not testable here."
-    held, refuted, elsewhere = rows(content["table"])
-    assert (held["Claim"], held["Published"], held["Here"]) == ("nginx costs a half", "0.48", "holds")
+    assert content.summary == "Of 3 claims: 1 holds, 1 refuted, 1 not testable here."
+    held, refuted, elsewhere = records(content.table)
+    assert (held["Claim"], held["Published"], held["Result"]) == ("nginx costs a half", "0.48", "holds")
     assert held["Expected"] == "about 0.5 (within 30%)"
     assert held["Measured"].startswith("0.5")
-    assert (refuted["Here"], refuted["Published"]) == ("refuted", "\N{EN DASH}")
-    assert refuted["Because"].endswith("outside of at least 1")
-    assert (elsewhere["Here"], elsewhere["Measured"]) == ("not testable here", "\N{EN DASH}")
+    assert (refuted["Result"], refuted["Published"]) == ("refuted", "\N{EN DASH}")
+    assert refuted["Reason"].endswith("outside of at least 1")
+    assert (elsewhere["Result"], elsewhere["Measured"]) == ("not testable here", "\N{EN DASH}")
 
 
 def test_without_claims_or_a_second_cell_there_is_no_section(make_run: MakeRun) -> None:
@@ -135,22 +126,22 @@ def test_without_claims_or_a_second_cell_there_is_no_section(make_run: MakeRun) 
 def test_the_figure_has_a_row_for_each_ratio_and_each_claim(make_run: MakeRun) -> None:
     run = with_control(make_run(STACKS, blocks=8, scenario={"claims": CLAIMS}))
     figure = FIGURE.draw(run)
-    shown = drawn(figure)
+    shown = drawn_texts(figure)
     assert {"nginx", "node", "go (control)", "holds", "refuted"} <= set(shown)
     assert {"Claim: nginx costs a half", "Claim: Node is no slower"} <= set(shown)
-    assert "RPS over go" in shown
+    assert "RPS relative to go" in shown
     lines = [(line, np.asarray(line.get_xdata(), dtype=float).tolist()) for line in figure.axes[0].get_lines()]
     assert [0.48] in [x for line, x in lines if line.get_marker() == "D"]
     ends = [x for line, x in lines if line.get_linestyle() == "-"]
     for ratio in run.comparisons[0].ratios:
         assert any(end == pytest.approx([ratio.low, ratio.high]) for end in ends)
-    assert "diamond what was published" in FIGURE.caption(run)
+    assert "diamond the published ratio" in FIGURE.caption(run)
     assert FIGURE.alt(run).startswith("Forest plot of ratios with their intervals: ")
 
 
 def test_cells_with_a_baseline_each_say_how_they_differ_from_it(make_run: MakeRun) -> None:
     run = make_run({"stack": ["go", "nginx"], "cores": [1, 8]}, blocks=4, scenario={"baseline": {"stack": "go"}})
-    assert "RPS, each over the cell that differs from it in stack=go alone" in drawn(FIGURE.draw(run))
+    assert "RPS relative to the cell that differs in stack=go alone" in drawn_texts(FIGURE.draw(run))
 
 
 def test_an_interval_without_bounds_does_not_dwarf_the_others(make_run: MakeRun) -> None:
@@ -168,14 +159,14 @@ def test_of_many_ratios_the_figure_has_those_farthest_from_one(make_run: MakeRun
     run = make_run({"stack": ["go", "nginx"], "connections": list(range(1, 51))}, blocks=3)
     (axes,) = FIGURE.draw(run).axes
     marks = [line for line in axes.get_lines() if line.get_marker() not in {"None", ""}]
-    assert len(marks) == MOST
+    assert len(marks) == MAX_RATIOS
     drawn_ratios = sorted(abs(math.log(float(np.asarray(mark.get_xdata())[0]))) for mark in marks)
     every = sorted(abs(math.log(ratio.ratio or 1)) for ratio in run.comparisons[0].ratios)
-    assert drawn_ratios == pytest.approx(every[-MOST:])
-    assert FIGURE.caption(run).endswith("The 40 ratios farthest from one are drawn; the table has all 99.")
-    assert len(built(ratios.build, run)["metrics"][0]["table"].rows) == 99
+    assert drawn_ratios == pytest.approx(every[-MAX_RATIOS:])
+    assert FIGURE.caption(run).endswith("The 40 ratios farthest from 1 are drawn; the table has all 99.")
+    assert len(built(ratios.build, run).tables["RPS"].rows) == 99
 
 
 def test_too_few_blocks_for_an_interval_draw_nothing(make_run: MakeRun) -> None:
-    assert FIGURE.available(make_run(STACKS, blocks=3))
-    assert not FIGURE.available(make_run(STACKS, blocks=2))
+    assert FIGURE.is_available(make_run(STACKS, blocks=3))
+    assert not FIGURE.is_available(make_run(STACKS, blocks=2))

@@ -8,15 +8,16 @@ from typing import Any
 import pytest
 
 from benchkit import units
-from benchkit.report.stored_run import StoredRun, known
-from benchkit.report.summary import CellSummary, errors, sentence, summarise
+from benchkit.report.metric_values import known
+from benchkit.report.stored_run import StoredRun
+from benchkit.report.summary import CellSummary, describe_cell, errors, summarise
 
 MakeRun = Callable[..., StoredRun]
 
 
 def said(run: StoredRun) -> list[tuple[str, str]]:
     summary = summarise(run)
-    return [sentence(cell, summary.labels, run.manifest.blocks) for cell in summary.cells]
+    return [describe_cell(cell, run.labels, run.manifest.blocks) for cell in summary.cells]
 
 
 def with_columns(run: StoredRun, **columns: Any) -> StoredRun:  # noqa: ANN401 - values of columns
@@ -25,7 +26,7 @@ def with_columns(run: StoredRun, **columns: Any) -> StoredRun:  # noqa: ANN401 -
 
 def test_a_cell_is_the_median_of_its_trials_and_their_range(run: StoredRun) -> None:
     go, nginx = summarise(run).cells
-    rates = {cell: known(run.of_cell(cell)["rps"]) for cell in ("stack=go", "stack=nginx-go")}
+    rates = {cell: known(run.trials_of(cell)["rps"]) for cell in ("stack=go", "stack=nginx-go")}
     assert go.median_rps == median(rates["stack=go"])
     assert nginx.ratio == run.comparisons[0].ratios[0]
     assert go.ratio is None
@@ -76,7 +77,7 @@ def test_one_trial_has_no_range(make_run: MakeRun) -> None:
 def test_failures_stand_beside_the_rate_they_spoil(run: StoredRun) -> None:
     failing = with_columns(run, errors_timeout=2, errors_read=1, non_2xx=1)
     assert said(failing)[0][1].endswith(
-        "; 15 failed requests; 5 answers with another status than 2xx",
+        "; 15 failed requests; 5 responses with another status than 2xx",
     )
 
 
@@ -104,7 +105,7 @@ def test_unsupported_cells_say_why_and_empty_ones_that_they_are(make_run: MakeRu
     empty = replace(run, trials=run.trials.iloc[:0])
     assert said(empty) == [
         ("no result", "no trial of it ended with a rate"),
-        ("not measured", "these hosts cannot carry it: needs 300000 open files, the host allows 1024"),
+        ("not measured", "not supported on these hosts: needs 300000 open files, the host allows 1024"),
     ]
 
 

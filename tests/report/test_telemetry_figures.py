@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 
 from benchkit.analysis.trend import trends_of
 from benchkit.report.cell_labels import cell_views
-from benchkit.report.cell_lines import factor_of
-from benchkit.report.counter_rates import rates, series
+from benchkit.report.cell_lines import numeric_factor
+from benchkit.report.counter_rates import counter_sums, rates
 from benchkit.report.figures.accept_queue import overflows
 from benchkit.report.figures.registry import get_figure
 from benchkit.report.stored_run import StoredRun
@@ -40,7 +40,7 @@ def samples(*rows: tuple[str, float, float]) -> pd.DataFrame:
 
 
 def test_a_sum_over_cores_is_known_where_all_cores_are() -> None:
-    summed = series(
+    summed = counter_sums(
         samples(("0", 0, 1), ("1", 0, 2), ("0", 1, 3), ("0", 2, 5), ("1", 2, 4)), ["cpu_user_s_total"], ["host"]
     )
     assert summed[["t_s", "value"]].to_numpy().tolist() == [[0, 3], [2, 9]]
@@ -58,7 +58,7 @@ def test_around_draws_the_cpu_requests_and_bytes_of_every_trial(make_run: MakeRu
     figure = get_figure("host-activity").draw(run)
     assert len(figure.axes) == 6
     for column, wanted in ((0, {0.8, 0.5}), (1, {1000.0}), (2, {1e6, 1e5})):
-        drawn = lines(figure.axes[2 * column])
+        drawn = lines(figure.axes[column])
         assert len(drawn) == 3 * len(wanted)
         for line in drawn:
             middle = line[(line[:, 0] >= 1) & (line[:, 0] <= 4)][:, 1]
@@ -71,13 +71,13 @@ def test_a_gap_breaks_the_line(make_run: MakeRun) -> None:
     whole = watched(run)
     gap = watched(run, gap_in=str(run.trials["trial_id"].iloc[0]))
     assert not any(np.isnan(line).any() for line in lines(get_figure("host-activity").draw(whole).axes[0]))
-    broken = [line for axes in get_figure("host-activity").draw(gap).axes[:2] for line in lines(axes)]
+    broken = [line for axes in get_figure("host-activity").draw(gap).axes[::3] for line in lines(axes)]
     assert any(np.isnan(line[:, 1]).any() for line in broken)
 
 
 def test_without_telemetry_there_is_no_such_figure(run: StoredRun) -> None:
-    assert not get_figure("host-activity").available(run)
-    assert not get_figure("accept-queue").available(run)
+    assert not get_figure("host-activity").is_available(run)
+    assert not get_figure("accept-queue").is_available(run)
 
 
 def test_accept_queues_are_drawn_against_their_limit_and_overflows_counted(make_run: MakeRun) -> None:
@@ -91,10 +91,10 @@ def test_accept_queues_are_drawn_against_their_limit_and_overflows_counted(make_
 
 
 def test_the_axis_is_connections_where_they_vary_else_the_first_number(make_run: MakeRun) -> None:
-    assert factor_of(make_run({"workers": [1, 2], "connections": [8, 64]})) == "connections"
-    assert factor_of(make_run({"stack": ["a", "b"], "workers": [1, 2]})) == "workers"
-    assert factor_of(make_run({"stack": ["a", "b"], "workers": [2]})) is None
-    assert not get_figure("connections").available(make_run({"stack": ["a", "b"]}))
+    assert numeric_factor(make_run({"workers": [1, 2], "connections": [8, 64]})) == "connections"
+    assert numeric_factor(make_run({"stack": ["a", "b"], "workers": [1, 2]})) == "workers"
+    assert numeric_factor(make_run({"stack": ["a", "b"], "workers": [2]})) is None
+    assert not get_figure("connections").is_available(make_run({"stack": ["a", "b"]}))
 
 
 def test_against_connections_lines_join_medians_and_points_are_trials(make_run: MakeRun) -> None:
@@ -134,7 +134,7 @@ def test_a_straight_trend_has_a_band_and_a_table(make_run: MakeRun) -> None:
     for shape, trend in zip(drawn, trends, strict=True):
         ends = {round(y, 3) for _, y in shape.tolist()}
         assert ends == {round(each, 3) for p in trend.points for each in (p.band_low, p.band_high)}
-    assert "Shaded: where a power law through all levels lies" in figure.caption(run)
+    assert "Shaded: the band of a power law through all levels" in figure.caption(run)
     assert figure.table is not None
     table = figure.table(run)
     assert table is not None
@@ -151,7 +151,7 @@ def test_a_bent_trend_has_no_band_and_says_so(make_run: MakeRun) -> None:
     assert figure.table is not None
     table = figure.table(run)
     assert table is not None
-    assert table.rows[0][-1].text == "it bends: the medians tell more than a straight line"
+    assert table.rows[0][-1].text == "not a power law: compare the medians instead"
 
 
 def test_lines_that_leave_cells_out_have_no_trend(make_run: MakeRun) -> None:

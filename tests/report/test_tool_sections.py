@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from benchkit import units
-from benchkit.report.figures.tool_agreement import FIGURE, MOST_ROWS
+from benchkit.report.figures.tool_agreement import FIGURE, MAX_ROWS
 from benchkit.report.page import page
 from benchkit.report.rendering import render
 from benchkit.report.sections import notes, tool_agreement
@@ -38,11 +38,11 @@ def test_tools_of_one_cell_are_set_side_by_side(make_run: MakeRun) -> None:
     run = _by_tool(make_run({"tool": ["wrk", "hey", "ab"]}, blocks=6))
     shown = tool_agreement.build(Material(run, ()))
     assert shown is not None
-    (cell,) = shown["cells"]
-    assert cell["label"] == ""
-    assert cell["sentences"][0].startswith("RPS: the tools disagree beyond noise: medians from ")
-    assert cell["left_out"] == []
-    rows = cell["table"].rows
+    (cell,) = shown.cells
+    assert cell.label == ""
+    assert cell.sentences[0].startswith("RPS: the tools disagree beyond noise: medians from ")
+    assert cell.exclusions == ()
+    rows = cell.table.rows
     assert [row[1].text for row in rows[:3]] == ["wrk", "ab", "hey"] or len(rows) % 3 == 0
     html = page((run, ()))
     assert "Do the tools agree?" in html
@@ -53,8 +53,8 @@ def test_cells_with_other_factors_stand_apart(make_run: MakeRun) -> None:
     run = _by_tool(make_run({"tool": ["wrk", "hey"], "stack": ["go", "nginx-go"]}, blocks=3))
     shown = tool_agreement.build(Material(run, ()))
     assert shown is not None
-    assert [cell["label"] for cell in shown["cells"]] == ["stack go", "stack nginx-go"]
-    assert len({cell["table"].name for cell in shown["cells"]}) == 2
+    assert [cell.label for cell in shown.cells] == ["stack go", "stack nginx-go"]
+    assert len({cell.table.name for cell in shown.cells}) == 2
 
 
 def test_one_tool_has_nothing_to_agree_with(run: StoredRun) -> None:
@@ -68,7 +68,7 @@ def test_notes_stand_once_for_a_tool_with_the_trials_that_have_them(run: StoredR
     rows.append({"trial_id": ids[0], "code": "wrk-corrected", "message": "<b>added</b>"})
     shown = notes.build(Material(replace(run, notes=pd.DataFrame(rows)), ()))
     assert shown is not None
-    texts = [[entry.text for entry in row] for row in shown["table"].rows]
+    texts = [[entry.text for entry in row] for row in shown.table.rows]
     assert texts == [
         ["wrk", f"3 of {len(ids)}", "timeouts", "1 answers came late (the first of 3 such)"],
         ["wrk", f"1 of {len(ids)}", "wrk-corrected", "<b>added</b>"],
@@ -114,10 +114,10 @@ def test_the_figure_says_what_it_draws_and_is_the_same_again(make_run: MakeRun) 
     assert (drawing.svg, drawing.png) == (again.svg, again.png)
     first = run.trials[(run.trials["tool"] == "wrk") & (run.trials["factor_stack"] == "go")].iloc[0]
     assert re.search(
-        rf"<title>wrk, block 1: {units.rate(first['rps'])}, [\d.]+ of the median over the tools</title>",
+        rf"<title>wrk, block 1: {units.rate(first['rps'])}, [\d.]+ of the median of the tools</title>",
         drawing.element,
     )
-    assert "RPS, stack go a factor of" in FIGURE.alt(run)
+    assert "RPS, stack go differs by a factor of" in FIGURE.alt(run)
     assert "Hollow" not in FIGURE.caption(run)
 
 
@@ -127,23 +127,23 @@ def test_trials_that_do_not_count_are_hollow(make_run: MakeRun) -> None:
     doubted = judged(run, (trial_id, "link-saturated", "invalid", ("rps",)))
     element = render(FIGURE, doubted).element
     assert element.count("(invalid: link-saturated)") == 1
-    assert "Hollow points are trials that do not count." in FIGURE.caption(doubted)
+    assert "Hollow points are excluded trials." in FIGURE.caption(doubted)
 
 
 def test_too_few_blocks_say_nothing_of_noise(make_run: MakeRun) -> None:
     run = _by_tool(make_run({"tool": ["wrk", "hey"]}, blocks=1))
     shown = [text.get_text() for text in FIGURE.draw(run).findobj(Text)]
-    assert "RPS: too few blocks to tell noise (1)" in shown
+    assert "RPS: too few blocks to estimate noise (1)" in shown
 
 
 def test_of_many_figures_those_farthest_apart_are_drawn(make_run: MakeRun) -> None:
     run = _by_tool(make_run({"tool": ["wrk", "hey"], "connections": list(range(1, 21))}, blocks=2))
     rows = len(_points(FIGURE.draw(run)))
     assert rows < 2 * len(run.agreements)
-    assert rows + rows / 2 <= MOST_ROWS
+    assert rows + rows / 2 <= MAX_ROWS
     left_out = len(run.agreements) - rows // 2
-    assert f"{left_out} figures in which tools lie closest together are left out" in FIGURE.caption(run)
+    assert f"{left_out} metrics with the smallest differences are not drawn" in FIGURE.caption(run)
 
 
 def test_one_tool_has_no_such_figure(run: StoredRun) -> None:
-    assert not FIGURE.available(run)
+    assert not FIGURE.is_available(run)

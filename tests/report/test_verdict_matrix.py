@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib.collections import PathCollection
 from matplotlib.colors import to_rgba_array
 from matplotlib.figure import Figure
 
-from benchkit.report.figures.verdict_matrix import FIGURE, MOST_BLOCKS, MOST_CELLS
+from benchkit.report.figures.verdict_matrix import FIGURE, MAX_BLOCKS, MAX_CELLS
 from benchkit.report.rendering import render
 from benchkit.report.sections import verdicts
 from benchkit.report.sections.section import Material
 from benchkit.report.stored_run import StoredRun
-from benchkit.report.trial_matrix import TrialOutcome, matrix
+from benchkit.report.trial_matrix import TrialOutcome, trial_matrix
 from benchkit.results.progress import Progress, read_progress
+from tests.report.reading import cells, drawn_texts
 from tests.report.test_failures import trial
 from tests.report.test_verdicts import ids, judged
 
@@ -49,8 +49,8 @@ def doubted(run: StoredRun) -> StoredRun:
 
 
 def states(run: StoredRun) -> dict[str, list[str]]:
-    found = matrix(run)
-    return {cell: [fate.state for fate in found.of_cell(cell)] for cell in found.cells}
+    found = trial_matrix(run)
+    return {cell: [outcome.state for outcome in found.of_cell(cell)] for cell in found.cells}
 
 
 def marks(figure: Figure) -> dict[tuple[float, float], PathCollection]:
@@ -59,19 +59,15 @@ def marks(figure: Figure) -> dict[tuple[float, float], PathCollection]:
     return {(x, y): each for each in found for x, y in np.asarray(each.get_offsets()).tolist()}
 
 
-def texts(figure: Figure) -> list[str]:
-    return [text.get_text() for text in figure.findobj(mpl.text.Text) if text.get_text()]
-
-
 def test_what_did_not_end_is_told_from_what_did(doubted: StoredRun) -> None:
     assert states(doubted) == {
         GO: ["invalid", "suspect", "suspect", "valid", "valid"],
         NGINX: ["valid", "failed", "valid", "missing", "valid"],
     }
-    found = matrix(doubted).fates
+    found = trial_matrix(doubted).outcomes
     assert found[GO, 1] == TrialOutcome("invalid", "invalid (link-saturated, cold)")
     assert found[NGINX, 2] == TrialOutcome("failed", "failed: it did not listen")
-    assert found[NGINX, 4].said == "missing: it was not carried out"
+    assert found[NGINX, 4].description == "missing: not run"
 
 
 def test_of_a_cell_that_a_block_has_twice_the_gravest_stands(run: StoredRun) -> None:
@@ -97,8 +93,8 @@ def test_a_trial_left_out_for_now_is_missing_and_says_why(run: StoredRun) -> Non
     go = ids(run, GO)
     left = replace(run, trials=run.trials[run.trials["trial_id"] != go[2]])
     skipped = read_progress([trial("skipped", go[2], 3, GO, why="its host is gone")])
-    found = matrix(judged(replace(left, progress=skipped)))
-    assert found.fates[GO, 3] == TrialOutcome("missing", "left out: its host is gone")
+    found = trial_matrix(judged(replace(left, progress=skipped)))
+    assert found.outcomes[GO, 3] == TrialOutcome("missing", "skipped: its host is gone")
 
 
 def test_every_kind_has_a_shape_and_a_tone_of_its_own(doubted: StoredRun) -> None:
@@ -116,7 +112,7 @@ def test_every_kind_has_a_shape_and_a_tone_of_its_own(doubted: StoredRun) -> Non
         for kind, place in kinds.items()
     }
     assert len({tones[kind] for kind in ("valid", "suspect", "invalid", "failed")}) == 4
-    assert {"5 valid", "2 suspect, 1 invalid", "1 failed, 1 missing"} <= set(texts(figure))
+    assert {"5 valid", "2 suspect, 1 invalid", "1 failed, 1 missing"} <= set(drawn_texts(figure))
     sizes = {kind: float(drawn[place].get_sizes()[0]) for kind, place in kinds.items()}
     assert sizes["valid"] < sizes["invalid"]
 
@@ -136,23 +132,23 @@ def test_words_say_it_too(doubted: StoredRun) -> None:
 
 
 def test_of_many_cells_those_with_most_against_them_come_first(make_run: MakeRun) -> None:
-    run = make_run({"stack": [f"s{i:03}" for i in range(MOST_CELLS + 10)]}, blocks=2)
-    last, other = ids(run, f"stack=s{MOST_CELLS + 9:03}"), ids(run, "stack=s065")
+    run = make_run({"stack": [f"s{i:03}" for i in range(MAX_CELLS + 10)]}, blocks=2)
+    last, other = ids(run, f"stack=s{MAX_CELLS + 9:03}"), ids(run, "stack=s065")
     many = judged(run, (other[0], "cold", "suspect", ("rps",)), (last[1], "errors", "invalid", ("rps",)))
     figure = FIGURE.draw(many)
-    assert len(marks(figure)) == 2 * MOST_CELLS
-    rows = [text for text in texts(figure) if text.startswith("s0")]
+    assert len(marks(figure)) == 2 * MAX_CELLS
+    rows = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert rows[:3] == ["s069", "s065", "s000"]
     assert FIGURE.caption(many).endswith(
-        f"The {MOST_CELLS} cells with most against them are drawn, those first; the run has {MOST_CELLS + 10}."
+        f"The {MAX_CELLS} cells with the worst outcomes are drawn, the worst first; the run has {MAX_CELLS + 10}."
     )
     few = judged(make_run({"stack": ["a", "b"]}, blocks=2))
     assert "are drawn" not in FIGURE.caption(few)
 
 
 def test_of_many_blocks_the_first_are_drawn(make_run: MakeRun) -> None:
-    run = judged(make_run({"stack": ["go"]}, blocks=MOST_BLOCKS + 5))
-    assert len(marks(FIGURE.draw(run))) == MOST_BLOCKS
+    run = judged(make_run({"stack": ["go"]}, blocks=MAX_BLOCKS + 5))
+    assert len(marks(FIGURE.draw(run))) == MAX_BLOCKS
     assert FIGURE.caption(run).endswith("The first 120 of 125 blocks are drawn; the table has all.")
 
 
@@ -166,15 +162,15 @@ def test_a_large_run_stays_small_and_the_same_again(make_run: MakeRun) -> None:
 
 
 def test_a_run_that_nobody_judged_has_no_matrix(run: StoredRun) -> None:
-    assert not FIGURE.available(run)
-    assert FIGURE.available(judged(run))
+    assert not FIGURE.is_available(run)
+    assert FIGURE.is_available(judged(run))
 
 
 def test_the_table_says_what_the_figure_shows(doubted: StoredRun) -> None:
     shown = verdicts.build(Material(doubted, ()))
     assert shown is not None
     check = "\N{CHECK MARK}"
-    assert [[entry.text for entry in row] for row in shown["matrix"].rows] == [
+    assert cells(shown.matrix) == [
         ["go", "invalid", "suspect", "suspect", check, check],
         ["nginx-go", check, "failed", check, "\N{EN DASH}", check],
     ]

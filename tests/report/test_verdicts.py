@@ -16,8 +16,9 @@ from benchkit.report.page import page
 from benchkit.report.rendering import render
 from benchkit.report.sections import trials, verdicts
 from benchkit.report.sections.section import Material
-from benchkit.report.summary import sentence, summarise
+from benchkit.report.summary import describe_cell, summarise
 from benchkit.results.schema import arrow_schema
+from tests.report.reading import cells, records
 
 if TYPE_CHECKING:
     from benchkit.report.stored_run import StoredRun
@@ -64,27 +65,27 @@ def judged(run: StoredRun, *reasons: Reason, unchecked: Mapping[str, str] | None
 
 def ids(run: StoredRun, cell_id: str) -> list[str]:
     """The trials of a cell, by block."""
-    return [str(each) for each in run.of_cell(cell_id)["trial_id"]]
+    return [str(each) for each in run.trials_of(cell_id)["trial_id"]]
 
 
 def test_a_run_that_nobody_judged_and_compares_nothing_has_no_such_section(make_run: MakeRun) -> None:
     alone = make_run({"stack": ["go"]})
     assert verdicts.build(Material(alone, ())) is None
-    assert "Can the numbers be believed?" not in page((alone, ()))
+    assert "Validity of the results" not in page((alone, ()))
 
 
 def test_that_nobody_judged_a_run_is_said_where_cells_are_compared(run: StoredRun) -> None:
     shown = verdicts.build(Material(run, ()))
     assert shown is not None
-    assert (shown["summary"], shown["matrix"], shown["checks"]) == (verdicts.NOT_JUDGED, None, 0)
-    assert len(shown["noise"]) == 3
+    assert (shown.summary, shown.matrix, shown.checks) == (verdicts.NOT_JUDGED, None, 0)
+    assert len(shown.noise) == 3
 
 
 def test_a_valid_run_is_said_in_a_sentence(run: StoredRun) -> None:
     shown = verdicts.build(Material(judged(run), ()))
     assert shown is not None
-    assert shown["summary"] == "10 of 10 trials are valid."
-    assert (shown["matrix"], shown["reasons"], shown["unmade"]) == (None, None, None)
+    assert shown.summary == "10 of 10 trials are valid."
+    assert (shown.matrix, shown.reasons, shown.skipped_checks) == (None, None, None)
 
 
 def test_doubts_stand_cell_by_block_and_reason_by_reason(run: StoredRun) -> None:
@@ -99,23 +100,21 @@ def test_doubts_stand_cell_by_block_and_reason_by_reason(run: StoredRun) -> None
     )
     shown = verdicts.build(Material(doubted, ()))
     assert shown is not None
-    assert shown["summary"] == "7 of 10 trials are valid, 1 suspect, 2 invalid."
-    assert [[entry.text for entry in row] for row in shown["matrix"].rows] == [
+    assert shown.summary == "7 of 10 trials are valid, 1 suspect, 2 invalid."
+    assert cells(shown.matrix) == [
         ["go", "invalid", "invalid", "suspect", "\N{CHECK MARK}", "\N{CHECK MARK}"],
         ["nginx-go", *["\N{CHECK MARK}"] * 5],
     ]
-    assert [[entry.text for entry in row] for row in shown["reasons"].rows] == [
+    assert cells(shown.reasons) == [
         [
             *("invalid", "link-saturated", "go", "2", "1, 2"),
             *("So much <b>link-saturated</b>. It means. Do this.", "RPS, p99 latency"),
         ],
         ["suspect", "shared-cpus", "go", "2", "2, 3", "So much <b>shared-cpus</b>. It means. Do this.", "RPS"],
     ]
-    assert [[entry.text for entry in row] for row in shown["unmade"].rows] == [
-        ["cold", "1 of 10", "the server tells no count"]
-    ]
+    assert cells(shown.skipped_checks) == [["cold", "1 of 10", "the server tells no count"]]
     html = page((doubted, ()))
-    assert "Can the numbers be believed?" in html
+    assert "Validity of the results" in html
     assert "So much &lt;b&gt;link-saturated" in html
 
 
@@ -124,19 +123,19 @@ def test_void_trials_are_out_of_medians_and_ratios_and_are_said(run: StoredRun) 
     doubted = judged(run, (nginx[0], "errors", "invalid", ("rps",)), (nginx[1], "cold", "suspect", ("rps",)))
     summary = summarise(doubted)
     left = summary.cells[1]
-    assert left.rps == tuple(run.of_cell("stack=nginx-go")["rps"].iloc[1:])
-    assert "1 trial left out (invalid: errors)" in sentence(left, summary.labels, 5)[1]
+    assert left.rps == tuple(run.trials_of("stack=nginx-go")["rps"].iloc[1:])
+    assert "1 trial excluded (invalid: errors)" in describe_cell(left, run.labels, 5)[1]
 
 
 def test_a_cell_whose_trials_are_all_void_is_shown_and_not_ranked(run: StoredRun) -> None:
     everything = [(trial, "link-saturated", "invalid", ("rps",)) for trial in ids(run, "stack=nginx-go")]
     summary = summarise(judged(run, *everything))
     cell = summary.cells[1]
-    figure, detail = sentence(cell, summary.labels, 5)
+    figure, detail = describe_cell(cell, run.labels, 5)
     assert figure != "no result"
-    assert "none of them counts (invalid: link-saturated)" in detail
+    assert "all of them excluded from comparisons (invalid: link-saturated)" in detail
     assert cell.ratio is None
-    assert not cell.believed
+    assert not cell.is_usable
 
 
 def test_the_figure_of_rates_shows_void_trials_hollow_and_says_why(run: StoredRun) -> None:
@@ -148,10 +147,10 @@ def test_the_figure_of_rates_shows_void_trials_hollow_and_says_why(run: StoredRu
         " ".join(text.get_text() for text in rps.draw(each).findobj(Text))
         for each in (judged(run, *reasons), judged(run))
     )
-    assert "hollow: it does not count" in doubted
-    assert ", void" in doubted
+    assert "hollow: excluded" in doubted
+    assert ", invalid" in doubted
     assert "hollow" not in plain
-    assert "void" not in plain
+    assert "invalid" not in plain
 
 
 def test_cpu_per_request_stays_where_only_the_rate_is_void(make_run: MakeRun) -> None:
@@ -164,8 +163,8 @@ def test_cpu_per_request_stays_where_only_the_rate_is_void(make_run: MakeRun) ->
 
 def test_every_trial_has_its_verdict_with_the_checks(run: StoredRun) -> None:
     go = ids(run, "stack=go")
-    table = trials.trial_table(
-        judged(run, (go[0], "errors", "suspect", ("rps",)), (go[0], "cold", "invalid", ("rps",)))
-    )
-    place = [column.title for column in table.columns].index("Verdict")
-    assert sorted({row[place].text for row in table.rows}) == ["invalid (errors, cold)", "valid"]
+    judged_run = judged(run, (go[0], "errors", "suspect", ("rps",)), (go[0], "cold", "invalid", ("rps",)))
+    content = trials.build(Material(judged_run, ()))
+    assert content is not None
+    verdicts_shown = {row["Verdict"] for row in records(content.table)}
+    assert verdicts_shown == {"invalid (errors, cold)", "valid"}

@@ -7,7 +7,7 @@ import pandas as pd
 
 from benchkit.report.page import page
 from benchkit.report.sections.section import Material
-from benchkit.report.sections.workers import SECTION
+from benchkit.report.sections.workers import build
 from benchkit.report.stored_run import StoredRun
 from benchkit.results.schema import empty_frame
 from tests.analysis.test_worker_balance import watched
@@ -24,16 +24,16 @@ def test_workers_have_a_table_in_the_report(make_run: MakeRun) -> None:
     ]
     telemetry = pd.concat(rows)
     run = replace(run, table=lambda name: telemetry if name == "telemetry" else empty_frame(name))
-    content = SECTION.build(Material(run, ()))
+    content = build(Material(run, ()))
     assert content is not None
-    shown = [[entry.text for entry in row] for row in content["table"].rows]
+    shown = [[entry.text for entry in row] for row in content.table.rows]
     assert shown == [["nginx-go", "<front>", "2", "1.50", "1.50", "0", "2"]]
     assert "&lt;front&gt;" in page((run, ()))
     void = judged(run, *((trial, "errors", "invalid", ("rps",)) for trial in ids(run, "stack=nginx-go")))
-    doubtful = SECTION.build(Material(void, ()))
+    doubtful = build(Material(void, ()))
     assert doubtful is not None
-    assert doubtful["table"].rows[0][3].text == "1.50, void"
+    assert doubtful.table.rows[0][3].text == "1.50, invalid"
 
 
 def test_a_run_without_several_workers_has_no_such_section(run: StoredRun) -> None:
-    assert SECTION.build(Material(run, ())) is None
+    assert build(Material(run, ())) is None

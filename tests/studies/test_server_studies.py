@@ -188,7 +188,7 @@ def test_every_profiled_trial_has_an_unprofiled_partner(overhead: StudyRun) -> N
 def test_event_loops_need_few_goroutines_and_wait_for_the_network_outside_the_scheduler(overhead: StudyRun) -> None:
     """Check what holds at any load; the growth of shares with connections needs larger scales."""
     run = read_run(overhead.store, overhead.outcome.run)
-    servers = {cell.cell_id.partition(",")[0].removeprefix("server="): cell for cell in run.profiled}
+    servers = {cell.cell_id.partition(",")[0].removeprefix("server="): cell for cell in run.service_profiles}
     assert set(servers) == {"nethttp", "gnet"}
     assert (servers["nethttp"].goroutines or 0) > MANY
     assert 0 < (servers["gnet"].goroutines or 0) < MANY / 2
@@ -201,7 +201,7 @@ def test_event_loops_need_few_goroutines_and_wait_for_the_network_outside_the_sc
     # net/http waits for the network within the scheduler, whose share includes that time.
     assert servers["nethttp"].categories["epoll"] == 0
     figure = get_figure("categories")
-    assert figure.available(run)
+    assert figure.is_available(run)
     assert "nethttp" in figure.alt(run)
 
 

@@ -1,8 +1,8 @@
-"""Rate and CPU per request against a factor in numbers, connections first of all."""
+"""Rate and CPU per request against a numeric factor, connections first of all."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,23 +11,23 @@ from matplotlib.figure import Figure
 
 from benchkit import units
 from benchkit.analysis.trend import Trend
-from benchkit.report.cell_lines import Line, dress, factor_of, lines_of
-from benchkit.report.figure_frame import EDGE_IN, WIDTH_IN, framed
-from benchkit.report.figures.figure import ReportFigure, provenance
-from benchkit.report.stored_run import StoredRun, numbers
+from benchkit.report.cell_lines import MAX_LINES, Line, lines_along, numeric_factor, set_factor_axes
+from benchkit.report.figures.figure import ReportFigure, more_in_table, provenance
+from benchkit.report.layout import line_legend, new_figure
+from benchkit.report.stored_run import StoredRun
 from benchkit.report.style import colour, dashes, styled
 from benchkit.report.tables import Table
-from benchkit.report.trend_tables import bends, trend_table, trends_along
-from benchkit.report.trial_marks import HOLLOW, Mark, any_void, draw_marks
+from benchkit.report.trend_tables import is_bent, trend_table, trends_along
+from benchkit.report.trial_marks import HOLLOW, Mark, draw_marks
 
-MOST_LINES = 12
-
-_ABOVE_IN, _HEIGHT_IN, _AXIS_IN, _LEFT_IN, _GAP_IN = 0.26, 2.6, 0.5, 0.78, 0.3
+_HEIGHT_IN = 3.4
 
 
 @dataclass(frozen=True)
 class _Measure:
-    column: str
+    """A panel of the figure: a metric, its heading, and the text of its values."""
+
+    metric: str
     heading: str
     text: Callable[[float | None], str]
 
@@ -38,86 +38,83 @@ _MEASURES = (
 )
 
 
-def available(run: StoredRun) -> bool:
-    """Whether any line has two levels with a rate."""
-    factor = factor_of(run)
-    return factor is not None and any(_there(run, line, "rps") > 1 for line in lines_of(run, factor))
+def is_available(run: StoredRun) -> bool:
+    """Return True if any line has a rate at two levels."""
+    factor = numeric_factor(run)
+    return factor is not None and any(_measured_cells(run, line, "rps") > 1 for line in lines_along(run, factor))
 
 
 def title(run: StoredRun) -> str:
-    """The figure's heading, which names the factor."""
-    return f"Rate and CPU per request against {factor_of(run)}"
+    """Return the figure's heading, which names the factor."""
+    return f"Rate and CPU per request against {numeric_factor(run)}"
 
 
 def alt(run: StoredRun) -> str:
-    """The medians at the ends of each line, in words; lines without two of them are said to be so."""
-    factor = factor_of(run) or ""
-    said = []
-    for line in lines_of(run, factor):
-        points = _points(run, line, "rps")
+    """Describe the medians at the ends of each line."""
+    factor = numeric_factor(run) or ""
+    ends = []
+    for line in lines_along(run, factor):
+        points = _medians(run, line, "rps")
         if len(points) > 1:
             (low, first), (high, last) = points[0], points[-1]
-            said.append(f"{line.name} {units.rate(first)} at {low:g}, {units.rate(last)} at {high:g}")
-        elif _there(run, line, "rps") > 1:
-            said.append(f"{line.name} too few trials that count")
-    return f"Line charts against {factor}; median requests per second: {'; '.join(said)}."
+            ends.append(f"{line.name} {units.rate(first)} at {low:g}, {units.rate(last)} at {high:g}")
+        elif _measured_cells(run, line, "rps") > 1:
+            ends.append(f"{line.name} too few included trials")
+    return f"Line charts against {factor}; median requests per second: {'; '.join(ends)}."
 
 
 def caption(run: StoredRun) -> str:
-    """What lines and points are."""
-    more = len(lines_of(run, factor_of(run) or "")) - MOST_LINES
+    """Explain lines, points and bands."""
+    has_bands = any(_bands(run, measure) for measure in _known_measures(run))
     return (
-        "Lines join the medians over the trials of a cell that count; each point is one trial. CPU is that of all services "
-        "of the stack over the measured window, per request."
+        "Lines join the medians over the included trials of a cell; each point is one trial. CPU is that of all services of "
+        "the stack over the measured window, per request."
         + (
-            f" Shaded: where a power law through all levels lies, fitted block by block ({1 - run.data.alpha:.0%} for the whole "
-            "line at once); not where medians bend away from it."
-            if any(_bands(run, measure) for measure in _MEASURES if numbers(run.measured[measure.column]).notna().any())
+            " Shaded: the band of a power law through all levels, fitted block by block "
+            f"({1 - run.data.alpha:.0%} for the whole line at once); it is omitted if medians depart from the power law."
+            if has_bands
             else ""
         )
-        + (f" {units.counted(more, 'line')} more are left out; the table has all." if more > 0 else "")
+        + more_in_table(len(lines_along(run, numeric_factor(run) or "")) - MAX_LINES, "line")
     )
 
 
 @styled
 def draw(run: StoredRun) -> Figure:
-    """The figure: a panel for the rate and, where it is known, one for the CPU."""
-    factor = factor_of(run) or ""
-    lines = lines_of(run, factor)[:MOST_LINES]
-    measures = [each for each in _MEASURES if any(_there(run, line, each.column) for line in lines)]
-    frame = framed(
-        height_in=_ABOVE_IN + _HEIGHT_IN + _AXIS_IN,
+    """Draw a panel for the rate and, if it is known, one for the CPU."""
+    factor = numeric_factor(run) or ""
+    lines = lines_along(run, factor)[:MAX_LINES]
+    measures = [each for each in _MEASURES if any(_measured_cells(run, line, each.metric) for line in lines)]
+    has_exclusions = any(run.values(measure.metric).has_exclusions for measure in measures)
+    figure = new_figure(
+        _HEIGHT_IN,
         title=title(run),
         subtitle=[
-            "line: medians \N{MIDDLE DOT} point: one trial"
-            + (f" \N{MIDDLE DOT} {HOLLOW}" if _hollow(run, measures) else "")
+            "line: medians \N{MIDDLE DOT} point: one trial" + (f" \N{MIDDLE DOT} {HOLLOW}" if has_exclusions else "")
         ],
-        foot=provenance(run),
-        legend={hue: line.name for hue, line in enumerate(lines)},
+        source=provenance(run),
+        legend=line_legend({hue: line.name for hue, line in enumerate(lines)}),
     )
-    width_in = (WIDTH_IN - 2 * EDGE_IN) / len(measures)
-    for i, measure in enumerate(measures):
-        left_in = EDGE_IN + width_in * i + _LEFT_IN
-        axes = frame.axes(left_in, _ABOVE_IN, width_in - _LEFT_IN - _GAP_IN, _HEIGHT_IN)
+    panels = figure.subplots(1, len(measures), squeeze=False)
+    for axes, measure in zip(panels.flat, measures, strict=True):
         bands = _bands(run, measure)
         for hue, line in enumerate(lines):
             if line.name in bands:
                 _draw_band(axes, bands[line.name], hue)
             _draw_line(axes, run, line, measure, hue)
-        dress(axes, measure.heading, measure.text, factor, lines)
-    return frame.figure
+        set_factor_axes(axes, measure.heading, measure.text, factor, lines)
+    return figure
 
 
 def table(run: StoredRun) -> Table | None:
-    """The trends of what is drawn."""
-    drawn = tuple(each.column for each in _MEASURES if numbers(run.measured[each.column]).notna().any())
-    return trend_table(run, drawn, "figure-connections")
+    """Return the trends of the drawn metrics."""
+    return trend_table(run, tuple(each.metric for each in _known_measures(run)), "figure-connections")
 
 
 FIGURE = ReportFigure(
     name="connections",
     title="Rate and CPU per request against load",
-    available=available,
+    is_available=is_available,
     alt=alt,
     caption=caption,
     draw=draw,
@@ -125,10 +122,15 @@ FIGURE = ReportFigure(
 )
 
 
+def _known_measures(run: StoredRun) -> list[_Measure]:
+    """Return the measures that any trial has."""
+    return [each for each in _MEASURES if run.values(each.metric).by_cell]
+
+
 def _bands(run: StoredRun, measure: _Measure) -> dict[str, Trend]:
-    """The trends that are straight lines, by the lines' names."""
-    found = trends_along(run, factor_of(run) or "", measure.column)
-    return {name: trend for name, trend in found.items() if trend.points and not bends(trend)}
+    """Return the trends that follow a power law, by the names of the lines."""
+    trends = trends_along(run, numeric_factor(run) or "", measure.metric)
+    return {name: trend for name, trend in trends.items() if trend.points and not is_bent(trend)}
 
 
 def _draw_band(axes: Axes, trend: Trend, hue: int) -> None:
@@ -136,29 +138,25 @@ def _draw_band(axes: Axes, trend: Trend, hue: int) -> None:
     axes.fill_between([point.level for point in trend.points], low, high, color=colour(hue), alpha=0.16, linewidth=0)
 
 
-def _hollow(run: StoredRun, measures: Sequence[_Measure]) -> bool:
-    return any(any_void(run.measured, run.void(measure.column)) for measure in measures)
+def _measured_cells(run: StoredRun, line: Line, metric: str) -> int:
+    """Return the number of a line's cells that have a value, excluded or not."""
+    return sum(cell_id in run.values(metric).by_cell for _, cell_id in line.cells)
 
 
-def _there(run: StoredRun, line: Line, column: str) -> int:
-    """How many cells of a line have a figure, whether or not it counts."""
-    with_figure = set(run.measured["cell_id"][run.measured[column].notna()])
-    return sum(cell_id in with_figure for _, cell_id in line.cells)
-
-
-def _points(run: StoredRun, line: Line, column: str) -> list[tuple[float, float]]:
-    """(level, median over the trials that count) of the cells that have such trials."""
-    medians = run.medians(column)
+def _medians(run: StoredRun, line: Line, metric: str) -> list[tuple[float, float]]:
+    """Return (level, median over the included trials) of the cells that have such trials."""
+    medians = run.values(metric).medians
     return [(level, medians[cell_id]) for level, cell_id in line.cells if cell_id in medians]
 
 
 def _draw_line(axes: Axes, run: StoredRun, line: Line, measure: _Measure, hue: int) -> None:
-    if medians := _points(run, line, measure.column):
+    if medians := _medians(run, line, measure.metric):
         axes.plot(*np.array(medians).T, color=colour(hue), linestyle=dashes(hue))
-    trials, void = run.figures(measure.column), run.void(measure.column)
     marks = [
-        Mark(level, value, f"{line.name}, {level:g}, block {block}: {measure.text(value)}", void.get(trial_id))
+        Mark(
+            level, each.value, f"{line.name}, {level:g}, block {each.block}: {measure.text(each.value)}", each.exclusion
+        )
         for level, cell_id in line.cells
-        for trial_id, block, value in trials.get(cell_id, ())
+        for each in run.values(measure.metric).of_cell(cell_id)
     ]
     draw_marks(axes, hue, marks)

@@ -1,9 +1,8 @@
-"""Where the time of each profiled service goes: a bar of all its CPU samples, cut into categories."""
+"""CPU time of each profiled service: a bar of all its CPU samples, divided into categories."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -15,11 +14,11 @@ from matplotlib.ticker import FuncFormatter, MultipleLocator
 from benchkit import units
 from benchkit.analysis.scheduler_share import ServiceProfile
 from benchkit.models.categories import CATEGORIES, Category
-from benchkit.report.figure_frame import EDGE_IN, WIDTH_IN, framed
 from benchkit.report.figures.figure import ReportFigure, provenance
+from benchkit.report.layout import label_rows, new_figure, rows_height, write_beside
 from benchkit.report.stored_run import StoredRun
-from benchkit.report.style import drawable, hover, styled, width_in
-from benchkit.report.theme import INK, MUTED, SERIES, SURFACE, Tone
+from benchkit.report.style import hover, styled
+from benchkit.report.theme import MUTED, SERIES, SURFACE, Tone
 
 TITLE = "CPU samples by category"
 
@@ -38,46 +37,37 @@ TONES: dict[Category, tuple[Tone, float]] = {
     "kernel network": (MUTED, 1.0),
     "other": (MUTED, 0.4),
 }
-"""What belongs together has one colour, stronger and fainter."""
+"""Colour and opacity of each category; related ones share a colour."""
 
 _BAR = 0.7
-_ROW_IN, _SMALLEST_ROW_IN, _TALL_IN, _AXIS_IN, _LEGEND_IN = 0.34, 0.16, 7.0, 0.5, 0.62
-_MOST_LABEL_IN = 2.6
-_LEGEND_COLUMNS = 5
-_NAMED = 8
+_MAX_NAMED = 8
 
 
-@dataclass(frozen=True)
-class _Row:
-    y: float
-    text: str
-    profile: ServiceProfile
-
-
-def available(run: StoredRun) -> bool:
-    """Whether anything was profiled."""
+def is_available(run: StoredRun) -> bool:
+    """Return True if any service was profiled."""
     return not run.profile_shares.empty
 
 
 def alt(run: StoredRun) -> str:
-    """The largest category of each service, in words; of many the first."""
-    said = []
-    for row in _rows(run)[:_NAMED]:
-        name, share = max(row.profile.categories.items(), key=lambda each: each[1])
-        said.append(f"{row.text} most in {name} ({units.share(share)})")
-    return f"Stacked bars of CPU samples by category: {'; '.join(said)}."
+    """Describe the largest category of each service; of many the first ones."""
+    largest = []
+    for name, profile in list(_profiles(run).items())[:_MAX_NAMED]:
+        category, share = max(profile.categories.items(), key=lambda each: each[1])
+        largest.append(f"{name} most in {category} ({units.share(share)})")
+    return f"Stacked bars of CPU samples by category: {'; '.join(largest)}."
 
 
 def caption(run: StoredRun) -> str:
-    """What a bar is, and where the kernel's time stands."""
-    profiles = sum(row.profile.profiles for row in _rows(run))
+    """Explain the bars, and the category of kernel time."""
+    profiles = _profiles(run).values()
     return (
-        "A bar is all CPU samples of a service, each in exactly one category by its stack, as the mean over "
-        f"the profiles of the cell ({units.counted(profiles, 'profile')} in all). Kernel time within a system call counts "
-        "as that call, for services under perf as for those with a profiler of their own, which sees no kernel."
+        "A bar is all CPU samples of a service, each in exactly one category by its stack, as the mean over the profiles "
+        f"of the cell ({units.counted(sum(each.profiles for each in profiles), 'profile')} in total). Kernel time within a "
+        "system call counts as that call: for services under perf as for those with a profiler of their own, which sees "
+        "no kernel."
         + (
-            " Of services marked void no profile counts."
-            if any("shares" in row.profile.invalid_figures for row in _rows(run))
+            " All profiles of services marked invalid are excluded from comparisons."
+            if any("shares" in each.invalid_figures for each in profiles)
             else ""
         )
     )
@@ -85,95 +75,68 @@ def caption(run: StoredRun) -> str:
 
 @styled
 def draw(run: StoredRun) -> Figure:
-    """The figure, a row for each profiled service of a cell."""
-    rows = _rows(run)
-    row_in = max(_SMALLEST_ROW_IN, min(_ROW_IN, _TALL_IN / len(rows)))
-    size = 9.0 if row_in >= _ROW_IN / 2 else 6.0
-    height_in = row_in * (len(rows) + 0.2)
-    frame = framed(
-        height_in=_LEGEND_IN + height_in + _AXIS_IN,
+    """Draw a row for each profiled service of a cell."""
+    profiles = _profiles(run)
+    used = [name for name in CATEGORIES if any(each.categories[name] > 0 for each in profiles.values())]
+    figure = new_figure(
+        rows_height(len(profiles)),
         title=TITLE,
-        subtitle=["each sample in one category; on the right the Go scheduler's share, netpoll under it"],
-        foot=provenance(run),
+        subtitle=["each sample in one category; on the right the Go scheduler's share, netpoll included"],
+        source=provenance(run),
+        legend=[(Patch(facecolor=_colour(name)), name) for name in used],
+        legend_columns=5,
     )
-    labels_in = min(_MOST_LABEL_IN, max(width_in(drawable(row.text), size) for row in rows)) + 2 * EDGE_IN
-    written_in = 0.6
-    axes = frame.axes(labels_in, _LEGEND_IN, WIDTH_IN - labels_in - written_in, height_in)
-    used = [name for name in CATEGORIES if any(row.profile.categories[name] > 0 for row in rows)]
-    _draw_bars(axes, rows, used)
-    _dress(axes, rows, size)
-    frame.figure.legend(
-        [Patch(facecolor=mpl.colors.to_rgba(TONES[name][0].light, TONES[name][1])) for name in used],
-        used,
-        loc="upper left",
-        bbox_to_anchor=(EDGE_IN / WIDTH_IN, 1 - frame.top_in / frame.figure.get_figheight()),
-        ncols=_LEGEND_COLUMNS,
-        borderpad=0,
-        borderaxespad=0,
-        handlelength=1.2,
-        columnspacing=1.4,
-    )
-    return frame.figure
-
-
-FIGURE = ReportFigure(
-    name="categories", title=TITLE, available=available, alt=alt, caption=caption, draw=draw, data="profiles"
-)
-
-
-def _rows(run: StoredRun) -> list[_Row]:
-    """Profiled services in the order of the plan, from the top."""
-    found = run.profiled
-    several = len({each.service for each in found}) > 1
-    labels = {view.cell_id: view.label for view in run.cells}
-    names = [f"{labels[each.cell_id]}: {each.service}" if several else labels[each.cell_id] for each in found]
-    return [
-        _Row(float(y), each.annotated("shares", name), each)
-        for y, (name, each) in enumerate(zip(names, found, strict=True))
-    ]
-
-
-def _draw_bars(axes: Axes, rows: Sequence[_Row], used: Sequence[Category]) -> None:
-    """A collection for each category: its pieces of all bars."""
-    half = _BAR / 2
-    for name in used:
-        before = CATEGORIES[: CATEGORIES.index(name)]
-        pieces, texts = [], []
-        for row in rows:
-            low = sum(row.profile.categories[other] for other in before)
-            high = low + row.profile.categories[name]
-            if high > low:
-                y = row.y
-                pieces.append([(low, y - half), (low, y + half), (high, y + half), (high, y - half)])
-                texts.append(f"{row.text}: {name} {units.share(high - low)}")
-        tone, alpha = TONES[name]
-        drawn = PolyCollection(
-            pieces, facecolors=mpl.colors.to_rgba(tone.light, alpha), edgecolors=SURFACE.light, linewidths=0.6
-        )
-        hover(drawn, *texts)
-        axes.add_collection(drawn)
-
-
-def _dress(axes: Axes, rows: Sequence[_Row], size: float) -> None:
+    axes = figure.subplots()
+    label_rows(axes, dict(enumerate(profiles)), len(profiles))
+    _draw_bars(axes, profiles, used)
+    for y, profile in enumerate(profiles.values()):
+        write_beside(axes, y, units.share(profile.scheduling), len(profiles))
     axes.set_xlim(0, 1)
-    axes.set_ylim(len(rows) - 0.4, -0.6)
-    axes.set_yticks([])
-    for row in rows:
-        for text, x, side, aside in (
-            (row.text, 0, "right", -72 * EDGE_IN),
-            (units.share(row.profile.scheduling), 1, "left", 72 * EDGE_IN),
-        ):
-            axes.annotate(
-                drawable(text),
-                (x, row.y),
-                xytext=(aside, 0),
-                textcoords="offset points",
-                ha=side,
-                va="center",
-                size=size,
-                color=INK.light,
-            )
     axes.xaxis.set_major_locator(MultipleLocator(0.2))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0%}"))
     axes.set_xlabel("share of the CPU samples")
-    axes.spines["bottom"].set_visible(False)
+    return figure
+
+
+FIGURE = ReportFigure(
+    name="categories",
+    title=TITLE,
+    is_available=is_available,
+    alt=alt,
+    caption=caption,
+    draw=draw,
+    data="profiles",
+)
+
+
+def _profiles(run: StoredRun) -> dict[str, ServiceProfile]:
+    """Return the profiled services by the name of their row, in the order of the plan."""
+    has_several = len({each.service for each in run.service_profiles}) > 1
+    return {
+        each.annotated(
+            "shares", f"{run.labels[each.cell_id]}: {each.service}" if has_several else run.labels[each.cell_id]
+        ): each
+        for each in run.service_profiles
+    }
+
+
+def _colour(category: Category) -> tuple[float, float, float, float]:
+    tone, opacity = TONES[category]
+    return mpl.colors.to_rgba(tone.light, opacity)
+
+
+def _draw_bars(axes: Axes, profiles: Mapping[str, ServiceProfile], used: Sequence[Category]) -> None:
+    """Draw a collection for each category: its parts of all bars."""
+    half = _BAR / 2
+    for category in used:
+        before = CATEGORIES[: CATEGORIES.index(category)]
+        parts, texts = [], []
+        for y, (name, profile) in enumerate(profiles.items()):
+            low = sum(profile.categories[other] for other in before)
+            high = low + profile.categories[category]
+            if high > low:
+                parts.append([(low, y - half), (low, y + half), (high, y + half), (high, y - half)])
+                texts.append(f"{name}: {category} {units.share(high - low)}")
+        drawn = PolyCollection(parts, facecolors=_colour(category), edgecolors=SURFACE.light, linewidths=0.6)
+        hover(drawn, *texts)
+        axes.add_collection(drawn)

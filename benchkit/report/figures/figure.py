@@ -1,4 +1,4 @@
-"""The shape that every figure has; `benchkit.report.figures.registry` lists them."""
+"""The shape of every figure; `benchkit.report.figures.registry` lists them."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ from dataclasses import dataclass, field
 
 from matplotlib.figure import Figure
 
+from benchkit import units
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.tables import Table
 
 
 @dataclass(frozen=True)
 class ReportFigure:
-    """One figure: what it is called, what it says in words, and how it is drawn from a stored run.
+    """One figure: its name, its words, and the functions that draw it from a stored run.
 
-    `available` tells whether the run holds what the figure needs; without it the figure is left out. `alt` stands for
-    the picture, `caption` explains it. `data` is the section of the report that holds the numbers behind it, `table` makes
-    a table of those that no section has; it stands below the figure.
+    `is_available` is true if the run holds what the figure needs; otherwise the figure is left out. `alt` replaces the
+    picture for those who cannot see it, `caption` explains it. `data` is the section of the report with the numbers
+    behind it; if no section has them, `table` makes a table of them, which stands below the figure.
     """
 
     name: str
     title: str
-    available: Callable[[StoredRun], bool] = field(repr=False)
+    is_available: Callable[[StoredRun], bool] = field(repr=False)
     alt: Callable[[StoredRun], str] = field(repr=False)
     caption: Callable[[StoredRun], str] = field(repr=False)
     draw: Callable[[StoredRun], Figure] = field(repr=False)
@@ -31,6 +32,11 @@ class ReportFigure:
 
 
 def provenance(run: StoredRun) -> str:
-    """Where a figure's data is from, for its foot."""
+    """Return the source of a figure's data, for its last line."""
     manifest = run.manifest
     return f"{manifest.scenario['name']}, {manifest.scale} scale, run {manifest.run_id}"
+
+
+def more_in_table(count: int, what: str) -> str:
+    """Return the sentence of a caption on what a figure omits; empty if it omits nothing."""
+    return f" {units.counted(count, what)} more are not drawn; the table has all." if count > 0 else ""

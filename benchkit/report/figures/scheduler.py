@@ -1,4 +1,4 @@
-"""The scheduler's share, goroutines, rate and CPU per request against a factor in numbers, connections first of all."""
+"""The scheduler's share, goroutines, rate and CPU per request against a numeric factor, connections first of all."""
 
 from __future__ import annotations
 
@@ -12,112 +12,116 @@ from matplotlib.figure import Figure
 
 from benchkit import units
 from benchkit.analysis.scheduler_share import goroutines_of, headlines_of
-from benchkit.report.cell_lines import Line, dress, factor_of, lines_of
-from benchkit.report.figure_frame import EDGE_IN, WIDTH_IN, framed
-from benchkit.report.figures.figure import ReportFigure, provenance
-from benchkit.report.stored_run import StoredRun, numbers
+from benchkit.report.cell_lines import MAX_LINES, Line, lines_along, numeric_factor, set_factor_axes
+from benchkit.report.figures.figure import ReportFigure, more_in_table, provenance
+from benchkit.report.layout import line_legend, new_figure
+from benchkit.report.metric_values import numbers
+from benchkit.report.stored_run import StoredRun
 from benchkit.report.style import colour, dashes, styled
-from benchkit.report.trial_marks import HOLLOW, Mark, any_void, draw_marks
+from benchkit.report.trial_marks import HOLLOW, Mark, draw_marks
 
 TITLE = "The Go scheduler's share of the CPU against load"
-MOST_LINES = 12
 GO_RUNTIME = "runtime."
-"""What functions begin with that only Go programs have; nginx and Node have no such scheduler."""
+"""Prefix of functions that only Go programs have; nginx and Node have no such scheduler."""
 SUBTITLE = "line: mean of the profiles, else median \N{MIDDLE DOT} point: one profile or trial"
 
-_PANEL_IN, _BELOW_IN, _ABOVE_IN, _LEFT_IN, _GAP_IN = 2.1, 0.5, 0.2, 0.78, 0.3
+_PANEL_IN = 2.8
 _COLUMNS = 2
 
 
 @dataclass(frozen=True)
 class _Panel:
-    """A panel: its rows (trial_id, cell_id, block, service, value), and how their figures are joined and written.
-
-    `void` says why figures of trials do not count: they are drawn hollow, and no line joins them.
-    """
+    """A panel: its rows (trial_id, cell_id, block, service, value), the average of its line, and the text of values."""
 
     heading: str
     rows: pd.DataFrame
     text: Callable[[float | None], str]
-    middle: Callable[[pd.Series], float]
-    void: Mapping[str, str]
+    average: Callable[[pd.Series], float]
+    exclusions: Mapping[str, str]
+    """Reason by excluded trial; such trials are drawn hollow and are in no average."""
+
+    @property
+    def has_exclusions(self) -> bool:
+        """True if any row is of an excluded trial."""
+        return not self.exclusions.keys().isdisjoint(self.rows["trial_id"])
 
 
 @dataclass(frozen=True)
-class _Drawn:
+class _ServiceLine:
     """A line of cells, of one service of theirs."""
 
     line: Line
     service: str
     name: str
-    first: bool
-    """Whether it stands for the whole trial, too, where a panel knows no services."""
+    is_first: bool
+    """True for the service whose line shows the whole trial in panels without services."""
 
 
-def available(run: StoredRun) -> bool:
-    """Whether a service was profiled at two levels of the factor."""
-    factor = factor_of(run)
+def is_available(run: StoredRun) -> bool:
+    """Return True if a service was profiled at two levels of the factor."""
+    factor = numeric_factor(run)
     if factor is None or run.profile_shares.empty:
         return False
     shares = _panels(run)[0]
-    return any(_there(shares, drawn) > 1 for drawn in _drawn(run, factor))
+    return any(_measured_cells(shares, line) > 1 for line in _service_lines(run, factor))
 
 
 def alt(run: StoredRun) -> str:
-    """The shares at the ends of each line, in words."""
-    factor = factor_of(run) or ""
-    shares, said = _panels(run)[0], []
-    for drawn in _drawn(run, factor):
-        points = _middles(shares, drawn)
+    """Describe the shares at the ends of each line."""
+    factor = numeric_factor(run) or ""
+    shares, ends = _panels(run)[0], []
+    for line in _service_lines(run, factor):
+        points = _averages(shares, line)
         if len(points) > 1:
             (low, first), (high, last) = points[0], points[-1]
-            said.append(f"{drawn.name} {units.share(first)} at {low:g}, {units.share(last)} at {high:g}")
-        elif _there(shares, drawn) > 1:
-            said.append(f"{drawn.name} too few profiles that count")
-    return f"Line charts against {factor}; scheduler's share of the CPU samples: {'; '.join(said)}."
+            ends.append(f"{line.name} {units.share(first)} at {low:g}, {units.share(last)} at {high:g}")
+        elif _measured_cells(shares, line) > 1:
+            ends.append(f"{line.name} too few included profiles")
+    return f"Line charts against {factor}; scheduler's share of the CPU samples: {'; '.join(ends)}."
 
 
 def caption(run: StoredRun) -> str:
-    """What is counted as the scheduler's, and what comes from which trials."""
-    more = len(_drawn(run, factor_of(run) or "")) - MOST_LINES
+    """Explain what counts as the scheduler, and which trials each panel uses."""
+    more = len(_service_lines(run, numeric_factor(run) or "")) - MAX_LINES
     return (
         "Share of the CPU samples in which the scheduler ran: parking, looking for work, waking, and asking the poller "
         "for the network while looking (netpoll under findRunnable). Shares come from the profiled trials; rate, CPU and "
-        "goroutines from the measured ones, which were not profiled."
-        + (f" {units.counted(more, 'line')} more are left out; the table has all." if more > 0 else "")
+        "goroutines from the measured ones, which were not profiled." + more_in_table(more, "line")
     )
 
 
 @styled
 def draw(run: StoredRun) -> Figure:
-    """The figure: a panel for each of the four that the run knows."""
-    factor = factor_of(run) or ""
-    lines = _drawn(run, factor)[:MOST_LINES]
-    panels = [panel for panel in _panels(run) if any(_there(panel, drawn) for drawn in lines)]
-    height_in = _ABOVE_IN + _PANEL_IN + _BELOW_IN
-    frame = framed(
-        height_in=height_in * -(-len(panels) // _COLUMNS),
+    """Draw a panel for each of the four metrics that the run has."""
+    factor = numeric_factor(run) or ""
+    lines = _service_lines(run, factor)[:MAX_LINES]
+    panels = [panel for panel in _panels(run) if any(_measured_cells(panel, line) for line in lines)]
+    rows = -(-len(panels) // _COLUMNS)
+    has_exclusions = any(panel.has_exclusions for panel in panels)
+    figure = new_figure(
+        _PANEL_IN * rows,
         title=TITLE,
-        subtitle=[
-            SUBTITLE
-            + (f" \N{MIDDLE DOT} {HOLLOW}" if any(any_void(panel.rows, panel.void) for panel in panels) else "")
-        ],
-        foot=provenance(run),
-        legend={hue: drawn.name for hue, drawn in enumerate(lines)},
+        subtitle=[SUBTITLE + (f" \N{MIDDLE DOT} {HOLLOW}" if has_exclusions else "")],
+        source=provenance(run),
+        legend=line_legend({hue: line.name for hue, line in enumerate(lines)}),
     )
-    width_in = (WIDTH_IN - 2 * EDGE_IN) / _COLUMNS
+    places = figure.add_gridspec(rows, _COLUMNS)
     for i, panel in enumerate(panels):
-        row, column = divmod(i, _COLUMNS)
-        left_in = EDGE_IN + width_in * column + _LEFT_IN
-        axes = frame.axes(left_in, height_in * row + _ABOVE_IN, width_in - _LEFT_IN - _GAP_IN, _PANEL_IN)
-        for hue, drawn in enumerate(lines):
-            _draw_line(axes, panel, drawn, hue)
-        dress(axes, panel.heading, panel.text, factor, [drawn.line for drawn in lines])
-    return frame.figure
+        axes = figure.add_subplot(places[i // _COLUMNS, i % _COLUMNS])
+        for hue, line in enumerate(lines):
+            _draw_line(axes, panel, line, hue)
+        set_factor_axes(axes, panel.heading, panel.text, factor, [each.line for each in lines])
+    return figure
 
 
 FIGURE = ReportFigure(
-    name="scheduler", title=TITLE, available=available, alt=alt, caption=caption, draw=draw, data="profiles"
+    name="scheduler",
+    title=TITLE,
+    is_available=is_available,
+    alt=alt,
+    caption=caption,
+    draw=draw,
+    data="profiles",
 )
 
 
@@ -125,13 +129,13 @@ def _panels(run: StoredRun) -> list[_Panel]:
     shares = headlines_of(run.trials, run.profile_shares).rename(columns={"share": "value"})
     counts = goroutines_of(run.measured, run.telemetry).rename(columns={"count": "value"})
     trials = run.measured.assign(service=None)
-    out = {each.trial_id: each.reason for each in run.void_in_profile_pass if each.covers("rps")}
+    excluded_profiles = {each.trial_id: each.reason for each in run.profile_exclusions if each.covers("rps")}
     return [
-        _Panel("scheduler's share", shares, units.share, _mean, out),
-        _Panel("goroutines", counts, units.count, _median, run.void("rps")),
+        _Panel("scheduler's share", shares, units.share, _mean, excluded_profiles),
+        _Panel("goroutines", counts, units.count, _median, run.values("rps").exclusions),
         *(
-            _Panel(heading, trials.assign(value=numbers(trials[column])), text, _median, run.void(column))
-            for heading, column, text in (
+            _Panel(heading, trials.assign(value=numbers(trials[metric])), text, _median, run.values(metric).exclusions)
+            for heading, metric, text in (
                 ("requests per second", "rps", units.rate),
                 ("server CPU per request", "server_cpu_s_per_request", units.seconds),
             )
@@ -147,55 +151,55 @@ def _median(values: pd.Series) -> float:
     return float(values.median())
 
 
-def _drawn(run: StoredRun, factor: str) -> list[_Drawn]:
-    """A line for each Go service that was profiled, named by it where a line of cells has several."""
+def _service_lines(run: StoredRun, factor: str) -> list[_ServiceLine]:
+    """Return a line for each profiled Go service, named after it if a line of cells has several."""
     in_go = run.profiles[run.profiles["function"].str.startswith(GO_RUNTIME)]
     shares = headlines_of(run.trials, run.profile_shares)
     shares = shares.merge(in_go[["trial_id", "service"]].drop_duplicates())
-    found = []
-    for line in lines_of(run, factor):
+    lines = []
+    for line in lines_along(run, factor):
         cells = [cell_id for _, cell_id in line.cells]
         services = [str(name) for name in shares["service"][shares["cell_id"].isin(cells)].drop_duplicates()]
-        several = len(services) > 1
-        found += [
-            _Drawn(line, service, f"{line.name}: {service}" if several else line.name, first=service == services[0])
+        has_several = len(services) > 1
+        lines += [
+            _ServiceLine(line, service, f"{line.name}: {service}" if has_several else line.name, service == services[0])
             for service in services
         ]
-    return found
+    return lines
 
 
-def _values(panel: _Panel, drawn: _Drawn, cell_id: str) -> pd.DataFrame:
-    """The rows of a cell that have a figure: of the service, or of the whole trial where the panel knows no services."""
+def _values(panel: _Panel, line: _ServiceLine, cell_id: str) -> pd.DataFrame:
+    """Return the rows of a cell that have a value: of the service, or of the whole trial in panels without services."""
     rows = panel.rows[(panel.rows["cell_id"] == cell_id) & panel.rows["value"].notna()]
-    return rows[(rows["service"] == drawn.service) | (rows["service"].isna() & drawn.first)]
+    return rows[(rows["service"] == line.service) | (rows["service"].isna() & line.is_first)]
 
 
-def _there(panel: _Panel, drawn: _Drawn) -> int:
-    """How many cells of a line have a figure, whether or not it counts."""
-    return sum(len(_values(panel, drawn, cell_id)) > 0 for _, cell_id in drawn.line.cells)
+def _measured_cells(panel: _Panel, line: _ServiceLine) -> int:
+    """Return the number of a line's cells that have a value, excluded or not."""
+    return sum(len(_values(panel, line, cell_id)) > 0 for _, cell_id in line.line.cells)
 
 
-def _middles(panel: _Panel, drawn: _Drawn) -> list[tuple[float, float]]:
-    """(level, mean or median) of the cells that have figures that count."""
-    found = []
-    for level, cell_id in drawn.line.cells:
-        rows = _values(panel, drawn, cell_id)
-        counting = rows["value"][~rows["trial_id"].isin(panel.void)]
-        if len(counting):
-            found.append((level, panel.middle(counting)))
-    return found
+def _averages(panel: _Panel, line: _ServiceLine) -> list[tuple[float, float]]:
+    """Return (level, mean or median) of the cells that have included values."""
+    points = []
+    for level, cell_id in line.line.cells:
+        rows = _values(panel, line, cell_id)
+        included = rows["value"][~rows["trial_id"].isin(list(panel.exclusions))]
+        if len(included):
+            points.append((level, panel.average(included)))
+    return points
 
 
-def _draw_line(axes: Axes, panel: _Panel, drawn: _Drawn, hue: int) -> None:
-    if middles := _middles(panel, drawn):
-        axes.plot(*np.array(middles).T, color=colour(hue), linestyle=dashes(hue))
-    draw_marks(axes, hue, list(_marks(panel, drawn)))
+def _draw_line(axes: Axes, panel: _Panel, line: _ServiceLine, hue: int) -> None:
+    if averages := _averages(panel, line):
+        axes.plot(*np.array(averages).T, color=colour(hue), linestyle=dashes(hue))
+    draw_marks(axes, hue, list(_marks(panel, line)))
 
 
-def _marks(panel: _Panel, drawn: _Drawn) -> Iterator[Mark]:
-    """Every profile or trial: its level, its figure, and what is said of it."""
-    for level, cell_id in drawn.line.cells:
-        rows = _values(panel, drawn, cell_id)
+def _marks(panel: _Panel, line: _ServiceLine) -> Iterator[Mark]:
+    """Yield every profile or trial: its level, its value, and its hover text."""
+    for level, cell_id in line.line.cells:
+        rows = _values(panel, line, cell_id)
         for trial_id, block, value in zip(rows["trial_id"], rows["block"], rows["value"], strict=True):
-            text = f"{drawn.name}, {level:g}, block {block}: {panel.text(float(value))}"
-            yield Mark(level, float(value), text, panel.void.get(str(trial_id)))
+            text = f"{line.name}, {level:g}, block {block}: {panel.text(float(value))}"
+            yield Mark(level, float(value), text, panel.exclusions.get(str(trial_id)))

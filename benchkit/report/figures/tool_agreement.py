@@ -1,4 +1,4 @@
-"""What load tools say of the same cell: the trials of each, over the median of all tools."""
+"""Results of several load tools for the same cell: the trials of each relative to the median of all tools."""
 
 from __future__ import annotations
 
@@ -12,73 +12,74 @@ from matplotlib.figure import Figure
 from benchkit import units
 from benchkit.analysis.agreement import Agreement, ToolFigures, agreement_trials, title_and_format
 from benchkit.report.clean_text import clean
-from benchkit.report.figure_frame import EDGE_IN, WIDTH_IN, framed
 from benchkit.report.figures.figure import ReportFigure, provenance
-from benchkit.report.row_layout import cut, head, lay, ratio_axis, room_for, row_height, text_size, write
-from benchkit.report.stored_run import StoredRun, numbers
-from benchkit.report.style import colour, drawable, hover, marker, styled
-from benchkit.report.theme import INK, SURFACE
+from benchkit.report.layout import (
+    label_rows,
+    new_figure,
+    ratio_axis,
+    row_text_size,
+    rows_height,
+    write_beside,
+    write_heading,
+)
+from benchkit.report.metric_values import numbers
+from benchkit.report.stored_run import StoredRun
+from benchkit.report.style import hover, styled
+from benchkit.report.theme import INK
+from benchkit.report.trial_marks import Mark, draw_marks
 
-TITLE = "What each load tool says"
+TITLE = "Results of each load tool"
 
-MOST_ROWS = 80
-"""Beyond, the figures in which tools lie farthest apart are drawn; the tables have all."""
+MAX_ROWS = 80
+"""Rows that are drawn at most: the metrics in which tools differ most. The tables have all."""
 
-_AXIS_IN, _MOST_LABEL_IN, _WRITTEN_IN = 0.5, 1.8, 0.9
-_NAMED = 6
+_MAX_NAMED = 6
 _MEDIAN = 0.36
 """Half the height of the line at a tool's median, in rows."""
 
 
 @dataclass(frozen=True)
-class _Point:
-    """A trial: its value over the median of all tools, what is said of it, and whether it counts."""
+class _ToolRow:
+    """Trials of a tool and their median, relative to the median of all tools."""
 
-    ratio: float
-    said: str
-    counts: bool
-
-
-@dataclass(frozen=True)
-class _Row:
-    """A line of the figure: a tool's trials and their median, or the heading of those that follow."""
-
-    text: str
-    hue: int = 0
-    written: str = ""
-    median: float | None = None
-    points: tuple[_Point, ...] = ()
+    tool: str
+    hue: int
+    median_text: str
+    median: float
+    trials: tuple[tuple[float, str, str | None], ...]
+    """Ratio, hover text and reason of exclusion (None if it is included) of each trial."""
 
 
-def available(run: StoredRun) -> bool:
-    """Whether any cells differ in their tool alone."""
+_Row = _ToolRow | str
+"""A tool, or the heading of those that follow."""
+
+
+def is_available(run: StoredRun) -> bool:
+    """Return True if any cells differ in their tool alone."""
     return bool(run.agreements)
 
 
 def alt(run: StoredRun) -> str:
-    """What disagrees by how much, in words; of many figures those that are farthest apart."""
-    ranked = sorted(run.agreements, key=lambda each: -each.between)[:_NAMED]
-    said = "; ".join(
-        f"{_name(each)} a factor of {units.ratio(each.between)} apart, {_verdict(each)}" for each in ranked
+    """Describe the differences; of many metrics the largest."""
+    ranked = sorted(run.agreements, key=lambda each: -each.between)[:_MAX_NAMED]
+    differences = "; ".join(
+        f"{_name(each)} differs by a factor of {units.ratio(each.between)}, {_conclusion(each)}" for each in ranked
     )
-    which = "" if len(run.agreements) <= _NAMED else f" Of {len(run.agreements)} figures the farthest apart are named."
-    return f"Dot plot of every trial of each load tool over the median of all tools: {said}.{which}"
+    which = "" if len(run.agreements) <= _MAX_NAMED else f" Of {len(run.agreements)} metrics the largest are named."
+    return f"Dot plot of every trial of each load tool relative to the median of all tools: {differences}.{which}"
 
 
 def caption(run: StoredRun) -> str:
-    """What points and lines are, and what cannot be read from them."""
+    """Explain points and lines, and what they do not show."""
     more = len(run.agreements) - len(_drawn(run.agreements))
+    has_exclusions = any(run.values(each.metric).exclusions for each in run.agreements)
     return (
-        "Each point is a trial over the median of the tools' medians, each line a tool's median; on the right that median. "
-        "Whether tools disagree beyond noise is told within blocks, for all figures together (Holm); it does not tell "
-        "which tool is right."
+        "Each point is a trial relative to the median of the tools' medians, each line a tool's median, written on the "
+        "right. The test of disagreement beyond noise compares tools within blocks, for all metrics together (Holm); it "
+        "does not show which tool is right."
+        + (" Hollow points are excluded trials." if has_exclusions else "")
         + (
-            " Hollow points are trials that do not count."
-            if any(run.void(each.metric) for each in run.agreements)
-            else ""
-        )
-        + (
-            f" {units.counted(more, 'figure')} in which tools lie closest together are left out; the tables have all."
+            f" {units.counted(more, 'metric')} with the smallest differences are not drawn; the tables have all."
             if more
             else ""
         )
@@ -87,49 +88,48 @@ def caption(run: StoredRun) -> str:
 
 @styled
 def draw(run: StoredRun) -> Figure:
-    """The figure: for each cell and metric a row for each tool."""
+    """Draw a row for each tool, for each cell and metric."""
     rows = list(_rows(run))
-    row_in = row_height(len(rows))
-    size = text_size(row_in)
-    height_in = row_in * (len(rows) + 0.2)
-    frame = framed(
-        height_in=height_in + _AXIS_IN,
+    figure = new_figure(
+        rows_height(len(rows)),
         title=TITLE,
-        subtitle=["point: one trial \N{MIDDLE DOT} line: median of the tool \N{MIDDLE DOT} 1: median over the tools"],
-        foot=provenance(run),
+        subtitle=["point: one trial \N{MIDDLE DOT} line: median of the tool \N{MIDDLE DOT} 1: median of the tools"],
+        source=provenance(run),
     )
-    texts = [drawable(row.text) for row in rows]
-    widest = max(room_for(text, size) for text, row in zip(texts, rows, strict=True) if row.median is not None)
-    labels_in = min(_MOST_LABEL_IN, widest) + 2 * EDGE_IN
-    axes = frame.axes(labels_in, 0, WIDTH_IN - labels_in - _WRITTEN_IN - EDGE_IN, height_in)
-    ratio_axis(axes, [point.ratio for row in rows for point in row.points])
-    for y, (row, text) in enumerate(zip(rows, texts, strict=True)):
-        if row.median is None:
-            head(axes, y, text, size)
-            continue
-        write(axes, y, cut(text, labels_in - EDGE_IN, size), size, left=True)
-        write(axes, y, row.written, size, left=False)
-        _draw_tool(axes, y, row, row.median, size)
-    lay(axes, len(rows))
-    axes.set_xlabel("over the median of the tools, logarithmic")
-    return frame.figure
+    axes = figure.subplots()
+    ratio_axis(axes, [ratio for row in rows if isinstance(row, _ToolRow) for ratio, _, _ in row.trials])
+    label_rows(axes, {y: row.tool for y, row in enumerate(rows) if isinstance(row, _ToolRow)}, len(rows))
+    for y, row in enumerate(rows):
+        if isinstance(row, _ToolRow):
+            write_beside(axes, y, row.median_text, len(rows))
+            _draw_tool(axes, y, row, row_text_size(len(rows)))
+        else:
+            write_heading(axes, y, row, len(rows))
+    axes.set_xlabel("relative to the median of the tools, logarithmic")
+    return figure
 
 
 FIGURE = ReportFigure(
-    name="tool-agreement", title=TITLE, available=available, alt=alt, caption=caption, draw=draw, data="tool-agreement"
+    name="tool-agreement",
+    title=TITLE,
+    is_available=is_available,
+    alt=alt,
+    caption=caption,
+    draw=draw,
+    data="tool-agreement",
 )
 
 
-def _drawn(found: Sequence[Agreement]) -> list[Agreement]:
-    """All of them, or as many of those farthest apart as there is room for, in the order in which they stand."""
+def _drawn(agreements: Sequence[Agreement]) -> list[Agreement]:
+    """Return the metrics that are drawn, in their order: all, or those with the largest differences."""
     rows = 0
     chosen: list[Agreement] = []
-    for each in sorted(found, key=lambda each: -each.between):
+    for each in sorted(agreements, key=lambda each: -each.between):
         rows += 1 + len(each.tools)
-        if rows > MOST_ROWS and chosen:
+        if rows > MAX_ROWS and chosen:
             break
         chosen.append(each)
-    return [each for each in found if each in chosen]
+    return [each for each in agreements if each in chosen]
 
 
 def _rows(run: StoredRun) -> Iterator[_Row]:
@@ -137,57 +137,44 @@ def _rows(run: StoredRun) -> Iterator[_Row]:
     planned = dict.fromkeys(str(level) for cell in run.manifest.cells for level in cell.levels.values())
     hues = {name: hue for hue, name in enumerate(name for name in planned if name in names)}
     for each in _drawn(run.agreements):
-        yield _Row(f"{_name(each)}: {_verdict(each)}")
+        yield f"{_name(each)}: {_conclusion(each)}"
         centre = median(tool.median for tool in each.tools)
-        shown = title_and_format(each.metric)[1]
+        to_text = title_and_format(each.metric)[1]
         for tool in sorted(each.tools, key=lambda tool: hues[tool.tool]):
-            points = tuple(_points(run, each, tool, centre))
-            yield _Row(clean(tool.tool), hues[tool.tool], shown(tool.median), tool.median / centre, points)
+            trials = tuple(_trials(run, each, tool, centre))
+            yield _ToolRow(clean(tool.tool), hues[tool.tool], to_text(tool.median), tool.median / centre, trials)
 
 
 def _name(agreement: Agreement) -> str:
-    """The metric, and the cell where there are several."""
+    """Return the metric, and the cell if there are several."""
     levels = ", ".join(f"{name} {level}" for name, level in agreement.levels.items())
     return clean(", ".join(filter(None, (title_and_format(agreement.metric)[0], levels))))
 
 
-def _verdict(agreement: Agreement) -> str:
+def _conclusion(agreement: Agreement) -> str:
     if agreement.beyond_noise is None:
-        return f"too few blocks to tell noise ({agreement.blocks})"
-    chance = f"p = {agreement.p:.2g}"
-    return f"beyond noise, {chance}" if agreement.beyond_noise else f"no disagreement beyond noise shown, {chance}"
+        return f"too few blocks to estimate noise ({agreement.blocks})"
+    p_value = f"p = {agreement.p:.2g}"
+    return f"beyond noise, {p_value}" if agreement.beyond_noise else f"no disagreement beyond noise shown, {p_value}"
 
 
-def _points(run: StoredRun, agreement: Agreement, tool: ToolFigures, centre: float) -> Iterator[_Point]:
+def _trials(
+    run: StoredRun, agreement: Agreement, tool: ToolFigures, centre: float
+) -> Iterator[tuple[float, str, str | None]]:
     trials = agreement_trials(agreement, run.measured)
     trials = trials[trials["tool"] == tool.tool]
-    void, shown = run.void(agreement.metric), title_and_format(agreement.metric)[1]
+    exclusions, to_text = run.values(agreement.metric).exclusions, title_and_format(agreement.metric)[1]
     values = numbers(trials[agreement.metric])
     for trial_id, block, value in zip(trials["trial_id"], trials["block"], values, strict=True):
-        why = void.get(str(trial_id))
-        said = f"{tool.tool}, block {block}: {shown(value)}, {units.ratio(value / centre)} of the median over the tools"
+        ratio = value / centre
+        text = f"{tool.tool}, block {block}: {to_text(value)}, {units.ratio(ratio)} of the median of the tools"
         if value > 0:
-            yield _Point(value / centre, said if why is None else f"{said} ({why})", why is None)
+            yield ratio, text, exclusions.get(str(trial_id))
 
 
-def _draw_tool(axes: Axes, y: float, row: _Row, middle: float, size: float) -> None:
-    """The trials of a tool, those that do not count hollow, and its median."""
-    tone = colour(row.hue)
-    for counts in (True, False):
-        points = [point for point in row.points if point.counts is counts]
-        if points:
-            marks = axes.scatter(
-                [point.ratio for point in points],
-                [y] * len(points),
-                s=2.4 * size,
-                marker=marker(row.hue),
-                color=tone if counts else SURFACE.light,
-                edgecolors=SURFACE.light if counts else tone,
-                linewidths=0.4 if counts else 1.0,
-                alpha=0.85,
-                zorder=3,
-                clip_on=False,
-            )
-            hover(marks, *(point.said for point in points))
-    line = axes.plot([middle, middle], [y - _MEDIAN, y + _MEDIAN], color=INK.light, linewidth=1.6, zorder=4)
-    hover(line[0], f"{row.text}: median {row.written}")
+def _draw_tool(axes: Axes, y: float, row: _ToolRow, size: float) -> None:
+    """Draw the trials of a tool and its median."""
+    marks = [Mark(ratio, y, text, exclusion) for ratio, text, exclusion in row.trials]
+    draw_marks(axes, row.hue, marks, area=2.4 * size, rim=0.4)
+    line = axes.plot([row.median, row.median], [y - _MEDIAN, y + _MEDIAN], color=INK.light, linewidth=1.6, zorder=4)
+    hover(line[0], f"{row.tool}: median {row.median_text}")

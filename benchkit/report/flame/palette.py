@@ -1,7 +1,7 @@
 """The colours of flame graphs, for light and for dark surfaces.
 
-They lie behind text, so each keeps 4.5:1 to the ink of its surface (WCAG 2.2, 1.4.3; a test computes it). What they tell
-is also said in words: the package of a frame in its name, a difference in the line about the frame.
+They lie behind text, so that each keeps 4.5:1 to the ink of its surface (WCAG 2.2, 1.4.3; a test computes it). Their
+meaning is also in words: the package of a frame in its name, a difference in the description of the frame.
 """
 
 from __future__ import annotations
@@ -40,27 +40,27 @@ SAME = EVERYTHING
 STEPS = (0.002, 0.01, 0.03)
 """Shares from which a difference has the next stronger colour; the script of the page has the same."""
 UNCHANGED = STEPS[0] / 4
-"""A smaller difference is none."""
+"""Difference below which two shares are shown as the same."""
 
 TONES = (*PACKAGES, KERNEL, EVERYTHING, *MORE, *LESS)
 
 
 def tone(frame: Frame) -> Tone:
-    """The colour of a frame: one for the kernel, else by package, so that neighbours that belong together look alike."""
+    """Return the colour of a frame: one for the kernel, else by package, so that related neighbours look alike."""
     if frame.kernel:
         return KERNEL
     return PACKAGES[zlib.crc32(package(frame.label).encode("utf-8", "replace")) % len(PACKAGES)]
 
 
 def change_tone(change: float) -> Tone:
-    """The colour of a difference of shares."""
+    """Return the colour of a difference of shares."""
     if abs(change) < UNCHANGED:
         return SAME
     return (MORE if change > 0 else LESS)[sum(abs(change) >= step for step in STEPS)]
 
 
 def package(label: str) -> str:
-    """What a function belongs to: Go's `net/http`, C++'s `v8`, Node's `JS`, the prefix of a name in C."""
+    """Return the package of a function: Go's `net/http`, C++'s `v8`, Node's `JS`, the prefix of a name in C."""
     if "::" in label:
         return label.partition("::")[0].rpartition(" ")[2].rpartition("<")[2]
     if (script := label.partition(":"))[1]:
@@ -70,5 +70,5 @@ def package(label: str) -> str:
 
 
 def style() -> str:
-    """The colours as CSS classes; what they are on light and dark screens says the theme."""
+    """Return the colours as CSS classes; the theme defines them for light and dark screens."""
     return "".join(f".{each.name}{{background:var(--{each.name})}}" for each in TONES) + "\n"

@@ -1,4 +1,4 @@
-"""Which profiles a report draws flame graphs of: those of the baseline cell, and of the one that differs most from it."""
+"""Profiles that a report draws flame graphs of: that of the baseline cell, and the one that differs most from it."""
 
 from __future__ import annotations
 
@@ -10,83 +10,82 @@ import pandas as pd
 from benchkit.analysis.scheduler_share import ServiceProfile
 from benchkit.models.profile import Profile
 from benchkit.report.cell_labels import baseline
-from benchkit.report.stored_run import StoredRun, once
+from benchkit.report.stored_run import StoredRun, cached_per_run
 
-ANOTHER = 0.5
-"""A profile with so large a share under a function that the baseline never called is of another program: set against each
-other, all of it would have changed."""
+OTHER_PROGRAM = 0.5
+"""Share of a profile under a function that the baseline never called from which on the profile is of another program: a
+comparison would show all of it as changed."""
 
 
 @dataclass(frozen=True)
-class SelectedProfiles:
-    """A service of a cell with the profile that was merged over its trials."""
+class SelectedProfile:
+    """A service of a cell with its profile, merged over its trials."""
 
     name: str
-    """What people call it: the cell, and the service where the run profiles several."""
+    """Label of the cell, with the service if the run profiles several."""
     trials: int
     figures: ServiceProfile
     profile: Profile
 
 
-@once
-def shown(run: StoredRun) -> tuple[SelectedProfiles, ...]:
-    """The profile of the baseline cell, of its service that took most of the CPU; of the first cell that has one, else.
+@cached_per_run
+def baseline_profile(run: StoredRun) -> SelectedProfile | None:
+    """Return the profile of the baseline cell (else the first profiled one), of its service that took most of the CPU.
 
-    Nothing where no service was profiled, or the store has no raw files.
+    None if no service was profiled, or the store has no raw files.
     """
-    if not run.profiled:
-        return ()
-    cells = {each.cell_id for each in run.profiled}
+    if not run.service_profiles:
+        return None
+    cells = {each.cell_id for each in run.service_profiles}
     base = baseline(run.manifest)
-    cell = base if base in cells else run.profiled[0].cell_id
-    services = [each for each in run.profiled if each.cell_id == cell]
-    return _chosen(run, max(services, key=lambda each: _cpu_s(run, each)))
+    cell = base if base in cells else run.service_profiles[0].cell_id
+    services = [each for each in run.service_profiles if each.cell_id == cell]
+    return _selected(run, max(services, key=lambda each: _cpu_s(run, each)))
 
 
-@once
-def compared(run: StoredRun) -> tuple[SelectedProfiles, ...]:
-    """The profile that is set against the one shown.
+@cached_per_run
+def compared_profile(run: StoredRun) -> SelectedProfile | None:
+    """Return the profile that is compared with that of the baseline, None if there is none.
 
-    Of those of other cells that ran the same program it is the one whose scheduler's share differs most; where
-    that is the same in all, whose categories do. Nothing where there is none.
+    Of the profiles of other cells that ran the same program it is the one whose scheduler's share differs most; if that
+    is the same in all, the one whose categories differ most.
     """
-    for base in shown(run):
-        functions = _functions(run, base.figures)
-        others = [
-            each
-            for each in run.profiled
-            if each.cell_id != base.figures.cell_id
-            and max((share for name, share in _functions(run, each).items() if name not in functions), default=0)
-            < ANOTHER
-        ]
-        if others:
-            return _chosen(run, max(others, key=lambda each: _apart(each, base.figures)))
-    return ()
+    base = baseline_profile(run)
+    if base is None:
+        return None
+    functions = _functions(run, base.figures)
+    others = [
+        each
+        for each in run.service_profiles
+        if each.cell_id != base.figures.cell_id
+        and max((share for name, share in _functions(run, each).items() if name not in functions), default=0)
+        < OTHER_PROGRAM
+    ]
+    return _selected(run, max(others, key=lambda each: _difference(each, base.figures))) if others else None
 
 
-def _chosen(run: StoredRun, figures: ServiceProfile) -> tuple[SelectedProfiles, ...]:
+def _selected(run: StoredRun, figures: ServiceProfile) -> SelectedProfile | None:
     trials = _trials(run, figures)
-    profile = run.stacks(trials, figures.service)
+    profile = run.merged_profile(trials, figures.service)
     if profile is None:
-        return ()
-    labels = {view.cell_id: view.label for view in run.cells}
-    several = len({each.service for each in run.profiled}) > 1
-    name = f"{labels[figures.cell_id]}: {figures.service}" if several else labels[figures.cell_id]
-    return (SelectedProfiles(name, len(trials), figures, profile),)
+        return None
+    has_several = len({each.service for each in run.service_profiles}) > 1
+    label = run.labels[figures.cell_id]
+    return SelectedProfile(f"{label}: {figures.service}" if has_several else label, len(trials), figures, profile)
 
 
 def _trials(run: StoredRun, figures: ServiceProfile) -> tuple[str, ...]:
-    """The trials of the cell that have a profile of the service: those that count, or all where none does."""
+    """Return the included trials of the cell that have a profile of the service, or all if none is included."""
     shares = run.profile_shares
     profiled = set(shares["trial_id"][shares["service"] == figures.service])
     of_cell = run.trials["trial_id"][run.trials["cell_id"] == figures.cell_id]
     trials = tuple(str(trial_id) for trial_id in of_cell if trial_id in profiled)
-    void = {each.trial_id for each in run.void_in_profile_pass if each.covers("rps")}
-    return tuple(trial_id for trial_id in trials if trial_id not in void) or trials
+    excluded = {each.trial_id for each in run.profile_exclusions if each.covers("rps")}
+    return tuple(trial_id for trial_id in trials if trial_id not in excluded) or trials
 
 
 def _rows(run: StoredRun, figures: ServiceProfile) -> pd.DataFrame:
-    """The functions in the profiles of the service in the cell."""
+    """Return the functions in the profiles of the service in the cell."""
     rows = run.profiles[run.profiles["service"] == figures.service]
     return rows[rows["trial_id"].isin(_trials(run, figures))]
 
@@ -96,13 +95,13 @@ def _cpu_s(run: StoredRun, figures: ServiceProfile) -> float:
 
 
 def _functions(run: StoredRun, figures: ServiceProfile) -> Mapping[str, float]:
-    """The share of each function with all that it calls, the mean over profiles."""
+    """Return the cumulative share of each function, the mean over profiles."""
     sums = _rows(run, figures).groupby("function", sort=False)["cum_share"].sum()
     trials = len(_trials(run, figures))
     return {str(name): float(share) / trials for name, share in sums.items()}
 
 
-def _apart(one: ServiceProfile, other: ServiceProfile) -> tuple[float, float]:
-    """How far the scheduler's shares lie apart, to a tenth of a percent, then those of all categories."""
+def _difference(one: ServiceProfile, other: ServiceProfile) -> tuple[float, float]:
+    """Return the difference of the scheduler's shares, to a tenth of a percent, then that of all categories."""
     categories = sum(abs(share - other.categories[name]) for name, share in one.categories.items())
     return round(abs(one.scheduling - other.scheduling), 3), categories

@@ -1,10 +1,9 @@
-"""Claims: what studies published, beside what was measured here."""
+"""Results of the claims, with the published ratios."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
 from benchkit import units
 from benchkit.analysis.claim_result import ClaimResult
@@ -15,20 +14,26 @@ from benchkit.report.tables import Column, Entry, Table
 from benchkit.units import ABSENT
 
 
-def build(material: Material) -> Mapping[str, Any] | None:
-    """A row for each claim; nothing where the scenario claims nothing."""
+@dataclass(frozen=True)
+class ClaimsContent:
+    """Number of claims in each state, the claims, and the caveats of their ratios."""
+
+    summary: str
+    table: Table
+    caveats: tuple[str, ...]
+
+
+def build(material: Material) -> ClaimsContent | None:
+    """Return a row for each claim; None if the scenario claims nothing."""
     claims = material.run.claims
     if not claims:
         return None
     counts = Counter(claim.state for claim in claims)
-    return {
-        "summary": f"Of {units.counted(len(claims), 'claim')}: {', '.join(f'{n} {state}' for state, n in counts.items())}.",
-        "remarks": list(
-            dict.fromkeys(clean(each) for claim in claims for ratio in claim.ratios for each in ratio.remarks)
-        ),
-        "table": Table(
+    return ClaimsContent(
+        summary=f"Of {units.counted(len(claims), 'claim')}: {', '.join(f'{n} {state}' for state, n in counts.items())}.",
+        table=Table(
             name="claims",
-            caption="Every claim, what was expected and what became of it",
+            caption="Every claim with its expectation and result",
             columns=(
                 Column("No.", "name"),
                 Column("Claim", "prose"),
@@ -36,19 +41,22 @@ def build(material: Material) -> Mapping[str, Any] | None:
                 Column("Expected"),
                 Column("Published", "number"),
                 Column("Measured", "number"),
-                Column("Here"),
-                Column("Because", "prose"),
+                Column("Result"),
+                Column("Reason", "prose"),
             ),
             rows=tuple(_row(number, claim) for number, claim in enumerate(claims, start=1)),
         ),
-    }
+        caveats=tuple(
+            dict.fromkeys(clean(each) for claim in claims for ratio in claim.ratios for each in ratio.remarks)
+        ),
+    )
 
 
-SECTION = Section("claims", "Claims: published beside measured", "claims.html.j2", build)
+SECTION = Section("claims", "Claims: published and measured", "claims.html.j2", build)
 
 
 def _row(number: int, claim: ClaimResult) -> tuple[Entry, ...]:
-    """The ratio measured stands in a column of its own where there is one; of several the reason has each."""
+    """Return the row of a claim; with several ratios, the reason has each of them."""
     (measured,) = [ratio.ratio for ratio in claim.ratios] if len(claim.ratios) == 1 else [None]
     return (
         Entry(str(number), float(number)),

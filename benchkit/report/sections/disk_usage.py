@@ -1,47 +1,33 @@
-"""How much disk space the services' own folders took: a module proxy's cache, above all."""
+"""Disk usage of the services' own folders, such as the cache of a module proxy."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from benchkit import units
 from benchkit.report.clean_text import clean
-from benchkit.report.sections.section import Material, Section
-from benchkit.report.stored_run import StoredRun, once
+from benchkit.report.sections.section import Material, Section, TableContent
 from benchkit.report.tables import Column, Entry, Table
 
 
-def build(material: Material) -> Mapping[str, Any] | None:
-    """A row for each such folder of a cell, over its measured trials; nothing where no service has one."""
-    table = folder_table(material.run)
-    return None if table is None else {"table": table}
-
-
-SECTION = Section("disk-usage", "Disk usage of services", "disk_usage.html.j2", build)
-
-
-@once
-def folder_table(run: StoredRun) -> Table | None:
-    """The disk space of each such folder of a cell; None where there is none."""
+def build(material: Material) -> TableContent | None:
+    """Return a row for each such folder of a cell, over its measured trials; None if no service has one."""
+    run = material.run
     telemetry = run.telemetry
-    weighed = telemetry.loc[telemetry["metric"] == "folder_bytes", ["trial_id", "service", "instance", "value"]]
-    if weighed.empty:
+    samples = telemetry.loc[telemetry["metric"] == "folder_bytes", ["trial_id", "service", "instance", "value"]]
+    if samples.empty:
         return None
-    sizes = weighed.merge(run.measured[["trial_id", "cell_id"]], on="trial_id")
-    by_folder = sizes.groupby(["cell_id", "service", "instance"], sort=True)["value"]
-    found = by_folder.agg(["median", "max", "size"])
+    sizes = samples.merge(run.measured[["trial_id", "cell_id"]], on="trial_id")
+    by_folder = sizes.groupby(["cell_id", "service", "instance"], sort=True)["value"].agg(["median", "max", "size"])
     rows = tuple(
         (
             Entry(view.label),
             Entry(clean(str(service))),
             Entry(clean(str(folder))),
-            Entry(units.size(middle), middle),
+            Entry(units.size(median), median),
             Entry(units.size(largest), largest),
             Entry(units.count(trials), float(trials)),
         )
         for view in run.cells
-        for (cell_id, service, folder), middle, largest, trials in found.itertuples(name=None)
+        for (cell_id, service, folder), median, largest, trials in by_folder.itertuples(name=None)
         if cell_id == view.cell_id
     )
     if not rows:
@@ -55,4 +41,7 @@ def folder_table(run: StoredRun) -> Table | None:
         Column("Trials", "number"),
     )
     caption = "Disk space of the services' own folders after the measured window"
-    return Table(name="disk-usage", caption=caption, columns=columns, rows=rows)
+    return TableContent(Table(name="disk-usage", caption=caption, columns=columns, rows=rows))
+
+
+SECTION = Section("disk-usage", "Disk usage of services", "disk_usage.html.j2", build)

@@ -1,17 +1,23 @@
-"""What the plan said of these hosts: not isolated, not applied, lowered."""
+"""Notices of the plan on the hosts: what is not isolated, not applied, or lowered."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
 from benchkit.report.sections.section import Material, Section
 
 
-def build(material: Material) -> Mapping[str, Any] | None:
-    """The notices of the run; nothing where there were none."""
+@dataclass(frozen=True)
+class NoticesContent:
+    """The notices of a run."""
+
+    notices: tuple[str, ...]
+
+
+def build(material: Material) -> NoticesContent | None:
+    """Return the notices of the run; None if there were none."""
     notices = material.run.manifest.notices
-    return {"notices": notices} if notices else None
+    return NoticesContent(tuple(notices)) if notices else None
 
 
 SECTION = Section("notices", "Notices", "notices.html.j2", build)

@@ -1,9 +1,9 @@
-"""Profiles: where the time of services went, the scheduler's share above all, and what taking them cost."""
+"""Profiles: CPU time of services by category, the scheduler's share, and the cost of profiling."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from benchkit import units
 from benchkit.analysis.profiler_cost import METRICS, ProfilerCost, profiler_costs
@@ -17,36 +17,47 @@ from benchkit.report.tables import Column, Entry, Table
 from benchkit.results.profile_tables import PROFILE_NOTES
 
 
-def build(material: Material) -> Mapping[str, Any] | None:
-    """The tables; nothing where nothing was to be profiled."""
+@dataclass(frozen=True)
+class ProfilesContent:
+    """Notices on profiles, the scheduler's share, all shares, and the cost of profiling as sentences and by cell."""
+
+    notices: tuple[str, ...]
+    scheduler: Table | None
+    shares: Table | None
+    costs: tuple[str, ...]
+    costs_by_cell: Table | None
+
+
+def build(material: Material) -> ProfilesContent | None:
+    """Return the tables; None if nothing was to be profiled."""
     run = material.run
-    found = run.profiled
+    profiles = run.service_profiles
     costs: list[ProfilerCost] = []
     if run.trials["kind"].isin(["profile", "control"]).any():
-        costs = [cost for metric in METRICS for cost in profiler_costs(run.trials, metric, run.void_in_profile_pass)]
+        costs = [cost for metric in METRICS for cost in profiler_costs(run.trials, metric, run.profile_exclusions)]
     notices = list(dict.fromkeys(map(str, run.notes["message"][run.notes["code"].isin(PROFILE_NOTES)])))
-    if not (found or costs or notices):
+    if not (profiles or costs or notices):
         return None
-    return {
-        "notices": [clean(failure) for failure in notices],
-        "overhead": _overhead(found, run) if found else None,
-        "shares": _shares(found, run) if found else None,
-        "costs": [clean(cost.sentence) for cost in costs if cost.cell_id is None],
-        "by_cell": _costs(costs, run) if costs else None,
-    }
+    return ProfilesContent(
+        notices=tuple(map(clean, notices)),
+        scheduler=_scheduler_table(profiles, run) if profiles else None,
+        shares=_share_table(profiles, run) if profiles else None,
+        costs=tuple(clean(cost.sentence) for cost in costs if cost.cell_id is None),
+        costs_by_cell=_cost_table(costs, run) if costs else None,
+    )
 
 
 SECTION = Section("profiles", "Profiles", "profiles.html.j2", build)
 
 
-def _overhead(found: Sequence[ServiceProfile], run: StoredRun) -> Table:
-    """The scheduler's share beside the figures by which study 4 told it, goroutines, rate and CPU."""
-    study = "cumulative, as study 4 printed it"
+def _scheduler_table(profiles: Sequence[ServiceProfile], run: StoredRun) -> Table:
+    """Return the scheduler's share with the functions that study 4 published, goroutines, rate and CPU."""
+    study = "cumulative, as study 4 published it"
     return Table(
         name="profiles",
-        caption="The scheduler's share of the CPU samples, with what the measured trials say",
+        caption="The scheduler's share of the CPU samples, with results of the measured trials",
         columns=(
-            *_named(found),
+            *_name_columns(profiles),
             Column("Profiles", "number"),
             Column("Scheduler", "number"),
             Column("Lowest", "number"),
@@ -58,8 +69,8 @@ def _overhead(found: Sequence[ServiceProfile], run: StoredRun) -> Table:
         ),
         rows=tuple(
             (
-                *_names(each, found, run),
-                Entry(units.count(each.profiles) + _left_out(each), float(each.profiles)),
+                *_names(each, profiles, run),
+                Entry(units.count(each.profiles) + _excluded(each), float(each.profiles)),
                 Entry(each.annotated("shares", units.share(each.scheduling)), each.scheduling),
                 *(_share(value) for value in each.range),
                 *(_share(each.cumulative[name]) for name in STUDIED),
@@ -70,31 +81,33 @@ def _overhead(found: Sequence[ServiceProfile], run: StoredRun) -> Table:
                     each.server_cpu_s_per_request,
                 ),
             )
-            for each in found
+            for each in profiles
         ),
     )
 
 
-def _left_out(each: ServiceProfile) -> str:
-    return f" ({units.count(each.left_out)} void left out)" if each.left_out else ""
+def _excluded(each: ServiceProfile) -> str:
+    return f" ({units.count(each.left_out)} invalid excluded)" if each.left_out else ""
 
 
-def _shares(found: Sequence[ServiceProfile], run: StoredRun) -> Table:
-    """Every category; those that no service has are left out."""
-    used = [name for name in CATEGORIES if any(each.categories[name] > 0 for each in found)]
+def _share_table(profiles: Sequence[ServiceProfile], run: StoredRun) -> Table:
+    """Return the share of every category that any service has."""
+    used = [name for name in CATEGORIES if any(each.categories[name] > 0 for each in profiles)]
     return Table(
         name="profile-shares",
         caption="CPU samples by category, the mean over profiles",
-        columns=(*_named(found), *(Column(name, "number") for name in used)),
-        rows=tuple((*_names(each, found, run), *(_share(each.categories[name]) for name in used)) for each in found),
+        columns=(*_name_columns(profiles), *(Column(name, "number") for name in used)),
+        rows=tuple(
+            (*_names(each, profiles, run), *(_share(each.categories[name]) for name in used)) for each in profiles
+        ),
     )
 
 
-def _costs(costs: Sequence[ProfilerCost], run: StoredRun) -> Table:
-    labels = _labels(run)
+def _cost_table(costs: Sequence[ProfilerCost], run: StoredRun) -> Table:
+    """Return the cost of profiling by cell and metric."""
     return Table(
         name="profiler-costs",
-        caption="What profiling cost: profiled trials over those beside them that were not",
+        caption="Cost of profiling: profiled trials relative to adjacent ones without a profiler",
         columns=(
             Column("Cell", "name"),
             Column("Figure"),
@@ -105,7 +118,7 @@ def _costs(costs: Sequence[ProfilerCost], run: StoredRun) -> Table:
         ),
         rows=tuple(
             (
-                Entry("all cells" if cost.cell_id is None else labels.get(cost.cell_id, cost.cell_id)),
+                Entry("all cells" if cost.cell_id is None else run.labels.get(cost.cell_id, cost.cell_id)),
                 Entry(metric_named(cost.metric).title),
                 Entry(units.count(cost.pairs), float(cost.pairs)),
                 *(_figure(value) for value in (cost.ratio, cost.low, cost.high)),
@@ -115,19 +128,15 @@ def _costs(costs: Sequence[ProfilerCost], run: StoredRun) -> Table:
     )
 
 
-def _labels(run: StoredRun) -> Mapping[str, str]:
-    return {view.cell_id: view.label for view in run.cells}
-
-
-def _named(found: Sequence[ServiceProfile]) -> Iterator[Column]:
+def _name_columns(profiles: Sequence[ServiceProfile]) -> Iterator[Column]:
     yield Column("Cell", "name")
-    if len({each.service for each in found}) > 1:
+    if len({each.service for each in profiles}) > 1:
         yield Column("Service")
 
 
-def _names(each: ServiceProfile, found: Sequence[ServiceProfile], run: StoredRun) -> Iterator[Entry]:
-    yield Entry(_labels(run).get(each.cell_id, each.cell_id))
-    if len({other.service for other in found}) > 1:
+def _names(each: ServiceProfile, profiles: Sequence[ServiceProfile], run: StoredRun) -> Iterator[Entry]:
+    yield Entry(run.labels.get(each.cell_id, each.cell_id))
+    if len({other.service for other in profiles}) > 1:
         yield Entry(clean(each.service))
 
 

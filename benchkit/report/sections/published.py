@@ -1,9 +1,9 @@
-"""What the study printed, cell by cell, beside what was measured here."""
+"""Published figures of the study with the measured ones, cell by cell."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
 from benchkit import units
 from benchkit.analysis.published_figures import PublishedComparison, published_figures
@@ -15,43 +15,51 @@ from benchkit.report.tables import Column, Entry, Table
 from benchkit.units import ABSENT
 
 
-def build(material: Material) -> Mapping[str, Any] | None:
-    """A row for each figure that was published; nothing where the scenario has none."""
+@dataclass(frozen=True)
+class PublishedContent:
+    """The study, the figures, and whether shares of profiles are among them."""
+
+    source: str
+    table: Table
+    has_shares: bool
+
+
+def build(material: Material) -> PublishedContent | None:
+    """Return a row for each published figure; None if the scenario has none."""
     run = material.run
-    found = published_figures(run.data, run.profiled)
-    if not found:
+    comparisons = published_figures(run.data, run.service_profiles)
+    if not comparisons:
         return None
-    labels = {view.cell_id: view.label for view in run.cells}
-    return {
-        "source": clean(str(run.manifest.scenario.get("source") or "")),
-        "table": Table(
+    return PublishedContent(
+        source=clean(str(run.manifest.scenario.get("source") or "")),
+        table=Table(
             name="published",
-            caption="Figures of the study beside those of this run",
+            caption="Figures of the study and of this run",
             columns=(
                 Column("Cell", "name"),
                 Column("Figure"),
                 Column("Published", "number"),
                 Column("Measured", "number"),
-                Column("Verdicts on these trials"),
-                Column("To be known", "prose"),
+                Column("Verdicts on the trials"),
+                Column("Notes", "prose"),
             ),
-            rows=tuple(_row(each, labels) for each in found),
+            rows=tuple(_row(each, run.labels) for each in comparisons),
         ),
-        "shares": any(each.share for each in found),
-    }
+        has_shares=any(each.share for each in comparisons),
+    )
 
 
-SECTION = Section("published", "Published figures beside measured ones", "published.html.j2", build)
+SECTION = Section("published", "Published and measured figures", "published.html.j2", build)
 
 
 def _row(each: PublishedComparison, labels: Mapping[str, str]) -> tuple[Entry, ...]:
     shown = units.share if each.share else metric_named(each.name).format
-    void = ", void" if each.only_invalid else ""
+    suffix = ", invalid" if each.only_invalid else ""
     return (
         Entry(_cell(each, labels)),
         Entry(f"{each.name}, cumulative share of the CPU" if each.share else metric_named(each.name).title),
         Entry(shown(each.published), each.published),
-        Entry(ABSENT) if each.measured is None else Entry(f"{shown(each.measured)}{void}", each.measured),
+        Entry(ABSENT) if each.measured is None else Entry(f"{shown(each.measured)}{suffix}", each.measured),
         Entry(_verdicts(each)),
         Entry("; ".join(clean(said) for said in (each.note, each.why) if said) or ABSENT),
     )
@@ -65,7 +73,7 @@ def _cell(each: PublishedComparison, labels: Mapping[str, str]) -> str:
 
 
 def _verdicts(each: PublishedComparison) -> str:
-    """`8 valid, 2 suspect (cold)`: what the figure rests on."""
+    """Return the verdicts of the trials behind a figure: `8 valid, 2 suspect (cold)`."""
     if each.profiles is not None:
         return units.counted(each.profiles, "profile")
     if not each.verdicts:

@@ -1,9 +1,9 @@
-"""Ratios of cells to their baseline, each with its interval, its test, and what is to be known beside it."""
+"""Ratios of cells to their baseline, each with its interval, its test and its caveats."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
 from benchkit.analysis.comparison import Comparison
 from benchkit.analysis.ratio import Ratio
@@ -11,61 +11,68 @@ from benchkit.analysis.samples import describe_exclusions
 from benchkit.analysis.wording import outcome, p_value
 from benchkit.models.metrics import metric_named
 from benchkit.report.clean_text import clean
-from benchkit.report.ratio_labels import labels
+from benchkit.report.ratio_labels import cell_names
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.tables import Column, Entry, Table
 from benchkit.units import ABSENT
 
 
-def build(material: Material) -> Mapping[str, Any] | None:
-    """A table for each metric; nothing where no two cells are compared."""
-    found = material.run.comparisons
-    if not found:
+@dataclass(frozen=True)
+class RatiosContent:
+    """Notices on the comparisons, a table for each metric by its title, and how the results are decided."""
+
+    notices: tuple[str, ...]
+    tables: Mapping[str, Table]
+    confidence: str
+    decides: str
+
+
+def build(material: Material) -> RatiosContent | None:
+    """Return a table for each metric; None if no two cells are compared."""
+    comparisons = material.run.comparisons
+    if not comparisons:
         return None
-    named = labels(material.run)
-    return {
-        "notices": list(dict.fromkeys(clean(notice) for one in found for notice in one.notices)),
-        "metrics": [_metric(one, named) for one in found],
-        "confidence": f"{found[0].ratios[0].confidence:.0%}",
-        "decides": found[0].decides,
-    }
+    names = cell_names(material.run)
+    return RatiosContent(
+        notices=tuple(dict.fromkeys(clean(notice) for each in comparisons for notice in each.notices)),
+        tables={metric_named(each.metrics[0]).title: _table(each, names) for each in comparisons},
+        confidence=f"{comparisons[0].ratios[0].confidence:.0%}",
+        decides=comparisons[0].decides,
+    )
 
 
-SECTION = Section("ratios", "Ratios, and what they show", "ratios.html.j2", build)
+SECTION = Section("ratios", "Ratios to the baseline", "ratios.html.j2", build)
 
 
-def _metric(comparison: Comparison, named: Mapping[str, str]) -> dict[str, Any]:
+def _table(comparison: Comparison, names: Mapping[str, str]) -> Table:
     (name,) = comparison.metrics
     title = metric_named(name).title
-    return {
-        "title": title,
-        "table": Table(
-            name=f"ratios-{name}",
-            caption=f"{title}: cells over their baseline",
-            columns=(
-                Column("Cell", "name"),
-                Column("Over"),
-                Column("Baseline", "number", unit=metric_named(name).unit),
-                Column("Its own", "number", unit=metric_named(name).unit),
-                Column("Ratio", "number"),
-                Column("From", "number", "Interval"),
-                Column("To", "number", "Interval"),
-                Column("p", "number"),
-                Column("Blocks", "number"),
-                Column("Difference"),
-                Column("To know", "prose"),
-            ),
-            rows=tuple(_row(ratio, named) for ratio in comparison.ratios),
+    return Table(
+        name=f"ratios-{name}",
+        caption=f"{title}: cells relative to their baseline",
+        columns=(
+            Column("Cell", "name"),
+            Column("Relative to"),
+            Column("Baseline value", "number", unit=metric_named(name).unit),
+            Column("Value", "number", unit=metric_named(name).unit),
+            Column("Ratio", "number"),
+            Column("From", "number", "Interval"),
+            Column("To", "number", "Interval"),
+            Column("p", "number"),
+            Column("Blocks", "number"),
+            Column("Difference"),
+            Column("Notes", "prose"),
         ),
-    }
+        rows=tuple(_row(ratio, names) for ratio in comparison.ratios),
+    )
 
 
-def _row(ratio: Ratio, named: Mapping[str, str]) -> tuple[Entry, ...]:
+def _row(ratio: Ratio, names: Mapping[str, str]) -> tuple[Entry, ...]:
     shown = metric_named(ratio.metric).format
-    said = [ratio.reason or describe_exclusions(ratio.left_out), *ratio.remarks]
+    notes = [ratio.reason or describe_exclusions(ratio.left_out), *ratio.remarks]
     return (
-        Entry(named[ratio.cell_id]),
-        Entry(named[ratio.baseline]),
+        Entry(names[ratio.cell_id]),
+        Entry(names[ratio.baseline]),
         Entry(shown(ratio.baseline_value), ratio.baseline_value),
         Entry(shown(ratio.value), ratio.value),
         _number(ratio.ratio),
@@ -74,7 +81,7 @@ def _row(ratio: Ratio, named: Mapping[str, str]) -> tuple[Entry, ...]:
         Entry(p_value(ratio), ratio.p_holm),
         Entry(str(ratio.blocks), float(ratio.blocks)),
         Entry(outcome(ratio, brief=True)),
-        Entry(clean("; ".join(filter(None, said)))),
+        Entry(clean("; ".join(filter(None, notes)))),
     )
 
 

@@ -1,40 +1,60 @@
-"""What was compared and what came out."""
+"""Compared cells and their results."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
 import pandas as pd
 
 from benchkit import units
 from benchkit.report.cell_labels import factors
+from benchkit.report.metric_values import known
 from benchkit.report.sections.section import Material, Section
-from benchkit.report.stored_run import StoredRun, known
-from benchkit.report.summary import CellSummary, Summary, sentence, summarise
+from benchkit.report.stored_run import StoredRun
+from benchkit.report.summary import CellSummary, Summary, describe_cell, summarise
 from benchkit.report.theme import SERIES
 
-_LISTED = 12
-"""More cells than this are folded away behind the highest and the lowest."""
+_MAX_LISTED = 12
+"""Cells up to which all are listed; more are folded behind the highest and the lowest."""
 
 
-def build(material: Material) -> Mapping[str, Any]:
-    """The comparison in a sentence, and one for each cell."""
+@dataclass(frozen=True)
+class Result:
+    """Result of a cell: label, number of its colour, leading figure and the sentence below it."""
+
+    label: str
+    tone: int
+    figure: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class ResultsContent:
+    """The design in a sentence, and the result of each cell; `extremes` are shown if the cells are folded."""
+
+    design: str
+    results: tuple[Result, ...]
+    extremes: tuple[Result, ...]
+    confidence: str | None
+
+
+def build(material: Material) -> ResultsContent:
+    """Return the design and the results."""
     run, summary = material.run, summarise(material.run)
-    return {
-        "design": _design(run, summary),
-        "results": [_result(cell, summary, run) for cell in summary.cells],
-        "confidence": next((f"{cell.ratio.confidence:.0%}" for cell in summary.cells if cell.ratio is not None), None),
-        "folded": len(summary.cells) > _LISTED,
-        "extremes": _extremes(summary, run) if len(summary.cells) > _LISTED else [],
-    }
+    is_folded = len(summary.cells) > _MAX_LISTED
+    return ResultsContent(
+        design=_design(run, summary),
+        results=tuple(_result(cell, run) for cell in summary.cells),
+        extremes=tuple(_result(cell, run) for cell in _extremes(summary)) if is_folded else (),
+        confidence=next((f"{cell.ratio.confidence:.0%}" for cell in summary.cells if cell.ratio is not None), None),
+    )
 
 
-SECTION = Section("results", "What was compared and what came out", "results.html.j2", build)
+SECTION = Section("results", "Compared cells and results", "results.html.j2", build)
 
 
 def _design(run: StoredRun, summary: Summary) -> str:
-    """Cells, factors, repetitions and load: `2 cells (stack: go, nginx-go) in 5 blocks, 10 trials; wrk, …`."""
+    """Describe cells, factors, repetitions and load: `2 cells (stack: go, nginx-go) in 5 blocks; 10 trials ended; …`."""
     levels = "; ".join(f"{name}: {', '.join(values)}" for name, values in factors(run.manifest).items())
     cells = units.counted(len(summary.cells), "cell") + (f" ({levels})" if levels else "")
     trials = units.counted(len(run.measured), "trial")
@@ -43,28 +63,29 @@ def _design(run: StoredRun, summary: Summary) -> str:
 
 
 def _load(trials: pd.DataFrame) -> str:
-    """The tool and its load, as far as all trials share them."""
-    said = []
+    """Describe the tool and its load, as far as all trials share them."""
+    parts = []
     tools = list(dict.fromkeys(map(str, trials["tool"].dropna())))
     if tools:
-        said.append(" and ".join(tools))
+        parts.append(" and ".join(tools))
     connections = sorted(set(known(trials["connections"])))
     if len(connections) == 1:
-        said.append(units.counted(int(connections[0]), "connection"))
+        parts.append(units.counted(int(connections[0]), "connection"))
     windows = known(trials["duration_s"])
     if windows:
-        said.append(f"measured for {units.seconds(float(pd.Series(windows).median()))} a trial")
-    return ", ".join(said)
+        parts.append(f"measured for {units.seconds(float(pd.Series(windows).median()))} a trial")
+    return ", ".join(parts)
 
 
-def _result(cell: CellSummary, summary: Summary, run: StoredRun) -> dict[str, Any]:
-    figure, detail = sentence(cell, summary.labels, run.manifest.blocks)
-    return {"label": cell.cell.label, "tone": cell.cell.hue % len(SERIES), "figure": figure, "detail": detail}
+def _result(cell: CellSummary, run: StoredRun) -> Result:
+    figure, detail = describe_cell(cell, run.labels, run.manifest.blocks)
+    return Result(cell.cell.label, cell.cell.hue % len(SERIES), figure, detail)
 
 
-def _extremes(summary: Summary, run: StoredRun) -> list[dict[str, Any]]:
+def _extremes(summary: Summary) -> list[CellSummary]:
+    """Return the cells with the highest and the lowest rate."""
     ranked = sorted(
-        (cell for cell in summary.cells if cell.median_rps is not None and cell.believed),
+        (cell for cell in summary.cells if cell.median_rps is not None and cell.is_usable),
         key=lambda cell: cell.median_rps or 0,
     )
-    return [_result(cell, summary, run) for cell in (ranked[-1], ranked[0])] if ranked else []
+    return [ranked[-1], ranked[0]] if ranked else []

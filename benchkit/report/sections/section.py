@@ -1,28 +1,35 @@
-"""The shape that every section of a report has; `benchkit.report.sections.registry` lists them."""
+"""The shape of every section of a report; `benchkit.report.sections.registry` lists them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from benchkit.report.rendering import Drawing
 from benchkit.report.stored_run import StoredRun
+from benchkit.report.tables import Table
 
 
 @dataclass(frozen=True)
 class Material:
-    """What sections are made from."""
+    """The run of a part of a page, and its drawn figures."""
 
     run: StoredRun
     drawings: tuple[Drawing, ...]
 
 
 @dataclass(frozen=True)
+class TableContent:
+    """Content of a section that is one table."""
+
+    table: Table
+
+
+@dataclass(frozen=True)
 class Section:
-    """A part of the report: `build` gives what its template shows, or `None` where there is nothing to say."""
+    """A section: `build` returns what its template shows, a dataclass of its own, or None if there is nothing to show."""
 
     name: str
     title: str
     template: str
-    build: Callable[[Material], Mapping[str, Any] | None] = field(repr=False)
+    build: Callable[[Material], object | None] = field(repr=False)

@@ -1,9 +1,9 @@
-"""How far load tools disagree about the same cell, where a run has several."""
+"""Agreement of load tools on the same cell, if a run has several."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from benchkit import units
 from benchkit.analysis.agreement import Agreement, sentence, title_and_format
@@ -12,20 +12,37 @@ from benchkit.report.sections.section import Material, Section
 from benchkit.report.tables import Column, Entry, Table
 
 
-def build(material: Material) -> Mapping[str, Any] | None:
-    """A sentence for each metric, cell by cell, and the figures behind them; nothing with one tool alone."""
-    found = material.run.agreements
-    if not found:
+@dataclass(frozen=True)
+class CellContent:
+    """A cell: a sentence for each metric, the excluded tools and trials, and the figures."""
+
+    label: str
+    sentences: tuple[str, ...]
+    exclusions: tuple[str, ...]
+    table: Table
+
+
+@dataclass(frozen=True)
+class AgreementContent:
+    """All cells that differ in their tool alone."""
+
+    cells: tuple[CellContent, ...]
+
+
+def build(material: Material) -> AgreementContent | None:
+    """Return the agreement on each cell; None for a run with one tool."""
+    agreements = material.run.agreements
+    if not agreements:
         return None
-    return {"cells": [_cell(number, same) for number, same in enumerate(_by_cell(found), 1)]}
+    return AgreementContent(tuple(_cell(number, same) for number, same in enumerate(_by_cell(agreements), 1)))
 
 
 SECTION = Section("tool-agreement", "Do the tools agree?", "tool_agreement.html.j2", build)
 
 
-def _by_cell(found: Sequence[Agreement]) -> list[list[Agreement]]:
+def _by_cell(agreements: Sequence[Agreement]) -> list[list[Agreement]]:
     cells: dict[str, list[Agreement]] = {}
-    for each in found:
+    for each in agreements:
         cells.setdefault(_label(each), []).append(each)
     return list(cells.values())
 
@@ -34,24 +51,26 @@ def _label(agreement: Agreement) -> str:
     return clean(", ".join(f"{name} {level}" for name, level in agreement.levels.items()))
 
 
-def _cell(number: int, found: Sequence[Agreement]) -> dict[str, Any]:
-    label = _label(found[0])
-    return {
-        "label": label,
-        "sentences": [clean(sentence(each)) for each in found],
-        "left_out": [
-            clean(f"{title_and_format(each.metric)[0]}: {tool} is left out, {why}.")
-            for each in found
-            for tool, why in each.left_out.items()
-        ]
-        + [
-            clean(f"{title_and_format(each.metric)[0]}: {tool}, {what}.")
-            for each in found
-            for tool, what in each.invalid_trials.items()
-        ],
-        "table": Table(
+def _cell(number: int, agreements: Sequence[Agreement]) -> CellContent:
+    label = _label(agreements[0])
+    return CellContent(
+        label=label,
+        sentences=tuple(clean(sentence(each)) for each in agreements),
+        exclusions=(
+            *(
+                clean(f"{title_and_format(each.metric)[0]}: {tool} is excluded, {reason}.")
+                for each in agreements
+                for tool, reason in each.left_out.items()
+            ),
+            *(
+                clean(f"{title_and_format(each.metric)[0]}: {tool}, {note}.")
+                for each in agreements
+                for tool, note in each.invalid_trials.items()
+            ),
+        ),
+        table=Table(
             name=f"agreement-{number}",
-            caption=f"What each tool says{f' of {label}' if label else ''}",
+            caption=f"Results of each tool{f' for {label}' if label else ''}",
             columns=(
                 Column("Figure"),
                 Column("Tool", "name"),
@@ -60,20 +79,20 @@ def _cell(number: int, found: Sequence[Agreement]) -> dict[str, Any]:
                 Column("Highest trial", "number"),
                 Column("Trials", "number"),
             ),
-            rows=tuple(row for each in found for row in _rows(each)),
+            rows=tuple(row for each in agreements for row in _rows(each)),
         ),
-    }
+    )
 
 
 def _rows(agreement: Agreement) -> list[tuple[Entry, ...]]:
-    title, shown = title_and_format(agreement.metric)
+    title, to_text = title_and_format(agreement.metric)
     return [
         (
             Entry(title),
             Entry(clean(each.tool)),
-            Entry(shown(each.median), each.median),
-            Entry(shown(each.lowest), each.lowest),
-            Entry(shown(each.highest), each.highest),
+            Entry(to_text(each.median), each.median),
+            Entry(to_text(each.lowest), each.lowest),
+            Entry(to_text(each.highest), each.highest),
             Entry(units.count(each.trials), float(each.trials)),
         )
         for each in agreement.tools

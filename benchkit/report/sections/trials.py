@@ -1,10 +1,9 @@
-"""Every trial, in a table."""
+"""Table of every trial."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
@@ -13,8 +12,9 @@ from benchkit.analysis.latency_notes import latency_note
 from benchkit.analysis.verdicts.summary import checks_by_trial, verdict_label
 from benchkit.models.design import control_of
 from benchkit.models.metrics import P50, P99, PERCENTILES
+from benchkit.report.metric_values import numbers
 from benchkit.report.sections.section import Material, Section
-from benchkit.report.stored_run import StoredRun, numbers, once
+from benchkit.report.stored_run import StoredRun
 from benchkit.report.summary import errors
 from benchkit.report.tables import Column, Entry, Table, number
 from benchkit.units import ABSENT
@@ -24,7 +24,7 @@ _LATENCY = "latency"
 
 @dataclass(frozen=True)
 class _Measure:
-    """A numeric column of the table; `always` shows it even where no trial has a figure."""
+    """A numeric column of the table; `always` shows it even if no trial has a value."""
 
     title: str
     source: str | Callable[[pd.DataFrame], pd.Series[float]]
@@ -49,27 +49,32 @@ _MEASURES = (
     _Measure("max", "latency_max_s", units.seconds, "s", _LATENCY, always=True),
     _Measure("Requests", "requests", units.count, always=True),
     _Measure("Received", "bytes_per_s", units.bytes_per_s, "bytes/s"),
-    _Measure("Rate asked", "rate_requested", units.rate, "requests/s"),
+    _Measure("Target rate", "rate_requested", units.rate, "requests/s"),
     _Measure("Server CPU per request", "server_cpu_s_per_request", units.seconds, "s"),
     _Measure("Window", "duration_s", units.seconds, "s", always=True),
     _Measure("Overhead", "overhead_s", units.seconds, "s", always=True),
 )
 
 
-def build(material: Material) -> Mapping[str, Any] | None:
-    """The table; none where no trial ended."""
+@dataclass(frozen=True)
+class TrialsContent:
+    """The table, and the note on its latencies."""
+
+    table: Table
+    latency_note: str
+
+
+def build(material: Material) -> TrialsContent | None:
+    """Return the table; None if no trial ended."""
     run = material.run
-    if run.trials.empty:
-        return None
-    return {"table": trial_table(run), "caveat": latency_note(run.trials)}
+    return None if run.trials.empty else TrialsContent(_trial_table(run), latency_note(run.trials))
 
 
 SECTION = Section("trials", "Every trial", "trials.html.j2", build)
 
 
-@once
-def trial_table(run: StoredRun) -> Table:
-    """All trials that ended, in the order in which they ran; columns that no trial filled are left out."""
+def _trial_table(run: StoredRun) -> Table:
+    """Return all ended trials in the order in which they ran; columns without a value are omitted."""
     trials = run.trials.sort_values(["block", "position", "trial_id"], kind="stable")
     columns = [
         (Column("Block", "number"), _counts(trials["block"])),
@@ -87,7 +92,7 @@ def trial_table(run: StoredRun) -> Table:
             columns.append((column, [number(value, measure.text) for value in values]))
     columns += [
         _started(trials["started_at"]),
-        (Column("Trial"), _names(run, trials["trial_id"])),
+        (Column("Trial"), _short_ids(run, trials["trial_id"])),
     ]
     return Table(
         name="trials",
@@ -98,13 +103,13 @@ def trial_table(run: StoredRun) -> Table:
 
 
 def _varying(trials: pd.DataFrame) -> list[tuple[str, str]]:
-    """Columns in words that say something: they differ between trials."""
+    """Return the columns of words that differ between trials."""
     words = [("Kind", "kind"), ("Tool", "tool"), ("Corrected", "latency_corrected"), ("Covers", "latency_covers")]
     return [(title, name) for title, name in words if len(trials[name].drop_duplicates()) > 1]
 
 
 def _verdicts(run: StoredRun, trials: pd.DataFrame) -> list[Entry]:
-    """The verdict on each trial, with the checks that it is for."""
+    """Return the verdict on each trial, with its checks."""
     checks = checks_by_trial(run.verdicts)
     return [
         Entry(ABSENT if pd.isna(verdict) else verdict_label(verdict, checks.get(str(trial_id), ())))
@@ -113,7 +118,7 @@ def _verdicts(run: StoredRun, trials: pd.DataFrame) -> list[Entry]:
 
 
 def _cells(run: StoredRun, column: pd.Series) -> list[Entry]:
-    """Cells by their label, sorting as they were planned, each before its control."""
+    """Return the cells by their labels, sorting in the order of the plan, each before its control."""
     views = {view.cell_id: (view.label, float(i)) for i, view in enumerate(run.cells)}
     views |= {control_of(name): (f"{label} (control)", place + 0.5) for name, (label, place) in views.items()}
     return [Entry(*views[str(cell_id)]) for cell_id in column]
@@ -127,16 +132,16 @@ def _texts(column: pd.Series) -> list[Entry]:
     return [Entry(ABSENT if pd.isna(value) else str(value)) for value in column]
 
 
-def _names(run: StoredRun, column: pd.Series) -> list[Entry]:
-    """Trials by what tells them apart within the run, whose id all of their names begin with."""
-    same = f"{run.manifest.run_id}."
-    return [Entry(str(trial_id).removeprefix(same)) for trial_id in column]
+def _short_ids(run: StoredRun, column: pd.Series) -> list[Entry]:
+    """Return the ids of trials without the run id that all of them begin with."""
+    prefix = f"{run.manifest.run_id}."
+    return [Entry(str(trial_id).removeprefix(prefix)) for trial_id in column]
 
 
 def _started(column: pd.Series) -> tuple[Column, list[Entry]]:
-    """When trials began; the date stands above where it is the same for all."""
-    moments = column.dt.tz_convert("UTC")
-    dates = moments.dt.strftime("%Y-%m-%d").unique()
-    same_day = len(dates) == 1
-    texts = moments.dt.strftime("%H:%M:%S" if same_day else "%Y-%m-%d %H:%M:%S")
-    return Column(f"Started (UTC, {dates[0]})" if same_day else "Started (UTC)"), [Entry(str(text)) for text in texts]
+    """Return the start of each trial; a date that all share is in the heading."""
+    times = column.dt.tz_convert("UTC")
+    dates = times.dt.strftime("%Y-%m-%d").unique()
+    is_one_day = len(dates) == 1
+    texts = times.dt.strftime("%H:%M:%S" if is_one_day else "%Y-%m-%d %H:%M:%S")
+    return Column(f"Started (UTC, {dates[0]})" if is_one_day else "Started (UTC)"), [Entry(str(text)) for text in texts]

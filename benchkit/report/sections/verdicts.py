@@ -1,20 +1,26 @@
-"""Whether the trials can be believed: cell by block, each reason, and what could not be checked."""
+"""Verdicts on the trials: cell by block, each reason, the skipped checks, and the noise of the run."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
 from benchkit import units
 from benchkit.analysis.verdicts.registry import CHECKS
-from benchkit.analysis.verdicts.summary import FindingGroup, count_verdicts, group_findings, group_skipped_checks
+from benchkit.analysis.verdicts.summary import (
+    FindingGroup,
+    SkippedCheckGroup,
+    count_verdicts,
+    group_findings,
+    group_skipped_checks,
+)
 from benchkit.models.metrics import metric_named
 from benchkit.report.clean_text import clean
-from benchkit.report.noise_notes import noise_of
+from benchkit.report.noise_notes import noise_notes
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.tables import Column, Entry, Table
-from benchkit.report.trial_matrix import State, matrix
+from benchkit.report.trial_matrix import State, trial_matrix
 from benchkit.units import ABSENT
 
 MARKS: Mapping[State, tuple[str, float | None]] = {
@@ -25,96 +31,109 @@ MARKS: Mapping[State, tuple[str, float | None]] = {
     "missing": (ABSENT, None),
     "not judged": ("not judged", -0.5),
 }
-"""What stands for a verdict where there are many, and what it sorts by."""
-SHOWN_BLOCKS = 40
-"""More of them than a page can hold side by side are left to the table of trials."""
-SHOWN_NAMED = 12
-NOT_JUDGED = "Nobody has judged the trials of this run: `benchkit results reparse` does."
+"""Text of a state in the matrix, and the number that it sorts by."""
+MAX_BLOCKS = 40
+"""Blocks up to which the matrix is shown: more do not fit side by side, and the table of trials has all verdicts."""
+MAX_LISTED = 12
+NOT_JUDGED = "The trials of this run were not judged; `benchkit results reparse` judges them."
 
 
-def build(material: Material) -> Mapping[str, Any] | None:
-    """The count, the matrix, the reasons, what nobody could see, and the noise; nothing where there is nothing to judge by."""
+@dataclass(frozen=True)
+class VerdictsContent:
+    """Number of verdicts, matrix, reasons, skipped checks and noise; `checks` is the number of checks of each trial."""
+
+    summary: str
+    matrix: Table | None
+    reasons: Table | None
+    skipped_checks: Table | None
+    checks: int
+    noise: tuple[str, ...]
+
+
+def build(material: Material) -> VerdictsContent | None:
+    """Return the verdicts and the noise; None if the run has neither."""
     run = material.run
-    found, noise = count_verdicts(run.measured), noise_of(run)
-    if not found.judged and not noise:
+    counts, noise = count_verdicts(run.measured), noise_notes(run)
+    if not counts.judged and not noise:
         return None
-    labels = {view.cell_id: view.label for view in run.cells}
-    reasons, lacking = group_findings(run.trials, run.verdicts), group_skipped_checks(run.table("unchecked"))
-    return {
-        "summary": f"{found.text[:1].upper()}{found.text[1:]}." if found.judged else NOT_JUDGED,
-        "matrix": _matrix(run, labels) if found.judged else None,
-        "reasons": _reasons(reasons, labels) if reasons else None,
-        "unmade": _table_of_unmade(run) if lacking else None,
-        "checks": len(CHECKS) if found.judged else 0,
-        "noise": [clean(sentence) for sentence in noise],
-    }
+    findings, skipped = group_findings(run.trials, run.verdicts), group_skipped_checks(run.table("unchecked"))
+    return VerdictsContent(
+        summary=f"{counts.text[:1].upper()}{counts.text[1:]}." if counts.judged else NOT_JUDGED,
+        matrix=_matrix_table(run) if counts.judged else None,
+        reasons=_reason_table(findings, run) if findings else None,
+        skipped_checks=_skipped_table(skipped, len(run.trials)) if skipped else None,
+        checks=len(CHECKS) if counts.judged else 0,
+        noise=tuple(map(clean, noise)),
+    )
 
 
-SECTION = Section("verdicts", "Can the numbers be believed?", "verdicts.html.j2", build)
+SECTION = Section("verdicts", "Validity of the results", "verdicts.html.j2", build)
 
 
-def _matrix(run: StoredRun, labels: Mapping[str, str]) -> Table | None:
-    """Cells by blocks; nothing where all trials ended and are valid, or where blocks are too many to stand side by side."""
-    found = matrix(run)
-    if len(found.blocks) > SHOWN_BLOCKS or all(fate.state == "valid" for fate in found.fates.values()):
+def _matrix_table(run: StoredRun) -> Table | None:
+    """Return cells by blocks; None if all trials are valid, or if there are too many blocks."""
+    matrix = trial_matrix(run)
+    if len(matrix.blocks) > MAX_BLOCKS or all(outcome.state == "valid" for outcome in matrix.outcomes.values()):
         return None
     return Table(
         name="verdicts",
         caption="The verdict on every trial, cell by block",
-        columns=(Column("Cell", "name"), *(Column(f"Block {block}") for block in found.blocks)),
+        columns=(Column("Cell", "name"), *(Column(f"Block {block}") for block in matrix.blocks)),
         rows=tuple(
-            (Entry(labels[cell_id], float(i)), *(Entry(*MARKS[fate.state]) for fate in found.of_cell(cell_id)))
-            for i, cell_id in enumerate(found.cells)
+            (
+                Entry(run.labels[cell_id], float(i)),
+                *(Entry(*MARKS[outcome.state]) for outcome in matrix.of_cell(cell_id)),
+            )
+            for i, cell_id in enumerate(matrix.cells)
         ),
     )
 
 
-def _reasons(found: list[FindingGroup], labels: Mapping[str, str]) -> Table:
+def _reason_table(findings: list[FindingGroup], run: StoredRun) -> Table:
     return Table(
         name="reasons",
-        caption="Why trials are doubted",
+        caption="Reasons for the verdicts suspect and invalid",
         columns=(
             Column("Verdict", "name"),
             Column("Check"),
             Column("Cell"),
             Column("Trials", "number"),
             Column("Blocks"),
-            Column("What was seen, what it means, what to do", "prose"),
-            Column("Void or doubtful", "prose"),
+            Column("Finding, its meaning and remedy", "prose"),
+            Column("Invalid or suspect figures", "prose"),
         ),
         rows=tuple(
             (
                 Entry(each.severity, MARKS[each.severity][1]),
                 Entry(each.check),
-                Entry(labels.get(each.cell_id, each.cell_id)),
+                Entry(run.labels.get(each.cell_id, each.cell_id)),
                 Entry(units.count(len(each.trial_ids)), float(len(each.trial_ids))),
-                Entry(_listed([str(block) for block in dict.fromkeys(each.blocks)])),
+                Entry(_list([str(block) for block in dict.fromkeys(each.blocks)])),
                 Entry(clean(each.text)),
                 Entry(", ".join(metric_named(metric).title for metric in each.metrics)),
             )
-            for each in found
+            for each in findings
         ),
     )
 
 
-def _table_of_unmade(run: StoredRun) -> Table:
-    trials = len(run.trials)
+def _skipped_table(skipped: list[SkippedCheckGroup], trials: int) -> Table:
     return Table(
         name="unchecked",
-        caption="What could not be checked",
-        columns=(Column("Check", "name"), Column("Trials", "number"), Column("What it lacked", "prose")),
+        caption="Skipped checks",
+        columns=(Column("Check", "name"), Column("Trials", "number"), Column("Missing", "prose")),
         rows=tuple(
             (
                 Entry(each.check),
                 Entry(f"{units.count(each.trials)} of {units.count(trials)}", float(each.trials)),
                 Entry(clean(each.why)),
             )
-            for each in group_skipped_checks(run.table("unchecked"))
+            for each in skipped
         ),
     )
 
 
-def _listed(names: list[str]) -> str:
-    """Names, and how many more where they are too many."""
-    more = f" and {len(names) - SHOWN_NAMED} more" if len(names) > SHOWN_NAMED else ""
-    return ", ".join(names[:SHOWN_NAMED]) + more
+def _list(names: list[str]) -> str:
+    """Return the names, and the number of the others if there are too many."""
+    more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
+    return ", ".join(names[:MAX_LISTED]) + more

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from html.parser import HTMLParser
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from benchkit.report.flame.page import flame_page
 from benchkit.report.flame.palette import KERNEL, TONES, package, tone
 from benchkit.report.flame.tree import CallTree, Node, call_tree
 from benchkit.report.theme import INK
+from tests.report.reading import attributes, one, parse, texts
 
 HOSTILE = (
     "</script><script>window.harmed=1</script>",
@@ -87,76 +87,61 @@ def test_the_smallest_calls_go_first_and_never_without_those_below() -> None:
 def test_deep_recursion_is_no_trouble() -> None:
     html = flame_page(profile_of((" > ".join(["walk"] * 5000), 7)), "deep")
     assert data_of(html)["nodes"][-2:] == [5000, 7]
-    assert re.search(r"<th scope=\"row\">walk</th><td>100.0 %</td><td>100.0 %</td>", html)
-
-
-class Page(HTMLParser):
-    """What stands in a page: elements and their attributes, texts, and the two scripts."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.texts: list[str] = []
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        self.texts.append(data)
+    assert ["walk", "100.0 %", "100.0 %"] in table_rows(html)
 
 
 def data_of(html: str) -> dict[str, Any]:
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)
-    assert found
-    data: dict[str, Any] = json.loads(found[1])
+    """Return the input of the page's script."""
+    data: dict[str, Any] = json.loads(one(parse(html), "script#data").get_text())
     return data
 
 
-def test_the_page_fetches_nothing_and_runs_nothing_but_its_script() -> None:
+def table_rows(html: str) -> list[list[str]]:
+    """Return the table below the graph."""
+    return [texts(row, "th, td") for row in parse(html).select("tbody tr")]
+
+
+def test_the_page_fetches_nothing_and_runs_only_its_own_script() -> None:
     html = flame_page(SERVER, "server.pb.gz")
-    page = Page(html)
-    assert not re.search(r"https?://|url\(|@import|\bon\w+=", html)
-    (policy,) = (attrs["content"] for tag, attrs in page.elements if attrs.get("http-equiv"))
-    assert policy is not None
+    root = parse(html)
+    assert not re.search(r"https?://|url\(|@import", html)
+    assert not [name for element in root.select("*") for name in element.attrs if name.startswith("on")]
+    (policy,) = attributes(root, "meta[http-equiv]", "content")
     assert policy.startswith("default-src 'none'")
     assert "unsafe" not in policy
-    assert [attrs for tag, attrs in page.elements if tag == "script"] == [
-        {"type": "application/json", "id": "data"},
-        {},
-    ]
-    assert not any("style" in attrs for _, attrs in page.elements)
+    assert [element.attrs for element in root.select("script")] == [{"type": "application/json", "id": "data"}, {}]
+    assert root.select("[style]") == []
 
 
-def test_names_are_data_whatever_they_say() -> None:
+def test_names_are_never_markup() -> None:
     html = flame_page(profile_of(*((f"main > {name}", 10) for name in HOSTILE)), HOSTILE[0])
-    page = Page(html)
-    assert [tag for tag, _ in page.elements].count("script") == 2
-    assert "img" not in [tag for tag, _ in page.elements]
+    root = parse(html)
+    assert len(root.select("script")) == 2
+    assert root.select("img") == []
     labels = [frame[0] for frame in data_of(html)["frames"]]
     assert HOSTILE[0] in labels
     assert HOSTILE[1] in labels
     assert "right-to-left \N{REPLACEMENT CHARACTER}gpj.exe\N{REPLACEMENT CHARACTER}" in labels
     assert "{{ 7*7 }} \"';//" in labels
     assert "49" not in labels
-    assert HOSTILE[0] in page.texts
+    assert texts(root, "h1") == [HOSTILE[0]]
 
 
-def test_the_table_says_the_most_of_it_without_the_script() -> None:
-    html = flame_page(SERVER, "server.pb.gz")
-    rows = re.findall(r'<tr><th scope="row">(.*?)</th><td>(.*?)</td><td>(.*?)</td></tr>', html)
-    assert rows[:4] == [
-        ("sys_read", "40.0 %", "40.0 %"),
-        ("format", "30.0 %", "30.0 %"),
-        ("mark", "15.0 %", "15.0 %"),
-        ("handle", "10.0 %", "40.0 %"),
+def test_the_table_has_the_main_functions_without_the_script() -> None:
+    assert table_rows(flame_page(SERVER, "server.pb.gz"))[:4] == [
+        ["sys_read", "40.0 %", "40.0 %"],
+        ["format", "30.0 %", "30.0 %"],
+        ["mark", "15.0 %", "15.0 %"],
+        ["handle", "10.0 %", "40.0 %"],
     ]
 
 
-def test_the_table_of_a_difference_has_what_changed_the_most_first() -> None:
+def test_the_table_of_a_difference_has_the_largest_change_first() -> None:
     html = flame_page(FASTER, "after", base=(SERVER, "before"))
-    rows = re.findall(r'<th scope="row">(.*?)</th><td>.*?</td><td>.*?</td><td>(.*?)</td>', html)
-    assert rows[:2] == [("sys_read", "+40.0 points"), ("format", "-20.0 points")]
+    assert [(row[0], row[3]) for row in table_rows(html)[:2]] == [
+        ("sys_read", "+40.0 points"),
+        ("format", "-20.0 points"),
+    ]
     assert "compared with before" in html
 
 

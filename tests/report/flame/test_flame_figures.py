@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
@@ -22,19 +21,20 @@ from benchkit.profiles.merge import merge_profiles
 from benchkit.profiles.profile_file import read_profile
 from benchkit.report.figures.registry import get_figure
 from benchkit.report.flame import icicle
-from benchkit.report.flame.icicle import boxes, short
+from benchkit.report.flame.icicle import boxes, short_name
 from benchkit.report.flame.palette import KERNEL, LESS, MORE, SAME, STEPS, change_tone
 from benchkit.report.flame.tree import call_tree
 from benchkit.report.html import asset
 from benchkit.report.page import page
 from benchkit.report.rendering import render
-from benchkit.report.report_files import drawings_of
+from benchkit.report.report_files import draw_figures
 from benchkit.report.run_reader import read_run
 from benchkit.report.stored_run import StoredRun
 from benchkit.results.profile_tables import read_profiles
 from benchkit.results.schema import arrow_table, empty_frame
 from benchkit.results.store import Store
 from tests.report.flame.test_flame import FASTER, HOSTILE, SERVER, profile_of
+from tests.report.reading import drawn_texts, parse, texts
 from tests.results.test_profile_tables import record
 
 pytestmark = pytest.mark.long
@@ -57,7 +57,7 @@ def with_stacks(run: StoredRun, profiles: Mapping[str, Sequence[Profile]]) -> St
     for cell_id, taken in profiles.items():
         for number, each in enumerate(taken, start=1):
             trial_id = f"{cell_id}-{number}"
-            first = run.of_cell(cell_id).head(1)
+            first = run.trials_of(cell_id).head(1)
             parts.append(first.assign(block=run.manifest.blocks + number, kind="profile", trial_id=trial_id))
             said = ProfileRecord(service="app", host="sut", profiler=each.profiler, file="app")
             functions += list(rows_of._functions(trial_id, said, each))
@@ -70,7 +70,7 @@ def with_stacks(run: StoredRun, profiles: Mapping[str, Sequence[Profile]]) -> St
         run,
         trials=pd.concat(parts, ignore_index=True),
         table=lambda name: tables[name] if name in tables else empty_frame(name),
-        stacks=lambda trials, _: merge_profiles([stacks[trial_id] for trial_id in trials]),
+        merged_profile=lambda trials, _: merge_profiles([stacks[trial_id] for trial_id in trials]),
     )
 
 
@@ -86,10 +86,6 @@ def studied(make_run: MakeRun) -> StoredRun:
             "server=gnet,connections=2000": [profile("gnet.pb.gz")],
         },
     )
-
-
-def texts(figure: Figure) -> list[str]:
-    return [text.get_text() for text in figure.findobj(mpl.text.Text) if text.get_text()]
 
 
 def drawn(figure: Figure) -> list[tuple[str, float, float, float]]:
@@ -121,7 +117,7 @@ def test_narrow_calls_are_left_out_and_leave_their_room() -> None:
 
 
 def test_of_many_calls_the_widest_are_drawn_each_with_its_callers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(icicle, "MOST_CALLS", 21)
+    monkeypatch.setattr(icicle, "MAX_CALLS", 21)
     found = boxes(call_tree(profile_of(*((f"main > f{i} > g{i}", i) for i in range(1, 101)))))
     assert len(found) <= 21
     labels = {box.node.frame.label for box in found}
@@ -133,8 +129,8 @@ def test_deep_recursion_is_cut_and_said(make_run: MakeRun) -> None:
     run = with_stacks(
         make_run({"server": ["a"]}, blocks=1), {"server=a": [profile_of((" > ".join(["walk"] * 500), 7))]}
     )
-    assert max(depth for _, depth, _, _ in drawn(FLAME.draw(run))) == icicle.DEEPEST - 1
-    assert "nor what lies deeper than 64 calls" in FLAME.caption(run)
+    assert max(depth for _, depth, _, _ in drawn(FLAME.draw(run))) == icicle.MAX_DEPTH - 1
+    assert "nor calls deeper than 64" in FLAME.caption(run)
 
 
 def test_a_profile_without_samples_draws_no_calls() -> None:
@@ -145,8 +141,8 @@ def test_the_baseline_is_drawn_merged_over_its_trials(studied: StoredRun) -> Non
     tree = call_tree(profile("nethttp-go1.16.pb.gz"))
     shown = drawn(FLAME.draw(studied))
     assert len(shown) == len(boxes(tree))
-    assert any("2 profiles" in text and "server nethttp" not in text for text in texts(FLAME.draw(studied)))
-    assert FLAME.caption(studied).startswith("nethttp, connections 200, 2 profiles together.")
+    assert any("2 profiles" in text and "server nethttp" not in text for text in drawn_texts(FLAME.draw(studied)))
+    assert FLAME.caption(studied).startswith("nethttp, connections 200, 2 profiles merged.")
     assert "runtime.epollwait" in FLAME.alt(studied)
 
 
@@ -155,7 +151,7 @@ def test_without_the_baselines_profile_the_first_there_is_is_drawn(studied: Stor
     of_base = shares["trial_id"].str.contains("connections=200-")
     tables = {"profile_share": shares[~of_base], "profile": studied.profiles}
     left = replace(studied, table=lambda name: tables[name] if name in tables else empty_frame(name))
-    assert FLAME.caption(left).startswith("nethttp, connections 2000, 1 profile together.")
+    assert FLAME.caption(left).startswith("nethttp, connections 2000, 1 profile merged.")
 
 
 def test_of_several_services_the_busiest_is_drawn(make_run: MakeRun) -> None:
@@ -169,9 +165,9 @@ def test_of_several_services_the_busiest_is_drawn(make_run: MakeRun) -> None:
     both = replace(
         run,
         table=lambda name: tables[name] if name in tables else empty_frame(name),
-        stacks=lambda _, service: SERVER if service == "app" else idle,
+        merged_profile=lambda _, service: SERVER if service == "app" else idle,
     )
-    assert ": app, 1 profile together." in FLAME.caption(both)
+    assert ": app, 1 profile merged." in FLAME.caption(both)
     assert "sys_read 40.0 %" in FLAME.alt(both)
 
 
@@ -189,7 +185,7 @@ def test_the_kernel_has_a_colour_of_its_own(make_run: MakeRun) -> None:
     tree = call_tree(profile("nginx-return.perf.txt.gz"))
     blue = [box for box in drawn(FLAME.draw(run)) if box[0] == KERNEL.light]
     assert len(blue) == sum(box.node.frame.kernel for box in boxes(tree)) > 50
-    assert "kernel" in texts(FLAME.draw(run))
+    assert "kernel" in drawn_texts(FLAME.draw(run))
     assert "the kernel's functions are blue" in FLAME.caption(run)
     assert "this profiler sees no kernel" in FLAME.caption(
         with_stacks(make_run({"server": ["a"]}, blocks=1), {"server=a": [profile("gnet.pb.gz")]})
@@ -204,7 +200,7 @@ def test_names_stand_where_they_fit_and_are_text(make_run: MakeRun) -> None:
     assert "<img" not in element
     long = "x" * 400
     wide = with_stacks(run, {"server=a": [profile_of((f"main > {long}", 97), ("main > thin", 3))]})
-    shown = texts(FLAME.draw(wide))
+    shown = drawn_texts(FLAME.draw(wide))
     assert "thin" not in shown
     assert any(text.startswith("xxx") and text.endswith("x…") for text in shown)
 
@@ -220,14 +216,14 @@ def test_names_stand_where_they_fit_and_are_text(make_run: MakeRun) -> None:
     ],
 )
 def test_functions_of_go_are_called_as_its_programs_call_them(label: str, shown: str) -> None:
-    assert short(label) == shown
+    assert short_name(label) == shown
 
 
 def test_the_same_program_that_schedules_most_otherwise_is_set_against_the_baseline(studied: StoredRun) -> None:
     caption = DIFFERENCE.caption(studied)
     assert caption.startswith("Widths are shares of nethttp, connections 2000;")
     assert "than in nethttp, connections 200." in caption
-    assert re.search(r"lies farthest from the baseline's: 6\.9 % against 40\.1 %\.", caption)
+    assert re.search(r"differs most from the baseline's: 6\.9 % against 40\.1 %\.", caption)
     tree = call_tree(profile("nethttp-go1.16-2000.pb.gz"), base=profile("nethttp-go1.16.pb.gz"))
     shown = drawn(DIFFERENCE.draw(studied))
     assert len(shown) == len(boxes(tree))
@@ -235,7 +231,7 @@ def test_the_same_program_that_schedules_most_otherwise_is_set_against_the_basel
         change = box.node.value / tree.root.value - box.node.base / tree.root.base
         assert (change_tone(change).light, float(box.depth), box.left) in [each[:3] for each in shown]
     assert "runtime.epollwait -23.3 points" in DIFFERENCE.alt(studied)
-    hovers = re.findall("<title>(.*?)</title>", render(DIFFERENCE, studied).element)
+    hovers = texts(parse(render(DIFFERENCE, studied).element), "title")
     assert any(
         re.fullmatch(
             r"net/http\.\(\*conn\)\.serve: [\d.]+ %, itself [\d.]+ %; [\d.]+ % in nethttp, connections 200: \+[\d.]+ points",
@@ -248,8 +244,8 @@ def test_the_same_program_that_schedules_most_otherwise_is_set_against_the_basel
 def test_another_program_is_not_set_against_it(make_run: MakeRun) -> None:
     run = make_run({"server": ["nethttp", "gnet"]}, blocks=1)
     both = {"server=nethttp": [profile("nethttp-go1.26.pb.gz")], "server=gnet": [profile("gnet.pb.gz")]}
-    assert FLAME.available(with_stacks(run, both))
-    assert not DIFFERENCE.available(with_stacks(run, both))
+    assert FLAME.is_available(with_stacks(run, both))
+    assert not DIFFERENCE.is_available(with_stacks(run, both))
 
 
 def test_where_no_scheduler_differs_categories_choose(make_run: MakeRun) -> None:
@@ -274,17 +270,17 @@ def test_they_are_small_in_the_pages_own_colours_and_the_same_again(studied: Sto
         assert (drawing.svg, drawing.png) == (again.svg, again.png)
         assert not re.search(r"#[0-9a-f]{6}\b", drawing.element)
         assert len(drawing.element) < 200_000
-    written = page((studied, [each for each in drawings_of(studied) if each.figure in (FLAME, DIFFERENCE)]))
+    written = page((studied, [each for each in draw_figures(studied) if each.figure in (FLAME, DIFFERENCE)]))
     for name in set(re.findall(r"var\((--(?:pack|more|less)[\w-]+)\)", written)):
         assert written.count(f"{name}:") == 2, "one for light surfaces, one for dark ones"
 
 
 def test_without_profiles_or_without_raw_files_there_are_none(run: StoredRun, studied: StoredRun) -> None:
-    assert not FLAME.available(run)
-    assert not DIFFERENCE.available(run)
-    without = replace(studied, stacks=lambda _trials, _service: None)
-    assert not FLAME.available(without)
-    assert not DIFFERENCE.available(without)
+    assert not FLAME.is_available(run)
+    assert not DIFFERENCE.is_available(run)
+    without = replace(studied, merged_profile=lambda _trials, _service: None)
+    assert not FLAME.is_available(without)
+    assert not DIFFERENCE.is_available(without)
 
 
 def test_a_stored_run_has_them_from_its_raw_files_alone(run: StoredRun, tmp_path: Path) -> None:
@@ -295,11 +291,11 @@ def test_a_stored_run_has_them_from_its_raw_files_alone(run: StoredRun, tmp_path
     trial = record(app)
     folder.commit_trial(trial, {"app.pb.gz": content})
     assert read_profiles(trial, lambda _: content).notes == ()
-    stacks = read_run(store, folder).stacks
+    stacks = read_run(store, folder).merged_profile
     found = stacks((trial.trial_id,), "app")
     assert found == read_profile(content)
     assert stacks((trial.trial_id,), "app") is found, "read once"
-    assert read_run(store, folder).stacks((trial.trial_id, "left-out"), "app") is None
+    assert read_run(store, folder).merged_profile((trial.trial_id, "left-out"), "app") is None
     with pytest.raises(InputError, match="no profile of service 'front'"):
         stacks((trial.trial_id,), "front")
 
@@ -317,4 +313,4 @@ def test_profiles_of_trials_that_do_not_count_are_not_in_it(studied: StoredRun) 
     )
     verdicts = arrow_table("verdicts", [row]).to_pandas()
     doubted = replace(studied, table=lambda name: verdicts if name == "verdicts" else studied.table(name))
-    assert FLAME.caption(doubted).startswith("nethttp, connections 200, 1 profile together.")
+    assert FLAME.caption(doubted).startswith("nethttp, connections 200, 1 profile merged.")

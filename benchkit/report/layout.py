@@ -1,0 +1,205 @@
+"""Common layout of figures: title, legend and source at fixed places, axes placed by constrained layout."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
+
+from benchkit.report.style import colour, dashes, drawable, marker
+from benchkit.report.theme import INK, MUTED, SURFACE
+
+WIDTH_IN = 7.6
+MAX_PANELS = 12
+"""Panels that a figure has at most; `sample_evenly` chooses them, and the caption names the number of the others."""
+
+_EDGE_IN, _TITLE_IN, _LINE_IN, _KEY_IN, _SOURCE_IN = 0.08, 0.25, 0.17, 0.20, 0.24
+_SUBTITLE_CHARACTERS, _LEGEND_CHARACTERS, _LABEL_CHARACTERS = 114, 105, 42
+_PANEL_COLUMNS = 3
+_PANEL_IN, _SINGLE_PANEL_IN = 2.35, 3.5
+_ROW_IN, _SMALLEST_ROW_IN, _ROWS_IN, _AXIS_IN = 0.34, 0.13, 9.0, 0.55
+_DECADE = 4.0
+"""Ratios that span a larger factor get the ticks of decades: 0.5, 1, 2, 5."""
+_EM = 0.62
+"""Width of an average character of bold text over the font size, rounded up."""
+
+Thing = TypeVar("Thing")
+
+
+def new_figure(
+    height_in: float,
+    *,
+    title: str,
+    subtitle: Sequence[str],
+    source: str,
+    legend: Iterable[tuple[Artist, str]] = (),
+    legend_columns: int = 4,
+    used_width: float = 1.0,
+) -> Figure:
+    """Return a figure of the standard width with `height_in` inches for axes and their labels, which it has not yet.
+
+    Axes with their labels take the share `used_width` of the width, from the left.
+    """
+    keys = [(handle, drawable(name)) for handle, name in legend]
+    longest = max((len(name) for _, name in keys), default=0)
+    columns = max(1, min(legend_columns, len(keys), _LEGEND_CHARACTERS // (longest + 6)))
+    lines = [line for text in subtitle for line in textwrap.wrap(drawable(text), _SUBTITLE_CHARACTERS)]
+    legend_top_in = 2 * _EDGE_IN + _TITLE_IN + _LINE_IN * len(lines)
+    top_in = legend_top_in + _KEY_IN * math.ceil(len(keys) / columns)
+    height = top_in + height_in + _SOURCE_IN
+    left = _EDGE_IN / WIDTH_IN
+    room = (0, _SOURCE_IN / height, used_width, height_in / height)
+    figure = Figure(
+        figsize=(WIDTH_IN, height),
+        layout=ConstrainedLayoutEngine(rect=room, w_pad=_EDGE_IN, h_pad=_EDGE_IN, wspace=0.03, hspace=0.03),
+    )
+    figure.text(left, 1 - _EDGE_IN / height, drawable(title), size=12, weight="bold", va="top")
+    for i, line in enumerate(lines):
+        figure.text(left, 1 - (_EDGE_IN + _TITLE_IN + _LINE_IN * i) / height, line, color=MUTED.light, va="top")
+    if keys:
+        figure.legend(
+            [handle for handle, _ in keys],
+            [name for _, name in keys],
+            loc="upper left",
+            bbox_to_anchor=(left, 1 - legend_top_in / height),
+            ncols=columns,
+            borderpad=0,
+            borderaxespad=0,
+            columnspacing=1.4,
+        )
+    figure.text(left, _EDGE_IN / height, drawable(source), size=7, color=MUTED.light, va="bottom")
+    return figure
+
+
+def line_legend(names: Mapping[int, str]) -> list[tuple[Artist, str]]:
+    """Return the legend of lines with markers, by the number of their series."""
+    return [
+        (Line2D([], [], color=colour(hue), marker=marker(hue), ls=dashes(hue), markersize=5), name)
+        for hue, name in names.items()
+    ]
+
+
+def panel_height(panels: int) -> float:
+    """Return the inches that so many panels take."""
+    return _SINGLE_PANEL_IN if panels == 1 else _PANEL_IN * math.ceil(panels / _PANEL_COLUMNS)
+
+
+def panel_grid(figure: Figure, names: Sequence[str], *, x_label: str = "", y_label: str = "") -> dict[str, Axes]:
+    """Add a panel for each name, in rows of three; all share the scales of the first."""
+    columns = min(_PANEL_COLUMNS, len(names))
+    cells = figure.add_gridspec(math.ceil(len(names) / columns), columns)
+    panels: dict[str, Axes] = {}
+    for i, name in enumerate(names):
+        first = next(iter(panels.values()), None)
+        axes = figure.add_subplot(cells[i // columns, i % columns], sharex=first, sharey=first)
+        axes.set_title(shorten(drawable(name), WIDTH_IN / columns - 0.4, 9.0))
+        is_lowest, is_leftmost = i + columns >= len(names), i % columns == 0
+        axes.tick_params(labelleft=is_leftmost, labelbottom=is_lowest)
+        if is_leftmost:
+            axes.set_ylabel(y_label)
+        if is_lowest:
+            axes.set_xlabel(x_label)
+        panels[name] = axes
+    return panels
+
+
+def sample_evenly(things: Sequence[Thing], most: int = MAX_PANELS) -> list[Thing]:
+    """Return all of up to `most` things; of more as many, spread evenly, the first and the last among them.
+
+    Of more than twice as many it returns a third as many: a figure that omits most of them needs no more.
+    """
+    if len(things) <= most:
+        return list(things)
+    number = most if len(things) <= 2 * most else most // 3
+    return [things[round(i * (len(things) - 1) / (number - 1))] for i in range(number)]
+
+
+def rows_height(rows: int) -> float:
+    """Return the inches that so many rows take, with the axis below them."""
+    return max(_SMALLEST_ROW_IN, min(_ROW_IN, _ROWS_IN / rows)) * (rows + 0.2) + _AXIS_IN
+
+
+def row_text_size(rows: int) -> float:
+    """Return the size of text beside so many rows, in points."""
+    return 9.0 if _ROWS_IN / rows >= _ROW_IN / 2 else 6.0
+
+
+def label_rows(axes: Axes, labels: Mapping[float, str], rows: float) -> None:
+    """Write labels left of their rows, which are counted from the top."""
+    size = row_text_size(math.ceil(rows))
+    characters = round(_LABEL_CHARACTERS * 9 / size)
+    texts = [textwrap.shorten(drawable(text), characters, placeholder="…") or "…" for text in labels.values()]
+    axes.set_ylim(rows - 0.4, -0.6)
+    axes.set_yticks(list(labels), texts)
+    axes.tick_params(axis="y", length=0, labelsize=size, labelcolor=INK.light)
+    axes.grid(visible=False, axis="y")
+    axes.spines["bottom"].set_visible(False)
+
+
+def write_beside(axes: Axes, y: float, text: str, rows: int) -> None:
+    """Write a text right of its row."""
+    axes.annotate(
+        drawable(text),
+        (1, y),
+        xycoords=("axes fraction", "data"),
+        xytext=(6, 0),
+        textcoords="offset points",
+        va="center",
+        size=row_text_size(rows),
+        color=MUTED.light,
+        annotation_clip=False,
+    )
+
+
+def write_heading(axes: Axes, y: float, text: str, rows: int) -> None:
+    """Write a heading over the whole width of the figure, in front of the grid."""
+    size = row_text_size(rows)
+    heading = axes.annotate(
+        shorten(drawable(text), WIDTH_IN - 2 * _EDGE_IN, size),
+        (_EDGE_IN / WIDTH_IN, y),
+        xycoords=("figure fraction", "data"),
+        va="center",
+        size=size,
+        color=INK.light,
+        weight="bold",
+        annotation_clip=False,
+        bbox={"facecolor": SURFACE.light, "edgecolor": "none", "pad": 1},
+    )
+    heading.set_in_layout(False)
+
+
+def shorten(text: str, room_in: float, size: float) -> str:
+    """Return as much of a text as fits into a width, by the average width of a character."""
+    characters = int(room_in / text_width(1, size))
+    return text if len(text) <= characters else f"{text[: max(0, characters - 1)].rstrip()}…"
+
+
+def text_width(characters: int, size: float) -> float:
+    """Return the estimated width of so many characters, in inches."""
+    return _EM * size * characters / 72
+
+
+def ratio_axis(axes: Axes, points: Iterable[float], ends: Sequence[float] = ()) -> None:
+    """Make the axis logarithmic, over 1 and all points, and over the ends of intervals unless those dwarf the points."""
+    points = [1.0, *points]
+    least, most = min(points), max(points)
+    low = max(min([least, *ends]), least / _DECADE) / 1.04
+    high = min(max([most, *ends]), most * _DECADE) * 1.04
+    axes.set_xscale("log")
+    axes.set_xlim(low, high)
+    if high / low > _DECADE:
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    else:
+        ticks = MaxNLocator(nbins=6, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
+        axes.xaxis.set_major_locator(FixedLocator([tick for tick in ticks if low <= tick <= high]))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.axvline(1, color=MUTED.light, linewidth=1, zorder=1)
