@@ -32,22 +32,22 @@ class Hierarchy:
 
 def hierarchies(mountinfo: str, membership: str) -> list[Hierarchy]:
     """Return the trees with a CPU controller, from the texts of /proc/self/mountinfo and /proc/self/cgroup (proc(5))."""
-    own = {}
+    memberships = {}
     for line in membership.splitlines():
         _, controllers, path = line.split(":", 2)
-        own.update(dict.fromkeys(controllers.split(","), path))
-    found = []
+        memberships.update(dict.fromkeys(controllers.split(","), path))
+    trees = []
     for line in mountinfo.splitlines():
         before, _, after = line.partition(" - ")
         root, point = (unescape(text) for text in before.split()[3:5])
         kind, _, options = after.split()[:3]
         if kind == "cgroup2":
-            found.append(Hierarchy(Path(point), "", 2))
-        elif kind == "cgroup" and (here := set(CONTROLLERS) & set(options.split(","))):
-            group = PurePosixPath(own.get(min(here), "/"))
+            trees.append(Hierarchy(Path(point), "", 2))
+        elif kind == "cgroup" and (controllers_here := set(CONTROLLERS) & set(options.split(","))):
+            group = PurePosixPath(memberships.get(min(controllers_here), "/"))
             if group.is_relative_to(root):
-                found.append(Hierarchy(Path(point) / group.relative_to(root), Path(point).name, 1))
-    return found
+                trees.append(Hierarchy(Path(point) / group.relative_to(root), Path(point).name, 1))
+    return trees
 
 
 def usable_hierarchies() -> list[Hierarchy]:

@@ -46,18 +46,18 @@ def group_by_core(cpus: set[int], siblings: Mapping[int, frozenset[int]]) -> lis
 
 def parse_cpu_list(text: str) -> frozenset[int]:
     """Return the CPUs of a list in the kernel's format, `0-2,8` (cpuset(7), FORMATS, List format)."""
-    found: set[int] = set()
+    cpus: set[int] = set()
     for part in text.strip().split(","):
         first, dash, last = part.partition("-")
-        found.update(range(int(first), int(last if dash else first) + 1))
-    return frozenset(found)
+        cpus.update(range(int(first), int(last if dash else first) + 1))
+    return frozenset(cpus)
 
 
 def overlaps(cpus: Mapping[str, Sequence[int]]) -> list[tuple[tuple[str, ...], tuple[int, ...]]]:
     """Return each group of hosts that share CPUs once, with the CPUs that exactly these hosts share."""
     users: dict[int, tuple[str, ...]] = {}
-    for name, own in cpus.items():
-        for cpu in own:
+    for name, allowed in cpus.items():
+        for cpu in allowed:
             users[cpu] = (*users.get(cpu, ()), name)
     groups: dict[tuple[str, ...], list[int]] = {}
     for cpu in sorted(users):

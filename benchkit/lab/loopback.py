@@ -118,11 +118,11 @@ def clean_up(state: LabState | None) -> None:
 
 def is_sshd_running() -> bool:
     """Return whether an SSH server runs in this mount namespace; those on lab hosts have their own /run."""
-    here = Path("/proc/self/ns/mnt").readlink()
+    own_namespace = Path("/proc/self/ns/mnt").readlink()
     for process in psutil.process_iter(["name"]):
         if (process.info["name"] or "").startswith("sshd"):
             try:
-                if Path(f"/proc/{process.pid}/ns/mnt").readlink() == here:
+                if Path(f"/proc/{process.pid}/ns/mnt").readlink() == own_namespace:
                     return True
             except OSError:  # the process has ended meanwhile
                 continue

@@ -76,13 +76,13 @@ def kill_all(key: str) -> bool:
 
 def _descendants(roots: Iterable[psutil.Process]) -> list[psutil.Process]:
     """Return all descendants of these processes."""
-    found: dict[int, psutil.Process] = {}
+    descendants: dict[int, psutil.Process] = {}
     for root in roots:
         try:
-            found.update({child.pid: child for child in root.children(recursive=True)})
+            descendants.update({child.pid: child for child in root.children(recursive=True)})
         except psutil.NoSuchProcess:
             continue
-    return list(found.values())
+    return list(descendants.values())
 
 
 def _alive(processes: Iterable[psutil.Process]) -> list[psutil.Process]:

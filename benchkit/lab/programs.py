@@ -17,15 +17,15 @@ _VERSION = re.compile(r"OpenSSH_(\d+)\.(\d+)")
 
 def find_programs(names: Iterable[str]) -> dict[str, str]:
     """Return the path of each program. Raises InputError naming all missing ones, with the command that installs them."""
-    path = os.pathsep.join([os.environ.get("PATH", os.defpath), *_SYSTEM_FOLDERS])
-    paths = {name: shutil.which(name, path=path) for name in names}
-    if missing := [name for name, found in paths.items() if found is None]:
+    search_path = os.pathsep.join([os.environ.get("PATH", os.defpath), *_SYSTEM_FOLDERS])
+    paths = {name: shutil.which(name, path=search_path) for name in names}
+    if missing := [name for name, path in paths.items() if path is None]:
         raise InputError(
             f"missing on this machine: {', '.join(missing)}",
             where="lab",
             hint="run `benchkit lab prepare`, which installs them or prints how",
         )
-    return {name: found for name, found in paths.items() if found is not None}
+    return {name: path for name, path in paths.items() if path is not None}
 
 
 def openssh_version(sshd: str) -> tuple[int, int]:

@@ -85,26 +85,26 @@ def merge_measurements(measurements: Sequence[Measurement]) -> Measurement:
     Each correction for coordinated omission stays that of its own generator. A count that one of them lacks is None in
     the sum. Raises InputError for no measurement, and for measurements of different tools.
     """
-    kinds = {(each.tool, each.resolution_s, each.covers) for each in measurements}
+    kinds = {(measurement.tool, measurement.resolution_s, measurement.covers) for measurement in measurements}
     if len(kinds) != 1:
         raise InputError(
             "cannot merge these measurements",
-            why=f"they are of {', '.join(sorted({each.tool for each in measurements})) or 'no generator'}",
+            why=f"they are of {', '.join(sorted({measurement.tool for measurement in measurements})) or 'no generator'}",
             hint="only generators of one tool measure the same thing",
         )
     ((tool, resolution_s, covers),) = kinds
-    recorded = [each.histograms for each in measurements if each.histograms]
+    recorded = [measurement.histograms for measurement in measurements if measurement.histograms]
     series = {name: None for histograms in recorded for name in histograms}
     if any(histograms.keys() != series.keys() for histograms in recorded):
         raise InputError(f"cannot merge these measurements of {tool}", why="some are corrected and others are not")
     return Measurement(
         tool=tool,
         histograms={name: merge_histograms([histograms[name] for histograms in recorded]) for name in series},
-        counters=_add_counters([each.counters for each in measurements]),
+        counters=_add_counters([measurement.counters for measurement in measurements]),
         resolution_s=resolution_s,
         covers=covers,
-        complete=all(each.complete for each in measurements),
-        notes=tuple(dict.fromkeys(note for each in measurements for note in each.notes)),
+        complete=all(measurement.complete for measurement in measurements),
+        notes=tuple(dict.fromkeys(note for measurement in measurements for note in measurement.notes)),
     )
 
 
@@ -128,29 +128,29 @@ def _sum(items: Sequence[T], count: Callable[[T], int | None]) -> int | None:
 
 def _add_counters(counters: Sequence[Counters]) -> Counters:
     return Counters(
-        requests=_sum(counters, lambda each: each.requests),
-        recorded=sum(each.recorded for each in counters),
-        bytes_total=_sum(counters, lambda each: each.bytes_total),
-        status=_add_status(each.status for each in counters),
-        non_2xx=_sum(counters, lambda each: each.non_2xx),
-        errors=_add_errors([each.errors for each in counters]),
+        requests=_sum(counters, lambda counter: counter.requests),
+        recorded=sum(counter.recorded for counter in counters),
+        bytes_total=_sum(counters, lambda counter: counter.bytes_total),
+        status=_add_status(counter.status for counter in counters),
+        non_2xx=_sum(counters, lambda counter: counter.non_2xx),
+        errors=_add_errors([counter.errors for counter in counters]),
     )
 
 
 def _add_errors(errors: Sequence[Errors]) -> Errors:
     return Errors(
-        connect=_sum(errors, lambda each: each.connect),
-        read=_sum(errors, lambda each: each.read),
-        write=_sum(errors, lambda each: each.write),
-        timeout=_sum(errors, lambda each: each.timeout),
-        other=_sum(errors, lambda each: each.other),
+        connect=_sum(errors, lambda kinds: kinds.connect),
+        read=_sum(errors, lambda kinds: kinds.read),
+        write=_sum(errors, lambda kinds: kinds.write),
+        timeout=_sum(errors, lambda kinds: kinds.timeout),
+        other=_sum(errors, lambda kinds: kinds.other),
     )
 
 
 def _add_status(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     total: dict[str, int] = {}
-    for each in counts:
-        for code, n in each.items():
+    for count in counts:
+        for code, n in count.items():
             total[code] = total.get(code, 0) + n
     return dict(sorted(total.items()))
 
@@ -169,16 +169,16 @@ def _availability(results: Sequence[LoadResult]) -> float | None:
 def _merge_summaries(results: Sequence[LoadResult]) -> Latency:
     """Return extremes and mean of several summaries; their percentiles and deviations cannot be merged."""
     latencies = [result.latency for result in results]
-    lowest = _known(latencies, lambda each: each.min_s)
-    highest = _known(latencies, lambda each: each.max_s)
-    means = [(each.mean_s, result.requests) for each, result in zip(latencies, results, strict=True)]
+    lowest = _known(latencies, lambda latency: latency.min_s)
+    highest = _known(latencies, lambda latency: latency.max_s)
+    means = [(latency.mean_s, result.requests) for latency, result in zip(latencies, results, strict=True)]
     weighted = [(mean, requests) for mean, requests in means if mean is not None and requests]
     requests = sum(n for _, n in weighted)
     return Latency(
         min_s=None if lowest is None else min(lowest),
         mean_s=math.fsum(m * n for m, n in weighted) / requests if len(weighted) == len(means) else None,
         max_s=None if highest is None else max(highest),
-        resolution_s=max((each.resolution_s for each in latencies if each.resolution_s is not None), default=None),
+        resolution_s=max((step for latency in latencies if (step := latency.resolution_s) is not None), default=None),
         covers=latencies[0].covers,
         corrected=latencies[0].corrected,
     )

@@ -87,15 +87,15 @@ def _private_run(config: Mapping[str, Any], shadow: str | None) -> None:
         folder = _RUN / name
         folder.mkdir()
         folder.chmod(mode)
-    own = Path(config["folder"])
-    own.mkdir(mode=0o700)
+    host_folder = Path(config["folder"])
+    host_folder.mkdir(mode=0o700)
     for name, text in config["files"].items():
-        _write(own / name, text, 0o600)
+        _write(host_folder / name, text, 0o600)
     etc = dict(config["etc"])
     if shadow is not None:
         etc["shadow"] = shadow
     for name, text in etc.items():
-        path, target = own / f"etc-{name}", Path("/etc") / name
+        path, target = host_folder / f"etc-{name}", Path("/etc") / name
         _write(path, text, 0o640 if name == "shadow" else 0o644)
         if target.exists():  # a bind mount needs an existing file
             mount(str(path), target, None, MS_BIND)

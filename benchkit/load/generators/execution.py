@@ -220,7 +220,7 @@ class GeneratorGroup:
 
     def stop(self) -> None:
         """Stop all tools and reducers that were started. Raises HostError."""
-        tools = [each.process for each in self.processes if each.process is not None]
+        tools = [tool for process in self.processes if (tool := process.process) is not None]
         self.host.processes.stop([*tools, *self.reducers], grace_s=STOP_GRACE_S)
 
 

@@ -222,8 +222,8 @@ def _all_counted(output: HeyOutput) -> bool:
 def _capped(output: HeyOutput) -> bool:
     """Return whether hey dropped results: it counts a million statuses, and its rate implies more."""
     expected = _requests_by_rate(output)
-    kept = sum(output.status_codes.values())
-    return kept == MAX_RESULTS and (expected is None or expected[0] - _counted(output) > expected[1])
+    counted = sum(output.status_codes.values())
+    return counted == MAX_RESULTS and (expected is None or expected[0] - _counted(output) > expected[1])
 
 
 def _unmeasured(output: HeyOutput) -> bool:
