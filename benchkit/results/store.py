@@ -1,6 +1,6 @@
 """The store: the only module that knows its layout of files.
 
-    runs/<run_id>/manifest.json, journal.jsonl, raw/<trial_id>/…
+    runs/<run_id>/manifest.json, journal.jsonl, run.log, raw/<trial_id>/…
     tables/<table>/scenario=<name>/run_id=<id>/*.parquet
     compact/<table>.parquet                                copies, see `benchkit.results.compact`
 
@@ -42,7 +42,7 @@ LARGE_BYTES = 64 << 10
 _COMPRESSED = ".zst"
 _PACKED = ".gz"
 """Suffix of files that are compressed already and stay so: profiles, which their own tools read in this form."""
-_MANIFEST, _JOURNAL, _RECORD = "manifest.json", "journal.jsonl", "trial.json"
+_MANIFEST, _JOURNAL, _LOG, _RECORD = "manifest.json", "journal.jsonl", "run.log", "trial.json"
 _LOCK = ".lock"
 
 Part = tuple[str, str]
@@ -93,6 +93,11 @@ class RunFolder:
     def report(self) -> Path:
         """Default folder of the report of the run."""
         return self.path / "report"
+
+    @property
+    def log(self) -> Path:
+        """Log file of the run, which may be missing."""
+        return self.path / _LOG
 
     def manifest(self) -> Manifest:
         """Read the manifest. Raises InputError if it cannot be read, is damaged, or was written by a newer benchkit."""

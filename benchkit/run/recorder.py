@@ -46,8 +46,6 @@ from benchkit.units import counted
 
 logger = logging.getLogger(__name__)
 
-LOG_FILE = "run.log"
-
 
 @dataclass
 class RunOutcome:
@@ -230,7 +228,7 @@ def recording(run: RunFolder, store: Store) -> Iterator[RunRecorder]:
     At the end the tables are merged, the trials judged together, and status and time noted in manifest and
     journal. Raises BenchkitError where the store cannot be written, with how to resume.
     """
-    with run_log(run.path / LOG_FILE), run.journal() as journal:
+    with run_log(run.log), run.journal() as journal:
         recorder = RunRecorder(run, store, journal)
         with _finishing(recorder):
             yield recorder
