@@ -70,9 +70,9 @@ func TestATemporaryFolderGoesWithTheServer(t *testing.T) {
 
 func TestWrongFlags(t *testing.T) {
 	for _, listing := range []string{"0", "-1", "many", "100001"} {
-		code, said := kittest.Refused(t, "-listen", "127.0.0.1:0", "-listing", listing)
-		if code != 2 || !strings.Contains(said, "-listing") || strings.Count(said, "\n") != 1 {
-			t.Errorf("%s: exit code %d, %q", listing, code, said)
+		code, stderr := kittest.Refused(t, "-listen", "127.0.0.1:0", "-listing", listing)
+		if code != 2 || !strings.Contains(stderr, "-listing") || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%s: exit code %d, %q", listing, code, stderr)
 		}
 	}
 }

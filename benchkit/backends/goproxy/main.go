@@ -79,7 +79,7 @@ func handler(upstream, private, cache string, workers int) (http.Handler, error)
 }
 
 func serve(addr string, handler http.Handler) error {
-	asked, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	signalled, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -91,7 +91,7 @@ func serve(addr string, handler http.Handler) error {
 	select {
 	case err := <-ended:
 		return err
-	case <-asked.Done():
+	case <-signalled.Done():
 	}
 	late, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()

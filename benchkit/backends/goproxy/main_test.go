@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// asked returns the response of a proxy with this upstream, and the files in its cache afterwards.
-func asked(t *testing.T, upstream http.HandlerFunc, at string) (status int, said string, kept []string) {
+// request returns the response of a proxy with this upstream, and the files in its cache afterwards.
+func request(t *testing.T, upstream http.HandlerFunc, at string) (status int, body string, cached []string) {
 	t.Helper()
 	t.Setenv("GOFLAGS", "-modcacherw")
 	server := httptest.NewServer(upstream)
@@ -24,44 +24,44 @@ func asked(t *testing.T, upstream http.HandlerFunc, at string) (status int, said
 	proxy.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, at, nil))
 	err = filepath.WalkDir(cache, func(path string, entry os.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() {
-			kept = append(kept, strings.TrimPrefix(path, filepath.Join(cache, cacheFolder)))
+			cached = append(cached, strings.TrimPrefix(path, filepath.Join(cache, cacheFolder)))
 		}
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return recorder.Code, recorder.Body.String(), kept
+	return recorder.Code, recorder.Body.String(), cached
 }
 
 func TestKeepsWhatItsUpstreamHas(t *testing.T) {
 	info := `{"Version":"v1.0.0","Time":"2024-01-02T03:04:05Z"}`
-	status, said, kept := asked(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(info)) }, "/a.example/x/@v/v1.0.0.info")
-	if status != http.StatusOK || said != info || len(kept) != 1 || kept[0] != "/a.example/x/@v/v1.0.0.info" {
-		t.Errorf("%d %s, kept %v", status, said, kept)
+	status, body, cached := request(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(info)) }, "/a.example/x/@v/v1.0.0.info")
+	if status != http.StatusOK || body != info || len(cached) != 1 || cached[0] != "/a.example/x/@v/v1.0.0.info" {
+		t.Errorf("%d %s, cached %v", status, body, cached)
 	}
 }
 
 func TestKeepsNothingBroken(t *testing.T) {
 	broken := func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("PK\x03\x04 half of it")) }
 	for _, file := range []string{"v1.0.0.zip", "v1.0.0.info", "v1.0.0.mod"} {
-		if status, said, kept := asked(t, broken, "/a.example/x/@v/"+file); status < 400 || len(kept) != 0 {
-			t.Errorf("%s: %d %s, kept %v", file, status, said, kept)
+		if status, body, cached := request(t, broken, "/a.example/x/@v/"+file); status < 400 || len(cached) != 0 {
+			t.Errorf("%s: %d %s, cached %v", file, status, body, cached)
 		}
 	}
 	failing := func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "out of order", http.StatusInternalServerError)
 	}
-	if status, said, kept := asked(t, failing, "/a.example/x/@v/v1.0.0.zip"); status < 400 || len(kept) != 0 {
-		t.Errorf("%d %s, kept %v", status, said, kept)
+	if status, body, cached := request(t, failing, "/a.example/x/@v/v1.0.0.zip"); status < 400 || len(cached) != 0 {
+		t.Errorf("%d %s, cached %v", status, body, cached)
 	}
 }
 
 func TestPrivateModulesAreNotAskedForUpstream(t *testing.T) {
 	upstream := func(http.ResponseWriter, *http.Request) { t.Error("the upstream got a request") }
-	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1") // nothing is asked on the internet either
+	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1") // no request goes to the internet either
 	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
-	if status, said, _ := asked(t, upstream, "/private.example/go/x/@v/list"); status != http.StatusNotFound {
-		t.Errorf("%d %s", status, said)
+	if status, body, _ := request(t, upstream, "/private.example/go/x/@v/list"); status != http.StatusNotFound {
+		t.Errorf("%d %s", status, body)
 	}
 }

@@ -15,10 +15,10 @@ const ANSWER_MS = 500;
 
 export async function runPrimary(options) {
   const began = Date.now() / 1e3;
-  const mine = []; // unix sockets to remove at the end
+  const openSockets = []; // unix sockets to remove at the end
   const end = (code, why) => {
     if (why !== undefined) process.stderr.write(`node: ${why}\n`);
-    for (const address of mine) remove(address);
+    for (const address of openSockets) remove(address);
     process.exit(code); // the workers end when their channel closes
   };
   for (const signal of ['SIGTERM', 'SIGINT']) process.on(signal, () => end(EXIT_DONE));
@@ -29,14 +29,14 @@ export async function runPrimary(options) {
     const workforce = new Workforce((why) => end(EXIT_FAILED, why));
     if (options.admin !== null) {
       await makeRoom(options.admin);
-      const server = await open(options.admin, (request, response) => tell(request, response, options, workforce, began));
-      mine.push(options.admin);
+      const server = await open(options.admin, (request, response) => serveVars(request, response, options, workforce, began));
+      openSockets.push(options.admin);
       process.stderr.write(`admin on ${addressOf(server)}\n`);
     }
     await sleep(options.faults.openAfterMs);
     await makeRoom(options.listen);
-    const address = await workforce.hire(options, cpus);
-    mine.push(options.listen);
+    const address = await workforce.start(options, cpus);
+    openSockets.push(options.listen);
     process.stderr.write(`listening on ${address}\n`);
   } catch (error) {
     end(EXIT_FAILED, error.message);
@@ -53,7 +53,7 @@ function open(address, listener) {
 }
 
 /** Serve /debug/vars with the metrics of the workers, under the names of the Go backends for the same metrics. */
-async function tell(request, response, options, workforce, began) {
+async function serveVars(request, response, options, workforce, began) {
   if (request.url !== '/debug/vars') {
     response.writeHead(404).end();
     return;

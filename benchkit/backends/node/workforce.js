@@ -15,7 +15,7 @@ export class Workforce {
   }
 
   /** Start the workers, wait until all listen, and return their address. Rejects with the error of a worker. */
-  hire(options, cpus) {
+  start(options, cpus) {
     return new Promise((resolve, reject) => {
       let listening = 0;
       for (let i = 0; i < options.workers; i++) {
@@ -44,18 +44,18 @@ export class Workforce {
 
 function answer(worker, question, timeoutMs) {
   return new Promise((resolve) => {
-    const settle = (vars) => {
-      clearTimeout(late);
-      worker.off('message', hear);
+    const finish = (vars) => {
+      clearTimeout(timer);
+      worker.off('message', onMessage);
       resolve([worker.process.pid, vars]);
     };
-    const hear = (message) => {
-      if (message.answer === question) settle(message.vars);
+    const onMessage = (message) => {
+      if (message.answer === question) finish(message.vars);
     };
-    const late = setTimeout(settle, timeoutMs, null);
-    worker.on('message', hear);
+    const timer = setTimeout(finish, timeoutMs, null);
+    worker.on('message', onMessage);
     worker.send({ ask: question }, (error) => {
-      if (error) settle(null); // the worker is about to end
+      if (error) finish(null); // the worker is about to end
     });
   });
 }

@@ -46,8 +46,8 @@ func (d *Developer) detail(ctx context.Context, printed string) string {
 		return ""
 	}
 	defer answer.Body.Close()
-	said, _ := io.ReadAll(io.LimitReader(answer.Body, mostDetail)) // an incomplete text is good enough
-	return strings.NewReplacer(`\n`, "\n", `\t`, "\t").Replace(string(said))
+	text, _ := io.ReadAll(io.LimitReader(answer.Body, mostDetail)) // an incomplete text is good enough
+	return strings.NewReplacer(`\n`, "\n", `\t`, "\t").Replace(string(text))
 }
 
 // client returns a client that trusts the same certificates as the go command, and uses no HTTP proxy.

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/mod/zip"
 )
 
-// published writes versions of a module into a folder that the go command uses as a module proxy.
-func published(t *testing.T, root, name string, versions ...string) {
+// publish writes versions of a module into a folder that the go command uses as a module proxy.
+func publish(t *testing.T, root, name string, versions ...string) {
 	t.Helper()
 	folder := filepath.Join(root, filepath.FromSlash(name), "@v")
 	if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -46,17 +46,17 @@ func put(t *testing.T, file, content string) {
 	}
 }
 
-// settled returns a developer with a module proxy in a folder, which has a.example/x and a.example/fresh-1 to fresh-3.
-func settled(t *testing.T, change func(*Config)) (*Developer, error) {
+// setUpDeveloper returns a developer with a module proxy in a folder, which has a.example/x and a.example/fresh-1 to fresh-3.
+func setUpDeveloper(t *testing.T, change func(*Config)) (*Developer, error) {
 	t.Helper()
 	goCommand, err := exec.LookPath("go")
 	if err != nil {
 		t.Fatal(err)
 	}
 	root := t.TempDir()
-	published(t, root, "a.example/x", "v1.0.0", "v1.1.0")
+	publish(t, root, "a.example/x", "v1.0.0", "v1.1.0")
 	for _, name := range []string{"fresh-1", "fresh-2", "fresh-3"} {
-		published(t, root, "a.example/"+name, "v1.0.0")
+		publish(t, root, "a.example/"+name, "v1.0.0")
 	}
 	config := &Config{
 		Go:       goCommand,
@@ -74,7 +74,7 @@ func settled(t *testing.T, change func(*Config)) (*Developer, error) {
 	if err := config.check(); err != nil {
 		return nil, err
 	}
-	developer, err := settle(t.Context(), config)
+	developer, err := setUp(t.Context(), config)
 	if err == nil {
 		t.Cleanup(developer.removing.Wait)
 	}
@@ -82,12 +82,12 @@ func settled(t *testing.T, change func(*Config)) (*Developer, error) {
 }
 
 func TestAProofHolds(t *testing.T) {
-	developer, err := settled(t, func(*Config) {})
+	developer, err := setUpDeveloper(t, func(*Config) {})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var told bytes.Buffer
-	one, err := developer.prove(t.Context(), &told)
+	var report bytes.Buffer
+	one, err := developer.prove(t.Context(), &report)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,8 +96,8 @@ func TestAProofHolds(t *testing.T) {
 		t.Errorf("%s, then %s, %v", one, two, err)
 	}
 	for _, expected := range []string{"a.example/x v1.1.0\n", "a.example/x v1.1.0/go.mod h1:", "built and run in "} {
-		if !strings.Contains(told.String(), expected) {
-			t.Errorf("the output lacks %q:\n%s", expected, &told)
+		if !strings.Contains(report.String(), expected) {
+			t.Errorf("the output lacks %q:\n%s", expected, &report)
 		}
 	}
 }
@@ -106,7 +106,7 @@ func TestSettingsOfTheUserDoNotApply(t *testing.T) {
 	t.Setenv("GOPROXY", "off")
 	t.Setenv("GOSUMDB", "sum.example")
 	t.Setenv("GOFLAGS", "-mod=vendor")
-	developer, err := settled(t, func(*Config) {})
+	developer, err := setUpDeveloper(t, func(*Config) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestAFailedProofNamesTheReason(t *testing.T) {
 		{"a program with other output", func(p *Proof) { p.Output = "else" }, `printed "v1.1.0", expected "else"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			developer, err := settled(t, func(config *Config) { test.change(&config.Proof) })
+			developer, err := setUpDeveloper(t, func(config *Config) { test.change(&config.Proof) })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -139,7 +139,7 @@ func TestAFailedProofNamesTheReason(t *testing.T) {
 }
 
 func TestEachPullOfANumberedModuleHasANewNumber(t *testing.T) {
-	developer, err := settled(t, func(config *Config) { config.Pull = "a.example/fresh-{n}@v1.0.0" })
+	developer, err := setUpDeveloper(t, func(config *Config) { config.Pull = "a.example/fresh-{n}@v1.0.0" })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,10 +162,10 @@ func TestEachPullOfANumberedModuleHasANewNumber(t *testing.T) {
 
 func TestTheWholeErrorOfAProxyIsShown(t *testing.T) {
 	long := strings.Repeat("one of many lines\n", 20) + `{"Error": "git ls-remote: exit status 128:\n\tHost key verification failed."}`
-	var asked []string
+	var logins []string
 	proxy := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		login, password, _ := r.BasicAuth()
-		asked = append(asked, login+":"+password)
+		logins = append(logins, login+":"+password)
 		http.Error(w, long, http.StatusNotFound)
 	}))
 	defer proxy.Close()
@@ -173,7 +173,7 @@ func TestTheWholeErrorOfAProxyIsShown(t *testing.T) {
 	certificate, netrc := filepath.Join(folder, "certificate.pem"), filepath.Join(folder, "netrc")
 	put(t, certificate, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: proxy.Certificate().Raw})))
 	put(t, netrc, "machine "+strings.TrimPrefix(proxy.URL, "https://")+" login alice password secret\n")
-	developer, err := settled(t, func(config *Config) {
+	developer, err := setUpDeveloper(t, func(config *Config) {
 		config.Settings["GOPROXY"] = proxy.URL
 		config.Environment = map[string]string{"NETRC": netrc, "SSL_CERT_FILE": certificate}
 		config.Pull = "a.example/x@v1.0.0"
@@ -186,7 +186,7 @@ func TestTheWholeErrorOfAProxyIsShown(t *testing.T) {
 	if err == nil || err.Error() != expected {
 		t.Errorf("%v", err)
 	}
-	for _, each := range asked {
+	for _, each := range logins {
 		if each != "alice:secret" {
 			t.Errorf("request with credentials %s", each)
 		}
@@ -194,7 +194,7 @@ func TestTheWholeErrorOfAProxyIsShown(t *testing.T) {
 }
 
 func TestUnknownGoSettingsAreRejected(t *testing.T) {
-	if _, err := settled(t, func(config *Config) { config.Settings["GONONSENSE"] = "x" }); err == nil || !strings.Contains(err.Error(), "GONONSENSE") {
+	if _, err := setUpDeveloper(t, func(config *Config) { config.Settings["GONONSENSE"] = "x" }); err == nil || !strings.Contains(err.Error(), "GONONSENSE") {
 		t.Errorf("%v", err)
 	}
 }
@@ -205,7 +205,7 @@ func TestInvalidConfigsAreRejected(t *testing.T) {
 		"a module and its version":      func(c *Config) { c.Pull = "a.example/x" },
 		"proof: versions: a.example/x:": func(c *Config) { c.Proof.Versions["a.example/x"] = "(" },
 	} {
-		if _, err := settled(t, change); err == nil || !strings.Contains(err.Error(), expected) {
+		if _, err := setUpDeveloper(t, change); err == nil || !strings.Contains(err.Error(), expected) {
 			t.Errorf("expected %s, got %v", expected, err)
 		}
 	}

@@ -9,9 +9,9 @@ import (
 // reason maps a message of go, git, ssh or a server of this stack to the step that failed and the cause, which may contain
 // a group of the expression as $1.
 type reason struct {
-	words *regexp.Regexp
-	step  string
-	why   string
+	message *regexp.Regexp
+	step    string
+	why     string
 }
 
 // reasons are searched in this order: causes come before their consequences.
@@ -39,14 +39,14 @@ var reasons = []reason{
 var named = regexp.MustCompile(`(?m)^go: (?:module |downloading )?([a-z0-9.-]+\.[a-z]+/[^\s:@]+(?:@[^\s:]+)?):`)
 
 // explain returns one line that names the module, the step at which the go command failed, and the cause.
-func explain(asked, output string) string {
-	about := asked
+func explain(module, output string) string {
+	about := module
 	if found := named.FindStringSubmatch(output); found != nil {
 		about = found[1]
 	}
 	for _, each := range reasons {
-		if at := each.words.FindStringSubmatchIndex(output); at != nil {
-			why := string(each.words.ExpandString(nil, each.why, output, at))
+		if at := each.message.FindStringSubmatchIndex(output); at != nil {
+			why := string(each.message.ExpandString(nil, each.why, output, at))
 			return fmt.Sprintf("%s failed at %s: %s", about, each.step, why)
 		}
 	}

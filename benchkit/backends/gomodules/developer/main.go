@@ -28,13 +28,13 @@ func run() error {
 		return err
 	}
 	ctx := context.Background()
-	developer, err := settle(ctx, config)
+	developer, err := setUp(ctx, config)
 	if err != nil {
 		return err
 	}
 	checksum, err := developer.prove(ctx, os.Stdout)
 	if err != nil {
-		tell(err)
+		logOutput(err)
 		return err
 	}
 	fmt.Printf("proved: every pull answers with %s\n", checksum)
@@ -50,7 +50,7 @@ func (d *Developer) handler(checksum string) http.Handler {
 		case errors.Is(err, context.Canceled): // the client has closed the connection, or the process ends
 			return
 		case err != nil:
-			tell(err)
+			logOutput(err)
 			fmt.Fprintf(os.Stderr, "developer: %v\n", err)
 			http.Error(w, err.Error(), http.StatusBadGateway)
 		default:
@@ -60,8 +60,8 @@ func (d *Developer) handler(checksum string) http.Handler {
 	return mux
 }
 
-// tell writes the whole output of the go command to the log, before the line that explains it.
-func tell(err error) {
+// logOutput writes the whole output of the go command to the log, before the line that explains it.
+func logOutput(err error) {
 	var failed *getError
 	if errors.As(err, &failed) {
 		fmt.Fprintln(os.Stderr, failed.printed)

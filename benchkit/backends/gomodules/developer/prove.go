@@ -45,7 +45,7 @@ func (d *Developer) prove(ctx context.Context, out io.Writer) (string, error) {
 		return "", err
 	}
 	began = time.Now()
-	second, err := d.again(ctx)
+	second, err := d.pullAgain(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -58,8 +58,8 @@ func (d *Developer) prove(ctx context.Context, out io.Writer) (string, error) {
 	return hex.EncodeToString(hash[:]), nil
 }
 
-// again downloads the modules into another clean cache and returns their checksums.
-func (d *Developer) again(ctx context.Context) ([]byte, error) {
+// pullAgain downloads the modules into another clean cache and returns their checksums.
+func (d *Developer) pullAgain(ctx context.Context) ([]byte, error) {
 	folder, err := d.module()
 	if err != nil {
 		return nil, err
@@ -107,13 +107,13 @@ func (d *Developer) build(ctx context.Context, folder string, out io.Writer) err
 	if printed, err := d.run(ctx, folder, "build", "-buildvcs=false", "-ldflags=-s -w", "-o", "program", "."); err != nil {
 		return fmt.Errorf("go build: %w: %s", err, strings.TrimSpace(printed))
 	}
-	said, err := exec.CommandContext(ctx, filepath.Join(folder, "program")).Output()
+	printed, err := exec.CommandContext(ctx, filepath.Join(folder, "program")).Output()
 	if err != nil {
 		return fmt.Errorf("cannot run the built program: %w", err)
 	}
-	if string(said) != d.config.Proof.Output {
-		return fmt.Errorf("the built program printed %q, expected %q", said, d.config.Proof.Output)
+	if string(printed) != d.config.Proof.Output {
+		return fmt.Errorf("the built program printed %q, expected %q", printed, d.config.Proof.Output)
 	}
-	fmt.Fprintf(out, "built and run in %.2fs:\n%s", time.Since(began).Seconds(), said)
+	fmt.Fprintf(out, "built and run in %.2fs:\n%s", time.Since(began).Seconds(), printed)
 	return nil
 }

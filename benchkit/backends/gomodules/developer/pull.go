@@ -28,8 +28,8 @@ type Developer struct {
 	removing sync.WaitGroup
 }
 
-// settle creates the folders, and runs `go env -w` with the settings as every developer of the company does.
-func settle(ctx context.Context, config *Config) (*Developer, error) {
+// setUp creates the folders, and runs `go env -w` with the settings as every developer of the company does.
+func setUp(ctx context.Context, config *Config) (*Developer, error) {
 	if err := os.RemoveAll(config.Scratch); err != nil {
 		return nil, err
 	}
@@ -53,8 +53,8 @@ func settle(ctx context.Context, config *Config) (*Developer, error) {
 	if len(settings) == 0 {
 		return developer, nil
 	}
-	if said, err := developer.run(ctx, config.Scratch, append([]string{"env", "-w"}, settings...)...); err != nil {
-		return nil, fmt.Errorf("go env -w: %w: %s", err, said)
+	if printed, err := developer.run(ctx, config.Scratch, append([]string{"env", "-w"}, settings...)...); err != nil {
+		return nil, fmt.Errorf("go env -w: %w: %s", err, printed)
 	}
 	return developer, nil
 }

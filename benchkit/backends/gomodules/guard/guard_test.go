@@ -54,8 +54,8 @@ func answering(t *testing.T, status int, content []byte, breakOff bool) *Guard {
 func ask(guard *Guard, at string) (int, string) {
 	recorder := httptest.NewRecorder()
 	guard.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, at, nil))
-	said, _ := io.ReadAll(recorder.Body)
-	return recorder.Code, string(said)
+	body, _ := io.ReadAll(recorder.Body)
+	return recorder.Code, string(body)
 }
 
 func TestValidResponsesPassUnchanged(t *testing.T) {
@@ -102,9 +102,9 @@ func TestInvalidResponsesDoNotPass(t *testing.T) {
 			if status != http.StatusBadGateway || !strings.Contains(got, test.expected) {
 				t.Errorf("%d %s", status, got)
 			}
-			left, err := os.ReadDir(guard.scratch)
-			if err != nil || len(left) != 0 {
-				t.Errorf("left behind: %v, %v", left, err)
+			remaining, err := os.ReadDir(guard.scratch)
+			if err != nil || len(remaining) != 0 {
+				t.Errorf("files that remain: %v, %v", remaining, err)
 			}
 		})
 	}
@@ -112,9 +112,9 @@ func TestInvalidResponsesDoNotPass(t *testing.T) {
 
 func TestAMissingModuleIsNotFound(t *testing.T) {
 	for _, status := range []int{http.StatusNotFound, http.StatusGone} {
-		got, said := ask(answering(t, status, []byte("never heard"), false), "/a.example/x/@v/list")
-		if got != status || !strings.Contains(said, `a.example/x (list): not found upstream: "never heard"`) {
-			t.Errorf("%d %s", got, said)
+		got, body := ask(answering(t, status, []byte("never heard"), false), "/a.example/x/@v/list")
+		if got != status || !strings.Contains(body, `a.example/x (list): not found upstream: "never heard"`) {
+			t.Errorf("%d %s", got, body)
 		}
 	}
 }
@@ -123,8 +123,8 @@ func TestInvalidPathsAreNotRequestedFromTheUpstream(t *testing.T) {
 	guard := answering(t, http.StatusOK, []byte("secret"), false)
 	for _, at := range []string{"/", "/a.example/x", "/a.example/X/@v/list", "/a.example/../etc/@v/list", "/a.example/x/@v/v1.0.0.exe",
 		"/a.example/x/@x/v1.0.0.mod", "/a.example/x/@v/..%2f..%2fpasswd.info", "/@v/list"} {
-		if status, said := ask(guard, at); status != http.StatusNotFound {
-			t.Errorf("%s: %d %s", at, status, said)
+		if status, body := ask(guard, at); status != http.StatusNotFound {
+			t.Errorf("%s: %d %s", at, status, body)
 		}
 	}
 }
@@ -132,9 +132,9 @@ func TestInvalidPathsAreNotRequestedFromTheUpstream(t *testing.T) {
 func TestAnUnreachableUpstreamIsReported(t *testing.T) {
 	guard := answering(t, http.StatusOK, nil, false)
 	guard.base.Host = "127.0.0.1:1"
-	status, said := ask(guard, "/a.example/x/@v/list")
-	if status != http.StatusBadGateway || !strings.Contains(said, "a.example/x (list)") || !strings.Contains(said, "does not respond") {
-		t.Errorf("%d %s", status, said)
+	status, body := ask(guard, "/a.example/x/@v/list")
+	if status != http.StatusBadGateway || !strings.Contains(body, "a.example/x (list)") || !strings.Contains(body, "does not respond") {
+		t.Errorf("%d %s", status, body)
 	}
 }
 
@@ -145,10 +145,10 @@ func TestEarlierResponsesAreUsedWhileTheUpstreamIsDown(t *testing.T) {
 		"/a.example/x/@latest":      {http.StatusOK, []byte(`{"Version":"v1.0.0"}`)},
 	} {
 		guard := answering(t, before.status, before.content, false)
-		status, said := ask(guard, at)
+		status, body := ask(guard, at)
 		guard.base.Host = "127.0.0.1:1"
-		if again, saidAgain := ask(guard, at); status != before.status || again != status || saidAgain != said {
-			t.Errorf("%s: %d %q, then %d %q", at, status, said, again, saidAgain)
+		if again, bodyAgain := ask(guard, at); status != before.status || again != status || bodyAgain != body {
+			t.Errorf("%s: %d %q, then %d %q", at, status, body, again, bodyAgain)
 		}
 		if other, _ := ask(guard, "/a.example/other/@v/list"); other != http.StatusBadGateway {
 			t.Errorf("%d", other)

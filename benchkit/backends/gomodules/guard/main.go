@@ -137,8 +137,8 @@ func (g *Guard) fetch(r *http.Request, file *os.File) (status int, words string,
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		said, _ := io.ReadAll(io.LimitReader(answer.Body, quoted)) // an incomplete text is good enough
-		return answer.StatusCode, strings.TrimSpace(strconv.QuoteToGraphic(string(said))), nil
+		text, _ := io.ReadAll(io.LimitReader(answer.Body, quoted)) // an incomplete text is good enough
+		return answer.StatusCode, strings.TrimSpace(strconv.QuoteToGraphic(string(text))), nil
 	}
 	size, err := io.Copy(file, io.LimitReader(answer.Body, maxFile+1))
 	if err != nil {

@@ -58,9 +58,9 @@ func wrongFlags(t *testing.T) {
 		{"extra", []string{"-listen", loopback, "extra"}},
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
-			code, said := Refused(t, test.args...)
-			if code != 2 || !strings.Contains(said, test.flag) || strings.Count(said, "\n") != 1 {
-				t.Errorf("exit code %d, stderr %q; want 2 and one line naming %s", code, said, test.flag)
+			code, stderr := Refused(t, test.args...)
+			if code != 2 || !strings.Contains(stderr, test.flag) || strings.Count(stderr, "\n") != 1 {
+				t.Errorf("exit code %d, stderr %q; want 2 and one line naming %s", code, stderr, test.flag)
 			}
 		})
 	}
@@ -72,10 +72,10 @@ func addressTaken(t *testing.T) {
 		{"-listen", taken.Address},
 		{"-listen", loopback, "-admin", taken.Address},
 	} {
-		code, said := Refused(t, args...)
+		code, stderr := Refused(t, args...)
 		want := fmt.Sprintf("cannot listen on %s: address already in use\n", taken.Address)
-		if code != 1 || !strings.HasSuffix(said, want) {
-			t.Errorf("%v: exit code %d, stderr %q; want 1 and %q", args, code, said, want)
+		if code != 1 || !strings.HasSuffix(stderr, want) {
+			t.Errorf("%v: exit code %d, stderr %q; want 1 and %q", args, code, stderr, want)
 		}
 	}
 }
@@ -89,8 +89,8 @@ func unixSocket(t *testing.T) {
 	if first.Address != address {
 		t.Errorf("listening on %q, want %q", first.Address, address)
 	}
-	if code, said := Refused(t, "-listen", address); code != 1 || !strings.Contains(said, "address already in use") {
-		t.Errorf("a second server on a live socket: exit code %d, stderr %q", code, said)
+	if code, stderr := Refused(t, "-listen", address); code != 1 || !strings.Contains(stderr, "address already in use") {
+		t.Errorf("a second server on a live socket: exit code %d, stderr %q", code, stderr)
 	}
 	Dial(t, address) // the live socket still works
 
@@ -108,15 +108,15 @@ func unixSocket(t *testing.T) {
 	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	code, said := Refused(t, "-listen", address)
-	kept, err := os.ReadFile(path)
-	if code != 1 || !strings.Contains(said, "is not a socket") || err != nil || string(kept) != "precious" {
-		t.Errorf("a file at the path of the socket: exit code %d, stderr %q, file %q, %v", code, said, kept, err)
+	code, stderr := Refused(t, "-listen", address)
+	content, err := os.ReadFile(path)
+	if code != 1 || !strings.Contains(stderr, "is not a socket") || err != nil || string(content) != "precious" {
+		t.Errorf("a file at the path of the socket: exit code %d, stderr %q, file %q, %v", code, stderr, content, err)
 	}
 
-	code, said = Refused(t, "-listen", "unix:"+filepath.Join(folder, "missing", "s"))
-	if code != 1 || !strings.Contains(said, "no such file or directory") {
-		t.Errorf("a socket in a folder that is missing: exit code %d, stderr %q", code, said)
+	code, stderr = Refused(t, "-listen", "unix:"+filepath.Join(folder, "missing", "s"))
+	if code != 1 || !strings.Contains(stderr, "no such file or directory") {
+		t.Errorf("a socket in a folder that is missing: exit code %d, stderr %q", code, stderr)
 	}
 }
 
@@ -135,9 +135,9 @@ func endsOnSignal(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		server := Start(t, "-listen", loopback)
 		Dial(t, server.Address) // the server must not wait for a connection that stays open
-		code, said, took := server.End(t, signal)
-		if code != 0 || took > time.Second || strings.Count(said, "\n") != 1 {
-			t.Errorf("%v: exit code %d after %v, stderr %q; want 0, at once, one line", signal, code, took, said)
+		code, stderr, took := server.End(t, signal)
+		if code != 0 || took > time.Second || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%v: exit code %d after %v, stderr %q; want 0, at once, one line", signal, code, took, stderr)
 		}
 		if connection, err := net.Dial("tcp", server.Address); err == nil {
 			connection.Close()

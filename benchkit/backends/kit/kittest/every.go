@@ -49,7 +49,7 @@ func HTTP(t *testing.T, extra ...Extra) {
 // FastCGI tests a backend that speaks FastCGI, by the responses that nginx would make of its output.
 func FastCGI(t *testing.T) {
 	s := &suite{DialFastCGI, nil}
-	run(t, "keeps the connection where asked to", s.keepsFastCGI)
+	run(t, "keeps the connection on request", s.keepsFastCGI)
 	s.every(t)
 }
 
@@ -272,8 +272,8 @@ func (s *suite) saysLittle(t *testing.T) {
 	for range 10 {
 		client.Get(t)
 	}
-	_, said, _ := server.End(t, syscall.SIGTERM)
-	if want := "listening on " + server.Address + "\n"; said != want {
-		t.Errorf("stderr %q, want %q", said, want)
+	_, stderr, _ := server.End(t, syscall.SIGTERM)
+	if want := "listening on " + server.Address + "\n"; stderr != want {
+		t.Errorf("stderr %q, want %q", stderr, want)
 	}
 }
