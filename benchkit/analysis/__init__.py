@@ -1,1 +1,1 @@
-"""What stored trials say and what they cannot: ratios with intervals and tests, claims, comparisons, gates. Offline."""
+"""Statistics and verdicts over stored trials: ratios with intervals and tests, claims, comparisons, gates. Offline."""

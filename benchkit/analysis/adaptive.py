@@ -1,4 +1,4 @@
-"""Runs that end when they know enough: a rule that may look after every block and still keeps what it promises."""
+"""Rule for ending a run early, which may be applied after every block without losing the stated error rates."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pandas as pd
 
 from benchkit.analysis.cell_pairs import requested_ratios
 from benchkit.analysis.ratio import Ratio
+from benchkit.analysis.ratios import Pair, block_ratios
 from benchkit.analysis.samples import Exclusion, take_samples
 from benchkit.analysis.verdicts.exclusions import run_check_exclusions
-from benchkit.analysis.within_blocks import Pair, block_ratios
 from benchkit.models.base import Frozen
 from benchkit.models.design import Until, until_of
 from benchkit.models.rows import TrialRow
@@ -20,45 +20,45 @@ from benchkit.models.run import Manifest
 from benchkit.results.schema import arrow_table
 
 ALPHA_PER_LOOK = 0.03
-"""What an interval, and a test, of an adaptive run may miss for it to keep 0.05.
+"""Error rate of each interval and test of an adaptive run that keeps 0.05 overall.
 
-A run that stops when its intervals are narrow stops, now and then, because its noise happened to look small: at 0.05
-such fixed-width intervals cover 92.6 % (Anscombe, Sequential estimation, 1953; Chow and Robbins, On the asymptotic theory
-of fixed-width sequential confidence intervals, 1965). One stricter level at all looks repairs that (as Pocock, 1977, has
-it for tests); this one by simulation, from 6 blocks to 60 and for one ratio, the worst case: 95.2 % and more, whatever
-the noise and the precision. `make bench` prints the table.
+A run that stops when its intervals are narrow sometimes stops because its noise happened to look small: at 0.05 such
+fixed-width intervals cover 92.6 % (Anscombe, Sequential estimation, 1953; Chow and Robbins, On the asymptotic theory of
+fixed-width sequential confidence intervals, 1965). One stricter level at every look corrects that (as Pocock, 1977, does
+for tests). This one is from simulation, from 6 blocks to 60 and for one ratio, the worst case: coverage is at least
+95.2 %, whatever the noise and the precision. `make bench` prints the table.
 """
 
 
 class StopDecision(Frozen):
-    """Whether a run ends now, and why; `widest` is the ratio that is known least."""
+    """Decision to end a run or to go on, with the reason; `widest` is the least precise ratio."""
 
     stop: bool
     reason: str
     blocks: int
     widest: Ratio | None = None
     precision: float | None = None
-    """How far the widest interval reaches, as a share of its ratio."""
+    """Half-width of the widest interval, as a share of its ratio."""
     blocks_expected: int | None = None
-    """About how many blocks it takes in all, from the noise so far."""
+    """Estimate of the total number of blocks needed, from the noise so far."""
 
 
 @dataclass(frozen=True)
 class StopRule:
-    """When a run may end before its `most` blocks are done, and the ratios that are asked for, each with its metric."""
+    """Rule for ending a run before its `max_blocks` blocks, and the ratios that must be known, each with its metric."""
 
     until: Until
     ratios: tuple[tuple[str, Pair], ...]
     max_blocks: int
     manifest: Manifest | None = None
-    """Of the run, for what trials show beside each other; None: nobody looks at that."""
+    """Manifest of the run, for checks that compare its trials; None: these checks are skipped."""
 
     def __call__(
         self, rows: Sequence[TrialRow], elapsed_s: float, block_s: float, exclusions: Iterable[Exclusion] = ()
     ) -> StopDecision:
-        """`decide` on rows of `trials` as they are being written.
+        """Decide from rows of `trials` while they are being written.
 
-        `exclusions` are what trials showed by themselves; what they show beside each other is looked at here.
+        `exclusions` are those of checks on single trials; those of checks on the whole run are added here.
         """
         trials = arrow_table(TrialRow.TABLE, rows).to_pandas()
         return decide(
@@ -73,7 +73,7 @@ class StopRule:
 
 
 def stop_rule(manifest: Manifest) -> StopRule | None:
-    """The rule of a run that may end early; None: it runs all of its blocks."""
+    """Return the rule of a run that may end early; None: it runs all of its blocks."""
     until = until_of(manifest.scenario)
     if until is None:
         return None
@@ -91,11 +91,11 @@ def decide(
     block_s: float = 0.0,
     exclusions: Iterable[Exclusion] = (),
 ) -> StopDecision:
-    """Whether to end the run after the blocks in `trials`, all of them whole, of `most` planned.
+    """Decide whether to end the run after the blocks in `trials`, all of them complete.
 
-    `asked` are the ratios that have to be known, each with its metric.
-    `elapsed_s` is the time spent, `block_s` that of the next block: a block that would not end within the budget is not
-    begun. The rule looks at how wide intervals are and never at where they lie, and is the same after every block.
+    `ratios` are the ratios that must be known, each with its metric. `elapsed_s` is the time spent, `block_s` that of the
+    next block: a block that would exceed the budget is not started. The rule uses the widths of intervals and never their
+    position, and is the same after every block.
     """
     blocks = int(trials["block"].nunique())
     excluded = tuple(exclusions)
@@ -130,14 +130,14 @@ def decide(
 
 
 def _reach(ratio: Ratio) -> float:
-    """Half the width of the interval, as a logarithm; infinite where there is none."""
+    """Return half the width of the interval, as a logarithm; infinite without an interval."""
     if ratio.high is None or ratio.ratio is None:
         return math.inf
     return math.log(ratio.high / ratio.ratio)
 
 
 def _expected(blocks: int, reach: float, until: Until, max_blocks: int) -> int | None:
-    """Intervals narrow with the square root of the blocks."""
+    """Return the expected total of blocks: intervals narrow with its square root."""
     if not math.isfinite(reach):
         return None
     wanted = math.ceil(blocks * (reach / math.log1p(until.precision)) ** 2)

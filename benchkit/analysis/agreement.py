@@ -1,11 +1,11 @@
-"""How far load tools disagree about the same cell, against how far trials of one tool lie apart.
+"""Disagreement of load tools about the same cell, compared with the spread among trials of one tool.
 
-Tools measure one server under one load, each in its own way: what they say differs because they differ, and because
-trials differ. The two are told apart within blocks. If tools were alike, the names of the tools of a block could be
-exchanged among its trials; the p-value is the share of such exchanges that set the tools at least as far apart
-(R. A. Fisher, The Design of Experiments, section 21; by random draws as B. Phipson and G. K. Smyth, Permutation p-values
-should never be zero, 2010). How far is the sum of squares of the tools' means of the logarithm, taken from their
-block's.
+Tools measure one server under one load, each in its own way: their figures differ because the tools differ, and because
+trials differ. A permutation test within blocks separates the two. If tools were equal, their names could be exchanged
+among the trials of a block; the p-value is the share of such exchanges that give at least the observed distance between
+tools (R. A. Fisher, The Design of Experiments, section 21; by random draws as B. Phipson and G. K. Smyth, Permutation
+p-values should never be zero, 2010). The distance is the sum of squares of the tools' mean logarithms, relative to the
+mean of their block.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ METRICS = ("rps", "latency_mean_s", P50, P99, "server_cpu_s_per_request")
 
 STEPPED = frozenset({"latency_mean_s", P50, P99})
 STEPS = 10
-"""A time of fewer steps than this is the tool's rounding more than a time; a mean of times that were cut is one too."""
+"""Steps of a tool's resolution below which a latency is mostly rounding, and so is a mean of truncated latencies."""
 
 ALPHA = 0.05
 DRAWS = 9_999
 LEAST_BLOCKS = 2
-"""Below, there is nothing to tell noise by."""
+"""Fewer blocks cannot separate noise from differences."""
 
 TOOL_CHECKS = frozenset({"generator-saturated", "server-idle", "littles-law", "tool-limit"})
-"""Checks that void a trial for what its load tool could not do: that is how tools disagree, and is left in and said."""
+"""Checks that invalidate a trial because of a limit of its load tool: such trials are used, as the limit is a reason why tools disagree, and it is stated."""
 
 _FACTOR = "factor_"
 
 
 class ToolFigures(Frozen):
-    """What the trials of one tool say of a metric."""
+    """One metric over the trials of one tool."""
 
     tool: str
     trials: int
@@ -54,41 +54,42 @@ class ToolFigures(Frozen):
 
 
 class Agreement(Frozen, serialize_by_alias=True):
-    """How far tools disagree about a metric of one cell."""
+    """Disagreement of tools about a metric of one cell."""
 
     levels: Mapping[str, str]
-    """What the compared cells have in common: factor → level."""
+    """Levels that the compared cells have in common, by factor."""
     metric: str
     tools: tuple[ToolFigures, ...]
     left_out: Mapping[str, str]
-    """Tools that do not take part, and why."""
+    """Tools that are not compared, and why."""
     invalid_trials: Mapping[str, str] = Field(serialization_alias="void")
-    """Tools that do, of whose trials verdicts void some, and what became of those."""
+    """Compared tools with invalid trials, and whether these are used."""
     blocks: int
-    """Those in which every tool has a trial."""
+    """Number of blocks in which every tool has a trial."""
     between: float
-    """The highest of the tools' medians over the lowest."""
+    """Highest of the tools' medians over the lowest."""
     within: float
-    """The highest trial of one tool over its lowest, of the tool for which that is most."""
+    """Highest trial over the lowest of one tool, for the tool with the largest spread."""
     p: float | None
-    """How likely it is that tools which are alike come out as far apart, corrected for all metrics and cells (Holm);
-    None where too few blocks tell nothing of noise."""
+    """Probability that equal tools differ at least as much, adjusted for all metrics and cells (Holm);
+    None with too few blocks.
+    """
 
     @property
     def beyond_noise(self) -> bool | None:
-        """Whether they disagree by more than noise explains; None where that cannot be told."""
+        """True if the tools disagree by more than noise explains; None if that is unknown."""
         return None if self.p is None else self.p < ALPHA
 
 
 def title_and_format(metric: str) -> tuple[str, Callable[[float | None], str]]:
-    """What a metric is called where a sentence begins, and how its values read."""
+    """Return the title of a metric for the start of a sentence, and the function that formats its values."""
     known = metric_named(metric)
     first, rest = known.title[:1], known.title[1:]
     return (first if rest[:1].isdigit() else first.upper()) + rest, known.format  # p50 stays p50
 
 
 def sentence(agreement: Agreement) -> str:
-    """What can be said of it, and what cannot."""
+    """Return the result as a sentence, including what it does not prove."""
     title, shown = title_and_format(agreement.metric)
     low, high = (pick(agreement.tools, key=lambda each: each.median) for pick in (min, max))
     span = (
@@ -104,10 +105,10 @@ def sentence(agreement: Agreement) -> str:
 
 
 def agreements(trials: pd.DataFrame, caveats: Iterable[Caveat] = ()) -> tuple[Agreement, ...]:
-    """All that the trials of a run say of the agreement of its tools; empty where no cells differ in their tool alone.
+    """Compare the tools of a run; empty if no cells differ only in their tool.
 
-    `trials` is the table of that name with its `factor_<name>` columns, `caveats` what verdicts have against them: void
-    trials do not count, but for those in which the tool itself was the limit, and where they leave no two tools.
+    `trials` is the table of that name with its `factor_<name>` columns, `caveats` the findings about them: invalid trials
+    are not used, except those in which the tool itself was the limit, and unless fewer than two tools would remain.
     """
     measured = trials[trials["kind"] == "measure"]
     by_tool = _tool_factor(measured)
@@ -115,18 +116,18 @@ def agreements(trials: pd.DataFrame, caveats: Iterable[Caveat] = ()) -> tuple[Ag
         return ()
     others = [name for name in measured.columns if name.startswith(_FACTOR) and name != by_tool]
     invalid = [caveat for caveat in caveats if caveat.severity == "invalid"]
-    against = {metric: _against(metric, invalid) for metric in METRICS}
+    against = {metric: _invalidating_checks(metric, invalid) for metric in METRICS}
     found = [
         agreement
         for levels, rows in _groups(measured, others)
         for metric in METRICS
         if (agreement := _agreement(levels, metric, rows, against[metric])) is not None
     ]
-    return tuple(_corrected(found))
+    return tuple(_with_adjusted_p(found))
 
 
 def agreement_trials(agreement: Agreement, trials: pd.DataFrame) -> pd.DataFrame:
-    """The measured trials of the cells that it is about, whichever their tools are."""
+    """Return the measured trials of the compared cells, of all tools."""
     rows = trials[trials["kind"] == "measure"]
     for name, level in agreement.levels.items():
         rows = rows[rows[f"{_FACTOR}{name}"].map(_text) == level]
@@ -134,7 +135,7 @@ def agreement_trials(agreement: Agreement, trials: pd.DataFrame) -> pd.DataFrame
 
 
 def _tool_factor(trials: pd.DataFrame) -> str | None:
-    """The column of the factor whose levels are the names of the tools."""
+    """Return the column of the factor whose levels are the names of the tools."""
     for name in trials.columns:
         if name.startswith(_FACTOR) and len(trials) and (trials[name].astype(str) == trials["tool"]).all():
             return str(name)
@@ -150,12 +151,12 @@ def _groups(trials: pd.DataFrame, factors: Sequence[str]) -> Iterator[tuple[Mapp
 
 
 def _text(level: Any) -> str:  # noqa: ANN401 - what a column of levels holds
-    """A level as the scenario writes it: pandas has whole numbers as floats."""
+    """Return a level as the scenario writes it; pandas stores whole numbers as floats."""
     return level_text(int(level) if isinstance(level, float) and level.is_integer() else level)
 
 
-def _against(metric: str, invalid: Iterable[Caveat]) -> dict[str, list[str]]:
-    """The checks that void the metric, by trial."""
+def _invalidating_checks(metric: str, invalid: Iterable[Caveat]) -> dict[str, list[str]]:
+    """Return the checks that invalidate the metric, by trial."""
     found: dict[str, list[str]] = {}
     for caveat in invalid:
         if metric in caveat.metrics:
@@ -173,7 +174,7 @@ def _agreement(
     enough = every.loc[counts, "tool"].nunique() >= 2  # noqa: PLR2004 - two to compare
     rows = every[counts] if enough else every
     for tool in dict.fromkeys(map(str, every["tool"])):
-        said = _void(every.loc[every["tool"] == tool, "trial_id"], against, counted=not enough)
+        said = _describe_invalid(every.loc[every["tool"] == tool, "trial_id"], against, counted=not enough)
         values = pd.to_numeric(rows.loc[rows["tool"] == tool, metric]).astype("float64")
         if values.empty:
             left_out[tool] = said
@@ -211,8 +212,8 @@ def _agreement(
     )
 
 
-def _void(trial_ids: Iterable[str], against: Mapping[str, Sequence[str]], *, counted: bool) -> str:
-    """What became of the trials of a tool that verdicts void: left out, or counted all the same, and why."""
+def _describe_invalid(trial_ids: Iterable[str], against: Mapping[str, Sequence[str]], *, counted: bool) -> str:
+    """Describe the invalid trials of a tool: how many, whether they are used, and why."""
     ids = list(trial_ids)
     of_tool = [each for each in ids if each in against and TOOL_CHECKS.issuperset(against[each])]
     others = [each for each in ids if each in against and each not in of_tool]
@@ -228,7 +229,7 @@ def _void(trial_ids: Iterable[str], against: Mapping[str, Sequence[str]], *, cou
 
 
 def _permutation_p(logs: np.ndarray[Any, np.dtype[np.float64]]) -> float:
-    """The p-value of blocks (rows) by tools (columns), drawn from a fixed seed."""
+    """Return the p-value of a table of blocks (rows) by tools (columns), by draws from a fixed seed."""
     centred = logs - logs.mean(axis=1, keepdims=True)
     observed = float((centred.mean(axis=0) ** 2).sum())
     drawn = np.random.default_rng(0).permuted(np.broadcast_to(centred, (DRAWS, *centred.shape)), axis=2)
@@ -236,8 +237,8 @@ def _permutation_p(logs: np.ndarray[Any, np.dtype[np.float64]]) -> float:
     return float((1 + np.count_nonzero(far >= observed * (1 - 1e-12))) / (1 + DRAWS))
 
 
-def _corrected(found: Sequence[Agreement]) -> Iterator[Agreement]:
-    """With p-values that hold for all of them together."""
+def _with_adjusted_p(found: Sequence[Agreement]) -> Iterator[Agreement]:
+    """Yield the results with p-values adjusted for all of them together."""
     told = [each.p for each in found if each.p is not None]
     if not told:
         yield from found

@@ -1,7 +1,7 @@
-"""What verdicts have against the trials that a ratio rests on, said beside it.
+"""Caveats of ratios: findings about the trials that a ratio uses.
 
-Trials that a verdict voids are in no ratio; suspect ones are, and whoever reads the ratio has to know. Where void trials
-are counted because somebody asked for it, that is said likewise.
+No ratio uses trials that a verdict makes invalid. It does use suspect ones, and the reader must know. The same holds
+for invalid trials that are used on request.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from benchkit.analysis.verdicts.registry import CHECKS
 
 @dataclass(frozen=True)
 class Caveat:
-    """A reason against figures of a trial: those named, and no others."""
+    """A finding about metrics of a trial: those named, and no others."""
 
     trial_id: str
     check: str
@@ -31,16 +31,16 @@ class Caveat:
 
 @dataclass(frozen=True, eq=False)
 class RatioBasis:
-    """What ratios of one run rest on: which trials each cell has, and what there is against them."""
+    """Trials that the ratios of one run use, and the findings about them."""
 
     trials: Mapping[str, Sequence[str]]
-    """By cell: the measured ones."""
+    """Measured trials, by cell."""
     caveats: Mapping[str, Sequence[Caveat]]
-    """By metric."""
+    """Findings, by metric."""
 
 
 def caveats_of(verdicts: pd.DataFrame) -> tuple[Caveat, ...]:
-    """The rows of `verdicts` as reasons."""
+    """Return the rows of `verdicts` as caveats."""
     columns = (verdicts[name] for name in ("trial_id", "check", "severity", "metrics"))
     return tuple(
         Caveat(str(trial_id), str(check), severity, frozenset(map(str, metrics)))
@@ -49,7 +49,7 @@ def caveats_of(verdicts: pd.DataFrame) -> tuple[Caveat, ...]:
 
 
 def ratio_basis(trials: pd.DataFrame, caveats: Iterable[Caveat]) -> RatioBasis:
-    """What ratios rest on, from rows of `trials` of one run."""
+    """Return the basis of the ratios of one run, from its rows of `trials`."""
     measured = trials[is_comparable(trials)]
     of_cells: defaultdict[str, list[str]] = defaultdict(list)
     for cell_id, trial_id in zip(measured["cell_id"], measured["trial_id"], strict=True):
@@ -62,7 +62,7 @@ def ratio_basis(trials: pd.DataFrame, caveats: Iterable[Caveat]) -> RatioBasis:
 
 
 def with_caveats(ratios: Iterable[Ratio], sides: Mapping[str, RatioBasis]) -> list[Ratio]:
-    """Ratios, each with what is to be known of the trials in it; `sides` are the runs that it is of, by their ids."""
+    """Return the ratios with remarks about the trials that they use; `sides` are the runs involved, by run_id."""
     against = {
         (run_id, metric): _by_trial(caveats)
         for run_id, side in sides.items()
@@ -73,7 +73,7 @@ def with_caveats(ratios: Iterable[Ratio], sides: Mapping[str, RatioBasis]) -> li
         said = [
             remark
             for run_id, side in sides.items()
-            for remark in _remarks(
+            for remark in _caveat_sentences(
                 ratio, run_id if len(sides) > 1 else None, side, against.get((run_id, ratio.metric), {})
             )
         ]
@@ -88,10 +88,10 @@ def _by_trial(caveats: Sequence[Caveat]) -> dict[str, list[Caveat]]:
     return found
 
 
-def _remarks(
+def _caveat_sentences(
     ratio: Ratio, run_id: str | None, side: RatioBasis, against: Mapping[str, Sequence[Caveat]]
 ) -> Iterator[str]:
-    """A sentence for each cell of the ratio, and each severity, that has anything against it."""
+    """Yield a sentence for each cell of the ratio, and each severity, with findings."""
     if not against:
         return
     out = {trial.trial_id for trial in ratio.left_out}
@@ -118,6 +118,6 @@ def _of(some: int, every: int) -> str:
 
 
 def _ordered(checks: Iterable[str]) -> list[str]:
-    """As checks are listed everywhere; those of another version last."""
+    """Sort checks as they are listed everywhere; those of another version come last."""
     order = list(CHECKS)
     return sorted(checks, key=lambda check: (order.index(check) if check in order else len(order), check))

@@ -1,11 +1,11 @@
-"""Which cell is compared with which, from levels as people and scenarios write them."""
+"""Pairs of cells to compare, from levels as typed on the command line and in scenarios."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from benchkit.analysis.within_blocks import Pair
+from benchkit.analysis.ratios import Pair
 from benchkit.errors import InputError, suggestion
 from benchkit.models.claims import Sides, claims_of
 from benchkit.models.design import controlled
@@ -13,11 +13,11 @@ from benchkit.models.levels import cell_id, level_text
 from benchkit.models.run import CellRecord
 
 Levels = Mapping[str, str]
-"""Levels as text, a part of the factors or all of them."""
+"""Levels as text, of some or all factors."""
 
 
 def levels_of(text: str, cells: Sequence[CellRecord]) -> Levels:
-    """Levels as typed: `stack=go` or a whole cell id. Raises InputError for what no cell of the run has."""
+    """Return levels as typed: `stack=go` or a whole cell id. Raises InputError if no cell of the run has them."""
     for cell in cells:
         if cell.cell_id == text and controlled(text) is None:
             return level_texts(cell.levels)
@@ -32,7 +32,7 @@ def levels_of(text: str, cells: Sequence[CellRecord]) -> Levels:
 
 
 def check_levels(levels: Levels, cells: Sequence[CellRecord]) -> None:
-    """Raise InputError where no cell has these levels, naming the factor or level at fault."""
+    """Raise InputError if no cell has these levels, naming the wrong factor or level."""
     known: dict[str, list[str]] = {}
     for cell in cells:
         for factor, level in level_texts(cell.levels).items():
@@ -47,7 +47,7 @@ def check_levels(levels: Levels, cells: Sequence[CellRecord]) -> None:
 
 
 def cells_with_levels(levels: Levels, cells: Sequence[CellRecord]) -> list[CellRecord]:
-    """The cells that have these levels; controls are none of them."""
+    """Return the cells that have these levels, without controls."""
     return [
         cell
         for cell in cells
@@ -56,17 +56,17 @@ def cells_with_levels(levels: Levels, cells: Sequence[CellRecord]) -> list[CellR
 
 
 def partner_finder(levels: Levels, cells: Sequence[CellRecord]) -> Callable[[CellRecord], CellRecord | None]:
-    """For a cell the one that differs from it in these levels alone; else the only one that has them at all."""
+    """Return a function from a cell to the one that differs from it only in these levels, else the only one that has them."""
     found = {frozenset(level_texts(cell.levels).items()): cell for cell in cells_with_levels(levels, cells)}
     only = next(iter(found.values())) if len(found) == 1 else None
     return lambda cell: found.get(frozenset({**level_texts(cell.levels), **levels}.items()), only)
 
 
 def baseline_pairs(cells: Sequence[CellRecord], baseline: Levels) -> tuple[list[Pair], list[str]]:
-    """Every cell against its baseline, controls against their cell; and the cells that have no baseline.
+    """Return every cell with its baseline, controls with their cell, and the cells that have no baseline.
 
-    A baseline of some factors (`stack=go`) is for each cell the one that differs from it in those alone. Cells that the
-    hosts could not carry are left out.
+    A baseline of some factors (`stack=go`) is for each cell the one that differs from it only in those. Cells that the
+    hosts do not support are skipped.
     """
     partner = partner_finder(baseline, cells)
     pairs: list[Pair] = []
@@ -87,7 +87,7 @@ def baseline_pairs(cells: Sequence[CellRecord], baseline: Levels) -> tuple[list[
 
 
 def claim_pairs(ratio: Sides, cells: Sequence[CellRecord]) -> list[Pair]:
-    """The comparisons that a claim is about. Raises InputError where the run has no such cells."""
+    """Return the comparisons that a claim is about. Raises InputError if the run has no such cells."""
     of, to = level_texts(ratio.of), level_texts(ratio.to)
     for levels in (of, to):
         check_levels(levels, cells)
@@ -105,10 +105,10 @@ def claim_pairs(ratio: Sides, cells: Sequence[CellRecord]) -> list[Pair]:
 def requested_ratios(
     scenario: Mapping[str, Any], cells: Sequence[CellRecord], metrics: Iterable[str]
 ) -> Iterator[tuple[str, Pair, str | None]]:
-    """Every ratio that a stored scenario asks for: metric, comparison, and the claim that asks for it.
+    """Yield every ratio that a stored scenario asks for: metric, comparison, and the claim that asks for it.
 
-    Cells over their baseline in each of the metrics, then what claims are about, in theirs. Claims on cells that the run
-    has not, and cells that its hosts did not carry, are left out; so are controls, which nobody asks about.
+    These are the cells relative to their baseline in each of the metrics, and the comparisons of claims in theirs. Claims
+    on cells that the run does not have, unsupported cells and controls are skipped.
     """
     pairs, _ = baseline_pairs(cells, scenario_baseline(scenario, cells))
     for metric in metrics:
@@ -123,7 +123,7 @@ def requested_ratios(
 
 
 def scenario_baseline(scenario: Mapping[str, Any], cells: Sequence[CellRecord]) -> Levels:
-    """The baseline that the scenario names, else its first cell that the hosts carried."""
+    """Return the baseline that the scenario names, else its first supported cell."""
     given = scenario.get("baseline")
     if isinstance(given, Mapping) and cells_with_levels(level_texts(given), cells):
         return level_texts(given)
@@ -131,5 +131,5 @@ def scenario_baseline(scenario: Mapping[str, Any], cells: Sequence[CellRecord]) 
 
 
 def level_texts(levels: Mapping[str, Any]) -> Levels:
-    """Levels as text, as cell ids and tables have them."""
+    """Return levels as text, as cell ids and tables have them."""
     return {name: level_text(level) for name, level in levels.items()}

@@ -1,4 +1,4 @@
-"""What became of a claim: the published beside the measured."""
+"""Result of a claim: the published figure and the measured one."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ State = Literal["holds", "refuted", "undecided", "not testable here"]
 
 
 class ClaimResult(Frozen):
-    """What became of a claim; `ratios` are those that it is about, each with its interval."""
+    """Result of a claim; `ratios` are the measured ones, each with its interval."""
 
     text: str
     expectation: str
     expected: tuple[float | None, float | None] = (None, None)
-    """The smallest and the largest ratio that it allows; None: no limit on that side."""
+    """Smallest and largest ratio that the claim allows; None: no limit on that side."""
     metric: str
     published: float | None
     state: State
@@ -25,11 +25,11 @@ class ClaimResult(Frozen):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What is to be known beside it: each remark on its ratios once."""
+        """Remarks on its ratios, each once."""
         return tuple(dict.fromkeys(remark for ratio in self.ratios for remark in ratio.remarks))
 
     @property
     def sentence(self) -> str:
-        """What became of it, with the figures: `holds: 0.91 [0.88, 0.94]: at least 0.9, published 0.95`."""
+        """State and figures: `holds: 0.91 [0.88, 0.94]: at least 0.9, published 0.95`."""
         published = "" if self.published is None else f", published {self.published:g}"
         return f"{self.state}: {self.reason}{published}"

@@ -1,4 +1,4 @@
-"""Claims against what was measured: holds, refuted, undecided or not testable here, by the interval and not the point."""
+"""Evaluation of claims by intervals, not by point estimates: holds, refuted, undecided or not testable here."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from benchkit.analysis.cell_pairs import claim_pairs
 from benchkit.analysis.claim_result import ClaimResult, State
 from benchkit.analysis.fairness import with_response_remarks
 from benchkit.analysis.ratio import Ratio
+from benchkit.analysis.ratios import block_ratios
 from benchkit.analysis.run_data import RunData
 from benchkit.analysis.samples import take_samples
-from benchkit.analysis.within_blocks import block_ratios
 from benchkit.errors import InputError
 from benchkit.models.claims import Claim, Need, claims_of
 from benchkit.models.cpus import cpu_places
@@ -20,18 +20,18 @@ from benchkit.models.run import HostRecord, Manifest
 
 
 def judge_claims(data: RunData) -> tuple[ClaimResult, ...]:
-    """Every claim of the scenario that a run carried out, in the order of its file.
+    """Evaluate every claim of the scenario that was run, in the order of its file.
 
-    The confidence of each is that of its interval: claims are sentences of their own, and no family.
+    The confidence of each is that of its interval: claims are independent statements, not a family.
     """
     return tuple(judge_claim(claim, data) for claim in claims_of(data.manifest.scenario))
 
 
 def judge_claim(claim: Claim, data: RunData) -> ClaimResult:
-    """One claim. It holds where every interval lies in what it allows, and is refuted where one lies outside.
+    """Evaluate one claim: it holds if every interval lies in what it allows, and is refuted if one lies outside.
 
-    Of the cells that it is about, those count that the hosts carried; it is not testable where they carried none.
-    Of several ratios any one can refute: for that their intervals are widened for their number (Bonferroni).
+    Only cells that the hosts support are used; without any the claim is not testable. Any one of several ratios can refute:
+    for that their intervals are widened for their number (Bonferroni).
     """
     result = ClaimResult(
         text=claim.text,
@@ -42,7 +42,7 @@ def judge_claim(claim: Claim, data: RunData) -> ClaimResult:
         state="not testable here",
         reason="",
     )
-    lacking = "; ".join(_lacking(claim, data.manifest))
+    lacking = "; ".join(_unmet_needs(claim, data.manifest))
     if lacking:
         return result.model_copy(update={"reason": lacking})
     try:
@@ -58,23 +58,23 @@ def judge_claim(claim: Claim, data: RunData) -> ClaimResult:
     samples = take_samples(data.trials, claim.metric, data.exclusions)
     ratios = with_response_remarks(block_ratios(samples, pairs, data.alpha), data.trials, data.manifest)
     ratios = with_caveats(ratios, {data.manifest.run_id: data.basis})
-    state, reason = _judged(claim, ratios, data.alpha)
+    state, reason = _judge_intervals(claim, ratios, data.alpha)
     if data.limitation:
         state, reason = "undecided", data.limitation
     if missing:
-        reason += f" (without {_without(missing, unsupported)})"
+        reason += f" (without {_describe_unsupported(missing, unsupported)})"
     return result.model_copy(update={"state": state, "reason": reason, "ratios": tuple(ratios)})
 
 
-def _without(missing: Iterable[str], unsupported: Mapping[str, str]) -> str:
-    """The cells that were not carried, those with the same reason together."""
+def _describe_unsupported(missing: Iterable[str], unsupported: Mapping[str, str]) -> str:
+    """Return the unsupported cells, those with the same reason together."""
     by_reason: dict[str, list[str]] = {}
     for cell_id in dict.fromkeys(missing):
         by_reason.setdefault(unsupported[cell_id], []).append(cell_id)
     return "; ".join(f"{' and '.join(cells)}: {why}" for why, cells in by_reason.items())
 
 
-def _judged(claim: Claim, ratios: Sequence[Ratio], level: float) -> tuple[State, str]:
+def _judge_intervals(claim: Claim, ratios: Sequence[Ratio], level: float) -> tuple[State, str]:
     low, high = claim.expected
     states: list[State] = []
     for ratio in ratios:
@@ -102,15 +102,15 @@ def _interval(ratio: Ratio, *, named: bool) -> str:
     return f"{name}{ratio.ratio:.3g} [{ratio.low:.3g}, {ratio.high:.3g}]"
 
 
-def _lacking(claim: Claim, manifest: Manifest) -> Iterator[str]:
-    """What the hosts of the run do not have of what the claim needs."""
+def _unmet_needs(claim: Claim, manifest: Manifest) -> Iterator[str]:
+    """Yield the needs of the claim that the hosts of the run do not meet."""
     for role, need in claim.needs.items():
         for host in manifest.hosts:
             if role in host.roles:
-                yield from _missing(need, host, _role_cpus(manifest, role))
+                yield from _unmet_need(need, host, _role_cpus(manifest, role))
 
 
-def _missing(need: Need, host: HostRecord, most_cpus: float) -> Iterator[str]:
+def _unmet_need(need: Need, host: HostRecord, most_cpus: float) -> Iterator[str]:
     cpus = min(len(host.facts.get("cpus") or ()), most_cpus)
     if need.cpus is not None and cpus < need.cpus:
         yield f"needs {need.cpus} CPUs on {host.name}, which has {cpus:g}"
@@ -126,7 +126,7 @@ def _missing(need: Need, host: HostRecord, most_cpus: float) -> Iterator[str]:
 
 
 def _role_cpus(manifest: Manifest, role: str) -> float:
-    """How many CPUs the scenario lets the role use, by its places and its quota; infinite: all of them."""
+    """Return the number of CPUs that the scenario lets the role use, by placement and quota; infinite: all of them."""
     asked = (manifest.scenario.get("roles") or {}).get(role) or {}
     cpus, quota = asked.get("cpus"), asked.get("quota")
     if isinstance(cpus, str) and cpus != "all":
@@ -135,7 +135,7 @@ def _role_cpus(manifest: Manifest, role: str) -> float:
 
 
 def _link(host: HostRecord) -> float | None:
-    """The rate of a host's link: a lab's or the inventory's cap where it is recorded, else its fastest interface's."""
+    """Return the rate of a host's link: the recorded cap of a lab or inventory, else that of its fastest interface."""
     cap = host.facts.get("link_bps")
     if cap is not None:
         return float(cap)

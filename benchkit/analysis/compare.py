@@ -1,4 +1,4 @@
-"""Compare the cells of a run with a baseline, or the same cells in two runs: `benchkit.compare(…)`."""
+"""Comparison of the cells of a run with a baseline, or of the same cells in two runs: `benchkit.compare(…)`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Literal
 import pandas as pd
 
 from benchkit.analysis import gate, latency_notes
-from benchkit.analysis.between_runs import run_ratios, sequential_ratios
 from benchkit.analysis.caveats import with_caveats
 from benchkit.analysis.cell_pairs import baseline_pairs, cells_with_levels, levels_of, scenario_baseline
 from benchkit.analysis.claims import judge_claims
@@ -17,11 +16,11 @@ from benchkit.analysis.comparison import Comparison
 from benchkit.analysis.fairness import with_response_remarks, with_response_remarks_between
 from benchkit.analysis.multiple_tests import ALPHA
 from benchkit.analysis.ratio import Ratio, with_outcomes
+from benchkit.analysis.ratios import block_ratios, run_ratios, sequential_ratios
 from benchkit.analysis.resolution import Resolution, noise_of, resolution
 from benchkit.analysis.run_data import RunData, read_run_data
-from benchkit.analysis.run_differences import drift, settings_differing
+from benchkit.analysis.run_differences import host_differences, setting_differences
 from benchkit.analysis.samples import Exclusion, take_samples
-from benchkit.analysis.within_blocks import block_ratios
 from benchkit.errors import InputError
 from benchkit.models.claims import claims_of
 from benchkit.models.design import controlled, until_of
@@ -57,13 +56,12 @@ def compare(
     exclusions: Iterable[Exclusion] | None = None,
     thresholds: gate.Thresholds | None = None,
 ) -> Comparison:
-    """Compare the cells of a stored run with a baseline, or with the same cells in `run2`, which stands on top.
+    """Compare the cells of a stored run with a baseline, or with the same cells in `run2`, relative to `run`.
 
     `run` and `run2` are ids, their beginnings, or `latest`. `baseline` is a cell or a part of its levels (`stack=go`):
-    within a run each cell is taken over the one that differs from it in those alone; between runs, ratios to that cell
-    are compared. `metrics` are numeric columns of `trials`: `rps` if none is named, and those with `thresholds`, by
-    which the gate judges. `exclusions` are the trials that do not count; None: those that verdicts void. Raises
-    InputError.
+    within a run each cell is compared with the one that differs from it only in those; between runs, ratios to that cell
+    are compared. `metrics` are numeric columns of `trials`: by default `rps`, and those with `thresholds`, which the gate
+    uses. `exclusions` are the trials to exclude; None: those that verdicts make invalid. Raises InputError.
     """
     where = Store(store_path(Path(store) if store is not None else None))
     data = [read_run_data(where, where.run(name), exclusions) for name in (run, run2) if name is not None]
@@ -82,7 +80,7 @@ def compare(
 
 
 def compare_cells(data: RunData, metrics: Sequence[str], baseline: str | None = None) -> Comparison:
-    """The cells of one run over their baseline. Raises InputError."""
+    """Compare the cells of one run with their baseline. Raises InputError."""
     cells = data.manifest.cells
     levels = levels_of(baseline, cells) if baseline else scenario_baseline(data.manifest.scenario, cells)
     pairs, alone = baseline_pairs(cells, levels)
@@ -94,10 +92,10 @@ def compare_cells(data: RunData, metrics: Sequence[str], baseline: str | None = 
     ratios = latency_notes.with_latency_remarks(ratios, data.trials, data.trials)
     ratios = with_caveats(ratios, {data.manifest.run_id: data.basis})
     notices = [
-        *_of_run(data),
+        *_run_notices(data),
         *([f"No cell to compare with: {', '.join(alone)}."] if alone else []),
     ]
-    return _made("cells", [data], metrics, ratios, notices)
+    return _comparison("cells", [data], metrics, ratios, notices)
 
 
 def compare_all_metrics(data: RunData) -> tuple[Comparison, ...]:
@@ -122,7 +120,7 @@ def compare_runs(
     *,
     facts: tuple[pd.DataFrame, pd.DataFrame],
 ) -> Comparison:
-    """The same cells in two runs, `after` over `before`; `facts` are the rows of `hosts` of each. Raises InputError."""
+    """Compare the same cells in two runs, `after` relative to `before`; `facts` are the rows of `hosts` of each. Raises InputError."""
     runs = (before, after)
     names = [[cell.cell_id for cell in data.manifest.cells if controlled(cell.cell_id) is None] for data in runs]
     common = [name for name in names[0] if name in names[1]]
@@ -153,20 +151,20 @@ def compare_runs(
     ratios = with_response_remarks_between(with_outcomes(ratios, level), before.trials, after.trials, after.manifest)
     ratios = latency_notes.with_latency_remarks(ratios, before.trials, after.trials)
     ratios = with_caveats(ratios, {data.manifest.run_id: data.basis for data in runs})
-    changes = drift(*facts)
-    asked = settings_differing(before.manifest, after.manifest)
+    changes = host_differences(*facts)
+    asked = setting_differences(before.manifest, after.manifest)
     notices = [
         *([f"The hosts have drifted: {'; '.join(change.text for change in changes)}."] if changes else []),
         *([f"The runs were asked for different things: {'; '.join(c.text for c in asked)}."] if asked else []),
         *(f"{name} is in one of the runs only." for name in compared if name not in common),
-        *(notice for data in runs for notice in _of_run(data)),
+        *(notice for data in runs for notice in _run_notices(data)),
         *([] if reference else [TWO_RUNS]),
     ]
-    return _made("runs", runs, metrics, ratios, notices).model_copy(update={"drift": changes, "asked": asked})
+    return _comparison("runs", runs, metrics, ratios, notices).model_copy(update={"drift": changes, "asked": asked})
 
 
-def _of_run(data: RunData) -> list[str]:
-    """What is to be known of a run before its figures."""
+def _run_notices(data: RunData) -> list[str]:
+    """Return the notices about a run that precede its figures."""
     said = []
     if data.design == "sequential":
         said.append(SEQUENTIAL.format(run=data.manifest.run_id))
@@ -176,7 +174,7 @@ def _of_run(data: RunData) -> list[str]:
     return said
 
 
-def _made(
+def _comparison(
     mode: Literal["cells", "runs"],
     runs: Sequence[RunData],
     metrics: Sequence[str],
@@ -206,7 +204,7 @@ def _made(
 
 
 def _resolution(metric: str, data: RunData, ratios: Sequence[Ratio], level: float) -> Resolution | None:
-    """What the run resolves of a metric, by the ratio that lost the fewest blocks; the others say what they lack."""
+    """Return what the run resolves of a metric, by the ratio with the most blocks; the others state what they lack."""
     family = [ratio for ratio in ratios if not ratio.control and ratio.p_t is not None]
     blocks = [ratio.blocks for ratio in family if ratio.metric == metric]
     if not blocks:

@@ -1,4 +1,4 @@
-"""What a comparison comes to: ratios, what they rest on, and what is to be known before they are read."""
+"""Result of a comparison: ratios, the runs they come from, and the notices to read first."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from benchkit.models.design import Design
 
 
 class ComparedRun(Frozen):
-    """A run that takes part."""
+    """A run within a comparison."""
 
     run_id: str
     scenario: str
@@ -28,11 +28,11 @@ class ComparedRun(Frozen):
 
 
 class Comparison(Frozen):
-    """Cells of a run against a baseline, or the same cells in two runs, the second over the first.
+    """Cells of a run relative to a baseline, or the same cells in two runs, the second relative to the first.
 
-    `drift` (of hosts) and `asked` (of scenarios) hold what differs between two runs; `notices` are sentences that belong
-    before any ratio. `alpha` is how often a family of comparisons of equal cells may show any difference, `level` the
-    largest `p_holm` that shows one: less than `alpha` in runs that looked at their intervals to end.
+    `drift` (of hosts) and `asked` (of scenarios) hold the differences between two runs; `notices` are sentences to read
+    before any ratio. `alpha` is the probability that a family of comparisons of equal cells shows any difference, `level`
+    the largest `p_holm` that shows one: less than `alpha` in runs that may end early.
     """
 
     mode: Literal["cells", "runs"]
@@ -45,14 +45,14 @@ class Comparison(Frozen):
     level: float
     ratios: tuple[Ratio, ...]
     resolution: Mapping[str, Resolution]
-    """By metric, of comparisons within a run."""
+    """Resolution by metric, of comparisons within a run."""
     claims: tuple[ClaimResult, ...] = ()
-    """What became of those of the scenario, of comparisons within a run; they are judged one by one, each by itself."""
+    """Results of the scenario's claims, of comparisons within a run; each claim is evaluated by itself."""
     gate: GateResult | None = None
 
     @property
     def decides(self) -> str:
-        """By which p a difference is shown, as a clause for people."""
+        """Rule by which a difference is shown, as a clause."""
         shown = f"differences are shown at {self.alpha:.0%} over all comparisons (Holm)"
         if self.level == self.alpha:
             return shown
@@ -60,11 +60,11 @@ class Comparison(Frozen):
 
     @property
     def controls(self) -> tuple[Ratio, ...]:
-        """The ratios of cells to themselves under another name: the run's own noise."""
+        """Ratios of cells to themselves under another name: the run's own noise."""
         return tuple(ratio for ratio in self.ratios if ratio.control)
 
     def frame(self) -> pd.DataFrame:
-        """The ratios as a table, a row each; what is to be known beside one is a text."""
+        """Return the ratios as a table, a row each; their remarks are one text."""
         columns = [name for name in Ratio.model_fields if name != "left_out"]
         rows = [
             {**ratio.model_dump(include=set(columns)), "remarks": "; ".join(ratio.remarks)} for ratio in self.ratios

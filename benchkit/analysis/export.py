@@ -1,4 +1,4 @@
-"""A run for other tools: benchstat's text format, CSV, and HdrHistogram's percentile distributions."""
+"""Exports of a run for other tools: benchstat's text format, CSV, and HdrHistogram's percentile distributions."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ BENCHSTAT_METRICS = (
 )
 
 TICKS = 5
-"""Steps in each half of the distance to 100 %, as HdrHistogram's own tools have it."""
+"""Steps in each half of the remaining distance to 100 %, as in HdrHistogram's own tools."""
 
 _MS_PER_S = 1000.0
 
 
 def csv(trials: pd.DataFrame) -> str:
-    """The trials as CSV (RFC 4180): the columns of the table, absent figures empty."""
+    """Return the trials as CSV (RFC 4180): the columns of the table, absent values empty."""
     text: str = trials.to_csv(index=False, lineterminator="\r\n")
     return text
 
 
 def benchstat(manifest: Manifest, trials: pd.DataFrame, exclusions: Iterable[Exclusion] = ()) -> str:
-    """The trials in the Go benchmark format that benchstat reads: a line for each, a name for each cell.
+    """Return the trials in the Go benchmark format that benchstat reads: a line for each, a name for each cell.
 
-    Format: Go proposal 14313 and golang.org/x/perf/benchfmt (unit lines). Trials that do not count for a metric go
-    without it; `benchstat old.txt new.txt` compares runs, though without blocks.
+    Format: Go proposal 14313 and golang.org/x/perf/benchfmt (unit lines). Metrics that a trial is excluded for are omitted;
+    `benchstat old.txt new.txt` compares runs, though without blocks.
     """
     excluded = tuple(exclusions)
     metrics = [metric_named(name) for name in BENCHSTAT_METRICS if name in trials and trials[name].notna().any()]
@@ -62,11 +62,11 @@ def benchstat(manifest: Manifest, trials: pd.DataFrame, exclusions: Iterable[Exc
 
 
 def hgrm(buckets: pd.DataFrame) -> str:
-    """A percentile distribution as HdrHistogram writes it (`.hgrm`), in milliseconds.
+    """Return a percentile distribution as HdrHistogram writes it (`.hgrm`), in milliseconds.
 
     `buckets` are rows of `latency` of one series: low_s and high_s (both included) and count; rows of several trials are
-    one histogram. The steps are those of Java's PercentileIterator. (The `outputPercentileDistribution` of the Python
-    library takes others, and does not scale the deviation.) Raises InputError where there is no row.
+    one histogram. The steps are those of Java's PercentileIterator. (`outputPercentileDistribution` of the Python library
+    uses others, and does not scale the deviation.) Raises InputError without rows.
     """
     if buckets.empty:
         raise InputError("no histogram to export", hint="only tools that give every request have one")
@@ -93,9 +93,9 @@ def hgrm(buckets: pd.DataFrame) -> str:
 
 
 def _levels(before_last: float) -> Iterator[float]:
-    """Percentages to report, ever finer towards 100: one beyond what the last bucket but one reaches, and 100.
+    """Yield percentages to report, ever finer towards 100: up to one beyond what the last bucket but one reaches, and 100.
 
-    The step is 100 / (ticks · 2^(⌊log2(100 / (100 - level))⌋ + 1)): each half of what is left has as many ticks.
+    The step is 100 / (ticks · 2^(⌊log2(100 / (100 - level))⌋ + 1)): each half of the remaining distance has as many ticks.
     """
     level = 0.0
     while True:
@@ -108,7 +108,7 @@ def _levels(before_last: float) -> Iterator[float]:
 
 
 def _about(manifest: Manifest) -> Iterator[str]:
-    """What benchstat sorts results by (it compares those alone that agree in it), and remarks, which it passes over."""
+    """Yield the keys that benchstat groups results by (it compares only results with equal keys), and comments, which it ignores."""
     yield f"scenario: {_one_line(str(manifest.scenario['name']))}"
     yield f"scale: {manifest.scale}"
     for name, value in {"run": manifest.run_id, **manifest.versions}.items():
@@ -120,15 +120,15 @@ def _one_line(text: str) -> str:
 
 
 def _unit(metric: Metric) -> str:
-    """A unit that says what it is of: `p99-sec`; benchstat tells metrics apart by it."""
+    """Return a unit that includes the quantity: `p99-sec`; benchstat distinguishes metrics by their unit."""
     match = re.fullmatch(r"latency_(\w+)_s", metric.name)
     return f"{match[1]}-{metric.unit}" if match else metric.unit
 
 
 def _benchmark(manifest: Manifest, cell_id: str) -> str:
-    """`BenchmarkQuickstart/stack=go/connections=64`.
+    """Return the name of a cell: `BenchmarkQuickstart/stack=go/connections=64`.
 
-    A last part that ends in a number after a hyphen would be read as GOMAXPROCS; it gets one.
+    benchstat would read a last part that ends in a hyphen and a number as GOMAXPROCS; such a name gets another one.
     """
     parts = re.split(r"[-_]", str(manifest.scenario["name"]))
     name = "".join(part.capitalize() for part in parts)
@@ -143,9 +143,9 @@ def merged_by_cell(
     cells: Sequence[str],
     exclusions: Iterable[Exclusion] = (),
 ) -> dict[str, str]:
-    """The `.hgrm` of each of these cells, its measured trials in one histogram; cells without one are left out.
+    """Return the `.hgrm` of each of these cells, merged over its measured trials; cells without one are absent.
 
-    Trials whose latencies do not count are in none: those of which the median does not.
+    Trials that are excluded for the median latency are not merged.
     """
     out = [excluded.trial_id for excluded in exclusions if excluded.covers(P50)]
     rows = latency[(latency["series"] == series) & ~latency["trial_id"].isin(out)]

@@ -1,8 +1,8 @@
-"""Whether cells that are compared answered alike: status, header bytes, body bytes and the body itself.
+"""Comparison of the answers of cells: status, header bytes, body bytes and the body itself.
 
-The evidence is the probe of each trial, one request to its stack before the load. Servers that send different things
-did different work, and a ratio of their rates is no figure of theirs alone; a scenario that means it so says why
-(`differs`), and the reason then stands beside every such ratio.
+The evidence is the probe of each trial, one request to its stack before the load. Servers that send different things do
+different work, and a ratio of their rates does not compare the servers alone. A scenario that intends this declares the
+reason (`differs`), which is then stated with every such ratio.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ COLUMNS: Mapping[Trait, str] = {
     "body_bytes": "probe_body_bytes",
     "body": "probe_body_sha256",
 }
-"""The column of `trials` that has each trait."""
+"""Column of `trials` with each trait."""
 
 _SHOWN = 3
-"""So many values of a trait that varies within a cell are shown."""
+"""Number of values from which a range is shown instead."""
 
 Answers = Mapping[Trait, frozenset[str]]
-"""What a cell's probes answered: every value seen of a trait; none where no trial tells."""
+"""All values of each trait in the answers to a cell's probes; empty for an unknown trait."""
 
 
 class ResponseMismatch(Frozen):
-    """A trait in which two cells that are compared did not answer alike."""
+    """A trait in which the answers of two compared cells differ."""
 
     trait: Trait
     cell_id: str
     baseline: str
     seen: tuple[str, ...]
-    """What the cell answered: all values that its probes had."""
+    """All values in the answers of the cell."""
     baseline_seen: tuple[str, ...]
     declared_reason: str | None = None
-    """Why the scenario has it so; None: it does not say, and the ratio is not fair."""
+    """Reason that the scenario declares; None: it declares none, and the ratio is not fair."""
 
     @property
     def text(self) -> str:
-        """The difference in a few words: `1600 bytes of body against 12`."""
+        """Difference in a few words: `1600 bytes of body against 12`."""
         one, other = _listed(self.seen), _listed(self.baseline_seen)
         match self.trait:
             case "status":
@@ -64,7 +64,7 @@ class ResponseMismatch(Frozen):
 
 
 def answers_by_cell(trials: pd.DataFrame) -> dict[str, Answers]:
-    """What the probes of each cell answered, from rows of `trials` of one run."""
+    """Return the answers to the probes of each cell, from rows of `trials` of one run."""
     columns = {trait: column for trait, column in COLUMNS.items() if column in trials}
     seen: dict[str, dict[Trait, frozenset[str]]] = {}
     for trait, column in columns.items():
@@ -81,12 +81,10 @@ def response_mismatches(
     answers: Mapping[str, Answers],
     baseline_answers: Mapping[str, Answers] | None = None,
 ) -> tuple[ResponseMismatch, ...]:
-    """The traits in which two cells did not answer alike; a trait that varies within one of them is such a one.
+    """Return the traits in which the answers of two cells differ, including traits that vary within one of them.
 
-    Bodies of different length are not said to be different bodies, too.
-
-    `baseline_answers` are those of another run, where the baseline is a cell of that. Cells that were never probed say
-    nothing.
+    Bodies of different length are not reported as different bodies, too. `baseline_answers` are those of another run, if
+    the baseline is a cell of that. Cells that were never probed have no mismatch.
     """
     one = answers.get(cell_id, {})
     other = (answers if baseline_answers is None else baseline_answers).get(baseline, {})
@@ -108,7 +106,7 @@ def response_mismatches(
 
 
 def with_declared_reasons(found: Iterable[ResponseMismatch], manifest: Manifest) -> tuple[ResponseMismatch, ...]:
-    """The same, with the reason of each that the scenario of the run means to have."""
+    """Return the mismatches with the reasons that the scenario of the run declares."""
     declared = declared_differences(manifest.scenario)
     levels = {cell.cell_id: level_texts(cell.levels) for cell in manifest.cells}
     return tuple(
@@ -117,12 +115,12 @@ def with_declared_reasons(found: Iterable[ResponseMismatch], manifest: Manifest)
 
 
 def declared_differences(scenario: Mapping[str, Any]) -> tuple[Difference, ...]:
-    """The differences that a stored scenario declares."""
+    """Return the differences that a stored scenario declares."""
     return tuple(Difference.model_validate(each) for each in scenario.get("differs") or ())
 
 
 def mismatch_remarks(found: Sequence[ResponseMismatch]) -> tuple[str, ...]:
-    """What stands beside a ratio of cells that did not answer alike: one sentence for each reason, and one for none."""
+    """Return remarks for a ratio of cells with different answers: one sentence for each reason, and one without."""
     by_reason: dict[str | None, list[str]] = {}
     for each in found:
         by_reason.setdefault(each.declared_reason, []).append(each.text)
@@ -138,14 +136,14 @@ def mismatch_remarks(found: Sequence[ResponseMismatch]) -> tuple[str, ...]:
 
 
 def with_response_remarks(ratios: Iterable[Ratio], trials: pd.DataFrame, manifest: Manifest) -> list[Ratio]:
-    """Ratios within a run, each with what is to be known of the answers that it rests on."""
+    """Return the ratios within a run with remarks about the answers of their cells."""
     return with_response_remarks_between(ratios, trials, trials, manifest)
 
 
 def with_response_remarks_between(
     ratios: Iterable[Ratio], before: pd.DataFrame, after: pd.DataFrame, manifest: Manifest
 ) -> list[Ratio]:
-    """Ratios of the same cells in two runs, likewise; `manifest` is that of the run after."""
+    """Return the ratios of the same cells in two runs likewise; `manifest` is that of the second run."""
     sides = [trials[is_comparable(trials)] for trials in (before, after)]
     was, now = map(answers_by_cell, sides)
     made = []
@@ -180,5 +178,5 @@ def _ordered(values: Iterable[str]) -> tuple[str, ...]:
 
 
 def _listed(values: Sequence[str]) -> str:
-    """A value, or the range of several."""
+    """Return one or two values, or the range of more."""
     return " or ".join(values) if len(values) < _SHOWN else f"{values[0]} to {values[-1]}"

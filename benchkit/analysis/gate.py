@@ -1,4 +1,4 @@
-"""A gate over ratios: passed, regressed or inconclusive, by intervals and never by points."""
+"""Gate over ratios: passed, regressed or inconclusive, by intervals and never by point estimates."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from benchkit.models.metrics import FAILURES, METRICS, metric_named
 Verdict = Literal["passed", "regressed", "inconclusive"]
 
 EXIT_CODES: Mapping[Verdict, int] = {"passed": 0, "regressed": 3, "inconclusive": 4}
-"""Those of the contract."""
+"""Exit codes of the contract."""
 
 DEFAULT_WORSENING = 0.05
-"""How much worse a metric may be where no threshold is given."""
+"""Worsening of a metric that is allowed without a threshold."""
 
 
 def parse_share(value: object) -> object:
-    """A share of one from `5%` or `0.05`."""
+    """Return a share of one from `5%` or `0.05`."""
     if isinstance(value, str) and value.strip().endswith("%"):
         try:
             return float(value.strip().removesuffix("%")) / 100
@@ -41,13 +41,13 @@ Worsening = Annotated[float, BeforeValidator(parse_share), Field(ge=0, lt=1, all
 
 
 class Thresholds(Frozen):
-    """How much worse each metric may be, as a share: `rps: 5%` lets it fall by 5 %, `latency_p99_s: 5%` rise by 5 %."""
+    """Worsening that is allowed, as a share, by metric: `rps: 5%` lets it fall by 5 %, `latency_p99_s: 5%` rise by 5 %."""
 
     metrics: Mapping[str, Worsening] = Field(min_length=1)
 
 
 class GateLine(Frozen):
-    """One ratio at the gate. `limit` is the worst ratio allowed; `p_holm` that of its being beyond the limit."""
+    """One ratio at the gate. `limit` is the worst ratio allowed; `p_holm` that of it being beyond the limit."""
 
     metric: str
     cell_id: str
@@ -57,16 +57,16 @@ class GateLine(Frozen):
     p_holm: float | None = None
     text: str
     remarks: tuple[str, ...] = ()
-    """What is to be known beside the ratio: trials left out, unequal answers, suspect trials."""
+    """Caveats of the ratio: excluded trials, different answers, suspect trials."""
 
     @property
     def full_text(self) -> str:
-        """The text with its remarks."""
+        """Text with its remarks."""
         return "; ".join((self.text, *self.remarks))
 
 
 class GateResult(Frozen):
-    """The gate's verdict, and that on every ratio."""
+    """Verdict of the gate, and the verdict on every ratio."""
 
     verdict: Verdict
     thresholds: Mapping[str, float]
@@ -74,22 +74,22 @@ class GateResult(Frozen):
 
     @property
     def exit_code(self) -> int:
-        """0 passed, 3 regressed, 4 inconclusive."""
+        """Exit code: 0 passed, 3 regressed, 4 inconclusive."""
         return EXIT_CODES[self.verdict]
 
 
 def default_thresholds(metrics: Sequence[str]) -> Thresholds:
-    """The threshold of metrics for which none is given. Raises InputError for one of which neither way is worse."""
+    """Return the default threshold of these metrics. Raises InputError for one that has no better direction."""
     return validate_thresholds(Thresholds(metrics=dict.fromkeys(metrics, DEFAULT_WORSENING)), "--gate")
 
 
 def read_thresholds(path: Path) -> Thresholds:
-    """Thresholds from a YAML file. Raises InputError naming file, line and field."""
+    """Return thresholds from a YAML file. Raises InputError naming file, line and field."""
     return validate_thresholds(read_document(path).validated(Thresholds), str(path))
 
 
 def parse_thresholds(texts: Sequence[str]) -> Thresholds:
-    """Thresholds as typed, `rps=5%` each. Raises InputError."""
+    """Return thresholds as typed, `rps=5%` each. Raises InputError."""
     found: dict[str, object] = {}
     for text in texts:
         metric, equals, allowed = text.partition("=")
@@ -105,9 +105,9 @@ def parse_thresholds(texts: Sequence[str]) -> Thresholds:
 
 
 def validate_thresholds(thresholds: Thresholds, where: str) -> Thresholds:
-    """The thresholds. Raises InputError for a metric of which nobody knows which way is worse, and for counts of failures.
+    """Return the thresholds. Raises InputError for metrics without a better direction and for counts of failures.
 
-    Those are none in a sound trial, and nothing is in a ratio to that.
+    A healthy trial has no failures, and there is no ratio to zero.
     """
     judged = [name for name, metric in METRICS.items() if metric.better is not None and name not in FAILURES]
     for name in thresholds.metrics:
@@ -125,13 +125,12 @@ def validate_thresholds(thresholds: Thresholds, where: str) -> Thresholds:
 def judge_ratios(
     ratios: Sequence[Ratio], thresholds: Thresholds, alpha: float = ALPHA, *, doubt: str | None = None
 ) -> GateResult:
-    """Judge every ratio of a metric that has a threshold; controls are none of the gate's business.
+    """Evaluate every ratio of a metric that has a threshold, except controls.
 
-    A ratio has passed when its whole interval is within the limit: for all to pass each has to, so that their number
-    needs no adjustment (intersection-union test: Berger, Technometrics 24, 1982). It has regressed when it is shown to
-    be beyond the limit, one-sided at half of `alpha` and adjusted by Holm for the number of ratios, as any one of them
-    raises the alarm. Otherwise, and where blocks are too few, it is inconclusive; so is everything where there is a
-    `doubt` about all ratios.
+    A ratio has passed when its whole interval is within the limit: all must pass, so their number needs no adjustment
+    (intersection-union test: Berger, Technometrics 24, 1982). It has regressed when it is shown to be beyond the limit,
+    one-sided at half of `alpha` and adjusted by Holm for the number of ratios, as any one of them raises the alarm.
+    Otherwise, and with too few blocks, it is inconclusive; so is everything under a `limitation` of all ratios.
     """
     judged = [ratio for ratio in ratios if ratio.metric in thresholds.metrics and not ratio.control]
     limits = [_limit(ratio.metric, thresholds.metrics[ratio.metric]) for ratio in judged]
@@ -155,7 +154,7 @@ def _limit(metric: str, worsening: float) -> float:
 
 
 def _p_beyond(ratio: Ratio, limit: float) -> float | None:
-    """One-sided p of the ratio being no worse than the limit, by t on its logarithm; None without an interval."""
+    """Return the one-sided p of the ratio being no worse than the limit, by t on its logarithm; None without an interval."""
     if ratio.ratio is None or ratio.log_error is None or ratio.df is None:
         return None
     past = math.log(limit) - math.log(ratio.ratio)

@@ -1,4 +1,4 @@
-"""A gate as JUnit XML, which continuous integration shows as tests: one for each ratio."""
+"""Gate result of a comparison as JUnit XML, for CI servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must be said of latencies wherever they are shown: the loop, the correction, what a time covers."""
+"""Notes that accompany every shown latency: the loop, the correction, and what a latency covers."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from benchkit.analysis.samples import is_comparable
 CLOSED_LOOP = "closed loop: coordinated omission hides queueing"
 
 _LATENCY = "latency_"
-"""What the names of metrics begin with that are latencies."""
+"""Prefix of the names of latency metrics."""
 
 _KIND = ["rate_requested", "latency_corrected", "latency_covers"]
-"""The columns of `trials` by which latencies came about."""
+"""Columns of `trials` that describe how latencies were measured."""
 
 
 def latency_notes(trials: pd.DataFrame) -> tuple[str, ...]:
-    """How these latencies came about: the loop, the correction, what a time covers."""
+    """Return how these latencies were measured: the loop, the correction, what a latency covers."""
     return (
         _loop(trials["rate_requested"]),
         _correction(trials["latency_corrected"]),
@@ -28,12 +28,12 @@ def latency_notes(trials: pd.DataFrame) -> tuple[str, ...]:
 
 
 def latency_note(trials: pd.DataFrame) -> str:
-    """The caveats as one line."""
+    """Return the notes as one line."""
     return "; ".join(part for part in latency_notes(trials) if part)
 
 
 def _loop(rate: pd.Series) -> str:
-    """Without a rate asked for, a tool sends the next request only when an answer has come."""
+    """Describe the loop: without a target rate, a tool sends the next request only after an answer."""
     closed = rate.isna()
     if closed.all():
         return CLOSED_LOOP
@@ -59,7 +59,7 @@ def _coverage(covers: pd.Series) -> str:
 
 
 def notices(metrics: Iterable[str], runs: Sequence[pd.DataFrame]) -> list[str]:
-    """What stands before ratios of latencies, of the measured trials of all runs; nothing without such a metric."""
+    """Return the notice that precedes ratios of latencies, over the measured trials of all runs; none without such a metric."""
     if not any(metric.startswith(_LATENCY) for metric in metrics):
         return []
     measured = pd.concat([_kinds(trials) for trials in runs])
@@ -67,7 +67,7 @@ def notices(metrics: Iterable[str], runs: Sequence[pd.DataFrame]) -> list[str]:
 
 
 def with_latency_remarks(ratios: Iterable[Ratio], before: pd.DataFrame, after: pd.DataFrame) -> list[Ratio]:
-    """Ratios of latencies that came about in different ways, each with both; `before` has the baselines, `after` the cells."""
+    """Return the ratios, with a remark where latencies were measured in different ways; `before` has the baselines, `after` the cells."""
     kinds = [_kinds(trials) for trials in (before, after)]
     if len(pd.concat(kinds)[_KIND].drop_duplicates()) <= 1:
         return list(ratios)

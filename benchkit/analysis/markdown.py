@@ -1,4 +1,4 @@
-"""A comparison as Markdown, for a pull request."""
+"""Comparison as Markdown, for a pull request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
 
 
 def markdown(comparison: Comparison) -> str:
-    """The comparison in GitHub's Markdown: a heading that says what came of it, what to know first, one table."""
+    """Return the comparison in GitHub's Markdown: a heading with the result, the notices, one table."""
     lines = [f"### {text(headline(comparison))}", ""]
     lines += [f"{_runs(comparison)}.", ""]
     for notice in comparison.notices:
@@ -31,14 +31,14 @@ def markdown(comparison: Comparison) -> str:
 
 
 def text(plain: str) -> str:
-    """Text that Markdown, and the HTML within it, leaves as it is: no markup, no link, no mention of anybody."""
+    """Escape text so that Markdown, and HTML within it, shows it unchanged: no markup, no link, no mention."""
     one_line = _CONTROL.sub(" ", plain)
     escaped = _SPECIAL.sub(r"\\\1", one_line).replace("&", "&amp;").replace("<", "&lt;")
     return escaped.replace("@", "@<!-- -->").replace("://", ":<!-- -->//")
 
 
 def code(plain: str) -> str:
-    """A name in a table, as code."""
+    """Return a name as code within a table."""
     one_line = _CONTROL.sub(" ", plain).replace("|", "\\|")
     ticks = "`" * (1 + max((len(run) for run in re.findall(r"`+", one_line)), default=0))
     pad = " " if one_line.startswith("`") or one_line.endswith("`") else ""

@@ -1,4 +1,4 @@
-"""Several comparisons at once: Holm's adjustment, and which test can decide among so many with so few blocks."""
+"""Multiple comparisons: Holm's adjustment, and the test that can decide among them."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 from benchkit.analysis.inference import smallest_p
 
 ALPHA = 0.05
-"""How often a family of comparisons of equal cells may show any difference."""
+"""Probability that a family of comparisons of equal cells shows any difference."""
 
 Test = Literal["sign-flip", "t", "welch"]
 
 _MANY = 1_000
-"""No run has more blocks; a search for enough of them ends here."""
+"""Upper limit of the search for enough blocks; no run has more."""
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """p-values adjusted for their number, by which the chance of any false alarm keeps the level.
+    """Return p-values adjusted for their number, which keep the probability of any false alarm.
 
     Holm, A simple sequentially rejective multiple test procedure, Scandinavian Journal of Statistics 6 (1979).
     """
@@ -32,18 +32,18 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def blocks_to_decide(family: int = 1, alpha: float = ALPHA) -> int | None:
-    """The fewest blocks with which the sign-flip test can show a difference among so many comparisons.
+    """Return the fewest blocks with which the sign-flip test can show a difference in a family of this size.
 
-    None where no number of blocks can, because only so many sign patterns are drawn.
+    None if no number of blocks can, because the number of sign patterns is limited.
     """
     return next((n for n in range(2, _MANY) if smallest_p(n) * max(family, 1) <= alpha), None)
 
 
 def deciding_test(blocks: int, family: int, alpha: float = ALPHA) -> Test | None:
-    """The test whose p-values decide, known before any result is: the sign-flip test wherever it can decide.
+    """Return the test whose p-values decide, chosen before any result: the sign-flip test wherever it can decide.
 
-    With enough blocks for one comparison, but too few for so many, it is t on the same log-ratios, which takes their
-    noise as near normal. With too few blocks for even one comparison nothing decides.
+    With enough blocks for one comparison, but too few for the whole family, it is t on the same log-ratios, which assumes
+    nearly normal noise. With too few blocks even for one comparison nothing decides.
     """
     if smallest_p(blocks) > alpha:
         return None

@@ -1,4 +1,4 @@
-"""What a design will resolve, said before it runs: from the noise of earlier runs like it, or of a pilot."""
+"""Statistical power of a design, before it runs: from the noise of earlier similar runs, or of a pilot."""
 
 from __future__ import annotations
 
@@ -6,35 +6,35 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-import numpy as np
 from pydantic import Field
 
 from benchkit.analysis import adaptive, cell_pairs
 from benchkit.analysis.multiple_tests import ALPHA, blocks_to_decide
+from benchkit.analysis.ratios import Pair
 from benchkit.analysis.resolution import Noise, Resolution, half_width, noise_of, resolution
 from benchkit.analysis.run_data import RunData, read_run_data
 from benchkit.analysis.samples import take_samples
-from benchkit.analysis.within_blocks import Pair
 from benchkit.models.base import Frozen
 from benchkit.models.design import Until, design_of, until_of
 from benchkit.models.run import HostRecord, Manifest
 from benchkit.results.store import Store
 
-NEWEST = 5
-"""So many of the newest runs tell the noise; hosts change, and older ones tell less of what they are now."""
+MAX_RUNS = 5
+"""Number of the newest runs that the noise is estimated from; hosts change, and older runs say less."""
 
-_ALIKE = ("name", "roles", "load", "tools")
-"""What a run's scenario must share with another's for its noise to be that of the other."""
+_SAME_SETTINGS = ("name", "roles", "load", "tools")
+"""Parts of its scenario that a run must share with another to have the same noise."""
 
-_MIRRORED = math.sqrt(2)
-"""An ABBA block has each cell twice: its log-ratio varies so much less than that of a block that has it once."""
+_ABBA_FACTOR = math.sqrt(2)
+"""An ABBA block has each cell twice: the noise of its log-ratio is smaller by this factor."""
 
 
 class RatioPower(Frozen, serialize_by_alias=True):
-    """A ratio that a scenario asks for, and what its design will show of it.
+    """Power of the design for a ratio that a scenario asks for.
 
-    `claim` is the sentence that asks for it. `own_noise`: the noise is of this very ratio, and not of all cells together.
-    `with_more` is what the fewest blocks would show that can show any difference, where those of the design cannot.
+    `claim` is the sentence that asks for it. `own_noise`: the noise is that of this very ratio, and not of all cells
+    together. `with_more` is the resolution of the fewest blocks that can show any difference, if those of the design
+    cannot.
     """
 
     metric: str
@@ -47,9 +47,9 @@ class RatioPower(Frozen, serialize_by_alias=True):
 
 
 class PowerAnalysis(Frozen):
-    """What a run will resolve. `noise_from` are the runs (or the pilot) that told the noise; none: it is not known.
+    """Power of a planned run. `noise_from` names the runs (or the pilot) that the noise comes from; none: it is unknown.
 
-    `blocks_expected`: after about so many blocks a run ends that may end early.
+    `blocks_expected` is the expected number of blocks of a run that may end early.
     """
 
     noise_from: tuple[str, ...] = ()
@@ -60,12 +60,11 @@ class PowerAnalysis(Frozen):
 def analyse_power(
     planned: Manifest, runs: Sequence[RunData], noise_from: Sequence[str], *, block_s: float | None = None
 ) -> PowerAnalysis:
-    """What the run of a plan will resolve, from the noise of these runs; `noise_from` is what they are called.
+    """Return the power of a planned run, from the noise of these runs; `noise_from` are their names.
 
-    `planned` is the manifest that the run will begin with, `block_s` the time that a block takes, as far as it is known.
-    A run that may end early resolves what the blocks show after which it is expected to; where that is not known, the
-    fewest that it may have. Of a sequential design nothing can be said beforehand: drift is not in what it shows of its
-    noise.
+    `planned` is the manifest that the run will begin with, `block_s` the time of a block, if known. A run that may end early
+    has the resolution of its expected number of blocks; if that is unknown, of its minimum. A sequential design has no
+    prediction: its noise does not include drift.
     """
     if design_of(planned.scenario) == "sequential":
         return PowerAnalysis()
@@ -73,10 +72,10 @@ def analyse_power(
     alpha = ALPHA if until is None else adaptive.ALPHA_PER_LOOK
     asked = list(planned_ratios(planned))
     family = Counter(claim is None for _, _, claim in asked)[True]
-    pooled = {metric: _pooled(metric, runs, planned) for metric, _, _ in asked}
-    owns = {(metric, pair): _own(pair, metric, runs, planned) for metric, pair, _ in asked}
+    pooled = {metric: _run_noise(metric, runs, planned) for metric, _, _ in asked}
+    owns = {(metric, pair): _ratio_noise(pair, metric, runs, planned) for metric, pair, _ in asked}
     watched = [
-        owns[metric, pair] or pooled[metric] for metric, pair, claim in asked if _is_watched(metric, claim, until)
+        owns[metric, pair] or pooled[metric] for metric, pair, claim in asked if _must_be_known(metric, claim, until)
     ]
     expected = None if until is None else _expected(until, planned.blocks, watched, block_s)
     blocks = planned.blocks if until is None else expected or min(until.min_blocks, planned.blocks)
@@ -102,55 +101,54 @@ def analyse_power(
 
 
 def planned_ratios(planned: Manifest) -> Iterator[tuple[str, Pair, str | None]]:
-    """Metric, comparison, and the claim that asks for it: in requests a second, and what else the run is to know."""
+    """Yield metric, comparison, and the claim that asks for it: in requests per second, and in the metrics of the rule for ending early."""
     until = until_of(planned.scenario)
     metrics = dict.fromkeys(("rps", *(until.metrics if until else ())))
     yield from cell_pairs.requested_ratios(planned.scenario, planned.cells, metrics)
 
 
 def earlier_runs(store: Store, planned: Manifest) -> list[RunData]:
-    """The newest runs of a store that are like the planned one: the same asked for, at its scale, on hosts like its."""
-    alike = [run for run in store.runs() if _like(run.manifest(), planned)]
-    return [read_run_data(store, run) for run in alike[-NEWEST:]]
+    """Return the newest similar runs of a store: the same settings and scale, on hosts of the same kind."""
+    alike = [run for run in store.runs() if _is_similar(run.manifest(), planned)]
+    return [read_run_data(store, run) for run in alike[-MAX_RUNS:]]
 
 
-def _own(pair: Pair, metric: str, runs: Sequence[RunData], planned: Manifest) -> Noise | None:
-    """The noise of one ratio over the blocks of all runs."""
-    found = []
+def _ratio_noise(pair: Pair, metric: str, runs: Sequence[RunData], planned: Manifest) -> Noise | None:
+    """Return the noise of one ratio over the blocks of all runs."""
+    noises = []
     for data in runs:
         samples = take_samples(data.trials, metric, data.exclusions)
-        differences = samples.of(pair.cell_id) - samples.of(pair.baseline)
-        there = differences[~np.isnan(differences)]
-        if len(there) > 1:
-            found.append(_converted(Noise(float(there.std(ddof=1)), len(there) - 1), data, planned))
-    return _together(found)
+        log_ratios = samples.known(pair.cell_id, pair.baseline)
+        if len(log_ratios) > 1:
+            noises.append(_converted(Noise(float(log_ratios.std(ddof=1)), len(log_ratios) - 1), data, planned))
+    return _pooled(noises)
 
 
-def _pooled(metric: str, runs: Sequence[RunData], planned: Manifest) -> Noise | None:
-    """The noise of the ratios of all cells, where the ratio that is asked for was not among them."""
+def _run_noise(metric: str, runs: Sequence[RunData], planned: Manifest) -> Noise | None:
+    """Return the noise of the ratios of all cells, for ratios that the earlier runs do not have."""
     noises = [(noise_of(data.trials, metric, data.exclusions), data) for data in runs]
-    return _together([_converted(noise, data, planned) for noise, data in noises if noise is not None])
+    return _pooled([_converted(noise, data, planned) for noise, data in noises if noise is not None])
 
 
-def _together(noises: Sequence[Noise]) -> Noise | None:
-    """Several estimates of one noise as one, each with the weight of its degrees of freedom."""
+def _pooled(noises: Sequence[Noise]) -> Noise | None:
+    """Pool several estimates of one noise, weighted by their degrees of freedom."""
     df = sum(noise.df or 0 for noise in noises)
     return Noise(math.sqrt(sum(noise.sd**2 * (noise.df or 0) for noise in noises) / df), df) if df else None
 
 
 def _converted(noise: Noise, data: RunData, planned: Manifest) -> Noise:
-    """The noise of a block of one design as that of a block of the other."""
+    """Convert the noise of a block of one design to that of the other."""
     one, other = (design_of(manifest.scenario) == "abba" for manifest in (data.manifest, planned))
-    return noise if one == other else Noise(noise.sd * _MIRRORED if one else noise.sd / _MIRRORED, noise.df)
+    return noise if one == other else Noise(noise.sd * _ABBA_FACTOR if one else noise.sd / _ABBA_FACTOR, noise.df)
 
 
-def _is_watched(metric: str, claim: str | None, until: Until | None) -> bool:
-    """Whether a run that may end early has to know the ratio for that: what claims ask for, and in the rule's metrics."""
+def _must_be_known(metric: str, claim: str | None, until: Until | None) -> bool:
+    """Return True if the rule for ending early needs this ratio: those of claims, and those in its metrics."""
     return claim is not None or (until is not None and metric in until.metrics)
 
 
 def _expected(until: Until, most: int, noises: Sequence[Noise | None], block_s: float | None) -> int | None:
-    """After how many blocks the ratio that is known least is known well enough, or the time is spent; at most all."""
+    """Return the number of blocks after which the least precise ratio is precise enough, or the time is spent; at most all."""
     known = [noise for noise in noises if noise is not None]
     if not noises or len(known) < len(noises):
         return None
@@ -163,16 +161,16 @@ def _expected(until: Until, most: int, noises: Sequence[Noise | None], block_s: 
     return most
 
 
-def _like(run: Manifest, planned: Manifest) -> bool:
+def _is_similar(run: Manifest, planned: Manifest) -> bool:
     return (
         run.status != "running"
         and run.scale == planned.scale
         and design_of(run.scenario) != "sequential"
-        and all(run.scenario.get(name) == planned.scenario.get(name) for name in _ALIKE)
-        and sorted(map(_kind, run.hosts)) == sorted(map(_kind, planned.hosts))
+        and all(run.scenario.get(name) == planned.scenario.get(name) for name in _SAME_SETTINGS)
+        and sorted(map(_host_kind, run.hosts)) == sorted(map(_host_kind, planned.hosts))
     )
 
 
-def _kind(host: HostRecord) -> tuple[str, str, int]:
-    """What of a host makes its noise, as far as facts tell."""
+def _host_kind(host: HostRecord) -> tuple[str, str, int]:
+    """Return the facts of a host that determine its noise."""
     return "+".join(host.roles), str(host.facts.get("cpu_model")), len(host.facts.get("cpus") or ())

@@ -1,4 +1,4 @@
-"""What profiling cost: trials that were profiled over those beside them that were not, with intervals."""
+"""Cost of profiling: profiled trials relative to their partners that were not, with intervals."""
 
 from __future__ import annotations
 
@@ -20,18 +20,17 @@ from benchkit.models.run import Manifest
 from benchkit.units import counted
 
 METRICS = ("rps", "server_cpu_s_per_request")
-"""In what the cost is told: what perf itself takes of the host's CPU shows in the first alone."""
+"""Metrics in which the cost is stated; the host CPU that perf uses itself shows only in the first."""
 
 
 IGNORED_CHECKS = (observed.CHECK.code, cold.CHECK.code)
-"""What a trial is found to be because it is profiled: perf starts in the first third of the window, which is the slower
-one for it."""
+"""Checks with findings that profiling itself causes: perf starts in the first third of the window and slows it."""
 
 
 class ProfilerCost(Frozen):
-    """The ratio of profiled trials to their partners in one metric, of a cell or (`cell_id` None) of all cells together.
+    """Ratio of profiled trials to their partners in one metric, of a cell or (`cell_id` None) of all cells together.
 
-    Below 1 in RPS means that profiling slowed the server. Absent: what so few pairs cannot say, with the `reason`.
+    Below 1 in RPS means that profiling slowed the server. Figures that need more pairs are absent, with the `reason`.
     """
 
     metric: str
@@ -45,7 +44,7 @@ class ProfilerCost(Frozen):
 
     @property
     def sentence(self) -> str:
-        """For people: the figure with its interval, or why it has none."""
+        """Ratio with its interval, or the reason why it has none, as a sentence."""
         title, pairs = metric_named(self.metric).title, counted(self.pairs, "pair")
         of = "" if self.cell_id is None else f" of {self.cell_id}"
         said = f"{title}{of} of profiled trials over those beside them"
@@ -61,12 +60,13 @@ class ProfilerCost(Frozen):
 def profiler_costs(
     trials: pd.DataFrame, metric: str = "rps", exclusions: Iterable[Exclusion] = ()
 ) -> tuple[ProfilerCost, ...]:
-    """The cost over all cells, then that of each, from the pairs of the profile pass; nothing where there was none.
+    """Return the cost over all cells, then that of each, from the pairs of the profile pass; empty without one.
 
-    `trials` has rows of one run as `benchkit.load("trials")` gives them, `exclusions` the excluded ones. A pair is both trials of a cell in a block. A
-    cell's interval is Student's t about the mean of its log-ratios, with the variance within cells pooled over all cells
-    (one-way layout; Montgomery, Design and Analysis of Experiments, 3.5): a pass has few blocks, and its cells are under
-    the same noise. That over all cells takes every pair as a sample, so that cells which differ widen it.
+    `trials` has rows of one run as `benchkit.load("trials")` gives them, `exclusions` the excluded ones. A pair is both
+    trials of a cell in a block. A cell's interval is Student's t about the mean of its log-ratios, with the variance within
+    cells pooled over all cells (one-way layout; Montgomery, Design and Analysis of Experiments, 3.5): a pass has few
+    blocks, and its cells have the same noise. The one over all cells uses every pair as a sample, so that differences
+    between cells widen it.
     """
     rows = trials[in_profile_pass(trials)]
     if rows.empty:
@@ -81,28 +81,28 @@ def profiler_costs(
         return (ProfilerCost(metric=metric, cell_id=None, pairs=0, reason=f"no pair counts: {why}"),)
     groups = {str(cell_id): found.to_numpy(dtype=float) for cell_id, found in pairs.groupby("cell_id")["log"]}
     everything = np.concatenate(list(groups.values()))
-    over_all = _cost(metric, None, everything, _spread([everything]))
-    spread = _spread(list(groups.values()))
+    over_all = _cost(metric, None, everything, _pooled_deviation([everything]))
+    spread = _pooled_deviation(list(groups.values()))
     return (over_all, *(_cost(metric, cell_id, logs, spread) for cell_id, logs in groups.items()))
 
 
 def in_profile_pass(trials: pd.DataFrame) -> pd.Series[bool]:
-    """The trials of the profile pass: those that were profiled, and their partners."""
+    """Return a mask of the trials of the profile pass: profiled trials and their partners."""
     own = trials["cell_id"].map(lambda cell_id: controlled(str(cell_id)) is None).astype(bool)
     return (trials["kind"] == "profile") | ((trials["kind"] == "control") & own)
 
 
 def profile_pass_exclusions(trials: pd.DataFrame, verdicts: pd.DataFrame, manifest: Manifest) -> tuple[Exclusion, ...]:
-    """The trials of the pass that verdicts void, for other reasons than that they were there to be profiled.
+    """Return the exclusions in the pass, except for findings that profiling itself causes.
 
-    To leave out those that profiling slowed most would make it look cheap.
+    Excluding the trials that profiling slowed most would make it look cheap.
     """
     profiled = verdicts["trial_id"].isin(trials["trial_id"][trials["kind"] == "profile"])
     return verdict_exclusions(trials, verdicts[~(profiled & verdicts["check"].isin(IGNORED_CHECKS))], manifest)
 
 
 def _log_ratios(rows: pd.DataFrame, metric: str, excluded: set[str]) -> pd.DataFrame:
-    """A row for each pair: its cell, and the logarithm of profiled over not; `rows` are those of the pass."""
+    """Return a row for each pair: its cell, and the logarithm of profiled over not; `rows` are those of the pass."""
     rows = rows[~rows["trial_id"].isin(excluded)]
     values = pd.to_numeric(rows[metric]).astype("float64")
     rows = rows[values > 0].assign(log=np.log(values[values > 0]))
@@ -112,8 +112,8 @@ def _log_ratios(rows: pd.DataFrame, metric: str, excluded: set[str]) -> pd.DataF
     return (wide["profile"] - wide["control"]).dropna().rename("log").reset_index()
 
 
-def _spread(groups: Sequence[np.ndarray]) -> tuple[float, int]:
-    """The standard deviation within groups, and its degrees of freedom."""
+def _pooled_deviation(groups: Sequence[np.ndarray]) -> tuple[float, int]:
+    """Return the standard deviation within groups, and its degrees of freedom."""
     df = sum(len(logs) - 1 for logs in groups)
     squares = sum(float(((logs - logs.mean()) ** 2).sum()) for logs in groups)
     return (math.sqrt(squares / df) if df else math.nan), df

@@ -1,4 +1,4 @@
-"""What a study printed of its cells, beside what was measured of them here."""
+"""Published figures of a study with the figures measured here."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ NO_CELL = "no such cell at this scale"
 
 
 class PublishedComparison(Frozen):
-    """A figure of a study and the same of a run.
+    """A figure of a study and the same figure of a run.
 
-    `measured` is the median over the cell's measured trials that count, for shares the mean over its profiles; where
-    verdicts void all of them, it is over those, and `only_invalid` says so. Absent where there is none, with `why`.
+    `measured` is the median over the usable measured trials of the cell, for shares the mean over its profiles; if none is
+    usable, it is over the invalid ones, and `only_invalid` is true. Absent without a figure, with the reason in `why`.
     """
 
     levels: Mapping[str, Level]
-    """As the study told its cell."""
+    """Levels of the cell as the study states them."""
     name: str
-    """A column of `trials`, or a function of which it is the cumulative share."""
+    """Column of `trials`, or function whose cumulative share this is."""
     share: bool
     published: float
     note: str | None = None
@@ -36,16 +36,16 @@ class PublishedComparison(Frozen):
     measured: float | None = None
     only_invalid: bool = False
     verdicts: Mapping[str, int] = {}
-    """The trials behind it by their verdict on this figure; `invalid` ones are left out."""
+    """Number of its trials by their verdict on this metric; `invalid` ones are excluded."""
     checks: tuple[str, ...] = ()
-    """What raised those."""
+    """Checks with findings about those trials."""
     profiles: int | None = None
-    """How many profiles a share is of."""
+    """Number of profiles that a share comes from."""
     why: str | None = None
 
 
 def published_figures(data: RunData, profiled: Iterable[ServiceProfile]) -> tuple[PublishedComparison, ...]:
-    """Every figure that the scenario says was published, in the order of its file; `profiled` are the run's profiles."""
+    """Return every published figure of the scenario, in the order of its file; `profiled` are the run's profiles."""
     services = tuple(profiled)
     return tuple(row for entry in published_of(data.manifest.scenario) for row in _rows_of_entry(entry, data, services))
 
@@ -73,7 +73,7 @@ def _rows_of_entry(
 
 
 def _shares(row: PublishedComparison, profiled: Sequence[ServiceProfile]) -> Iterator[PublishedComparison]:
-    """The share in each service of the cell that was profiled."""
+    """Yield the share in each profiled service of the cell."""
     if not profiled:
         yield row.model_copy(update={"why": "it was not profiled"})
     for each in profiled:
@@ -88,7 +88,7 @@ def _shares(row: PublishedComparison, profiled: Sequence[ServiceProfile]) -> Ite
 
 
 def _figure(row: PublishedComparison, cell_id: str, data: RunData) -> PublishedComparison:
-    """The median of the cell's measured trials that count."""
+    """Return the median of the usable measured trials of the cell."""
     trials = data.trials[(data.trials["kind"] == "measure") & (data.trials["cell_id"] == cell_id)]
     trials = trials[pd.to_numeric(trials[row.name]).notna()]
     if trials.empty:

@@ -1,4 +1,4 @@
-"""The ratio of two cells, and what a family of ratios shows."""
+"""The ratio of two cells, and the differences that a family of ratios shows."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ Outcome = Literal["higher", "lower", "not shown", "undecided"]
 Worth = Literal["better", "worse"]
 
 _LARGEST = 700.0
-"""Where the exponential comes near the end of what a double holds."""
+"""Largest logarithm whose exponential a double can hold, nearly."""
 
 
 class Ratio(Frozen):
-    """A cell over its baseline in one metric.
+    """A cell relative to its baseline in one metric.
 
-    `value` and `baseline_value` are geometric means over the blocks used. The interval holds at `confidence` for this
-    ratio alone; `outcome` holds for the family, by `p_holm`. `log_error` and `df` are those of the logarithm of the
-    ratio, from which every other interval and test follows. Absent: what so few blocks cannot say, with the `reason`.
+    `value` and `baseline_value` are geometric means over the blocks used. The interval holds at `confidence` for this ratio
+    alone; `outcome` holds for the family, by `p_holm`. `log_error` and `df` are those of the logarithm of the ratio, from
+    which every other interval and test follows. Figures that need more blocks are absent, with the `reason`.
     """
 
     metric: str
     cell_id: str
     baseline: str
     relative_to: str | None = None
-    """Between runs: the cell of the same run over which both sides were taken first."""
+    """Between runs: the cell of the same run that both sides were divided by first."""
     control: bool = False
     blocks: int
     value: float | None = None
@@ -48,14 +48,14 @@ class Ratio(Frozen):
     p_holm: float | None = None
     outcome: Outcome = "undecided"
     worth: Worth | None = None
-    """Whether the difference that is shown is one for the better; None where none is, or neither way is better."""
+    """Direction of a difference that is shown; None if none is, or if the metric has no better direction."""
     reason: str | None = None
     left_out: tuple[ExcludedTrial, ...] = ()
     remarks: tuple[str, ...] = ()
-    """What is to be known beside this ratio alone: that its cells did not answer alike."""
+    """Caveats of this ratio alone, such as different answers of its cells."""
 
     def with_point(self, value: float, baseline_value: float) -> Ratio:
-        """The ratio of two figures, given as logarithms, with no interval: blocks too few for one are the reason."""
+        """Return the ratio of two values, given as logarithms, without an interval."""
         point = {
             "value": _exp(value),
             "baseline_value": _exp(baseline_value),
@@ -64,33 +64,37 @@ class Ratio(Frozen):
         return self.model_copy(update=point)
 
     def with_interval(self, mean: float, error: float, df: float, level: float) -> Ratio:
-        """The ratio with its t interval; mean and error are of the log-ratio, `level` is what the interval may miss."""
+        """Return the ratio with its t interval; mean and error are of the log-ratio, `alpha` is the error rate."""
         reach = t_quantile(1 - level, df) * error
         return self.model_copy(
             update={"low": _exp(mean - reach), "high": _exp(mean + reach), "log_error": error, "df": float(df)}
         )
 
     def interval(self, level: float) -> tuple[float, float]:
-        """The t interval that misses so often; without limits where there is none."""
+        """Return the t interval with this error rate; unlimited if there is none."""
         if self.ratio is None or self.log_error is None or self.df is None:
             return 0.0, math.inf
         mean, reach = math.log(self.ratio), t_quantile(1 - level, self.df) * self.log_error
         return _exp(mean - reach), _exp(mean + reach)
 
     def undecided(self) -> Ratio:
-        """The ratio with the reason why blocks are too few for an interval."""
-        have = {0: "no block has both", 1: "one block has both"}.get(self.blocks, f"{self.blocks} blocks have both")
-        return self.model_copy(update={"reason": self.with_left_out(f"{have}; an interval needs {MIN_BLOCKS}")})
+        """Return the ratio with the reason that blocks are too few for an interval."""
+        number = {0: "no block has", 1: "one block has"}.get(self.blocks, f"{self.blocks} blocks have")
+        return self.model_copy(
+            update={
+                "reason": self.with_left_out(f"{number} usable trials of both cells; an interval needs {MIN_BLOCKS}")
+            }
+        )
 
     def with_left_out(self, text: str) -> str:
-        """The text, and behind it why trials of the ratio do not count, where any does not."""
+        """Return the text, with the reasons why trials of the ratio are excluded."""
         return f"{text} ({describe_reasons(self.left_out)})" if self.left_out else text
 
 
 def with_outcomes(ratios: Sequence[Ratio], alpha: float = ALPHA) -> list[Ratio]:
-    """The same ratios as one family: adjusted p-values, and what each of them shows at that level.
+    """Return the ratios as one family: with adjusted p-values, and the differences that they show at this level.
 
-    Controls are a family of their own: they ask about the run, not about the cells.
+    Controls are a family of their own: they test the run, not the cells.
     """
     decided: dict[int, Ratio] = {}
     for control in (False, True):
@@ -98,11 +102,11 @@ def with_outcomes(ratios: Sequence[Ratio], alpha: float = ALPHA) -> list[Ratio]:
         tests = [_test(ratios[i], len(family), alpha) for i in family]
         p_values = [_p(ratios[i], test) for i, test in zip(family, tests, strict=True)]
         for i, test, p in zip(family, tests, holm(p_values), strict=True):
-            decided[i] = _decided(ratios[i], test, p, alpha)
+            decided[i] = _with_decision(ratios[i], test, p, alpha)
     return [decided.get(i, ratio) for i, ratio in enumerate(ratios)]
 
 
-def _decided(ratio: Ratio, test: Test | None, p: float, alpha: float) -> Ratio:
+def _with_decision(ratio: Ratio, test: Test | None, p: float, alpha: float) -> Ratio:
     if test is None:
         why = (
             f"{ratio.blocks} blocks cannot show a difference: all of them agree on its sign by chance with "
@@ -122,7 +126,7 @@ def _test(ratio: Ratio, family: int, alpha: float) -> Test | None:
 
 
 def _p(ratio: Ratio, test: Test | None) -> float:
-    """The p that decides; where nothing can, the sign-flip test's own."""
+    """Return the p that decides; where nothing can, that of the sign-flip test."""
     p = ratio.p_t if test in {"t", "welch"} else ratio.p_sign_flip
     return 1.0 if p is None else p
 

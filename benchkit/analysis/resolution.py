@@ -1,4 +1,4 @@
-"""What a design can resolve: the difference it would show, known before it runs, and what too few blocks cannot."""
+"""Resolution of a design: the difference that it can show, known before it runs, and the limits of few blocks."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from benchkit.analysis.inference import MIN_BLOCKS, smallest_p, t_quantile
+from benchkit.analysis.inference import MIN_BLOCKS, binary_patterns, smallest_p, t_quantile
 from benchkit.analysis.multiple_tests import ALPHA, Test, blocks_to_decide, deciding_test
 from benchkit.analysis.samples import Exclusion, Reals, take_samples
 from benchkit.models.base import Frozen
 
 POWER = 0.8
-"""How often a difference of the stated size is to be shown (Cohen, Statistical Power Analysis, 1988, ch. 2)."""
+"""Probability that a difference of the stated size is shown (Cohen, Statistical Power Analysis, 1988, ch. 2)."""
 
 _MARGIN = 0.02
-"""Planned for beyond `POWER`: the power of the sign-flip test is simulated, and t's stands for it from 14 blocks."""
+"""Margin above `POWER` in planning: the power of the sign-flip test is simulated, and approximated by t from 14 blocks."""
 
 _ENUMERATED = 13
-"""Up to here the sign-flip test's power is simulated over all its patterns; beyond, t has the same to 1 %."""
+"""Largest number of blocks for which the sign-flip test's power is simulated over all its patterns; beyond, t agrees within 1 %."""
 
 _MEANS_SIMULATED = 1 << 23
-"""So many means of subsets are simulated: 2,000 runs of 12 blocks, never more than 4,000 of fewer."""
+"""Number of subset means that are simulated: 2,000 runs of 12 blocks, never more than 4,000 of fewer."""
 
 _AT_ONCE = 200
 
 _NO_EFFECT = 1e-9
-"""Of the largest singular value: what is below is rounding, and no effect that blocks could have."""
+"""Share of the largest singular value below which a singular value is rounding, and no effect of blocks."""
 
 
 @dataclass(frozen=True)
 class Noise:
-    """The standard deviation of a log-ratio from block to block, and on how many degrees of freedom it is known.
+    """Standard deviation of a log-ratio from block to block, and the degrees of freedom of its estimate.
 
     `df` None: known exactly.
     """
@@ -46,11 +46,11 @@ class Noise:
 
     @property
     def safe_sd(self) -> float:
-        """The upper 80 % confidence limit of `sd`.
+        """Upper 80 % confidence limit of `sd`.
 
-        A pilot's own figure is as often too low as too high, and a plan made of it too weak; with this limit the plan
-        has the power it states (Browne, On the use of a pilot sample for sample size determination, 1995): under all
-        noise simulated but one, where it comes to 77 % of the 80 %: that of which a tenth of trials are disturbed.
+        A pilot's own estimate is as often too low as too high, and a plan based on it too weak; with this limit the plan has the
+        power it states (Browne, On the use of a pilot sample for sample size determination, 1995): under all simulated noise but
+        one, where a tenth of the trials are disturbed and the power is 77 % instead of 80 %.
         """
         if self.df is None:
             return self.sd
@@ -58,10 +58,10 @@ class Noise:
 
 
 class Resolution(Frozen):
-    """What so many blocks can show of so many comparisons; ratios are above one, a fall is shown from their inverse.
+    """Differences that a number of blocks can show in a family of comparisons; ratios above one, a fall by their inverse.
 
-    `detectable`: the ratio that is shown with the power of `POWER`; `half_width`: how far, as a ratio, an interval is
-    expected to reach to either side; both need the noise to be known.
+    `detectable`: the ratio that is shown with a power of `POWER`; `half_width`: the expected half-width of an interval, as a
+    ratio; both need known noise.
     """
 
     blocks: int
@@ -77,12 +77,12 @@ class Resolution(Frozen):
 
     @property
     def text(self) -> str:
-        """What it shows and what it cannot, in a sentence or two for people."""
+        """Differences that it shows and its limits, in a sentence or two."""
         return " ".join(part for part in (self.limits, self.detects) if part)
 
     @property
     def detects(self) -> str:
-        """The difference that is shown, or where none is, how far intervals reach; empty where noise is not known."""
+        """Difference that is shown, or if there is none, the half-width of intervals; empty if the noise is unknown."""
         if self.detectable is not None:
             among = f" and {self.family} comparisons" if self.family > 1 else ""
             return (
@@ -93,7 +93,7 @@ class Resolution(Frozen):
 
     @property
     def limits(self) -> str:
-        """What so few blocks cannot show; empty where the sign-flip test can decide."""
+        """Limits of few blocks; empty if the sign-flip test can decide."""
         if self.test == "sign-flip":
             return ""
         enough = f"{self.shown_from} blocks can" if self.shown_from else "no number of blocks can"
@@ -109,7 +109,7 @@ class Resolution(Frozen):
 
 
 def resolution(blocks: int, family: int = 1, noise: Noise | None = None, alpha: float = ALPHA) -> Resolution:
-    """What a design of so many blocks can resolve; `family` is how many comparisons are made with it."""
+    """Return the resolution of a design with this number of blocks; `family` is the number of comparisons."""
     return Resolution(
         blocks=blocks,
         family=family,
@@ -125,17 +125,17 @@ def resolution(blocks: int, family: int = 1, noise: Noise | None = None, alpha: 
 
 
 def half_width(noise: Noise, blocks: int, alpha: float = ALPHA) -> float | None:
-    """How far an interval is expected to reach to either side, as a ratio; None where blocks are too few for one."""
+    """Return the expected half-width of an interval, as a ratio; None with too few blocks for one."""
     if blocks < MIN_BLOCKS:
         return None
     return math.exp(t_quantile(1 - alpha, blocks - 1) * noise.safe_sd / math.sqrt(blocks))
 
 
 def mde(noise: Noise, blocks: int, family: int = 1, alpha: float = ALPHA, power: float = POWER) -> float | None:
-    """The minimum detectable effect: the ratio (above one) that the design shows with this power.
+    """Return the minimum detectable effect: the ratio (above one) that the design shows with this power.
 
-    For one comparison while all others are of equal cells, the hardest case of Holm. None: no difference of any size
-    can be shown with so few blocks.
+    For one comparison while all others are of equal cells, the hardest case of Holm. None: so few blocks cannot show any
+    difference.
     """
     test = deciding_test(blocks, family, alpha)
     if test is None:
@@ -144,7 +144,7 @@ def mde(noise: Noise, blocks: int, family: int = 1, alpha: float = ALPHA, power:
 
 
 def blocks_for(ratio: float, noise: Noise, family: int = 1, alpha: float = ALPHA, most: int = 200) -> int | None:
-    """The fewest blocks that show a difference of this ratio with the power of `POWER`; None: more than `most`."""
+    """Return the fewest blocks that show a difference of this ratio with a power of `POWER`; None: more than `most`."""
     wanted = abs(math.log(ratio))
     for blocks in range(2, most + 1):
         if deciding_test(blocks, family, alpha) is None:
@@ -157,11 +157,11 @@ def blocks_for(ratio: float, noise: Noise, family: int = 1, alpha: float = ALPHA
 
 
 def noise_of(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusion] = ()) -> Noise | None:
-    """The noise of the ratios of a run, over all its cells; None where it has none to see.
+    """Return the noise of the ratios of a run, over all its cells; None if it has too few samples.
 
-    What is left of the logarithms when cells and blocks are taken out (two-way layout without interaction: Montgomery,
-    Design and Analysis of Experiments, ch. 4) is the noise of a trial; a ratio has that of two. Trials that do not count
-    are missing from the layout, which is therefore fitted by least squares (the same, section 4.1.3, The exact approach).
+    The residual of the logarithms after removing cells and blocks (two-way layout without interaction: Montgomery, Design
+    and Analysis of Experiments, ch. 4) is the noise of a trial; a ratio has that of two. Excluded trials are missing from
+    the layout, which is therefore fitted by least squares (the same, section 4.1.3, The exact approach).
     """
     logs = take_samples(trials, metric, exclusions).logs
     there = ~np.isnan(logs)
@@ -184,7 +184,7 @@ def noise_of(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusion] 
 
 @lru_cache(maxsize=1024)
 def _effect(blocks: int, alpha: float, power: float, test: Test) -> float:
-    """The shift of the mean, in standard deviations of a log-ratio, that the test shows with this power."""
+    """Return the shift of the mean, in standard deviations of a log-ratio, that the test shows with this power."""
     if test == "sign-flip" and blocks <= _ENUMERATED:
         return _sign_flip_effect(blocks, alpha, power)
     critical = float(special.stdtrit(blocks - 1, 1 - alpha / 2))
@@ -193,14 +193,14 @@ def _effect(blocks: int, alpha: float, power: float, test: Test) -> float:
 
 
 def _sign_flip_effect(blocks: int, alpha: float, power: float) -> float:
-    """The same for normal noise and the sign-flip test, simulated.
+    """Return the same for normal noise and the sign-flip test, by simulation.
 
-    The test shows a rise when the k-th smallest of the means of all subsets of blocks is above zero, where k patterns
-    on one side are within its level (Hartigan, Using subsample values as typical values, 1969). Those means move with
-    the effect, so that a quantile of them is the answer.
+    The test shows a rise when the k-th smallest of the means of all subsets of blocks is above zero, where k patterns on one
+    side are within its level (Hartigan, Using subsample values as typical values, 1969). Those means move with the effect,
+    so that a quantile of them is the answer.
     """
     k = int(alpha / 2 * 2**blocks * (1 + 1e-12))
-    subsets = ((np.arange(1, 2**blocks)[:, None] >> np.arange(blocks)) & 1).astype(np.float64)
+    subsets = binary_patterns(blocks, 2**blocks)[1:]
     weights = (subsets / subsets.sum(axis=1, keepdims=True)).T
     generator = np.random.default_rng(blocks)
     bounds: list[Reals] = []

@@ -1,4 +1,4 @@
-"""What two runs stood on: their hosts' facts, and what each of them was asked to do."""
+"""Differences between two runs: facts of their hosts, and settings of their scenarios."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ RELEVANT_FACTS = re.compile(
     r"|cpu_groups|link_bps"
     r"|sysctls\..+|programs\..+\.version|interfaces\..+\.(mtu|speed_bps)"
 )
-"""Facts by which figures may differ; names, addresses, folders and clocks are none of them."""
+"""Facts that can change results; names, addresses, folders and clocks cannot."""
 
 COMPARED_SETTINGS = ("roles", "stacks", "factors", "load", "tools", "tuning", "design")
-"""The parts of a scenario that make its figures."""
+"""Parts of a scenario that change results."""
 
 _STAGES = ("start", "tuned")
-"""As the load found the host: what it was, and over that what the run set."""
+"""Stages whose facts the load ran under: those at the start, updated with the settings that the run applied."""
 
 
 class FactDifference(Frozen):
-    """Something that differs between two runs: what it was in the first, and is in the second; None: it was not there."""
+    """A fact that differs between two runs: its value in the first and in the second; None: absent."""
 
     where: str
     what: str
@@ -35,14 +35,14 @@ class FactDifference(Frozen):
 
     @property
     def text(self) -> str:
-        """A clause for people."""
+        """Difference as a clause."""
         return f"{self.where}: {self.what} was {self.before or 'absent'}, is {self.after or 'absent'}"
 
 
-def drift(before: pd.DataFrame, after: pd.DataFrame) -> tuple[FactDifference, ...]:
-    """The facts that matter and differ between the hosts of two runs; rows as `benchkit.load("hosts")` gives them.
+def host_differences(before: pd.DataFrame, after: pd.DataFrame) -> tuple[FactDifference, ...]:
+    """Return the relevant facts that differ between the hosts of two runs; rows as `benchkit.load("hosts")` gives them.
 
-    Hosts are matched by name, those without a namesake by role.
+    Hosts are matched by name, those without a match by role.
     """
     one, other = _hosts(before), _hosts(after)
     names = {name: name for name in one if name in other}
@@ -62,18 +62,18 @@ def drift(before: pd.DataFrame, after: pd.DataFrame) -> tuple[FactDifference, ..
     return tuple(changes)
 
 
-def facts_differing(
+def fact_differences(
     where: str, before: Mapping[str, object], after: Mapping[str, object]
 ) -> tuple[FactDifference, ...]:
-    """The facts that matter and differ between two looks at a host; facts as a manifest has them of it."""
+    """Return the relevant facts that differ between two readings of a host, each as in a manifest."""
     looks = [
-        _matter({name: text for name, text in flatten_facts(facts) if text is not None}) for facts in (before, after)
+        _relevant({name: text for name, text in flatten_facts(facts) if text is not None}) for facts in (before, after)
     ]
     return tuple(_differing(where, *looks))
 
 
-def settings_differing(before: Manifest, after: Manifest) -> tuple[FactDifference, ...]:
-    """What two runs were asked for that makes their figures differ by itself, and by which benchkit."""
+def setting_differences(before: Manifest, after: Manifest) -> tuple[FactDifference, ...]:
+    """Return the settings of two runs that change results, and their benchkit versions, where they differ."""
     one, other = (
         {
             what: text
@@ -87,7 +87,7 @@ def settings_differing(before: Manifest, after: Manifest) -> tuple[FactDifferenc
 
 
 def _hosts(rows: pd.DataFrame) -> dict[str, tuple[str, dict[str, str]]]:
-    """The roles and the facts that matter of each host, by its name."""
+    """Return the roles and the relevant facts of each host, by its name."""
     hosts: dict[str, tuple[str, dict[str, str]]] = {}
     for name, of_host in rows.groupby("host", sort=True):
         facts: dict[str, str] = {}
@@ -95,19 +95,19 @@ def _hosts(rows: pd.DataFrame) -> dict[str, tuple[str, dict[str, str]]]:
             known = of_host[(of_host["at"] == stage) & of_host["value"].notna()]
             facts |= dict(zip(known["fact"], known["value"], strict=True))
         roles = "+".join(sorted(set(of_host["role"])))
-        hosts[str(name)] = (roles, _matter(facts))
+        hosts[str(name)] = (roles, _relevant(facts))
     return hosts
 
 
-def _matter(facts: Mapping[str, str]) -> dict[str, str]:
-    """Those of a host's facts that matter."""
+def _relevant(facts: Mapping[str, str]) -> dict[str, str]:
+    """Return the relevant facts of a host."""
     interfaces = {key: value for key, value in facts.items() if re.fullmatch(r"interfaces\.\d+\.name", key)}
     named = {key.removesuffix("name"): f"interfaces.{value}." for key, value in interfaces.items()}
-    return {_by_name(fact, named): value for fact, value in facts.items() if RELEVANT_FACTS.fullmatch(fact)}
+    return {_with_interface_name(fact, named): value for fact, value in facts.items() if RELEVANT_FACTS.fullmatch(fact)}
 
 
-def _by_name(fact: str, interfaces: Mapping[str, str]) -> str:
-    """Interfaces are known by their names, not by their place in a list."""
+def _with_interface_name(fact: str, interfaces: Mapping[str, str]) -> str:
+    """Return a fact of an interface under the interface's name instead of its position in a list."""
     prefix = next((prefix for prefix in interfaces if fact.startswith(prefix)), None)
     return fact if prefix is None else interfaces[prefix] + fact.removeprefix(prefix)
 

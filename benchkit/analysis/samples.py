@@ -1,13 +1,13 @@
-"""From trials to samples: one logarithm for each cell and block, with whatever is left out said.
+"""Samples for statistics: one logarithm for each cell and block, with the excluded trials and their reasons.
 
 The trial is the sample (never a request within it). Where a block has a cell more than once, as ABBA has, the mean of
-the logarithms stands for it. A trial that a verdict excludes for a metric never gets here.
+the logarithms is used. A trial that a verdict excludes for a metric is no sample of it.
 """
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,24 +23,24 @@ from benchkit.results.rows import INTERRUPTED
 
 Reals = npt.NDArray[np.float64]
 
-INTERRUPTED_BLOCK = "its block was cut by a pause and run again"
+INTERRUPTED_BLOCK = "block interrupted, repeated"
 
 
 @dataclass(frozen=True)
 class Exclusion:
-    """A trial that does not count, and why: for the metrics named, or (`None`) for all of them."""
+    """A trial that is excluded, and why: for the metrics named, or (`None`) for all of them."""
 
     trial_id: str
     reason: str
     metrics: frozenset[str] | None = None
 
     def covers(self, metric: str) -> bool:
-        """Whether the trial is out for this metric."""
+        """Return True if the trial is excluded for this metric."""
         return self.metrics is None or metric in self.metrics
 
 
 class ExcludedTrial(Frozen):
-    """A trial that ended and is in no ratio of the metric, and why."""
+    """A finished trial that no ratio of the metric uses, and why."""
 
     trial_id: str
     cell_id: str
@@ -53,47 +53,57 @@ class Samples:
     """One metric of a run.
 
     `logs[c, b]` is the natural logarithm of the metric of cell `cells[c]` in block `blocks[b]`; NaN where that block has
-    no trial of the cell that counts. `left_out` holds the trials that do not count, by cell.
+    no usable trial of the cell. `excluded` holds the excluded trials, by cell.
     """
 
     metric: str
     cells: tuple[str, ...]
     blocks: tuple[int, ...]
     logs: Reals
-    left_out: Mapping[str, tuple[ExcludedTrial, ...]]
+    excluded: Mapping[str, tuple[ExcludedTrial, ...]]
 
     def of(self, cell_id: str) -> Reals:
-        """The logarithms of a cell, a block each; all NaN for a cell that has no trial."""
+        """Return the logarithms of a cell, one per block; all NaN for a cell without trials."""
         if cell_id not in self.cells:
             return np.full(len(self.blocks), math.nan)
         row: Reals = self.logs[self.cells.index(cell_id)]
         return row
 
+    def known(self, cell_id: str, baseline: str | None = None) -> Reals:
+        """Return the logarithms of a cell, or its log-ratios to a baseline, in the blocks that have them."""
+        logs = self.of(cell_id) if baseline is None else self.of(cell_id) - self.of(baseline)
+        known: Reals = logs[~np.isnan(logs)]
+        return known
+
+    def excluded_of(self, *cells: str) -> tuple[ExcludedTrial, ...]:
+        """Return the excluded trials of these cells."""
+        return tuple(trial for cell_id in dict.fromkeys(cells) for trial in self.excluded.get(cell_id, ()))
+
 
 def numeric_columns(trials: pd.DataFrame) -> list[str]:
-    """The columns that can be compared."""
-    apart = {"block", "position", "probe_status"}
+    """Return the columns that can be compared."""
+    not_metrics = {"block", "position", "probe_status"}
     return [
         str(name)
         for name, kind in trials.dtypes.items()
         if pd.api.types.is_numeric_dtype(kind)
         and not pd.api.types.is_bool_dtype(kind)
-        and name not in apart
+        and name not in not_metrics
         and not str(name).startswith("factor_")
     ]
 
 
 def is_comparable(trials: pd.DataFrame) -> pd.Series[bool]:
-    """The trials that ratios may rest on: measured ones, cells' second names among them.
+    """Return a mask of the trials that ratios may use: measured ones, and those of control cells.
 
-    Profiled trials are a pass of their own, and so are those that only stand beside them.
+    Profile trials and their partners are a pass of their own.
     """
-    second = trials["cell_id"].str.endswith(CONTROL)
-    return (trials["kind"] == "measure") | ((trials["kind"] == "control") & second)
+    of_control_cell = trials["cell_id"].str.endswith(CONTROL)
+    return (trials["kind"] == "measure") | ((trials["kind"] == "control") & of_control_cell)
 
 
 def take_samples(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusion] = ()) -> Samples:
-    """The samples of a metric, cells and blocks in ascending order.
+    """Return the samples of a metric, cells and blocks in ascending order.
 
     `trials` has rows of one run as `benchkit.load("trials")` gives them. Raises InputError for a metric that is no
     numeric column.
@@ -104,56 +114,57 @@ def take_samples(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusi
     cells, cell_of = np.unique(rows["cell_id"].to_numpy(dtype=str), return_inverse=True)
     blocks, block_of = np.unique(rows["block"].to_numpy(dtype=np.int64), return_inverse=True)
     values = pd.to_numeric(rows[metric]).to_numpy(dtype=np.float64, na_value=np.nan)
-    out = {excluded.trial_id: excluded.reason for excluded in exclusions if excluded.covers(metric)}
-    ids = rows["trial_id"].to_numpy(dtype=str)
-    excluded = np.isin(ids, list(out)) if out else np.zeros(len(ids), dtype=bool)
-    usable = np.isfinite(values) & (values > 0) & ~excluded
+    reasons = {each.trial_id: each.reason for each in exclusions if each.covers(metric)}
+    trial_ids = rows["trial_id"].to_numpy(dtype=str)
+    is_excluded = np.isin(trial_ids, list(reasons)) if reasons else np.zeros(len(trial_ids), dtype=bool)
+    usable = np.isfinite(values) & (values > 0) & ~is_excluded
 
     place = cell_of * len(blocks) + block_of
     size = len(cells) * len(blocks)
-    there = np.bincount(place[usable], minlength=size).reshape(len(cells), len(blocks))
+    used = np.bincount(place[usable], minlength=size).reshape(len(cells), len(blocks))
     planned = np.bincount(place, minlength=size).reshape(len(cells), len(blocks))
-    sums = np.bincount(place[usable], weights=np.log(values[usable]), minlength=size).reshape(there.shape)
-    # ABBA cancels drift only with all of its trials: a block that lost one of a cell's has no sample of that cell.
-    whole = (there > 0) & (there == planned.max(axis=1, initial=0, keepdims=True))
-    logs = np.full(there.shape, math.nan)
-    np.divide(sums, there, out=logs, where=whole)
+    sums = np.bincount(place[usable], weights=np.log(values[usable]), minlength=size).reshape(used.shape)
+    # ABBA cancels drift only with all of its trials: a block that lost a trial of a cell has no sample of that cell.
+    complete = (used > 0) & (used == planned.max(axis=1, initial=0, keepdims=True))
+    logs = np.full(used.shape, math.nan)
+    np.divide(sums, used, out=logs, where=complete)
 
-    left_out: defaultdict[str, list[ExcludedTrial]] = defaultdict(list)
-    cut = trials[trials["kind"] == INTERRUPTED]
-    for trial_id, cell_id, block in zip(cut["trial_id"], cut["cell_id"], cut["block"], strict=True):
-        left_out[str(cell_id)].append(
+    excluded: defaultdict[str, list[ExcludedTrial]] = defaultdict(list)
+    interrupted = trials[trials["kind"] == INTERRUPTED]
+    for trial_id, cell_id, block in zip(
+        interrupted["trial_id"], interrupted["cell_id"], interrupted["block"], strict=True
+    ):
+        excluded[str(cell_id)].append(
             ExcludedTrial(trial_id=trial_id, cell_id=cell_id, block=int(block), reason=INTERRUPTED_BLOCK)
         )
-    for row in np.flatnonzero(~usable | ~whole[cell_of, block_of]):
+    for row in np.flatnonzero(~usable | ~complete[cell_of, block_of]):
         cell_id, block = str(cells[cell_of[row]]), int(blocks[block_of[row]])
-        reason = out.get(str(ids[row])) or _reason(metric, float(values[row]))
-        left_out[cell_id].append(ExcludedTrial(trial_id=str(ids[row]), cell_id=cell_id, block=block, reason=reason))
+        trial_id = str(trial_ids[row])
+        reason = reasons.get(trial_id) or _exclusion_reason(metric, float(values[row]))
+        excluded[cell_id].append(ExcludedTrial(trial_id=trial_id, cell_id=cell_id, block=block, reason=reason))
     return Samples(
         metric=metric,
         cells=tuple(map(str, cells)),
         blocks=tuple(map(int, blocks)),
         logs=logs,
-        left_out={cell_id: tuple(trials) for cell_id, trials in left_out.items()},
+        excluded={cell_id: tuple(trials) for cell_id, trials in excluded.items()},
     )
 
 
-def describe_reasons(left_out: Sequence[ExcludedTrial]) -> str:
-    """Why trials are left out, each reason once, with how often it applies."""
-    counted: dict[str, int] = {}
-    for trial in left_out:
-        counted[trial.reason] = counted.get(trial.reason, 0) + 1
-    return "; ".join(reason if times == 1 else f"{reason} ({times} trials)" for reason, times in counted.items())
+def describe_reasons(excluded: Sequence[ExcludedTrial]) -> str:
+    """Return the reasons for exclusions, each once with the number of trials that it applies to."""
+    counts = Counter(trial.reason for trial in excluded)
+    return "; ".join(reason if times == 1 else f"{reason} ({times} trials)" for reason, times in counts.items())
 
 
-def describe_exclusions(left_out: Sequence[ExcludedTrial]) -> str:
-    """How many trials are left out, and why; empty where none is."""
-    return f"{units.counted(len(left_out), 'trial')} left out: {describe_reasons(left_out)}" if left_out else ""
+def describe_exclusions(excluded: Sequence[ExcludedTrial]) -> str:
+    """Return how many trials are excluded and why; empty if none is."""
+    return f"{units.counted(len(excluded), 'trial')} excluded: {describe_reasons(excluded)}" if excluded else ""
 
 
-def _reason(metric: str, value: float) -> str:
+def _exclusion_reason(metric: str, value: float) -> str:
     if math.isnan(value):
-        return f"the tool states no {metric}"
+        return f"the tool reports no {metric}"
     if not (math.isfinite(value) and value > 0):
-        return f"{metric} is {value:g}, of which there is no ratio"
-    return "another trial of the cell in this block does not count"
+        return f"{metric} is {value:g}, which has no ratio"
+    return "another trial of the cell in this block is excluded"

@@ -1,4 +1,4 @@
-"""Where servers' time goes, by cell: the scheduler's share beside goroutines, rate and CPU per request."""
+"""CPU shares of servers by category, by cell: the scheduler's share with goroutines, rate and CPU per request."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Figure = Literal["shares", "goroutines", "rps", "server_cpu_s_per_request"]
 class ServiceProfile(Frozen, serialize_by_alias=True):
     """A service of a cell, over the profiles of it that the run has.
 
-    Shares are means over profiles, each from 0 to 1; `scheduling` is the scheduler's with netpoll under it, `range` the
-    smallest and the largest of it. `cumulative` holds the figures by which study 4 told it. Goroutines, rate and CPU are
-    medians over the cell's measured trials, which were not profiled; absent where nothing says them. All of them rest on
-    the trials that count; where verdicts void all of a figure's trials, on those, and `void` names it.
+    Shares are means over profiles, each from 0 to 1; `scheduling` is the scheduler's including netpoll, `range` its smallest
+    and largest value. `cumulative` holds the figures that study 4 used. Goroutines, rate and CPU are medians over the
+    cell's measured trials, which were not profiled; absent if unknown. Excluded trials are not used, unless all trials of a
+    figure are excluded: `invalid_figures` then names it.
     """
 
     cell_id: str
@@ -40,11 +40,11 @@ class ServiceProfile(Frozen, serialize_by_alias=True):
     rps: float | None = None
     server_cpu_s_per_request: float | None = None
     left_out: int = 0
-    """Profiles that are not in these shares: verdicts void the rate of their trials, and other ones count."""
+    """Number of profiles that are not in these shares because the rate of their trials is invalid."""
     invalid_figures: tuple[Figure, ...] = Field(default=(), serialization_alias="void")
 
     def annotated(self, figure: Figure, text: str) -> str:
-        """The figure as it is shown: of which no trial counts, it says so."""
+        """Return the text of a figure, marked if it comes from invalid trials only."""
         return f"{text}, invalid" if figure in self.invalid_figures else text
 
 
@@ -56,10 +56,10 @@ def service_profiles(
     *,
     exclusions: Iterable[Exclusion] = (),
 ) -> tuple[ServiceProfile, ...]:
-    """The services of a run that were profiled, by cell in the order of the plan.
+    """Return the profiled services of a run, by cell in the order of the plan.
 
-    The frames are the tables `profile_share`, `profile` and `telemetry` of the run; `void` are the trials of the profile
-    pass that do not count (`benchkit.analysis.profiler_cost.void_in_pass`).
+    The frames are the tables `profile_share`, `profile` and `telemetry` of the run; `exclusions` are those of the profile
+    pass (`benchkit.analysis.profiler_cost.profile_pass_exclusions`).
     """
     if shares.empty:
         return ()
@@ -77,10 +77,10 @@ def service_profiles(
         mine = shares[shares["cell_id"] == cell.cell_id]
         for service, rows in mine.groupby("service", sort=False):
             alive = counted[(counted["cell_id"] == cell.cell_id) & (counted["service"] == service)]
-            goroutines, no_goroutines = _counting(alive, "count", out["rps"])
-            rps, no_rps = _counting(of_cell, "rps", out["rps"])
-            cpu, no_cpu = _counting(of_cell, CPU, out[CPU])
-            kept, no_shares = _counting(rows, "share", out_of_pass)
+            goroutines, no_goroutines = _usable_rows(alive, "count", out["rps"])
+            rps, no_rps = _usable_rows(of_cell, "rps", out["rps"])
+            cpu, no_cpu = _usable_rows(of_cell, CPU, out[CPU])
+            kept, no_shares = _usable_rows(rows, "share", out_of_pass)
             doubted = {"shares": no_shares, "goroutines": no_goroutines, "rps": no_rps, CPU: no_cpu}
             profiles = set(kept["trial_id"])
             called = functions[(functions["cell_id"] == cell.cell_id) & (functions["service"] == service)]
@@ -107,7 +107,7 @@ def service_profiles(
 
 
 def _cumulative(functions: pd.DataFrame, profiles: int) -> Iterator[tuple[str, float]]:
-    """The mean cumulative share of each function of the study's; a profile in which it does not stand counts as 0."""
+    """Yield the mean cumulative share of each function of the study; a profile without it counts as 0."""
     names = functions["function"].astype(str)
     for name, pattern in STUDIED.items():
         shares = functions["cum_share"][
@@ -117,7 +117,7 @@ def _cumulative(functions: pd.DataFrame, profiles: int) -> Iterator[tuple[str, f
 
 
 def goroutines_of(trials: pd.DataFrame, telemetry: pd.DataFrame) -> pd.DataFrame:
-    """The goroutines of each service in each trial, the median over its window: trial_id, cell_id, block, service, count."""
+    """Return the goroutines of each service in each trial, the median over its window: trial_id, cell_id, block, service, count."""
     rows = telemetry[telemetry["metric"] == GOROUTINES]
     rows = rows.merge(trials[["trial_id", "cell_id", "block", "duration_s"]], on="trial_id")
     rows = rows[(rows["t_s"] >= 0) & (rows["t_s"] <= rows["duration_s"])]
@@ -125,15 +125,15 @@ def goroutines_of(trials: pd.DataFrame, telemetry: pd.DataFrame) -> pd.DataFrame
     return rows.groupby(keys, sort=False)["value"].median().reset_index().rename(columns={"value": "count"})
 
 
-def headlines_of(trials: pd.DataFrame, shares: pd.DataFrame) -> pd.DataFrame:
-    """The scheduler's share of each profile, with netpoll under it: trial_id, service, share, cell_id, block."""
+def scheduler_shares(trials: pd.DataFrame, shares: pd.DataFrame) -> pd.DataFrame:
+    """Return the scheduler's share of each profile, including netpoll: trial_id, service, share, cell_id, block."""
     rows = shares[shares["category"].isin(list(SCHEDULING))]
     summed = rows.groupby(["trial_id", "service"], sort=False)["share"].sum().reset_index()
     return summed.merge(trials[["trial_id", "cell_id", "block"]], on="trial_id")
 
 
-def _counting(rows: pd.DataFrame, column: str, excluded: Collection[str]) -> tuple[pd.DataFrame, bool]:
-    """The rows with a figure whose trials count; all of them, and that it is so, where none does."""
+def _usable_rows(rows: pd.DataFrame, column: str, excluded: Collection[str]) -> tuple[pd.DataFrame, bool]:
+    """Return the rows with a figure of trials that are not excluded; if there are none, all rows, and True."""
     there = rows[rows[column].notna()]
     counting = there[~there["trial_id"].isin(list(excluded))]
     return (there, True) if counting.empty and not there.empty else (counting, False)

@@ -1,4 +1,4 @@
-"""How a metric changes with a factor of numbers (connections): a line within blocks, with a band around it."""
+"""Trend of a metric over a numeric factor (connections): a line within blocks, with a band."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CURVED_FROM = 3
 
 
 class TrendPoint(Frozen):
-    """The metric at one level: what was measured, and the line there with its band; geometric means over blocks.
+    """The metric at one level: the measured value, and the line with its band; geometric means over blocks.
 
     `low` and `high` hold for this level alone, `band_low` and `band_high` for the whole line at once.
     """
@@ -43,8 +43,8 @@ class TrendPoint(Frozen):
 class Trend(Frozen):
     """The trend of a metric over a factor, the other factors at `levels`.
 
-    `per_doubling` is the ratio by which the metric changes when the level doubles. `p_curved` is that of there being no
-    bend: where it is small the points tell more than the line. With too few blocks there are no points, and a `reason`.
+    `per_doubling` is the ratio by which the metric changes when the level doubles. `p_curved` tests for a bend: if it is
+    small, the line does not describe the points. With too few blocks there are no points, and a `reason`.
     """
 
     metric: str
@@ -61,7 +61,7 @@ class Trend(Frozen):
     reason: str | None = None
 
     def frame(self) -> pd.DataFrame:
-        """The points as a table, a row each, with the levels of the other factors as columns `factor_<name>`."""
+        """Return the points as a table, a row each, with the levels of the other factors as columns `factor_<name>`."""
         factors = {f"factor_{name}": level for name, level in self.levels.items()}
         rows = [{**factors, f"factor_{self.factor}": point.level, **point.model_dump()} for point in self.points]
         columns = [*factors, f"factor_{self.factor}", *TrendPoint.model_fields]
@@ -69,20 +69,20 @@ class Trend(Frozen):
 
 
 def trends(run: str, factor: str, metric: str = "rps", *, store: str | Path | None = None) -> tuple[Trend, ...]:
-    """The trends of a stored run, one for every combination of the other factors: `benchkit.trends("latest", "connections")`.
+    """Return the trends of a stored run, one for every combination of the other factors: `benchkit.trends("latest", "connections")`.
 
-    `run` is an id, its beginning, or `latest`. Trials that verdicts void are left out. Raises InputError.
+    `run` is an id, its beginning, or `latest`. Invalid trials are excluded. Raises InputError.
     """
     where = Store(store_path(Path(store) if store is not None else None))
     return trends_of(read_run_data(where, where.run(run)), metric, factor)
 
 
 def trends_of(data: RunData, metric: str, factor: str) -> tuple[Trend, ...]:
-    """A trend for every combination of the other factors.
+    """Return a trend for every combination of the other factors.
 
-    Levels and metric are taken as logarithms, so that a straight line is a power law. Each block gives a line of its own
-    and is the sample, as for ratios: what a block has more or less of at all levels alike leaves the slope as it is.
-    Raises InputError for a factor whose levels are not two positive numbers at least.
+    Levels and metric are taken as logarithms, so that a straight line is a power law. Each block gives a line of its own and
+    is the sample, as for ratios: a change of all levels of a block leaves the slope unchanged. Raises InputError for a
+    factor without at least two positive numeric levels.
     """
     samples = take_samples(data.trials, metric, data.exclusions)
     groups: dict[tuple[tuple[str, str], ...], list[tuple[float, str]]] = {}
@@ -121,7 +121,7 @@ def _trend(
     trend = Trend(metric=samples.metric, factor=factor, levels=others, blocks=blocks)
     if blocks < MIN_BLOCKS:
         _, rarest = cells[int(np.isnan(logs).sum(axis=0).argmax())]
-        out = samples.left_out.get(rarest, ())
+        out = samples.excluded_of(rarest)
         why = f"{blocks} blocks have every level; a line needs {MIN_BLOCKS}"
         return trend.model_copy(update={"reason": f"{why} ({rarest}: {describe_reasons(out)})" if out else why})
     x = np.log2([number for number, _ in cells])
@@ -146,10 +146,10 @@ def _trend(
 def _points(
     cells: Sequence[tuple[float, str]], logs: Reals, design: Reals, lines: Reals, level: float
 ) -> tuple[TrendPoint, ...]:
-    """Every level with its own interval, and the line with a band that holds for all of it at once.
+    """Return every level with its own interval, and the line with a band that holds for all of it at once.
 
     The band is Hotelling's T² over the blocks' two coefficients (Johnson and Wichern, Applied Multivariate Statistical
-    Analysis, 5.4), as Working and Hotelling (1929) have it for a regression line.
+    Analysis, 5.4), as Working and Hotelling (1929) derived for a regression line.
     """
     blocks = len(logs)
     mean, error = t_statistics(logs.T)
@@ -168,7 +168,7 @@ def _points(
 
 
 def _curved(x: Reals, logs: Reals) -> float | None:
-    """The p-value of the quadratic contrast, block by block (Montgomery, Design and Analysis of Experiments, ch. 3)."""
+    """Return the p-value of the quadratic contrast, block by block (Montgomery, Design and Analysis of Experiments, ch. 3)."""
     if len(x) < _CURVED_FROM:
         return None
     quadratic = np.linalg.pinv(np.vander(x - x.mean(), 3))[0]

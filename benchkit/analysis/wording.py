@@ -1,4 +1,4 @@
-"""A comparison in words and figures: what text, Markdown and JUnit have in common."""
+"""Texts of a comparison that terminal, Markdown and JUnit output share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from benchkit.analysis.samples import describe_exclusions
 
 
 def headline(comparison: Comparison) -> str:
-    """What came of it, in one line: the gate's verdict, or how many differences are shown."""
+    """Return the result in one line: the gate's verdict, or the number of differences that are shown."""
     if comparison.gate is not None:
         return f"benchkit: {comparison.gate.verdict}"
     compared = [ratio for ratio in comparison.ratios if not ratio.control]
@@ -18,24 +18,24 @@ def headline(comparison: Comparison) -> str:
 
 
 def value_titles(comparison: Comparison) -> tuple[str, str]:
-    """What the two figures of a ratio are called: what it is taken over, and what is taken."""
-    return ("before", "after") if comparison.mode == "runs" else ("baseline", "its own")
+    """Return the column titles of the two values of a ratio: the baseline's and the cell's."""
+    return ("before", "after") if comparison.mode == "runs" else ("baseline", "value")
 
 
 def interval(ratio: Ratio) -> str:
-    """The interval as people read it."""
+    """Return the interval as text."""
     return units.ABSENT if ratio.low is None or ratio.high is None else f"{ratio.low:.3f} to {ratio.high:.3f}"
 
 
 def p_value(ratio: Ratio) -> str:
-    """The adjusted p that decides."""
+    """Return the adjusted p that decides, as text."""
     if ratio.p_holm is None:
         return units.ABSENT
     return "< 0.001" if ratio.p_holm < 0.001 else f"{ratio.p_holm:.3f}"  # noqa: PLR2004 - what is not printed as 0.000
 
 
 def outcome(ratio: Ratio, *, brief: bool = False) -> str:
-    """What the ratio shows, and where it shows nothing, why, unless it is to be brief."""
+    """Return the difference that the ratio shows, or the reason why it shows none, unless brief."""
     if ratio.outcome == "undecided":
         return "undecided" if brief or not ratio.reason else f"undecided: {ratio.reason}"
     shown = f"{ratio.outcome} ({ratio.worth})" if ratio.worth else ratio.outcome
@@ -45,7 +45,7 @@ def outcome(ratio: Ratio, *, brief: bool = False) -> str:
 
 
 def describe_baseline(ratio: Ratio, comparison: Comparison) -> str:
-    """What the ratio is taken over: its baseline, or between runs the run before."""
+    """Return the baseline of the ratio; between runs the first run."""
     if comparison.mode == "cells":
         return ratio.baseline
     before = comparison.runs[0].run_id
@@ -53,7 +53,7 @@ def describe_baseline(ratio: Ratio, comparison: Comparison) -> str:
 
 
 def describe_runs(comparison: Comparison) -> str:
-    """Which runs of what are compared, in one line."""
+    """Return scenario and runs of a comparison in one line."""
     first, last = comparison.runs[0], comparison.runs[-1]
     runs = last.run_id if comparison.mode == "cells" else f"{last.run_id} over {first.run_id}"
     return f"{last.scenario} at {last.scale} scale, {runs}"

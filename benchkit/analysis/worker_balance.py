@@ -1,4 +1,4 @@
-"""How evenly the workers of a service share its work: the CPU time of each of its processes over the measured window."""
+"""Balance of work among the workers of a service: CPU time of each of its processes over the measured window."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from benchkit.models.base import Frozen
 from benchkit.models.telemetry import is_of_load_tool
 
 PROCESS_CPU = "process_cpu_s_total"
-_WITH_WORKERS = 2
-"""Processes that are no more than this are at most one worker and what started it."""
+_MIN_PROCESSES = 2
+"""Most processes of a service that has at most one worker and its parent."""
 IDLE = 0.1
-"""Of the mean of its siblings: a worker that took less has had next to nothing of the work."""
+"""Share of the mean below which a worker did next to nothing."""
 
 
 class WorkerBalance(Frozen):
-    """The workers of a service of a cell, over its measured trials that count; `only_invalid`: over all, because none does.
+    """The workers of a service of a cell, over its usable measured trials; `only_invalid`: over invalid ones, if there are no others.
 
-    `busiest` is the CPU time of the busiest worker over the mean of all: 1 where all work alike, their number where one
-    does everything. `idle` counts those that took less than a tenth of the mean. Both are medians over trials, `highest`
-    is the largest that any trial had of `busiest`.
+    `busiest` is the CPU time of the busiest worker over the mean of all: 1 if all work alike, their number if one does
+    everything. `idle` counts those that used less than a tenth of the mean. Both are medians over trials, `highest` is the
+    largest `busiest` of any trial.
     """
 
     cell_id: str
@@ -37,13 +37,13 @@ class WorkerBalance(Frozen):
 def worker_balances(
     trials: pd.DataFrame, telemetry: pd.DataFrame, excluded: Collection[str] = frozenset()
 ) -> tuple[WorkerBalance, ...]:
-    """The services with several workers, cell by cell in the order of `trials`.
+    """Return the services with several workers, cell by cell in the order of `trials`.
 
-    `trials` are the measured ones of a run, `telemetry` its table, `excluded` the excluded trials. What is known of
-    a worker is its CPU time, not what it accepted: kernels and servers count connections by socket or in all.
+    `trials` are the measured ones of a run, `telemetry` its table, `excluded` the excluded trials. The figure is the CPU
+    time of a worker, not the connections it accepted: kernels and servers count those by socket or in total.
     """
     found = []
-    of_trials = _of_trials(trials, telemetry)
+    of_trials = _balance_by_trial(trials, telemetry)
     for (cell_id, service), rows in of_trials.groupby(["cell_id", "service"], sort=False):
         counting = rows[~rows["trial_id"].isin(list(excluded))]
         used = rows if counting.empty else counting
@@ -62,17 +62,17 @@ def worker_balances(
     return tuple(found)
 
 
-def _of_trials(trials: pd.DataFrame, telemetry: pd.DataFrame) -> pd.DataFrame:
-    """trial_id, cell_id, service, workers, busiest, idle; a row for each service of a trial with several workers."""
+def _balance_by_trial(trials: pd.DataFrame, telemetry: pd.DataFrame) -> pd.DataFrame:
+    """Return trial_id, cell_id, service, workers, busiest, idle; a row for each service of a trial with several workers."""
     columns = ["trial_id", "cell_id", "service", "workers", "busiest", "idle"]
     rows = telemetry[telemetry["metric"] == PROCESS_CPU]
     rows = rows[~rows["service"].astype(str).map(is_of_load_tool).astype(bool)]
     processes = rows.groupby(["trial_id", "service"])["instance"].transform("nunique")
-    rows = rows[processes > _WITH_WORKERS]
+    rows = rows[processes > _MIN_PROCESSES]
     rows = trials[["trial_id", "cell_id", "duration_s"]].merge(rows, on="trial_id")
     made = []
     for (trial_id, service), samples in rows.groupby(["trial_id", "service"], sort=False):
-        taken = _taken(samples)
+        taken = _worker_cpu_times(samples)
         if len(taken) > 1 and taken.mean() > 0:
             mean = float(taken.mean())
             idle = int((taken < IDLE * mean).sum())
@@ -81,11 +81,11 @@ def _of_trials(trials: pd.DataFrame, telemetry: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(made, columns=columns)
 
 
-def _taken(samples: pd.DataFrame) -> pd.Series[float]:
-    """The CPU time over the window of each worker of a service in a trial; empty where it has but one process.
+def _worker_cpu_times(samples: pd.DataFrame) -> pd.Series[float]:
+    """Return the CPU time over the window of each worker of a service in a trial; empty for a single process.
 
-    Workers are the processes that were there before the window and after it, but for the first of them: it started the
-    others (nginx's master, the primary of Node's cluster) and serves nobody. It has the lowest pid.
+    Workers are the processes that exist before the window and after it, except the first: it started the others (nginx's
+    master, the primary of Node's cluster) and serves no requests. It has the lowest pid.
     """
     wide = samples.pivot_table(index="t_s", columns="instance", values="value").sort_index()
     before, after = wide[wide.index <= 0], wide[wide.index >= samples["duration_s"].iloc[0]]

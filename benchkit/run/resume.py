@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from benchkit.analysis.adaptive import stop_rule
-from benchkit.analysis.run_differences import FactDifference, facts_differing, settings_differing
+from benchkit.analysis.run_differences import FactDifference, fact_differences, setting_differences
 from benchkit.errors import InputError, ParseError
 from benchkit.hosts.connections import Hosts
 from benchkit.models.run import Manifest
@@ -52,7 +52,7 @@ def check_resumption(plan: RunPlan, hosts: Hosts, run: RunFolder, *, accept_chan
         raise InputError(
             "the plan has another order of trials than this run",
             where=run.run_id,
-            why=_listed(settings_differing(before, make_manifest(plan, hosts)))
+            why=_listed(setting_differences(before, make_manifest(plan, hosts)))
             or "another version of benchkit made it",
             hint="start a new run; this one keeps its results",
         )
@@ -158,14 +158,14 @@ def _is_finished(run_id: str, trial: PlannedTrial, progress: Progress) -> bool:
 def _changes(before: Manifest, plan: RunPlan, hosts: Hosts) -> Iterable[FactDifference]:
     """Yield the differences between the start of the run and now."""
     now = make_manifest(plan, hosts)
-    yield from settings_differing(before, now)
+    yield from setting_differences(before, now)
     hosts_before = {host.name: host for host in before.hosts}
     for host in now.hosts:
         known = hosts_before.pop(host.name, None)
         if known is None:
             yield FactDifference(where=f"host {host.name}", what="host of the run", before=None, after=host.name)
         else:
-            yield from facts_differing(f"host {host.name}", known.facts, inventory_facts(hosts[host.name]))
+            yield from fact_differences(f"host {host.name}", known.facts, inventory_facts(hosts[host.name]))
     for name in hosts_before:
         yield FactDifference(where=f"host {name}", what="host of the run", before=name, after=None)
 

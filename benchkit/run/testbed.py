@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from benchkit.analysis.run_differences import facts_differing
+from benchkit.analysis.run_differences import fact_differences
 from benchkit.errors import HostError, LostError
 from benchkit.hosts.clock import controller_wall_offset_ns, elapsed_s
 from benchkit.hosts.connections import RECONNECT_S, Hosts
@@ -176,7 +176,7 @@ class Testbed:
         host = self.hosts.reconnect(name, self._reconnect_s)
         if host.facts.boot_id != before.facts.boot_id:
             self._clocks.forget(name)
-        changes = facts_differing(f"host {name}", inventory_facts(before), inventory_facts(host))
+        changes = fact_differences(f"host {name}", inventory_facts(before), inventory_facts(host))
         if changes:
             raise HostError(
                 "the host has changed since the run started", where=name, why="; ".join(each.text for each in changes)

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from benchkit.analysis.ratios import Pair
 
 from benchkit.analysis.adaptive import decide, stop_rule
 from benchkit.analysis.samples import Exclusion
-from benchkit.analysis.within_blocks import Pair
 from benchkit.models.design import Until
 from benchkit.models.rows import TrialRow
 from benchkit.models.run import Manifest

@@ -164,7 +164,9 @@ def test_too_few_valid_trials_leave_it_undecided_with_the_reason(judge: Judge) -
     out = tuple(Exclusion(f"r1.stack=go,cores=8.b{block}", "the link was full") for block in range(1, 7))
     result = judge({**EIGHT, "at_most": 1}, excluded=out)
     assert result.state == "undecided"
-    assert result.reason == "2 blocks have both; an interval needs 3 (the link was full (6 trials))"
+    assert (
+        result.reason == "2 blocks have usable trials of both cells; an interval needs 3 (the link was full (6 trials))"
+    )
     assert judge({**EIGHT, "at_most": 1}, blocks=2).state == "undecided"
 
 
@@ -173,7 +175,9 @@ def test_one_ratio_refutes_whatever_another_lacks(judge: Judge) -> None:
     result = judge({"at_least": 0.8}, excluded=out)
     assert result.state == "refuted"
     one, eight = result.reason.split("; stack=nginx,cores=8")
-    assert one.startswith("stack=nginx,cores=1 over stack=go,cores=1: 2 blocks have both; an interval needs 3")
+    assert one.startswith(
+        "stack=nginx,cores=1 over stack=go,cores=1: 2 blocks have usable trials of both cells; an interval needs 3"
+    )
     assert "[" in eight
     assert judge({"at_most": 0.8}, excluded=out).state == "undecided"
 

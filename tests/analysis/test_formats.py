@@ -50,7 +50,7 @@ def test_markdown_is_a_heading_notices_and_one_table(compared: Comparison) -> No
     assert lines[0] == "### benchkit: regressed"
     assert "> The hosts have drifted: kernel." in lines
     table = [line for line in lines if line.startswith("|")]
-    assert table[0] == "| cell | metric | baseline | its own | ratio | interval | p | difference | gate |"
+    assert table[0] == "| cell | metric | baseline | value | ratio | interval | p | difference | gate |"
     assert len(table) == 5
     assert len({re.sub(r"\\\|", "", line).count("|") for line in table}) == 1
     assert table[3].startswith("| `stack=slow` | RPS | 100 | 50.0 | 0.500 |")

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from benchkit.analysis.ratios import Pair, block_ratios
 
 from benchkit.analysis.gate import (
     GateResult,
@@ -16,7 +17,6 @@ from benchkit.analysis.gate import (
     read_thresholds,
 )
 from benchkit.analysis.samples import Exclusion, take_samples
-from benchkit.analysis.within_blocks import Pair, block_ratios
 from benchkit.errors import InputError
 
 MakeTrials = Callable[..., pd.DataFrame]
@@ -45,7 +45,7 @@ def test_what_passes_without_some_of_its_trials_says_so(make_trials: MakeTrials)
     samples = take_samples(trials, "rps", [Exclusion("r1.c.b1", "invalid: errors")])
     (line,) = judge_ratios(block_ratios(samples, [Pair("c", "base")]), Thresholds(metrics={"rps": 0.05})).lines
     assert line.verdict == "passed"
-    assert line.remarks == ("1 trial left out: invalid: errors",)
+    assert line.remarks == ("1 trial excluded: invalid: errors",)
 
 
 def test_with_a_doubt_about_all_ratios_nothing_passes_and_nothing_regresses(make_trials: MakeTrials) -> None:
@@ -91,7 +91,10 @@ def test_on_both_sides_it_is_inconclusive(gate: Gate) -> None:
 def test_blocks_too_few_are_inconclusive_and_never_passed(gate: Gate) -> None:
     result = gate(1.5, blocks=2)
     assert result.verdict == "inconclusive"
-    assert result.lines[0].text == "2 blocks have both; an interval needs 3; at least 0.95 is allowed"
+    assert (
+        result.lines[0].text
+        == "2 blocks have usable trials of both cells; an interval needs 3; at least 0.95 is allowed"
+    )
     assert result.lines[0].p_holm is None
     assert judge_ratios([], Thresholds(metrics={"rps": 0.05})).verdict == "inconclusive"
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from benchkit.analysis.adaptive import ALPHA_PER_LOOK
-from benchkit.analysis.power import NEWEST, analyse_power, earlier_runs, planned_ratios
+from benchkit.analysis.power import MAX_RUNS, analyse_power, earlier_runs, planned_ratios
 from benchkit.analysis.resolution import Noise, mde, noise_of
 from benchkit.analysis.run_data import RunData
 from benchkit.models.run import Manifest
@@ -179,7 +179,7 @@ def test_only_runs_like_the_planned_one_tell_its_noise(
     }
     for name, fields in others.items():
         stored(make_manifest(CELLS[:2], run_id=name, **fields), make_trials(rates(6, {"stack=go": 0.1}), run_id=name))
-    alike = [f"alike{i}" for i in range(NEWEST + 1)]
+    alike = [f"alike{i}" for i in range(MAX_RUNS + 1)]
     for name in alike:
         manifest = make_manifest(CELLS, run_id=name, scenario={**load, "design": "abba"})
         later = manifest.model_copy(update={"started_at": manifest.started_at.replace(minute=int(name[-1]))})

@@ -7,11 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 import pytest
+from benchkit.analysis.ratios import Pair, block_ratios, run_ratios, sequential_ratios
 
-from benchkit.analysis.between_runs import run_ratios, sequential_ratios
 from benchkit.analysis.ratio import Ratio, with_outcomes
 from benchkit.analysis.samples import Exclusion, take_samples
-from benchkit.analysis.within_blocks import Pair, block_ratios
 
 MakeTrials = Callable[..., pd.DataFrame]
 BASE = np.array([100, 110, 90, 105, 95, 100, 102, 98])
@@ -62,12 +61,15 @@ def test_blocks_too_few_for_an_interval_leave_it_undecided_and_say_why(make_tria
     assert two.low is None
     assert two.high is None
     assert two.p_holm is None
-    assert two.reason == "2 blocks have both; an interval needs 3 (a saturated generator (6 trials))"
+    assert (
+        two.reason
+        == "2 blocks have usable trials of both cells; an interval needs 3 (a saturated generator (6 trials))"
+    )
     (none,) = of(make_trials, Pair("c", "a"), a=BASE)
     assert none.ratio is None
-    assert none.reason == "no block has both; an interval needs 3"
+    assert none.reason == "no block has usable trials of both cells; an interval needs 3"
     (one,) = of(make_trials, Pair("b", "a"), a=BASE, b=[50])
-    assert one.reason == "one block has both; an interval needs 3"
+    assert one.reason == "one block has usable trials of both cells; an interval needs 3"
 
 
 def test_three_blocks_have_an_interval_and_show_nothing(make_trials: MakeTrials) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from benchkit.analysis.run_differences import drift, facts_differing, settings_differing
+from benchkit.analysis.run_differences import fact_differences, host_differences, setting_differences
 from benchkit.models.run import Manifest
 from benchkit.results.rows import host_rows
 
@@ -32,7 +32,7 @@ def rows(*hosts: tuple[str, str, str, Mapping[str, Any]]) -> pd.DataFrame:
 def test_the_same_ground_has_not_drifted() -> None:
     other = {**FACTS, "hostname": "two", "clock_offset_s": -3, "boot_id": "y", "workdir": "/run"}
     other["interfaces"] = [{"name": "eth0", "mtu": 1500, "addresses": ["10.9.9.9"]}, {"name": "lo", "mtu": 65536}]
-    assert drift(rows(("sut", "sut", "start", FACTS)), rows(("sut", "sut", "start", other))) == ()
+    assert host_differences(rows(("sut", "sut", "start", FACTS)), rows(("sut", "sut", "start", other))) == ()
 
 
 def test_facts_that_matter_are_named_with_both_values() -> None:
@@ -44,7 +44,7 @@ def test_facts_that_matter_are_named_with_both_values() -> None:
         "programs": {"nginx": {"path": "/opt/nginx", "version": "1.26"}},
         "interfaces": [{"name": "eth0", "mtu": 9000}, {"name": "lo", "mtu": 65536}],
     }
-    changes = drift(rows(("sut", "sut", "start", FACTS)), rows(("sut", "sut", "start", other)))
+    changes = host_differences(rows(("sut", "sut", "start", FACTS)), rows(("sut", "sut", "start", other)))
     assert [change.text for change in changes] == [
         "host sut: cpus was 0,1, is 0",
         "host sut: governor was absent, is performance",
@@ -56,7 +56,9 @@ def test_facts_that_matter_are_named_with_both_values() -> None:
 
 def test_a_cap_of_the_link_and_missing_quotas_matter() -> None:
     capped = {**FACTS, "link_bps": 1e8, "cpu_groups": False}
-    changes = drift(rows(("sut", "sut", "start", {**FACTS, "cpu_groups": True})), rows(("sut", "sut", "start", capped)))
+    changes = host_differences(
+        rows(("sut", "sut", "start", {**FACTS, "cpu_groups": True})), rows(("sut", "sut", "start", capped))
+    )
     assert [change.text for change in changes] == [
         "host sut: cpu_groups was true, is false",
         "host sut: link_bps was absent, is 100000000.0",
@@ -64,7 +66,7 @@ def test_a_cap_of_the_link_and_missing_quotas_matter() -> None:
 
 
 def test_two_looks_at_a_host_see_that_it_lost_a_core() -> None:
-    (change,) = facts_differing("host sut", FACTS, {**FACTS, "cpus": [0], "hostname": "two"})
+    (change,) = fact_differences("host sut", FACTS, {**FACTS, "cpus": [0], "hostname": "two"})
     assert change.text == "host sut: cpus was 0,1, is 0"
 
 
@@ -73,18 +75,18 @@ def test_what_counts_is_what_the_load_found_after_tuning() -> None:
     restored = {"sysctls": {"net.core.somaxconn": "1"}}
     before = rows(("sut", "sut", "start", FACTS), ("sut", "sut", "tuned", tuned), ("sut", "sut", "restored", restored))
     elsewhere = {**FACTS, "sysctls": {"net.core.somaxconn": "128", "net.ipv4.tcp_tw_reuse": "2"}}
-    assert drift(before, rows(("sut", "sut", "start", elsewhere), ("sut", "sut", "tuned", tuned))) == ()
-    (change,) = drift(before, rows(("sut", "sut", "start", FACTS)))
+    assert host_differences(before, rows(("sut", "sut", "start", elsewhere), ("sut", "sut", "tuned", tuned))) == ()
+    (change,) = host_differences(before, rows(("sut", "sut", "start", FACTS)))
     assert (change.before, change.after) == ("65535", "4096")
 
 
 def test_hosts_are_matched_by_name_then_by_role() -> None:
     before = rows(("old", "sut", "start", FACTS), ("load", "load", "start", FACTS))
     after = rows(("new", "sut", "start", {**FACTS, "kernel": "6.6"}), ("load", "load", "start", FACTS))
-    assert [change.text for change in drift(before, after)] == ["host new: kernel was 6.1, is 6.6"]
-    fewer = drift(before, rows(("load", "load", "start", FACTS)))
+    assert [change.text for change in host_differences(before, after)] == ["host new: kernel was 6.1, is 6.6"]
+    fewer = host_differences(before, rows(("load", "load", "start", FACTS)))
     assert [change.text for change in fewer] == ["host old: host for sut was old, is absent"]
-    more = drift(rows(("load", "load", "start", FACTS)), before)
+    more = host_differences(rows(("load", "load", "start", FACTS)), before)
     assert [change.text for change in more] == ["host old: host for sut was absent, is old"]
 
 
@@ -96,10 +98,10 @@ def test_what_was_asked_for_is_compared_where_it_makes_the_figures(make_manifest
         scenario={"load": {"tool": "wrk", "connections": 128}, "title": "other", "tuning": [{"profile": "p"}]},
         versions={"benchkit": "0.2.0"},
     )
-    assert [change.text for change in settings_differing(one, other)] == [
+    assert [change.text for change in setting_differences(one, other)] == [
         "scenario: load.connections was 64, is 128",
         "scenario: tools.wrk.threads was 1, is absent",
         "scenario: tuning.0.profile was absent, is p",
         "benchkit: version was 0.1.0, is 0.2.0",
     ]
-    assert settings_differing(one, one) == ()
+    assert setting_differences(one, one) == ()

@@ -17,7 +17,7 @@ def test_a_trial_is_the_logarithm_of_its_figure(make_trials: MakeTrials) -> None
     assert samples.cells == ("a", "b")
     assert samples.blocks == (1, 2)
     assert samples.logs == pytest.approx(np.array([[0, 2], [1, 0]]))
-    assert samples.left_out == {}
+    assert samples.excluded == {}
 
 
 def test_an_excluded_trial_is_out_of_the_metrics_it_is_excluded_for_and_no_other(make_trials: MakeTrials) -> None:
@@ -27,7 +27,7 @@ def test_an_excluded_trial_is_out_of_the_metrics_it_is_excluded_for_and_no_other
         samples = take_samples(trials, metric, [void])
         assert np.isnan(samples.logs[0, 0])
         assert not np.isnan(samples.logs[0, 1])
-        (out,) = samples.left_out["a"]
+        (out,) = samples.excluded["a"]
         assert (out.trial_id, out.block, out.reason) == ("r1.a.b1", 1, "the generator was saturated")
     assert not np.isnan(take_samples(trials, "server_cpu_s_per_request", [void]).logs).any()
     everywhere = Exclusion("r1.a.b1", "split by a pause")
@@ -37,13 +37,13 @@ def test_an_excluded_trial_is_out_of_the_metrics_it_is_excluded_for_and_no_other
 def test_figures_without_a_logarithm_are_left_out_and_said(make_trials: MakeTrials) -> None:
     samples = take_samples(make_trials({"a": [10, 0, np.nan, -1]}), "rps")
     assert np.isnan(samples.logs[0, 1:]).all()
-    assert [out.reason for out in samples.left_out["a"]] == [
-        "rps is 0, of which there is no ratio",
+    assert [out.reason for out in samples.excluded["a"]] == [
+        "rps is 0, which has no ratio",
         "the tool states no rps",
-        "rps is -1, of which there is no ratio",
+        "rps is -1, which has no ratio",
     ]
-    assert describe_reasons(samples.left_out["a"]).count(";") == 2
-    assert describe_reasons(samples.left_out["a"][:1] * 3) == "rps is 0, of which there is no ratio (3 trials)"
+    assert describe_reasons(samples.excluded["a"]).count(";") == 2
+    assert describe_reasons(samples.excluded["a"][:1] * 3) == "rps is 0, which has no ratio (3 trials)"
 
 
 def test_profiled_trials_are_no_samples(make_trials: MakeTrials) -> None:
@@ -66,9 +66,9 @@ def test_a_cell_that_a_block_has_twice_gives_one_sample_of_both(make_trials: Mak
     half = take_samples(trials, "rps", [Exclusion("r1.a.b1", "invalid")])
     assert np.isnan(half.logs[0, 0])
     assert not np.isnan(half.logs[1]).any()
-    assert {out.trial_id: out.reason for out in half.left_out["a"]} == {
+    assert {out.trial_id: out.reason for out in half.excluded["a"]} == {
         "r1.a.b1": "invalid",
-        "r1.a.b1-2": "another trial of the cell in this block does not count",
+        "r1.a.b1-2": "another trial of the cell in this block is excluded",
     }
 
 

@@ -18,8 +18,8 @@ from benchkit.agent.watch.disks import Disks
 from benchkit.agent.watch.interfaces import Interfaces
 from benchkit.agent.watch.memory import Memory
 from benchkit.agent.watch.process_tree import read_process
+from benchkit.analysis.ratios import Pair, block_ratios
 from benchkit.analysis.samples import take_samples
-from benchkit.analysis.within_blocks import Pair, block_ratios
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.hosts.host import Host
 from benchkit.hosts.processes import ProcessSpec, ToFile

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchkit.analysis.ratios import Pair
 
 from benchkit.analysis.adaptive import StopDecision, StopRule, stop_rule
 from benchkit.analysis.samples import Exclusion
-from benchkit.analysis.within_blocks import Pair
 from benchkit.models.design import Until
 from benchkit.models.rows import TrialRow
 from benchkit.models.run import CellRecord, Manifest

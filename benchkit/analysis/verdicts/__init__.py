@@ -1,1 +1,1 @@
-"""Whether a trial's figures can be believed: checks over what is stored, a file each, and what they come to."""
+"""Checks of stored trials, a file each, and the verdicts that follow from their findings."""

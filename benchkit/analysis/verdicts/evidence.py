@@ -21,7 +21,7 @@ Facts = Mapping[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Everything stored about one trial."""
+    """All stored data of one trial."""
 
     record: TrialRecord
     row: TrialRow

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchkit import units
-from benchkit.analysis.scheduler_share import goroutines_of, headlines_of
+from benchkit.analysis.scheduler_share import goroutines_of, scheduler_shares
 from benchkit.report.cell_lines import MAX_LINES, Line, lines_along, numeric_factor, set_factor_axes
 from benchkit.report.figures.figure import ReportFigure, more_in_table, provenance
 from benchkit.report.layout import line_legend, new_figure
@@ -126,7 +126,7 @@ FIGURE = ReportFigure(
 
 
 def _panels(run: StoredRun) -> list[_Panel]:
-    shares = headlines_of(run.trials, run.profile_shares).rename(columns={"share": "value"})
+    shares = scheduler_shares(run.trials, run.profile_shares).rename(columns={"share": "value"})
     counts = goroutines_of(run.measured, run.telemetry).rename(columns={"count": "value"})
     trials = run.measured.assign(service=None)
     excluded_profiles = {each.trial_id: each.reason for each in run.profile_exclusions if each.covers("rps")}
@@ -154,7 +154,7 @@ def _median(values: pd.Series) -> float:
 def _service_lines(run: StoredRun, factor: str) -> list[_ServiceLine]:
     """Return a line for each profiled Go service, named after it if a line of cells has several."""
     in_go = run.profiles[run.profiles["function"].str.startswith(GO_RUNTIME)]
-    shares = headlines_of(run.trials, run.profile_shares)
+    shares = scheduler_shares(run.trials, run.profile_shares)
     shares = shares.merge(in_go[["trial_id", "service"]].drop_duplicates())
     lines = []
     for line in lines_along(run, factor):

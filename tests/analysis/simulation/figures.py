@@ -13,6 +13,7 @@ from scipy import stats
 
 from benchkit.analysis import adaptive
 from benchkit.analysis.inference import (
+    binary_patterns,
     serial_inflation,
     sign_flip_p_values,
     t_p_values,
@@ -48,7 +49,7 @@ def inverted_sign_flip(differences: Reals) -> tuple[Reals, Reals]:
     """
     rows, blocks = differences.shape
     if blocks <= 10:
-        subsets = (np.arange(1, 2**blocks)[:, None] >> np.arange(blocks)) & 1
+        subsets = binary_patterns(blocks, 2**blocks)[1:]
     else:
         subsets = np.random.default_rng(blocks).integers(0, 2, (1_999, blocks))
         subsets = subsets[subsets.any(axis=1)]
