@@ -26,12 +26,12 @@ A run that stops when its intervals are narrow sometimes stops because its noise
 fixed-width intervals cover 92.6 % (Anscombe, Sequential estimation, 1953; Chow and Robbins, On the asymptotic theory of
 fixed-width sequential confidence intervals, 1965). One stricter level at every look corrects that (as Pocock, 1977, does
 for tests). This one is from simulation, from 6 blocks to 60 and for one ratio, the worst case: coverage is at least
-95.2 %, whatever the noise and the precision. `make bench` prints the table.
+95.2 % under every simulated noise and precision. `make bench` prints the table.
 """
 
 
 class StopDecision(Frozen):
-    """Decision to end a run or to go on, with the reason; `widest` is the least precise ratio."""
+    """Decision to end or continue a run, with the reason; `widest` is the least precise ratio."""
 
     stop: bool
     reason: str
@@ -77,13 +77,15 @@ def stop_rule(manifest: Manifest) -> StopRule | None:
     until = until_of(manifest.scenario)
     if until is None:
         return None
-    asked = requested_ratios(manifest.scenario, manifest.cells, until.metrics)
-    return StopRule(until, tuple(dict.fromkeys((metric, pair) for metric, pair, _ in asked)), manifest.blocks, manifest)
+    requested = requested_ratios(manifest.scenario, manifest.cells, until.metrics)
+    return StopRule(
+        until, tuple(dict.fromkeys((metric, pair) for metric, pair, _ in requested)), manifest.blocks, manifest
+    )
 
 
 def decide(
     trials: pd.DataFrame,
-    asked: Sequence[tuple[str, Pair]],
+    requested: Sequence[tuple[str, Pair]],
     until: Until,
     *,
     max_blocks: int,
@@ -93,7 +95,7 @@ def decide(
 ) -> StopDecision:
     """Decide whether to end the run after the blocks in `trials`, all of them complete.
 
-    `ratios` are the ratios that must be known, each with its metric. `elapsed_s` is the time spent, `block_s` that of the
+    `requested` are the ratios that must be known, each with its metric. `elapsed_s` is the time spent, `block_s` that of the
     next block: a block that would exceed the budget is not started. The rule uses the widths of intervals and never their
     position, and is the same after every block.
     """
@@ -101,32 +103,32 @@ def decide(
     excluded = tuple(exclusions)
     ratios = [
         ratio
-        for metric in dict.fromkeys(metric for metric, _ in asked)
+        for metric in dict.fromkeys(metric for metric, _ in requested)
         for ratio in block_ratios(
-            take_samples(trials, metric, excluded), [pair for of, pair in asked if of == metric], ALPHA_PER_LOOK
+            take_samples(trials, metric, excluded), [pair for name, pair in requested if name == metric], ALPHA_PER_LOOK
         )
     ]
     widest = max(ratios, key=_reach, default=None)
     reach = math.inf if widest is None else _reach(widest)
     precision = math.expm1(reach) if math.isfinite(reach) else None
-    said = {"blocks": blocks, "widest": widest, "precision": precision}
+    state = {"blocks": blocks, "widest": widest, "precision": precision}
     fewest = min(ratios, key=lambda ratio: ratio.blocks, default=None)
-    lacking = fewest is None or fewest.blocks < until.min_blocks
-    if not lacking and precision is not None and precision <= until.precision:
-        return StopDecision(stop=True, reason=f"every interval reaches at most {until.precision:.1%}", **said)
+    too_few = fewest is None or fewest.blocks < until.min_blocks
+    if not too_few and precision is not None and precision <= until.precision:
+        return StopDecision(stop=True, reason=f"every interval is within ± {until.precision:.1%}", **state)
     if blocks >= max_blocks:
-        return StopDecision(stop=True, reason=f"all {max_blocks} blocks are done", **said)
+        return StopDecision(stop=True, reason=f"all {max_blocks} blocks are done", **state)
     if until.budget_s is not None and elapsed_s + block_s > until.budget_s:
-        return StopDecision(stop=True, reason=f"the time is spent ({until.budget_s:g} s)", **said)
+        return StopDecision(stop=True, reason=f"the time budget is spent ({until.budget_s:g} s)", **state)
     if blocks < until.min_blocks:
         reason = f"{blocks} of at least {until.min_blocks} blocks"
     elif fewest is None:
-        reason = "there is no ratio to know"
-    elif lacking or precision is None:
-        reason = f"{fewest.blocks} of at least {until.min_blocks} blocks count for {fewest.cell_id}"
+        reason = "no ratio is requested"
+    elif too_few or precision is None:
+        reason = f"{fewest.blocks} of at least {until.min_blocks} blocks are usable for {fewest.cell_id}"
     else:
-        reason = f"the widest interval reaches {precision:.1%}, {until.precision:.1%} is asked for"
-    return StopDecision(stop=False, reason=reason, blocks_expected=_expected(blocks, reach, until, max_blocks), **said)
+        reason = f"the widest interval is ± {precision:.1%}, the target is ± {until.precision:.1%}"
+    return StopDecision(stop=False, reason=reason, blocks_expected=_expected(blocks, reach, until, max_blocks), **state)
 
 
 def _reach(ratio: Ratio) -> float:

@@ -94,14 +94,16 @@ def sentence(agreement: Agreement) -> str:
     low, high = (pick(agreement.tools, key=lambda each: each.median) for pick in (min, max))
     span = (
         f"medians from {shown(low.median)} ({low.tool}) to {shown(high.median)} ({high.tool}), "
-        f"a factor of {units.ratio(agreement.between)} apart; trials of one tool up to {units.ratio(agreement.within)}"
+        f"a factor of {units.ratio(agreement.between)}; trials of one tool differ by up to {units.ratio(agreement.within)}"
     )
     if agreement.beyond_noise is None:
-        return f"{title}: {span}. Of {units.counted(agreement.blocks, 'block')} nothing can be said of noise."
-    chance = f"p = {agreement.p:.2g}, {units.counted(agreement.blocks, 'block')}"
+        return f"{title}: {span}. {units.counted(agreement.blocks, 'block').capitalize()} cannot show whether that is noise."
+    p_value = f"p = {agreement.p:.2g}, {units.counted(agreement.blocks, 'block')}"
     if agreement.beyond_noise:
-        return f"{title}: the tools disagree beyond noise: {span} ({chance})."
-    return f"{title}: no disagreement beyond noise is shown: {span} ({chance}). That is no proof that they agree."
+        return f"{title}: the tools disagree beyond noise: {span} ({p_value})."
+    return (
+        f"{title}: no disagreement beyond noise is shown: {span} ({p_value}). This does not prove that the tools agree."
+    )
 
 
 def agreements(trials: pd.DataFrame, caveats: Iterable[Caveat] = ()) -> tuple[Agreement, ...]:
@@ -174,18 +176,18 @@ def _agreement(
     enough = every.loc[counts, "tool"].nunique() >= 2  # noqa: PLR2004 - two to compare
     rows = every[counts] if enough else every
     for tool in dict.fromkeys(map(str, every["tool"])):
-        said = _describe_invalid(every.loc[every["tool"] == tool, "trial_id"], against, counted=not enough)
+        note = _describe_invalid(every.loc[every["tool"] == tool, "trial_id"], against, used=not enough)
         values = pd.to_numeric(rows.loc[rows["tool"] == tool, metric]).astype("float64")
         if values.empty:
-            left_out[tool] = said
+            left_out[tool] = note
             continue
         steps = pd.to_numeric(rows.loc[rows["tool"] == tool, "latency_resolution_s"]).fillna(0.0).max()
         least = STEPS * steps if metric in STEPPED else 0.0
         if bool(values.isna().any()):
-            above = f" above its steps of {units.seconds(float(steps))}" if least else ""
-            left_out[tool] = f"not every trial of it states this{above}"
+            above = f" above its resolution of {units.seconds(float(steps))}" if least else ""
+            left_out[tool] = f"not every trial reports this metric{above}"
         elif not bool((values > least).all()):
-            left_out[tool] = f"it tells times in steps of {units.seconds(float(steps))}"
+            left_out[tool] = f"its resolution is {units.seconds(float(steps))}"
         else:
             spread = float(values.min()), float(values.max())
             figures.append(
@@ -193,11 +195,11 @@ def _agreement(
                     tool=tool, trials=len(values), median=float(values.median()), lowest=spread[0], highest=spread[1]
                 )
             )
-            invalid_trials |= {tool: said} if said else {}
+            invalid_trials |= {tool: note} if note else {}
     if len(figures) < 2:  # noqa: PLR2004 - two to compare
         return None
-    taking_part = [each.tool for each in figures]
-    table = rows[rows["tool"].isin(taking_part)].pivot_table(index="block", columns="tool", values=metric).dropna()
+    compared = [each.tool for each in figures]
+    table = rows[rows["tool"].isin(compared)].pivot_table(index="block", columns="tool", values=metric).dropna()
     medians = [each.median for each in figures]
     return Agreement(
         levels=levels,
@@ -212,17 +214,17 @@ def _agreement(
     )
 
 
-def _describe_invalid(trial_ids: Iterable[str], against: Mapping[str, Sequence[str]], *, counted: bool) -> str:
+def _describe_invalid(trial_ids: Iterable[str], against: Mapping[str, Sequence[str]], *, used: bool) -> str:
     """Describe the invalid trials of a tool: how many, whether they are used, and why."""
     ids = list(trial_ids)
     of_tool = [each for each in ids if each in against and TOOL_CHECKS.issuperset(against[each])]
     others = [each for each in ids if each in against and each not in of_tool]
     return "; ".join(
-        f"{len(those)} of {units.counted(len(ids), 'trial')} {'is' if len(those) == 1 else 'are'} void and {how} "
+        f"{len(those)} of {units.counted(len(ids), 'trial')} {'is' if len(those) == 1 else 'are'} invalid and {how} "
         f"({', '.join(dict.fromkeys(check for each in those for check in against[each]))})"
         for those, how in (
-            (others, "counted, as too few others are left" if counted else "left out"),
-            (of_tool, "counted, as the tool was the limit"),
+            (others, "used, as too few others remain" if used else "excluded"),
+            (of_tool, "used, as the tool was the limit"),
         )
         if those
     )
@@ -239,12 +241,12 @@ def _permutation_p(logs: np.ndarray[Any, np.dtype[np.float64]]) -> float:
 
 def _with_adjusted_p(found: Sequence[Agreement]) -> Iterator[Agreement]:
     """Yield the results with p-values adjusted for all of them together."""
-    told = [each.p for each in found if each.p is not None]
-    if not told:
+    p_values = [each.p for each in found if each.p is not None]
+    if not p_values:
         yield from found
         return
-    from benchkit.analysis.multiple_tests import holm  # noqa: PLC0415 - SciPy beside it is slow to import, and most runs have one tool
+    from benchkit.analysis.multiple_tests import holm  # noqa: PLC0415 - it imports SciPy, which is slow, and most runs have one tool
 
-    corrected = iter(holm(told))
+    corrected = iter(holm(p_values))
     for each in found:
         yield each if each.p is None else each.model_copy(update={"p": next(corrected)})

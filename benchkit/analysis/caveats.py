@@ -68,17 +68,17 @@ def with_caveats(ratios: Iterable[Ratio], sides: Mapping[str, RatioBasis]) -> li
         for run_id, side in sides.items()
         for metric, caveats in side.caveats.items()
     }
-    found = []
+    annotated = []
     for ratio in ratios:
-        said = [
+        sentences = [
             remark
             for run_id, side in sides.items()
             for remark in _caveat_sentences(
                 ratio, run_id if len(sides) > 1 else None, side, against.get((run_id, ratio.metric), {})
             )
         ]
-        found.append(ratio.model_copy(update={"remarks": (*ratio.remarks, *said)}) if said else ratio)
-    return found
+        annotated.append(ratio.model_copy(update={"remarks": (*ratio.remarks, *sentences)}) if sentences else ratio)
+    return annotated
 
 
 def _by_trial(caveats: Sequence[Caveat]) -> dict[str, list[Caveat]]:
@@ -98,23 +98,23 @@ def _caveat_sentences(
     for cell_id in dict.fromkeys(filter(None, (ratio.cell_id, ratio.baseline, ratio.relative_to))):
         counted = [trial_id for trial_id in side.trials.get(cell_id, ()) if trial_id not in out]
         reasons = {trial_id: against[trial_id] for trial_id in counted if trial_id in against}
-        void = {trial_id for trial_id, those in reasons.items() if any(each.severity == "invalid" for each in those)}
+        invalid = {trial_id for trial_id, those in reasons.items() if any(each.severity == "invalid" for each in those)}
         where = cell_id if run_id is None else f"{cell_id} in {run_id}"
-        for severity, doubted in (("invalid", void), ("suspect", reasons.keys() - void)):
-            named = {each.check for trial_id in doubted for each in reasons[trial_id] if each.severity == severity}
-            if doubted:
-                all_the_same = " and counted all the same" if severity == "invalid" else ""
-                are = "is" if len(doubted) == 1 else "are"
+        for severity, affected in (("invalid", invalid), ("suspect", reasons.keys() - invalid)):
+            named = {each.check for trial_id in affected for each in reasons[trial_id] if each.severity == severity}
+            if affected:
+                used = " but used on request" if severity == "invalid" else ""
+                are = "is" if len(affected) == 1 else "are"
                 yield (
-                    f"{_of(len(doubted), len(counted))} of {where} {are} {severity}{all_the_same} "
+                    f"{_share_of_trials(len(affected), len(counted))} of {where} {are} {severity}{used} "
                     f"({', '.join(_ordered(named))})"
                 )
 
 
-def _of(some: int, every: int) -> str:
-    if some < every:
-        return f"{some} of {units.counted(every, 'trial')}"
-    return "the only trial" if every == 1 else f"all {every} trials"
+def _share_of_trials(count: int, total: int) -> str:
+    if count < total:
+        return f"{count} of {units.counted(total, 'trial')}"
+    return "the only trial" if total == 1 else f"all {total} trials"
 
 
 def _ordered(checks: Iterable[str]) -> list[str]:

@@ -42,9 +42,9 @@ def judge_claim(claim: Claim, data: RunData) -> ClaimResult:
         state="not testable here",
         reason="",
     )
-    lacking = "; ".join(_unmet_needs(claim, data.manifest))
-    if lacking:
-        return result.model_copy(update={"reason": lacking})
+    unmet = "; ".join(_unmet_needs(claim, data.manifest))
+    if unmet:
+        return result.model_copy(update={"reason": unmet})
     try:
         pairs = claim_pairs(claim.ratio, data.manifest.cells)
     except InputError as error:
@@ -52,9 +52,9 @@ def judge_claim(claim: Claim, data: RunData) -> ClaimResult:
     unsupported = {cell.cell_id: cell.unsupported for cell in data.manifest.cells if cell.unsupported}
     missing = [cell_id for pair in pairs for cell_id in (pair.cell_id, pair.baseline) if cell_id in unsupported]
     pairs = [pair for pair in pairs if not {pair.cell_id, pair.baseline} & unsupported.keys()]
-    # Some levels of many may be beyond these hosts, or the same as others there: then it is about the rest, and says so.
+    # These hosts may not support some levels: then the claim is about the others, and says so.
     if not pairs:
-        return result.model_copy(update={"reason": f"{missing[0]} was not carried: {unsupported[missing[0]]}"})
+        return result.model_copy(update={"reason": f"{missing[0]} was skipped: {unsupported[missing[0]]}"})
     samples = take_samples(data.trials, claim.metric, data.exclusions)
     ratios = with_response_remarks(block_ratios(samples, pairs, data.alpha), data.trials, data.manifest)
     ratios = with_caveats(ratios, {data.manifest.run_id: data.basis})
@@ -87,16 +87,16 @@ def _judge_intervals(claim: Claim, ratios: Sequence[Ratio], level: float) -> tup
         states.append("refuted" if outside else "holds" if inside else "undecided")
     shown = "; ".join(_interval(ratio, named=len(ratios) > 1) for ratio in ratios)
     if "refuted" in states:
-        return "refuted", f"{shown}: outside of {claim.expectation}"
+        return "refuted", f"{shown}: outside {claim.expectation}"
     if any(ratio.low is None for ratio in ratios):
         return "undecided", shown
     if "undecided" in states:
-        return "undecided", f"{shown}: on both sides of {claim.expectation}"
+        return "undecided", f"{shown}: includes the limit of {claim.expectation}"
     return "holds", f"{shown}: {claim.expectation}"
 
 
 def _interval(ratio: Ratio, *, named: bool) -> str:
-    name = f"{ratio.cell_id} over {ratio.baseline}: " if named else ""
+    name = f"{ratio.cell_id} relative to {ratio.baseline}: " if named else ""
     if ratio.low is None:
         return name + (ratio.reason or "no interval")
     return f"{name}{ratio.ratio:.3g} [{ratio.low:.3g}, {ratio.high:.3g}]"
@@ -118,7 +118,7 @@ def _unmet_need(need: Need, host: HostRecord, most_cpus: float) -> Iterator[str]
     if need.memory_bytes is not None and (memory is None or float(memory) < need.memory_bytes):
         yield f"needs {need.memory_bytes:g} bytes of memory on {host.name}, which has {memory or 'unknown'}"
     link = _link(host)
-    known = "whose rate is not known" if link is None else f"which has {link:g}"
+    known = "whose link speed is unknown; set link_bps" if link is None else f"which has {link:g}"
     if need.link_bps is not None and (link is None or link < need.link_bps):
         yield f"needs a link of {need.link_bps:g} bit/s on {host.name}, {known}"
     if need.link_at_most_bps is not None and (link is None or link > need.link_at_most_bps):

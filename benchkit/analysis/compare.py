@@ -37,12 +37,12 @@ SHOWN_METRICS = (P99, "server_cpu_s_per_request")
 _MANY_CELLS = 100
 
 SEQUENTIAL = (
-    "The design of {run} is sequential: whatever drifted while one cell ran after the other is in these ratios, and mostly "
-    "not in their intervals."
+    "The design of {run} is sequential: these ratios include the drift between one cell and the next, and their intervals "
+    "mostly do not."
 )
 TWO_RUNS = (
-    "Two runs are one sample each of the state of their hosts: what changed between them and varies in neither is in "
-    "these ratios and not in their intervals. A cell that should not have changed, named as baseline, takes it out."
+    "Two runs are one sample each of the state of their hosts: these ratios include changes between the runs, and their "
+    "intervals do not. To remove such changes, name a cell that did not change as --baseline."
 )
 
 
@@ -69,31 +69,33 @@ def compare(
         raise InputError(f"{data[0].manifest.run_id} cannot be compared with itself", hint="name two different runs")
     wanted = tuple(dict.fromkeys((*(metrics or METRICS), *(thresholds.metrics if thresholds else ()))))
     if run2 is None:
-        made = compare_cells(data[0], wanted, baseline).model_copy(update={"claims": judge_claims(data[0])})
+        comparison = compare_cells(data[0], wanted, baseline).model_copy(update={"claims": judge_claims(data[0])})
     else:
         facts = [load("hosts", store=where.path, run_id=side.manifest.run_id) for side in data]
-        made = compare_runs(data[0], data[1], wanted, baseline, facts=(facts[0], facts[1]))
+        comparison = compare_runs(data[0], data[1], wanted, baseline, facts=(facts[0], facts[1]))
     if thresholds is None:
-        return made
-    doubt = data[0].limitation if run2 is None else None
-    return made.model_copy(update={"gate": gate.judge_ratios(made.ratios, thresholds, made.level, doubt=doubt)})
+        return comparison
+    limitation = data[0].limitation if run2 is None else None
+    return comparison.model_copy(
+        update={"gate": gate.judge_ratios(comparison.ratios, thresholds, comparison.level, limitation=limitation)}
+    )
 
 
 def compare_cells(data: RunData, metrics: Sequence[str], baseline: str | None = None) -> Comparison:
     """Compare the cells of one run with their baseline. Raises InputError."""
     cells = data.manifest.cells
     levels = levels_of(baseline, cells) if baseline else scenario_baseline(data.manifest.scenario, cells)
-    pairs, alone = baseline_pairs(cells, levels)
-    take = sequential_ratios if data.design == "sequential" else block_ratios
+    pairs, unpaired = baseline_pairs(cells, levels)
+    estimate = sequential_ratios if data.design == "sequential" else block_ratios
     ratios: list[Ratio] = []
     for metric in metrics:
-        ratios += take(take_samples(data.trials, metric, data.exclusions), pairs, data.alpha)
+        ratios += estimate(take_samples(data.trials, metric, data.exclusions), pairs, data.alpha)
     ratios = with_response_remarks(with_outcomes(ratios, data.alpha), data.trials, data.manifest)
     ratios = latency_notes.with_latency_remarks(ratios, data.trials, data.trials)
     ratios = with_caveats(ratios, {data.manifest.run_id: data.basis})
     notices = [
         *_run_notices(data),
-        *([f"No cell to compare with: {', '.join(alone)}."] if alone else []),
+        *([f"No baseline cell for: {', '.join(unpaired)}."] if unpaired else []),
     ]
     return _comparison("cells", [data], metrics, ratios, notices)
 
@@ -135,27 +137,27 @@ def compare_runs(
         if len(found) != 1 or found[0].cell_id not in common:
             raise InputError(f"{baseline!r} is not one cell that both runs have", why=f"they have {', '.join(common)}")
         reference = found[0].cell_id
-        apart = [data.manifest.run_id for data in runs if data.design == "sequential"]
-        if apart:
+        sequential = [data.manifest.run_id for data in runs if data.design == "sequential"]
+        if sequential:
             raise InputError(
-                f"no baseline takes out what changed between these runs: {' and '.join(apart)} ran cell after cell",
-                why="within a sequential design no block joins a cell with its baseline",
-                hint="leave --baseline out, or run with design: blocks",
+                f"no baseline can remove changes between these runs: {' and '.join(sequential)} ran cell after cell",
+                why="in a sequential design no block has a cell and its baseline",
+                hint="omit --baseline, or run with design: blocks",
             )
     compared = [name for name in dict.fromkeys((*names[0], *names[1])) if name != reference]
-    level = min(data.alpha for data in runs)
+    alpha = min(data.alpha for data in runs)
     ratios: list[Ratio] = []
     for metric in metrics:
         samples = [take_samples(data.trials, metric, data.exclusions) for data in runs]
-        ratios += run_ratios(samples[0], samples[1], compared, reference, level)
-    ratios = with_response_remarks_between(with_outcomes(ratios, level), before.trials, after.trials, after.manifest)
+        ratios += run_ratios(samples[0], samples[1], compared, reference, alpha)
+    ratios = with_response_remarks_between(with_outcomes(ratios, alpha), before.trials, after.trials, after.manifest)
     ratios = latency_notes.with_latency_remarks(ratios, before.trials, after.trials)
     ratios = with_caveats(ratios, {data.manifest.run_id: data.basis for data in runs})
     changes = host_differences(*facts)
     asked = setting_differences(before.manifest, after.manifest)
     notices = [
         *([f"The hosts have drifted: {'; '.join(change.text for change in changes)}."] if changes else []),
-        *([f"The runs were asked for different things: {'; '.join(c.text for c in asked)}."] if asked else []),
+        *([f"The runs have different settings: {'; '.join(c.text for c in asked)}."] if asked else []),
         *(f"{name} is in one of the runs only." for name in compared if name not in common),
         *(notice for data in runs for notice in _run_notices(data)),
         *([] if reference else [TWO_RUNS]),
@@ -165,13 +167,13 @@ def compare_runs(
 
 def _run_notices(data: RunData) -> list[str]:
     """Return the notices about a run that precede its figures."""
-    said = []
+    notices = []
     if data.design == "sequential":
-        said.append(SEQUENTIAL.format(run=data.manifest.run_id))
+        notices.append(SEQUENTIAL.format(run=data.manifest.run_id))
     if data.manifest.status != "done":
-        said.append(f"{data.manifest.run_id} is {data.manifest.status}, not done.")
-    said += [f"{cell.cell_id}: not carried, {cell.unsupported}." for cell in data.manifest.cells if cell.unsupported]
-    return said
+        notices.append(f"{data.manifest.run_id}: {data.manifest.status}; partial results.")
+    notices += [f"{cell.cell_id}: skipped, {cell.unsupported}." for cell in data.manifest.cells if cell.unsupported]
+    return notices
 
 
 def _comparison(
@@ -181,13 +183,13 @@ def _comparison(
     ratios: Sequence[Ratio],
     notices: Sequence[str],
 ) -> Comparison:
-    level = min(data.alpha for data in runs)
+    alpha = min(data.alpha for data in runs)
     resolved: dict[str, Resolution] = {}
     if mode == "cells" and runs[0].limitation is None:
-        resolved = {metric: found for metric in metrics if (found := _resolution(metric, runs[0], ratios, level))}
+        resolved = {metric: found for metric in metrics if (found := _resolution(metric, runs[0], ratios, alpha))}
     limits = dict.fromkeys(found.limits for found in resolved.values() if found.limits)
     alarms = [
-        f"{ratio.cell_id} differs from itself in {ratio.metric}: this run's noise is not what its intervals assume."
+        f"{ratio.cell_id} differs from itself in {ratio.metric}: the intervals do not describe this run's noise."
         for ratio in ratios
         if ratio.control and ratio.outcome in {"higher", "lower"}
     ]
@@ -197,16 +199,16 @@ def _comparison(
         metrics=tuple(metrics),
         notices=(*notices, *latency_notes.notices(metrics, [data.trials for data in runs]), *alarms, *limits),
         alpha=ALPHA,
-        level=level,
+        level=alpha,
         ratios=tuple(ratios),
         resolution=resolved,
     )
 
 
-def _resolution(metric: str, data: RunData, ratios: Sequence[Ratio], level: float) -> Resolution | None:
+def _resolution(metric: str, data: RunData, ratios: Sequence[Ratio], alpha: float) -> Resolution | None:
     """Return what the run resolves of a metric, by the ratio with the most blocks; the others state what they lack."""
     family = [ratio for ratio in ratios if not ratio.control and ratio.p_t is not None]
     blocks = [ratio.blocks for ratio in family if ratio.metric == metric]
     if not blocks:
         return None
-    return resolution(max(blocks), len(family), noise_of(data.trials, metric, data.exclusions), level)
+    return resolution(max(blocks), len(family), noise_of(data.trials, metric, data.exclusions), alpha)

@@ -56,7 +56,7 @@ class Comparison(Frozen):
         shown = f"differences are shown at {self.alpha:.0%} over all comparisons (Holm)"
         if self.level == self.alpha:
             return shown
-        return f"{shown}, where p is at most {self.level:g}, as a run looked at its intervals to end"
+        return f"{shown}, at p of at most {self.level:g}, as a run could end early by its intervals"
 
     @property
     def controls(self) -> tuple[Ratio, ...]:

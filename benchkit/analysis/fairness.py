@@ -86,20 +86,20 @@ def response_mismatches(
     Bodies of different length are not reported as different bodies, too. `baseline_answers` are those of another run, if
     the baseline is a cell of that. Cells that were never probed have no mismatch.
     """
-    one = answers.get(cell_id, {})
-    other = (answers if baseline_answers is None else baseline_answers).get(baseline, {})
+    of_cell = answers.get(cell_id, {})
+    of_baseline = (answers if baseline_answers is None else baseline_answers).get(baseline, {})
     found: list[ResponseMismatch] = []
     for trait in TRAITS:
-        mine, theirs = one.get(trait, frozenset()), other.get(trait, frozenset())
+        own, other = of_cell.get(trait, frozenset()), of_baseline.get(trait, frozenset())
         implied = trait == "body" and any(each.trait == "body_bytes" for each in found)
-        if mine and theirs and len(mine | theirs) > 1 and not implied:
+        if own and other and len(own | other) > 1 and not implied:
             found.append(
                 ResponseMismatch(
                     trait=trait,
                     cell_id=cell_id,
                     baseline=baseline,
-                    seen=_ordered(mine),
-                    baseline_seen=_ordered(theirs),
+                    seen=_ordered(own),
+                    baseline_seen=_ordered(other),
                 )
             )
     return tuple(found)
@@ -125,13 +125,13 @@ def mismatch_remarks(found: Sequence[ResponseMismatch]) -> tuple[str, ...]:
     for each in found:
         by_reason.setdefault(each.declared_reason, []).append(each.text)
     return tuple(
-        f"unequal answers: {'; '.join(said)}"
+        f"different answers: {'; '.join(texts)}"
         + (
-            f" (as the scenario means it: {reason})"
+            f" (declared by the scenario: {reason})"
             if reason
-            else ", which the scenario does not declare: no fair ratio"
+            else " (not declared by the scenario: the ratio is not fair)"
         )
-        for reason, said in by_reason.items()
+        for reason, texts in by_reason.items()
     )
 
 
@@ -145,21 +145,21 @@ def with_response_remarks_between(
 ) -> list[Ratio]:
     """Return the ratios of the same cells in two runs likewise; `manifest` is that of the second run."""
     sides = [trials[is_comparable(trials)] for trials in (before, after)]
-    was, now = map(answers_by_cell, sides)
-    made = []
+    answers_before, answers_after = map(answers_by_cell, sides)
+    annotated = []
     for ratio in ratios:
-        found = response_mismatches(ratio.cell_id, ratio.baseline, now, was)
+        found = response_mismatches(ratio.cell_id, ratio.baseline, answers_after, answers_before)
         if found and ratio.left_out:
-            out = [trial.trial_id for trial in ratio.left_out]
-            left = [answers_by_cell(side[~side["trial_id"].isin(out)]) for side in reversed(sides)]
-            if ratio.cell_id in left[0] and ratio.baseline in left[1]:
-                found = response_mismatches(ratio.cell_id, ratio.baseline, *left)
-        made.append(
+            excluded = [trial.trial_id for trial in ratio.left_out]
+            remaining = [answers_by_cell(side[~side["trial_id"].isin(excluded)]) for side in reversed(sides)]
+            if ratio.cell_id in remaining[0] and ratio.baseline in remaining[1]:
+                found = response_mismatches(ratio.cell_id, ratio.baseline, *remaining)
+        annotated.append(
             ratio.model_copy(update={"remarks": mismatch_remarks(with_declared_reasons(found, manifest))})
             if found
             else ratio
         )
-    return made
+    return annotated
 
 
 def _declared_reason(

@@ -113,17 +113,17 @@ def validate_thresholds(thresholds: Thresholds, where: str) -> Thresholds:
     for name in thresholds.metrics:
         if name in FAILURES:
             raise InputError(
-                f"{name} has no ratio: sound trials have none",
+                f"{name} has no ratio: it is zero in healthy trials",
                 where=where,
-                hint="the check `errors` judges failed requests, and trials that have many are in no ratio",
+                hint="the check `errors` covers failed requests; trials with many failures are excluded",
             )
         if name not in judged:
-            raise InputError(f"no metric {name!r} that can be worse", where=where, why=suggestion(name, judged))
+            raise InputError(f"no metric {name!r} with a better direction", where=where, why=suggestion(name, judged))
     return thresholds
 
 
 def judge_ratios(
-    ratios: Sequence[Ratio], thresholds: Thresholds, alpha: float = ALPHA, *, doubt: str | None = None
+    ratios: Sequence[Ratio], thresholds: Thresholds, alpha: float = ALPHA, *, limitation: str | None = None
 ) -> GateResult:
     """Evaluate every ratio of a metric that has a threshold, except controls.
 
@@ -137,7 +137,7 @@ def judge_ratios(
     beyond = [_p_beyond(ratio, limit) for ratio, limit in zip(judged, limits, strict=True)]
     adjusted = iter(holm([p for p in beyond if p is not None]))
     lines = [
-        _line(ratio, limit, None if p is None else next(adjusted), alpha, doubt)
+        _line(ratio, limit, None if p is None else next(adjusted), alpha, limitation)
         for ratio, limit, p in zip(judged, limits, beyond, strict=True)
     ]
     verdicts = {line.verdict for line in lines}
@@ -157,15 +157,15 @@ def _p_beyond(ratio: Ratio, limit: float) -> float | None:
     """Return the one-sided p of the ratio being no worse than the limit, by t on its logarithm; None without an interval."""
     if ratio.ratio is None or ratio.log_error is None or ratio.df is None:
         return None
-    past = math.log(limit) - math.log(ratio.ratio)
+    distance = math.log(limit) - math.log(ratio.ratio)
     if metric_named(ratio.metric).better == "lower":
-        past = -past
+        distance = -distance
     if ratio.log_error == 0:
-        return 0.0 if past > 0 else 1.0
-    return float(special.stdtr(ratio.df, -past / ratio.log_error))
+        return 0.0 if distance > 0 else 1.0
+    return float(special.stdtr(ratio.df, -distance / ratio.log_error))
 
 
-def _line(ratio: Ratio, limit: float, p: float | None, alpha: float, doubt: str | None) -> GateLine:
+def _line(ratio: Ratio, limit: float, p: float | None, alpha: float, limitation: str | None) -> GateLine:
     verdict: Verdict = "inconclusive"
     higher = metric_named(ratio.metric).better == "higher"
     allowed = f"{'at least' if higher else 'at most'} {limit:.3g} is allowed"
@@ -173,10 +173,10 @@ def _line(ratio: Ratio, limit: float, p: float | None, alpha: float, doubt: str 
         text = f"{ratio.reason or 'no interval'}; {allowed}"
     else:
         within = ratio.low >= limit if higher else ratio.high <= limit
-        if doubt is None:
+        if limitation is None:
             verdict = "regressed" if p <= alpha / 2 else "passed" if within else "inconclusive"
         interval = f"{ratio.ratio:.3f} [{ratio.low:.3f}, {ratio.high:.3f}], {allowed}"
-        text = interval if doubt is None else f"{interval}; {doubt}"
+        text = interval if limitation is None else f"{interval}; {limitation}"
     return GateLine(
         metric=ratio.metric,
         cell_id=ratio.cell_id,

@@ -11,11 +11,11 @@ from benchkit.analysis.gate import GateLine
 from benchkit.errors import InputError
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What XML 1.0 cannot hold, however it is escaped (W3C, Extensible Markup Language 1.0, section 2.2)."""
+"""Characters that XML 1.0 cannot represent, even escaped (W3C, Extensible Markup Language 1.0, section 2.2)."""
 
 
 def junit(comparison: Comparison) -> str:
-    """The gate's lines as test cases, a suite for each metric: a regression is a failure, what is open an error.
+    """Return the gate's lines as test cases, a suite for each metric: regressed is a failure, inconclusive an error.
 
     The notices are the output of every suite. Raises InputError for a comparison without a gate.
     """

@@ -37,17 +37,17 @@ def _loop(rate: pd.Series) -> str:
     closed = rate.isna()
     if closed.all():
         return CLOSED_LOOP
-    return "sent at a requested rate" if not closed.any() else f"{CLOSED_LOOP}, in the trials without a requested rate"
+    return "sent at a target rate" if not closed.any() else f"{CLOSED_LOOP}, in the trials without a target rate"
 
 
 def _correction(corrected: pd.Series) -> str:
     values = {None if pd.isna(value) else bool(value) for value in corrected}
     if len(values) != 1:
-        return "the tool's own correction applied in some of the trials"
+        return "the tool's own correction applied in some trials"
     words = {
         True: "the tool's own correction applied",
         False: "no correction applied",
-        None: "the tool does not say whether it corrects",
+        None: "the tool does not state a correction",
     }
     return words[values.pop()]
 
@@ -71,20 +71,22 @@ def with_latency_remarks(ratios: Iterable[Ratio], before: pd.DataFrame, after: p
     kinds = [_kinds(trials) for trials in (before, after)]
     if len(pd.concat(kinds)[_KIND].drop_duplicates()) <= 1:
         return list(ratios)
-    was, now = ({str(cell_id): latency_note(rows) for cell_id, rows in side.groupby("cell_id")} for side in kinds)
-    made = []
+    notes_before, notes_after = (
+        {str(cell_id): latency_note(rows) for cell_id, rows in side.groupby("cell_id")} for side in kinds
+    )
+    annotated = []
     for ratio in ratios:
-        own, base = now.get(ratio.cell_id), was.get(ratio.baseline)
+        own, base = notes_after.get(ratio.cell_id), notes_before.get(ratio.baseline)
         if ratio.metric.startswith(_LATENCY) and own != base and own and base:
-            remark = f"latencies that came about in two ways: {own}, against: {base}"
-            made.append(ratio.model_copy(update={"remarks": (*ratio.remarks, remark)}))
+            remark = f"latencies were measured in different ways: {own}; baseline: {base}"
+            annotated.append(ratio.model_copy(update={"remarks": (*ratio.remarks, remark)}))
         else:
-            made.append(ratio)
-    return made
+            annotated.append(ratio)
+    return annotated
 
 
 def _kinds(trials: pd.DataFrame) -> pd.DataFrame:
-    """How latencies of measured trials came about, each way of each cell once; whichever rate was asked for is one way."""
+    """Return how latencies of measured trials were measured, each way of each cell once; all target rates are one way."""
     kinds = trials.loc[is_comparable(trials), ["cell_id", *_KIND]]
     return kinds.assign(
         rate_requested=kinds["rate_requested"].where(kinds["rate_requested"].isna(), 1.0)

@@ -70,21 +70,23 @@ def analyse_power(
         return PowerAnalysis()
     until = until_of(planned.scenario)
     alpha = ALPHA if until is None else adaptive.ALPHA_PER_LOOK
-    asked = list(planned_ratios(planned))
-    family = Counter(claim is None for _, _, claim in asked)[True]
-    pooled = {metric: _run_noise(metric, runs, planned) for metric, _, _ in asked}
-    owns = {(metric, pair): _ratio_noise(pair, metric, runs, planned) for metric, pair, _ in asked}
-    watched = [
-        owns[metric, pair] or pooled[metric] for metric, pair, claim in asked if _must_be_known(metric, claim, until)
+    requested = list(planned_ratios(planned))
+    family = Counter(claim is None for _, _, claim in requested)[True]
+    run_noises = {metric: _run_noise(metric, runs, planned) for metric, _, _ in requested}
+    ratio_noises = {(metric, pair): _ratio_noise(pair, metric, runs, planned) for metric, pair, _ in requested}
+    decisive = [
+        ratio_noises[metric, pair] or run_noises[metric]
+        for metric, pair, claim in requested
+        if _must_be_known(metric, claim, until)
     ]
-    expected = None if until is None else _expected(until, planned.blocks, watched, block_s)
+    expected = None if until is None else _expected(until, planned.blocks, decisive, block_s)
     blocks = planned.blocks if until is None else expected or min(until.min_blocks, planned.blocks)
     ratios = []
-    for metric, pair, claim in asked:
-        own = owns[metric, pair]
-        noise, among = own or pooled[metric], 1 if claim else family
-        made = resolution(blocks, among, noise, alpha)
-        enough = blocks_to_decide(1, alpha) if made.test is None else None
+    for metric, pair, claim in requested:
+        own = ratio_noises[metric, pair]
+        noise, comparisons = own or run_noises[metric], 1 if claim else family
+        planned_resolution = resolution(blocks, comparisons, noise, alpha)
+        enough = blocks_to_decide(1, alpha) if planned_resolution.test is None else None
         ratios.append(
             RatioPower(
                 metric=metric,
@@ -92,8 +94,8 @@ def analyse_power(
                 baseline=pair.baseline,
                 claim=claim,
                 own_noise=own is not None,
-                resolution=made,
-                with_more=resolution(enough, among, noise, alpha) if enough else None,
+                resolution=planned_resolution,
+                with_more=resolution(enough, comparisons, noise, alpha) if enough else None,
             )
         )
     known = tuple(noise_from) if any(ratio.resolution.noise_sd is not None for ratio in ratios) else ()

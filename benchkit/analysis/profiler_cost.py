@@ -47,14 +47,12 @@ class ProfilerCost(Frozen):
         """Ratio with its interval, or the reason why it has none, as a sentence."""
         title, pairs = metric_named(self.metric).title, counted(self.pairs, "pair")
         of = "" if self.cell_id is None else f" of {self.cell_id}"
-        said = f"{title}{of} of profiled trials over those beside them"
+        subject = f"{title}{of} of profiled trials relative to their partners"
         if self.ratio is None:
-            return f"{said} is not known: {self.reason}."
+            return f"{subject} is unknown: {self.reason}."
         if self.low is None or self.high is None:
-            return f"{said}: {self.ratio:.3f} over {pairs}, without an interval: {self.reason}."
-        return (
-            f"{said}: {self.ratio:.3f}, {self.confidence:.0%} interval {self.low:.3f} to {self.high:.3f}, over {pairs}."
-        )
+            return f"{subject}: {self.ratio:.3f} over {pairs}, without an interval: {self.reason}."
+        return f"{subject}: {self.ratio:.3f}, {self.confidence:.0%} interval {self.low:.3f} to {self.high:.3f}, over {pairs}."
 
 
 def profiler_costs(
@@ -71,14 +69,12 @@ def profiler_costs(
     rows = trials[in_profile_pass(trials)]
     if rows.empty:
         return ()
-    out = {each.trial_id: each.reason for each in exclusions if each.covers(metric)}
-    pairs = _log_ratios(rows, metric, set(out))
+    excluded = {each.trial_id: each.reason for each in exclusions if each.covers(metric)}
+    pairs = _log_ratios(rows, metric, set(excluded))
     if pairs.empty:
-        lost = int(rows["trial_id"].isin(list(out)).sum())
-        why = (
-            f"verdicts void {lost} of its {len(rows)} trials" if lost else f"there is no {metric} of both trials of any"
-        )
-        return (ProfilerCost(metric=metric, cell_id=None, pairs=0, reason=f"no pair counts: {why}"),)
+        lost = int(rows["trial_id"].isin(list(excluded)).sum())
+        why = f"{lost} of its {len(rows)} trials are invalid" if lost else f"no pair has {metric} of both trials"
+        return (ProfilerCost(metric=metric, cell_id=None, pairs=0, reason=f"no usable pair: {why}"),)
     groups = {str(cell_id): found.to_numpy(dtype=float) for cell_id, found in pairs.groupby("cell_id")["log"]}
     everything = np.concatenate(list(groups.values()))
     over_all = _cost(metric, None, everything, _pooled_deviation([everything]))
@@ -124,6 +120,6 @@ def _cost(metric: str, cell_id: str | None, logs: np.ndarray, spread: tuple[floa
     mean = float(logs.mean())
     cost = ProfilerCost(metric=metric, cell_id=cell_id, pairs=len(logs), ratio=math.exp(mean))
     if not df:
-        return cost.model_copy(update={"reason": "no cell has two pairs; an interval needs them"})
+        return cost.model_copy(update={"reason": "an interval needs a cell with two pairs"})
     reach = t_quantile(1 - ALPHA, df) * deviation / math.sqrt(len(logs))
     return cost.model_copy(update={"low": math.exp(mean - reach), "high": math.exp(mean + reach)})

@@ -92,7 +92,7 @@ def _figure(row: PublishedComparison, cell_id: str, data: RunData) -> PublishedC
     trials = data.trials[(data.trials["kind"] == "measure") & (data.trials["cell_id"] == cell_id)]
     trials = trials[pd.to_numeric(trials[row.name]).notna()]
     if trials.empty:
-        return row.model_copy(update={"why": "no trial says it"})
+        return row.model_copy(update={"why": "no trial reports it"})
     excluded = {each.trial_id for each in data.exclusions if each.covers(row.name)}
     against = data.basis.caveats.get(row.name, ())
     doubted = {each.trial_id for each in against if each.severity == "suspect"} - excluded

@@ -63,18 +63,18 @@ class Ratio(Frozen):
         }
         return self.model_copy(update=point)
 
-    def with_interval(self, mean: float, error: float, df: float, level: float) -> Ratio:
+    def with_interval(self, mean: float, error: float, df: float, alpha: float) -> Ratio:
         """Return the ratio with its t interval; mean and error are of the log-ratio, `alpha` is the error rate."""
-        reach = t_quantile(1 - level, df) * error
+        reach = t_quantile(1 - alpha, df) * error
         return self.model_copy(
             update={"low": _exp(mean - reach), "high": _exp(mean + reach), "log_error": error, "df": float(df)}
         )
 
-    def interval(self, level: float) -> tuple[float, float]:
+    def interval(self, alpha: float) -> tuple[float, float]:
         """Return the t interval with this error rate; unlimited if there is none."""
         if self.ratio is None or self.log_error is None or self.df is None:
             return 0.0, math.inf
-        mean, reach = math.log(self.ratio), t_quantile(1 - level, self.df) * self.log_error
+        mean, reach = math.log(self.ratio), t_quantile(1 - alpha, self.df) * self.log_error
         return _exp(mean - reach), _exp(mean + reach)
 
     def undecided(self) -> Ratio:
@@ -109,7 +109,7 @@ def with_outcomes(ratios: Sequence[Ratio], alpha: float = ALPHA) -> list[Ratio]:
 def _with_decision(ratio: Ratio, test: Test | None, p: float, alpha: float) -> Ratio:
     if test is None:
         why = (
-            f"{ratio.blocks} blocks cannot show a difference: all of them agree on its sign by chance with "
+            f"{ratio.blocks} blocks cannot show a difference: by chance all have the same sign with "
             f"p = {smallest_p(ratio.blocks):.2g}; {blocks_to_decide(1, alpha)} blocks can"
         )
         return ratio.model_copy(update={"p_holm": p, "reason": ratio.with_left_out(why)})

@@ -86,10 +86,9 @@ class Resolution(Frozen):
         if self.detectable is not None:
             among = f" and {self.family} comparisons" if self.family > 1 else ""
             return (
-                f"With {self.blocks} blocks{among} a difference of {self.detectable - 1:.1%} is shown in {POWER:.0%} of "
-                "runs."
+                f"With {self.blocks} blocks{among}, {POWER:.0%} of runs show a difference of {self.detectable - 1:.1%}."
             )
-        return "" if self.half_width is None else f"Intervals reach {self.half_width - 1:.1%} to either side, about."
+        return "" if self.half_width is None else f"The expected half-width of intervals is {self.half_width - 1:.1%}."
 
     @property
     def limits(self) -> str:
@@ -104,7 +103,7 @@ class Resolution(Frozen):
             )
         return (
             f"{self.blocks} blocks are too few for the sign-flip test among {self.family} comparisons (smallest p "
-            f"{self.smallest_p:.2g}; {enough}): t decides, which takes the noise of log-ratios as near normal."
+            f"{self.smallest_p:.2g}; {enough}): t decides, which assumes nearly normal noise."
         )
 
 
@@ -164,21 +163,21 @@ def noise_of(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusion] 
     the layout, which is therefore fitted by least squares (the same, section 4.1.3, The exact approach).
     """
     logs = take_samples(trials, metric, exclusions).logs
-    there = ~np.isnan(logs)
-    logs, there = logs[there.any(axis=1)], there[there.any(axis=1)]
+    known = ~np.isnan(logs)
+    logs, known = logs[known.any(axis=1)], known[known.any(axis=1)]
     if not len(logs):
         return None
-    seen = there.astype(np.float64)
-    # Without its cell's mean a sample is the effect of its block, less the mean effect of the blocks that the cell is in:
-    # the normal equations with the cells taken out, of as many unknowns as there are blocks.
-    own = logs - np.nanmean(logs, axis=1, keepdims=True)
-    reduced = np.diag(seen.sum(axis=0)) - seen.T @ (seen / seen.sum(axis=1, keepdims=True))
-    effects, _, rank, _ = np.linalg.lstsq(reduced, np.nansum(own, axis=0), rcond=_NO_EFFECT)
-    df = int(there.sum()) - len(logs) - int(rank)
+    weights = known.astype(np.float64)
+    # Relative to its cell's mean, a sample is the effect of its block less the mean effect of the cell's blocks: the
+    # normal equations with the cells eliminated, with one unknown per block.
+    centred = logs - np.nanmean(logs, axis=1, keepdims=True)
+    reduced = np.diag(weights.sum(axis=0)) - weights.T @ (weights / weights.sum(axis=1, keepdims=True))
+    effects, _, rank, _ = np.linalg.lstsq(reduced, np.nansum(centred, axis=0), rcond=_NO_EFFECT)
+    df = int(known.sum()) - len(logs) - int(rank)
     if df < 1:
         return None
-    of_blocks = np.where(there, effects, np.nan)
-    residual = (own - of_blocks + np.nanmean(of_blocks, axis=1, keepdims=True))[there]
+    of_blocks = np.where(known, effects, np.nan)
+    residual = (centred - of_blocks + np.nanmean(of_blocks, axis=1, keepdims=True))[known]
     return Noise(math.sqrt(2 * float((residual**2).sum()) / df), df)
 
 

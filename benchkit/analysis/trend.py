@@ -93,9 +93,9 @@ def trends_of(data: RunData, metric: str, factor: str) -> tuple[Trend, ...]:
         groups.setdefault(others, []).append((_number(cell, factor), cell.cell_id))
     wide = {others: sorted(found) for others, found in groups.items() if len(found) > 1}
     if not wide:
-        raise InputError(f"no trend over {factor!r}", why="no two cells differ in it alone")
+        raise InputError(f"no trend over {factor!r}", why="no two cells differ only in it")
     if data.design == "sequential":
-        blocks, why = len(samples.blocks), "the design is sequential: no block holds the levels together"
+        blocks, why = len(samples.blocks), "the design is sequential: no block has all levels"
         return tuple(
             Trend(metric=metric, factor=factor, levels=dict(others), blocks=blocks, reason=why) for others in wide
         )
@@ -107,29 +107,31 @@ def _number(cell: CellRecord, factor: str) -> float:
     if isinstance(found, bool) or not isinstance(found, int | float) or found <= 0:
         shown = "nothing" if found is None else level_text(found)
         raise InputError(
-            f"no trend over {factor!r}", where=cell.cell_id, why=f"its level is {shown}, no positive number"
+            f"no trend over {factor!r}", where=cell.cell_id, why=f"its level is {shown}, not a positive number"
         )
     return float(found)
 
 
 def _trend(
-    samples: Samples, factor: str, others: Mapping[str, str], cells: Sequence[tuple[float, str]], level: float
+    samples: Samples, factor: str, others: Mapping[str, str], cells: Sequence[tuple[float, str]], alpha: float
 ) -> Trend:
     logs = np.array([samples.of(cell_id) for _, cell_id in cells]).T
-    whole: Reals = logs[~np.isnan(logs).any(axis=1)]
-    blocks = len(whole)
+    complete: Reals = logs[~np.isnan(logs).any(axis=1)]
+    blocks = len(complete)
     trend = Trend(metric=samples.metric, factor=factor, levels=others, blocks=blocks)
     if blocks < MIN_BLOCKS:
         _, rarest = cells[int(np.isnan(logs).sum(axis=0).argmax())]
-        out = samples.excluded_of(rarest)
+        excluded = samples.excluded_of(rarest)
         why = f"{blocks} blocks have every level; a line needs {MIN_BLOCKS}"
-        return trend.model_copy(update={"reason": f"{why} ({rarest}: {describe_reasons(out)})" if out else why})
+        return trend.model_copy(
+            update={"reason": f"{why} ({rarest}: {describe_reasons(excluded)})" if excluded else why}
+        )
     x = np.log2([number for number, _ in cells])
     design = np.column_stack([np.ones_like(x), x - x.mean()])
-    lines: Reals = whole @ np.linalg.pinv(design).T  # (blocks, 2): least squares, block by block
+    lines: Reals = complete @ np.linalg.pinv(design).T  # (blocks, 2): least squares, block by block
     mean, error = t_statistics(lines.T)
     p = t_p_values(mean, error, blocks - 1)
-    reach = t_quantile(1 - level, blocks - 1) * float(error[1])
+    reach = t_quantile(1 - alpha, blocks - 1) * float(error[1])
     slope = float(mean[1])
     return trend.model_copy(
         update={
@@ -137,14 +139,14 @@ def _trend(
             "low": math.exp(slope - reach),
             "high": math.exp(slope + reach),
             "p": float(p[1]),
-            "p_curved": _curved(x, whole),
-            "points": _points(cells, whole, design, lines, level),
+            "p_curved": _curved(x, complete),
+            "points": _points(cells, complete, design, lines, alpha),
         }
     )
 
 
 def _points(
-    cells: Sequence[tuple[float, str]], logs: Reals, design: Reals, lines: Reals, level: float
+    cells: Sequence[tuple[float, str]], logs: Reals, design: Reals, lines: Reals, alpha: float
 ) -> tuple[TrendPoint, ...]:
     """Return every level with its own interval, and the line with a band that holds for all of it at once.
 
@@ -153,10 +155,10 @@ def _points(
     """
     blocks = len(logs)
     mean, error = t_statistics(logs.T)
-    own = t_quantile(1 - level, blocks - 1) * error
+    own = t_quantile(1 - alpha, blocks - 1) * error
     middle = design @ lines.mean(axis=0)
     covariance = np.cov(lines, rowvar=False) / blocks
-    scale = 2 * (blocks - 1) / (blocks - 2) * float(special.fdtri(2, blocks - 2, 1 - level))
+    scale = 2 * (blocks - 1) / (blocks - 2) * float(special.fdtri(2, blocks - 2, 1 - alpha))
     band = np.sqrt(scale * np.maximum(np.einsum("ij,jk,ik->i", design, covariance, design), 0))
     columns = (mean, mean - own, mean + own, middle, middle - band, middle + band)
     return tuple(

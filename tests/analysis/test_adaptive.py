@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from benchkit.analysis.ratios import Pair
 
 from benchkit.analysis.adaptive import decide, stop_rule
+from benchkit.analysis.ratios import Pair
 from benchkit.analysis.samples import Exclusion
 from benchkit.models.design import Until
 from benchkit.models.rows import TrialRow
@@ -35,7 +35,7 @@ def rows_of(made: pd.DataFrame) -> list[TrialRow]:
 def test_a_run_ends_when_every_ratio_is_known_well_enough(make_trials: MakeTrials) -> None:
     decision = decide(trials(make_trials, 8, 0.01), ASKED, UNTIL, max_blocks=MOST, elapsed_s=100, block_s=20)
     assert decision.stop
-    assert decision.reason == "every interval reaches at most 5.0%"
+    assert decision.reason == "every interval is within ± 5.0%"
     assert decision.precision is not None
     assert decision.precision < 0.05
     assert decision.blocks == 8
@@ -71,7 +71,7 @@ def test_it_goes_on_while_one_ratio_is_not(make_trials: MakeTrials) -> None:
     assert not decision.stop
     assert decision.widest is not None
     assert decision.precision == pytest.approx((decision.widest.high or 0) / (decision.widest.ratio or 1) - 1)
-    assert decision.reason.startswith("the widest interval reaches")
+    assert decision.reason.startswith("the widest interval is ± ")
     assert decision.blocks_expected is not None
     assert 8 < decision.blocks_expected <= 30
 
@@ -87,7 +87,10 @@ def test_it_ends_with_its_blocks_or_its_time(make_trials: MakeTrials) -> None:
     wild = trials(make_trials, 30, 0.5)
     assert decide(wild, ASKED, UNTIL, max_blocks=MOST).reason == "all 30 blocks are done"
     short = trials(make_trials, 3, 0.5)
-    assert decide(short, ASKED, UNTIL, max_blocks=MOST, elapsed_s=590, block_s=20).reason == "the time is spent (600 s)"
+    assert (
+        decide(short, ASKED, UNTIL, max_blocks=MOST, elapsed_s=590, block_s=20).reason
+        == "the time budget is spent (600 s)"
+    )
     assert not decide(short, ASKED, UNTIL, max_blocks=MOST, elapsed_s=580, block_s=20).stop
 
 
@@ -95,21 +98,23 @@ def test_ratios_without_an_interval_keep_it_going(make_trials: MakeTrials) -> No
     out = [Exclusion(f"r1.c.b{block}", "invalid") for block in range(1, 8)]
     decision = decide(trials(make_trials, 8, 0.001), ASKED, UNTIL, max_blocks=MOST, exclusions=out)
     assert not decision.stop
-    assert decision.reason == "1 of at least 7 blocks count for c"
+    assert decision.reason == "1 of at least 7 blocks are usable for c"
     assert decision.precision is None
     assert decision.blocks_expected is None
 
 
 def test_every_ratio_needs_the_least_number_of_blocks(make_trials: MakeTrials) -> None:
     frame, out = trials(make_trials, 9, 0.001), [Exclusion(f"r1.c.b{block}", "invalid") for block in (1, 2, 3)]
-    assert decide(frame, ASKED, UNTIL, max_blocks=MOST, exclusions=out).reason == "6 of at least 7 blocks count for c"
+    assert (
+        decide(frame, ASKED, UNTIL, max_blocks=MOST, exclusions=out).reason == "6 of at least 7 blocks are usable for c"
+    )
     assert decide(frame, ASKED, UNTIL, max_blocks=MOST, exclusions=out[:2]).stop
 
 
 def test_with_nothing_to_compare_it_runs_all_its_blocks(make_trials: MakeTrials) -> None:
     decision = decide(trials(make_trials, 9, 0.001), [], UNTIL, max_blocks=MOST)
     assert not decision.stop
-    assert decision.reason == "there is no ratio to know"
+    assert decision.reason == "no ratio is requested"
 
 
 def test_it_looks_at_every_metric_asked_for(make_trials: MakeTrials) -> None:
@@ -139,7 +144,7 @@ def test_the_rule_of_a_run_counts_no_trial_that_the_others_show_to_be_void(
     early = (made["cell_id"] == "stack=nginx") & (made["block"] <= 4)
     decision = rule(rows_of(made.assign(probe_body_sha256=np.where(early, "cd", "ab"))), 10, 1)
     assert not decision.stop
-    assert decision.reason == "4 of at least 7 blocks count for stack=nginx"
+    assert decision.reason == "4 of at least 7 blocks are usable for stack=nginx"
 
 
 def test_percentiles_of_too_few_requests_do_not_end_a_run(

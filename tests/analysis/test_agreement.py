@@ -75,7 +75,7 @@ def test_tools_that_are_alike_are_not_said_to_agree() -> None:
     rps = of(agreements(trials(dict.fromkeys(TOOLS, 1.0))), "rps")
     assert rps.beyond_noise is False
     assert "no disagreement beyond noise is shown" in sentence(rps)
-    assert sentence(rps).endswith("That is no proof that they agree.")
+    assert sentence(rps).endswith("This does not prove that the tools agree.")
 
 
 def test_noise_alone_is_called_a_disagreement_as_rarely_as_promised() -> None:
@@ -95,24 +95,24 @@ def test_two_blocks_of_two_tools_cannot_show_anything() -> None:
 def test_one_block_says_nothing_of_noise() -> None:
     rps = of(agreements(trials({"wrk": 1.0, "ab": 0.2}, blocks=1)), "rps")
     assert (rps.p, rps.beyond_noise) == (None, None)
-    assert sentence(rps).endswith("Of 1 block nothing can be said of noise.")
+    assert sentence(rps).endswith("1 block cannot show whether that is noise.")
 
 
 def test_a_tool_that_tells_times_coarsely_takes_no_part_where_its_steps_show() -> None:
     frame = trials(dict.fromkeys(TOOLS, 1.0))
     frame.loc[frame["tool"] == "ab", "latency_resolution_s"] = 1e-3
     found = agreements(frame)
-    assert of(found, "latency_p50_s").left_out == {"ab": "it tells times in steps of 1.00 ms"}
+    assert of(found, "latency_p50_s").left_out == {"ab": "its resolution is 1.00 ms"}
     assert [each.tool for each in of(found, "latency_p50_s").tools] == ["wrk", "hey", "h2load"]
-    assert of(found, "latency_mean_s").left_out == {"ab": "it tells times in steps of 1.00 ms"}  # cut, not rounded
+    assert of(found, "latency_mean_s").left_out == {"ab": "its resolution is 1.00 ms"}  # cut, not rounded
     frame.loc[frame["tool"] == "ab", "latency_p99_s"] = None  # below its step: a table has no figure there
     assert of(agreements(frame), "latency_p99_s").left_out == {
-        "ab": "not every trial of it states this above its steps of 1.00 ms"
+        "ab": "not every trial reports this metric above its resolution of 1.00 ms"
     }
     assert sentence(of(found, "latency_p50_s")).startswith("p50 latency: ")
     frame["latency_resolution_s"] = frame["latency_resolution_s"].where(frame["tool"] != "hey")
     frame.loc[frame["tool"] == "hey", "latency_p99_s"] = None
-    assert of(agreements(frame), "latency_p99_s").left_out["hey"] == "not every trial of it states this"
+    assert of(agreements(frame), "latency_p99_s").left_out["hey"] == "not every trial reports this metric"
 
 
 def test_cells_are_compared_where_they_differ_in_the_tool_alone() -> None:
@@ -140,16 +140,16 @@ def test_void_trials_do_not_count_but_for_those_in_which_the_tool_was_the_limit(
     assert min(each.lowest for each in rps.tools) > 1000
     assert rps.blocks == 5
     assert rps.invalid_trials == {
-        "ab": "1 of 6 trials is void and left out (service-restarted)",
-        "hey": "6 of 6 trials are void and counted, as the tool was the limit (generator-saturated)",
+        "ab": "1 of 6 trials is invalid and excluded (service-restarted)",
+        "hey": "6 of 6 trials are invalid and used, as the tool was the limit (generator-saturated)",
     }
     assert of(agreements(frame, caveats), "latency_p50_s").invalid_trials == {}
     none = of(agreements(frame, void("errors", *(f"ab.8.b{block}" for block in range(1, 7)))), "rps")
-    assert none.left_out == {"ab": "6 of 6 trials are void and left out (errors)"}
+    assert none.left_out == {"ab": "6 of 6 trials are invalid and excluded (errors)"}
     assert [each.tool for each in none.tools] == ["wrk", "hey"]
     every = of(agreements(frame, void("noisy-host", *frame["trial_id"])), "rps")
     assert [each.tool for each in every.tools] == ["wrk", "ab", "hey"]
-    assert every.invalid_trials["wrk"] == "6 of 6 trials are void and counted, as too few others are left (noisy-host)"
+    assert every.invalid_trials["wrk"] == "6 of 6 trials are invalid and used, as too few others remain (noisy-host)"
 
 
 def test_without_tools_to_compare_there_is_nothing() -> None:

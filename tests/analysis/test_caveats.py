@@ -137,7 +137,7 @@ def test_doubts_are_of_the_metrics_that_they_name_and_of_trials_that_count(judge
     (ratio,) = compare("r1", store=store, exclusions=()).ratios
     assert ratio.blocks == 8
     assert ratio.remarks == (
-        "1 of 8 trials of stack=nginx is invalid and counted all the same (stalled)",
+        "1 of 8 trials of stack=nginx is invalid but used on request (stalled)",
         "2 of 8 trials of stack=nginx are suspect (errors, unstable)",
     )
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from benchkit.analysis.ratios import Pair
 
 from benchkit.analysis.cell_pairs import baseline_pairs, levels_of, partner_finder, scenario_baseline
+from benchkit.analysis.ratios import Pair
 from benchkit.errors import InputError
 from benchkit.models.run import Manifest
 

@@ -85,7 +85,7 @@ def test_a_claim_on_several_pairs_is_about_all_of_them(judge: Judge) -> None:
     ]
     assert result.state == "holds"
     assert judge({"at_most": 0.8}).state == "refuted"
-    assert "stack=nginx,cores=1 over stack=go,cores=1" in judge({"at_most": 0.8}).reason
+    assert "stack=nginx,cores=1 relative to stack=go,cores=1" in judge({"at_most": 0.8}).reason
     assert judge({"at_most": 0.94}).state == "undecided"
 
 
@@ -103,7 +103,11 @@ def test_a_refutation_among_several_needs_more_than_one_interval(judge: Judge) -
     [
         ({"sut": {"cpus": 6}}, {"cpus": [0, 1]}, "needs 6 CPUs on sut, which has 2"),
         ({"sut": {"memory_bytes": 8e9}}, {"cpus": [0]}, "needs 8e+09 bytes of memory on sut, which has unknown"),
-        ({"sut": {"link_bps": 1e9}}, {"cpus": [0]}, "needs a link of 1e+09 bit/s on sut, whose rate is not known"),
+        (
+            {"sut": {"link_bps": 1e9}},
+            {"cpus": [0]},
+            "needs a link of 1e+09 bit/s on sut, whose link speed is unknown; set link_bps",
+        ),
         (
             {"sut": {"link_bps": 1e9}},
             {"cpus": [0], "link_bps": 2e8, "interfaces": [{"speed_bps": 1e10}]},
@@ -117,7 +121,7 @@ def test_a_refutation_among_several_needs_more_than_one_interval(judge: Judge) -
         (
             {"sut": {"link_at_most_bps": 1e9}},
             {"cpus": [0], "interfaces": [{"speed_bps": None}]},
-            "needs a link of at most 1e+09 bit/s on sut, whose rate is not known",
+            "needs a link of at most 1e+09 bit/s on sut, whose link speed is unknown; set link_bps",
         ),
     ],
 )
@@ -148,7 +152,7 @@ def test_levels_that_this_scale_lacks_make_it_not_testable_here(judge: Judge) ->
 
 def test_a_cell_that_was_not_carried_makes_it_not_testable_here(judge: Judge) -> None:
     result = judge({**EIGHT, "at_most": 1}, unsupported={"stack=go,cores=8": "too few files"})
-    assert (result.state, result.reason) == ("not testable here", "stack=go,cores=8 was not carried: too few files")
+    assert (result.state, result.reason) == ("not testable here", "stack=go,cores=8 was skipped: too few files")
 
 
 def test_of_several_cells_those_that_were_carried_decide(judge: Judge) -> None:
@@ -176,7 +180,7 @@ def test_one_ratio_refutes_whatever_another_lacks(judge: Judge) -> None:
     assert result.state == "refuted"
     one, eight = result.reason.split("; stack=nginx,cores=8")
     assert one.startswith(
-        "stack=nginx,cores=1 over stack=go,cores=1: 2 blocks have usable trials of both cells; an interval needs 3"
+        "stack=nginx,cores=1 relative to stack=go,cores=1: 2 blocks have usable trials of both cells; an interval needs 3"
     )
     assert "[" in eight
     assert judge({"at_most": 0.8}, excluded=out).state == "undecided"

@@ -82,8 +82,8 @@ def test_what_a_run_cannot_say_is_said_before_its_ratios(
     stored(manifest, make_trials(rates(1, 100, 50, blocks=5)))
     found = compare("r1", store=tmp_path)
     assert found.notices == (
-        "r1 is interrupted, not done.",
-        "stack=other: not carried, too few ports.",
+        "r1: interrupted; partial results.",
+        "stack=other: skipped, too few ports.",
         "5 blocks cannot show a difference: the sign-flip test's smallest p is 0.062; 6 blocks can.",
     )
     assert [ratio.outcome for ratio in found.ratios] == ["undecided"]
@@ -183,8 +183,8 @@ def test_latencies_are_labelled_and_those_that_came_about_otherwise_are_set_apar
     stored(make_manifest(CELLS[:2], run_id="r2"), trials.assign(trial_id=trials["trial_id"].str.replace("r1", "r2")))
     (ratio,) = compare("r2", store=tmp_path, metrics=["latency_p99_s"]).ratios
     (remark,) = ratio.remarks
-    assert remark.startswith("latencies that came about in two ways: ")
-    assert remark.index("connecting included") < remark.index("against: ") < remark.index("connecting not included")
+    assert remark.startswith("latencies were measured in different ways: ")
+    assert remark.index("connecting included") < remark.index("baseline: ") < remark.index("connecting not included")
 
 
 def test_an_adaptive_run_is_judged_at_its_own_level(
@@ -200,7 +200,7 @@ def test_an_adaptive_run_is_judged_at_its_own_level(
     assert adaptive.low < (fixed.low or 0)
     found = compare("r1", store=tmp_path)
     assert (found.alpha, found.level) == (0.05, ALPHA_PER_LOOK)
-    assert "where p is at most 0.03" in markdown(found)
+    assert "at p of at most 0.03" in markdown(found)
     assert "where p" not in markdown(compare("r2", store=tmp_path))
 
 
@@ -233,7 +233,7 @@ def test_two_runs_say_how_their_hosts_differ_before_any_ratio(
     assert found.mode == "runs"
     assert [side.run_id for side in found.runs] == ["r1", "r2"]
     assert found.notices[0] == "The hosts have drifted: host sut: kernel was 6.1, is 6.6."
-    assert found.notices[1].startswith("The runs were asked for different things: scenario: load.connections")
+    assert found.notices[1].startswith("The runs have different settings: scenario: load.connections")
     assert found.notices[-1].startswith("Two runs are one sample each")
     assert [(change.what, change.before, change.after) for change in found.drift] == [("kernel", "6.1", "6.6")]
     assert [(r.cell_id, r.outcome) for r in found.ratios] == [

@@ -63,7 +63,7 @@ def test_every_trait_that_differs_is_said(
 ) -> None:
     trials = probed(make_trials(RATES, **SAME), NGINX, **probe)
     assert told(trials, make_manifest(CELLS)) == (
-        f"unequal answers: {said}, which the scenario does not declare: no fair ratio",
+        f"different answers: {said} (not declared by the scenario: the ratio is not fair)",
     )
 
 
@@ -77,8 +77,8 @@ def test_a_declared_difference_has_its_reason_and_covers_no_more(
 
     body = {"what": ["body_bytes"], "why": "as it was\n  published"}
     assert with_declared(body) == (
-        "unequal answers: 145 bytes of headers against 141, which the scenario does not declare: no fair ratio",
-        "unequal answers: 1600 bytes of body against 12 (as the scenario means it: as it was published)",
+        "different answers: 145 bytes of headers against 141 (not declared by the scenario: the ratio is not fair)",
+        "different answers: 1600 bytes of body against 12 (declared by the scenario: as it was published)",
     )
     both = {"what": ["body_bytes", "header_bytes"], "why": "as published"}
     assert len(with_declared({**both, "cells": {"stack": "nginx"}})) == 1
@@ -92,7 +92,7 @@ def test_compare_claims_and_markdown_say_it_beside_the_ratio(
     manifest = make_manifest(CELLS, scenario={"claims": [claim]})
     trials = probed(make_trials(RATES, **SAME), NGINX, header_bytes=145)
     stored(manifest, trials)
-    said = "unequal answers: 145 bytes of headers against 141, which the scenario does not declare: no fair ratio"
+    said = "different answers: 145 bytes of headers against 141 (not declared by the scenario: the ratio is not fair)"
     found = compare("r1", store=tmp_path)
     assert [ratio.remarks for ratio in found.ratios] == [(said,)]
     assert said in markdown(found)

@@ -158,10 +158,7 @@ def test_benchstat_reads_a_line_a_trial(make_trials: MakeTrials, make_manifest: 
         "Unit req/s better=higher",
         "Unit p99-sec better=lower",
     ]
-    assert (
-        "# latency: closed loop: coordinated omission hides queueing; the tool does not say whether it corrects"
-        in lines
-    )
+    assert "# latency: closed loop: coordinated omission hides queueing; the tool does not state a correction" in lines
     results = [line for line in lines if line.startswith("Benchmark")]
     assert all(BENCH_LINE.fullmatch(line) for line in results)
     assert results == [

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from benchkit.analysis.ratios import Pair, block_ratios
 
 from benchkit.analysis.gate import (
     GateResult,
@@ -16,6 +15,7 @@ from benchkit.analysis.gate import (
     parse_thresholds,
     read_thresholds,
 )
+from benchkit.analysis.ratios import Pair, block_ratios
 from benchkit.analysis.samples import Exclusion, take_samples
 from benchkit.errors import InputError
 
@@ -51,7 +51,7 @@ def test_what_passes_without_some_of_its_trials_says_so(make_trials: MakeTrials)
 def test_with_a_doubt_about_all_ratios_nothing_passes_and_nothing_regresses(make_trials: MakeTrials) -> None:
     trials = make_trials({"base": 100 * NOISE, "c": 120 / NOISE, "d": 50 / NOISE})
     ratios = block_ratios(take_samples(trials, "rps"), [Pair("c", "base"), Pair("d", "base")])
-    made = judge_ratios(ratios, Thresholds(metrics={"rps": 0.05}), doubt="the hosts were on fire")
+    made = judge_ratios(ratios, Thresholds(metrics={"rps": 0.05}), limitation="the hosts were on fire")
     assert made.verdict == "inconclusive"
     assert [line.verdict for line in made.lines] == ["inconclusive", "inconclusive"]
     assert all(line.text.endswith("is allowed; the hosts were on fire") for line in made.lines)
@@ -59,7 +59,7 @@ def test_with_a_doubt_about_all_ratios_nothing_passes_and_nothing_regresses(make
 
 @pytest.mark.parametrize("metric", ["non_2xx", "errors_timeout"])
 def test_counts_of_failures_are_no_metric_of_a_gate(metric: str) -> None:
-    with pytest.raises(InputError, match=f"{metric} has no ratio: sound trials have none"):
+    with pytest.raises(InputError, match=f"{metric} has no ratio: it is zero in healthy trials"):
         parse_thresholds([f"{metric}=5%"])
 
 
@@ -156,8 +156,8 @@ def test_thresholds_are_read_from_a_file_and_from_options(tmp_path: Path) -> Non
         ("metrics:\n  rps: -1\n", r"gate.yaml:2: metrics.rps"),
         ("metrics:\n  rps: .nan\n", r"gate.yaml:2: metrics.rps"),
         ("metrics: {}\n", r"gate.yaml:1: metrics"),
-        ("metrics:\n  rsp: 5%\n", "gate.yaml: no metric 'rsp' that can be worse: did you mean 'rps'"),
-        ("metrics:\n  bytes_total: 5%\n", "no metric 'bytes_total' that can be worse"),
+        ("metrics:\n  rsp: 5%\n", "gate.yaml: no metric 'rsp' with a better direction: did you mean 'rps'"),
+        ("metrics:\n  bytes_total: 5%\n", "no metric 'bytes_total' with a better direction"),
         ("limits: {}\n", "no such field"),
     ],
 )

@@ -82,7 +82,7 @@ def test_one_pair_a_cell_gives_an_interval_over_all_cells_alone(make_pass: Calla
     assert over_all.low is not None
     assert (a.low, a.high, b.low) == (None, None, None)
     assert a.ratio == pytest.approx(0.9)
-    assert "without an interval: no cell has two pairs" in a.sentence
+    assert "without an interval: an interval needs a cell with two pairs" in a.sentence
 
 
 def test_half_a_pair_and_excluded_trials_do_not_count(make_pass: Callable[[Pairs], pd.DataFrame]) -> None:
@@ -101,9 +101,9 @@ def test_where_no_pair_counts_the_reason_is_said(make_pass: Callable[[Pairs], pd
     void = [Exclusion(trial_id, "invalid: noisy-host") for trial_id in trials["trial_id"]]
     (cost,) = profiler_costs(trials, exclusions=void)
     assert (cost.cell_id, cost.pairs, cost.ratio) == (None, 0, None)
-    assert cost.sentence.endswith("is not known: no pair counts: verdicts void 2 of its 2 trials.")
+    assert cost.sentence.endswith("is unknown: no usable pair: 2 of its 2 trials are invalid.")
     (cost,) = profiler_costs(trials, "latency_p50_s")
-    assert "there is no latency_p50_s of both trials of any" in cost.sentence
+    assert "no pair has latency_p50_s of both trials" in cost.sentence
 
 
 def test_being_profiled_is_no_reason_to_leave_a_pair_out(

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 import pytest
-from benchkit.analysis.ratios import Pair, block_ratios, run_ratios, sequential_ratios
 
 from benchkit.analysis.ratio import Ratio, with_outcomes
+from benchkit.analysis.ratios import Pair, block_ratios, run_ratios, sequential_ratios
 from benchkit.analysis.samples import Exclusion, take_samples
 
 MakeTrials = Callable[..., pd.DataFrame]
@@ -79,7 +79,7 @@ def test_three_blocks_have_an_interval_and_show_nothing(make_trials: MakeTrials)
     assert ratio.outcome == "undecided"
     assert ratio.test is None
     assert ratio.reason == (
-        "3 blocks cannot show a difference: all of them agree on its sign by chance with p = 0.25; 6 blocks can"
+        "3 blocks cannot show a difference: by chance all have the same sign with p = 0.25; 6 blocks can"
     )
 
 

@@ -38,7 +38,7 @@ def test_too_few_blocks_detect_nothing() -> None:
     assert (found.detectable, found.test, found.shown_from) == (None, None, 6)
     assert found.text == (
         "5 blocks cannot show a difference: the sign-flip test's smallest p is 0.062; 6 blocks can. "
-        "Intervals reach 13.2% to either side, about."
+        "The expected half-width of intervals is 13.2%."
     )
     assert found.half_width == pytest.approx(math.exp(2.776445 * 0.1 / math.sqrt(5)))
     assert resolution(2, 1, NOISE).half_width is None

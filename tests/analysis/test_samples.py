@@ -39,7 +39,7 @@ def test_figures_without_a_logarithm_are_left_out_and_said(make_trials: MakeTria
     assert np.isnan(samples.logs[0, 1:]).all()
     assert [out.reason for out in samples.excluded["a"]] == [
         "rps is 0, which has no ratio",
-        "the tool states no rps",
+        "the tool reports no rps",
         "rps is -1, which has no ratio",
     ]
     assert describe_reasons(samples.excluded["a"]).count(";") == 2

@@ -107,11 +107,11 @@ def test_trials_that_do_not_count_are_in_no_line(make_trials: MakeTrials, make_m
 
 def test_a_factor_of_words_has_no_trend(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
     manifest = make_manifest(GRID)
-    with pytest.raises(InputError, match="no trend over 'stack': its level is go, no positive number"):
+    with pytest.raises(InputError, match="no trend over 'stack': its level is go, not a positive number"):
         trends_of(RunData(manifest, make_trials(rates())), "rps", "stack")
     with pytest.raises(InputError, match="its level is nothing"):
         trends_of(RunData(manifest, make_trials(rates())), "rps", "rate")
-    with pytest.raises(InputError, match="no two cells differ in it alone"):
+    with pytest.raises(InputError, match="no two cells differ only in it"):
         trends_of(RunData(make_manifest(GRID[:1]), make_trials(rates())), "rps", "connections")
 
 

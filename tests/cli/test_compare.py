@@ -195,7 +195,7 @@ def test_three_blocks_state_their_limits(store: Path) -> None:
         (("r1", "--format", "xml"), "no format 'xml': formats: text, json, markdown, junit"),
         (("r1", "--format", "junit"), "JUnit XML needs a gate"),
         (("r1", "--metric", "rsp"), "no metric 'rsp'"),
-        (("r1", "--metric", "bytes_total", "--gate"), "no metric 'bytes_total' that can be worse"),
+        (("r1", "--metric", "bytes_total", "--gate"), "no metric 'bytes_total' with a better direction"),
         (("r1", "--threshold", "rps"), "--threshold rps: not of the form metric=share"),
         (("r1", "--thresholds", "/nonexistent.yaml"), "cannot read the file"),
         (("r1", "--baseline", "stack=goo"), "no level 'goo' of stack: did you mean 'go'"),
@@ -256,7 +256,7 @@ def test_claims_stand_under_the_ratios_of_their_run(store: Path) -> None:
     place = shown.index("Claims:")
     assert shown[place + 1] == "- nginx costs a third"
     assert re.fullmatch(
-        r"  refuted: 0\.[78]\d+ \[0\.7\d+, 0\.8\d+\]: outside of about 0\.67 \(within 10%\), published 0\.67",
+        r"  refuted: 0\.[78]\d+ \[0\.7\d+, 0\.8\d+\]: outside about 0\.67 \(within 10%\), published 0\.67",
         shown[place + 2],
     )
     assert shown[place + 4].startswith("  not testable here: no level 'node' of stack")

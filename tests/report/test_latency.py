@@ -23,13 +23,13 @@ def test_a_closed_loop_is_called_one(run: StoredRun) -> None:
 
 
 def test_a_requested_rate_is_no_closed_loop(run: StoredRun) -> None:
-    assert latency_note(trials(run, rate_requested=1000.0)).startswith("sent at a requested rate; ")
+    assert latency_note(trials(run, rate_requested=1000.0)).startswith("sent at a target rate; ")
 
 
 def test_trials_of_both_kinds_are_said_to_be(run: StoredRun) -> None:
     rates = [None] * 5 + [1000.0] * 5
     said = latency_note(trials(run, rate_requested=rates))
-    assert "closed loop: coordinated omission hides queueing, in the trials without a requested rate" in said
+    assert "closed loop: coordinated omission hides queueing, in the trials without a target rate" in said
 
 
 @pytest.mark.parametrize(
@@ -37,9 +37,9 @@ def test_trials_of_both_kinds_are_said_to_be(run: StoredRun) -> None:
     [
         ([True] * 10, "the tool's own correction applied"),
         ([False] * 10, "no correction applied"),
-        ([None] * 10, "the tool does not say whether it corrects"),
-        ([True] * 5 + [False] * 5, "the tool's own correction applied in some of the trials"),
-        ([True] * 5 + [None] * 5, "the tool's own correction applied in some of the trials"),
+        ([None] * 10, "the tool does not state a correction"),
+        ([True] * 5 + [False] * 5, "the tool's own correction applied in some trials"),
+        ([True] * 5 + [None] * 5, "the tool's own correction applied in some trials"),
     ],
 )
 def test_correction_is_labelled_as_stored(run: StoredRun, corrected: list[bool | None], said: str) -> None:

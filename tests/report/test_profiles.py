@@ -174,7 +174,7 @@ def test_the_section_has_shares_costs_and_what_measured_trials_say(profiled: Sto
     assert (said["Goroutines"], said["CPU per request"]) == ("215", "20.0 µs")
     assert list(records(content.shares)[0]) == ["Cell", "scheduler", "netpoll", "read/write", "other"]
     assert content.costs[0] == (
-        "RPS of profiled trials over those beside them: 0.900, 95% interval 0.900 to 0.900, over 8 pairs."
+        "RPS of profiled trials relative to their partners: 0.900, 95% interval 0.900 to 0.900, over 8 pairs."
     )
     assert len(cells(content.costs_by_cell)) == 2 * 5
     assert content.notices == ()

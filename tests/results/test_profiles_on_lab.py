@@ -225,7 +225,7 @@ def test_the_report_shows_the_profiles(ran: Ran) -> None:
     assert "<title>net/http.(*conn).serve: " in drawing.element or "<title>do_syscall_64 (kernel): " in drawing.element
     written = page((view, []))
     assert "The scheduler&#39;s share of the CPU samples" in written
-    assert "RPS of profiled trials over those beside them" in written
+    assert "RPS of profiled trials relative to their partners" in written
 
 
 def test_perf_leaves_nothing_in_its_cache(ran: Ran, perf_cache: set[Path]) -> None:  # noqa: ARG001 - after it ran

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from benchkit.analysis.ratios import Pair
 
 from benchkit.analysis.adaptive import StopDecision, StopRule, stop_rule
+from benchkit.analysis.ratios import Pair
 from benchkit.analysis.samples import Exclusion
 from benchkit.models.design import Until
 from benchkit.models.rows import TrialRow
@@ -76,7 +76,7 @@ def test_no_block_starts_that_would_exceed_the_time_budget() -> None:
     ran, _ = run_queue(queue, 0.5, took_s=2.0)  # a block takes four seconds
     assert len(ran) == 2 * 6
     assert queue.early_stop is not None
-    assert queue.early_stop.reason == "the time is spent (25 s)"
+    assert queue.early_stop.reason == "the time budget is spent (25 s)"
 
 
 def test_blocks_of_failed_trials_add_nothing_to_the_precision() -> None:

@@ -13,7 +13,7 @@ NOT_BUSY = ("cpu_idle_s_total", "cpu_iowait_s_total", "cpu_steal_s_total")
 """Time in which a core did not work for its machine. Kernels measure it (NO_HZ), while most only sample busy time at
 their ticks (Documentation/admin-guide/cpu-load.rst of Linux): elapsed time less this is exact."""
 INTERRUPTS = ("cpu_irq_s_total", "cpu_softirq_s_total")
-"""Time of the kernel for devices and networks, attributed to no process or to whichever was running."""
+"""Time of the kernel for devices and networks, attributed to no process or to the running one."""
 STOLEN = ("cpu_steal_s_total",)
 
 

@@ -10,10 +10,10 @@ import math
 
 import numpy as np
 import pytest
-from benchkit.analysis.ratios import Pair, block_ratios
 
 from benchkit.analysis.adaptive import decide
 from benchkit.analysis.ratio import with_outcomes
+from benchkit.analysis.ratios import Pair, block_ratios
 from benchkit.analysis.samples import Samples
 from benchkit.models.design import Until
 from tests.analysis.simulation.figures import (

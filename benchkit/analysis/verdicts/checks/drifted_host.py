@@ -83,5 +83,5 @@ def _finding(changes: list[str], first: float) -> Finding:
         seen="; ".join(changes[:_SHOWN_CHANGES]) + more,
         threshold=f"limit: unchanged since block {first:.0f}",
         means="Blocks before and after the change ran under different conditions; ratios within a block stay valid.",
-        advice="Find out who changed it, and run again with nobody else on the host.",
+        advice="Find out who changed it, and run again while the host is not used by others.",
     )

@@ -95,7 +95,7 @@ def _stolen_share(evidence: Evidence, host: str, cpus: set[int]) -> float | None
 def _quota_withheld(evidence: Evidence, host: str) -> float | None:
     """Return the seconds per second withheld by a quota of the host itself: 0 without one, None if unknown.
 
-    Quotas of the scenario apply in control groups of their own, below the agent's or beside it, and are not in this.
+    Quotas of the scenario apply in control groups of their own, separate from the agent's, and are not included.
     """
     series = evidence.telemetry.series("cgroup_throttled_s_total", host)
     if not series:

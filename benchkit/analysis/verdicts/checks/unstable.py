@@ -55,7 +55,7 @@ CHECK = Check("unstable", "repetitions disagree", of_run=of_run)
 
 
 def _half_width(blocks: int) -> float:
-    """Return the half-width of a mean's interval over so many blocks, in standard deviations of one."""
+    """Return the half-width of a mean's interval in standard deviations of a block."""
     return t_quantile(1 - ALPHA, blocks - 1) / math.sqrt(blocks)
 
 

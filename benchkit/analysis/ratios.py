@@ -1,0 +1,145 @@
+"""Estimates of ratios: within the blocks of a run, between cells of a sequential run, and between two runs.
+
+Within blocks everything that all cells of a block share cancels out. Samples that no block joins are compared by their
+means, with a variance that allows for neighbouring blocks being alike.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchkit.analysis.inference import (
+    MIN_BLOCKS,
+    serial_inflation,
+    sign_flip_p_values,
+    t_p_values,
+    t_statistics,
+    welch,
+)
+from benchkit.analysis.multiple_tests import ALPHA
+from benchkit.analysis.ratio import Ratio
+from benchkit.analysis.samples import ExcludedTrial, Reals, Samples
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A comparison to make: `cell_id` relative to `baseline`; `control`: both are the same cell under two names."""
+
+    cell_id: str
+    baseline: str
+    control: bool = False
+
+
+def block_ratios(samples: Samples, pairs: Sequence[Pair], alpha: float = ALPHA) -> list[Ratio]:
+    """Estimate ratios by the log-ratios within blocks that have both cells; outcomes are added later.
+
+    `alpha` is the error rate of each interval. Comparisons over the same number of blocks are computed together.
+    """
+    logs = {pair: _joint_logs(samples, pair) for pair in pairs}
+    by_blocks: defaultdict[int, list[Pair]] = defaultdict(list)
+    for pair, (baseline_logs, _) in logs.items():
+        by_blocks[len(baseline_logs)].append(pair)
+    ratios: dict[Pair, Ratio] = {}
+    for blocks, group in by_blocks.items():
+        points = [_point(_ratio(samples, pair, blocks), *logs[pair]) for pair in group]
+        if blocks >= MIN_BLOCKS:
+            points = _with_intervals(points, np.array([logs[pair][1] - logs[pair][0] for pair in group]), alpha)
+        ratios.update(zip(group, points, strict=True))
+    return [ratios[pair] for pair in pairs]
+
+
+def sequential_ratios(samples: Samples, pairs: Sequence[Pair], alpha: float = ALPHA) -> list[Ratio]:
+    """Estimate ratios of cells that ran one after the other; outcomes are added later.
+
+    The ratio includes the drift between them, and the interval mostly does not: such a comparison is labelled wherever
+    it is shown.
+    """
+    inflation = serial_inflation([samples.logs])
+    ratios = []
+    for pair in pairs:
+        baseline_logs, logs = samples.known(pair.baseline), samples.known(pair.cell_id)
+        ratio = _ratio(samples, pair, min(len(baseline_logs), len(logs)))
+        ratios.append(_unpaired(ratio, baseline_logs, logs, inflation, alpha))
+    return ratios
+
+
+def run_ratios(
+    before: Samples, after: Samples, cells: Sequence[str], reference: str | None = None, alpha: float = ALPHA
+) -> list[Ratio]:
+    """Estimate ratios of the same cells between two runs, `after` relative to `before`; outcomes are added later.
+
+    With a `reference` cell, each run's ratios to that cell within blocks are compared: a change of all cells cancels
+    out, and the interval covers as it should under every simulated noise. Without one, the values themselves are
+    compared, with a variance that allows for neighbouring blocks being alike; but no interval can tell a change of the
+    hosts between the runs from a change of the cells.
+    """
+    inflation = 1.0 if reference else serial_inflation([before.logs, after.logs])
+    involved = () if reference is None else (reference,)
+    ratios = []
+    for cell_id in cells:
+        logs_before, logs_after = (samples.known(cell_id, reference) for samples in (before, after))
+        ratio = Ratio(
+            metric=after.metric,
+            cell_id=cell_id,
+            baseline=cell_id,
+            relative_to=reference,
+            blocks=min(len(logs_before), len(logs_after)),
+            left_out=(*before.excluded_of(cell_id, *involved), *after.excluded_of(cell_id, *involved)),
+        )
+        ratios.append(_unpaired(ratio, logs_before, logs_after, inflation, alpha))
+    return ratios
+
+
+def _ratio(samples: Samples, pair: Pair, blocks: int) -> Ratio:
+    """Return the ratio of a comparison, without figures."""
+    left_out: tuple[ExcludedTrial, ...] = samples.excluded_of(pair.cell_id, pair.baseline)
+    return Ratio(
+        metric=samples.metric,
+        cell_id=pair.cell_id,
+        baseline=pair.baseline,
+        control=pair.control,
+        blocks=blocks,
+        left_out=left_out,
+    )
+
+
+def _joint_logs(samples: Samples, pair: Pair) -> tuple[Reals, Reals]:
+    """Return the logarithms of baseline and cell in the blocks that have both."""
+    baseline_logs, logs = samples.of(pair.baseline), samples.of(pair.cell_id)
+    both = ~np.isnan(baseline_logs) & ~np.isnan(logs)
+    return baseline_logs[both], logs[both]
+
+
+def _point(ratio: Ratio, baseline_logs: Reals, logs: Reals) -> Ratio:
+    """Return the ratio with its estimate, and with the reason where it has too few blocks for an interval."""
+    if ratio.blocks == 0:
+        return ratio.undecided()
+    estimate = ratio.with_point(float(logs.mean()), float(baseline_logs.mean()))
+    return estimate if ratio.blocks >= MIN_BLOCKS else estimate.undecided()
+
+
+def _with_intervals(ratios: Sequence[Ratio], differences: Reals, alpha: float) -> list[Ratio]:
+    """Return the ratios with intervals and p-values; `differences` are their log-ratios, (ratios, blocks)."""
+    df = differences.shape[1] - 1
+    mean, error = t_statistics(differences)
+    p_t, p_flip = t_p_values(mean, error, df), sign_flip_p_values(differences)
+    return [
+        ratio.with_interval(float(mean[i]), float(error[i]), df, alpha).model_copy(
+            update={"p_t": float(p_t[i]), "p_sign_flip": float(p_flip[i])}
+        )
+        for i, ratio in enumerate(ratios)
+    ]
+
+
+def _unpaired(ratio: Ratio, baseline_logs: Reals, logs: Reals, inflation: float, alpha: float) -> Ratio:
+    """Return the ratio of samples that no block joins, by Welch's t."""
+    estimate = _point(ratio, baseline_logs, logs)
+    if ratio.blocks < MIN_BLOCKS:
+        return estimate
+    mean, error, df = welch(baseline_logs, logs, inflation)
+    p = float(t_p_values(np.array([mean]), np.array([error]), df)[0])
+    return estimate.with_interval(mean, error, df, alpha).model_copy(update={"p_t": p})
