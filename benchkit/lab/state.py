@@ -74,7 +74,7 @@ class LabFolder:
     """The folder of one lab."""
 
     def __init__(self, base: Path, name: str) -> None:
-        """Name the lab's files below `base`, the folder of all labs."""
+        """Derive the paths of the lab's files from `base`, the folder of all labs, and its name."""
         self.path = base / name
         self.key = hashlib.sha256(str(self.path).encode()).hexdigest()[:8]
         """Short identifier of the lab, for names of links, control groups and processes."""
