@@ -59,15 +59,20 @@ def _event(line: bytes, where: str) -> JournalEvent:
     try:
         document = json.loads(line)
     except ValueError as error:
-        raise InputError("the journal is damaged", where=where, why=str(error)) from None
+        raise _damaged(where, str(error)) from None
     if not isinstance(document, dict):
-        raise InputError("the journal is damaged", where=where, why="the line is not an event")
+        raise _damaged(where, "the line is not an event")
     try:
         return parse_event(document)
     except ValidationError as error:
         fault = error.errors()[0]
-        why = f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}"
-        raise InputError("the journal is damaged", where=where, why=why) from None
+        raise _damaged(where, f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}") from None
+
+
+def _damaged(where: str, why: str) -> InputError:
+    return InputError(
+        "the journal is damaged", where=where, why=why, hint="restore the file from a backup, or remove the run"
+    )
 
 
 def _complete_size(file: int) -> int:
