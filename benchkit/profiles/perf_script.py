@@ -87,13 +87,13 @@ class _Parser:
             stack = [self.parse_frame(number, header["frame"])]
         else:
             stack = []
-            for below, each in lines:
-                if not each:
+            for frame_number, frame_line in lines:
+                if not frame_line:
                     break
-                place = self.known_frames.get(each)
-                if place is None:
-                    place = self.known_frames[each] = self.parse_frame(below, each)
-                stack.append(place)
+                frame = self.known_frames.get(frame_line)
+                if frame is None:
+                    frame = self.known_frames[frame_line] = self.parse_frame(frame_number, frame_line)
+                stack.append(frame)
             else:
                 raise ParseError("the output of perf script is truncated", why="it ends in the middle of a sample")
         event = self.events.index(_MODIFIERS.sub("", header["event"]))

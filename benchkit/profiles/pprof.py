@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 from benchkit.errors import ParseError
 from benchkit.models.profile import Frame, Profile, ValueType
 from benchkit.profiles.interned import Interned
-from benchkit.profiles.profile_schema import profile_message
+from benchkit.profiles.pprof_schema import profile_message
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NANOSECOND = 1e-9

@@ -78,7 +78,8 @@ def rules(kernel: Kernel) -> tuple[Rule, ...]:
 
 
 _GO_RUNTIME_RULES = (
-    # The poller asked by a thread that looks for work; its other callers (sysmon, the end of a collection) keep it.
+    # The network poller called by a thread that looks for work; for other callers (sysmon, the end of a collection) it
+    # counts as the caller.
     Rule("netpoll", _names("runtime", "netpoll epollwait"), under=_FIND_RUNNABLE),
     Rule(
         "scheduler",
@@ -158,7 +159,7 @@ _GO_CALL_RULES = (
 )
 
 _SERVER_RULES = (
-    # What a server calls to have a request answered, in whatever package it stands.
+    # Functions that a server calls to answer a request, in any package.
     Rule(
         "handler",
         re.compile(r"(?!net/http\.|runtime\.)"),
@@ -168,7 +169,7 @@ _SERVER_RULES = (
     Rule("handler", _NOT_THEIRS, called_by=re.compile(r"github\.com/panjf2000/gnet/v2\.\(\*(?:eventloop|conn)\)\.")),
     Rule("handler", _NOT_THEIRS, called_by=re.compile(r"github\.com/cloudwego/netpoll\.\(\*connection\)\.on")),
     Rule("handler", _NOT_THEIRS, called_by=re.compile(r"github\.com/cloudwego/hertz/pkg/app\.")),
-    Rule("http", re.compile(r"benchkit/backends/kit/http1\.")),  # what our event loops read requests with
+    Rule("http", re.compile(r"benchkit/backends/kit/http1\.")),  # HTTP parser of benchkit's own event loops
     Rule("handler", re.compile(r"main\.(?!main(?:\.|$)|init)|benchkit/backends/")),
     Rule("handler", re.compile(rf"{_JAVASCRIPT} (?:/|file:|[A-Z]:\\)")),
     Rule("fastcgi", re.compile(r"net/http/f?cgi\.|ngx_http_fastcgi_")),
@@ -201,7 +202,7 @@ _NATIVE_RULES = (
     Rule("http", re.compile(r"ngx_|\[(?:nginx|tengine|openresty|angie|freenginx)\]")),
 )
 
-# In a Go program its own frames say which system call it was, and what for.
+# In a Go program, its own frames identify the system call and its purpose.
 _KERNEL_RULES = (
     Rule("epoll", re.compile(rf"{_ENTRY}epoll_|ep_(?:poll|send_events)"), kernel=True, not_under=_GO_RUNTIME),
     Rule("read/write", re.compile(rf"{_ENTRY}(?:{_TRANSFERS}|{_OPENING})$"), kernel=True, not_under=_GO_RUNTIME),

@@ -59,12 +59,12 @@ def categories(profile: Profile, kernel: Kernel = "call") -> Iterator[Category]:
 class _Classifier:
     """The rules, matched once against each frame; conditions on callers are bits, one for each pattern."""
 
-    def __init__(self, frames: Sequence[Frame], tried_rules: Sequence[Rule]) -> None:
+    def __init__(self, frames: Sequence[Frame], rules_in_order: Sequence[Rule]) -> None:
         conditions = {
             pattern: 1 << i
             for i, pattern in enumerate(
                 dict.fromkeys(
-                    p for rule in tried_rules for p in (rule.under, rule.not_under, rule.called_by) if p is not None
+                    p for rule in rules_in_order for p in (rule.under, rule.not_under, rule.called_by) if p is not None
                 )
             )
         }
@@ -77,19 +77,19 @@ class _Classifier:
         def matching_rules(label: str, in_kernel: bool) -> tuple[tuple[int, int, int, Category], ...]:  # noqa: FBT001 - one of two
             return tuple(
                 (_bit(rule.under), _bit(rule.not_under), _bit(rule.called_by), rule.category)
-                for rule in tried_rules
+                for rule in rules_in_order
                 if rule.kernel is in_kernel and rule.function.match(label)
             )
 
         def _bit(pattern: object) -> int:
-            return 0 if pattern is None else conditions[pattern]  # type: ignore[index] # it is one of them
+            return 0 if pattern is None else conditions[pattern]  # type: ignore[index] # all patterns are keys
 
         self._met = [met_conditions(frame.label) for frame in frames]
         self._rules = [matching_rules(frame.label, frame.kernel) for frame in frames]
 
     def category(self, stack: Sequence[int]) -> Category:
         """Return the category of a stack, innermost frame first."""
-        callers_met = [0] * len(stack)  # the conditions that the callers of each frame meet
+        callers_met = [0] * len(stack)  # conditions met by the callers of each frame
         for i in range(len(stack) - 2, -1, -1):
             callers_met[i] = callers_met[i + 1] | self._met[stack[i + 1]]
         for i, frame in enumerate(stack):

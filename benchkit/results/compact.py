@@ -1,7 +1,7 @@
 """The small tables of all runs in one file each, so that reading a thousand runs costs as much as reading one.
 
-The runs' own files stay where the contract has them, for every reader that knows hive partitions: a compact file is a
-copy beside them, with the partition keys as columns. It names the files that it copies; a run whose files were written
+The runs' own files stay where the contract has them, for every reader that knows hive partitions: a compact file is an
+additional copy, with the partition keys as columns. It names the files that it copies; a run whose files were written
 or removed since then is read from its own.
 """
 

@@ -67,7 +67,7 @@ def make_folders(path: Path) -> None:
 def try_lock(path: Path) -> Iterator[bool]:
     """Hold a lock file during the block; yield False, without waiting, where another process holds it.
 
-    The kernel releases the lock when its process ends, in whatever way.
+    The kernel releases the lock when its process ends, however it ends.
     """
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

@@ -12,7 +12,7 @@ REPLACES_KEY = b"benchkit.replaces"
 
 
 def current_files(table: str, files: Sequence[Path]) -> tuple[Path, ...]:
-    """Return the files without those that the merged one replaces, which a crash may have left beside it."""
+    """Return the files, except those that the merged one replaces and that a crash left undeleted."""
     merged = next((file for file in files if file.name == f"{table}.parquet"), None)
     if merged is None or len(files) == 1:
         return tuple(files)

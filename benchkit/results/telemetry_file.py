@@ -46,7 +46,7 @@ def read_telemetry(content: bytes) -> dict[Key, Series]:
 def _lines(content: bytes) -> Iterator[Mapping[str, Any]]:
     lines = content.split(b"\n")
     for i, line in enumerate(lines):
-        if i + 1 == len(lines):  # what follows the last line end
+        if i + 1 == len(lines):  # the text after the last line end is incomplete
             return
         try:
             document = json.loads(line)

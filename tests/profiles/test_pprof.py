@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from benchkit.errors import ParseError
 from benchkit.models.profile import Frame, Profile, ValueType
 from benchkit.profiles.pprof import parse_pprof
+from benchkit.profiles.pprof_schema import profile_message
 from benchkit.profiles.profile_file import read_profile
-from benchkit.profiles.profile_schema import profile_message
 from benchkit.profiles.shares import shares
 from benchkit.profiles.top import top
 
