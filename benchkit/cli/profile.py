@@ -173,11 +173,16 @@ def show_cells(run: RunId, store: StoreFolder = None, json: Json = False) -> Non
     shares, functions, telemetry, notes, verdicts = (load(n, store=where.path, run_id=folder.run_id) for n in names)
     data = read_run_data(where, folder)
     invalid = profile_pass_exclusions(data.trials, verdicts, data.manifest)
+    notices = list(dict.fromkeys(map(str, notes["message"][notes["code"].isin(PROFILE_NOTES)])))
     if shares.empty:
-        raise InputError("no profile in this run", where=folder.run_id, hint="`benchkit run --profile` takes profiles")
+        raise InputError(
+            "no profile in this run",
+            where=folder.run_id,
+            why="; ".join(notices) or None,
+            hint=None if notices else "`benchkit run --profile` takes profiles",
+        )
     found = service_profiles(data, shares, functions, telemetry, exclusions=invalid)
     costs = [cost for metric in METRICS for cost in profiler_costs(data.trials, metric, invalid)]
-    notices = list(dict.fromkeys(map(str, notes["message"][notes["code"].isin(PROFILE_NOTES)])))
     if json:
         print_json(
             {
