@@ -51,7 +51,7 @@ class OddServer:
     ports: dict[str, int]
 
     def at(self, oddity: str) -> HostSpec:
-        """The spec of the port that behaves so."""
+        """Return the spec of the port with this oddity."""
         return self.spec.model_copy(update={"port": self.ports[oddity]})
 
 

@@ -1,4 +1,4 @@
-"""What programs print of their versions, as recorded, and what benchkit makes of an agent's answer."""
+"""Versions in recorded outputs of programs, and the conversion of an agent's answer to facts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from benchkit.hosts.clock import Clock
-from benchkit.hosts.facts import PACKAGE_MANAGERS, PROGRAMS, SYSCTLS, facts_request, parse_facts, version_in
+from benchkit.hosts.facts import (
+    PACKAGE_MANAGERS,
+    PROGRAMS,
+    SYSCTLS,
+    facts_request,
+    parse_facts,
+    parse_variable_facts,
+    version_in,
+)
 
 SIEGE = """New configuration template added to /root/.siege
 Run siege -C to view the current settings in that file
@@ -110,3 +118,23 @@ def test_what_is_asked() -> None:
     assert asked["tools"]["wrk"] == ["wrk", "-v"]
     assert set(asked["tools"]) >= set(PROGRAMS) | set(PACKAGE_MANAGERS.values())
     assert (asked["sysctls"], asked["sudo"]) == (list(SYSCTLS), False)
+
+
+def test_variable_facts_are_converted_with_the_versions_of_programs() -> None:
+    answer = {
+        "kernel": "6.1",
+        "cpus": [0, 1],
+        "cores": 2,
+        "memory_bytes": 4096,
+        "nofile_soft": 1024,
+        "nofile_hard": None,
+        "governor": None,
+        "hostname": "not variable",
+        "sysctls": {"a.b": {"value": "1\t2"}, "missing": {"value": None}},
+    }
+    programs = {"nginx": "/opt/nginx", "go": "/opt/go"}
+    files = {"/opt/nginx": {"bytes": 3, "changed_s": 1.5}, "/opt/go": None}
+    facts = parse_variable_facts(answer, files, Clock(0, 0.25, 0.001), programs)
+    assert facts.sysctls == {"a.b": "1 2"}
+    assert facts.executables == {"nginx": "3 bytes of 1970-01-01 00:00:01.500000", "go": None}
+    assert (facts.cpus, facts.nofile_hard, facts.clock_offset_s) == ((0, 1), None, 0.25)

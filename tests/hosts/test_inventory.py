@@ -74,7 +74,7 @@ def test_a_file_becomes_hosts_in_its_order(tmp_path: Path) -> None:
         (
             "hosts:\n  a: {address: x, roles: [], jump: b}\n  b: {address: x, roles: [], jump: a}\n",
             1,
-            ("circle", "a → b → a"),
+            ("cycle", "a → b → a"),
         ),
         ("hosts: {}\n", 1, ("hosts", "at least 1")),
     ],

@@ -1,4 +1,4 @@
-"""Two hosts of an inventory that are one machine: their settings are put back in the order that is right for both."""
+"""Two hosts of an inventory on one machine: their settings are restored in the right order for both."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.lab
 FIN = "net.ipv4.tcp_fin_timeout"
 
 
-def test_what_is_changed_through_both_is_put_back_as_it_was(inventory: Inventory, sut: Host) -> None:
+def test_changes_through_both_hosts_are_restored_in_reverse_order(inventory: Inventory, sut: Host) -> None:
     before = sut.changes.read_sysctls([FIN])[FIN]
     if not before.writable:
         pytest.skip("this user's lab has no settings of its own")

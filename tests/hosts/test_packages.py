@@ -71,6 +71,6 @@ def test_daemons_are_found_where_an_ordinary_path_does_not_look() -> None:
 @pytest.mark.parametrize(
     ("binary", "manager"), [("apt-get", "apt"), ("dnf", "dnf"), ("brew", "brew"), ("apt", None), ("yast", None)]
 )
-def test_the_package_manager_is_told_by_its_command(tmp_path: Path, binary: str, manager: str | None) -> None:
+def test_the_package_manager_is_found_by_its_command(tmp_path: Path, binary: str, manager: str | None) -> None:
     _executable(tmp_path / "bin", binary)
     assert manager_here(str(tmp_path / "bin")) == manager

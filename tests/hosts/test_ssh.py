@@ -1,7 +1,9 @@
-"""The way to a host, and everything that can be wrong with it, against real sshds."""
+"""SSH connections and their errors, with real sshds."""
 
 from __future__ import annotations
 
+import logging
+import re
 import shlex
 import socket
 import subprocess
@@ -25,7 +27,7 @@ Home = Callable[..., Path]
 
 
 def refused(spec: HostSpec, others: dict[str, HostSpec] | None = None) -> str:
-    """The message of a connection that does not come about."""
+    """Return the message of a connection that fails."""
     with pytest.raises(HostError) as caught:
         connect(spec, others)
     return str(caught.value)
@@ -45,7 +47,7 @@ def test_a_plain_connection(odd_server: OddServer, home: Home) -> None:
         assert host.facts.workdir == "/run/odd"
 
 
-def test_silence_is_noticed_though_the_wall_clock_is_set_back_meanwhile(
+def test_a_read_times_out_although_the_wall_clock_is_set_back(
     odd_server: OddServer, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home()
@@ -92,12 +94,14 @@ def test_an_unknown_host_key_is_refused_with_the_line_that_accepts_it(
     spec = odd_server.spec.model_copy(update={"known_hosts": tmp_path / "known hosts"})
     (tmp_path / "known hosts").touch()
     message = refused(spec)
-    assert message.startswith(f"sut: the host key of [{spec.address}]:{spec.port} is unknown: it shows ssh-ed25519")
+    assert message.startswith(
+        f"sut: the host key of [{spec.address}]:{spec.port} is unknown: it presents a key of type ssh-ed25519"
+    )
     assert "fingerprint SHA256:" in message
     assert f"[{spec.address}]:{spec.port} {odd_server.host_key}" in message
     line = message.splitlines()[-1].strip()
     assert shlex.split(line)[0] == "echo"
-    subprocess.run(["/bin/sh", "-c", line], check=True)  # what a user does with it
+    subprocess.run(["/bin/sh", "-c", line], check=True)  # as a user would
     connect(spec).close()
 
 
@@ -189,14 +193,14 @@ def test_ssh_config_is_honoured(odd_server: OddServer, home: Home) -> None:
     )
     with connect(HostSpec(name="sut", address="odd", roles=("sut",), workdir=spec.workdir)) as host:
         forwarded = host.processes.run(["/bin/sh", "-c", "echo ${SSH_AUTH_SOCK-none}"])
-        assert forwarded.stdout == b"none\n", "nobody there gets at our keys"
+        assert forwarded.stdout == b"none\n", "the host has no access to the user's keys"
 
 
-def test_a_key_that_is_not_taken(odd_server: OddServer, home: Home, key: Path) -> None:
+def test_a_key_that_is_not_accepted(odd_server: OddServer, home: Home, key: Path) -> None:
     home()
     message = refused(odd_server.spec.model_copy(update={"identity": key}))
     target = f"{odd_server.spec.address}:{odd_server.spec.port}"
-    assert f"sut: {target} does not let root in: it takes none of the keys offered" in message
+    assert f"sut: {target} refuses the login of root: it accepts none of the offered keys" in message
     assert f"ssh -p {odd_server.spec.port} root@{odd_server.spec.address}" in message
 
 
@@ -210,7 +214,7 @@ def test_a_key_with_a_passphrase_is_not_asked_for(odd_server: OddServer, home: H
     path = tmp_path / "locked"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "secret", "-f", str(path)], check=True)
     message = refused(odd_server.spec.model_copy(update={"identity": path}))
-    assert "a key needs a passphrase, and none is asked for" in message
+    assert "a key needs a passphrase, and benchkit asks for none" in message
     assert "ssh-add" in message
 
 
@@ -221,10 +225,10 @@ def test_a_file_that_is_not_there(odd_server: OddServer, home: Home, field: str)
         connect(odd_server.spec.model_copy(update={field: Path("/no/such")}))
 
 
-def test_nobody_at_the_port(odd_server: OddServer, home: Home) -> None:
+def test_a_port_without_a_listener(odd_server: OddServer, home: Home) -> None:
     home()
     message = refused(odd_server.spec.model_copy(update={"port": 1}))
-    assert f"sut: nobody takes SSH connections at {odd_server.spec.address}:1: " in message
+    assert f"sut: cannot connect to {odd_server.spec.address}:1: " in message
     assert "is sshd running there" in message
 
 
@@ -235,7 +239,7 @@ def test_a_name_that_does_not_resolve(odd_server: OddServer, home: Home) -> None
 
 
 @pytest.mark.parametrize("greeting", [b"", b"220 mail.example ESMTP\r\n" * 30])
-def test_what_is_no_ssh_server(home: Home, key: Path, monkeypatch: pytest.MonkeyPatch, greeting: bytes) -> None:
+def test_another_server_than_ssh(home: Home, key: Path, monkeypatch: pytest.MonkeyPatch, greeting: bytes) -> None:
     home()
     monkeypatch.setattr("benchkit.hosts.ssh.CONNECT_S", 1)
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -248,7 +252,7 @@ def test_what_is_no_ssh_server(home: Home, key: Path, monkeypatch: pytest.Monkey
 
 
 def through(odd_server: OddServer, inventory: Inventory) -> tuple[HostSpec, dict[str, HostSpec]]:
-    """The lab host `load`, to be reached through the odd server."""
+    """Return the lab host `load`, with the odd server as its jump host."""
     gate = odd_server.spec.model_copy(update={"name": "gate", "roles": ()})
     return inventory.named("load").model_copy(update={"jump": "gate"}), {"gate": gate}
 
@@ -274,7 +278,7 @@ def test_a_jump_host_is_checked_as_strictly(
     )
     message = refused(spec, {"gate": others["gate"].model_copy(update={"identity": key})})
     assert message.startswith(f"load: jump host {unknown.address}: ")
-    assert "does not let root in" in message
+    assert "refuses the login of root" in message
     message = refused(spec.model_copy(update={"known_hosts": tmp_path / "empty"}), others)
     assert message.startswith(f"load: the host key of {spec.address} is unknown")
     message = refused(spec.model_copy(update={"port": 1}), others)
@@ -305,7 +309,7 @@ def test_a_jump_host_by_address(odd_server: OddServer, inventory: Inventory, hom
     connect(spec).close()
 
 
-def test_what_is_wrong_with_all_hosts_is_said_at_once(inventory: Inventory, home: Home, key: Path) -> None:
+def test_the_problems_of_all_hosts_are_reported_together(inventory: Inventory, home: Home, key: Path) -> None:
     home()
     wrong = [
         inventory.named("sut").model_copy(update={"identity": key}),
@@ -319,4 +323,53 @@ def test_what_is_wrong_with_all_hosts_is_said_at_once(inventory: Inventory, home
     assert "sut: " in message
     assert "third: the name no-such-host.invalid does not resolve" in message
     assert "load: " not in message
-    assert "no-such-gate" not in message, "a host without a role is only a way"
+    assert "no-such-gate" not in message, "a host without a role is a jump host only"
+
+
+def test_every_step_of_a_connection_is_logged_with_host_and_duration(
+    odd_server: OddServer, inventory: Inventory, home: Home, caplog: pytest.LogCaptureFixture
+) -> None:
+    home()
+    spec, others = through(odd_server, inventory)
+    gate = f"load: jump host {odd_server.spec.address}"
+    with caplog.at_level(logging.DEBUG, "benchkit.hosts"), connect(spec, others) as host:
+        host.processes.run(["true"])
+    steps = [
+        r"load: connecting",
+        rf"{gate}: SSH: connecting to root@\S+",
+        rf"{gate}: SSH: connected to \S+ after \d+\.\d{{3}} s: host key SHA256:\S+",
+        r"load: SSH: connecting to \S+",
+        r"load: SSH: connected to \S+ after \d+\.\d{3} s: host key SHA256:\S+",
+        r"load: SSH: opening a channel",
+        r"load: SSH: channel open after \d+\.\d{3} s",
+        r"load: SSH: command started after \d+\.\d{3} s",
+        r"load: waiting for the start-up program",
+        r"load: the start-up program reports '(have|need)' after \d+\.\d{3} s",
+        r"load: agent \d+ of watchdog \d+ is ready",
+        r"load: request \d+ clock: started, body of 0 bytes",
+        r"load: request \d+ clock: answered after \d+\.\d{6} s, body of 0 bytes",
+        r"load: request \d+ facts: answered after \d+\.\d{6} s, body of 0 bytes",
+        r"load: connected after \d+\.\d{3} s",
+        r"load: running true for up to 30 s",
+        r"load: request \d+ run: answered after \d+\.\d{6} s, body of 0 bytes",
+        r"load: closing the link, waiting up to \d+ s for the agent",
+        r"load: SSH: command ended with exit code 0",
+        r"load: SSH: disconnecting",
+        r"load: the agent ended after \d+\.\d{3} s: everything restored",
+    ]
+    messages = iter(caplog.messages)
+    for step in steps:
+        assert any(re.fullmatch(step, message) for message in messages), f"{step}\n{caplog.text}"
+
+
+def test_a_server_that_hangs_shows_in_the_log(
+    home: Home, key: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    home()
+    monkeypatch.setattr("benchkit.hosts.ssh.CONNECT_S", 1)
+    with socket.create_server(("127.0.0.1", 0)) as server, caplog.at_level(logging.DEBUG, "benchkit.hosts"):
+        port = server.getsockname()[1]
+        refused(HostSpec(name="x", address="127.0.0.1", port=port, user="me", identity=key, roles=("sut",)))
+    assert f"x: SSH: connecting to me@127.0.0.1:{port}" in caplog.messages
+    failed = rf"x: SSH: connecting to me@127\.0\.0\.1:{port} failed after \d+\.\d{{3}} s: SSHException\(.*banner.*"
+    assert [message for message in caplog.messages if re.fullmatch(failed, message)], caplog.text

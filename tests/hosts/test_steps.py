@@ -37,7 +37,7 @@ def test_after_a_failure_only_the_clearing_up_is_done(tmp_path: Path) -> None:
     assert sorted(file.name for file in tmp_path.iterdir()) == ["before", "cleared"]
 
 
-def test_clearing_up_that_fails_is_said_too(tmp_path: Path) -> None:
+def test_clean_up_commands_that_fail_are_reported(tmp_path: Path) -> None:
     steps = [
         Step(("false",)),
         Step(("rm", str(tmp_path / "none")), always=True),

@@ -30,7 +30,7 @@ ABSENT = Sysctl("absent", None, writable=False)
         (Sysctl("present", "4096", writable=False), False, False, None, "already"),
     ],
 )
-def test_what_becomes_of_a_setting(
+def test_the_status_of_a_setting(
     found: Sysctl,
     root: bool,  # noqa: FBT001 - a column of the table above
     sudo: bool,  # noqa: FBT001
@@ -79,14 +79,14 @@ def test_every_reason_has_its_sentence() -> None:
     assert planned.values == {"c": "1"}
 
 
-def test_open_files_that_cannot_be_had_are_said() -> None:
+def test_a_limit_of_open_files_that_cannot_be_set_is_reported() -> None:
     planned = plan(SPEC, {}, {}, root=False, can_sudo=None, nofile=FileLimit(200000, "the hard limit is 1024"))
     assert planned.sentences() == ("box: not applied, the hard limit is 1024: open files 200000",)
     assert plan(SPEC, {}, {}, root=False, can_sudo=None, nofile=FileLimit(512)).sentences() == ()
 
 
 @pytest.mark.lab
-def test_a_limit_beyond_what_any_process_may_have_is_tried_and_not_had(sut: Host) -> None:
+def test_a_limit_beyond_that_of_the_kernel_is_tried_and_refused(sut: Host) -> None:
     ceiling = int(sut.changes.read_sysctls(["fs.nr_open"])["fs.nr_open"].value or 0)
     refused = file_limit(sut.processes, ceiling + 1, sut.facts.nofile_hard)
     assert refused.why_not is not None
