@@ -97,7 +97,7 @@ class Leftovers:
 
 @dataclass(frozen=True)
 class HostState:
-    """Everything of benchkit on a host: changes to undo, reports of watchdogs, the holder of the host."""
+    """The traces of benchkit on a host: changes to undo, reports of watchdogs, the holder of the host."""
 
     records: tuple[Record, ...]
     reports: tuple[Report, ...]

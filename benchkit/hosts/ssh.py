@@ -83,11 +83,11 @@ class SshConnection:
             try:
                 connection.open()
             except (OSError, EOFError, paramiko.SSHException) as error:
-                self.close()
                 logger.debug(
                     *("%s: SSH: connecting to %s failed after %.3f s: %r", where, target),
                     *(time.monotonic() - began, error),
                 )
+                self.close()
                 raise _explained(error, where, connection, files) from error
             transport = connection.transport
             logger.debug(

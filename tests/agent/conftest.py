@@ -1,4 +1,4 @@
-"""Agents on this machine, over pipes: everything but SSH is as on a host. The near end of the link is tested here too."""
+"""Agents on this machine over pipes: everything except SSH is as on a host. The controller's link is tested here too."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from benchkit.hosts.bootstrap import agent_file, command, start
 
 
 class PipeStream:
-    """A program on this machine as the far end of a link."""
+    """A program on this machine at the far end of a link."""
 
-    def __init__(self, argv: Sequence[str], stderr: Path, silence_s: float = 15) -> None:
+    def __init__(self, argv: Sequence[str], stderr: Path, receive_timeout_s: float = 15) -> None:
         self._stderr = stderr
-        self._silence_s = silence_s
+        self._silence_s = receive_timeout_s
         with stderr.open("wb") as file:
             self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=file)
         assert self.process.stdin is not None
@@ -65,7 +65,7 @@ class PipeStream:
 
 
 def oldest_python() -> str | None:
-    """A Python 3.8, where this machine has one: the oldest that agents run on."""
+    """Return a Python 3.8, the oldest that agents support, where this machine has one."""
     found = sorted(Path.home().glob(".pyenv/versions/3.8.*/bin/python3.8"))
     return shutil.which("python3.8", path="/usr/bin:/usr/local/bin") or (str(found[-1]) if found else None)
 
@@ -75,11 +75,11 @@ PYTHONS = [sys.executable, *filter(None, [oldest_python()])]
 
 @pytest.fixture
 def open_stream(tmp_path: Path) -> Iterator[Callable[..., PipeStream]]:
-    """Start programs of this machine as far ends: `open_stream(argv, silence_s=…)`."""
+    """Start programs of this machine at the far end of a link: `open_stream(argv, receive_timeout_s=…)`."""
     streams: list[PipeStream] = []
 
-    def open_one(argv: Sequence[str], silence_s: float = 15) -> PipeStream:
-        streams.append(PipeStream(argv, tmp_path / f"stderr-{len(streams)}", silence_s))
+    def open_one(argv: Sequence[str], receive_timeout_s: float = 15) -> PipeStream:
+        streams.append(PipeStream(argv, tmp_path / f"stderr-{len(streams)}", receive_timeout_s))
         return streams[-1]
 
     yield open_one
@@ -89,20 +89,20 @@ def open_stream(tmp_path: Path) -> Iterator[Callable[..., PipeStream]]:
 
 @pytest.fixture
 def launch(tmp_path: Path) -> Iterator[Callable[..., AgentLink]]:
-    """Bring up agents: `launch(prefix=[…], workdir=…, python=…, lease_s=…, silence_s=…)`; all are let go at the end."""
+    """Start agents: `launch(prefix=[…], workdir=…, python=…, lease_s=…, receive_timeout_s=…)`; all are closed at the end."""
     links: list[AgentLink] = []
 
-    def bring_up(
+    def start_agent(
         *,
         prefix: Sequence[str] = (),
         workdir: Path | None = None,
         python: str = sys.executable,
         lease_s: float = 60,
-        silence_s: float = 15,
+        receive_timeout_s: float = 15,
     ) -> AgentLink:
         line = command(agent_file(), str(workdir or tmp_path / "workdir"), lease_s)
         line = line.replace("exec python3 ", f"exec {python} ", 1)
-        stream = PipeStream([*prefix, "/bin/sh", "-c", line], tmp_path / f"stderr{len(links)}", silence_s)
+        stream = PipeStream([*prefix, "/bin/sh", "-c", line], tmp_path / f"stderr{len(links)}", receive_timeout_s)
         try:
             links.append(AgentLink("here", stream, start(stream, "here", agent_file())))
         except HostError:
@@ -110,7 +110,7 @@ def launch(tmp_path: Path) -> Iterator[Callable[..., AgentLink]]:
             raise
         return links[-1]
 
-    yield bring_up
+    yield start_agent
     for link in links:
         link.close(10)
 
@@ -135,7 +135,7 @@ def workdir(agent: AgentLink) -> Path:
 
 @pytest.fixture
 def has_ended() -> Callable[[int], bool]:
-    """Whether a process ends within some seconds."""
+    """Return a function that waits for the end of a process: `has_ended(pid)`."""
 
     def ends_within(pid: int, within_s: float = 30) -> bool:
         deadline = time.monotonic() + within_s

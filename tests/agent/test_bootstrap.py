@@ -59,7 +59,7 @@ def test_it_starts_from_any_login_shell(open_stream: Open, workdir: Path, shell:
 
 
 class Counting:
-    """A stream that notes how much was sent to it."""
+    """A stream that counts the bytes sent to it."""
 
     def __init__(self, stream: Stream) -> None:
         self.sent = 0
@@ -84,7 +84,7 @@ def test_its_bytes_are_sent_once(open_stream: Open, workdir: Path) -> None:
     assert [path.name for path in (workdir / "agent").iterdir()] == [f"{agent_file().sha256}.pyz"]
 
 
-def test_one_that_was_damaged_on_the_host_is_sent_again(open_stream: Open, workdir: Path) -> None:
+def test_a_damaged_agent_on_the_host_is_replaced(open_stream: Open, workdir: Path) -> None:
     for _ in range(2):
         stream = open_stream(["/bin/sh", "-c", command(agent_file(), str(workdir))])
         start(stream, "here", agent_file())
@@ -125,14 +125,14 @@ def test_what_start_up_files_print_is_skipped(open_stream: Open, workdir: Path) 
         ("yes", "here: the agent does not start: y y y"),
     ],
 )
-def test_what_stands_in_the_way_is_said(open_stream: Open, script: str, message: str) -> None:
+def test_what_prevents_the_start_is_named(open_stream: Open, script: str, message: str) -> None:
     stream = open_stream(["/bin/sh", "-c", script])
     with pytest.raises(HostError, match=message):
         start(stream, "here", agent_file())
 
 
-def test_a_shell_that_waits_is_not_waited_for(open_stream: Open) -> None:
-    stream = open_stream(["/bin/sh", "-c", "echo Continue?; read answer"], silence_s=0.2)
+def test_a_shell_that_waits_for_input_is_an_error(open_stream: Open) -> None:
+    stream = open_stream(["/bin/sh", "-c", "echo Continue?; read answer"], receive_timeout_s=0.2)
     with pytest.raises(HostError, match=r"the login shell did not run the command: Continue\?"):
         start(stream, "here", agent_file())
 

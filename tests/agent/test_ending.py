@@ -18,7 +18,7 @@ pytestmark = pytest.mark.system
 Launch = Callable[..., AgentLink]
 HasEnded = Callable[[int], bool]
 
-FAMILY = """
+PROCESS_TREE = """
 import os, time
 if os.fork() == 0:
     os.setsid()  # a daemon that left, and threw its environment away
@@ -32,8 +32,8 @@ time.sleep(304)
 
 
 def family(agent: AgentLink) -> list[int]:
-    """Start a process with descendants of all kinds; the pids of all of them."""
-    agent.request("start", {"command": {"argv": [sys.executable, "-c", FAMILY]}})
+    """Start a process with descendants of all kinds; return all their pids."""
+    agent.request("start", {"command": {"argv": [sys.executable, "-c", PROCESS_TREE]}})
     daemon = Path(agent.hello().fields["workdir"], "daemon")
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
@@ -45,7 +45,7 @@ def family(agent: AgentLink) -> list[int]:
 
 
 def us(agent: AgentLink) -> list[int]:
-    """The processes of ours that stand behind the link."""
+    """Return the pids of agent and watchdog."""
     return [agent.hello().fields["pid"], agent.hello().fields["watchdog"]]
 
 

@@ -49,7 +49,7 @@ def test_tools_are_found_and_asked(facts: Mapping[str, Any]) -> None:
     assert facts["tools"]["python"] == {"path": sys.executable, "text": "3.x"}
 
 
-def test_of_a_file_its_size_and_time_are_told(agent: AgentLink, tmp_path: Path) -> None:
+def test_size_and_time_of_change_of_a_file(agent: AgentLink, tmp_path: Path) -> None:
     program, link = tmp_path / "program", tmp_path / "link"
     program.write_bytes(b"abc")
     os.utime(program, (7, 1.5))

@@ -42,7 +42,7 @@ def test_what_was_uploaded_is_there_and_is_placed(files: Files, root: Path) -> N
     assert (root / "conf/a").stat().st_mode & 0o777 == 0o644
 
 
-def test_placing_again_touches_nothing(files: Files, root: Path) -> None:
+def test_placing_is_idempotent(files: Files, root: Path) -> None:
     upload(files)
     files.place(files=[("a", SHA256, 0o644)])
     before = (root / "a").stat()

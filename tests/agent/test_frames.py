@@ -19,7 +19,7 @@ frames = st.tuples(st.dictionaries(st.text(), values, max_size=5), st.binary(max
 
 
 def pieces_of(stream: bytes, sizes: list[int]) -> Callable[[int], bytes]:
-    """`receive` for a stream that comes in pieces of these sizes, and then as it likes."""
+    """Return `receive` of a stream that arrives in pieces of these sizes."""
     rest = bytearray(stream)
     left = iter(sizes)
 

@@ -1,4 +1,4 @@
-"""Settings of the go command: made by the real one, put back however the agent ends."""
+"""Settings of the go command: written by the real one, restored however the agent ends."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def go() -> str:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Where the go command keeps its settings in these tests."""
+    """The go command's settings file in these tests."""
     return tmp_path / "config" / "env"
 
 
 @pytest.fixture
 def agent(launch: Launch, file: Path) -> AgentLink:
-    """An agent whose login's go command keeps its settings there."""
+    """An agent whose go command has its settings in this file."""
     return launch(prefix=["env", f"GOENV={file}"])
 
 
@@ -58,14 +58,14 @@ def test_settings_are_made_and_put_back_line_by_line(agent: AgentLink, go: str, 
     assert file.read_text().split() == ["GOFLAGS=-v", "GONOSUMDB=other.example", "GOTOOLCHAIN=local"]
 
 
-def test_a_file_that_was_not_there_goes_again(agent: AgentLink, go: str, file: Path) -> None:
+def test_a_file_that_did_not_exist_is_removed(agent: AgentLink, go: str, file: Path) -> None:
     write(agent, go, VALUES)
     assert file.exists()
     assert agent.close(10) == []
     assert not file.exists()
 
 
-def test_the_guardian_puts_back_what_a_killed_agent_made(agent: AgentLink, go: str, file: Path) -> None:
+def test_the_watchdog_restores_the_settings_of_a_killed_agent(agent: AgentLink, go: str, file: Path) -> None:
     write(agent, go, VALUES)
     os.kill(agent.hello().fields["pid"], signal.SIGKILL)
     deadline = time.monotonic() + 30

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.system
 Launch = Callable[..., AgentLink]
 
 
-def test_answers_find_those_who_asked(agent: AgentLink) -> None:
+def test_each_answer_reaches_its_request(agent: AgentLink) -> None:
     futures = [
         agent.submit("run", {"command": {"argv": ["/bin/sh", "-c", f"sleep 0.{9 - n}; echo {n}"]}, "timeout_s": 9, "max_bytes": 9})
         for n in range(10)
@@ -61,19 +61,19 @@ def test_failures_of_the_system_and_of_the_agent_itself(agent: AgentLink, workdi
     assert agent.request("clock", {}).fields
 
 
-def test_too_much_at_once_is_refused_and_hurts_nobody(agent: AgentLink) -> None:
+def test_too_many_requests_at_once_are_refused(agent: AgentLink) -> None:
     waits = {"timeout_s": 30, "tcp": ["127.0.0.1", 1]}
     process = agent.request("start", {"command": {"argv": ["sleep", "60"]}}).fields["id"]
     waiting = [agent.submit("wait", {"id": process, "timeout_s": 30}) for _ in range(Agent.MAX_REQUESTS)]
     with pytest.raises(RefusedError, match="too many requests at once"):
         agent.request("probe_port", waits)
-    assert agent.request("clock", {}).fields, "clocks are always told"
+    assert agent.request("clock", {}).fields, "the clock request is always answered"
     os.kill(next(iter(process_pids(waiting_agent=agent, process=process))), signal.SIGKILL)
     assert all(agent.result(each, 10).fields["ended"]["signal"] == signal.SIGKILL for each in waiting)
 
 
 def process_pids(waiting_agent: AgentLink, process: int) -> list[int]:
-    """The pid of a process by what the agent wrote down of it, without asking the agent."""
+    """Return the pid of a process from the agent's records, without a request."""
     records = Path(waiting_agent.hello().fields["workdir"], "records")
     return [
         int(text.split('"pid": ')[2].split(",")[0])
@@ -83,7 +83,7 @@ def process_pids(waiting_agent: AgentLink, process: int) -> list[int]:
     ]
 
 
-def test_an_answer_that_does_not_come_is_waited_for_once(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_answer_is_waited_for_once(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = launch()
     pid = agent.hello().fields["pid"]
     monkeypatch.setattr(links, "ANSWER_TIMEOUT_S", 0.3)
@@ -99,13 +99,13 @@ def test_an_answer_that_does_not_come_is_waited_for_once(launch: Launch, monkeyp
     os.kill(pid, signal.SIGCONT)
 
 
-def test_a_host_that_falls_silent_is_given_up(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_without_heartbeat_is_lost(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(links, "HEARTBEAT_S", 0.1)
     monkeypatch.setattr(links, "HEARTBEAT_TIMEOUT_S", 3.0)
-    agent = launch(silence_s=0.2)
+    agent = launch(receive_timeout_s=0.2)
     process = agent.request("start", {"command": {"argv": ["sleep", "60"]}}).fields["id"]
     assert agent.request("wait", {"id": process, "timeout_s": 1}, timeout_s=1).fields["ended"] is None, (
-        "signs of life count"
+        "heartbeats are answered"
     )
     os.kill(agent.hello().fields["pid"], signal.SIGSTOP)
     began = time.monotonic()
@@ -117,14 +117,14 @@ def test_a_host_that_falls_silent_is_given_up(launch: Launch, monkeypatch: pytes
     os.kill(agent.hello().fields["pid"], signal.SIGCONT)
 
 
-def test_signs_of_life_renew_the_lease(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_heartbeats_renew_the_lease(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(links, "HEARTBEAT_S", 0.1)
-    agent = launch(lease_s=3, silence_s=0.5)
+    agent = launch(lease_s=3, receive_timeout_s=0.5)
     time.sleep(4)
     assert agent.request("clock", {}).fields
 
 
-def test_closing_says_what_went_wrong(launch: Launch) -> None:
+def test_closing_a_lost_link_is_not_confirmed(launch: Launch) -> None:
     agent = launch()
     os.kill(agent.hello().fields["pid"], signal.SIGKILL)
     (failure,) = agent.close(5)

@@ -21,7 +21,7 @@ Fields = Mapping[str, Any]
 
 
 def start(agent: AgentLink, *argv: str, **args: object) -> Fields:
-    """Start a process; the streams and the instant among `args`, the rest belongs to the command."""
+    """Start a process; `args` are streams, the instant, and fields of the command."""
     request: dict[str, object] = {name: args.pop(name) for name in OWN if name in args}
     return agent.request("start", {"command": {"argv": argv, **args}, **request}, timeout_s=10).fields
 
@@ -45,7 +45,7 @@ def run(
 
 
 def members(agent: AgentLink, process: Fields) -> dict[str, int]:
-    """Name → pid of what belongs to a process that was started, itself too."""
+    """Return the members of a started process: name → pid."""
     for each in agent.request("process_trees", {}).fields["processes"]:
         if each["id"] == process["id"]:
             return {member["name"]: member["pid"] for member in each["members"]}
@@ -84,7 +84,7 @@ def test_a_program_that_is_not_there(agent: AgentLink) -> None:
         wait(agent, {"id": 999999})
 
 
-def test_run_gives_outputs_apart_and_takes_input(agent: AgentLink) -> None:
+def test_run_returns_both_outputs_and_passes_input(agent: AgentLink) -> None:
     fields, body = run(agent, "/bin/sh", "-c", "cat; echo oops >&2; exit 3", body=b"in\n")
     cut = fields["stdout_size"]
     assert (body[:cut], body[cut:], fields["ended"]["exit_code"], fields["timed_out"]) == (b"in\n", b"oops\n", 3, False)
@@ -123,7 +123,7 @@ def test_both_outputs_may_go_to_one_file(agent: AgentLink, workdir: Path) -> Non
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or not Path("/dev/full").exists(), reason="needs /dev/full and root")
-def test_a_full_disk_is_said_and_the_process_goes_on(agent: AgentLink, workdir: Path) -> None:
+def test_a_full_disk_is_reported_and_the_process_continues(agent: AgentLink, workdir: Path) -> None:
     full = workdir / "full"
     full.mkdir()
     os.mknod(full / "file", 0o600 | 0o020000, os.makedev(1, 7))  # /dev/full by another name

@@ -1,4 +1,4 @@
-"""Records of what is to be undone, kept in order whatever the host's clock does."""
+"""Records of changes, in order also where the host's clock is set."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchkit.agent.workdir import Workdir
 pytestmark = pytest.mark.system
 
 TOMORROW = "29999999999999999999"
-"""In a name: of a host whose clock was far ahead, and has been set right since."""
+"""Age mark in the name of a record, written while the host's clock was far ahead."""
 
 
 @pytest.fixture

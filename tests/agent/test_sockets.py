@@ -78,7 +78,7 @@ def test_unix_sockets(agent: AgentLink, workdir: Path) -> None:
 
 @pytest.fixture
 def serve(listener: socket.socket) -> Iterator[Serve]:
-    """Answer one request with these bytes, then close; the request's bytes are kept."""
+    """Answer one request with these bytes, then close the connection."""
     threads: list[threading.Thread] = []
 
     def answer(response: bytes) -> None:
@@ -160,7 +160,7 @@ def test_a_large_body_is_hashed_whole_and_sent_in_part(agent: AgentLink, serve: 
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", "its size is"),
     ],
 )
-def test_what_is_no_http_is_said_to_be_none(agent: AgentLink, serve: Serve, response: bytes, why: str) -> None:
+def test_an_answer_that_is_no_http_is_refused(agent: AgentLink, serve: Serve, response: bytes, why: str) -> None:
     with pytest.raises(RefusedError, match=why) as caught:
         http(agent, serve(response))
     assert caught.value.kind == "no-http"

@@ -1,4 +1,4 @@
-"""All that runs with sudo is what a plan lists, in that order: by a sudo that writes down how it was called."""
+"""Commands run with sudo are those that the plan lists, in that order: checked with a sudo that logs its calls."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NOBODY = 65534
 
 @pytest.fixture
 def login(tmp_path: Path) -> Iterator[list[str]]:
-    """How to be a user without rights, in a network namespace that stands for a host, with sudo for sysctl alone."""
+    """Command prefix of an unprivileged user in a network namespace as host, with sudo for sysctl only."""
     programs = tmp_path / "bin"
     programs.mkdir()
     shutil.copy(str(shutil.which("sysctl")), programs / "rootly")

@@ -27,7 +27,7 @@ PORTS, FIN, BACKLOG = "net.ipv4.ip_local_port_range", "net.ipv4.tcp_fin_timeout"
 
 @pytest.fixture
 def inside() -> Iterator[list[str]]:
-    """How to run something in a network namespace that stands for a host: its settings of net.* are its own."""
+    """Command prefix for a network namespace as host, which has its own net.* settings."""
     with subprocess.Popen(["unshare", "--net", "sleep", "300"]) as holder:
         while Path(f"/proc/{holder.pid}/ns/net").readlink() == Path("/proc/self/ns/net").readlink():
             time.sleep(0.001)
@@ -50,7 +50,7 @@ def records(agent: AgentLink) -> list[Mapping[str, Any]]:
     return found
 
 
-def test_reading_tells_what_there_is(launch: Launch, inside: list[str]) -> None:
+def test_reading_returns_state_value_and_permission(launch: Launch, inside: list[str]) -> None:
     keys = [FIN, "net.ipv4.tcp_tw_recycle", "kernel.ostype", "net.ipv4.route.flush", "net/ipv4/conf/lo/forwarding"]
     found = launch(prefix=inside).request("sysctl_read", {"keys": keys}).fields["sysctls"]
     assert found[FIN] == {"state": "present", "value": "60", "writable": True}
@@ -83,7 +83,7 @@ def test_only_sysctls_are_read(launch: Launch, key: str) -> None:
     assert state in ("absent", "bad-request")
 
 
-def test_what_became_of_each_setting_is_said(launch: Launch, inside: list[str]) -> None:
+def test_each_setting_has_an_outcome(launch: Launch, inside: list[str]) -> None:
     agent = launch(prefix=inside)
     outcomes = write(
         agent,
@@ -149,7 +149,7 @@ def test_the_end_of_the_agent_puts_back(
     assert list((tmp_path / "workdir/records").glob("[0-9]*")) == []
 
 
-def test_what_a_killed_agent_and_guardian_left_is_found_and_put_back_by_the_next(
+def test_changes_of_a_killed_agent_and_watchdog_are_restored_by_the_next_connection(
     launch: Launch, inside: list[str], has_ended: Callable[[int], bool]
 ) -> None:
     first = launch(prefix=inside)
@@ -158,7 +158,7 @@ def test_what_a_killed_agent_and_guardian_left_is_found_and_put_back_by_the_next
     other = launch(prefix=inside)
     assert {each["state"] for each in records(other)} == {"other"}
     assert all("another run" in each["failures"][0] for each in other.request("restore", {}).fields["undone"])
-    assert value(inside, FIN) == "30", "whoever lives keeps its settings"
+    assert value(inside, FIN) == "30", "a live agent keeps its settings"
 
     for pid in (first.hello().fields["watchdog"], first.hello().fields["pid"]):
         os.kill(pid, signal.SIGSTOP)  # so that neither has time to notice that the other is gone
@@ -196,7 +196,7 @@ def test_a_record_that_cannot_be_undone_stays_until_it_can(launch: Launch, insid
 
 
 def value_of(record: bytes) -> bytes:
-    """The former value of the only setting, as JSON writes it."""
+    """Return the former value of the only setting, as in JSON."""
     return record.split(b'"former": {"' + PORTS.encode() + b'": "')[1].split(b'"')[0]
 
 
@@ -213,7 +213,7 @@ def test_a_reboot_has_undone_everything(launch: Launch, inside: list[str]) -> No
 
 
 def test_sudo_is_used_where_it_must_be_and_only_if_it_may(launch: Launch, tmp_path: Path) -> None:
-    """The login user's lack of rights is real here; the command in sudo's place only notes how it was called."""
+    """Run as an unprivileged user, with a command in place of sudo that logs its calls."""
     called = tmp_path / "called"
     sudo = tmp_path / "sudo"
     sudo.write_text(f'#!/bin/sh\nprintf "%s\\n" "$*" >> {called}\necho "no, you may not" >&2\nexit 1\n')

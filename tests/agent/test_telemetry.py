@@ -1,4 +1,4 @@
-"""What agents see of real processes and sockets of this machine."""
+"""Telemetry of real processes and sockets of this machine."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FAST_S = 0.05
 
 
 class Watch:
-    """One watch of an agent, from `start` to `stop`."""
+    """One telemetry session, from `start` to `stop`."""
 
     def __init__(self, agent: AgentLink, file: Path) -> None:
         self._agent = agent
@@ -86,7 +86,7 @@ def children_of(pid: int) -> list[int]:
 
 
 def values(found: Mapping[Key, Series], metric: str, service: str | None = "app") -> list[float]:
-    """The samples of a metric that has one instance."""
+    """Return the samples of a metric with one instance."""
     (series,) = [series for (name, kind, _), series in found.items() if (name, kind) == (service, metric)]
     return series.numbers
 
@@ -146,7 +146,7 @@ def test_the_kernel_is_read_as_psutil_reads_it(watch: Watch) -> None:
 
 
 def test_counters_of_tcp_are_those_of_the_kernel(watch: Watch) -> None:
-    """Overflows are made: a queue of one, and nobody who accepts."""
+    """Cause overflows with a queue of one and no accepting process."""
     with ExitStack() as connections:
         listening = connections.enter_context(socket.create_server(("127.0.0.1", 0), backlog=1))
         watch.start(60)
@@ -215,7 +215,7 @@ time.sleep(60)
 
 
 def titles_of(pid: int) -> dict[str, int]:
-    """Its children by title: a child that was only just forked still has its parent's."""
+    """Return its children by title; a child that was just forked has its parent's title."""
     titles = {" ".join(psutil.Process(child).cmdline()[:1]): child for child in children_of(pid)}
     return {title: child for title, child in titles.items() if title.startswith("nginx: ")}
 
@@ -333,7 +333,7 @@ def test_every_listening_socket_has_its_accept_queue(agent: AgentLink, watch: Wa
     assert not [what for what in unseen if "accept" in what]
 
 
-def test_connections_and_clock_rates_are_looked_at_when_it_was_asked_for(agent: AgentLink, watch: Watch) -> None:
+def test_connections_and_clock_rates_are_sampled_at_the_scheduled_instants(agent: AgentLink, watch: Watch) -> None:
     process = start(agent, "/bin/sleep", "60")
     with ExitStack() as connections, socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
@@ -358,8 +358,8 @@ def test_connections_and_clock_rates_are_looked_at_when_it_was_asked_for(agent: 
     assert all(each.t_ns == series.t_ns and min(each.numbers) > 1e8 for each in clocks)
 
 
-def test_how_fast_each_core_is_shows_by_a_small_loop(agent: AgentLink, watch: Watch) -> None:
-    """A core is asked as well while somebody else has all of it: the loop's time is its own, not the wait for the core."""
+def test_the_speed_of_each_core_is_measured_by_a_short_loop(agent: AgentLink, watch: Watch) -> None:
+    """Measure a core that is also busy otherwise: the loop counts its own CPU time, not the wait for the core."""
     core = max(os.sched_getaffinity(0))
     watch.start(0.05)
     time.sleep(1)
@@ -376,7 +376,7 @@ def test_how_fast_each_core_is_shows_by_a_small_loop(agent: AgentLink, watch: Wa
 
 
 class Page(BaseHTTPRequestHandler):
-    """A server's page about itself."""
+    """A server's counter page."""
 
     protocol_version = "HTTP/1.1"
     content: ClassVar[bytes] = b""
@@ -439,7 +439,7 @@ def test_counters_of_a_server_are_asked_for_and_a_slow_one_delays_nothing_else(
 
 @pytest.mark.parametrize("content", [b"<html>", b"[]", b"Active connections: none"])
 @pytest.mark.parametrize("kind", ["expvar", "node", "nginx"])
-def test_a_page_that_is_none_is_said_and_the_watch_goes_on(
+def test_an_invalid_counter_page_is_reported_and_sampling_continues(
     agent: AgentLink, watch: Watch, page: tuple[type[Page], int], kind: str, content: bytes
 ) -> None:
     page[0].content = content
@@ -460,7 +460,7 @@ def test_a_host_without_psutil_has_all_metrics_that_its_kernel_has(
     watch.start(60)
     agent.request("telemetry_schedule_samples", {"at_ns": [0]})
     watch.look()
-    time.sleep(0.5)  # nothing shows when the speed of cores was measured
+    time.sleep(0.5)  # core speed is measured in another thread
     found, unseen = watch.stop()
     has_rates = bool(psutil.cpu_freq(percpu=True))
     assert {what.partition(":")[0] for what in unseen} == (set() if has_rates else {"clock rate"})
@@ -493,7 +493,7 @@ def test_a_look_takes_the_place_of_one_just_before_it(watch: Watch) -> None:
     assert len(found[None, "load1", None].t_ns) == 1
 
 
-def test_one_watch_at_a_time(agent: AgentLink, watch: Watch, workdir: Path) -> None:
+def test_one_session_at_a_time(agent: AgentLink, watch: Watch, workdir: Path) -> None:
     watch.start(60)
     with pytest.raises(RefusedError, match="running already"):
         watch.start(60)

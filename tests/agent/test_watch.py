@@ -1,4 +1,4 @@
-"""What agents make of the kernel's files and of servers' pages, on values."""
+"""Parsers of the kernel's files and of counter pages, on values, and the sampling schedule."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Reading: 6 Writing: 179 Waiting: 106
 
 
 @pytest.mark.parametrize("page", [NGINX, TENGINE])
-def test_what_asking_adds_is_taken_off_the_counters_of_nginx(page: bytes) -> None:
+def test_the_own_requests_are_subtracted_from_the_counters_of_nginx(page: bytes) -> None:
     assert nginx(page, OwnRequests(requests=5, connections=2)) == {
         ("requests_total", None): 31070460,
         ("connections_accepted_total", None): 16630946,
@@ -52,12 +52,12 @@ def test_what_asking_adds_is_taken_off_the_counters_of_nginx(page: bytes) -> Non
     }
 
 
-def test_a_figure_that_a_worker_does_not_have_is_left_out() -> None:
+def test_a_missing_value_of_a_worker_is_absent() -> None:
     page = b'{"workers": {"31": {"requests": 7, "event_loop_lag_p99_s": null}, "32": {"requests": 0}}}'
     assert node(page, OwnRequests(1, 1)) == {("requests_total", "31"): 7, ("requests_total", "32"): 0}
 
 
-def test_a_page_of_another_kind_is_none() -> None:
+def test_a_page_in_another_format_is_unavailable() -> None:
     with pytest.raises(UnavailableError, match="not the page of stub_status"):
         nginx(b"<html>404</html>", OwnRequests(1, 1))
 
@@ -151,11 +151,13 @@ BOUND = "90 80 0:27 /docker/ab\\040c /sys/fs/cgroup/cpu ro - cgroup cgroup rw,cp
         ("", "", []),
     ],
 )
-def test_the_groups_in_force_are_ones_own_and_all_above(mountinfo: str, membership: str, expected: list[str]) -> None:
+def test_the_groups_in_force_are_the_own_group_and_its_parents(
+    mountinfo: str, membership: str, expected: list[str]
+) -> None:
     assert group_folders(mountinfo, membership) == [Path("/sys/fs/cgroup", each) for each in expected]
 
 
-def test_the_tightest_quota_counts(tmp_path: Path) -> None:
+def test_the_smallest_quota_applies(tmp_path: Path) -> None:
     inner, outer, old = (tmp_path / name for name in ("inner", "outer", "old"))
     for folder in (inner, outer, old):
         folder.mkdir()
@@ -178,7 +180,7 @@ def test_a_number_is_found_behind_its_word_alone() -> None:
     assert number_after(content, b"ctxt") is None
 
 
-def test_a_beat_that_was_missed_is_not_made_up() -> None:
+def test_a_missed_tick_is_skipped() -> None:
     schedule = SamplingSchedule(0.02)
     times: list[float] = []
     for _ in schedule.ticks():
@@ -187,12 +189,12 @@ def test_a_beat_that_was_missed_is_not_made_up() -> None:
             time.sleep(0.07)
         if len(times) == 5:
             schedule.stop()
-    apart = [later - earlier for earlier, later in pairwise(times)]
-    assert apart[1] >= 0.07
-    assert sum(apart) >= 0.02 * 6, "three beats fell into the pause, and are gone"
+    intervals = [later - earlier for earlier, later in pairwise(times)]
+    assert intervals[1] >= 0.07
+    assert sum(intervals) >= 0.02 * 6, "three ticks fell into the pause and are skipped"
 
 
-def test_who_asks_for_a_beat_gets_one_that_began_after_that() -> None:
+def test_a_requested_tick_starts_after_its_request() -> None:
     schedule = SamplingSchedule(60)
     times: list[float] = []
 
@@ -206,12 +208,12 @@ def test_who_asks_for_a_beat_gets_one_that_began_after_that() -> None:
     schedule.stop()
     thread.join(5)
     assert not thread.is_alive()
-    assert 20 <= len(times) <= 21, "the first may have been asked for already"
-    assert schedule.tick_now(0), "nobody follows any more"
+    assert 20 <= len(times) <= 21, "the first may be a requested one"
+    assert schedule.tick_now(0), "no thread follows any more"
 
 
-class Noting(ProcessTrees):
-    """Nobody's family, which notes when it was looked at."""
+class RecordingTrees(ProcessTrees):
+    """Empty process trees that record the time of their refresh."""
 
     def __init__(self) -> None:
         self.seen_ns = 0
@@ -223,9 +225,9 @@ class Noting(ProcessTrees):
         pass
 
 
-def test_a_look_is_of_the_instant_at_which_the_cores_are_read(tmp_path: Path) -> None:
-    """Looking for processes takes a while, another one each time, in which idle cores would seem to have worked."""
-    schedule, trees = SamplingSchedule(60), Noting()
+def test_a_sample_has_the_instant_at_which_the_cores_are_read(tmp_path: Path) -> None:
+    # Finding processes takes a variable time, during which idle cores would appear busy.
+    schedule, trees = SamplingSchedule(60), RecordingTrees()
     recorder = Recorder(tmp_path / "samples", {})
     sampler = Sampler(schedule, recorder, trees, ListeningSockets())
     sampler.add(None, [Cores])
@@ -240,10 +242,8 @@ def test_a_look_is_of_the_instant_at_which_the_cores_are_read(tmp_path: Path) ->
     assert instants[-1] >= trees.seen_ns
 
 
-def test_a_core_where_the_agent_may_not_run_is_named_with_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The kernel refuses a core that is not there as it refuses one that was taken away."""
+def test_a_core_where_the_agent_cannot_run_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The kernel refuses a core that does not exist like one that was removed from the affinity.
     (core, *_), has_ended = sorted(os.sched_getaffinity(0)), 1023
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {core, has_ended})
     recorder = Recorder(tmp_path / "samples", {})

@@ -1,4 +1,4 @@
-"""What stands between a vanished controller and a host left in disorder: the guardian, and the hold on the host."""
+"""The watchdog, which restores a host after its controller was lost, and the lock of the host."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Launch = Callable[..., AgentLink]
 HasEnded = Callable[[int], bool]
 FIN = "net.ipv4.tcp_fin_timeout"
 
-FAMILY = """
+PROCESS_TREE = """
 import os, time
 if os.fork() == 0:
     os.setsid()  # a daemon that left, and threw its environment away
@@ -42,7 +42,7 @@ os.execv("/bin/sh", ["sh", "-c", "trap '' TERM; sleep 302; sleep 303"])
 
 @pytest.fixture
 def inside() -> Iterator[list[str]]:
-    """How to run something in a network namespace that stands for a host."""
+    """Command prefix for a network namespace as host."""
     with subprocess.Popen(["unshare", "--net", "sleep", "300"]) as keeper:
         while Path(f"/proc/{keeper.pid}/ns/net").readlink() == Path("/proc/self/ns/net").readlink():
             time.sleep(0.001)
@@ -55,12 +55,14 @@ def fin(inside: list[str]) -> str:
     return subprocess.run([*inside, "cat", path], capture_output=True, text=True, check=True).stdout.strip()
 
 
-def busy(agent: AgentLink) -> list[int]:
-    """Have the agent change a setting, make a folder and start a family; the pids of it."""
+def change_host(agent: AgentLink) -> list[int]:
+    """Have the agent change a setting, make a folder and start a process tree; return its pids."""
     changes = HostChanges(agent, "here")
     assert changes.write_sysctls({FIN: "31"})[FIN].outcome == "applied"
     agent.request("mkdir_temporary", {"path": "trials/t1"})
-    agent.request("start", {"command": {"argv": [sys.executable, "-c", FAMILY]}, "stdout": {"path": "trials/t1/out"}})
+    agent.request(
+        "start", {"command": {"argv": [sys.executable, "-c", PROCESS_TREE]}, "stdout": {"path": "trials/t1/out"}}
+    )
     workdir = Path(agent.hello().fields["workdir"])
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
@@ -70,7 +72,7 @@ def busy(agent: AgentLink) -> list[int]:
         if forked and daemon and Path(f"/proc/{int(daemon)}/comm").read_text() == "sleep\n":
             return [int(daemon), *(member["pid"] for member in process["members"])]
         time.sleep(0.01)
-    pytest.fail("no family")
+    pytest.fail("no process tree")
 
 
 def pids(agent: AgentLink) -> tuple[int, int]:
@@ -78,7 +80,7 @@ def pids(agent: AgentLink) -> tuple[int, int]:
 
 
 def reports(launch: Launch, inside: list[str]) -> tuple[Report, ...]:
-    """What the next contact reads; and that nothing is left to be undone."""
+    """Return the reports that the next connection reads, and check that no changes remain."""
     agent = launch(prefix=inside)
     state = HostChanges(agent, "here").state()
     assert state.records == ()
@@ -107,19 +109,19 @@ def end_watchdog(agent: AgentLink) -> str:
 
 
 @pytest.mark.parametrize("harm", [kill, stop, end_watchdog, kill_watchdog])
-def test_whatever_becomes_of_the_agent_all_is_put_back(
+def test_everything_is_restored_however_the_agent_ends(
     launch: Launch, inside: list[str], has_ended: HasEnded, harm: Callable[[AgentLink], str]
 ) -> None:
     agent = launch(prefix=inside, lease_s=1.5)
-    family = busy(agent)
+    tree = change_host(agent)
     reason = harm(agent)
-    assert all(has_ended(pid) for pid in [*pids(agent), *family])
+    assert all(has_ended(pid) for pid in [*pids(agent), *tree])
     assert fin(inside) == "60"
-    told = reports(launch, inside)
-    if not reason:  # who would have written it down was killed; the agent did it all
-        assert told == ()
+    written = reports(launch, inside)
+    if not reason:  # the watchdog, which writes the report, was killed; the agent restored everything
+        assert written == ()
         return
-    (report,) = told
+    (report,) = written
     assert report.reason == reason
     assert report.failures == ()
     assert f"{FIN} (was 60)" in report.undone
@@ -127,9 +129,7 @@ def test_whatever_becomes_of_the_agent_all_is_put_back(
     assert any(text.startswith("folder ") for text in report.undone)
 
 
-def test_a_hang_up_without_a_word_is_written_down_a_goodbye_is_not(
-    launch: Launch, inside: list[str], has_ended: HasEnded
-) -> None:
+def test_a_disconnection_without_a_goodbye_is_reported(launch: Launch, inside: list[str], has_ended: HasEnded) -> None:
     polite, rude = launch(prefix=inside), launch(prefix=inside)
     HostChanges(polite, "here").write_sysctls({FIN: "31"})
     assert polite.close(10) == []
@@ -145,14 +145,16 @@ def test_a_hang_up_without_a_word_is_written_down_a_goodbye_is_not(
     assert reader.state().reports == ()
 
 
-def test_what_cannot_be_put_back_is_said_until_it_can(launch: Launch, inside: list[str], has_ended: HasEnded) -> None:
+def test_a_change_that_cannot_be_restored_is_reported_until_it_can(
+    launch: Launch, inside: list[str], has_ended: HasEnded
+) -> None:
     agent = launch(prefix=inside)
     HostChanges(agent, "here").write_sysctls({FIN: "31"})
     (record,) = Path(agent.hello().fields["workdir"], "records").glob("[0-9]*")
     good = record.read_text()
     record.write_text(good.replace('": "60"', '": "sixty"'))
     os.kill(pids(agent)[0], signal.SIGKILL)
-    assert has_ended(pids(agent)[1]), "it tries again, twice"
+    assert has_ended(pids(agent)[1]), "it retries twice"
     next_one = HostChanges(launch(prefix=inside), "here")
     state = next_one.state()
     assert [(each.kind, each.state) for each in state.records] == [("sysctl", "abandoned")]
@@ -165,7 +167,7 @@ def test_what_cannot_be_put_back_is_said_until_it_can(launch: Launch, inside: li
     assert fin(inside) == "60"
 
 
-def test_folders_outlive_a_reboot_and_go_then(launch: Launch, inside: list[str]) -> None:
+def test_folders_survive_a_reboot_and_are_removed_after_it(launch: Launch, inside: list[str]) -> None:
     agent = launch(prefix=inside)
     agent.request("mkdir_temporary", {"path": "trials/t1"})
     (record,) = Path(agent.hello().fields["workdir"], "records").glob("[0-9]*")
@@ -177,101 +179,101 @@ def test_folders_outlive_a_reboot_and_go_then(launch: Launch, inside: list[str])
     assert list(Path(agent.hello().fields["workdir"], "trials").glob("*")) == []
 
 
-def hold(agent: AgentLink, run: str, host: str = "sut", *, take_over: bool = False) -> str | None:
+def lock(agent: AgentLink, run: str, host: str = "sut", *, take_over: bool = False) -> str | None:
     return HostLock(agent, "here").acquire(run, host, "me@laptop", take_over=take_over).shared_with
 
 
-def test_a_host_in_use_is_refused_with_who_and_since_when(
+def test_a_host_in_use_is_refused_with_its_holder_and_lease(
     launch: Launch, inside: list[str], has_ended: HasEnded, tmp_path: Path
 ) -> None:
     first, second = launch(prefix=inside), launch(prefix=inside, workdir=tmp_path / "other")
-    assert hold(first, "r1") is None
-    assert hold(first, "r1") is None, "asking again is fine"
+    assert lock(first, "r1") is None
+    assert lock(first, "r1") is None, "a second request has no effect"
     with pytest.raises(
         RefusedError,
         match=r"this host is in use: r1 of me@laptop since 20\d\d-.* UTC; last heartbeat \d s ago; .* automatically in",
     ) as no:
-        hold(second, "r2")
+        lock(second, "r2")
     assert no.value.kind == "held"
     with pytest.raises(RefusedError, match="in use: r1"):
-        hold(second, "r2", take_over=True)
+        lock(second, "r2", take_over=True)
     with pytest.raises(RefusedError, match="in use: r1"):
         HostLock(second, "here").release()
     holder = HostChanges(second, "here").state().holder
     assert holder is not None
     assert (holder.run, holder.state, holder.pid) == ("r1", "running", pids(first)[1])
-    assert hold(second, "r1", "load") == "sut", "hosts of a run that are one machine share it"
+    assert lock(second, "r1", "load") == "sut", "hosts of a run on one machine share the lock"
     assert first.close(10) == []
     assert has_ended(pids(first)[1])
-    assert hold(second, "r2") is None
+    assert lock(second, "r2") is None
 
 
-def test_a_run_that_was_cut_off_takes_its_host_back(launch: Launch, inside: list[str], has_ended: HasEnded) -> None:
-    cut, again = launch(prefix=inside), launch(prefix=inside)
-    family = busy(cut)
-    assert hold(cut, "r1") is None
-    assert hold(again, "r1") is None
-    assert all(has_ended(pid) for pid in [*pids(cut), *family])
+def test_an_interrupted_run_takes_over_its_own_host(launch: Launch, inside: list[str], has_ended: HasEnded) -> None:
+    lost, resumed = launch(prefix=inside), launch(prefix=inside)
+    tree = change_host(lost)
+    assert lock(lost, "r1") is None
+    assert lock(resumed, "r1") is None
+    assert all(has_ended(pid) for pid in [*pids(lost), *tree])
     assert fin(inside) == "60"
 
 
-def test_a_host_that_is_being_put_back_is_waited_for(launch: Launch, inside: list[str], has_ended: HasEnded) -> None:
+def test_a_host_that_is_being_restored_is_waited_for(launch: Launch, inside: list[str], has_ended: HasEnded) -> None:
     first, second = launch(prefix=inside), launch(prefix=inside)
-    busy(first)
-    hold(first, "r1")
+    change_host(first)
+    lock(first, "r1")
     os.kill(pids(first)[0], signal.SIGKILL)
     assert has_ended(pids(first)[0])
-    assert hold(second, "r2") is None
+    assert lock(second, "r2") is None
     assert fin(inside) == "60"
 
 
-def test_a_holder_that_is_stuck_can_be_ended(launch: Launch, inside: list[str], has_ended: HasEnded) -> None:
+def test_a_holder_that_does_not_answer_can_be_ended(launch: Launch, inside: list[str], has_ended: HasEnded) -> None:
     first, second = launch(prefix=inside), launch(prefix=inside)
-    family = busy(first)
-    hold(first, "r1")
+    tree = change_host(first)
+    lock(first, "r1")
     for pid in pids(first):
         os.kill(pid, signal.SIGSTOP)
     state = HostChanges(second, "here").state()
     assert state.holder is not None
     assert state.holder.state == "silent"
     assert HostLock(second, "here").release() is not None
-    assert all(has_ended(pid) for pid in [*pids(first), *family])
+    assert all(has_ended(pid) for pid in [*pids(first), *tree])
     assert fin(inside) == "60"
     assert HostChanges(second, "here").state().records == ()
-    assert hold(second, "r2") is None
+    assert lock(second, "r2") is None
 
 
-def test_what_is_kept_stays_without_a_controller_until_it_is_released(
+def test_a_kept_stack_stays_without_a_controller_until_it_is_released(
     launch: Launch, inside: list[str], has_ended: HasEnded
 ) -> None:
     first = launch(prefix=inside, lease_s=1)
-    family = busy(first)
-    hold(first, "service s")
+    tree = change_host(first)
+    lock(first, "service s")
     HostLock(first, "here").keep()
     assert first.close(10) == []
     assert has_ended(pids(first)[0])
-    time.sleep(1.2)  # its lease would be over
+    time.sleep(1.2)  # longer than its lease
     second = launch(prefix=inside)
     holder = HostChanges(second, "here").state().holder
     assert holder is not None
     assert (holder.state, holder.run) == ("kept", "service s")
     assert {each.state for each in HostChanges(second, "here").records()} == {"other"}
-    assert all(Path(f"/proc/{pid}").exists() for pid in family)
+    assert all(Path(f"/proc/{pid}").exists() for pid in tree)
     assert fin(inside) == "31"
     with pytest.raises(RefusedError, match="until it is released"):
-        hold(second, "r2")
+        lock(second, "r2")
     assert HostLock(second, "here").release() is not None
-    assert all(has_ended(pid) for pid in family)
+    assert all(has_ended(pid) for pid in tree)
     assert fin(inside) == "60"
-    assert hold(second, "r2") is None
+    assert lock(second, "r2") is None
 
 
-def test_what_is_kept_for_a_while_goes_after_it(launch: Launch, inside: list[str], has_ended: HasEnded) -> None:
+def test_a_stack_kept_for_a_time_is_restored_after_it(launch: Launch, inside: list[str], has_ended: HasEnded) -> None:
     agent = launch(prefix=inside)
-    family = busy(agent)
+    tree = change_host(agent)
     HostLock(agent, "here").keep(0.5)
     assert agent.close(10) == []
-    assert all(has_ended(pid) for pid in [*pids(agent), *family])
+    assert all(has_ended(pid) for pid in [*pids(agent), *tree])
     assert fin(inside) == "60"
 
 
@@ -289,7 +291,7 @@ while True:
 
 
 @pytest.mark.parametrize("words", [b"", b"{", b"[]", b'{"run": "\\u001b[2J"}', b"x" * 9999])
-def test_who_lies_at_the_name_is_not_believed(launch: Launch, inside: list[str], words: bytes) -> None:
+def test_an_invalid_answer_at_the_lock_is_ignored(launch: Launch, inside: list[str], words: bytes) -> None:
     program = IMPOSTOR.replace("WORDS", repr(words))
     with subprocess.Popen([*inside, sys.executable, "-c", program], stdout=subprocess.PIPE) as impostor:
         assert impostor.stdout is not None

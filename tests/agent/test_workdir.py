@@ -51,7 +51,7 @@ def test_another_users_folder_is_refused(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def workdir(tmp_path_factory: pytest.TempPathFactory) -> Workdir:
-    """A work directory with a few traps in it."""
+    """A work directory with links that lead out of it."""
     made = Workdir(str(tmp_path_factory.mktemp("traps") / "workdir"))
     (made.root / "a").mkdir()
     (made.root / "a" / "out").symlink_to("/etc")

@@ -76,7 +76,7 @@ def test_what_commands_print_leaves_stdout_alone(capfd: pytest.CaptureFixture[st
 
 _INTERRUPTED = """
 import sys
-from benchkit.hosts.steps import LocalRunner, Step, carry_out
+from benchkit.hosts.steps import LocalRunner, Step, run_steps
 policy, started, go, finished, never = sys.argv[1:]
 package_manager = '''
 import pathlib, sys, time
@@ -88,7 +88,7 @@ for _ in range(2000):
         break
     time.sleep(0.01)
 '''
-carry_out(
+run_steps(
     [
         Step(("tee", policy), stdin="exit 101"),
         Step((sys.executable, "-c", package_manager, started, go, finished)),
@@ -100,7 +100,7 @@ carry_out(
 """
 
 
-def test_an_interrupt_lets_the_package_manager_end_and_takes_the_policy_back(tmp_path: Path) -> None:
+def test_an_interrupt_lets_the_package_manager_end_and_runs_the_clean_up(tmp_path: Path) -> None:
     policy, started, go, finished, never = (
         tmp_path / name for name in ("policy", "started", "go", "finished", "never")
     )
@@ -111,7 +111,7 @@ def test_an_interrupt_lets_the_package_manager_end_and_takes_the_policy_back(tmp
     while not started.exists() and time.monotonic() < deadline:
         time.sleep(0.01)
     assert policy.exists()
-    process.send_signal(signal.SIGINT)  # to the controller alone; a second one changes nothing
+    process.send_signal(signal.SIGINT)  # to the controller only; a second one has no effect
     time.sleep(0.1)
     process.send_signal(signal.SIGINT)
     go.touch()

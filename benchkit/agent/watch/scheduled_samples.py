@@ -22,7 +22,7 @@ class ScheduledSampler(threading.Thread):
         self._recorder = recorder
         self._stopped = threading.Event()
         self.problems: Dict[str, None] = {}
-        """What could not be sampled, with the reasons, as an ordered set."""
+        """Reasons why something could not be sampled, as an ordered set."""
 
     def run(self) -> None:
         """Sample at each instant, until stopped."""
