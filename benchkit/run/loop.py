@@ -56,6 +56,7 @@ def execute(
             testbed = Testbed(plan, hosts, recorder, observer, reconnect_s=reconnect_s)
             with testbed.ready():
                 _run_trials(queue, testbed, recorder, observer)
+        note_early_stop(queue, recorder, observer)
     return recorder.outcome
 
 
@@ -108,5 +109,12 @@ def _run_trials(queue: TrialQueue, testbed: Testbed, recorder: RunRecorder, obse
         else:
             decision = queue.finish(planned_trial, result.row, took_s, recorder.exclusions)
             recorder.record_decision(decision)
-    if queue.early_stop is not None:
-        observer.notify(recorder.record_early_stop(queue.early_stop))
+
+
+def note_early_stop(queue: TrialQueue, recorder: RunRecorder, observer: RunObserver) -> None:
+    """Record and report that the run needed fewer blocks than planned, unless a resumed run had recorded it already."""
+    decision, planned_blocks = queue.early_stop, recorder.run.manifest().blocks
+    if decision is not None and decision.blocks < planned_blocks:
+        text = f"Ended after {decision.blocks} of at most {planned_blocks} blocks: {decision.reason}."
+        recorder.record_early_stop(decision.blocks, text)
+        observer.notify(text)

@@ -212,13 +212,11 @@ class RunRecorder:
                 )
             )
 
-    def record_early_stop(self, decision: StopDecision) -> str:
-        """Record in the manifest how many blocks there are in the end and why; return that as a sentence."""
+    def record_early_stop(self, blocks: int, notice: str) -> None:
+        """Record in the manifest how many blocks there are in the end, and a notice that says why."""
         manifest = self.run.manifest()
-        text = f"Ended after {decision.blocks} of at most {manifest.blocks} blocks: {decision.reason}."
-        notices = (*manifest.notices, text)
-        self.run.write_manifest(manifest.model_copy(update={"blocks": decision.blocks, "notices": notices}))
-        return text
+        notices = (*manifest.notices, notice)
+        self.run.write_manifest(manifest.model_copy(update={"blocks": blocks, "notices": notices}))
 
 
 @contextmanager

@@ -29,7 +29,7 @@ class OpenRecorder(Protocol):
     """Function that opens a recorder; see `open_recorder`."""
 
     def __call__(
-        self, run_id: str = "r1", *, cells: Sequence[CellRecord] = (CELL,)
+        self, run_id: str = "r1", *, cells: Sequence[CellRecord] = (CELL,), blocks: int = 1
     ) -> AbstractContextManager[RunRecorder]: ...
 
 
@@ -38,9 +38,11 @@ def open_recorder(tmp_path: Path) -> OpenRecorder:
     """A function that opens the recorder of a new run in a store of the test."""
 
     @contextmanager
-    def open_new(run_id: str = "r1", *, cells: Sequence[CellRecord] = (CELL,)) -> Iterator[RunRecorder]:
+    def open_new(
+        run_id: str = "r1", *, cells: Sequence[CellRecord] = (CELL,), blocks: int = 1
+    ) -> Iterator[RunRecorder]:
         store = Store(tmp_path)
-        run = store.create(manifest(run_id, cells=tuple(cells)))
+        run = store.create(manifest(run_id, cells=tuple(cells)).model_copy(update={"blocks": blocks}))
         with run.locked(), recording(run, store) as recorder:
             yield recorder
 

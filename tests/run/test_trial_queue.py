@@ -6,16 +6,29 @@ import pytest
 from benchkit.analysis.adaptive import StopDecision, StopRule, stop_rule
 from benchkit.analysis.ratios import Pair
 from benchkit.analysis.samples import Exclusion
+from benchkit.cli.progress import SilentProgress
 from benchkit.models.design import Until
 from benchkit.models.rows import TrialRow
 from benchkit.models.run import CellRecord, Manifest
+from benchkit.run.loop import note_early_stop
 from benchkit.run.trial_queue import TrialQueue
 from benchkit.scenario.profile_pass import ProfilePass, profile_trials
 from benchkit.scenario.trial_order import PlannedTrial, planned_trials
+from tests.run.conftest import OpenRecorder
 
 BLOCKS = 20
 ORDER = planned_trials("blocks", ["a", "b"], BLOCKS, 1)
 RULE = StopRule(Until(precision=0.05), (("rps", Pair("b", "a")),), BLOCKS)
+
+
+class Messages(SilentProgress):
+    """Observer that keeps the messages of a run."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def notify(self, text: str) -> None:
+        self.texts.append(text)
 
 
 def row(planned_trial: PlannedTrial, spread: float) -> TrialRow:
@@ -68,6 +81,19 @@ def test_a_run_without_the_wanted_precision_runs_all_blocks() -> None:
     assert tuple(ran) == ORDER
     assert decisions[-1].reason == "all 20 blocks are done"
     assert queue.early_stop is None
+
+
+def test_an_early_stop_is_recorded_and_reported_once_also_by_a_resumed_run(open_recorder: OpenRecorder) -> None:
+    queue, observer = TrialQueue(ORDER, RULE), Messages()
+    run_queue(queue, 0.01)
+    with open_recorder(blocks=BLOCKS) as recorder:
+        note_early_stop(queue, recorder, observer)
+        note_early_stop(queue, recorder, observer)
+    run = recorder.run.manifest()
+    assert run.blocks == 7
+    assert list(run.notices) == observer.texts
+    (text,) = observer.texts
+    assert text.startswith("Ended after 7 of at most 20 blocks: ")
 
 
 def test_no_block_starts_that_would_exceed_the_time_budget() -> None:
