@@ -35,7 +35,7 @@ class CrashPoint(NamedTuple):
 JOURNAL = "benchkit.results.journal:Journal.append"
 
 POINTS = {
-    "held": CrashPoint("benchkit.hosts.connections:Hosts.hold"),
+    "held": CrashPoint("benchkit.hosts.connections:Hosts.lock"),
     "created": CrashPoint("benchkit.results.store:Store.create"),
     "tuned": CrashPoint(JOURNAL, word="tuned"),
     "deployed": CrashPoint(JOURNAL, word="deployed"),
