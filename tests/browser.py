@@ -1,4 +1,4 @@
-"""A real browser for pages that are worked with."""
+"""Headless Chromium for tests of pages."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ os.execv(sys.argv[3], sys.argv[3:])
 """
 """Chromium reads from descriptor 3 and writes to 4."""
 ANSWER_S = 120.0
-"""A browser that says nothing for so long has hung."""
+"""Time without an answer after which the browser hangs."""
 
 
 @dataclass
 class Browser:
-    """Headless Chromium, spoken to in its own protocol (DevTools) over a pair of pipes."""
+    """Headless Chromium, controlled by its DevTools protocol over a pair of pipes."""
 
     to: BinaryIO
     back: RawIOBase
@@ -45,7 +45,7 @@ class Browser:
     numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
-        """Ask for something and wait for the answer; what happens meanwhile is kept in `events`."""
+        """Call a method and wait for its result; events in the meantime are appended to `events`."""
         number = next(self.numbers)
         request = {"id": number, "method": method, "params": params}
         self.to.write(json.dumps(request | ({"sessionId": self.session} if self.session else {})).encode() + b"\0")
@@ -71,29 +71,29 @@ class Browser:
         self.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
     def run(self, script: str) -> Any:  # noqa: ANN401 - any JSON
-        """The value of an expression in the page."""
+        """Return the value of an expression in the page."""
         answer = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
     def press(self, key: str) -> None:
-        """Press a key, as a person does."""
+        """Press and release a key."""
         for kind in ("keyDown", "keyUp"):
             self.call("Input.dispatchKeyEvent", type=kind, key=key)
 
     def happened(self, *methods: str) -> list[dict[str, Any]]:
-        """The events of these kinds since the page was asked for."""
+        """Return the events of these methods since the page was opened."""
         return [event for event in self.events if event.get("method") in methods]
 
     def _next(self) -> dict[str, Any]:
         while b"\0" not in self.received:
-            assert select.select([self.back], [], [], ANSWER_S)[0], "the browser says nothing"
+            assert select.select([self.back], [], [], ANSWER_S)[0], "the browser does not answer"
             piece = os.read(self.back.fileno(), 1 << 16)
-            assert piece, "the browser went away"
+            assert piece, "the browser ended"
             self.received += piece
         message, _, self.received = self.received.partition(b"\0")
-        said: dict[str, Any] = json.loads(message)
-        return said
+        event: dict[str, Any] = json.loads(message)
+        return event
 
 
 @contextmanager
@@ -130,7 +130,7 @@ def _browser(profile: Path) -> Iterator[Browser]:
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     """One browser for the session."""
     if CHROMIUM is None:
-        pytest.skip("there is no chromium")
+        pytest.skip("chromium is not installed")
     with _browser(tmp_path_factory.mktemp("chromium")) as started:
         yield started
 

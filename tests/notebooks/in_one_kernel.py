@@ -37,7 +37,7 @@ CLEAR: dict[str, Any] = {
 
 
 def notebook_of(text: str) -> nbformat.NotebookNode:
-    """A notebook out of what stands in its file."""
+    """Return the notebook of a file's text."""
     read: nbformat.NotebookNode = nbformat.reads(text, as_version=4)  # type: ignore[no-untyped-call]
     return read
 

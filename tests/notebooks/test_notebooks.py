@@ -1,4 +1,4 @@
-"""The notebooks run from top to bottom on the store that ships with them, and come out the same every time."""
+"""Notebooks on the recorded store: they run from top to bottom and are reproducible."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PATH = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 
 
 def cells(notebook: Path) -> list[dict[str, Any]]:
-    """The cells of a notebook, as its file has them."""
+    """Return the cells in the file of a notebook."""
     found: list[dict[str, Any]] = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     return found
 
@@ -37,7 +37,7 @@ def python(*arguments: str | Path, **environment: str) -> None:
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the page of every notebook, or with what failed in it; all executed in one kernel."""
+    """Folder with the page of every notebook, or with its error; all are executed in one kernel."""
     folder = tmp_path_factory.mktemp("pages")
     python(Path(__file__).with_name("in_one_kernel.py"), folder, *NOTEBOOKS)
     return folder
@@ -51,7 +51,7 @@ def test_there_are_notebooks_and_a_store_for_them() -> None:
     assert 0 < size <= MOST_BYTES
 
 
-def test_every_recorded_run_went_through() -> None:
+def test_every_recorded_run_is_done() -> None:
     manifests = [json.loads(file.read_text(encoding="utf-8")) for file in RECORDED.glob("runs/*/manifest.json")]
     scenarios = sorted(each["scenario"]["name"] for each in manifests)
     assert scenarios == sorted({each.stem for each in NOTEBOOKS} - {"explore", "own-scenario"} | {"quickstart"})
@@ -59,7 +59,7 @@ def test_every_recorded_run_went_through() -> None:
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda notebook: notebook.stem)
-def test_they_are_kept_without_outputs_and_hold_no_logic(notebook: Path) -> None:
+def test_notebooks_have_no_outputs_and_no_logic(notebook: Path) -> None:
     for cell in cells(notebook):
         if cell["cell_type"] == "code":
             assert cell["outputs"] == []
@@ -69,7 +69,7 @@ def test_they_are_kept_without_outputs_and_hold_no_logic(notebook: Path) -> None
 
 @pytest.mark.system
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda notebook: notebook.stem)
-def test_they_run(notebook: Path, pages: Path) -> None:
+def test_notebooks_run(notebook: Path, pages: Path) -> None:
     error = pages / f"{notebook.stem}.error"
     assert not error.exists(), error.read_text(encoding="utf-8")
     page = (pages / f"{notebook.stem}.html").read_text(encoding="utf-8")
@@ -81,8 +81,8 @@ def test_they_run(notebook: Path, pages: Path) -> None:
 
 
 @pytest.mark.system
-def test_pages_come_out_the_same_every_time(pages: Path, tmp_path: Path) -> None:
-    """Also by `make figures`: in a kernel that had no notebook before, and somewhere else in the world."""
+def test_pages_are_reproducible(pages: Path, tmp_path: Path) -> None:
+    """Compare with `make figures`: in a new kernel, another time zone and locale."""
     notebook = FOLDER / "nginx-vs-go.ipynb"
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("BENCHKIT_", "MAKE"))}
     made = subprocess.run(

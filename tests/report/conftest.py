@@ -1,4 +1,4 @@
-"""Synthetic runs: seeded, and said to be synthetic in every place where a reader could take them for measured."""
+"""Synthetic runs: seeded, and labelled as synthetic wherever a reader could take them for measured."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def synthetic_run(
     scenario: Mapping[str, Any] | None = None,
     **manifest: Any,  # noqa: ANN401 - fields of Manifest
 ) -> StoredRun:
-    """A run whose figures come from a seeded generator: the first level of the first factor is the fastest."""
+    """Return a run with values of a seeded generator: the first level of the first factor is the fastest."""
     factors = {"stack": ["go", "nginx-go"]} if factors is None else factors
     unsupported = unsupported or {}
     generator = np.random.default_rng(seed)
@@ -144,25 +144,25 @@ def _with_factors(trials: pd.DataFrame, cells: Sequence[CellRecord]) -> pd.DataF
 
 
 def stored(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Rows of `trials` with the types that they come back with from the store."""
+    """Return rows of `trials` with the types that the store gives them."""
     frame: pd.DataFrame = pa.Table.from_pylist([dict(row) for row in rows], schema=arrow_schema("trials")).to_pandas()
     return frame
 
 
 @pytest.fixture(scope="session")
 def make_run() -> MakeRun:
-    """The generator of synthetic runs."""
+    """Generator of synthetic runs."""
     return synthetic_run
 
 
 @pytest.fixture(scope="session")
 def run() -> StoredRun:
-    """The quickstart's shape: two stacks, five blocks."""
+    """Run of the quickstart's shape: two stacks, five blocks."""
     return synthetic_run()
 
 
 def watched(run: StoredRun, *, interval_s: float = 1.0, gap_in: str | None = None) -> StoredRun:
-    """The run with telemetry: one CPU of `sut` at 80 % in the window, 1,000 requests/s, 1 MB/s, 7 of 128 waiting.
+    """Return the run with telemetry: one CPU of `sut` at 80 % in the window, 1,000 requests/s, 1 MB/s, 7 of 128 waiting.
 
     Samples from 1 s before the window to 1 s after it, each `interval_s`; the trial `gap_in` has none from 1.5 to 4.5 s.
     """
@@ -186,10 +186,10 @@ def watched(run: StoredRun, *, interval_s: float = 1.0, gap_in: str | None = Non
             ("sut", "app", "s", "accept_queue_limit"): np.full_like(at, 128.0),
         }
         for (host, service, instance, metric), values in series.items():
-            said = {"trial_id": trial_id, "host": host, "role": host, "service": service, "instance": instance}
+            keys = {"trial_id": trial_id, "host": host, "role": host, "service": service, "instance": instance}
             rows += [
                 {
-                    **said,
+                    **keys,
                     "t_s": float(t),
                     "metric": metric,
                     "unit": TELEMETRY_METRICS[metric].unit,
@@ -202,7 +202,7 @@ def watched(run: StoredRun, *, interval_s: float = 1.0, gap_in: str | None = Non
 
 
 def keep(run: StoredRun, path: Path) -> Store:
-    """A store with the run in it as a run leaves it: tables joined, a file each."""
+    """Return a store with the run in it, one file per table, as after the end of a run."""
     store = Store(path)
     store.create(run.manifest)
     tables = RunTables(store, str(run.manifest.scenario["name"]), run.manifest.run_id)

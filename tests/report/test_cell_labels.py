@@ -15,7 +15,7 @@ def test_one_factor_gives_each_cell_its_own_colour_and_one_panel(make_run: MakeR
     assert [(view.label, view.hue, view.panel) for view in views] == [("go", 0, ""), ("nginx-go", 1, "")]
 
 
-def test_colour_follows_the_factor_in_words_and_the_others_make_panels(make_run: MakeRun) -> None:
+def test_colour_follows_the_factor_with_words_and_panels_the_others(make_run: MakeRun) -> None:
     views = cell_views(make_run({"connections": [64, 256], "stack": ["go", "nginx"]}).manifest)
     assert [(view.label, view.hue, view.hue_label, view.panel) for view in views] == [
         ("go, connections 64", 0, "go", "connections 64"),
@@ -30,30 +30,30 @@ def test_numbers_switches_and_flags_are_named_with_their_factor(make_run: MakeRu
     assert views[0].label == "reuseport off, keepalive true, threads 1"
 
 
-def test_a_level_that_all_cells_share_is_not_part_of_names(make_run: MakeRun) -> None:
+def test_labels_omit_levels_that_all_cells_share(make_run: MakeRun) -> None:
     run = make_run({"stack": ["go"], "connections": [64, 256]})
     assert [view.label for view in cell_views(run.manifest)] == ["connections 64", "connections 256"]
     assert factors(run.manifest) == {"connections": ["64", "256"]}
 
 
-def test_a_lone_cell_is_called_by_its_id(make_run: MakeRun) -> None:
+def test_a_single_cell_is_labelled_by_its_id(make_run: MakeRun) -> None:
     (view,) = cell_views(make_run({"stack": ["go"]}).manifest)
     assert (view.label, view.hue, view.panel) == ("stack=go", 0, "")
 
 
-def test_a_control_is_no_cell_of_its_own(make_run: MakeRun) -> None:
+def test_a_control_is_not_among_the_cells(make_run: MakeRun) -> None:
     run = make_run({"stack": ["go", "nginx"]})
     first, second = run.manifest.cells
-    again = first.model_copy(update={"cell_id": "stack=go~control"})
-    views = cell_views(run.manifest.model_copy(update={"cells": (first, second, again)}))
+    repeated = first.model_copy(update={"cell_id": "stack=go~control"})
+    views = cell_views(run.manifest.model_copy(update={"cells": (first, second, repeated)}))
     assert [view.label for view in views] == ["go", "nginx"]
 
 
-def test_cells_that_the_levels_do_not_tell_apart_are_called_by_their_ids(make_run: MakeRun) -> None:
+def test_cells_with_equal_levels_are_labelled_by_their_ids(make_run: MakeRun) -> None:
     run = make_run({"stack": ["go", "nginx"]})
     first, second = run.manifest.cells
-    again = first.model_copy(update={"cell_id": "stack=go#2"})
-    views = cell_views(run.manifest.model_copy(update={"cells": (first, again, second)}))
+    repeated = first.model_copy(update={"cell_id": "stack=go#2"})
+    views = cell_views(run.manifest.model_copy(update={"cells": (first, repeated, second)}))
     assert [view.label for view in views] == ["stack=go", "stack=go#2", "nginx"]
 
 
@@ -65,13 +65,13 @@ def test_cells_that_the_levels_do_not_tell_apart_are_called_by_their_ids(make_ru
         ({"threads": 2}, "stack=go,threads=2"),
     ],
 )
-def test_ratios_are_taken_to_the_baseline_of_the_scenario_or_the_first_cell(
+def test_the_baseline_is_that_of_the_scenario_or_the_first_cell(
     make_run: MakeRun, wanted: dict[str, object] | None, expected: str
 ) -> None:
     run = make_run({"stack": ["go", "nginx"], "threads": [1, 2]}, scenario={"baseline": wanted})
     assert baseline(run.manifest) == expected
 
 
-def test_names_from_files_lose_characters_without_a_picture(make_run: MakeRun) -> None:
+def test_unprintable_characters_are_replaced_in_labels(make_run: MakeRun) -> None:
     run = make_run({"stack": ["go\N{RIGHT-TO-LEFT OVERRIDE}", "nginx\n\tgo"]})
     assert [view.label for view in cell_views(run.manifest)] == ["go\N{REPLACEMENT CHARACTER}", "nginx go"]

@@ -16,7 +16,7 @@ MakeRun = Callable[..., StoredRun]
 MIB = 1 << 20
 
 
-def test_what_services_kept_has_a_table_in_the_report(make_run: MakeRun) -> None:
+def test_folders_of_services_have_a_table(make_run: MakeRun) -> None:
     run = make_run(blocks=2)
     rows = [
         {"trial_id": trial, "service": "<proxy>", "instance": "cache", "metric": metric, "t_s": 2.0, "value": value}
@@ -32,5 +32,5 @@ def test_what_services_kept_has_a_table_in_the_report(make_run: MakeRun) -> None
     assert "&lt;proxy&gt;" in page((run, ()))
 
 
-def test_a_run_whose_services_keep_nothing_has_no_such_section(run: StoredRun) -> None:
+def test_a_run_without_service_folders_has_no_section(run: StoredRun) -> None:
     assert build(Material(run, ())) is None

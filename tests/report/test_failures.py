@@ -23,7 +23,7 @@ def rows(run: StoredRun, progress: Progress) -> list[list[str]]:
     return [] if built is None else cells(built.table)
 
 
-def test_a_cell_that_fails_in_another_block_each_time_stands_out(make_run: MakeRun) -> None:
+def test_failures_are_listed_by_cell_and_block(make_run: MakeRun) -> None:
     run = make_run()
     first, second = (cell.cell_id for cell in run.manifest.cells)
     events: list[JournalEvent] = []
@@ -50,7 +50,7 @@ def test_a_cell_that_fails_in_another_block_each_time_stands_out(make_run: MakeR
     assert [row[1:3] for row in found if row[0] != found[-1][0]] == [["1", "interrupted"], ["4", "retried"]]
 
 
-def test_where_all_went_well_there_is_no_such_section(make_run: MakeRun) -> None:
+def test_a_run_without_failures_has_no_section(make_run: MakeRun) -> None:
     run = make_run()
     cell = run.manifest.cells[0].cell_id
     assert rows(run, Progress()) == []

@@ -43,7 +43,7 @@ def points(figure: Figure) -> list[PathCollection]:
 
 
 def curves(axes: Axes) -> list[list[float]]:
-    """The latencies along each curve."""
+    """Return the latencies along each curve."""
     lines = [artist for artist in axes.collections if isinstance(artist, LineCollection)]
     return [np.asarray(curve)[:, 1].tolist() for line in lines for curve in line.get_segments()]
 
@@ -87,7 +87,7 @@ def test_rps_bars_begin_at_zero_and_their_ends_are_the_medians(run: StoredRun) -
     assert {"71,856", "39,542", "go", "nginx-go"} <= set(texts(figure))
 
 
-def test_rps_has_a_row_for_cells_without_a_figure(make_run: MakeRun) -> None:
+def test_rps_has_a_row_for_cells_without_a_rate(make_run: MakeRun) -> None:
     run = make_run({"stack": ["go", "nginx", "node"]}, unsupported={"stack=node": "no Node on this host"})
     run = replace(run, trials=run.trials[run.trials["cell_id"] != "stack=nginx"])
     shown = texts(get_figure("rps").draw(run))
@@ -108,7 +108,7 @@ def test_each_further_nine_of_the_latency_axis_takes_the_same_room(run: StoredRu
     assert axes.get_yscale() == "log"
 
 
-def test_latency_says_on_its_face_how_it_came_about(run: StoredRun) -> None:
+def test_latency_notes_its_method_in_the_subtitle(run: StoredRun) -> None:
     shown = texts(get_figure("latency").draw(run))
     assert any(text.startswith("closed loop: coordinated omission hides queueing") for text in shown)
     assert "one curve per trial" in shown
@@ -141,7 +141,7 @@ def test_figures_without_their_data_are_not_available(run: StoredRun) -> None:
     assert not any(figure.is_available(empty) for figure in FIGURES.values())
 
 
-def test_many_panels_stop_somewhere_and_the_caption_says_so(make_run: MakeRun) -> None:
+def test_panels_are_limited_with_a_note_in_the_caption(make_run: MakeRun) -> None:
     run = make_run({"backend": ["a", "b"], "connections": list(range(100, 1600, 100))}, blocks=1)
     figure = get_figure("latency")
     assert len(figure.draw(run).axes) == 12
@@ -160,7 +160,7 @@ def test_alt_texts_name_the_extremes_of_many_cells(make_run: MakeRun) -> None:
     assert "of 30 cells, the highest and the lowest" in get_figure("rps").alt(run)
 
 
-def test_names_are_drawn_as_they_are_and_not_as_formulas(make_run: MakeRun) -> None:
+def test_names_are_not_drawn_as_formulas(make_run: MakeRun) -> None:
     run = make_run({"stack": ["$x^2$", "日本\N{RIGHT-TO-LEFT OVERRIDE}"]})
     shown = texts(get_figure("rps").draw(run))
     assert "$x^2$" in shown
@@ -168,21 +168,21 @@ def test_names_are_drawn_as_they_are_and_not_as_formulas(make_run: MakeRun) -> N
     render(get_figure("rps"), run)  # a missing glyph would warn, and warnings are errors
 
 
-def test_nothing_of_the_style_stays_and_nothing_of_the_users_leaks_in(run: StoredRun) -> None:
+def test_the_style_is_independent_of_matplotlibs_settings(run: StoredRun) -> None:
     drawn = {name: figure for name, figure in FIGURES.items() if figure.is_available(run)}
     plain = {name: render(figure, run).svg for name, figure in drawn.items()}
     with mpl.rc_context({"font.size": 22, "axes.grid": False, "svg.fonttype": "none", "savefig.transparent": True}):
         before = dict(mpl.rcParams)
-        again = {name: render(figure, run).svg for name, figure in drawn.items()}
+        repeated = {name: render(figure, run).svg for name, figure in drawn.items()}
         assert dict(mpl.rcParams) == before
-    assert again == plain
+    assert repeated == plain
 
 
-def test_the_font_is_the_one_that_comes_with_matplotlib() -> None:
+def test_the_font_comes_with_matplotlib() -> None:
     assert Path(findfont("DejaVu Sans")).is_relative_to(mpl.get_data_path())
 
 
-def test_of_many_panels_those_drawn_are_spread_over_all_of_them() -> None:
+def test_panels_are_sampled_evenly() -> None:
     assert sample_evenly(list("abc"), 3) == ["a", "b", "c"]
     assert sample_evenly(range(11), 6) == [0, 2, 4, 6, 8, 10]
     assert sample_evenly(range(100), 12) == [0, 33, 66, 99]

@@ -1,4 +1,4 @@
-"""A report in the browser of its readers: it asks for nothing, complains of nothing, can be sorted and read aloud."""
+"""Reports in a browser: no requests, no messages, sorting, accessibility."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.system, pytest.mark.skipif(shutil.which("npm") is None, reason="axe-core comes by npm")]
 
 HERE = Path(__file__).parent
-COMPLAINTS = ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded")
+MESSAGES = ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded")
 WCAG_AA = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 RECORDED = Path(__file__).parents[2] / "notebooks" / "recorded"
 SHOWN = ("nginx-vs-go", "scheduler-overhead")
@@ -31,7 +31,7 @@ DESKTOP, PHONE = (1280, 900), (390, 844)
 
 @pytest.fixture(scope="session")
 def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The script of axe-core, at the version that the lock file pins."""
+    """Script of axe-core, at the version that the lock file pins."""
     folder = tmp_path_factory.mktemp("axe")
     for name in ("package.json", "package-lock.json"):
         shutil.copy(HERE / "axe" / name, folder)
@@ -41,14 +41,14 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def report(make_run: Callable[..., StoredRun], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A report of two runs, the first with enough trials for tables to have their tools."""
+    """Report of two runs, the first with enough trials for filters on tables."""
     run = watched(make_run({"stack": ["go", "nginx-go"], "connections": [16, 256]}))
     return write_report(run, tmp_path_factory.mktemp("report"), make_run(seed=8))
 
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A report of runs that were carried out: with claims, profiles, verdicts and hosts of their own."""
+    """Report of recorded runs, with claims, profiles, verdicts and hosts."""
     store = Store(RECORDED)
     views = [read_run(store, run) for run in store.runs() if run.manifest().scenario["name"] in SHOWN]
     assert len(views) == len(SHOWN)
@@ -56,7 +56,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def show(browser: Browser, page: Path, size: tuple[int, int] = DESKTOP, scheme: str = "light") -> Browser:
-    """The page in a window of that size, in light or dark."""
+    """Open the page in a window of that size, in light or dark."""
     browser.open(page)
     width, height = size
     browser.call(
@@ -67,8 +67,8 @@ def show(browser: Browser, page: Path, size: tuple[int, int] = DESKTOP, scheme: 
 
 
 def violations(browser: Browser, axe: str) -> list[dict[str, Any]]:
-    """What axe-core has against the page that is open."""
-    # The page's own policy runs no script but its own; the debugger's may.
+    """Return what axe-core finds in the open page."""
+    # The page's policy admits only its own script; the debugger is exempt.
     browser.run(f"{axe}; undefined")
     options = {"runOnly": {"type": "tag", "values": [*WCAG_AA, "best-practice"]}}
     found: list[dict[str, Any]] = browser.run(
@@ -78,20 +78,20 @@ def violations(browser: Browser, axe: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_it_complains_of_nothing_and_asks_for_nothing(browser: Browser, report: Path) -> None:
+def test_the_page_logs_nothing_and_requests_nothing(browser: Browser, report: Path) -> None:
     show(browser, report)
-    assert browser.happened(*COMPLAINTS) == []
-    asked = [event["params"]["request"]["url"] for event in browser.happened("Network.requestWillBeSent")]
-    assert [url for url in asked if not url.startswith("data:")] == [report.as_uri()]
+    assert browser.happened(*MESSAGES) == []
+    requested = [event["params"]["request"]["url"] for event in browser.happened("Network.requestWillBeSent")]
+    assert [url for url in requested if not url.startswith("data:")] == [report.as_uri()]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
-def test_everybody_can_read_it(browser: Browser, report: Path, axe: str, size: tuple[int, int], scheme: str) -> None:
+def test_the_page_is_accessible(browser: Browser, report: Path, axe: str, size: tuple[int, int], scheme: str) -> None:
     assert violations(show(browser, report, size, scheme), axe) == []
 
 
-def test_everybody_can_read_what_was_measured(browser: Browser, recorded: Path, axe: str) -> None:
+def test_the_page_of_recorded_runs_is_accessible(browser: Browser, recorded: Path, axe: str) -> None:
     show(browser, recorded)
     sections = browser.run("Array.from(document.querySelectorAll('section'), (section) => section.id)")
     assert {name.rpartition("-")[2] for name in sections} >= {"claims", "verdicts", "profiles", "hosts"}
@@ -99,23 +99,23 @@ def test_everybody_can_read_what_was_measured(browser: Browser, recorded: Path, 
     assert violations(browser, axe) == []
     show(browser, recorded, PHONE, "dark")
     assert browser.run("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
-    assert browser.happened(*COMPLAINTS) == []
-    asked = [event["params"]["request"]["url"] for event in browser.happened("Network.requestWillBeSent")]
-    assert {url for url in asked if not url.startswith("data:")} == {recorded.as_uri()}
+    assert browser.happened(*MESSAGES) == []
+    requested = [event["params"]["request"]["url"] for event in browser.happened("Network.requestWillBeSent")]
+    assert {url for url in requested if not url.startswith("data:")} == {recorded.as_uri()}
 
 
-def test_the_check_finds_what_is_wrong(browser: Browser, report: Path, axe: str, tmp_path: Path) -> None:
+def test_the_accessibility_check_finds_a_defect(browser: Browser, report: Path, axe: str, tmp_path: Path) -> None:
     page = tmp_path / "wrong.html"
     page.write_text(report.read_text(encoding="utf-8").replace('<html lang="en"', "<html"), encoding="utf-8")
     assert "html-has-lang" in [found["id"] for found in violations(show(browser, page), axe)]
 
 
-def test_nothing_reaches_beyond_a_narrow_screen(browser: Browser, report: Path) -> None:
+def test_a_narrow_screen_does_not_scroll_sideways(browser: Browser, report: Path) -> None:
     show(browser, report, PHONE)
     assert browser.run("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
 
 
-def test_a_click_sorts_a_table_and_another_turns_it(browser: Browser, report: Path) -> None:
+def test_clicks_sort_a_table_in_both_directions(browser: Browser, report: Path) -> None:
     show(browser, report)
     column = "Array.from(document.querySelectorAll('#table-trials thead tr:last-child > *')).findIndex((head) => head.textContent.startsWith('RPS'))"
     read = (

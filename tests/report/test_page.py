@@ -43,7 +43,7 @@ def whole(run: StoredRun) -> BeautifulSoup:
     return report(run, figures=True)
 
 
-def test_sections_come_in_the_order_of_reading(make_run: MakeRun) -> None:
+def test_sections_and_contents_have_the_same_order(make_run: MakeRun) -> None:
     run = make_run(unsupported={"stack=nginx-go": "no nginx"}, notices=("fs.* is not isolated",))
     root = report(run, figures=True)
     order = ["results", "figures", "trials", "unsupported", "hosts", "notices", "reproduce"]
@@ -51,14 +51,14 @@ def test_sections_come_in_the_order_of_reading(make_run: MakeRun) -> None:
     assert attributes(root, "nav a", "href") == [f"#{name}" for name in order]
 
 
-def test_what_came_out_leads_and_what_it_is_worth_follows(make_run: MakeRun) -> None:
+def test_results_come_before_validity_and_figures(make_run: MakeRun) -> None:
     claim = {"text": "x", "ratio": {"of": {"stack": "nginx-go"}, "to": {"stack": "go"}}, "at_least": 1}
     root = report(make_run(blocks=3, scenario={"claims": [claim]}), figures=True)
     order = section_ids(root)
     assert order == ["results", "claims", "ratios", "verdicts", "figures", "trials", "hosts", "reproduce"]
 
 
-def test_what_has_nothing_to_say_does_not_appear(whole: BeautifulSoup) -> None:
+def test_sections_without_content_are_omitted(whole: BeautifulSoup) -> None:
     assert section_ids(whole) == [
         "results",
         "ratios",
@@ -70,13 +70,13 @@ def test_what_has_nothing_to_say_does_not_appear(whole: BeautifulSoup) -> None:
     ]
 
 
-def test_title_and_question_lead(whole: BeautifulSoup, run: StoredRun) -> None:
+def test_title_and_question_come_first(whole: BeautifulSoup, run: StoredRun) -> None:
     assert texts(whole, "h1") == [run.manifest.scenario["title"]]
     assert run.manifest.scenario["question"] in one(whole, "header").get_text()
     assert one(whole, "head title").get_text().startswith(run.manifest.scenario["title"])
 
 
-def test_a_scenario_without_title_and_question_goes_by_its_name(make_run: MakeRun) -> None:
+def test_a_scenario_without_title_is_shown_by_its_name(make_run: MakeRun) -> None:
     root = report(make_run(scenario={"title": None, "question": None}))
     assert texts(root, "h1") == ["synthetic"]
 
@@ -113,7 +113,7 @@ def test_nothing_is_fetched(whole: BeautifulSoup) -> None:
     assert "@import" not in one(whole, "style").get_text()
 
 
-def test_names_and_facts_are_text_and_never_markup(make_run: MakeRun) -> None:
+def test_data_is_escaped(make_run: MakeRun) -> None:
     run = make_run(
         {"stack": [HOSTILE, "go"]},
         scenario={"title": HOSTILE, "question": HOSTILE, "note": HOSTILE},
@@ -179,7 +179,7 @@ def test_numbers_have_their_exact_value(whole: BeautifulSoup, run: StoredRun) ->
     assert "data-v" not in places[0].attrs  # the text of block 1 is exact
 
 
-def test_absent_is_a_dash_and_never_a_zero(run: StoredRun) -> None:
+def test_absent_values_are_dashes(run: StoredRun) -> None:
     silent = run.trials.assign(latency_p99_s=None, non_2xx=None, errors_connect=None, errors_read=None)
     silent = silent.assign(errors_write=None, errors_timeout=None, latency_p999_s=None)
     row = table_records(report(replace(run, trials=silent)), "trials")[0]
@@ -187,13 +187,13 @@ def test_absent_is_a_dash_and_never_a_zero(run: StoredRun) -> None:
     assert "p99.9" not in row  # no trial has it, and nothing would miss it
 
 
-def test_the_table_tells_kinds_and_verdicts_once_there_are_any(run: StoredRun) -> None:
+def test_varying_kinds_and_verdicts_have_a_column(run: StoredRun) -> None:
     judged = run.trials.assign(kind=["measure"] * 9 + ["profile"], verdict=["valid"] * 9 + [math.nan])
     last = table_records(report(replace(run, trials=judged)), "trials")[-1]
     assert (last["Kind"], last["Verdict"]) == ("profile", "\N{EN DASH}")
 
 
-def test_closed_loop_latency_is_called_so_wherever_it_is_shown(whole: BeautifulSoup) -> None:
+def test_closed_loop_latency_is_noted_wherever_it_is_shown(whole: BeautifulSoup) -> None:
     words = "closed loop: coordinated omission hides queueing"
     assert words in one(whole, "#figure-latency figcaption").get_text()
     assert words in attributes(whole, "#figure-latency svg", "aria-label")[0]
@@ -265,7 +265,7 @@ def test_a_run_without_an_ended_trial_says_so(run: StoredRun) -> None:
 
 
 @pytest.mark.parametrize("status", ["running", "failed", "interrupted"])
-def test_an_unfinished_run_says_so_first(make_run: MakeRun, status: str) -> None:
+def test_an_unfinished_run_states_its_status_in_the_header(make_run: MakeRun, status: str) -> None:
     run = make_run()
     manifest = run.manifest.model_copy(update={"status": status, "ended_at": None})
     header = one(report(replace(run, manifest=manifest)), "header").get_text()
@@ -273,7 +273,7 @@ def test_an_unfinished_run_says_so_first(make_run: MakeRun, status: str) -> None
     assert "\N{EN DASH}" in header  # the duration is unknown
 
 
-def test_hosts_show_facts_once_and_their_changes(run: StoredRun) -> None:
+def test_hosts_have_facts_and_their_changes(run: StoredRun) -> None:
     rows = [
         ("sut", "sut", "start", "sysctl.net.core.somaxconn", "4096"),
         ("sut", "load", "start", "sysctl.net.core.somaxconn", "4096"),

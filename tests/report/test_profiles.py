@@ -1,4 +1,4 @@
-"""Figures and tables of profiles, on a run whose right answers are known."""
+"""Figures and tables of profiles, on a run with known results."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ GOROUTINES = {("nethttp", 200): 215.0, ("nethttp", 4000): 4015.0, ("gnet", 200):
 
 
 def with_profiles(run: StoredRun, *, native: bool = False) -> StoredRun:
-    """The run with two blocks of pairs after its measured ones, in which profiling takes a tenth of the rate.
+    """Return the run with two blocks of pairs after its measured ones, in which profiling takes a tenth of the rate.
 
     Shares of the scheduler are those above, half of each netpoll's, 0.02 apart in the two profiles; `native` programs
     have a second service without Go's runtime.
@@ -66,12 +66,12 @@ def with_profiles(run: StoredRun, *, native: bool = False) -> StoredRun:
                         for service, of in services.items()
                         for name in CATEGORIES
                     ]
-                    said = {"trial_id": trial_id, "host": "sut", "flat_share": 0.0}
+                    keys = {"trial_id": trial_id, "host": "sut", "flat_share": 0.0}
                     functions += [
-                        {**said, "service": "app", "function": "runtime.mcall", "cum_share": share},
-                        {**said, "service": "app", "function": "main.main", "cum_share": 1.0},
+                        {**keys, "service": "app", "function": "runtime.mcall", "cum_share": share},
+                        {**keys, "service": "app", "function": "main.main", "cum_share": 1.0},
                     ]
-                    functions += [{**said, "service": "front", "function": "ngx_writev", "cum_share": 1.0}] * native
+                    functions += [{**keys, "service": "front", "function": "ngx_writev", "cum_share": 1.0}] * native
     for trial_id, server, connections in zip(
         measured["trial_id"], measured["factor_server"], measured["factor_connections"], strict=True
     ):
@@ -118,13 +118,13 @@ def test_scheduler_shows_four_panels_against_connections(profiled: StoredRun) ->
     np.testing.assert_allclose(heights, [0, 0, 0, 0, 0.19, 0.21, 0.39, 0.41], atol=1e-9)
 
 
-def test_scheduler_says_the_ends_of_its_lines(profiled: StoredRun) -> None:
+def test_scheduler_describes_the_ends_of_its_lines(profiled: StoredRun) -> None:
     alt = get_figure("scheduler").alt(profiled)
     assert "nethttp 20.0 % at 200, 40.0 % at 4000" in alt
     assert "gnet 0.0 % at 200, 0.0 % at 4000" in alt
 
 
-def test_scheduler_leaves_out_what_is_no_go_program(make_run: MakeRun) -> None:
+def test_scheduler_omits_programs_not_written_in_go(make_run: MakeRun) -> None:
     run = make_run({"server": ["nethttp", "gnet"], "connections": [200, 4000]}, blocks=2)
     assert "front" not in get_figure("scheduler").alt(with_profiles(run, native=True))
 
@@ -148,7 +148,7 @@ def test_categories_fill_every_bar(profiled: StoredRun) -> None:
     assert widths == pytest.approx({0: 1.0, 1: 1.0, 2: 1.0, 3: 1.0})
 
 
-def test_categories_name_the_services_where_there_are_several(make_run: MakeRun) -> None:
+def test_categories_name_services_if_there_are_several(make_run: MakeRun) -> None:
     run = make_run({"server": ["nethttp", "gnet"], "connections": [200, 4000]}, blocks=2)
     shown = drawn_texts(get_figure("categories").draw(with_profiles(run, native=True)))
     assert {"nethttp, connections 200: app", "nethttp, connections 200: front", "20.0 %", "netpoll"} <= set(shown)
@@ -157,21 +157,21 @@ def test_categories_name_the_services_where_there_are_several(make_run: MakeRun)
 
 
 @pytest.mark.parametrize("name", ["scheduler", "categories"])
-def test_both_become_files_and_an_element(profiled: StoredRun, name: str) -> None:
+def test_profile_figures_are_rendered(profiled: StoredRun, name: str) -> None:
     drawing = render(get_figure(name), profiled)
     assert drawing.png.startswith(b"\x89PNG")
     assert drawing.element.startswith("<svg")
     assert drawing.figure.caption(profiled)
 
 
-def test_the_section_has_shares_costs_and_what_measured_trials_say(profiled: StoredRun) -> None:
+def test_the_section_has_shares_costs_and_measured_values(profiled: StoredRun) -> None:
     content = build(Material(profiled, ()))
     assert content is not None
-    said = records(content.scheduler)[0]
-    assert said["Cell"] == "nethttp, connections 200"
-    assert (said["Profiles"], said["Scheduler"], said["Lowest"], said["Highest"]) == ("2", "20.0 %", "19.0 %", "21.0 %")
-    assert (said["mcall"], said["netpoll"]) == ("20.0 %", "0.0 %")
-    assert (said["Goroutines"], said["CPU per request"]) == ("215", "20.0 µs")
+    row = records(content.scheduler)[0]
+    assert row["Cell"] == "nethttp, connections 200"
+    assert (row["Profiles"], row["Scheduler"], row["Lowest"], row["Highest"]) == ("2", "20.0 %", "19.0 %", "21.0 %")
+    assert (row["mcall"], row["netpoll"]) == ("20.0 %", "0.0 %")
+    assert (row["Goroutines"], row["CPU per request"]) == ("215", "20.0 µs")
     assert list(records(content.shares)[0]) == ["Cell", "scheduler", "netpoll", "read/write", "other"]
     assert content.costs[0] == (
         "RPS of profiled trials relative to their partners: 0.900, 95% interval 0.900 to 0.900, over 8 pairs."
@@ -180,7 +180,7 @@ def test_the_section_has_shares_costs_and_what_measured_trials_say(profiled: Sto
     assert content.notices == ()
 
 
-def test_what_could_not_be_profiled_stands_there_and_not_among_the_notes_on_tools(profiled: StoredRun) -> None:
+def test_failed_profiles_are_noted_in_the_section_of_profiles_only(profiled: StoredRun) -> None:
     trial = profiled.trials["trial_id"].iloc[0]
     notes = pd.DataFrame([{"trial_id": trial, "code": NO_PROFILE, "message": "front on sut: there is no <perf>"}])
     blind = replace(profiled, notes=notes, table=empty_frame)
@@ -192,6 +192,6 @@ def test_what_could_not_be_profiled_stands_there_and_not_among_the_notes_on_tool
     assert "Notes on the tools" not in written
 
 
-def test_a_run_without_a_pass_has_no_such_section(run: StoredRun) -> None:
+def test_a_run_without_profiles_has_no_section(run: StoredRun) -> None:
     assert build(Material(run, ())) is None
     assert not get_figure("categories").is_available(run)

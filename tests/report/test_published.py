@@ -1,4 +1,4 @@
-"""What studies printed beside what was measured, on runs whose right answers are known."""
+"""Published figures beside measured ones, on runs with known results."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def rows_of(run: StoredRun) -> list[tuple[str, ...]]:
 
 
 def judged(run: StoredRun, doubts: Mapping[str, tuple[str, str, list[str]]]) -> StoredRun:
-    """The run as if these trials had a reason each: severity, check, metrics. All others are valid."""
+    """Return the run with a reason against each of these trials: severity, check, metrics. All others are valid."""
     rows = [
         {"trial_id": trial_id, "check": check, "severity": severity, "metrics": metrics}
         for trial_id, (severity, check, metrics) in doubts.items()
@@ -43,7 +43,7 @@ def judged(run: StoredRun, doubts: Mapping[str, tuple[str, str, list[str]]]) -> 
     return replace(run, trials=trials, table=lambda name: tables.get(name, empty_frame(name)))
 
 
-def test_each_figure_stands_beside_the_median_of_the_trials_that_count(make_run: MakeRun) -> None:
+def test_published_figures_are_compared_with_medians_of_included_trials(make_run: MakeRun) -> None:
     run = make_run(blocks=5, scenario={"published": ENTRIES})
     ids = run.trials_of("stack=go")["trial_id"].tolist()
     fastest = run.trials_of("stack=go").set_index("trial_id")["rps"].nlargest(2).index.tolist()
@@ -64,20 +64,20 @@ def test_each_figure_stands_beside_the_median_of_the_trials_that_count(make_run:
     assert (latency[1:3], latency[4]) == (("mean latency", "39.0 ms"), "5 valid")
 
 
-def test_what_is_void_altogether_says_so(make_run: MakeRun) -> None:
+def test_a_figure_without_valid_trials_is_marked_invalid(make_run: MakeRun) -> None:
     run = make_run(blocks=3, scenario={"published": ENTRIES})
-    void = dict.fromkeys(run.trials_of("stack=go")["trial_id"], ("invalid", "generator-saturated", ["rps"]))
-    rps, *_ = rows_of(judged(run, void))
+    reasons = dict.fromkeys(run.trials_of("stack=go")["trial_id"], ("invalid", "generator-saturated", ["rps"]))
+    rps, *_ = rows_of(judged(run, reasons))
     assert rps[3].endswith(", invalid")
     assert rps[4] == "3 invalid (generator-saturated)"
 
 
-def test_trials_that_were_never_judged_are_not_called_valid(make_run: MakeRun) -> None:
+def test_trials_without_verdict_are_not_called_valid(make_run: MakeRun) -> None:
     (rps, *_) = rows_of(make_run(blocks=2, scenario={"published": ENTRIES}))
     assert rps[4] == "2 not judged"
 
 
-def test_cells_that_the_run_has_not_say_why(make_run: MakeRun) -> None:
+def test_missing_cells_have_a_reason(make_run: MakeRun) -> None:
     run = make_run(
         {"stack": ["go", "nginx-go", "nginx-http"]},
         blocks=2,
@@ -93,13 +93,13 @@ def test_cells_that_the_run_has_not_say_why(make_run: MakeRun) -> None:
     assert "on 8 &lt;threads&gt;" in html
 
 
-def test_a_cell_that_the_study_did_not_tell_apart_stands_beside_each(make_run: MakeRun) -> None:
+def test_a_published_figure_of_several_cells_is_compared_with_each(make_run: MakeRun) -> None:
     entries = [{"cell": {"stack": "go"}, "figures": {"rps": 40000}}]
     run = make_run({"stack": ["go", "nginx-go"], "connections": [128, 8000]}, scenario={"published": entries})
     assert [row[0] for row in rows_of(run)] == ["go, connections 128", "go, connections 8000"]
 
 
-def test_cumulative_shares_stand_beside_those_of_the_profiles(make_run: MakeRun) -> None:
+def test_published_shares_are_compared_with_those_of_profiles(make_run: MakeRun) -> None:
     entries = [
         {"cell": {"server": "nethttp", "connections": 4000}, "shares": {"mcall": 0.401}, "note": "for 8000"},
         {"cell": {"server": "nethttp", "connections": 16000}, "shares": {"mcall": 0.557}},
@@ -120,5 +120,5 @@ def test_cumulative_shares_stand_beside_those_of_the_profiles(make_run: MakeRun)
     assert elsewhere[3] == ABSENT
 
 
-def test_without_published_figures_there_is_no_section(run: StoredRun) -> None:
+def test_a_run_without_published_figures_has_no_section(run: StoredRun) -> None:
     assert build(Material(run, ())) is None

@@ -1,4 +1,4 @@
-"""Ratios and claims in the report: what stands in their sections and in their figure."""
+"""Ratios and claims in the report: sections and figure."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ CLAIMS = [
 
 
 def with_control(run: StoredRun) -> StoredRun:
-    """The run with its first cell under a second name, a little faster in one block."""
+    """Return the run with its first cell under a second name, a little faster in one block."""
     first = run.manifest.cells[0]
     control = CellRecord(cell_id=f"{first.cell_id}~control", levels=first.levels)
-    again = run.trials[run.trials["cell_id"] == first.cell_id].assign(
+    repeated = run.trials[run.trials["cell_id"] == first.cell_id].assign(
         cell_id=control.cell_id,
         kind="control",
-        trial_id=lambda frame: frame["trial_id"] + "-again",
+        trial_id=lambda frame: frame["trial_id"] + "-control",
         rps=lambda frame: frame["rps"] * (1 + 0.01 * (frame["block"] == 1)),
     )
     manifest = run.manifest.model_copy(update={"cells": (*run.manifest.cells, control)})
-    return replace(run, manifest=manifest, trials=pd.concat([run.trials, again], ignore_index=True))
+    return replace(run, manifest=manifest, trials=pd.concat([run.trials, repeated], ignore_index=True))
 
 
 Content = TypeVar("Content")
@@ -60,7 +60,7 @@ def built(section: Callable[[Material], Content | None], run: StoredRun) -> Cont
     return content
 
 
-def test_every_ratio_has_its_interval_and_what_it_shows(make_run: MakeRun) -> None:
+def test_every_ratio_has_its_interval_and_difference(make_run: MakeRun) -> None:
     run = make_run(STACKS, blocks=8)
     content = built(ratios.build, run)
     assert list(content.tables) == ["RPS", "p99 latency"]
@@ -80,23 +80,23 @@ def test_every_ratio_has_its_interval_and_what_it_shows(make_run: MakeRun) -> No
     assert found == compare_cells(run.data, ["rps"])
 
 
-def test_a_control_is_said_to_be_the_noise_of_the_run(make_run: MakeRun) -> None:
+def test_the_ratio_of_a_control_is_reported_as_noise(make_run: MakeRun) -> None:
     run = with_control(make_run(STACKS, blocks=8))
     rps = built(ratios.build, run).tables["RPS"]
     assert [row["Cell"] for row in records(rps)] == ["nginx", "node", "go (control)"]
-    said = built(verdicts.build, run).noise
-    assert said[0].startswith("RPS of go relative to itself: 1.001, interval 0.99")
-    assert UNKNOWN not in said
+    notes = built(verdicts.build, run).noise
+    assert notes[0].startswith("RPS of go relative to itself: 1.001, interval 0.99")
+    assert UNKNOWN not in notes
 
 
-def test_a_run_without_a_control_says_that_its_noise_is_not_known(make_run: MakeRun) -> None:
+def test_without_a_control_the_noise_is_unknown(make_run: MakeRun) -> None:
     assert built(verdicts.build, make_run(STACKS, blocks=8)).noise[0] == UNKNOWN
     few = built(verdicts.build, with_control(make_run(STACKS, blocks=2))).noise
     assert few[0].startswith("RPS of go relative to itself is not known: ")
     assert few[1].startswith("p99 latency of go relative to itself is not known")
 
 
-def test_trials_that_do_not_count_are_said(make_run: MakeRun) -> None:
+def test_excluded_trials_are_noted(make_run: MakeRun) -> None:
     run = make_run(STACKS, blocks=8)
     trial = run.trials.loc[run.trials["cell_id"] == "stack=node", "trial_id"].iloc[0]
     reason = {"trial_id": trial, "check": "generator-saturated", "severity": "invalid", "metrics": ["rps"]}
@@ -106,7 +106,7 @@ def test_trials_that_do_not_count_are_said(make_run: MakeRun) -> None:
     assert "1 trial left out: invalid: generator-saturated" in node["Notes"]
 
 
-def test_claims_stand_beside_what_was_published(make_run: MakeRun) -> None:
+def test_claims_have_published_and_measured_ratios(make_run: MakeRun) -> None:
     content = built(claims.build, make_run(STACKS, blocks=8, scenario={"claims": CLAIMS}))
     assert content.summary == "Of 3 claims: 1 holds, 1 refuted, 1 not testable here."
     held, refuted, elsewhere = records(content.table)
@@ -118,7 +118,7 @@ def test_claims_stand_beside_what_was_published(make_run: MakeRun) -> None:
     assert (elsewhere["Result"], elsewhere["Measured"]) == ("not testable here", "\N{EN DASH}")
 
 
-def test_without_claims_or_a_second_cell_there_is_no_section(make_run: MakeRun) -> None:
+def test_a_run_without_claims_or_a_second_cell_has_no_section(make_run: MakeRun) -> None:
     assert claims.build(Material(make_run(STACKS), ())) is None
     assert ratios.build(Material(make_run({"stack": ["go"]}), ())) is None
 
@@ -139,12 +139,12 @@ def test_the_figure_has_a_row_for_each_ratio_and_each_claim(make_run: MakeRun) -
     assert FIGURE.alt(run).startswith("Forest plot of ratios with their intervals: ")
 
 
-def test_cells_with_a_baseline_each_say_how_they_differ_from_it(make_run: MakeRun) -> None:
+def test_the_subtitle_names_the_levels_of_several_baselines(make_run: MakeRun) -> None:
     run = make_run({"stack": ["go", "nginx"], "cores": [1, 8]}, blocks=4, scenario={"baseline": {"stack": "go"}})
     assert "RPS relative to the cell that differs in stack=go alone" in drawn_texts(FIGURE.draw(run))
 
 
-def test_an_interval_without_bounds_does_not_dwarf_the_others(make_run: MakeRun) -> None:
+def test_a_huge_interval_does_not_dwarf_the_others(make_run: MakeRun) -> None:
     run = make_run(STACKS, blocks=3)
     wild = run.trials.assign(
         rps=lambda frame: frame["rps"] * (1 + 1e6 * ((frame["cell_id"] == "stack=node") & (frame["block"] == 2)))
@@ -155,7 +155,7 @@ def test_an_interval_without_bounds_does_not_dwarf_the_others(make_run: MakeRun)
     assert low < 0.5
 
 
-def test_of_many_ratios_the_figure_has_those_farthest_from_one(make_run: MakeRun) -> None:
+def test_the_ratios_farthest_from_1_are_drawn(make_run: MakeRun) -> None:
     run = make_run({"stack": ["go", "nginx"], "connections": list(range(1, 51))}, blocks=3)
     (axes,) = FIGURE.draw(run).axes
     marks = [line for line in axes.get_lines() if line.get_marker() not in {"None", ""}]
@@ -167,6 +167,6 @@ def test_of_many_ratios_the_figure_has_those_farthest_from_one(make_run: MakeRun
     assert len(built(ratios.build, run).tables["RPS"].rows) == 99
 
 
-def test_too_few_blocks_for_an_interval_draw_nothing(make_run: MakeRun) -> None:
+def test_a_figure_of_ratios_needs_intervals(make_run: MakeRun) -> None:
     assert FIGURE.is_available(make_run(STACKS, blocks=3))
     assert not FIGURE.is_available(make_run(STACKS, blocks=2))

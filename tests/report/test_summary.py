@@ -15,7 +15,7 @@ from benchkit.report.summary import CellSummary, describe_cell, errors, summaris
 MakeRun = Callable[..., StoredRun]
 
 
-def said(run: StoredRun) -> list[tuple[str, str]]:
+def descriptions(run: StoredRun) -> list[tuple[str, str]]:
     summary = summarise(run)
     return [describe_cell(cell, run.labels, run.manifest.blocks) for cell in summary.cells]
 
@@ -33,7 +33,7 @@ def test_a_cell_is_the_median_of_its_trials_and_their_range(run: StoredRun) -> N
 
 
 def test_the_sentence_states_ratio_sample_and_range(run: StoredRun) -> None:
-    assert said(run) == [
+    assert descriptions(run) == [
         ("71,856 requests/s", "median of 5 trials, 69,215 to 73,489"),
         (
             "39,542 requests/s",
@@ -42,11 +42,11 @@ def test_the_sentence_states_ratio_sample_and_range(run: StoredRun) -> None:
     ]
 
 
-def test_a_ratio_is_that_of_the_comparison_to_the_cells_own_partner(make_run: MakeRun) -> None:
+def test_a_ratio_is_relative_to_the_cells_own_baseline(make_run: MakeRun) -> None:
     run = make_run({"stack": ["go", "nginx"], "cores": [1, 8]}, blocks=4, scenario={"baseline": {"stack": "go"}})
     ratios = [cell.ratio for cell in summarise(run).cells]
     assert [ratio and ratio.baseline for ratio in ratios] == [None, None, "stack=go,cores=1", "stack=go,cores=8"]
-    details = [detail for _, detail in said(run)]
+    details = [detail for _, detail in descriptions(run)]
     for cell, ratio, detail in zip(summarise(run).cells, ratios, details, strict=True):
         if ratio is None:
             assert "\N{MULTIPLICATION SIGN}" not in detail
@@ -56,32 +56,32 @@ def test_a_ratio_is_that_of_the_comparison_to_the_cells_own_partner(make_run: Ma
             assert detail.startswith(f"{found[0]} [{found[1]}, {found[2]}] \N{MULTIPLICATION SIGN} {own}; median of")
 
 
-def test_what_is_to_be_known_of_a_ratio_stands_beside_it(make_run: MakeRun) -> None:
+def test_caveats_of_a_ratio_follow_it(make_run: MakeRun) -> None:
     differs = [{"what": ["body_bytes"], "cells": {"stack": "nginx-go"}, "why": "the <page> is another one"}]
     run = make_run(scenario={"differs": differs})
     run = with_columns(run, probe_body_bytes=[12 if "nginx" in cell else 1600 for cell in run.trials["cell_id"]])
     (remark,) = run.comparisons[0].ratios[0].remarks
-    assert said(run)[1][1].endswith(f"; {remark}")
+    assert descriptions(run)[1][1].endswith(f"; {remark}")
 
 
 def test_few_blocks_give_a_ratio_without_an_interval(make_run: MakeRun) -> None:
-    assert said(make_run(blocks=2))[1][1].startswith(
+    assert descriptions(make_run(blocks=2))[1][1].startswith(
         "0.562 \N{MULTIPLICATION SIGN} go (no interval); median of 2 trials"
     )
 
 
 def test_one_trial_has_no_range(make_run: MakeRun) -> None:
-    assert said(make_run(blocks=1))[0][1] == "median of 1 trial"
+    assert descriptions(make_run(blocks=1))[0][1] == "median of 1 trial"
 
 
-def test_failures_stand_beside_the_rate_they_spoil(run: StoredRun) -> None:
+def test_failures_are_reported_with_the_rate(run: StoredRun) -> None:
     failing = with_columns(run, errors_timeout=2, errors_read=1, non_2xx=1)
-    assert said(failing)[0][1].endswith(
+    assert descriptions(failing)[0][1].endswith(
         "; 15 failed requests; 5 responses with another status than 2xx",
     )
 
 
-def test_what_a_tool_does_not_count_is_absent_and_not_zero(run: StoredRun) -> None:
+def test_errors_that_a_tool_does_not_count_are_absent(run: StoredRun) -> None:
     silent = with_columns(run, errors_connect=None, errors_read=None, errors_write=None, errors_timeout=None)
     assert errors(silent.trials).isna().all()
     assert summarise(silent).cells[0].errors is None
@@ -92,25 +92,25 @@ def test_what_a_tool_does_not_count_is_absent_and_not_zero(run: StoredRun) -> No
 def test_control_and_profile_trials_are_in_no_median(run: StoredRun) -> None:
     kinds = ["profile" if block == 1 else "measure" for block in run.trials["block"]]
     assert summarise(with_columns(run, kind=kinds)).cells[0].trials == 4
-    assert "median of 4 trials" in said(with_columns(run, kind=kinds))[0][1]
+    assert "median of 4 trials" in descriptions(with_columns(run, kind=kinds))[0][1]
 
 
 def test_trials_that_did_not_end_are_counted(run: StoredRun) -> None:
     cut = replace(run, trials=run.trials[run.trials["block"] < 4])
-    assert said(cut)[0][1].endswith("3 of 5 trials ended")
+    assert descriptions(cut)[0][1].endswith("3 of 5 trials ended")
 
 
-def test_unsupported_cells_say_why_and_empty_ones_that_they_are(make_run: MakeRun) -> None:
+def test_unsupported_and_empty_cells_have_reasons(make_run: MakeRun) -> None:
     run = make_run(unsupported={"stack=nginx-go": "needs 300000 open files, the host allows 1024"})
     empty = replace(run, trials=run.trials.iloc[:0])
-    assert said(empty) == [
+    assert descriptions(empty) == [
         ("no result", "no trial of it ended with a rate"),
         ("not measured", "not supported on these hosts: needs 300000 open files, the host allows 1024"),
     ]
 
 
 @pytest.mark.parametrize("rps", [None, 0.0])
-def test_without_a_rate_of_the_baseline_there_is_no_ratio(run: StoredRun, rps: float | None) -> None:
+def test_a_baseline_without_a_rate_gives_no_ratio(run: StoredRun, rps: float | None) -> None:
     rates = [rps if cell == "stack=go" else 1000.0 for cell in run.trials["cell_id"]]
     cells: tuple[CellSummary, ...] = summarise(with_columns(run, rps=rates)).cells
     assert [cell.ratio for cell in cells] == [None, None]

@@ -13,11 +13,11 @@ from benchkit.report.tables import Column, Entry, Group, Table, number
     ("value", "exact"),
     [(12.0, None), (285080.0, None), (231.92, "231.92"), (72645.34123456789, "72645.34"), (0.4, "0.4")],
 )
-def test_a_number_carries_its_value_where_the_text_rounds_it(value: float, exact: str | None) -> None:
+def test_a_rounded_number_has_its_exact_value(value: float, exact: str | None) -> None:
     assert number(value, units.count).exact == exact
 
 
-def test_an_absent_number_carries_none() -> None:
+def test_an_absent_number_has_no_value() -> None:
     assert number(math.nan, units.count) == Entry(units.ABSENT)
     assert Entry("text").exact is None
 
@@ -28,7 +28,7 @@ def test_neighbours_share_their_heading() -> None:
     assert Table("t", "T", columns[:1], ()).groups == ()
 
 
-def test_text_keeps_its_lines_or_becomes_one_and_loses_what_has_no_picture() -> None:
+def test_unprintable_characters_are_replaced() -> None:
     hostile = "a\x00b\N{RIGHT-TO-LEFT OVERRIDE}c\ud800\n\td  é日"
     mark = "\N{REPLACEMENT CHARACTER}"
     assert legible(hostile) == f"a{mark}b{mark}c{mark}\n\td  é日"

@@ -1,4 +1,4 @@
-"""Figures of what hosts did, on telemetry whose right answers are known."""
+"""Figures of telemetry with known values."""
 
 from __future__ import annotations
 
@@ -28,32 +28,32 @@ MakeRun = Callable[..., StoredRun]
 
 
 def lines(axes: Axes) -> list[np.ndarray]:
-    """The lines of collections in the axes, (x, y) each."""
+    """Return the lines of collections in the axes, (x, y) each."""
     found = [artist for artist in axes.collections if isinstance(artist, LineCollection)]
     return [np.asarray(path.vertices) for collection in found for path in collection.get_paths()]
 
 
 def samples(*rows: tuple[str, float, float]) -> pd.DataFrame:
-    """Telemetry of one counter: (instance, t_s, value)."""
+    """Return telemetry of one counter: (instance, t_s, value)."""
     frame = pd.DataFrame(rows, columns=["instance", "t_s", "value"])
     return frame.assign(trial_id="t", host="sut", metric="cpu_user_s_total")
 
 
-def test_a_sum_over_cores_is_known_where_all_cores_are() -> None:
+def test_a_sum_over_cores_needs_all_cores() -> None:
     summed = counter_sums(
         samples(("0", 0, 1), ("1", 0, 2), ("0", 1, 3), ("0", 2, 5), ("1", 2, 4)), ["cpu_user_s_total"], ["host"]
     )
     assert summed[["t_s", "value"]].to_numpy().tolist() == [[0, 3], [2, 9]]
 
 
-def test_rates_are_increases_per_second_broken_at_gaps_and_restarts() -> None:
+def test_rates_are_increases_per_second_without_gaps_and_restarts() -> None:
     counted = samples(*(("0", t, v) for t, v in [(0, 0), (1, 2), (2, 4), (6, 12), (7, 1), (8, 2)]))
     rate = rates(counted, ["host"])
     np.testing.assert_array_equal(rate["t_s"], [1, 2, 6, 7, 8])
     np.testing.assert_array_equal(rate["value"], [2, 2, np.nan, np.nan, 1])
 
 
-def test_around_draws_the_cpu_requests_and_bytes_of_every_trial(make_run: MakeRun) -> None:
+def test_host_activity_draws_cpu_requests_and_bytes_of_every_trial(make_run: MakeRun) -> None:
     run = watched(make_run({"stack": ["go", "nginx-go"]}, blocks=3))
     figure = get_figure("host-activity").draw(run)
     assert len(figure.axes) == 6
@@ -66,7 +66,19 @@ def test_around_draws_the_cpu_requests_and_bytes_of_every_trial(make_run: MakeRu
     assert "app at most 0.80 CPUs; generator-1 at most 0.50 CPUs" in get_figure("host-activity").alt(run)
 
 
-def test_a_gap_breaks_the_line(make_run: MakeRun) -> None:
+def test_a_service_on_several_hosts_has_a_line_for_each(make_run: MakeRun) -> None:
+    run = watched(make_run(blocks=1))
+    agents = [
+        run.telemetry[run.telemetry["service"] == service].assign(service="agent", t_s=lambda rows: rows["t_s"] + 1e-3)
+        for service in ("app", "generator-1")
+    ]
+    telemetry = pd.concat([run.telemetry, *agents])
+    both = replace(run, table=lambda name: telemetry if name == "telemetry" else run.table(name))
+    alt = get_figure("host-activity").alt(both)
+    assert "agent on load at most 0.50 CPUs; agent on sut at most 0.80 CPUs; app at most 0.80 CPUs" in alt
+
+
+def test_a_gap_interrupts_the_line(make_run: MakeRun) -> None:
     run = make_run(blocks=1)
     whole = watched(run)
     gap = watched(run, gap_in=str(run.trials["trial_id"].iloc[0]))
@@ -75,7 +87,7 @@ def test_a_gap_breaks_the_line(make_run: MakeRun) -> None:
     assert any(np.isnan(line[:, 1]).any() for line in broken)
 
 
-def test_without_telemetry_there_is_no_such_figure(run: StoredRun) -> None:
+def test_figures_of_telemetry_need_telemetry(run: StoredRun) -> None:
     assert not get_figure("host-activity").is_available(run)
     assert not get_figure("accept-queue").is_available(run)
 
@@ -90,7 +102,7 @@ def test_accept_queues_are_drawn_against_their_limit_and_overflows_counted(make_
     assert "at most 7 waiting, 6 overflows" in get_figure("accept-queue").alt(run)
 
 
-def test_the_axis_is_connections_where_they_vary_else_the_first_number(make_run: MakeRun) -> None:
+def test_the_axis_is_connections_else_the_first_numeric_factor(make_run: MakeRun) -> None:
     assert numeric_factor(make_run({"workers": [1, 2], "connections": [8, 64]})) == "connections"
     assert numeric_factor(make_run({"stack": ["a", "b"], "workers": [1, 2]})) == "workers"
     assert numeric_factor(make_run({"stack": ["a", "b"], "workers": [2]})) is None
@@ -119,7 +131,7 @@ def bands(figure: Figure) -> list[np.ndarray]:
 
 
 def power_law(run: StoredRun, bend: float = 0.0) -> StoredRun:
-    """The run with rates that fall by a fifth when connections double, or bend away from that."""
+    """Return the run with rates that fall by a fifth when connections double, or depart from that by `bend`."""
     doublings = np.log2(run.trials["factor_connections"].astype(float))
     noise = 1 + 0.01 * np.sin(np.arange(len(doublings)))
     return replace(run, trials=run.trials.assign(rps=1e5 * 0.8**doublings * 2 ** (bend * doublings**2) * noise))
@@ -143,7 +155,7 @@ def test_a_straight_trend_has_a_band_and_a_table(make_run: MakeRun) -> None:
     assert [float(row[2]) for row in shown] == pytest.approx([0.8, 0.8], abs=0.005)
 
 
-def test_a_bent_trend_has_no_band_and_says_so(make_run: MakeRun) -> None:
+def test_a_trend_without_power_law_has_a_note_and_no_band(make_run: MakeRun) -> None:
     run = power_law(make_run({"connections": [8, 64, 512]}, blocks=6), bend=0.05)
     figure = get_figure("connections")
     assert bands(figure.draw(run)) == []
@@ -154,19 +166,19 @@ def test_a_bent_trend_has_no_band_and_says_so(make_run: MakeRun) -> None:
     assert table.rows[0][-1].text == "not a power law: compare the medians instead"
 
 
-def test_lines_that_leave_cells_out_have_no_trend(make_run: MakeRun) -> None:
+def test_lines_that_omit_cells_have_no_trend(make_run: MakeRun) -> None:
     run = make_run({"connections": [8, 64, 512, "auto"]}, blocks=6)
     assert trends_along(run, "connections", "rps") == {}
     assert trends_along(make_run({"connections": [8]}, blocks=6), "connections", "rps") == {}
 
 
-def test_cpu_per_request_has_a_panel_where_it_is_known(make_run: MakeRun) -> None:
+def test_known_cpu_per_request_has_a_panel(make_run: MakeRun) -> None:
     run = make_run({"connections": [8, 64]}, blocks=2)
     run.trials["server_cpu_s_per_request"] = 2e-5
     assert len(get_figure("connections").draw(run).axes) == 2
 
 
-def test_throughput_puts_every_trial_where_its_figures_are(run: StoredRun) -> None:
+def test_throughput_places_every_trial_at_its_values(run: StoredRun) -> None:
     (axes,) = get_figure("throughput").draw(run).axes
     drawn = np.concatenate([np.asarray(dots.get_offsets()) for dots in axes.collections])
     wanted = run.trials[["rps", "latency_p99_s"]].to_numpy(dtype=float)
@@ -175,7 +187,7 @@ def test_throughput_puts_every_trial_where_its_figures_are(run: StoredRun) -> No
 
 
 @pytest.mark.parametrize("missing", ["rps", "latency_p99_s"])
-def test_a_trial_without_a_figure_is_not_drawn(run: StoredRun, missing: str) -> None:
+def test_a_trial_without_a_value_is_not_drawn(run: StoredRun, missing: str) -> None:
     trials = run.trials.copy()
     trials.loc[trials.index[0], missing] = None
     (axes,) = get_figure("throughput").draw(replace(run, trials=trials)).axes

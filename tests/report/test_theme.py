@@ -1,4 +1,4 @@
-"""The colours keep what `benchkit.report.theme` promises, by the formulas of their standards."""
+"""Contrast and distances of the colours, by the formulas of their standards."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ VISIONS = {
 
 
 def linear(colour: str) -> Vector:
-    """From sRGB to linear RGB (IEC 61966-2-1)."""
+    """Convert sRGB to linear RGB (IEC 61966-2-1)."""
     channels = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
     return np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
 
 
 def contrast(one: str, other: str) -> float:
-    """Contrast ratio of WCAG 2.2."""
+    """Return the contrast ratio of WCAG 2.2."""
     low, high = sorted(float(linear(colour) @ [0.2126, 0.7152, 0.0722]) for colour in (one, other))
     return (high + 0.05) / (low + 0.05)
 
 
 def oklab(rgb: Vector) -> Vector:
-    """Linear RGB to OKLab (Ottosson 2020), in which distances follow what people see."""
+    """Convert linear RGB to OKLab (Ottosson 2020), in which distances follow perception."""
     to_lms = np.array(
         [
             [0.4122214708, 0.5363325363, 0.0514459929],
@@ -72,7 +72,7 @@ def test_text_and_marks_stand_out_from_the_surface(side: str) -> None:
 
 @pytest.mark.parametrize("side", ["light", "dark"])
 @pytest.mark.parametrize("vision", VISIONS)
-def test_any_two_series_differ_for_every_eye(side: str, vision: str) -> None:
+def test_any_two_series_differ_for_every_kind_of_colour_vision(side: str, vision: str) -> None:
     seen = [oklab(VISIONS[vision] @ linear(getattr(tone, side))) for tone in SERIES]
     assert min(float(np.linalg.norm(one - other)) for one, other in combinations(seen, 2)) >= 0.1
 

@@ -1,4 +1,4 @@
-"""What a report says of load tools: their notes, and how far they agree."""
+"""Notes and agreement of load tools in a report."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ MakeRun = Callable[..., "StoredRun"]
 
 
 def _by_tool(run: StoredRun) -> StoredRun:
-    """The synthetic trials as if each level of the factor `tool` had been driven by that tool."""
+    """Return the run with each level of the factor `tool` as the tool of its trials."""
     return replace(run, trials=run.trials.assign(tool=run.trials["factor_tool"], latency_resolution_s=1e-6))
 
 
-def test_tools_of_one_cell_are_set_side_by_side(make_run: MakeRun) -> None:
+def test_tools_of_one_cell_are_compared(make_run: MakeRun) -> None:
     run = _by_tool(make_run({"tool": ["wrk", "hey", "ab"]}, blocks=6))
     shown = tool_agreement.build(Material(run, ()))
     assert shown is not None
@@ -49,7 +49,7 @@ def test_tools_of_one_cell_are_set_side_by_side(make_run: MakeRun) -> None:
     assert "the tools disagree beyond noise" in html
 
 
-def test_cells_with_other_factors_stand_apart(make_run: MakeRun) -> None:
+def test_each_cell_has_its_own_comparison_of_tools(make_run: MakeRun) -> None:
     run = _by_tool(make_run({"tool": ["wrk", "hey"], "stack": ["go", "nginx-go"]}, blocks=3))
     shown = tool_agreement.build(Material(run, ()))
     assert shown is not None
@@ -57,12 +57,12 @@ def test_cells_with_other_factors_stand_apart(make_run: MakeRun) -> None:
     assert len({cell.table.name for cell in shown.cells}) == 2
 
 
-def test_one_tool_has_nothing_to_agree_with(run: StoredRun) -> None:
+def test_a_run_with_one_tool_has_no_section(run: StoredRun) -> None:
     assert tool_agreement.build(Material(run, ())) is None
     assert "Do the tools agree?" not in page((run, ()))
 
 
-def test_notes_stand_once_for_a_tool_with_the_trials_that_have_them(run: StoredRun) -> None:
+def test_notes_are_listed_once_per_tool_with_the_number_of_trials(run: StoredRun) -> None:
     ids = run.trials["trial_id"].tolist()
     rows = [{"trial_id": i, "code": "timeouts", "message": f"{n} answers came late"} for n, i in enumerate(ids[:3], 1)]
     rows.append({"trial_id": ids[0], "code": "wrk-corrected", "message": "<b>added</b>"})
@@ -78,12 +78,12 @@ def test_notes_stand_once_for_a_tool_with_the_trials_that_have_them(run: StoredR
     assert re.search(r"&lt;b&gt;added", html)
 
 
-def test_without_notes_there_is_no_section(run: StoredRun) -> None:
+def test_a_run_without_notes_has_no_section(run: StoredRun) -> None:
     assert notes.build(Material(run, ())) is None
 
 
 def _points(figure: Figure) -> dict[float, list[float]]:
-    """The ratios of trials, by their row."""
+    """Return the ratios of trials, by their row."""
     found: dict[float, list[float]] = {}
     for artist in figure.axes[0].collections:
         for x, y in np.asarray(artist.get_offsets()).tolist():
@@ -91,7 +91,7 @@ def _points(figure: Figure) -> dict[float, list[float]]:
     return found
 
 
-def test_the_figure_has_every_trial_of_every_tool_over_the_median_of_all(make_run: MakeRun) -> None:
+def test_the_figure_has_every_trial_relative_to_the_median_of_tools(make_run: MakeRun) -> None:
     run = _by_tool(make_run({"tool": ["wrk", "hey", "ab"]}, blocks=6))
     figure = FIGURE.draw(run)
     drawn = _points(figure)
@@ -108,10 +108,10 @@ def test_the_figure_has_every_trial_of_every_tool_over_the_median_of_all(make_ru
     assert figure.axes[0].get_xscale() == "log"
 
 
-def test_the_figure_says_what_it_draws_and_is_the_same_again(make_run: MakeRun) -> None:
+def test_the_figure_is_described_and_reproducible(make_run: MakeRun) -> None:
     run = _by_tool(make_run({"tool": ["wrk", "hey"], "stack": ["go", "nginx-go"]}, blocks=6))
-    drawing, again = render(FIGURE, run), render(FIGURE, run)
-    assert (drawing.svg, drawing.png) == (again.svg, again.png)
+    drawing, repeated = render(FIGURE, run), render(FIGURE, run)
+    assert (drawing.svg, drawing.png) == (repeated.svg, repeated.png)
     first = run.trials[(run.trials["tool"] == "wrk") & (run.trials["factor_stack"] == "go")].iloc[0]
     assert re.search(
         rf"<title>wrk, block 1: {units.rate(first['rps'])}, [\d.]+ of the median of the tools</title>",
@@ -121,7 +121,7 @@ def test_the_figure_says_what_it_draws_and_is_the_same_again(make_run: MakeRun) 
     assert "Hollow" not in FIGURE.caption(run)
 
 
-def test_trials_that_do_not_count_are_hollow(make_run: MakeRun) -> None:
+def test_excluded_trials_are_hollow(make_run: MakeRun) -> None:
     run = _by_tool(make_run({"tool": ["wrk", "hey"]}, blocks=6))
     trial_id = str(run.trials.loc[run.trials["tool"] == "wrk", "trial_id"].iloc[0])
     doubted = judged(run, (trial_id, "link-saturated", "invalid", ("rps",)))
@@ -130,13 +130,13 @@ def test_trials_that_do_not_count_are_hollow(make_run: MakeRun) -> None:
     assert "Hollow points are excluded trials." in FIGURE.caption(doubted)
 
 
-def test_too_few_blocks_say_nothing_of_noise(make_run: MakeRun) -> None:
+def test_too_few_blocks_give_no_estimate_of_noise(make_run: MakeRun) -> None:
     run = _by_tool(make_run({"tool": ["wrk", "hey"]}, blocks=1))
     shown = [text.get_text() for text in FIGURE.draw(run).findobj(Text)]
     assert "RPS: too few blocks to estimate noise (1)" in shown
 
 
-def test_of_many_figures_those_farthest_apart_are_drawn(make_run: MakeRun) -> None:
+def test_the_metrics_with_the_largest_differences_are_drawn(make_run: MakeRun) -> None:
     run = _by_tool(make_run({"tool": ["wrk", "hey"], "connections": list(range(1, 21))}, blocks=2))
     rows = len(_points(FIGURE.draw(run)))
     assert rows < 2 * len(run.agreements)
@@ -145,5 +145,5 @@ def test_of_many_figures_those_farthest_apart_are_drawn(make_run: MakeRun) -> No
     assert f"{left_out} metrics with the smallest differences are not drawn" in FIGURE.caption(run)
 
 
-def test_one_tool_has_no_such_figure(run: StoredRun) -> None:
+def test_a_run_with_one_tool_has_no_figure(run: StoredRun) -> None:
     assert not FIGURE.is_available(run)

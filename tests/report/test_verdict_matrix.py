@@ -1,4 +1,4 @@
-"""The matrix of verdicts: what became of every trial that was planned."""
+"""Matrix of verdicts: the outcome of every planned trial."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ GO, NGINX = "stack=go", "stack=nginx-go"
 
 
 def history(*failed: tuple[str, int, str, str]) -> Progress:
-    """A journal in which these trials failed: (trial, block, cell, why)."""
+    """Return the progress of a journal in which these trials failed: (trial, block, cell, reason)."""
     return read_progress(
         event
         for name, block, cell, why in failed
@@ -54,12 +54,12 @@ def states(run: StoredRun) -> dict[str, list[str]]:
 
 
 def marks(figure: Figure) -> dict[tuple[float, float], PathCollection]:
-    """What stands where in the matrix: (block, row)."""
+    """Return the marks by their places in the matrix: (block, row)."""
     found = [artist for artist in figure.axes[0].collections if isinstance(artist, PathCollection)]
     return {(x, y): each for each in found for x, y in np.asarray(each.get_offsets()).tolist()}
 
 
-def test_what_did_not_end_is_told_from_what_did(doubted: StoredRun) -> None:
+def test_failed_and_missing_trials_are_distinguished(doubted: StoredRun) -> None:
     assert states(doubted) == {
         GO: ["invalid", "suspect", "suspect", "valid", "valid"],
         NGINX: ["valid", "failed", "valid", "missing", "valid"],
@@ -70,26 +70,26 @@ def test_what_did_not_end_is_told_from_what_did(doubted: StoredRun) -> None:
     assert found[NGINX, 4].description == "missing: not run"
 
 
-def test_of_a_cell_that_a_block_has_twice_the_gravest_stands(run: StoredRun) -> None:
+def test_the_worst_outcome_of_repeated_cells_is_shown(run: StoredRun) -> None:
     go = ids(run, GO)
     twice = replace(run, trials=run.trials.assign(block=[(block + 1) // 2 for block in run.trials["block"]]))
     found = states(judged(twice, (go[1], "cold", "suspect", ("rps",)), (go[2], "errors", "invalid", ("rps",))))
     assert found[GO] == ["suspect", "invalid", "valid"]
 
 
-def test_blocks_that_were_run_again_and_the_profile_pass_stay_out(run: StoredRun) -> None:
+def test_failures_of_repeated_blocks_and_of_the_profile_pass_are_ignored(run: StoredRun) -> None:
     go = ids(run, GO)
     progress = history((go[0], 1, GO, "cut"), ("later", 6, GO, "perf"))
     progress.rounds[1] = 2
     assert states(judged(replace(run, progress=progress)))[GO] == ["valid"] * 5
 
 
-def test_cells_that_hosts_cannot_carry_are_no_rows(make_run: MakeRun) -> None:
+def test_unsupported_cells_have_no_row(make_run: MakeRun) -> None:
     run = make_run({"stack": ["go", "node"]}, unsupported={"stack=node": "no Node"})
     assert list(states(judged(run))) == [GO]
 
 
-def test_a_trial_left_out_for_now_is_missing_and_says_why(run: StoredRun) -> None:
+def test_a_skipped_trial_is_missing_with_its_reason(run: StoredRun) -> None:
     go = ids(run, GO)
     left = replace(run, trials=run.trials[run.trials["trial_id"] != go[2]])
     skipped = read_progress([trial("skipped", go[2], 3, GO, why="its host is gone")])
@@ -97,7 +97,7 @@ def test_a_trial_left_out_for_now_is_missing_and_says_why(run: StoredRun) -> Non
     assert found.outcomes[GO, 3] == TrialOutcome("missing", "skipped: its host is gone")
 
 
-def test_every_kind_has_a_shape_and_a_tone_of_its_own(doubted: StoredRun) -> None:
+def test_every_state_has_its_own_shape_and_tone(doubted: StoredRun) -> None:
     figure = FIGURE.draw(doubted)
     drawn = marks(figure)
     assert len(drawn) == 10
@@ -117,21 +117,21 @@ def test_every_kind_has_a_shape_and_a_tone_of_its_own(doubted: StoredRun) -> Non
     assert sizes["valid"] < sizes["invalid"]
 
 
-def test_pointing_at_a_mark_names_the_checks(doubted: StoredRun) -> None:
+def test_marks_have_hover_texts_with_checks(doubted: StoredRun) -> None:
     for text in (drawing := render(FIGURE, doubted)).svg.decode(), drawing.element:
         assert "<title>go, block 1: invalid (link-saturated, cold)</title>" in text
         assert "<title>nginx-go, block 2: failed: it did not listen</title>" in text
         assert "<title>go, block 5: valid</title>" in text
 
 
-def test_words_say_it_too(doubted: StoredRun) -> None:
+def test_the_matrix_is_described(doubted: StoredRun) -> None:
     assert FIGURE.alt(doubted) == (
         "Matrix of verdicts, cell by block: 5 valid, 2 suspect, 1 invalid, 1 failed, 1 missing; "
         "nginx-go 1 failed, 1 missing; go 2 suspect, 1 invalid."
     )
 
 
-def test_of_many_cells_those_with_most_against_them_come_first(make_run: MakeRun) -> None:
+def test_cells_with_the_worst_outcomes_are_drawn_first(make_run: MakeRun) -> None:
     run = make_run({"stack": [f"s{i:03}" for i in range(MAX_CELLS + 10)]}, blocks=2)
     last, other = ids(run, f"stack=s{MAX_CELLS + 9:03}"), ids(run, "stack=s065")
     many = judged(run, (other[0], "cold", "suspect", ("rps",)), (last[1], "errors", "invalid", ("rps",)))
@@ -146,27 +146,27 @@ def test_of_many_cells_those_with_most_against_them_come_first(make_run: MakeRun
     assert "are drawn" not in FIGURE.caption(few)
 
 
-def test_of_many_blocks_the_first_are_drawn(make_run: MakeRun) -> None:
+def test_the_number_of_drawn_blocks_is_limited(make_run: MakeRun) -> None:
     run = judged(make_run({"stack": ["go"]}, blocks=MAX_BLOCKS + 5))
     assert len(marks(FIGURE.draw(run))) == MAX_BLOCKS
     assert FIGURE.caption(run).endswith("The first 120 of 125 blocks are drawn; the table has all.")
 
 
-def test_a_large_run_stays_small_and_the_same_again(make_run: MakeRun) -> None:
+def test_a_large_matrix_is_small_and_reproducible(make_run: MakeRun) -> None:
     run = make_run({"stack": ["a", "b", "c", "d", "e"], "connections": list(range(1, 101))}, blocks=10)
     some = [(str(trial_id), "cold", "suspect", ("rps",)) for trial_id in run.trials["trial_id"][::16]]
     drawing = render(FIGURE, judged(run, *some))
     assert len(drawing.element) < 250_000
-    again = render(FIGURE, judged(run, *some))
-    assert (drawing.svg, drawing.png) == (again.svg, again.png)
+    repeated = render(FIGURE, judged(run, *some))
+    assert (drawing.svg, drawing.png) == (repeated.svg, repeated.png)
 
 
-def test_a_run_that_nobody_judged_has_no_matrix(run: StoredRun) -> None:
+def test_a_run_without_verdicts_has_no_matrix(run: StoredRun) -> None:
     assert not FIGURE.is_available(run)
     assert FIGURE.is_available(judged(run))
 
 
-def test_the_table_says_what_the_figure_shows(doubted: StoredRun) -> None:
+def test_the_table_matches_the_figure(doubted: StoredRun) -> None:
     shown = verdicts.build(Material(doubted, ()))
     assert shown is not None
     check = "\N{CHECK MARK}"

@@ -1,4 +1,4 @@
-"""Where a report shows numbers it shows what they are worth."""
+"""Verdicts in a report."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Reason = tuple[str, str, str, tuple[str, ...]]
 
 
 def judged(run: StoredRun, *reasons: Reason, unchecked: Mapping[str, str] | None = None) -> StoredRun:
-    """The run with these reasons against its trials, and checks that could not be made of its first trial."""
+    """Return the run with these reasons against its trials, and skipped checks of its first trial."""
     worst: dict[str, str] = {}
     for trial_id, _, severity, _ in reasons:
         worst[trial_id] = severity if worst.get(trial_id) != "invalid" else "invalid"
@@ -64,31 +64,31 @@ def judged(run: StoredRun, *reasons: Reason, unchecked: Mapping[str, str] | None
 
 
 def ids(run: StoredRun, cell_id: str) -> list[str]:
-    """The trials of a cell, by block."""
+    """Return the trials of a cell, by block."""
     return [str(each) for each in run.trials_of(cell_id)["trial_id"]]
 
 
-def test_a_run_that_nobody_judged_and_compares_nothing_has_no_such_section(make_run: MakeRun) -> None:
+def test_a_run_without_verdicts_and_comparisons_has_no_section(make_run: MakeRun) -> None:
     alone = make_run({"stack": ["go"]})
     assert verdicts.build(Material(alone, ())) is None
     assert "Validity of the results" not in page((alone, ()))
 
 
-def test_that_nobody_judged_a_run_is_said_where_cells_are_compared(run: StoredRun) -> None:
+def test_comparisons_without_verdicts_have_a_note(run: StoredRun) -> None:
     shown = verdicts.build(Material(run, ()))
     assert shown is not None
     assert (shown.summary, shown.matrix, shown.checks) == (verdicts.NOT_JUDGED, None, 0)
     assert len(shown.noise) == 3
 
 
-def test_a_valid_run_is_said_in_a_sentence(run: StoredRun) -> None:
+def test_a_valid_run_has_a_summary_and_no_tables(run: StoredRun) -> None:
     shown = verdicts.build(Material(judged(run), ()))
     assert shown is not None
     assert shown.summary == "10 of 10 trials are valid."
     assert (shown.matrix, shown.reasons, shown.skipped_checks) == (None, None, None)
 
 
-def test_doubts_stand_cell_by_block_and_reason_by_reason(run: StoredRun) -> None:
+def test_findings_are_shown_by_cell_and_block_and_by_reason(run: StoredRun) -> None:
     go = ids(run, "stack=go")
     doubted = judged(
         run,
@@ -118,7 +118,7 @@ def test_doubts_stand_cell_by_block_and_reason_by_reason(run: StoredRun) -> None
     assert "So much &lt;b&gt;link-saturated" in html
 
 
-def test_void_trials_are_out_of_medians_and_ratios_and_are_said(run: StoredRun) -> None:
+def test_excluded_trials_are_in_no_median_and_noted(run: StoredRun) -> None:
     nginx = ids(run, "stack=nginx-go")
     doubted = judged(run, (nginx[0], "errors", "invalid", ("rps",)), (nginx[1], "cold", "suspect", ("rps",)))
     summary = summarise(doubted)
@@ -127,7 +127,7 @@ def test_void_trials_are_out_of_medians_and_ratios_and_are_said(run: StoredRun) 
     assert "1 trial excluded (invalid: errors)" in describe_cell(left, run.labels, 5)[1]
 
 
-def test_a_cell_whose_trials_are_all_void_is_shown_and_not_ranked(run: StoredRun) -> None:
+def test_a_cell_whose_trials_are_all_invalid_is_shown_and_not_ranked(run: StoredRun) -> None:
     everything = [(trial, "link-saturated", "invalid", ("rps",)) for trial in ids(run, "stack=nginx-go")]
     summary = summarise(judged(run, *everything))
     cell = summary.cells[1]
@@ -138,7 +138,7 @@ def test_a_cell_whose_trials_are_all_void_is_shown_and_not_ranked(run: StoredRun
     assert not cell.is_usable
 
 
-def test_the_figure_of_rates_shows_void_trials_hollow_and_says_why(run: StoredRun) -> None:
+def test_excluded_trials_are_hollow_with_their_reason(run: StoredRun) -> None:
     go, nginx = ids(run, "stack=go"), ids(run, "stack=nginx-go")
     reasons = [(trial, "link-saturated", "invalid", ("rps",)) for trial in [go[0], *nginx]]
     svg = render(FIGURES["rps"], judged(run, *reasons)).svg.decode()
@@ -153,7 +153,7 @@ def test_the_figure_of_rates_shows_void_trials_hollow_and_says_why(run: StoredRu
     assert "invalid" not in plain
 
 
-def test_cpu_per_request_stays_where_only_the_rate_is_void(make_run: MakeRun) -> None:
+def test_cpu_per_request_stays_valid_if_only_the_rate_is_invalid(make_run: MakeRun) -> None:
     run = make_run()
     run = replace(run, trials=run.trials.assign(server_cpu_s_per_request=1e-5))
     doubted = judged(run, *[(trial, "generator-saturated", "invalid", ("rps",)) for trial in ids(run, "stack=go")])

@@ -16,7 +16,7 @@ from tests.report.test_verdicts import ids, judged
 MakeRun = Callable[..., StoredRun]
 
 
-def test_workers_have_a_table_in_the_report(make_run: MakeRun) -> None:
+def test_workers_have_a_table(make_run: MakeRun) -> None:
     run = make_run(blocks=2)
     windows = dict(zip(run.trials["trial_id"], run.trials["duration_s"], strict=True))
     rows = [
@@ -29,11 +29,11 @@ def test_workers_have_a_table_in_the_report(make_run: MakeRun) -> None:
     shown = [[entry.text for entry in row] for row in content.table.rows]
     assert shown == [["nginx-go", "<front>", "2", "1.50", "1.50", "0", "2"]]
     assert "&lt;front&gt;" in page((run, ()))
-    void = judged(run, *((trial, "errors", "invalid", ("rps",)) for trial in ids(run, "stack=nginx-go")))
-    doubtful = build(Material(void, ()))
+    invalid = judged(run, *((trial, "errors", "invalid", ("rps",)) for trial in ids(run, "stack=nginx-go")))
+    doubtful = build(Material(invalid, ()))
     assert doubtful is not None
     assert doubtful.table.rows[0][3].text == "1.50, invalid"
 
 
-def test_a_run_without_several_workers_has_no_such_section(run: StoredRun) -> None:
+def test_a_run_without_several_workers_has_no_section(run: StoredRun) -> None:
     assert build(Material(run, ())) is None

@@ -35,12 +35,12 @@ def hashes(directory: Path) -> dict[str, str]:
     }
 
 
-def test_a_report_is_a_page_and_its_figures_and_nothing_else(run: StoredRun, tmp_path: Path) -> None:
+def test_a_report_consists_of_a_page_and_its_figures(run: StoredRun, tmp_path: Path) -> None:
     assert write_report(run, tmp_path / "new" / "report") == tmp_path / "new" / "report" / "report.html"
     assert list(hashes(tmp_path / "new" / "report")) == FILES
 
 
-def test_drawing_again_gives_the_same_bytes_whatever_the_users_settings(run: StoredRun, tmp_path: Path) -> None:
+def test_files_are_reproducible_under_other_settings(run: StoredRun, tmp_path: Path) -> None:
     write_report(run, tmp_path / "here")
     settings = tmp_path / "settings"
     settings.mkdir()
@@ -59,14 +59,14 @@ def test_drawing_again_gives_the_same_bytes_whatever_the_users_settings(run: Sto
     assert hashes(tmp_path / "there") == hashes(tmp_path / "here")
 
 
-def test_drawing_over_an_older_report_replaces_it(run: StoredRun, tmp_path: Path) -> None:
+def test_an_older_report_is_replaced(run: StoredRun, tmp_path: Path) -> None:
     (tmp_path / "report.html").write_text("old")
     write_report(run, tmp_path)
     assert list(hashes(tmp_path)) == FILES
     assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")
 
 
-def test_a_place_that_cannot_be_written_is_named(run: StoredRun, tmp_path: Path) -> None:
+def test_an_unwritable_folder_is_named_in_the_error(run: StoredRun, tmp_path: Path) -> None:
     (tmp_path / "figures").write_text("a file where the folder should be")
     with pytest.raises(BenchkitError, match="cannot write the report") as refused:
         write_report(run, tmp_path)
@@ -75,7 +75,7 @@ def test_a_place_that_cannot_be_written_is_named(run: StoredRun, tmp_path: Path)
     assert hashes(tmp_path).keys() == {"figures"}
 
 
-def test_a_file_that_cannot_take_its_place_leaves_nothing_half_written(run: StoredRun, tmp_path: Path) -> None:
+def test_a_failed_write_leaves_no_partial_file(run: StoredRun, tmp_path: Path) -> None:
     (tmp_path / "report.html").mkdir()
     with pytest.raises(BenchkitError, match=r"report\.html"):
         write_report(run, tmp_path)

@@ -56,9 +56,7 @@ def is_available(run: StoredRun) -> bool:
 
 def alt(run: StoredRun) -> str:
     """Describe the figure, with the highest CPU use of each service."""
-    by = ["trial_id", "service"]
-    busy = rates(counter_sums(_samples(run, _drawn(run)), [_CPU], by), by)
-    highest = busy.groupby("service")["value"].max()
+    highest = _rates(_samples(run, _drawn(run)), _MEASURES[0]).groupby("name")["value"].max()
     services = "; ".join(f"{service} at most {value:.2f} CPUs" for service, value in highest.items())
     return (
         "Time series of CPU use, requests served and bytes sent before, during and after the measured window of each "
@@ -83,11 +81,7 @@ def draw(run: StoredRun) -> Figure:
     cells = _drawn(run)
     samples = _samples(run, cells)
     columns = [_rates(samples, measure) for measure in _MEASURES]
-    names = [
-        str(name)
-        for measure, values in zip(_MEASURES, columns, strict=True)
-        for name in sorted(values[measure.by].unique())
-    ]
+    names = [str(name) for values in columns for name in sorted(values["name"].unique())]
     hues = {name: hue for hue, name in enumerate(dict.fromkeys(names))}
     figure = new_figure(
         _ROW_IN * len(cells) + _AXIS_IN,
@@ -102,7 +96,7 @@ def draw(run: StoredRun) -> Figure:
     panels = figure.subplots(len(cells), len(_MEASURES), sharex="col", sharey="col", squeeze=False)
     for column, (measure, values) in enumerate(zip(_MEASURES, columns, strict=True)):
         for row, view in enumerate(cells):
-            _draw_trials(panels[row, column], run, view, values.rename(columns={measure.by: "name"}), hues)
+            _draw_trials(panels[row, column], run, view, values, hues)
         _set_axes(panels[0, column], values, measure)
     for row, view in enumerate(cells):
         panels[row, 0].set_title(drawable(view.label))
@@ -119,7 +113,7 @@ def table(run: StoredRun) -> Table:
     for measure in _MEASURES:
         values = _rates(samples, measure)
         inside = values[(values["t_s"] > 0) & (values["t_s"] <= numbers(values["trial_id"].map(windows)))]
-        means = inside.groupby([measure.by, "trial_id"])["value"].mean().dropna()
+        means = inside.groupby(["name", "trial_id"])["value"].mean().dropna()
         for view in cells:
             trials = list(run.trials_of(view.cell_id)["trial_id"])
             for name in dict.fromkeys(means.index.get_level_values(0)):
@@ -170,9 +164,14 @@ def _row(view: CellView, name: str, measure: _Measure, of_cell: pd.Series, inclu
 
 
 def _rates(samples: pd.DataFrame, measure: _Measure) -> pd.DataFrame:
-    """Return the rates of a measure, a line for each trial and service or host."""
-    by = ["trial_id", measure.by]
-    return rates(counter_sums(samples[samples[measure.by].notna()], measure.metrics, by), by)
+    """Return the rates of a measure by trial and name: the host, or the service, with its host if it runs on several."""
+    rows = samples[samples["metric"].isin(list(measure.metrics)) & samples[measure.by].notna()]
+    names = rows[measure.by].astype(str)
+    if measure.by == "service":
+        is_single = rows.groupby("service")["host"].transform("nunique") == 1
+        names = names.where(is_single, names + " on " + rows["host"].astype(str))
+    by = ["trial_id", "name"]
+    return rates(counter_sums(rows.assign(name=names), measure.metrics, by), by)
 
 
 def _watched(run: StoredRun) -> list[CellView]:

@@ -43,7 +43,7 @@ FIGURES: Mapping[str, ReportFigure] = {
 
 
 def get_figure(name: str) -> ReportFigure:
-    """The figure of that name. Raises InputError naming those there are."""
+    """Return the figure of that name. Raises InputError with the names of all figures."""
     if name not in FIGURES:
         raise InputError(f"no figure {name!r}", hint=f"figures: {', '.join(FIGURES)}")
     return FIGURES[name]

@@ -34,7 +34,7 @@ _MAX_NAMED = 8
 _GAP = 0.6
 """Rows between two panels whose cells have no names of their own."""
 _MAX_REACH = 1.5
-"""Multiple of the highest rate at which an interval is cut off, so that it does not dwarf the bars."""
+"""Multiple of the highest rate that the axis shows at most, so that a wide interval does not dwarf the bars."""
 _LARGEST_LOG = 700.0
 """Logarithm near the largest number that a double holds."""
 

@@ -61,7 +61,7 @@ def _row(each: PublishedComparison, labels: Mapping[str, str]) -> tuple[Entry, .
         Entry(shown(each.published), each.published),
         Entry(ABSENT) if each.measured is None else Entry(f"{shown(each.measured)}{suffix}", each.measured),
         Entry(_verdicts(each)),
-        Entry("; ".join(clean(said) for said in (each.note, each.why) if said) or ABSENT),
+        Entry("; ".join(clean(note) for note in (each.note, each.why) if note) or ABSENT),
     )
 
 

@@ -1,5 +1,5 @@
 "use strict";
-// Draws the tree of calls that stands in the page as data: only what is wide enough to be seen, anew at every zoom.
+// Draws the call tree in the data of the page: the calls that are wide enough to be seen, again after every zoom.
 
 const LEAST_PX = 0.5;
 const TEXT_PX = 24;

@@ -1,5 +1,5 @@
 "use strict";
-// Tables gain sorting, a filter, exact values on hover and a CSV file. Without this script they read the same.
+// Adds sorting, a filter, exact values on hover and a CSV file to tables.
 
 const ABSENT = "\u2013";
 const FIRST = 200; // rows of a longer table that are laid out until all are asked for: sorting then answers at once

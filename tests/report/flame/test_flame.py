@@ -23,7 +23,7 @@ HOSTILE = (
 
 
 def profile_of(*samples: tuple[str, int], unit: str = "nanoseconds") -> Profile:
-    """A profile of stacks written outermost first: `main > work`; a `k:` before a name puts it into the kernel."""
+    """Return a profile of stacks written outermost first: `main > work`; the prefix `k:` marks kernel functions."""
     frames: dict[Frame, int] = {}
     stacks = []
     for stack, _ in samples:
@@ -58,12 +58,12 @@ def drawn(tree: CallTree) -> list[tuple[int, str, int]]:
     return [(depth, node.frame.label, node.value) for depth, node in tree.nodes()]
 
 
-def test_the_tree_has_every_call_once_with_the_time_below_it() -> None:
+def test_the_tree_has_cumulative_values() -> None:
     tree = call_tree(profile_of(("main > b > c", 3), ("main > a", 2), ("main > b", 1), ("main > b > c", 4)))
     assert drawn(tree) == [(0, "all", 10), (1, "main", 10), (2, "a", 2), (2, "b", 8), (3, "c", 7)]
 
 
-def test_of_two_profiles_every_call_has_both_values() -> None:
+def test_compared_profiles_give_every_call_both_values() -> None:
     tree = call_tree(profile_of(("main > a", 6), ("main > new", 4)), base=profile_of(("main > a", 1), ("old", 1)))
     assert [(node.frame.label, node.value, node.base) for _, node in tree.nodes()] == [
         ("all", 10, 2),
@@ -74,7 +74,7 @@ def test_of_two_profiles_every_call_has_both_values() -> None:
     ]
 
 
-def test_the_smallest_calls_go_first_and_never_without_those_below() -> None:
+def test_the_smallest_calls_are_pruned_with_their_calls() -> None:
     tree = call_tree(profile_of(*((f"main > f{i} > g{i}", i) for i in range(1, 101))))
     pruned = tree.pruned(21)
     assert len(list(pruned.nodes())) <= 22
@@ -84,7 +84,7 @@ def test_the_smallest_calls_go_first_and_never_without_those_below() -> None:
     assert tree.pruned(1000) is tree
 
 
-def test_deep_recursion_is_no_trouble() -> None:
+def test_deep_recursion_has_a_page() -> None:
     html = flame_page(profile_of((" > ".join(["walk"] * 5000), 7)), "deep")
     assert data_of(html)["nodes"][-2:] == [5000, 7]
     assert ["walk", "100.0 %", "100.0 %"] in table_rows(html)
@@ -167,7 +167,7 @@ def contrast(one: str, other: str) -> float:
 
 
 @pytest.mark.parametrize("colour", TONES, ids=lambda colour: colour.name)
-def test_names_can_be_read_on_every_colour(colour: Any) -> None:  # noqa: ANN401 - a Tone; ids wants the same name
+def test_names_have_enough_contrast_on_every_colour(colour: Any) -> None:  # noqa: ANN401 - a Tone; ids wants the same name
     assert contrast(colour.light, INK.light) >= 4.5
     assert contrast(colour.dark, INK.dark) >= 4.5
 
@@ -222,7 +222,7 @@ def test_in_a_browser_every_call_is_drawn_as_wide_as_its_share(opened: Callable[
 
 
 @pytest.mark.system
-def test_in_a_browser_one_zooms_by_mouse_and_keyboard(opened: Callable[[str], Any]) -> None:
+def test_in_a_browser_mouse_and_keyboard_zoom(opened: Callable[[str], Any]) -> None:
     browser = opened(flame_page(SERVER, "server.pb.gz"))
     browser.run(click("handle"))
     assert browser.run(ZOOMED) == "handle"
@@ -247,7 +247,7 @@ def test_in_a_browser_one_zooms_by_mouse_and_keyboard(opened: Callable[[str], An
 
 
 @pytest.mark.system
-def test_in_a_browser_one_searches(opened: Callable[[str], Any]) -> None:
+def test_in_a_browser_search_marks_functions(opened: Callable[[str], Any]) -> None:
     browser = opened(flame_page(SERVER, "server.pb.gz"))
     browser.press("/")
     assert browser.run("document.activeElement.id") == "search"
@@ -259,7 +259,7 @@ def test_in_a_browser_one_searches(opened: Callable[[str], Any]) -> None:
 
 
 @pytest.mark.system
-def test_in_a_browser_a_difference_is_told_by_colour_and_in_words(opened: Callable[[str], Any]) -> None:
+def test_in_a_browser_a_difference_has_colour_and_text(opened: Callable[[str], Any]) -> None:
     browser = opened(flame_page(FASTER, "after", base=(SERVER, "before")))
     colour = "Array.from(document.querySelectorAll('.frame')).find((f) => f.textContent === '{}').className"
     assert "more-4" in browser.run(colour.format("sys_read"))

@@ -1,4 +1,4 @@
-"""Flame graphs in the report: whose they are, and that what is drawn is what was sampled."""
+"""Flame graphs in the report."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def profile(name: str) -> Profile:
 
 
 def with_stacks(run: StoredRun, profiles: Mapping[str, Sequence[Profile]]) -> StoredRun:
-    """The run with a profile trial for each of these profiles of a cell's service `app`."""
+    """Return the run with a profile trial for each of these profiles of a cell's service `app`."""
     from benchkit.results import profile_tables as rows_of  # noqa: PLC0415 - what makes rows of one that is read
 
     parts, functions, shares, stacks = [run.trials], [], [], {}
@@ -59,9 +59,9 @@ def with_stacks(run: StoredRun, profiles: Mapping[str, Sequence[Profile]]) -> St
             trial_id = f"{cell_id}-{number}"
             first = run.trials_of(cell_id).head(1)
             parts.append(first.assign(block=run.manifest.blocks + number, kind="profile", trial_id=trial_id))
-            said = ProfileRecord(service="app", host="sut", profiler=each.profiler, file="app")
-            functions += list(rows_of._functions(trial_id, said, each))
-            shares += list(rows_of._shares(trial_id, said, each))
+            profile_record = ProfileRecord(service="app", host="sut", profiler=each.profiler, file="app")
+            functions += list(rows_of._functions(trial_id, profile_record, each))
+            shares += list(rows_of._shares(trial_id, profile_record, each))
             stacks[trial_id] = each
     tables = {
         name: arrow_table(name, rows).to_pandas() for name, rows in (("profile", functions), ("profile_share", shares))
@@ -89,7 +89,7 @@ def studied(make_run: MakeRun) -> StoredRun:
 
 
 def drawn(figure: Figure) -> list[tuple[str, float, float, float]]:
-    """What is drawn: (colour, depth, left, width)."""
+    """Return the drawn calls: (colour, depth, left, width)."""
     found = []
     for artist in figure.axes[0].collections:
         tone = to_hex(to_rgba_array(artist.get_facecolor())[0])
@@ -111,12 +111,12 @@ def test_every_call_is_as_wide_as_its_share_and_below_its_caller() -> None:
     assert places[3, "read"] == pytest.approx((0.55, 0.4))
 
 
-def test_narrow_calls_are_left_out_and_leave_their_room() -> None:
+def test_narrow_calls_are_omitted_without_moving_others() -> None:
     found = boxes(call_tree(profile_of(("main > a", 1), ("main > b", 999))))
     assert [(box.node.frame.label, box.left) for box in found] == [("all", 0), ("main", 0), ("b", 0.001)]
 
 
-def test_of_many_calls_the_widest_are_drawn_each_with_its_callers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_drawn_calls_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(icicle, "MAX_CALLS", 21)
     found = boxes(call_tree(profile_of(*((f"main > f{i} > g{i}", i) for i in range(1, 101)))))
     assert len(found) <= 21
@@ -125,7 +125,7 @@ def test_of_many_calls_the_widest_are_drawn_each_with_its_callers(monkeypatch: p
     assert "f100" in labels
 
 
-def test_deep_recursion_is_cut_and_said(make_run: MakeRun) -> None:
+def test_deep_recursion_is_truncated_with_a_note(make_run: MakeRun) -> None:
     run = with_stacks(
         make_run({"server": ["a"]}, blocks=1), {"server=a": [profile_of((" > ".join(["walk"] * 500), 7))]}
     )
@@ -146,7 +146,7 @@ def test_the_baseline_is_drawn_merged_over_its_trials(studied: StoredRun) -> Non
     assert "runtime.epollwait" in FLAME.alt(studied)
 
 
-def test_without_the_baselines_profile_the_first_there_is_is_drawn(studied: StoredRun) -> None:
+def test_the_first_profile_is_drawn_if_the_baseline_has_none(studied: StoredRun) -> None:
     shares = studied.profile_shares
     of_base = shares["trial_id"].str.contains("connections=200-")
     tables = {"profile_share": shares[~of_base], "profile": studied.profiles}
@@ -154,7 +154,7 @@ def test_without_the_baselines_profile_the_first_there_is_is_drawn(studied: Stor
     assert FLAME.caption(left).startswith("nethttp, connections 2000, 1 profile merged.")
 
 
-def test_of_several_services_the_busiest_is_drawn(make_run: MakeRun) -> None:
+def test_the_busiest_service_is_drawn(make_run: MakeRun) -> None:
     run = with_stacks(make_run({"server": ["a"]}, blocks=1), {"server=a": [SERVER]})
     idle = profile_of(("idle > wait", 1_000_000))
     other = with_stacks(make_run({"server": ["a"]}, blocks=1), {"server=a": [idle]})
@@ -171,7 +171,7 @@ def test_of_several_services_the_busiest_is_drawn(make_run: MakeRun) -> None:
     assert "sys_read 40.0 %" in FLAME.alt(both)
 
 
-def test_pointing_at_a_call_shows_its_name_and_share(make_run: MakeRun) -> None:
+def test_calls_have_hover_texts(make_run: MakeRun) -> None:
     run = with_stacks(make_run({"server": ["a"]}, blocks=1), {"server=a": [SERVER]})
     drawing = render(FLAME, run)
     for text in (drawing.svg.decode(), drawing.element):
@@ -192,7 +192,7 @@ def test_the_kernel_has_a_colour_of_its_own(make_run: MakeRun) -> None:
     )
 
 
-def test_names_stand_where_they_fit_and_are_text(make_run: MakeRun) -> None:
+def test_names_are_shortened_and_escaped(make_run: MakeRun) -> None:
     run = make_run({"server": ["a"]}, blocks=1)
     harmful = with_stacks(run, {"server=a": [profile_of(*((f"main > {name}", 10) for name in HOSTILE))]})
     element = render(FLAME, harmful).element
@@ -215,11 +215,11 @@ def test_names_stand_where_they_fit_and_are_text(make_run: MakeRun) -> None:
         ("[nginx]", "[nginx]"),
     ],
 )
-def test_functions_of_go_are_called_as_its_programs_call_them(label: str, shown: str) -> None:
+def test_go_functions_lose_the_folders_of_their_package(label: str, shown: str) -> None:
     assert short_name(label) == shown
 
 
-def test_the_same_program_that_schedules_most_otherwise_is_set_against_the_baseline(studied: StoredRun) -> None:
+def test_the_same_program_with_the_largest_difference_is_compared(studied: StoredRun) -> None:
     caption = DIFFERENCE.caption(studied)
     assert caption.startswith("Widths are shares of nethttp, connections 2000;")
     assert "than in nethttp, connections 200." in caption
@@ -241,14 +241,14 @@ def test_the_same_program_that_schedules_most_otherwise_is_set_against_the_basel
     )
 
 
-def test_another_program_is_not_set_against_it(make_run: MakeRun) -> None:
+def test_another_program_is_not_compared(make_run: MakeRun) -> None:
     run = make_run({"server": ["nethttp", "gnet"]}, blocks=1)
     both = {"server=nethttp": [profile("nethttp-go1.26.pb.gz")], "server=gnet": [profile("gnet.pb.gz")]}
     assert FLAME.is_available(with_stacks(run, both))
     assert not DIFFERENCE.is_available(with_stacks(run, both))
 
 
-def test_where_no_scheduler_differs_categories_choose(make_run: MakeRun) -> None:
+def test_equal_scheduler_shares_are_compared_by_category(make_run: MakeRun) -> None:
     run = make_run({"size": [1, 2, 3]}, blocks=1)
     programs = {"size=1": [SERVER], "size=2": [SERVER], "size=3": [FASTER]}
     caption = DIFFERENCE.caption(with_stacks(run, programs))
@@ -256,7 +256,7 @@ def test_where_no_scheduler_differs_categories_choose(make_run: MakeRun) -> None
     assert "whose categories differ most" in caption
 
 
-def test_colours_of_a_difference_are_those_of_the_page() -> None:
+def test_figure_and_page_share_the_colours_of_differences() -> None:
     (steps,) = re.findall(r"const STEPS = \[(.*?)\];", asset("flame.js"))
     assert tuple(map(float, steps.split(","))) == STEPS
     assert [change_tone(change) for change in (0.0004, -0.0004)] == [SAME, SAME]
@@ -264,10 +264,10 @@ def test_colours_of_a_difference_are_those_of_the_page() -> None:
     assert [change_tone(-change) for change in (0.001, 0.002, 0.02, 0.5)] == list(LESS)
 
 
-def test_they_are_small_in_the_pages_own_colours_and_the_same_again(studied: StoredRun) -> None:
+def test_flame_graphs_are_small_themed_and_reproducible(studied: StoredRun) -> None:
     for figure in (FLAME, DIFFERENCE):
-        drawing, again = render(figure, studied), render(figure, studied)
-        assert (drawing.svg, drawing.png) == (again.svg, again.png)
+        drawing, repeated = render(figure, studied), render(figure, studied)
+        assert (drawing.svg, drawing.png) == (repeated.svg, repeated.png)
         assert not re.search(r"#[0-9a-f]{6}\b", drawing.element)
         assert len(drawing.element) < 200_000
     written = page((studied, [each for each in draw_figures(studied) if each.figure in (FLAME, DIFFERENCE)]))
@@ -275,7 +275,7 @@ def test_they_are_small_in_the_pages_own_colours_and_the_same_again(studied: Sto
         assert written.count(f"{name}:") == 2, "one for light surfaces, one for dark ones"
 
 
-def test_without_profiles_or_without_raw_files_there_are_none(run: StoredRun, studied: StoredRun) -> None:
+def test_flame_graphs_need_profiles_and_raw_files(run: StoredRun, studied: StoredRun) -> None:
     assert not FLAME.is_available(run)
     assert not DIFFERENCE.is_available(run)
     without = replace(studied, merged_profile=lambda _trials, _service: None)
@@ -283,7 +283,7 @@ def test_without_profiles_or_without_raw_files_there_are_none(run: StoredRun, st
     assert not DIFFERENCE.is_available(without)
 
 
-def test_a_stored_run_has_them_from_its_raw_files_alone(run: StoredRun, tmp_path: Path) -> None:
+def test_profiles_are_read_from_raw_files(run: StoredRun, tmp_path: Path) -> None:
     store = Store(tmp_path)
     folder = store.create(run.manifest)
     content = (FIXTURES / "gnet.pb.gz").read_bytes()
@@ -300,7 +300,7 @@ def test_a_stored_run_has_them_from_its_raw_files_alone(run: StoredRun, tmp_path
         stacks((trial.trial_id,), "front")
 
 
-def test_profiles_of_trials_that_do_not_count_are_not_in_it(studied: StoredRun) -> None:
+def test_excluded_profiles_are_not_merged(studied: StoredRun) -> None:
     row = VerdictRow(
         trial_id="server=nethttp,connections=200-2",
         check="throttled",
