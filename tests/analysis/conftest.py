@@ -1,4 +1,4 @@
-"""Runs whose truth is known, in frames and in a store."""
+"""Runs whose true values are known, in frames and in a store."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ StoreRun = Callable[..., RunFolder]
 def trials_of(
     rates: Mapping[str, npt.ArrayLike], *, run_id: str = "r1", metric: str = "rps", **columns: object
 ) -> pd.DataFrame:
-    """Trials of one run: for each cell its values of the metric, a block each; `columns` overlay all rows."""
+    """Return trials of one run: values of the metric by cell, one per block; `columns` set whole columns."""
     rows = [
         {
             "cell_id": cell,
@@ -60,7 +60,7 @@ def manifest_of(
     facts: Mapping[str, Any] | None = None,
     **fields: object,
 ) -> Manifest:
-    """The manifest of a run over these cells, which are levels by factor."""
+    """Return the manifest of a run over these cells, given as levels by factor."""
     records = [
         CellRecord(cell_id=cell_id(levels), levels=levels, unsupported=(unsupported or {}).get(cell_id(levels)))
         for levels in cells
@@ -88,7 +88,7 @@ def manifest_of(
 
 
 def store_run(path: Path, manifest: Manifest, trials: pd.DataFrame) -> RunFolder:
-    """The run in a store, as benchkit keeps it."""
+    """Store the run as benchkit does, and return its folder."""
     store = Store(path)
     run = store.create(manifest)
     tables = RunTables(store, str(manifest.scenario["name"]), manifest.run_id)

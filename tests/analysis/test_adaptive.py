@@ -27,7 +27,7 @@ def trials(make_trials: MakeTrials, blocks: int, spread: float) -> pd.DataFrame:
 
 
 def rows_of(made: pd.DataFrame) -> list[TrialRow]:
-    """Rows as a run has them while it goes on."""
+    """Return rows as a run has them while it runs."""
     schema = arrow_schema("trials")
     return rows_from_arrow(TrialRow, pa.Table.from_pandas(made[schema.names], schema=schema, preserve_index=False))
 
@@ -126,10 +126,10 @@ def test_it_looks_at_every_metric_asked_for(make_trials: MakeTrials) -> None:
     assert decision.widest.metric == "latency_p99_s"
 
 
-def test_the_rule_of_a_run_counts_no_trial_that_the_others_show_to_be_void(
+def test_stop_rule_excludes_trials_that_run_checks_find_invalid(
     make_trials: MakeTrials, make_manifest: Callable[..., Manifest]
 ) -> None:
-    """Go answers at all trials, nginx in its first four with another body: four blocks count, and not eight."""
+    """Give nginx another body in its first four trials: four of eight blocks remain."""
     cells = [{"stack": "go"}, {"stack": "nginx"}]
     rule = stop_rule(make_manifest(cells, scenario={"until": {"precision": 0.05}}, blocks=30))
     assert rule is not None

@@ -1,4 +1,4 @@
-"""Agreement of load tools, told from noise: on values, and on noise alone."""
+"""Tests of the agreement of load tools, on known differences and on noise alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def trials(
     seed: int = 1,
     connections: tuple[int, ...] = (8,),
 ) -> pd.DataFrame:
-    """Trials of tools that say the rate 10,000 times its speed, with noise of blocks and of trials."""
+    """Return trials of tools whose rate is 10,000 times their factor, with noise of blocks and of trials."""
     draw = np.random.default_rng(seed)
     rows: list[dict[str, Any]] = []
     for block in range(1, blocks + 1):
@@ -71,7 +71,7 @@ def test_tools_that_differ_by_far_do_so_beyond_noise() -> None:
     assert "6 blocks" in text
 
 
-def test_tools_that_are_alike_are_not_said_to_agree() -> None:
+def test_equal_tools_show_no_disagreement() -> None:
     rps = of(agreements(trials(dict.fromkeys(TOOLS, 1.0))), "rps")
     assert rps.beyond_noise is False
     assert "no disagreement beyond noise is shown" in sentence(rps)
@@ -98,7 +98,7 @@ def test_one_block_says_nothing_of_noise() -> None:
     assert sentence(rps).endswith("1 block cannot show whether that is noise.")
 
 
-def test_a_tool_that_tells_times_coarsely_takes_no_part_where_its_steps_show() -> None:
+def test_tool_with_coarse_resolution_is_left_out() -> None:
     frame = trials(dict.fromkeys(TOOLS, 1.0))
     frame.loc[frame["tool"] == "ab", "latency_resolution_s"] = 1e-3
     found = agreements(frame)
@@ -123,16 +123,16 @@ def test_cells_are_compared_where_they_differ_in_the_tool_alone() -> None:
     ]
 
 
-def void(check: str, *trial_ids: str) -> list[Caveat]:
+def excluded(check: str, *trial_ids: str) -> list[Caveat]:
     return [Caveat(trial_id, check, "invalid", frozenset({"rps"})) for trial_id in trial_ids]
 
 
-def test_void_trials_do_not_count_but_for_those_in_which_the_tool_was_the_limit() -> None:
+def test_invalid_trials_are_excluded_unless_the_tool_was_the_limit() -> None:
     frame = trials({"wrk": 1.0, "ab": 1.0, "hey": 0.6})
     frame.loc[frame["trial_id"] == "ab.8.b3", "rps"] = 10.0  # what a server that was restarted answered
     caveats = [
-        *void("service-restarted", "ab.8.b3"),
-        *void("generator-saturated", *(f"hey.8.b{block}" for block in range(1, 7))),
+        *excluded("service-restarted", "ab.8.b3"),
+        *excluded("generator-saturated", *(f"hey.8.b{block}" for block in range(1, 7))),
         Caveat("wrk.8.b1", "errors", "suspect", frozenset({"rps"})),
     ]
     rps = of(agreements(frame, caveats), "rps")
@@ -144,10 +144,10 @@ def test_void_trials_do_not_count_but_for_those_in_which_the_tool_was_the_limit(
         "hey": "6 of 6 trials are invalid and used, as the tool was the limit (generator-saturated)",
     }
     assert of(agreements(frame, caveats), "latency_p50_s").invalid_trials == {}
-    none = of(agreements(frame, void("errors", *(f"ab.8.b{block}" for block in range(1, 7)))), "rps")
+    none = of(agreements(frame, excluded("errors", *(f"ab.8.b{block}" for block in range(1, 7)))), "rps")
     assert none.left_out == {"ab": "6 of 6 trials are invalid and excluded (errors)"}
     assert [each.tool for each in none.tools] == ["wrk", "hey"]
-    every = of(agreements(frame, void("noisy-host", *frame["trial_id"])), "rps")
+    every = of(agreements(frame, excluded("noisy-host", *frame["trial_id"])), "rps")
     assert [each.tool for each in every.tools] == ["wrk", "ab", "hey"]
     assert every.invalid_trials["wrk"] == "6 of 6 trials are invalid and used, as too few others remain (noisy-host)"
 

@@ -1,4 +1,4 @@
-"""Suspect trials are in ratios, claims and gates, and whoever reads those is told."""
+"""Tests of caveats: suspect trials in ratios, claims and gates are reported."""
 
 from __future__ import annotations
 
@@ -37,27 +37,27 @@ GATE = Thresholds(metrics={"rps": 0.6})
 REMARK = "3 of 8 trials of stack=nginx are suspect (errors, unstable)"
 
 
-def against(
+def finding_row(
     trial_id: str, check: str, severity: str = "suspect", metrics: Sequence[str] = ("rps",)
 ) -> dict[str, object]:
-    """A row of `verdicts`."""
-    said = dict.fromkeys(("seen", "threshold", "text"), "-")
+    """Return a row of `verdicts`."""
+    reported = dict.fromkeys(("seen", "threshold", "text"), "-")
     return {
         "trial_id": trial_id,
         "check": check,
         "severity": severity,
         "metrics": list(metrics),
         "scope": "run",
-        **said,
+        **reported,
     }
 
 
 SUSPECT = (
-    against("r1.stack=nginx.b1", "unstable"),
-    against("r1.stack=nginx.b2", "unstable"),
-    against("r1.stack=nginx.b2", "errors"),
-    against("r1.stack=nginx.b5", "unstable"),
-    against("r1.stack=go.b1", "cold", metrics=["latency_p99_s"]),
+    finding_row("r1.stack=nginx.b1", "unstable"),
+    finding_row("r1.stack=nginx.b2", "unstable"),
+    finding_row("r1.stack=nginx.b2", "errors"),
+    finding_row("r1.stack=nginx.b5", "unstable"),
+    finding_row("r1.stack=go.b1", "cold", metrics=["latency_p99_s"]),
 )
 
 
@@ -65,7 +65,7 @@ SUSPECT = (
 def judged(
     tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
 ) -> Callable[..., Path]:
-    """A store with runs of Go and of nginx, which is half as fast, and these reasons against their trials."""
+    """A store with runs of Go and of nginx, which is half as fast, and these findings about their trials."""
 
     def made(*reasons: dict[str, object], runs: Sequence[str] = ("r1",)) -> Path:
         for run_id in runs:
@@ -128,7 +128,7 @@ def test_a_regression_says_what_it_rests_on(judged: Callable[..., Path]) -> None
 
 
 def test_doubts_are_of_the_metrics_that_they_name_and_of_trials_that_count(judged: Callable[..., Path]) -> None:
-    store = judged(*SUSPECT, against("r1.stack=nginx.b1", "stalled", "invalid"))
+    store = judged(*SUSPECT, finding_row("r1.stack=nginx.b1", "stalled", "invalid"))
     (ratio,) = compare("r1", store=store).ratios
     assert ratio.blocks == 7
     assert ratio.remarks == ("2 of 7 trials of stack=nginx are suspect (errors, unstable)",)
@@ -143,8 +143,8 @@ def test_doubts_are_of_the_metrics_that_they_name_and_of_trials_that_count(judge
 
 
 def test_both_cells_of_a_ratio_and_both_runs_are_looked_at(judged: Callable[..., Path]) -> None:
-    shared = [against(f"{run}.stack=go.b{block}", "shared-cpus") for run in ("r1", "r2") for block in range(1, 9)]
-    store = judged(*shared, against("r2.stack=nginx.b3", "cold"), runs=("r1", "r2"))
+    shared = [finding_row(f"{run}.stack=go.b{block}", "shared-cpus") for run in ("r1", "r2") for block in range(1, 9)]
+    store = judged(*shared, finding_row("r2.stack=nginx.b3", "cold"), runs=("r1", "r2"))
     (ratio,) = compare("r1", store=store).ratios
     assert ratio.remarks == ("all 8 trials of stack=go are suspect (shared-cpus)",)
     found = {ratio.cell_id: ratio.remarks for ratio in compare("r1", "r2", store=store).ratios}

@@ -33,7 +33,7 @@ def test_a_baseline_of_some_levels_is_the_cell_that_differs_in_those_alone(make_
     ]
 
 
-def test_cells_without_a_partner_are_said(make_manifest: MakeManifest) -> None:
+def test_cells_without_a_partner_are_returned(make_manifest: MakeManifest) -> None:
     cells = make_manifest([*GRID, {"stack": "nginx", "connections": 256}]).cells
     pairs, alone = baseline_pairs(cells, {"stack": "go"})
     assert len(pairs) == 2
@@ -66,7 +66,7 @@ def test_the_scenario_names_the_baseline_else_it_is_the_first_cell(make_manifest
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "reported"),
     [
         ("stak=go", "no factor 'stak': did you mean 'stack'"),
         ("stack=ngin", "no level 'ngin' of stack: did you mean 'nginx'.* allowed: go, nginx$"),
@@ -74,8 +74,8 @@ def test_the_scenario_names_the_baseline_else_it_is_the_first_cell(make_manifest
         ("go", "no cell 'go'"),
     ],
 )
-def test_what_no_cell_has_is_refused_with_what_there_is(text: str, said: str, make_manifest: MakeManifest) -> None:
-    with pytest.raises(InputError, match=said):
+def test_what_no_cell_has_is_refused_with_what_there_is(text: str, reported: str, make_manifest: MakeManifest) -> None:
+    with pytest.raises(InputError, match=reported):
         levels_of(text, make_manifest(GRID).cells)
 
 

@@ -24,7 +24,7 @@ Judge = Callable[..., ClaimResult]
 
 @pytest.fixture
 def judge(make_trials: MakeTrials, make_manifest: MakeManifest) -> Judge:
-    """One claim on nginx over go: 0.94 with one core, 0.58 with eight."""
+    """Evaluate one claim on nginx relative to go: 0.94 with one core, 0.58 with eight."""
 
     def judged(
         claim: dict[str, Any],
@@ -99,7 +99,7 @@ def test_a_refutation_among_several_needs_more_than_one_interval(judge: Judge) -
 
 
 @pytest.mark.parametrize(
-    ("needs", "facts", "said"),
+    ("needs", "facts", "reported"),
     [
         ({"sut": {"cpus": 6}}, {"cpus": [0, 1]}, "needs 6 CPUs on sut, which has 2"),
         ({"sut": {"memory_bytes": 8e9}}, {"cpus": [0]}, "needs 8e+09 bytes of memory on sut, which has unknown"),
@@ -126,10 +126,10 @@ def test_a_refutation_among_several_needs_more_than_one_interval(judge: Judge) -
     ],
 )
 def test_a_condition_that_is_not_met_makes_it_not_testable_here(
-    needs: dict[str, Any], facts: dict[str, Any], said: str, judge: Judge
+    needs: dict[str, Any], facts: dict[str, Any], reported: str, judge: Judge
 ) -> None:
     result = judge({**EIGHT, "at_most": 0.7, "needs": needs}, facts=facts)
-    assert (result.state, result.reason, result.ratios) == ("not testable here", said, ())
+    assert (result.state, result.reason, result.ratios) == ("not testable here", reported, ())
 
 
 def test_a_condition_that_is_met_changes_nothing(judge: Judge) -> None:

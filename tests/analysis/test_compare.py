@@ -68,14 +68,14 @@ def test_excluded_trials_never_enter(
     trials = make_trials(rates(1, 100, 50))
     trials.loc[trials["trial_id"] == "r1.stack=nginx.b4", "rps"] = 5_000
     stored(make_manifest(CELLS[:2]), trials)
-    void = [Exclusion("r1.stack=nginx.b4", "a saturated generator", frozenset({"rps"}))]
-    (ratio,) = compare("r1", store=tmp_path, exclusions=void).ratios
+    excluded = [Exclusion("r1.stack=nginx.b4", "a saturated generator", frozenset({"rps"}))]
+    (ratio,) = compare("r1", store=tmp_path, exclusions=excluded).ratios
     assert ratio.blocks == 7
     assert ratio.ratio == pytest.approx(0.5, rel=0.02)
     assert ratio.left_out[0].reason == "a saturated generator"
 
 
-def test_what_a_run_cannot_say_is_said_before_its_ratios(
+def test_limits_of_a_run_are_notices(
     tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
 ) -> None:
     manifest = make_manifest(CELLS, unsupported={"stack=other": "too few ports"}, status="interrupted")
@@ -144,13 +144,13 @@ def test_a_sequential_run_beside_another_is_labelled_and_has_no_baseline(
         compare("r1", "r2", store=tmp_path, baseline="stack=go")
 
 
-def test_void_trials_of_the_cell_that_did_not_change_are_known_to_be_left_out(
+def test_exclusions_of_the_reference_cell_are_recorded(
     tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
 ) -> None:
     stored(make_manifest(CELLS[:2]), make_trials(rates(1, 100, 50)))
     stored(make_manifest(CELLS[:2], run_id="r2"), make_trials(rates(2, 100, 50), run_id="r2"))
-    void = [Exclusion("r1.stack=go.b3", "invalid: errors"), Exclusion("r2.stack=nginx.b1", "invalid: errors")]
-    (ratio,) = compare("r1", "r2", store=tmp_path, baseline="stack=go", exclusions=void).ratios
+    excluded = [Exclusion("r1.stack=go.b3", "invalid: errors"), Exclusion("r2.stack=nginx.b1", "invalid: errors")]
+    (ratio,) = compare("r1", "r2", store=tmp_path, baseline="stack=go", exclusions=excluded).ratios
     assert ratio.blocks == 7
     assert [trial.trial_id for trial in ratio.left_out] == ["r1.stack=go.b3", "r2.stack=nginx.b1"]
 
@@ -159,8 +159,8 @@ def test_one_cell_with_few_valid_trials_does_not_speak_for_the_others(
     tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
 ) -> None:
     stored(make_manifest(CELLS), make_trials(rates(1, 100, 50, 70)))
-    void = [Exclusion(f"r1.stack=nginx.b{block}", "invalid: errors") for block in range(1, 6)]
-    found = compare("r1", store=tmp_path, exclusions=void)
+    excluded = [Exclusion(f"r1.stack=nginx.b{block}", "invalid: errors") for block in range(1, 6)]
+    found = compare("r1", store=tmp_path, exclusions=excluded)
     assert found.notices == ()
     assert found.resolution["rps"].blocks == 8
     assert found.resolution["rps"].detectable is not None
@@ -168,15 +168,15 @@ def test_one_cell_with_few_valid_trials_does_not_speak_for_the_others(
     assert "3 blocks cannot show a difference" in (found.ratios[0].reason or "")
 
 
-def test_latencies_are_labelled_and_those_that_came_about_otherwise_are_set_apart(
+def test_latencies_measured_in_different_ways_have_a_remark(
     tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
 ) -> None:
     trials = make_trials(rates(1, 100, 50), latency_p99_s=0.01, latency_covers="request", latency_corrected=False)
     stored(make_manifest(CELLS[:2]), trials)
     assert not any("closed loop" in notice for notice in compare("r1", store=tmp_path).notices)
     alike = compare("r1", store=tmp_path, metrics=["latency_p99_s"])
-    said = "closed loop: coordinated omission hides queueing; no correction applied; connecting not included"
-    assert f"Latencies: {said}." in alike.notices
+    reported = "closed loop: coordinated omission hides queueing; no correction applied; connecting not included"
+    assert f"Latencies: {reported}." in alike.notices
     assert alike.ratios[0].remarks == ()
     nginx = trials["cell_id"] == "stack=nginx"
     trials.loc[nginx, "latency_covers"] = "connect+request"

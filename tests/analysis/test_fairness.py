@@ -26,28 +26,28 @@ SAME = {"probe_status": 200, "probe_header_bytes": 141, "probe_body_bytes": 12, 
 
 
 def probed(trials: pd.DataFrame, cell: str, **probe: Any) -> pd.DataFrame:  # noqa: ANN401 - values of columns
-    """The trials with the probes of a cell set; a list has a value for each block."""
+    """Return the trials with the probes of a cell set; a list has a value for each block."""
     made = trials.copy()
     for name, value in probe.items():
         made.loc[made["cell_id"] == cell, f"probe_{name}"] = value
     return made
 
 
-def told(trials: pd.DataFrame, manifest: Manifest) -> tuple[str, ...]:
+def mismatches(trials: pd.DataFrame, manifest: Manifest) -> tuple[str, ...]:
     return mismatch_remarks(with_declared_reasons(response_mismatches(NGINX, GO, answers_by_cell(trials)), manifest))
 
 
 def test_cells_that_answer_alike_need_no_word(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
-    assert told(make_trials(RATES, **SAME), make_manifest(CELLS)) == ()
+    assert mismatches(make_trials(RATES, **SAME), make_manifest(CELLS)) == ()
 
 
 def test_cells_that_nobody_probed_say_nothing(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
-    assert told(make_trials(RATES), make_manifest(CELLS)) == ()
-    assert told(probed(make_trials(RATES), GO, status=200), make_manifest(CELLS)) == ()
+    assert mismatches(make_trials(RATES), make_manifest(CELLS)) == ()
+    assert mismatches(probed(make_trials(RATES), GO, status=200), make_manifest(CELLS)) == ()
 
 
 @pytest.mark.parametrize(
-    ("probe", "said"),
+    ("probe", "reported"),
     [
         ({"status": 304}, "status 304 against 200"),
         ({"header_bytes": 145}, "145 bytes of headers against 141"),
@@ -58,12 +58,12 @@ def test_cells_that_nobody_probed_say_nothing(make_trials: MakeTrials, make_mani
         ({"body_bytes": [12, 13, 12, 12, 12, 12]}, "12 or 13 bytes of body against 12"),
     ],
 )  # fmt: skip
-def test_every_trait_that_differs_is_said(
-    make_trials: MakeTrials, make_manifest: MakeManifest, probe: Mapping[str, Any], said: str
+def test_every_different_trait_is_reported(
+    make_trials: MakeTrials, make_manifest: MakeManifest, probe: Mapping[str, Any], reported: str
 ) -> None:
     trials = probed(make_trials(RATES, **SAME), NGINX, **probe)
-    assert told(trials, make_manifest(CELLS)) == (
-        f"different answers: {said} (not declared by the scenario: the ratio is not fair)",
+    assert mismatches(trials, make_manifest(CELLS)) == (
+        f"different answers: {reported} (not declared by the scenario: the ratio is not fair)",
     )
 
 
@@ -73,7 +73,7 @@ def test_a_declared_difference_has_its_reason_and_covers_no_more(
     trials = probed(make_trials(RATES, **SAME), NGINX, header_bytes=145, body_bytes=1600)
 
     def with_declared(*declared: Mapping[str, Any]) -> tuple[str, ...]:
-        return told(trials, make_manifest(CELLS, scenario={"differs": list(declared)}))
+        return mismatches(trials, make_manifest(CELLS, scenario={"differs": list(declared)}))
 
     body = {"what": ["body_bytes"], "why": "as it was\n  published"}
     assert with_declared(body) == (
@@ -92,15 +92,17 @@ def test_compare_claims_and_markdown_say_it_beside_the_ratio(
     manifest = make_manifest(CELLS, scenario={"claims": [claim]})
     trials = probed(make_trials(RATES, **SAME), NGINX, header_bytes=145)
     stored(manifest, trials)
-    said = "different answers: 145 bytes of headers against 141 (not declared by the scenario: the ratio is not fair)"
+    reported = (
+        "different answers: 145 bytes of headers against 141 (not declared by the scenario: the ratio is not fair)"
+    )
     found = compare("r1", store=tmp_path)
-    assert [ratio.remarks for ratio in found.ratios] == [(said,)]
-    assert said in markdown(found)
+    assert [ratio.remarks for ratio in found.ratios] == [(reported,)]
+    assert reported in markdown(found)
     (judged_claim,) = judge_claims(RunData(manifest, trials))
-    assert judged_claim.ratios[0].remarks == (said,)
+    assert judged_claim.ratios[0].remarks == (reported,)
 
 
-def test_a_cell_that_answers_otherwise_in_another_run_is_told(
+def test_different_answers_in_another_run_are_reported(
     tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
 ) -> None:
     stored(make_manifest(CELLS), make_trials(RATES, **SAME))

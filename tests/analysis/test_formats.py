@@ -1,4 +1,4 @@
-"""Comparisons and runs as other programs and other people read them."""
+"""Tests of the output formats of comparisons and runs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ HOSTILE = "a|b`c<script>&\x00\x1b[31m\ufffe@root\n# x"
 
 @pytest.fixture
 def compared(make_trials: MakeTrials, make_manifest: MakeManifest) -> Comparison:
-    """Three cells at a gate: one passes, one has regressed, one is open."""
+    """Three cells at a gate: one passes, one has regressed, one is inconclusive."""
     cells = [{"stack": stack} for stack in ("go", "nginx", "slow", "wild")]
     rates = {"stack=go": np.full(6, 100.0), "stack=nginx": 100 * NOISE, "stack=slow": 50 * NOISE}
     rates["stack=wild"] = 100 * NOISE**20
@@ -60,7 +60,7 @@ def test_markdown_is_a_heading_notices_and_one_table(compared: Comparison) -> No
     assert bare.startswith("### benchkit: 1 of 3 comparisons show a difference")
 
 
-def test_markdown_has_what_became_of_claims(compared: Comparison) -> None:
+def test_markdown_has_the_results_of_claims(compared: Comparison) -> None:
     claim = ClaimResult(
         text=HOSTILE, expectation="at least 2", metric="rps", published=2.5, state="refuted", reason="0.5 [0.4, 0.6]"
     )
@@ -143,15 +143,15 @@ def test_csv_is_the_table(make_trials: MakeTrials) -> None:
 
 
 BENCH_LINE = re.compile(r"Benchmark[^a-z\s]\S*\t[1-9]\d*(\t-?\d+(\.\d+)?([eE][-+]?\d+)? \S+)+")
-"""Go proposal 14313: a name that begins with Benchmark and goes on in no lower case, a count, values with units."""
+"""Go proposal 14313: a name that begins with Benchmark and does not continue in lower case, a count, values with units."""
 
 
 def test_benchstat_reads_a_line_a_trial(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
     cells = [{"stack": "go", "n": 8}, {"stack": "x-8", "n": 8}]
     trials = make_trials({"stack=go,n=8": [100, 101], "stack=x-8": [50, 51]}, latency_p99_s=0.0125)
     trials.loc[0, "kind"] = "profile"
-    void = Exclusion("r1.stack=go,n=8.b2", "saturated", frozenset({"rps"}))
-    shown = benchstat(make_manifest(cells, versions={"benchkit": "0.1", "sut.Go x": "1 2\n3"}), trials, [void])
+    excluded = Exclusion("r1.stack=go,n=8.b2", "saturated", frozenset({"rps"}))
+    shown = benchstat(make_manifest(cells, versions={"benchkit": "0.1", "sut.Go x": "1 2\n3"}), trials, [excluded])
     lines = shown.splitlines()
     assert lines[:5] == ["scenario: small", "scale: lab", "# run: r1", "# benchkit: 0.1", "# sut.Go x: 1 2 3"]
     assert [line for line in lines if line.startswith("Unit")] == [
@@ -169,7 +169,7 @@ def test_benchstat_reads_a_line_a_trial(make_trials: MakeTrials, make_manifest: 
 
 
 def buckets(values: np.ndarray[tuple[int], np.dtype[np.int64]], trial: str = "t") -> pd.DataFrame:
-    """Rows of `latency` for these microseconds, as HdrHistogram of three digits counts them."""
+    """Return rows of `latency` for these microseconds, as an HdrHistogram of three digits counts them."""
     histogram = HdrHistogram(1, 3_600_000_000, 3)
     for value in values.tolist():
         histogram.record_value(value)

@@ -27,7 +27,7 @@ Gate = Callable[..., GateResult]
 
 @pytest.fixture
 def gate(make_trials: MakeTrials) -> Gate:
-    """Cells over a baseline at a gate, their true ratios given."""
+    """Cells relative to a baseline at a gate, with given true ratios."""
 
     def judged(
         *ratios: float, allowed: float = 0.05, metric: str = "rps", blocks: int = 6, spread: float = 1
@@ -109,7 +109,7 @@ def test_an_alarm_is_adjusted_for_the_number_of_ratios_and_a_pass_is_not(gate: G
 
 
 @pytest.mark.long
-def test_false_alarms_of_a_family_at_its_limit_are_as_rare_as_said(make_trials: MakeTrials) -> None:
+def test_false_alarms_of_a_family_at_its_limit_keep_the_error_rate(make_trials: MakeTrials) -> None:
     generator = np.random.default_rng(11)
     runs, alarms = 300, 0
     for _ in range(runs):
@@ -125,8 +125,10 @@ def test_invalid_trials_and_controls_are_none_of_its_business(make_trials: MakeT
     trials = make_trials({"a": 100 * NOISE, "b": 100 / NOISE, "b~control": 50 * NOISE})
     trials.loc[trials["trial_id"] == "r1.b.b1", "rps"] = 1
     pairs = [Pair("b", "a"), Pair("b~control", "b", control=True)]
-    void = Exclusion("r1.b.b1", "the service was killed")
-    result = judge_ratios(block_ratios(take_samples(trials, "rps", [void]), pairs), Thresholds(metrics={"rps": 0.1}))
+    excluded = Exclusion("r1.b.b1", "the service was killed")
+    result = judge_ratios(
+        block_ratios(take_samples(trials, "rps", [excluded]), pairs), Thresholds(metrics={"rps": 0.1})
+    )
     assert [line.cell_id for line in result.lines] == ["b"]
     assert result.verdict == "passed"
 
@@ -149,7 +151,7 @@ def test_thresholds_are_read_from_a_file_and_from_options(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "reported"),
     [
         ("metrics:\n  rps: much\n", r"gate.yaml:2: metrics.rps: found 'much'"),
         ("metrics:\n  rps: 150%\n", r"gate.yaml:2: metrics.rps"),
@@ -161,10 +163,10 @@ def test_thresholds_are_read_from_a_file_and_from_options(tmp_path: Path) -> Non
         ("limits: {}\n", "no such field"),
     ],
 )
-def test_thresholds_that_make_no_sense_are_refused(text: str, said: str, tmp_path: Path) -> None:
+def test_thresholds_that_make_no_sense_are_refused(text: str, reported: str, tmp_path: Path) -> None:
     path = tmp_path / "gate.yaml"
     path.write_text(text)
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=reported):
         read_thresholds(path)
 
 

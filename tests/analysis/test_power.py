@@ -166,7 +166,7 @@ def test_claims_ask_for_ratios_too_in_their_own_metric(make_manifest: MakeManife
     ]
 
 
-def test_only_runs_like_the_planned_one_tell_its_noise(
+def test_only_similar_runs_give_the_noise(
     tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
 ) -> None:
     load = {"load": {"tool": "wrk", "duration_s": 5}}

@@ -13,12 +13,12 @@ from benchkit.models.run import Manifest
 
 MakeTrials = Callable[..., pd.DataFrame]
 Pairs = Mapping[str, Sequence[tuple[float, float]]]
-"""Of each cell its pairs: the rate that was profiled, the one that was not."""
+"""Pairs of each cell: the rate with profiler, and the rate without."""
 
 
 @pytest.fixture
 def make_pass(make_trials: MakeTrials) -> Callable[[Pairs], pd.DataFrame]:
-    """A run of two measured blocks, and a pass of these pairs after them."""
+    """A run of two measured blocks, and a profile pass of these pairs after them."""
 
     def made(pairs: Pairs) -> pd.DataFrame:
         parts = [make_trials({cell: [100.0, 100.0] for cell in pairs} | {"a~control": [100.0, 100.0]})]
@@ -96,10 +96,10 @@ def test_half_a_pair_and_excluded_trials_do_not_count(make_pass: Callable[[Pairs
     assert [cost.pairs for cost in profiler_costs(trials, exclusions=other)] == [4, 2, 2]
 
 
-def test_where_no_pair_counts_the_reason_is_said(make_pass: Callable[[Pairs], pd.DataFrame]) -> None:
+def test_reason_is_stated_without_a_usable_pair(make_pass: Callable[[Pairs], pd.DataFrame]) -> None:
     trials = make_pass({"a": [(90, 100)]})
-    void = [Exclusion(trial_id, "invalid: noisy-host") for trial_id in trials["trial_id"]]
-    (cost,) = profiler_costs(trials, exclusions=void)
+    excluded = [Exclusion(trial_id, "invalid: noisy-host") for trial_id in trials["trial_id"]]
+    (cost,) = profiler_costs(trials, exclusions=excluded)
     assert (cost.cell_id, cost.pairs, cost.ratio) == (None, 0, None)
     assert cost.sentence.endswith("is unknown: no usable pair: 2 of its 2 trials are invalid.")
     (cost,) = profiler_costs(trials, "latency_p50_s")
@@ -117,8 +117,8 @@ def test_being_profiled_is_no_reason_to_leave_a_pair_out(
             {"trial_id": profiled[0], "check": "noisy-host", "severity": "invalid", "metrics": ["rps"]},
         ]
     )
-    void = profile_pass_exclusions(trials, verdicts, make_manifest([{"only": "a"}]))
-    assert [(each.trial_id, each.reason) for each in void] == [(profiled[0], "invalid: noisy-host")]
+    excluded = profile_pass_exclusions(trials, verdicts, make_manifest([{"only": "a"}]))
+    assert [(each.trial_id, each.reason) for each in excluded] == [(profiled[0], "invalid: noisy-host")]
 
 
 def test_a_profiled_trial_that_perf_makes_slow_at_first_counts_and_its_partner_does_not(
@@ -131,9 +131,9 @@ def test_a_profiled_trial_that_perf_makes_slow_at_first_counts_and_its_partner_d
         for kind, block in (("profile", 1), ("control", 2))
     ]
     reasons = [{"trial_id": each, "check": "cold", "severity": "invalid", "metrics": ["rps"]} for each in cold]
-    void = profile_pass_exclusions(trials, pd.DataFrame(reasons), make_manifest([{"only": "a"}]))
-    assert [each.trial_id for each in void] == cold[1:]
-    over_all, _ = profiler_costs(trials, "rps", void)
+    excluded = profile_pass_exclusions(trials, pd.DataFrame(reasons), make_manifest([{"only": "a"}]))
+    assert [each.trial_id for each in excluded] == cold[1:]
+    over_all, _ = profiler_costs(trials, "rps", excluded)
     assert over_all.pairs == 2
     assert over_all.ratio == pytest.approx(math.sqrt(0.9 * 0.8))
 

@@ -1,4 +1,4 @@
-"""Ratios within blocks and between samples that no block joins, and what families of them show."""
+"""Tests of ratios within blocks and between unpaired samples, and of the outcomes of families."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def test_a_ratio_is_taken_within_blocks(make_trials: MakeTrials) -> None:
 def test_an_invalid_trial_is_in_no_ratio(make_trials: MakeTrials) -> None:
     spoilt = OTHER.copy()
     spoilt[2] = 1e6
-    void = Exclusion("r1.b.b3", "the link was full", frozenset({"rps"}))
-    (ratio,) = of(make_trials, Pair("b", "a"), a=BASE, b=spoilt, excluded=(void,))
+    excluded = Exclusion("r1.b.b3", "the link was full", frozenset({"rps"}))
+    (ratio,) = of(make_trials, Pair("b", "a"), a=BASE, b=spoilt, excluded=(excluded,))
     kept = np.delete(np.arange(8), 2)
     (without,) = of(make_trials, Pair("b", "a"), a=BASE[kept], b=OTHER[kept])
     assert (ratio.ratio, ratio.low, ratio.high, ratio.blocks) == pytest.approx(
@@ -54,8 +54,8 @@ def test_an_invalid_trial_is_in_no_ratio(make_trials: MakeTrials) -> None:
 
 
 def test_blocks_too_few_for_an_interval_leave_it_undecided_and_say_why(make_trials: MakeTrials) -> None:
-    void = [Exclusion(f"r1.b.b{block}", "a saturated generator") for block in range(1, 7)]
-    (two,) = with_outcomes(of(make_trials, Pair("b", "a"), a=BASE, b=OTHER, excluded=tuple(void)))
+    excluded = [Exclusion(f"r1.b.b{block}", "a saturated generator") for block in range(1, 7)]
+    (two,) = with_outcomes(of(make_trials, Pair("b", "a"), a=BASE, b=OTHER, excluded=tuple(excluded)))
     assert two.outcome == "undecided"
     assert two.ratio == pytest.approx(0.5)
     assert two.low is None
@@ -143,11 +143,11 @@ def test_cells_that_ran_one_after_the_other_are_not_paired(make_trials: MakeTria
     trend = np.linspace(1, 2, 8)
     samples = take_samples(make_trials({"a": 100 * trend, "b": 200 * trend}), "rps")
     (paired,) = block_ratios(samples, [Pair("b", "a")])
-    assert paired.high == pytest.approx(2)  # blocks would take the trend for common ground
-    (apart,) = sequential_ratios(samples, [Pair("b", "a")])
-    assert apart.ratio == pytest.approx(2)
-    assert apart.low is not None
-    assert apart.low < 1.2
+    assert paired.high == pytest.approx(2)  # blocks would remove the trend
+    (unpaired,) = sequential_ratios(samples, [Pair("b", "a")])
+    assert unpaired.ratio == pytest.approx(2)
+    assert unpaired.low is not None
+    assert unpaired.low < 1.2
 
 
 def test_figures_far_out_stay_numbers(make_trials: MakeTrials) -> None:
@@ -157,9 +157,9 @@ def test_figures_far_out_stay_numbers(make_trials: MakeTrials) -> None:
     assert np.isfinite([ratio.low, ratio.high]).all()
 
 
-def test_a_ratio_that_void_trials_leave_too_few_blocks_names_them(make_trials: MakeTrials) -> None:
-    void = [Exclusion(f"r1.b.b{block}", "invalid: errors") for block in range(1, 5)]
-    (four,) = with_outcomes(of(make_trials, Pair("b", "a"), a=BASE, b=OTHER, excluded=tuple(void)))
+def test_ratio_with_too_few_blocks_names_the_excluded_trials(make_trials: MakeTrials) -> None:
+    excluded = [Exclusion(f"r1.b.b{block}", "invalid: errors") for block in range(1, 5)]
+    (four,) = with_outcomes(of(make_trials, Pair("b", "a"), a=BASE, b=OTHER, excluded=tuple(excluded)))
     assert four.outcome == "undecided"
     assert (four.reason or "").startswith("4 blocks cannot show a difference")
     assert (four.reason or "").endswith("6 blocks can (invalid: errors (4 trials))")

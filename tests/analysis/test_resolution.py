@@ -44,7 +44,7 @@ def test_too_few_blocks_detect_nothing() -> None:
     assert resolution(2, 1, NOISE).half_width is None
 
 
-def test_what_a_family_is_too_large_for_is_said() -> None:
+def test_limits_of_a_large_family_are_stated() -> None:
     found = resolution(6, 3, NOISE)
     assert found.test == "t"
     assert (
@@ -94,8 +94,8 @@ def test_the_noise_of_a_run_is_what_cells_and_blocks_do_not_explain(make_trials:
 def test_a_cell_without_any_trial_that_counts_takes_nothing_from_the_others(make_trials: MakeTrials) -> None:
     generator = np.random.default_rng(4)
     rates = {name: np.exp(0.1 * generator.standard_normal(8)) for name in "abc"}
-    void = [Exclusion(f"r1.c.b{block}", "the generator was the limit") for block in range(1, 9)]
-    found = noise_of(make_trials(rates), "rps", void)
+    excluded = [Exclusion(f"r1.c.b{block}", "the generator was the limit") for block in range(1, 9)]
+    found = noise_of(make_trials(rates), "rps", excluded)
     without = noise_of(make_trials({name: rates[name] for name in "ab"}), "rps")
     assert found is not None
     assert without is not None
@@ -109,7 +109,7 @@ def test_the_noise_of_a_layout_with_gaps_is_that_of_least_squares(make_trials: M
     logs = np.arange(3.0)[:, None] + generator.standard_normal(5) + 0.1 * generator.standard_normal((3, 5))
     trials = make_trials({name: np.exp(row) for name, row in zip("abc", logs, strict=True)})
     lost = {("a", 1), ("b", 2), ("b", 3), ("c", 4), ("a", 5)}  # no block is whole
-    found = noise_of(trials, "rps", [Exclusion(f"r1.{cell}.b{block}", "void") for cell, block in lost])
+    found = noise_of(trials, "rps", [Exclusion(f"r1.{cell}.b{block}", "invalid") for cell, block in lost])
     kept = [(c, b) for c in range(3) for b in range(5) if ("abc"[c], b + 1) not in lost]
     design = np.array([[*(c == i for i in range(3)), *(b == j for j in range(5))] for c, b in kept], dtype=float)
     values = np.array([logs[place] for place in kept])

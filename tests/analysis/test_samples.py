@@ -22,19 +22,19 @@ def test_a_trial_is_the_logarithm_of_its_figure(make_trials: MakeTrials) -> None
 
 def test_an_excluded_trial_is_out_of_the_metrics_it_is_excluded_for_and_no_other(make_trials: MakeTrials) -> None:
     trials = make_trials({"a": [10, 20]}, latency_p99_s=0.5, server_cpu_s_per_request=0.1)
-    void = Exclusion("r1.a.b1", "the generator was saturated", frozenset({"rps", "latency_p99_s"}))
+    excluded = Exclusion("r1.a.b1", "the generator was saturated", frozenset({"rps", "latency_p99_s"}))
     for metric in ("rps", "latency_p99_s"):
-        samples = take_samples(trials, metric, [void])
+        samples = take_samples(trials, metric, [excluded])
         assert np.isnan(samples.logs[0, 0])
         assert not np.isnan(samples.logs[0, 1])
         (out,) = samples.excluded["a"]
         assert (out.trial_id, out.block, out.reason) == ("r1.a.b1", 1, "the generator was saturated")
-    assert not np.isnan(take_samples(trials, "server_cpu_s_per_request", [void]).logs).any()
+    assert not np.isnan(take_samples(trials, "server_cpu_s_per_request", [excluded]).logs).any()
     everywhere = Exclusion("r1.a.b1", "split by a pause")
     assert np.isnan(take_samples(trials, "server_cpu_s_per_request", [everywhere]).logs[0, 0])
 
 
-def test_figures_without_a_logarithm_are_left_out_and_said(make_trials: MakeTrials) -> None:
+def test_values_without_a_logarithm_are_excluded(make_trials: MakeTrials) -> None:
     samples = take_samples(make_trials({"a": [10, 0, np.nan, -1]}), "rps")
     assert np.isnan(samples.logs[0, 1:]).all()
     assert [out.reason for out in samples.excluded["a"]] == [

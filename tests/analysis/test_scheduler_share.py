@@ -18,7 +18,7 @@ MakeManifest = Callable[..., Manifest]
 
 @pytest.fixture
 def trials(make_trials: MakeTrials) -> pd.DataFrame:
-    """Two cells in three measured blocks, and a block of profiles, which are slower."""
+    """Return two cells in three measured blocks, and a block of slower profile trials."""
     measured = make_trials(
         {"server=a": [10, 30, 20], "server=b": [5, 5, 6]}, duration_s=2.0, server_cpu_s_per_request=1e-5
     )
@@ -90,7 +90,7 @@ def test_shares_are_means_over_profiles_and_the_rest_is_of_measured_trials(
     assert (found.goroutines, found.rps, found.server_cpu_s_per_request) == (110, 20, 1e-5)
 
 
-def test_services_stand_apart_and_what_nobody_knows_is_absent(trials: pd.DataFrame, manifest: Manifest) -> None:
+def test_services_are_separate_and_unknown_figures_absent(trials: pd.DataFrame, manifest: Manifest) -> None:
     shares = pd.DataFrame(
         [
             *shares_of("r1.server=b.b1.profile", "front", read_write=1.0),
@@ -120,10 +120,10 @@ def test_figures_of_trials_that_do_not_count_are_left_out_unless_none_does(
     shares = pd.DataFrame(shares_of("r1.server=a.b1.profile", "app", scheduler=0.5))
     nothing = [empty_frame(name) for name in ("profile", "telemetry")]
     out = [Exclusion(f"r1.server=a.b{block}", "noisy", frozenset({"rps"})) for block in (1, 2, 3)]
-    for void, rps in ((out[:1], 25), (out[:2], 20), (out, 20)):
-        (found,) = service_profiles(RunData(manifest, trials, tuple(void)), shares, *nothing)
+    for excluded, rps in ((out[:1], 25), (out[:2], 20), (out, 20)):
+        (found,) = service_profiles(RunData(manifest, trials, tuple(excluded)), shares, *nothing)
         assert (found.rps, found.server_cpu_s_per_request) == (rps, 1e-5)
-        assert found.invalid_figures == (("rps",) if void == out else ())
+        assert found.invalid_figures == (("rps",) if excluded == out else ())
 
 
 def test_profiles_that_do_not_count_are_in_no_share_unless_none_does(trials: pd.DataFrame, manifest: Manifest) -> None:
@@ -132,14 +132,14 @@ def test_profiles_that_do_not_count_are_in_no_share_unless_none_does(trials: pd.
     functions = pd.DataFrame([*functions_of(one, "app", mcall=0.2), *functions_of(other, "app", mcall=0.6)])
     telemetry = empty_frame("telemetry")
     every, few = frozenset({"rps", "latency_p99_s"}), frozenset({"latency_p99_s"})
-    for void, scheduling, mcall, left_out in (
+    for excluded, scheduling, mcall, left_out in (
         ([], 0.3, 0.4, 0),
         ([Exclusion(other, "few", few)], 0.3, 0.4, 0),
         ([Exclusion(other, "noisy", every)], 0.1, 0.2, 1),
         ([Exclusion(one, "noisy", every), Exclusion(other, "noisy", every)], 0.3, 0.4, 0),
     ):
-        (found,) = service_profiles(RunData(manifest, trials), shares, functions, telemetry, exclusions=void)
+        (found,) = service_profiles(RunData(manifest, trials), shares, functions, telemetry, exclusions=excluded)
         assert found.scheduling == pytest.approx(scheduling)
         assert found.cumulative["mcall"] == pytest.approx(mcall)
         assert (found.profiles, found.left_out) == (2 - left_out, left_out)
-        assert found.invalid_figures == (("shares",) if len(void) == 2 else ())
+        assert found.invalid_figures == (("shares",) if len(excluded) == 2 else ())

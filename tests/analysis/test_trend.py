@@ -95,8 +95,8 @@ def test_trials_that_do_not_count_are_in_no_line(make_trials: MakeTrials, make_m
     out = [Exclusion(f"r1.stack=go,connections=100.b{block}", "invalid") for block in (1, 2)]
     go, gnet = trends_of(RunData(manifest, make_trials(rates()), tuple(out)), "rps", "connections")
     assert (go.blocks, gnet.blocks) == (8, 10)
-    gone = [Exclusion(f"r1.stack=go,connections=400.b{block}", "invalid: errors") for block in range(1, 11)]
-    go, _ = trends_of(RunData(manifest, make_trials(rates()), tuple(gone)), "rps", "connections")
+    removed = [Exclusion(f"r1.stack=go,connections=400.b{block}", "invalid: errors") for block in range(1, 11)]
+    go, _ = trends_of(RunData(manifest, make_trials(rates()), tuple(removed)), "rps", "connections")
     assert go.reason == (
         "0 blocks have every level; a line needs 3 (stack=go,connections=400: invalid: errors (10 trials))"
     )

@@ -9,11 +9,11 @@ from benchkit.analysis.worker_balance import worker_balances
 
 MakeTrials = Callable[..., pd.DataFrame]
 CpuUsage = Mapping[str, Mapping[int, float]]
-"""Of each service what its processes take within the window, by pid."""
+"""CPU time of the processes of each service within the window, by pid."""
 
 
 def watched(trial_id: str, services: CpuUsage, window_s: float = 2.0, *, until_s: float | None = None) -> pd.DataFrame:
-    """Samples just before the window, in its middle and just after it; processes had taken 5 s before."""
+    """Return samples before, in the middle of and after the window; processes had used 5 s before."""
     ends = ((-0.01, 0.0), (window_s / 2, 0.5), (window_s + 0.02, 1.0))
     return pd.DataFrame(
         [
@@ -38,7 +38,7 @@ def trials(make_trials: MakeTrials) -> pd.DataFrame:
     return make_trials({"a": [10, 10, 10], "b": [10]}, duration_s=2.0)
 
 
-def test_the_busiest_worker_is_told_over_the_mean_of_all(trials: pd.DataFrame) -> None:
+def test_busiest_worker_relative_to_the_mean(trials: pd.DataFrame) -> None:
     telemetry = pd.concat(
         [
             watched("r1.a.b1", {"front": {9: 0.0, 10: 1.0, 11: 1.0}, "app": {20: 3.0}}),
@@ -68,11 +68,11 @@ def test_only_processes_that_were_there_throughout_are_workers(trials: pd.DataFr
     (found,) = worker_balances(trials, pd.concat([lasting, short]))
     assert found.workers == 2
     assert found.busiest == pytest.approx(1.0)
-    gone = watched("r1.a.b1", {"front": {9: 0.0, 10: 1.0, 11: 1.0}}, until_s=1.5)
-    assert worker_balances(trials, gone) == ()
+    removed = watched("r1.a.b1", {"front": {9: 0.0, 10: 1.0, 11: 1.0}}, until_s=1.5)
+    assert worker_balances(trials, removed) == ()
 
 
-def test_nothing_is_said_of_one_worker_or_of_workers_without_work(trials: pd.DataFrame) -> None:
+def test_single_and_idle_workers_are_absent(trials: pd.DataFrame) -> None:
     alone = watched("r1.a.b1", {"app": {9: 0.0, 10: 1.0}})
     idle = watched("r1.a.b2", {"app": {9: 0.0, 10: 0.0, 11: 0.0}})
     assert worker_balances(trials, pd.concat([alone, idle])) == ()

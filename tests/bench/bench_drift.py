@@ -16,7 +16,7 @@ from benchkit.results.tables import load
 from benchkit.scenario.read import read_experiment
 from benchkit.scenario.trial_order import PlannedTrial
 from tests.bench.real_runs import QUIET, STACKS, interval, ratio_of, run_once, table
-from tests.faults.outsiders import set_quota
+from tests.faults.disturbances import set_quota
 
 pytestmark = pytest.mark.lab
 

@@ -19,7 +19,7 @@ import pytest
 from benchkit.lab.lab import Lab
 from tests.chaos.crash import set_clock_by
 from tests.chaos.kit import Running, on_host
-from tests.faults.outsiders import processes_of
+from tests.faults.disturbances import processes_of
 
 AB = "/usr/bin/ab"
 

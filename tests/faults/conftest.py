@@ -1,4 +1,4 @@
-"""Labs for faults, and what came of all trials."""
+"""Labs for fault injection, and the scores of all trials."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ import pytest
 
 from benchkit.lab.lab import Lab, down, up
 from benchkit.lab.spec import LabHost, LabSpec
+from tests.faults.fault_lab import FaultLab, connected_lab
 from tests.faults.scores import Scores
-from tests.faults.stage import Stage, staged
 
 CAP_BPS = 8e6
-"""Below what any of our servers sends on a core."""
+"""Rate below what any server here sends on one core."""
 
-Stages = Callable[[str], Stage]
+FaultLabs = Callable[[str], FaultLab]
 
 
 @pytest.fixture(scope="module")
-def stages(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stages]:
-    """Labs by name, each made when it is first asked for; whoever is connected to a lab holds its hosts."""
+def fault_labs(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultLabs]:
+    """Labs by name, each created on first use; a connection to a lab locks its hosts."""
     shapes = {
         "capped": LabSpec(hosts=tuple(LabHost(name=n, roles=(n,), link_bps=CAP_BPS) for n in ("sut", "load"))),
         "shared": LabSpec(shared=True),
     }
-    made: dict[str, Stage] = {}
+    labs: dict[str, FaultLab] = {}
     with ExitStack() as stack:
 
-        def stage(name: str) -> Stage:
-            if name not in made:
+        def fault_lab(name: str) -> FaultLab:
+            if name not in labs:
                 own = lab
                 if name in shapes:
                     own = up(shapes[name].model_copy(update={"name": f"pytest-{os.getpid()}-{name}"}))
                     stack.callback(down, own.name)
-                made[name] = stack.enter_context(staged(own, tmp_path_factory.mktemp(name)))
-            return made[name]
+                labs[name] = stack.enter_context(connected_lab(own, tmp_path_factory.mktemp(name)))
+            return labs[name]
 
-        yield stage
+        yield fault_lab
 
 
 @pytest.fixture(scope="session")
 def scores() -> Iterator[Scores]:
-    """What came of all trials, printed at the end."""
+    """Scores of the session, printed at its end."""
     counted = Scores()
     yield counted
     print(counted.markdown())  # noqa: T201 - what `make faults` is for

@@ -1,4 +1,4 @@
-"""Every fault of the suite: the check that has to notice it, and how it is made, for real, on a lab."""
+"""Faults of the suite: how each is injected into a real lab, and the check that must detect it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from benchkit.hosts.host_changes import HostChanges
 from benchkit.results.store import RunFolder
 from benchkit.run.plan.model import RunPlan
 from benchkit.scenario.trial_order import PlannedTrial
-from tests.faults.outsiders import (
-    Later,
+from tests.faults.disturbances import (
+    DelayedAction,
     busy_loop,
     command_of,
     cpus_of,
@@ -23,65 +23,65 @@ from tests.faults.outsiders import (
     set_quota,
     stop_for,
 )
-from tests.faults.stage import Judged, Meanwhile, Stage
+from tests.faults.fault_lab import FaultLab, JudgedTrial, TrialHook
 
 MID_WINDOW_S = 0.2
-"""After its load began: its window is a second, and whoever looks for it looks late where others work."""
+"""Delay after the load began: windows take a second, and the load is noticed late on busy machines."""
 
 
 @dataclass(frozen=True)
-class Proof:
-    """A check that has to raise its alarm, and of which trials."""
+class ExpectedFinding:
+    """A check that must report a finding, and the trials with its fault."""
 
     check: str
-    made: str
-    """How its fault is injected: for the table."""
-    struck: Callable[[Judged], bool] = field(default=lambda _: True, repr=False)
-    """Which trials have the fault."""
+    injection: str
+    """Description of the injected fault, for the table."""
+    has_fault: Callable[[JudgedTrial], bool] = field(default=lambda _: True, repr=False)
+    """Predicate of the trials with the fault."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One way of making trials worthless, and the checks that have to notice it."""
+    """One way of making trials unusable, and the checks that must detect it."""
 
-    proofs: tuple[Proof, ...]
+    expected: tuple[ExpectedFinding, ...]
     scenario: Mapping[str, Any] = field(default_factory=dict)
-    """What is laid over the base scenario."""
+    """Fields that override the base scenario."""
     lab: str = "plain"
-    around: Callable[[Stage], AbstractContextManager[None]] = field(default=lambda _: nullcontext(), repr=False)
-    """In force during the runs."""
-    each: Callable[[Stage], Meanwhile] = field(default=lambda _: Meanwhile(), repr=False)
-    """What happens before each trial, and in its window."""
-    amend: Callable[[RunPlan], RunPlan] = field(default=lambda plan: plan, repr=False)
-    doctor: Callable[[RunFolder], None] | None = field(default=None, repr=False)
-    repeated: Callable[[int], Mapping[str, Any]] = field(default=lambda trials: {"blocks": trials}, repr=False)
-    """What makes a run have so many trials with each fault."""
-    at_once: int | None = None
-    """Trials that a run has with the fault, where the check looks at all of them together; None: all in one run."""
+    context: Callable[[FaultLab], AbstractContextManager[None]] = field(default=lambda _: nullcontext(), repr=False)
+    """Context that is active during the runs."""
+    hook: Callable[[FaultLab], TrialHook] = field(default=lambda _: TrialHook(), repr=False)
+    """Actions before each trial and during its window."""
+    amend_plan: Callable[[RunPlan], RunPlan] = field(default=lambda plan: plan, repr=False)
+    edit_raw_files: Callable[[RunFolder], None] | None = field(default=None, repr=False)
+    repetitions: Callable[[int], Mapping[str, Any]] = field(default=lambda trials: {"blocks": trials}, repr=False)
+    """Fields of the scenario that give this number of trials with each fault."""
+    trials_per_run: int | None = None
+    """Faulty trials per run, for checks that compare all of them; None: all in one run."""
 
     @property
     def name(self) -> str:
-        """For test ids."""
-        return "; ".join(f"{proof.check}: {proof.made}" for proof in self.proofs)
+        """Name for test ids."""
+        return "; ".join(f"{expectation.check}: {expectation.injection}" for expectation in self.expected)
 
 
-def shows(check: str, made: str) -> tuple[Proof, ...]:
-    """One check notices it, in every trial."""
-    return (Proof(check, made),)
+def expects(check: str, injection: str) -> tuple[ExpectedFinding, ...]:
+    """Return the expectation that one check reports every trial."""
+    return (ExpectedFinding(check, injection),)
 
 
 def go(*faults: str, **options: object) -> dict[str, Any]:
-    """The Go server with these faults and options."""
+    """Return the Go server with these faults and options."""
     return {"app": {"backend": "nethttp", "listen": 8080, "inject_fault": list(faults), **options}}
 
 
-def one(services: Mapping[str, Any], entry: str = "app") -> dict[str, Any]:
-    """A scenario of one stack."""
+def single_stack(services: Mapping[str, Any], entry: str = "app") -> dict[str, Any]:
+    """Return a scenario with one stack."""
     return {"stacks": {"go": {"entry": entry, "services": services}}}
 
 
-def fronted(**options: object) -> dict[str, Any]:
-    """The same behind nginx."""
+def behind_nginx(**options: object) -> dict[str, Any]:
+    """Return the Go server behind nginx."""
     return {
         **go(**{"listen": "127.0.0.1:9000", **options}),
         "front": {"backend": "nginx", "listen": 8080, "upstream": "app"},
@@ -89,14 +89,14 @@ def fronted(**options: object) -> dict[str, Any]:
 
 
 def nginx(body_size: int = 12, **options: object) -> dict[str, Any]:
-    """A scenario of nginx alone, which serves a file of so many bytes."""
-    return one({"app": {"backend": "nginx", "listen": 8080, "file_bytes": body_size, **options}})
+    """Return a scenario with nginx alone, which serves a file of this size."""
+    return single_stack({"app": {"backend": "nginx", "listen": 8080, "file_bytes": body_size, **options}})
 
 
 @contextmanager
-def sysctls(stage: Stage, host: str, values: Mapping[str, str]) -> Iterator[None]:
-    """Kernel settings of a host for a while."""
-    changes: HostChanges = stage.hosts[host].changes
+def sysctls(fault_lab: FaultLab, host: str, values: Mapping[str, str]) -> Iterator[None]:
+    """Apply kernel settings to a host for a while."""
+    changes: HostChanges = fault_lab.hosts[host].changes
     former = {key: each.value for key, each in changes.read_sysctls(list(values)).items()}
     written = changes.write_sysctls(dict(values))
     assert {each.outcome for each in written.values()} <= {"applied", "already"}, written
@@ -107,27 +107,27 @@ def sysctls(stage: Stage, host: str, values: Mapping[str, str]) -> Iterator[None
 
 
 @contextmanager
-def short_queue(stage: Stage) -> Iterator[None]:
-    """A backlog of 8, and a client that keeps no port waiting: short of ports it could not connect fast enough."""
+def short_queue(fault_lab: FaultLab) -> Iterator[None]:
+    """Limit the backlog to 8, and release client ports at once: short of ports, the client could not connect fast enough."""
     with (
-        sysctls(stage, "sut", {"net.core.somaxconn": "8"}),
-        sysctls(stage, "load", {"net.ipv4.tcp_max_tw_buckets": "256"}),
+        sysctls(fault_lab, "sut", {"net.core.somaxconn": "8"}),
+        sysctls(fault_lab, "load", {"net.ipv4.tcp_max_tw_buckets": "256"}),
     ):
         yield
 
 
-def few_files(plan: RunPlan) -> RunPlan:
-    """Generators that may have half of the files open that their connections take."""
+def limit_open_files(plan: RunPlan) -> RunPlan:
+    """Limit the open files of generators to half of what their connections need."""
     cells = [
         replace(cell, generators=tuple(replace(each, nofile=128) for each in cell.generators)) for cell in plan.cells
     ]
     return replace(plan, cells=tuple(cells))
 
 
-def few_users(plan: RunPlan) -> RunPlan:
-    """The tool siege held to 8 users, as it comes held to 255; benchkit raises that where it asks for more.
+def limit_siege_users(plan: RunPlan) -> RunPlan:
+    """Limit siege to 8 users, as its default limits it to 255; benchkit raises that where a cell needs more.
 
-    Ending hundreds of its threads at once, siege hangs now and then.
+    siege sometimes hangs when it ends hundreds of its threads at once.
     """
     cells = []
     for cell in plan.cells:
@@ -142,8 +142,8 @@ def few_users(plan: RunPlan) -> RunPlan:
     return replace(plan, cells=tuple(cells))
 
 
-def past_a_million(run: RunFolder) -> None:
-    """The output of hey with the million answers that it keeps, and the rate of twice as many."""
+def exceed_hey_cap(run: RunFolder) -> None:
+    """Edit hey's output: the million results that it keeps, and the rate of twice as many."""
     for record in run.records():
         (generator,) = record.generators
         path = run.raw(record.trial_id) / generator.files["stdout"]
@@ -156,8 +156,8 @@ def past_a_million(run: RunFolder) -> None:
         path.write_text(text)
 
 
-def twice_as_fast(run: RunFolder) -> None:
-    """The output of h2load with twice the rate that it stated."""
+def double_h2load_rate(run: RunFolder) -> None:
+    """Edit h2load's output: twice the rate."""
     for record in run.records():
         (generator,) = record.generators
         path = run.raw(record.trial_id) / generator.files["stdout"]
@@ -167,63 +167,63 @@ def twice_as_fast(run: RunFolder) -> None:
         path.write_text(doctored)
 
 
-def another_value(stage: Stage) -> Meanwhile:
-    """Somebody changes a setting before every other block, and back."""
+def toggle_sysctl(fault_lab: FaultLab) -> TrialHook:
+    """Change a setting before every other block, and restore it."""
 
     def change(planned_trial: PlannedTrial) -> None:
-        written = stage.hosts["sut"].changes.write_sysctls(
+        written = fault_lab.hosts["sut"].changes.write_sysctls(
             {"net.core.somaxconn": "4096" if planned_trial.block % 2 else "1024"}
         )
         assert {each.outcome for each in written.values()} <= {"applied", "already"}, written
 
-    return Meanwhile(change)
+    return TrialHook(change)
 
 
-def other_ports(stage: Stage) -> Meanwhile:
-    """As few ports for each trial, and others than for the one before: those are in TIME_WAIT for a minute."""
+def rotate_ports(fault_lab: FaultLab) -> TrialHook:
+    """Give each trial a few local ports, other ones than the trial before: those are in TIME_WAIT for a minute."""
 
     def change(planned_trial: PlannedTrial) -> None:
         first = 20_000 + 200 * (planned_trial.block % 200)
         ports = {"net.ipv4.ip_local_port_range": f"{first} {first + 199}"}
-        assert {each.outcome for each in stage.hosts["load"].changes.write_sysctls(ports).values()} <= {
+        assert {each.outcome for each in fault_lab.hosts["load"].changes.write_sysctls(ports).values()} <= {
             "applied",
             "already",
         }
 
-    return Meanwhile(change)
+    return TrialHook(change)
 
 
-def growing_noise(stage: Stage) -> Meanwhile:
-    """A server that gets another part of its core in each trial."""
+def vary_quota(fault_lab: FaultLab) -> TrialHook:
+    """Give the server another share of its core in each trial."""
     parts = (1.0, 0.6, 0.3, 0.15, 0.8)
-    return Meanwhile(lambda planned_trial: set_quota(stage.lab, "sut", parts[planned_trial.block % len(parts)]))
+    return TrialHook(lambda planned_trial: set_quota(fault_lab.lab, "sut", parts[planned_trial.block % len(parts)]))
 
 
 @contextmanager
-def without_quota(stage: Stage) -> Iterator[None]:
-    """Quotas set meanwhile are taken off."""
+def quotas_removed(fault_lab: FaultLab) -> Iterator[None]:
+    """Remove quotas that were set meanwhile."""
     try:
         yield
     finally:
-        set_quota(stage.lab, "sut", None)
+        set_quota(fault_lab.lab, "sut", None)
 
 
 FAULTS = (
-    Fault(shows("generator-saturated", "hey on one core against nginx"), {**nginx(), "load": {"tool": "hey"}}),
+    Fault(expects("generator-saturated", "hey on one core against nginx"), {**nginx(), "load": {"tool": "hey"}}),
     Fault(
         (
-            Proof("generator-saturated", "a busy loop on the load host's core"),
-            Proof("noisy-host", "a busy loop on the load host's core"),
+            ExpectedFinding("generator-saturated", "a busy loop on the load host's core"),
+            ExpectedFinding("noisy-host", "a busy loop on the load host's core"),
         ),
-        around=lambda stage: busy_loop(cpus_of(stage.lab, "load")[0]),
+        context=lambda fault_lab: busy_loop(cpus_of(fault_lab.lab, "load")[0]),
     ),
-    Fault(shows("shared-cpus", "a lab with all cores shared"), lab="shared"),
-    Fault(shows("server-idle", "5 ms of delay in the handler"), one(go("delay:5ms"))),
-    Fault(shows("server-idle", "a lock held for 0.2 ms in the handler"), one(go("lock:200us"))),
+    Fault(expects("shared-cpus", "a lab with all cores shared"), lab="shared"),
+    Fault(expects("server-idle", "5 ms of delay in the handler"), single_stack(go("delay:5ms"))),
+    Fault(expects("server-idle", "a lock held for 0.2 ms in the handler"), single_stack(go("lock:200us"))),
     Fault(
         (
-            Proof("link-saturated", "a link capped below what the servers send"),
-            Proof("plateau", "three servers behind a capped link"),
+            ExpectedFinding("link-saturated", "a link capped below what the servers send"),
+            ExpectedFinding("plateau", "three servers behind a capped link"),
         ),
         {
             "load": {"duration_s": 2},
@@ -231,18 +231,22 @@ FAULTS = (
             "stacks": {
                 "go": {"entry": "app", "services": go(body_size=1000)},
                 "fasthttp": {"entry": "app", "services": go(backend="fasthttp", body_size=1000)},
-                "front": {"entry": "front", "services": fronted(body_size=1000)},
+                "front": {"entry": "front", "services": behind_nginx(body_size=1000)},
             },
         },
         lab="capped",
-        repeated=lambda trials: {"blocks": trials // 3},
-        at_once=3,
+        repetitions=lambda trials: {"blocks": trials // 3},
+        trials_per_run=3,
     ),
-    Fault(shows("errors", "1 % of requests fail"), one(go("fail:0.01"))),
+    Fault(expects("errors", "1 % of requests fail"), single_stack(go("fail:0.01"))),
     Fault(
         (
-            Proof("unequal-responses", "one server with another body", lambda trial: trial.cell_id == "stack=body"),
-            Proof("unequal-responses", "one server with another header", lambda trial: trial.cell_id == "stack=header"),
+            ExpectedFinding(
+                "unequal-responses", "one server with another body", lambda trial: trial.cell_id == "stack=body"
+            ),
+            ExpectedFinding(
+                "unequal-responses", "one server with another header", lambda trial: trial.cell_id == "stack=header"
+            ),
         ),
         {
             "factors": {"stack": ["go", "body", "header"]},
@@ -254,45 +258,49 @@ FAULTS = (
         },
     ),
     Fault(
-        shows("unequal-responses", "a page of twice the size in nginx's place for a part of the window"),
+        expects("unequal-responses", "a page of twice the size in nginx's place for a part of the window"),
         nginx(1000, open_file_cache=0),
-        each=lambda stage: Later(stage.lab, MID_WINDOW_S, lambda: put_page_for(stage, 0.3, 1000, instead=2000)),
+        hook=lambda fault_lab: DelayedAction(
+            fault_lab.lab, MID_WINDOW_S, lambda: put_page_for(fault_lab, 0.3, 1000, instead=2000)
+        ),
     ),
     Fault(
-        shows("missing-connections", "a load tool with 128 open files for 256 connections"),
+        expects("missing-connections", "a load tool with 128 open files for 256 connections"),
         {"load": {"connections": 256}},
-        amend=few_files,
+        amend_plan=limit_open_files,
     ),
-    Fault(shows("littles-law", "requests that hang"), one(go("hang:0.005"))),
+    Fault(expects("littles-law", "requests that hang"), single_stack(go("hang:0.005"))),
     Fault(
-        shows("littles-law", "a doctored output: twice the rate"), {"load": {"tool": "h2load"}}, doctor=twice_as_fast
+        expects("littles-law", "a doctored output: twice the rate"),
+        {"load": {"tool": "h2load"}},
+        edit_raw_files=double_h2load_rate,
     ),
     Fault(
-        shows("accept-overflow", "a backlog of 8 and short connections"),
+        expects("accept-overflow", "a backlog of 8 and short connections"),
         {"load": {"keepalive": False, "connections": 256}},
-        around=short_queue,
+        context=short_queue,
     ),
     Fault(
-        shows("ports-exhausted", "200 local ports and short connections"),
+        expects("ports-exhausted", "200 local ports and short connections"),
         {"load": {"keepalive": False}},
-        each=other_ports,
-        around=lambda stage: sysctls(stage, "load", {"net.ipv4.ip_local_port_range": "20000 20199"}),
+        hook=rotate_ports,
+        context=lambda fault_lab: sysctls(fault_lab, "load", {"net.ipv4.ip_local_port_range": "20000 20199"}),
     ),
     Fault(
-        shows("throttled", "a CPU quota of a fifth of a core on the server's host"),
-        around=lambda stage: quota(stage.lab, "sut", 0.2),
+        expects("throttled", "a CPU quota of a fifth of a core on the server's host"),
+        context=lambda fault_lab: quota(fault_lab.lab, "sut", 0.2),
     ),
     Fault(
-        shows("noisy-host", "a busy loop on the server's core"),
-        around=lambda stage: busy_loop(cpus_of(stage.lab, "sut")[0]),
+        expects("noisy-host", "a busy loop on the server's core"),
+        context=lambda fault_lab: busy_loop(cpus_of(fault_lab.lab, "sut")[0]),
     ),
     Fault(
-        shows("cold", "a server that is slow in its first two seconds"),
-        {**one(go("slow-start:2s")), "load": {"duration_s": 3}},
-        at_once=3,
+        expects("cold", "a server that is slow in its first two seconds"),
+        {**single_stack(go("slow-start:2s")), "load": {"duration_s": 3}},
+        trials_per_run=3,
     ),
     Fault(
-        shows("too-few-samples", "p99.9 asked of 200 requests"),
+        expects("too-few-samples", "p99.9 asked of 200 requests"),
         {
             "factors": {"connections": [8, 16]},
             "load": {"tool": "h2load", "duration_s": None, "requests": 200, "connections": "$connections"},
@@ -308,44 +316,50 @@ FAULTS = (
     ),
     Fault(
         (
-            Proof("errors", "a worker of nginx killed in mid-trial"),
-            Proof("service-restarted", "a worker of nginx killed in mid-trial"),
+            ExpectedFinding("errors", "a worker of nginx killed in mid-trial"),
+            ExpectedFinding("service-restarted", "a worker of nginx killed in mid-trial"),
         ),
         nginx(),
-        each=lambda stage: Later(stage.lab, MID_WINDOW_S, lambda: kill_nginx_worker(stage.lab)),
+        hook=lambda fault_lab: DelayedAction(fault_lab.lab, MID_WINDOW_S, lambda: kill_nginx_worker(fault_lab.lab)),
     ),
     Fault(
-        shows("stalled", "the agent of the server's host stopped for half a second"),
-        each=lambda stage: Later(
-            stage.lab, MID_WINDOW_S, lambda: stop_for(stage.lab, "sut", 0.5, lambda each: "agent" in command_of(each))
+        expects("stalled", "the agent of the server's host stopped for half a second"),
+        hook=lambda fault_lab: DelayedAction(
+            fault_lab.lab,
+            MID_WINDOW_S,
+            lambda: stop_for(fault_lab.lab, "sut", 0.5, lambda each: "agent" in command_of(each)),
         ),
     ),
     Fault(
-        shows("tool-limit", "siege against answers of less than 10 ms"),
+        expects("tool-limit", "siege against answers of less than 10 ms"),
         {"load": {"tool": "siege", "duration_s": 2, "connections": 8}},
     ),
     Fault(
-        shows("tool-limit", "siege held to 8 users for 12 connections"),
+        expects("tool-limit", "siege held to 8 users for 12 connections"),
         {"load": {"tool": "siege", "duration_s": 2, "connections": 12}},
-        amend=few_users,
+        amend_plan=limit_siege_users,
     ),
     Fault(
-        shows("tool-limit", "a doctored output: hey past a million answers"),
+        expects("tool-limit", "a doctored output: hey past a million answers"),
         {"load": {"tool": "hey", "histogram": False}},
-        doctor=past_a_million,
+        edit_raw_files=exceed_hey_cap,
     ),
     Fault(
-        (Proof("drifted-host", "a kernel setting changed between blocks", lambda trial: trial.block % 2 == 0),),
-        each=another_value,
-        repeated=lambda trials: {"blocks": 2 * trials},
+        (
+            ExpectedFinding(
+                "drifted-host", "a kernel setting changed between blocks", lambda trial: trial.block % 2 == 0
+            ),
+        ),
+        hook=toggle_sysctl,
+        repetitions=lambda trials: {"blocks": 2 * trials},
     ),
-    Fault(shows("unstable", "noise of growing size"), each=growing_noise, around=without_quota, at_once=5),
+    Fault(expects("unstable", "noise of growing size"), hook=vary_quota, context=quotas_removed, trials_per_run=5),
 )
 
 
 @dataclass(frozen=True)
 class Healthy:
-    """Trials with nothing wrong with them, as people run them."""
+    """A set-up of trials without faults, as people run them."""
 
     name: str
     scenario: Mapping[str, Any]
@@ -359,7 +373,7 @@ HEALTHY = (
         "nginx before Go",
         {
             **USUAL,
-            **one(fronted(), entry="front"),
+            **single_stack(behind_nginx(), entry="front"),
         },
     ),
     Healthy("Go at a set rate", {"load": {**USUAL["load"], "tool": "vegeta", "rate": 2000, "connections": 8}}),
@@ -368,7 +382,7 @@ HEALTHY = (
     Healthy(
         "Node under h2load",
         {
-            **one({"app": {"backend": "node", "listen": 8080, "workers": 1}}),
+            **single_stack({"app": {"backend": "node", "listen": 8080, "workers": 1}}),
             "roles": {"sut": {"quota": 0.5}, "load": {}},
             "load": {"duration_s": 10, "warmup_s": 4, "tool": "h2load"},
         },

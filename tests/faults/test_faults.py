@@ -1,4 +1,4 @@
-"""Every fault is noticed: proved on real trials, and counted for the README."""
+"""Detection of every fault, on real trials, counted for `benchkit/analysis/verdicts/README.md`."""
 
 from __future__ import annotations
 
@@ -8,66 +8,68 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from tests.faults.faults import FAULTS, Fault, Proof
+from tests.faults.fault_lab import FaultLab, JudgedTrial
+from tests.faults.faults import FAULTS, ExpectedFinding, Fault
 from tests.faults.scores import Scores
-from tests.faults.stage import Judged, Stage
 
 pytestmark = pytest.mark.lab
 
 TRIALS = int(os.environ.get("BENCHKIT_FAULT_TRIALS", "3"))
-"""With each fault, and without any; `make faults` asks for more."""
-MOST_WRONG = 0.05
-"""Of the trials with a fault as many may be missed, and of the healthy ones as many raise an alarm."""
-SETTLED = round(1 / MOST_WRONG)
-"""With fewer trials a single one is more than that: where one of them is wrong, it takes so many to tell."""
-Stages = Callable[[str], Stage]
+"""Number of trials with each fault, and without any; `make faults` uses more."""
+MAX_ERROR_RATE = 0.05
+"""Largest share of faulty trials without a finding, and of healthy trials with one."""
+MIN_DECISIVE_TRIALS = round(1 / MAX_ERROR_RATE)
+"""Trials needed to decide: of fewer, a single error exceeds the rate."""
+FaultLabs = Callable[[str], FaultLab]
 
 
-def injected(fault: Fault, stage: Stage, trials: int) -> Iterator[Judged]:
-    """So many trials with each fault, or a few more, and whatever stands beside them; those that failed are made up for."""
-    at_once = fault.at_once or trials
-    failed = len(stage.failed)
+def injected(fault: Fault, fault_lab: FaultLab, trials: int) -> Iterator[JudgedTrial]:
+    """Yield this many trials with each fault, or a few more, with the others of their runs; failed trials are replaced."""
+    trials_per_run = fault.trials_per_run or trials
+    failed = len(fault_lab.failed)
 
-    def run(trials: int) -> list[Judged]:
-        scenario = {**fault.scenario, **fault.repeated(trials)}
-        return stage.run(scenario, amend=fault.amend, meanwhile=fault.each(stage), doctor=fault.doctor)
+    def run(trials: int) -> list[JudgedTrial]:
+        scenario = {**fault.scenario, **fault.repetitions(trials)}
+        return fault_lab.run(
+            scenario, amend_plan=fault.amend_plan, hook=fault.hook(fault_lab), edit_raw_files=fault.edit_raw_files
+        )
 
-    for _ in range(math.ceil(trials / at_once)):
-        yield from run(at_once)
-    lost = stage.failed[failed:]
-    assert len(lost) <= 1 + MOST_WRONG * trials, lost
+    for _ in range(math.ceil(trials / trials_per_run)):
+        yield from run(trials_per_run)
+    lost = fault_lab.failed[failed:]
+    assert len(lost) <= 1 + MAX_ERROR_RATE * trials, lost
     if lost:
-        yield from run(fault.at_once or len(lost))
+        yield from run(fault.trials_per_run or len(lost))
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
-def test_a_fault_is_noticed(fault: Fault, stages: Stages, scores: Scores) -> None:
-    """The trials asked for are those that are counted, whatever comes of them."""
-    stage = stages(fault.lab)
-    failed = len(stage.failed)
-    with fault.around(stage):
-        trials = list(injected(fault, stage, TRIALS))
-        for proof in fault.proofs:
-            assert len(struck(proof, trials)) >= TRIALS
-            scores.add(proof, struck(proof, trials))
-        if TRIALS < SETTLED and any(missed(proof, trials) for proof in fault.proofs):
-            trials += injected(fault, stage, SETTLED - TRIALS)
-    scores.failed += stage.failed[failed:]
-    for proof in fault.proofs:
-        lost = missed(proof, trials)
-        assert len(lost) <= MOST_WRONG * len(struck(proof, trials)), told(lost)
+def test_a_fault_is_noticed(fault: Fault, fault_labs: FaultLabs, scores: Scores) -> None:
+    """Count the first trials, with and without the finding."""
+    fault_lab = fault_labs(fault.lab)
+    failed = len(fault_lab.failed)
+    with fault.context(fault_lab):
+        trials = list(injected(fault, fault_lab, TRIALS))
+        for expectation in fault.expected:
+            assert len(faulty_trials(expectation, trials)) >= TRIALS
+            scores.add(expectation, faulty_trials(expectation, trials))
+        if TRIALS < MIN_DECISIVE_TRIALS and any(missed(expectation, trials) for expectation in fault.expected):
+            trials += injected(fault, fault_lab, MIN_DECISIVE_TRIALS - TRIALS)
+    scores.failed += fault_lab.failed[failed:]
+    for expectation in fault.expected:
+        lost = missed(expectation, trials)
+        assert len(lost) <= MAX_ERROR_RATE * len(faulty_trials(expectation, trials)), listing(lost)
 
 
-def struck(proof: Proof, trials: Sequence[Judged]) -> list[Judged]:
-    """The trials that have the fault."""
-    return [trial for trial in trials if proof.struck(trial)]
+def faulty_trials(expectation: ExpectedFinding, trials: Sequence[JudgedTrial]) -> list[JudgedTrial]:
+    """Return the trials with the fault."""
+    return [trial for trial in trials if expectation.has_fault(trial)]
 
 
-def missed(proof: Proof, trials: Sequence[Judged]) -> list[Judged]:
-    """Those of them in which nobody noticed it."""
-    return [trial for trial in struck(proof, trials) if proof.check not in trial.raised]
+def missed(expectation: ExpectedFinding, trials: Sequence[JudgedTrial]) -> list[JudgedTrial]:
+    """Return the faulty trials without the expected finding."""
+    return [trial for trial in faulty_trials(expectation, trials) if expectation.check not in trial.findings]
 
 
-def told(trials: Sequence[Judged]) -> str:
-    """A line each, whole: pytest cuts what it prints of a list."""
+def listing(trials: Sequence[JudgedTrial]) -> str:
+    """Return a line for each trial; pytest truncates long lists."""
     return "\n".join(["", *map(str, trials)])

@@ -1,4 +1,4 @@
-"""Healthy trials are left alone. Only `make faults` asks for it: beside other tests no trial is one."""
+"""Healthy trials raise no alarm. Only `make faults` runs this: other tests on the same machine disturb trials."""
 
 from __future__ import annotations
 
@@ -9,66 +9,69 @@ import numpy as np
 import pytest
 
 from benchkit.analysis.verdicts.checks.unstable import REFERENCE_BLOCKS
+from tests.faults.disturbances import DisturbanceMonitor
+from tests.faults.fault_lab import FaultLab, JudgedTrial
 from tests.faults.faults import HEALTHY, Healthy
-from tests.faults.outsiders import Quiet
 from tests.faults.scores import Scores
-from tests.faults.stage import Judged, Stage
-from tests.faults.test_faults import MOST_WRONG, SETTLED, TRIALS, told
+from tests.faults.test_faults import MAX_ERROR_RATE, MIN_DECISIVE_TRIALS, TRIALS, listing
 
 pytestmark = pytest.mark.lab
 
 DISTURBED_CORES, STOLEN = 0.05, 0.015
-"""A trial during which others took so much of the lab's cores, or a hypervisor so much of one, was not a healthy one."""
+"""Cores used by others, and share stolen from a core, above which a trial was disturbed."""
 USUAL_SPEED = 0.08
-"""Nor one during which a core was faster or slower than in most trials beside it, by so much. Rates go by that, Node's by its
-power of 1.3, so that speeds alone make them vary by some 6 %, where `unstable` bears 10."""
-TOGETHER = REFERENCE_BLOCKS
-"""Fewer trials beside each other than these say little of how they vary."""
+"""Deviation of a core's speed from its median over the run above which a trial was disturbed. Rates follow core speed
+(Node's by a power of 1.3), so that speeds alone make them vary by some 6 %; `unstable` tolerates 10 %.
+"""
+MIN_COMPARABLE_TRIALS = REFERENCE_BLOCKS
+"""Trials of a cell needed to compare their spread."""
 ROUNDS = 8
-"""So often healthy trials are made again for those that others disturbed: on a busy machine there is no end to it."""
+"""Repetitions of healthy trials to replace disturbed ones; on a busy machine there would be no end."""
 
-Stages = Callable[[str], Stage]
+FaultLabs = Callable[[str], FaultLab]
 
 
 @pytest.mark.parametrize("healthy", HEALTHY, ids=lambda healthy: healthy.name)
-def test_healthy_trials_are_left_alone(healthy: Healthy, stages: Stages, scores: Scores) -> None:
-    """Trials during which others worked on the lab's cores, or slowed them, are set aside."""
-    stage = stages("plain")
+def test_healthy_trials_are_left_alone(healthy: Healthy, fault_labs: FaultLabs, scores: Scores) -> None:
+    """Set aside trials during which others used or slowed the lab's cores."""
+    fault_lab = fault_labs("plain")
     wanted = math.ceil(TRIALS / len(HEALTHY))
-    left, disturbed = undisturbed(healthy, stage, wanted)
+    left, disturbed = collect_undisturbed(healthy, fault_lab, wanted)
     scores.healthy(left, disturbed)
-    if TRIALS >= SETTLED:
+    if TRIALS >= MIN_DECISIVE_TRIALS:
         assert len(left) >= wanted, f"others disturbed {len(disturbed)} of the healthy trials"
     if not left:
         pytest.skip("others disturbed all healthy trials")
-    if wanted < SETTLED and any(trial.raised for trial in left):
-        left += undisturbed(healthy, stage, SETTLED - len(left))[0]
-    alarmed = [trial for trial in left if trial.raised]
-    assert len(alarmed) <= MOST_WRONG * len(left), told(alarmed)
+    if wanted < MIN_DECISIVE_TRIALS and any(trial.findings for trial in left):
+        left += collect_undisturbed(healthy, fault_lab, MIN_DECISIVE_TRIALS - len(left))[0]
+    alarmed = [trial for trial in left if trial.findings]
+    assert len(alarmed) <= MAX_ERROR_RATE * len(left), listing(alarmed)
 
 
-def undisturbed(healthy: Healthy, stage: Stage, wanted: int) -> tuple[list[Judged], list[Judged]]:
-    """So many trials that nobody disturbed, or more, or as many as there are after some rounds; and those that somebody did."""
-    left: list[Judged] = []
-    disturbed: list[Judged] = []
+def collect_undisturbed(
+    healthy: Healthy, fault_lab: FaultLab, wanted: int
+) -> tuple[list[JudgedTrial], list[JudgedTrial]]:
+    """Return at least this many undisturbed trials, or those of all rounds, and the disturbed ones."""
+    left: list[JudgedTrial] = []
+    disturbed: list[JudgedTrial] = []
     for _ in range(ROUNDS):
         if len(left) < wanted:
-            with Quiet(stage.lab) as quiet:
-                judged = stage.run({**healthy.scenario, "blocks": wanted})
-            kept = alike(quiet, [trial for trial in judged if is_left_alone(quiet, trial)])
-            kept = kept if len(kept) >= min(TOGETHER, wanted) else []
-            left += stage.beside_each_other(kept)
+            with DisturbanceMonitor(fault_lab.lab) as quiet:
+                judged = fault_lab.run({**healthy.scenario, "blocks": wanted})
+            kept = at_usual_speed(quiet, [trial for trial in judged if is_undisturbed(quiet, trial)])
+            kept = kept if len(kept) >= min(MIN_COMPARABLE_TRIALS, wanted) else []
+            left += fault_lab.judge_together(kept)
             disturbed += [trial for trial in judged if trial not in kept]
     return left, disturbed
 
 
-def is_left_alone(quiet: Quiet, trial: Judged) -> bool:
-    """Whether the lab had its cores to itself."""
+def is_undisturbed(quiet: DisturbanceMonitor, trial: JudgedTrial) -> bool:
+    """Return True if the lab had its cores to itself."""
     return quiet.foreign_cores(trial.window_s) <= DISTURBED_CORES and quiet.stolen_share(trial.window_s) <= STOLEN
 
 
-def alike(quiet: Quiet, trials: Sequence[Judged]) -> list[Judged]:
-    """Those in which every core was about as fast as in most of them."""
+def at_usual_speed(quiet: DisturbanceMonitor, trials: Sequence[JudgedTrial]) -> list[JudgedTrial]:
+    """Return the trials in which every core had its usual speed."""
     if not trials:
         return []
     logs = np.log([quiet.speeds(trial.window_s) for trial in trials])

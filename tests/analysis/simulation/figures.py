@@ -32,20 +32,20 @@ Interval = Callable[[Reals], tuple[Reals, Reals]]
 _RESAMPLES = 999
 _BATCH = 50
 _TESTED = 500
-"""Of adaptive runs so many are tested, too: each test of a long one goes over thousands of sign patterns."""
+"""Number of adaptive runs that are also tested: each test of a long one uses thousands of sign patterns."""
 
 
 def student(differences: Reals) -> tuple[Reals, Reals]:
-    """Student's t: the interval that benchkit gives."""
+    """Return the interval of Student's t, which benchkit uses."""
     mean, error = t_statistics(differences)
     reach = t_quantile(1 - ALPHA, differences.shape[1] - 1) * error
     return mean - reach, mean + reach
 
 
 def inverted_sign_flip(differences: Reals) -> tuple[Reals, Reals]:
-    """All shifts that the sign-flip test does not reject: order statistics of the means of subsets (Hartigan 1969).
+    """Return all shifts that the sign-flip test does not reject: order statistics of the means of subsets (Hartigan 1969).
 
-    Of every subset up to 10 blocks, of drawn ones beyond; below 6 blocks it has no limits.
+    Of every subset up to 10 blocks, of drawn ones beyond; below 6 blocks the interval is unlimited.
     """
     rows, blocks = differences.shape
     if blocks <= 10:
@@ -62,12 +62,12 @@ def inverted_sign_flip(differences: Reals) -> tuple[Reals, Reals]:
 
 
 def percentile_bootstrap(differences: Reals) -> tuple[Reals, Reals]:
-    """Efron's percentile bootstrap."""
+    """Return Efron's percentile bootstrap interval."""
     return _bootstrap(differences, "percentile")
 
 
 def bca_bootstrap(differences: Reals) -> tuple[Reals, Reals]:
-    """Efron's bias-corrected and accelerated bootstrap."""
+    """Return Efron's bias-corrected and accelerated bootstrap interval."""
     return _bootstrap(differences, "BCa")
 
 
@@ -82,17 +82,17 @@ CANDIDATES: Mapping[str, Interval] = MappingProxyType(
 
 
 def coverage(interval: Interval, model: Model, blocks: int, *, cells: int = 2, runs: int = 4_000) -> float:
-    """How often the interval has the true ratio of two equal cells in it."""
+    """Return the share of intervals that contain the true ratio of two equal cells."""
     differences = _differences(model, blocks, cells, runs)[:, 0]
     low, high = interval(differences)
     return float(((low <= 0) & (high >= 0)).mean())
 
 
 def coverage_unequal(model: Model, blocks: int, *, response: float = 2.0, runs: int = 4_000) -> float:
-    """The same for t where one cell feels the host's noise `response` times as much as the other.
+    """Return the coverage of t where the noise of the host affects one cell `response` times as much as the other.
 
-    Its ratio then changes with the state of the host, and the truth is that of all the states the host has, of which a
-    run sees some. Where those states last long, no interval from one run covers it.
+    Its ratio then changes with the state of the host, and the true ratio is that over all states, of which a run sees some.
+    If the states last long, no interval from one run covers it.
     """
     generator = np.random.default_rng(blocks)
     logs = cells_in_blocks(model, generator, runs, 2, blocks)
@@ -102,15 +102,15 @@ def coverage_unequal(model: Model, blocks: int, *, response: float = 2.0, runs: 
 
 
 def false_alarms(model: Model, blocks: int, *, comparisons: int, runs: int = 1_000) -> float:
-    """How often a run of equal cells shows any difference to its baseline."""
+    """Return the share of runs of equal cells that show any difference to the baseline."""
     differences = _differences(model, blocks, comparisons + 1, runs)
     return float((_adjusted(differences) <= ALPHA).any(axis=1).mean())
 
 
 def power(model: Model, blocks: int, *, comparisons: int, runs: int = 1_000, pilot: int | None = None) -> float | None:
-    """How often a run shows a true difference of the size that is called detectable, among equal cells otherwise.
+    """Return the share of runs that show a true difference of the detectable size, among otherwise equal cells.
 
-    The noise is known, or comes from a pilot of so many blocks, anew for each run. None: nothing is detectable.
+    The noise is known, or comes from a pilot of `pilot` blocks for each run. None: nothing is detectable.
     """
     differences = _differences(model, blocks, comparisons + 1, runs)
     if pilot is None:
@@ -126,7 +126,7 @@ def power(model: Model, blocks: int, *, comparisons: int, runs: int = 1_000, pil
 
 
 def coverage_between_runs(model: Model, blocks: int, *, relative: bool, cells: int = 2, runs: int = 2_000) -> float:
-    """How often the interval of a cell between two runs, as it is or relative to another, has the truth in it."""
+    """Return the coverage of the interval of a cell between two runs, direct or relative to another cell."""
     generator = np.random.default_rng([blocks, cells])
     before, after = (cells_in_blocks(model, generator, runs, cells, blocks) for _ in range(2))
     covered = 0
@@ -160,20 +160,20 @@ def adaptive_run(
 
 
 def _alarms(differences: Reals, level: float) -> int:
-    """How many rows the deciding test shows to differ."""
+    """Return the number of rows that the deciding test shows to differ."""
     if not len(differences) or deciding_test(differences.shape[1], 1, level) is None:
         return 0
     return int((sign_flip_p_values(differences) <= level).sum())
 
 
 def _differences(model: Model, blocks: int, cells: int, runs: int, seed: int = 0) -> Reals:
-    """Log-ratios to the first of equal cells: (runs, cells less one, blocks)."""
+    """Return log-ratios to the first of equal cells: (runs, cells less one, blocks)."""
     logs = cells_in_blocks(model, np.random.default_rng([seed, blocks, cells, runs]), runs, cells, blocks)
     return logs[:, 1:] - logs[:, :1]
 
 
 def _adjusted(differences: Reals) -> Reals:
-    """Holm's p of the deciding test for each comparison of each run; 1 where nothing decides."""
+    """Return Holm's p of the deciding test for each comparison of each run; 1 where nothing decides."""
     runs, comparisons, blocks = differences.shape
     rows = differences.reshape(-1, blocks)
     match deciding_test(blocks, comparisons):

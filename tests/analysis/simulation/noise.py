@@ -22,40 +22,40 @@ Model = Callable[[np.random.Generator, int, int], Reals]
 
 
 def normal(generator: np.random.Generator, runs: int, trials: int) -> Reals:
-    """Trials that know nothing of one another."""
+    """Return independent trials with normal noise."""
     return SPREAD * generator.standard_normal((runs, trials))
 
 
 def heavy_tails(generator: np.random.Generator, runs: int, trials: int) -> Reals:
-    """Student's t with three degrees of freedom: now and then a trial far out, either way."""
+    """Return trials with Student's t of three degrees of freedom: occasional outliers in both directions."""
     return np.asarray(SPREAD * generator.standard_t(3, (runs, trials)) / np.sqrt(3))
 
 
 def disturbed(generator: np.random.Generator, runs: int, trials: int) -> Reals:
-    """A tenth of the trials slowed by something else on the host, by 27 % on average and never sped up."""
+    """Return trials of which a tenth are slowed by something else on the host, by 27 % on average and never sped up."""
     slowed = generator.random((runs, trials)) < 0.1
     slower = slowed * generator.exponential(3 * SPREAD, (runs, trials))
     return 0.6 * normal(generator, runs, trials) - slower
 
 
 def drift(generator: np.random.Generator, runs: int, trials: int) -> Reals:
-    """A host that loses a quarter of its speed over the run (a CPU that heats up, a quota that tightens)."""
+    """Return trials of a host that loses a quarter of its speed over the run (a CPU that heats up, a shrinking quota)."""
     return normal(generator, runs, trials) + np.linspace(0, -0.3, trials)
 
 
 def autocorrelated(generator: np.random.Generator, runs: int, trials: int) -> Reals:
-    """Every trial is like the one before it, with a correlation of 0.7."""
+    """Return trials that correlate with the previous one by 0.7."""
     return _following(generator.standard_normal((runs, trials)), 0.7)
 
 
 def lab(generator: np.random.Generator, runs: int, trials: int) -> Reals:
-    """Trials like the ones before them, with heavy tails, on a host that loses a tenth of its speed over the run."""
+    """Return autocorrelated trials with heavy tails, on a host that loses a tenth of its speed over the run."""
     innovations = generator.standard_t(5, (runs, trials)) / np.sqrt(5 / 3)
     return _following(innovations, 0.7) + np.linspace(0, -0.1, trials)
 
 
 def regimes(generator: np.random.Generator, runs: int, trials: int) -> Reals:
-    """A host that stays at one speed for ten trials or so, then at another (where the scheduler has put a thread)."""
+    """Return trials of a host whose speed changes every ten trials or so (where the scheduler has put a thread)."""
     changes = generator.random((runs, trials)) < 0.1
     changes[:, 0] = True
     speeds = np.where(changes, generator.standard_normal((runs, trials)), 0)
@@ -77,14 +77,14 @@ MODELS: Mapping[str, Model] = MappingProxyType(
 
 
 def cells_in_blocks(model: Model, generator: np.random.Generator, runs: int, cells: int, blocks: int) -> Reals:
-    """Equal cells in randomised complete blocks: logarithms of shape (runs, cells, blocks)."""
+    """Return equal cells in randomised complete blocks: logarithms of shape (runs, cells, blocks)."""
     in_time = model(generator, runs, cells * blocks).reshape(runs, blocks, cells)
     order = generator.permuted(np.broadcast_to(np.arange(cells), in_time.shape), axis=2)
     return np.take_along_axis(in_time, order, axis=2).swapaxes(1, 2)
 
 
 def _following(innovations: Reals, correlation: float) -> Reals:
-    """An AR(1) process of the spread of all models, from its stationary distribution on."""
+    """Return an AR(1) process with the spread of all models, starting from its stationary distribution."""
     made = np.empty_like(innovations)
     made[:, 0] = innovations[:, 0]
     for i in range(1, innovations.shape[1]):

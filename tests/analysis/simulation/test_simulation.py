@@ -1,7 +1,7 @@
-"""What the statistics promise, counted over simulated runs with fixed seeds; `make bench` prints the whole tables.
+"""Error rates and coverage of the statistics, over simulated runs with fixed seeds; `make bench` prints whole tables.
 
-A share counted over n runs is itself uncertain. What decides is counted over so many that the promises can be asked for
-as they stand; elsewhere they may be missed by what chance allows once in a hundred times.
+A share counted over n runs is itself uncertain. The decisive figures are counted over enough runs to meet their limits
+exactly; others may miss them by what chance allows once in a hundred times.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.long
 
 
 def by_chance(share: float, runs: int) -> float:
-    """How far a count of a true share strays, at most, 99 times in a hundred."""
+    """Return the deviation of a counted share from the true one that chance exceeds once in a hundred times."""
     return 2.326 * math.sqrt(share * (1 - share) / runs)
 
 

@@ -1,4 +1,4 @@
-"""How fast cores were, by the looks at them in a span of time."""
+"""Tests of the core speed within a time span."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from benchkit.analysis.verdicts.evidence import Evidence
 from tests.analysis.verdicts.builders import WINDOW_S, Telemetry, build_generator, build_service, build_trial
 
 
-def looked(*looks: tuple[str, int, float, float]) -> Evidence:
-    """A trial on core 0 of sut and core 1 of load; looks: host, core, instant, seconds."""
+def trial_with_loop_times(*looks: tuple[str, int, float, float]) -> Evidence:
+    """Return a trial on core 0 of sut and core 1 of load, with samples of host, core, time and loop time."""
     samples: Telemetry = {}
     for host, core, when, took_s in looks:
         samples.setdefault(("cpu_loop_s", host, None, str(core)), {})[when] = took_s
@@ -25,9 +25,9 @@ def test_the_cores_are_those_of_services_and_of_load_tools() -> None:
     assert server_cores(both) == {("sut", 0), ("vcs", 0)}
 
 
-def test_a_mean_over_the_looks_in_the_span_and_no_others() -> None:
-    """Twice at one speed and once at half of it: on average at 5/6 of it."""
-    looks = looked(
+def test_mean_over_the_samples_in_the_span() -> None:
+    """Sample full speed twice and half speed once: the mean is 5/6."""
+    looks = trial_with_loop_times(
         *(("sut", 0, when, took) for when, took in ((-0.1, 9.0), (0.0, 1.0), (0.5, 1.0), (WINDOW_S, 2.0), (3.1, 9.0)))
     )
     assert server_loop_s(looks) == pytest.approx(6 / 5)
@@ -36,19 +36,19 @@ def test_a_mean_over_the_looks_in_the_span_and_no_others() -> None:
     assert loop_s(looks, [("load", 1)], (0.0, WINDOW_S)) is None
 
 
-def test_cores_that_take_turns_tell_together() -> None:
+def test_samples_of_several_cores_are_combined() -> None:
     turns = [
         ("sut", core, 0.1 * number, took)
         for number, (core, took) in enumerate([(0, 1.0), (1, 1.0), (2, 0.5), (3, 0.5)])
     ]
     assert len(turns) >= MIN_SAMPLES
     cores = [("sut", core) for core in range(4)]
-    assert loop_s(looked(*turns), cores, (0.0, WINDOW_S)) == pytest.approx(1 / 1.5)
+    assert loop_s(trial_with_loop_times(*turns), cores, (0.0, WINDOW_S)) == pytest.approx(1 / 1.5)
 
 
 def test_a_look_that_took_no_time_is_none() -> None:
     looks = [("sut", 0, 0.1 * number, took) for number, took in enumerate([1.0, 0.0, 1.0, 1.0])]
-    assert server_loop_s(looked(*looks)) == pytest.approx(1.0)
+    assert server_loop_s(trial_with_loop_times(*looks)) == pytest.approx(1.0)
 
 
 def test_a_server_whose_cores_nobody_looked_at_has_none() -> None:

@@ -1,4 +1,4 @@
-"""What nobody looked at on one of several hosts is said, unless what was seen of the others is enough."""
+"""Missing telemetry of one of several hosts is reported, unless the others are enough for a finding."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tests.analysis.verdicts.builders import (
 )
 
 
-def beside(samples: Telemetry | None = None, **fields: object) -> Evidence:
-    """A trial whose second generator and second service are on a host that nobody watched."""
+def trial_with_unwatched_host(samples: Telemetry | None = None, **fields: object) -> Evidence:
+    """Return a trial whose second generator and second service are on a host without telemetry."""
     generators = (build_generator(), build_generator(number=2, host="other", cpus=(0,)))
     services = (build_service(), build_service(name="back", host="other"))
     parts = {"generators": generators, "services": services, **fields}
@@ -29,29 +29,29 @@ def beside(samples: Telemetry | None = None, **fields: object) -> Evidence:
 
 
 def test_a_load_host() -> None:
-    assert skip_reason("generator-saturated", beside()) == "no telemetry for the cores of other"
+    assert skip_reason("generator-saturated", trial_with_unwatched_host()) == "no telemetry for the cores of other"
     full = (build_generator(cpu_s=0.95 * WINDOW_S), build_generator(number=2, host="other", cpus=(0,)))
-    assert finding_of("generator-saturated", beside(generators=full)) is not None
+    assert finding_of("generator-saturated", trial_with_unwatched_host(generators=full)) is not None
 
 
 def test_ports_of_a_load_host() -> None:
     short = build_load(keepalive=False)
-    said = skip_reason("ports-exhausted", beside(load=short))
-    assert said == "unknown: the sockets, the port range or the failed connects of other"
+    reported = skip_reason("ports-exhausted", trial_with_unwatched_host(load=short))
+    assert reported == "unknown: the sockets, the port range or the failed connects of other"
     full: Telemetry = {("tcp_sockets", "load", None, "time_wait"): {1.0: 930}}
-    assert finding_of("ports-exhausted", beside(full, load=short)) is not None
+    assert finding_of("ports-exhausted", trial_with_unwatched_host(full, load=short)) is not None
 
 
 def test_drops_of_a_servers_host() -> None:
-    assert skip_reason("accept-overflow", beside()) == "no telemetry of other"
+    assert skip_reason("accept-overflow", trial_with_unwatched_host()) == "no telemetry of other"
     dropped: Telemetry = {("listen_drops_total", "sut", None, None): {-0.01: 7.0, 3.05: 8.0}}
-    assert finding_of("accept-overflow", beside(dropped)) is not None
+    assert finding_of("accept-overflow", trial_with_unwatched_host(dropped)) is not None
 
 
 def test_what_may_have_held_a_host_back() -> None:
-    said = skip_reason("throttled", beside())
-    assert said == "unknown: stolen CPU time of other; nominal clock rate of other"
-    assert finding_of("throttled", beside(core_counters("sut", 0, user=0.9, steal=0.1))) is not None
+    reported = skip_reason("throttled", trial_with_unwatched_host())
+    assert reported == "unknown: stolen CPU time of other; nominal clock rate of other"
+    assert finding_of("throttled", trial_with_unwatched_host(core_counters("sut", 0, user=0.9, steal=0.1))) is not None
 
 
 @pytest.mark.parametrize(

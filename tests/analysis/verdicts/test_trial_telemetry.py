@@ -1,4 +1,4 @@
-"""Series of a trial's telemetry: made of rows in any order, and what they say of the measured window."""
+"""Tests of telemetry series: built from rows in any order, with values over the measured window."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WINDOW_S = 3.0
 
 
 def sampled(t_s: list[float], values: list[float | None], *, instance: str | None = None) -> TrialTelemetry:
-    """One metric of one host, its rows in this order."""
+    """Return one metric of one host, with its rows in this order."""
     same = {
         "trial_id": "t",
         "metric": "m",
@@ -67,8 +67,8 @@ def test_counters_grow_linearly_between_their_samples(seed: int) -> None:
     assert grown.increase == pytest.approx(end - start, rel=1e-12)
 
 
-def test_states_are_those_of_looks_within_the_window() -> None:
-    """Not of those just before it and just after it, which are near enough for what counters grew by."""
+def test_states_are_sampled_within_the_window() -> None:
+    """Ignore samples just outside the window, which count for counters."""
     (series,) = sampled([-0.01, 0.1, 2.9, 3.01], [0, 64, 63, 0]).series("m")
     assert series.aligned_times(WINDOW_S) == [0.0, 0.1, 2.9, 3.0]
     assert (series.in_window(WINDOW_S), series.maximum(WINDOW_S)) == ([64, 63], 64)

@@ -111,7 +111,7 @@ def test_server_that_is_slow_at_first_in_every_trial_is_cold(
 
 
 def test_very_slow_start_needs_no_t_test(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
-    """A one-sided t test of their logarithms has p = 0.052."""
+    """Use ratios whose one-sided t test has p = 0.052."""
     assert set(cold_findings(make_trials, make_manifest, 0.1, 0.1, 0.6)) == trial_ids("stack=a", 3)
     assert set(cold_findings(make_trials, make_manifest, 0.1, 0.1, 0.8)) == trial_ids("stack=a", 3)
 

@@ -35,10 +35,10 @@ def test_change_during_the_last_block_is_detected(make_trials: MakeTrials, make_
 
 def test_fact_that_appears_or_disappears_is_a_change(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
     always = [("sut", f"block {block}", "kernel", "6.1") for block in (1, 2, 3)]
-    gone = ("sut", "block 1", "sysctls.net.core.somaxconn", "4096")
+    removed = ("sut", "block 1", "sysctls.net.core.somaxconn", "4096")
     come = ("sut", "block 3", "governor", "powersave")
     trials = make_trials({"stack=a": [1, 2, 3]})
-    reasons = run_findings("drifted-host", make_manifest(SERVERS[:1]), trials, host_rows(*always, gone, come))
+    reasons = run_findings("drifted-host", make_manifest(SERVERS[:1]), trials, host_rows(*always, removed, come))
     assert set(reasons) == {"r1.stack=a.b2", "r1.stack=a.b3"}
     assert "somaxconn of host sut was 4096, is absent" in reasons["r1.stack=a.b2"].seen
     assert "governor of host sut was absent, is powersave" in reasons["r1.stack=a.b3"].seen

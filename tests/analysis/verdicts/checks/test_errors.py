@@ -39,7 +39,7 @@ def test_tool_without_failure_counts_is_skipped() -> None:
 
 
 def test_tool_without_kinds_of_failures() -> None:
-    """Failures of ab that are only answers of another length are none."""
+    """Exclude failures of ab that differ only in length."""
     siege = build_generator(result=LoadResult(tool="siege", failed=200))
     found = finding_of("errors", build_trial(row=SILENT, generators=(siege,)))
     assert found is not None

@@ -36,7 +36,7 @@ def test_cpu_per_request_stays_valid() -> None:
 
 
 def test_single_thread_fills_one_of_two_cores() -> None:
-    """A wrk of one thread that may run on two cores is full at one."""
+    """Limit a wrk of one thread on two cores to one."""
     one = build_generator(cpu_s=0.95 * WINDOW_S, cpus=(1, 2))
     two = build_generator(cpu_s=0.95 * WINDOW_S, cpus=(1, 2), threads=2)
     more = core_counters("load", 2)

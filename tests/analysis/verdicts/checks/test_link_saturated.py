@@ -47,13 +47,13 @@ def test_small_packets_fill_ethernet(packets: int, *, expected: bool) -> None:
 
 def test_rate_of_a_virtual_interface_is_no_limit() -> None:
     facts = {"sut": network_card(virtual=True), "load": FAST}
-    said = skip_reason("link-saturated", build_trial(sent_traffic("sut", 2e9), facts=facts))
-    assert said == "link speed of sut unknown; set link_bps in the inventory"
+    reported = skip_reason("link-saturated", build_trial(sent_traffic("sut", 2e9), facts=facts))
+    assert reported == "link speed of sut unknown; set link_bps in the inventory"
 
 
 @pytest.mark.parametrize(("bits_per_s", "known"), [(0.19e9, True), (0.5e9, False)])
 def test_link_that_carried_the_load_needs_a_known_rate(bits_per_s: float, *, known: bool) -> None:
-    """Beside one that is, which carried 0.1 Gbit/s; a bridge counts once more what that carried."""
+    """Add an interface to one of known rate that carried 0.1 Gbit/s; a bridge counts the same traffic again."""
     facts = {"sut": network_card(), "load": FAST}
     evidence = build_trial(
         {**sent_traffic("sut", 0.1e9), **sent_traffic("sut", bits_per_s, interface="br0")}, facts=facts

@@ -24,7 +24,7 @@ def test_deviation_in_both_directions(factor: float, *, expected: bool) -> None:
 
 @pytest.mark.parametrize(("step", "expected"), [(1e-5, True), (1e-3, False)])
 def test_tolerance_includes_the_resolution_of_the_tool(step: float, *, expected: bool) -> None:
-    """Ab's whole milliseconds: 1 ms may be anything around it."""
+    """Round to milliseconds, as ab does."""
     assert (
         finding_of("littles-law", build_trial(row={"latency_mean_s": 0.001, "latency_resolution_s": step})) is not None
     ) == expected

@@ -32,7 +32,7 @@ def test_interrupts_are_no_noise() -> None:
 
 @pytest.mark.parametrize(("foreign", "expected"), [(0.03, False), (0.07, True)])
 def test_kernel_that_charges_interrupts_to_processes(foreign: float, *, expected: bool) -> None:
-    """A full core with 30 % of interrupts, which the server's time has in it."""
+    """Fill a core with 30 % of interrupts that the server's CPU time includes."""
     full = core_counters("sut", 0, user=0.7, softirq=0.3)
     assert (finding_of("noisy-host", build_trial({**full, **server_usage(1 - foreign)})) is not None) == expected
 
@@ -54,7 +54,7 @@ def test_agent_is_no_noise() -> None:
 
 
 def test_profiler_is_no_noise() -> None:
-    """It runs on the server's CPUs for as long as the profile takes, where perf is one; pprof is a part of the server."""
+    """Run perf on the server's CPUs; pprof would be part of the server."""
     seen = core_counters("sut", 0, user=1.0)
 
     def profiled(cpu_s: float | None) -> Evidence:
@@ -67,14 +67,14 @@ def test_profiler_is_no_noise() -> None:
 
 
 def test_processes_that_share_cores_form_one_group() -> None:
-    """On a shared lab any of them may have run on either core."""
+    """Let both processes run on both cores, as on a shared lab."""
     both = {"services": (build_service(cpus=(0, 1)),), "generators": (build_generator(cpus=(0, 1)),)}
     moved = {**core_counters("sut", 0, user=0.75), **core_counters("sut", 1, user=0.75)}
     assert finding_of("noisy-host", build_trial(moved, **both)) is None  # type: ignore[arg-type] # fields of the record
 
 
 def many_core_trial(samples: Telemetry, took: float, *, of: int = 16, **fields: object) -> Evidence:
-    """A server host of many cores, idle but for what these samples have; its load host is another machine."""
+    """Return a trial on an idle server host of many cores, changed by samples; its load host is another machine."""
     cpus = tuple(range(of))
     idle = {key: value for cpu in cpus for key, value in core_counters("sut", cpu).items()}
     facts: dict[str, dict[str, object]] = {"sut": {"cpus": cpus}, "load": {"boot_id": "another"}}
@@ -88,7 +88,7 @@ def agent_usage(share: float) -> Telemetry:
 
 @pytest.mark.parametrize(("cpu", "expected"), [(9, False), (2, True)])
 def test_only_cpus_of_the_trial_count(cpu: int, *, expected: bool) -> None:
-    """The agent may run on all of them, the server on four."""
+    """Let the agent run on all CPUs, the server on four."""
     seen = {**core_counters("sut", 0, user=0.5), **core_counters("sut", cpu, user=0.2), **agent_usage(0.01)}
     assert (finding_of("noisy-host", many_core_trial(seen, 0.5, cpus=(0, 1, 2, 3))) is not None) == expected
 
@@ -106,13 +106,13 @@ def test_agent_elsewhere_does_not_show_charged_interrupts() -> None:
 
 @pytest.mark.parametrize(("server", "expected"), [(0.5, True), (0.95, False)])
 def test_full_core_next_to_an_idle_one_with_charged_interrupts(server: float, *, expected: bool) -> None:
-    """What is left of the full core somebody else took, interrupts and all."""
+    """Attribute the rest of the full core, including its interrupts, to others."""
     seen = {**core_counters("sut", 0, user=0.5, softirq=0.5), **core_counters("sut", 1, user=0.3, softirq=0.2)}
     assert (finding_of("noisy-host", many_core_trial(seen, server + 0.5, cpus=(0, 1))) is not None) == expected
 
 
 def test_rounding_of_counters_is_no_work() -> None:
-    """An idle core is as often said to have idled longer than the clock ran as shorter."""
+    """Let idle times of idle cores exceed and fall short of the elapsed time equally often."""
     off: Telemetry = {
         ("cpu_idle_s_total", "sut", None, str(cpu)): {-0.01: 0.0, 3.05: 3.06 + 0.01 * (-1) ** cpu} for cpu in range(32)
     }

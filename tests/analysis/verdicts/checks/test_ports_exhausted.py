@@ -27,7 +27,7 @@ NARROW = {"load": {"sysctls": {"net.ipv4.ip_local_port_range": "10001\t10070"}}}
 
 
 def test_kept_connections_need_no_more_ports() -> None:
-    """What waits is of the trials before."""
+    """Ignore sockets in TIME_WAIT of earlier trials."""
     assert finding_of("ports-exhausted", build_trial(facts=NARROW)) is None
     assert finding_of("ports-exhausted", build_trial(facts=NARROW, row={"errors_connect": 3})) is not None
 
@@ -68,10 +68,15 @@ def test_sockets_of_a_server_with_the_same_addresses_do_not_count(address: int, 
 
 
 def test_sockets_on_the_servers_host_do_not_count() -> None:
-    beside = build_generator(host="sut")
+    trial_with_unwatched_host = build_generator(host="sut")
     facts = {"sut": {"sysctls": PORTS}}
     sockets: Telemetry = {("tcp_sockets", "sut", None, state): {1.0: 930} for state in ("time_wait", "in_use")}
-    assert finding_of("ports-exhausted", build_trial(sockets, facts=facts, load=SHORT, generators=(beside,))) is None
+    assert (
+        finding_of(
+            "ports-exhausted", build_trial(sockets, facts=facts, load=SHORT, generators=(trial_with_unwatched_host,))
+        )
+        is None
+    )
 
 
 def test_sockets_before_the_window_do_not_count() -> None:

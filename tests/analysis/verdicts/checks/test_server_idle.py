@@ -43,7 +43,7 @@ def test_interrupts_count_as_use() -> None:
 
 
 def test_charged_interrupts_are_not_counted_twice() -> None:
-    """Where the kernel counts interrupts to the processes as well: half of the core idles."""
+    """Charge interrupts to the processes, with the core half idle."""
     taken: Telemetry = {("cpu_s_total", "sut", "app", None): {-0.01: 0, 3.05: 0.5 * WINDOW_S}}
     assert (
         finding_of("server-idle", build_trial({**taken, **core_counters("sut", 0, user=0.3, softirq=0.2)})) is not None
@@ -97,7 +97,7 @@ def test_quota_limits_the_available_cpu() -> None:
 
 
 def test_one_full_service_of_a_stack_is_enough() -> None:
-    """A proxy of four workers before a Go server of one thread that is full."""
+    """Put a proxy of four workers in front of a full Go server of one thread."""
     front = build_service(name="front", backend="nginx", cpu_s=0.8, cpus=(0, 1, 2, 3), parallelism=4)
     app = build_service(cpus=(0, 1, 2, 3), parallelism=1)
     assert finding_of("server-idle", build_trial(services=(app, front))) is None

@@ -22,7 +22,7 @@ from tests.analysis.verdicts.builders import (
     ],
 )
 def test_changed_processes(after: tuple[tuple[int, int], ...], *, expected: bool) -> None:
-    """A pid used again is another process."""
+    """Treat a reused pid as another process."""
     one = build_service(pids_before=((10, 100), (11, 100)), pids_after=after)
     found = finding_of("service-restarted", build_trial(services=(one,)))
     assert (found is not None) == expected

@@ -25,8 +25,8 @@ def test_common_cpu_on_one_machine(cpus: tuple[int, ...], *, expected: bool) -> 
     [("one machine", (1,), False), ("one machine", (0, 1), True), ("mine", (0,), False)],
 )
 def test_common_cpu_with_the_controller(machine: str, cpus: tuple[int, ...], *, expected: bool) -> None:
-    beside = ControllerRecord(machine=machine, cpus=cpus)
-    found = finding_of("shared-cpus", build_trial(controller=beside))
+    trial_with_unwatched_host = ControllerRecord(machine=machine, cpus=cpus)
+    found = finding_of("shared-cpus", build_trial(controller=trial_with_unwatched_host))
     assert (found is not None) == expected
     assert found is None or found.seen == "the server and benchkit itself may run on the same CPU: 0"
 

@@ -43,11 +43,11 @@ def test_low_clock_rate(hertz: float, *, expected: bool) -> None:
 
 
 def test_clock_rate_counts_only_under_load() -> None:
-    """Before the load and after it the core has nothing to do."""
+    """Let the core clock down before and after the load."""
     idle = {-0.01: 1.2e9, 3.02: 1.2e9}
     assert finding_of("throttled", build_trial({("cpu_frequency_hz", "sut", None, "0"): {**idle, 1.0: 2.6e9}})) is None
-    said = skip_reason("throttled", build_trial({("cpu_frequency_hz", "sut", None, "0"): idle}))
-    assert said == "unknown: clock rate under load of sut"
+    reported = skip_reason("throttled", build_trial({("cpu_frequency_hz", "sut", None, "0"): idle}))
+    assert reported == "unknown: clock rate under load of sut"
 
 
 def test_idle_core_may_clock_down() -> None:

@@ -20,14 +20,14 @@ from tests.analysis.verdicts.builders import (
 
 @pytest.mark.parametrize(("each", "expected"), [(153, False), (12, False), (154.4, False), (155.6, True), (60, True)])
 def test_bytes_under_load_match_the_probe(each: float, *, expected: bool) -> None:
-    """With headers or without, as the tool counts."""
+    """Accept counts with and without headers."""
     found = finding_of("unequal-responses", build_trial(row={"bytes_total": 100_000 * each}))
     assert (found is not None) == expected
     assert found is None or (found.severity, found.metrics) == ("invalid", ALL)
 
 
 def test_answers_may_be_incomplete_at_the_end() -> None:
-    """64 connections, of which each had got half of an answer."""
+    """Add half an answer on each of 64 connections."""
     open_at_end = {"requests": 290, "bytes_total": (290 + 32) * 153.0}
     assert finding_of("unequal-responses", build_trial(row=open_at_end)) is None
     assert finding_of("unequal-responses", build_trial(row=open_at_end, load=build_load(connections=8))) is not None
@@ -44,7 +44,7 @@ def test_answers_may_be_incomplete_at_the_end() -> None:
     ],
 )
 def test_declared_varying_lengths_are_accepted(differs: dict[str, object], *, expected: bool) -> None:
-    """That cells differ is not the same: each of them still answers as it does at rest."""
+    """Distinguish lengths that vary within a cell from differences between cells."""
     scenario = {"differs": [{"why": "the page counts its own requests", **differs}]}
     row = {"bytes_total": 100_000 * 170}
     found = finding_of("unequal-responses", build_trial(row=row, scenario=scenario, levels={"stack": "status"}))
@@ -52,7 +52,7 @@ def test_declared_varying_lengths_are_accepted(differs: dict[str, object], *, ex
 
 
 @pytest.mark.parametrize(
-    ("tool", "said", "each", "expected"),
+    ("tool", "reported", "each", "expected"),
     [
         ("ab", (("Connection", "close"),), 153 - 19, False),
         ("ab", (), 153 + 24, False),
@@ -62,9 +62,9 @@ def test_declared_varying_lengths_are_accepted(differs: dict[str, object], *, ex
     ],
 )
 def test_answers_to_http_1_0_have_another_connection_header(
-    tool: str, said: tuple[tuple[str, str], ...], each: int, *, expected: bool
+    tool: str, reported: tuple[tuple[str, str], ...], each: int, *, expected: bool
 ) -> None:
-    probe = build_trial().record.probe.model_copy(update={"headers": said})
+    probe = build_trial().record.probe.model_copy(update={"headers": reported})
     row = {"tool": tool, "bytes_total": 100_000 * each}
     assert (finding_of("unequal-responses", build_trial(row=row, probe=probe)) is not None) == expected
 

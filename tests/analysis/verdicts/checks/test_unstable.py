@@ -64,7 +64,7 @@ def spread_finding(
 
 
 def test_spread_that_follows_core_speed_is_explained(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
-    """Rates and loops of a run on a lab whose cores were slowed now and then."""
+    """Use rates and loop times of a run on a lab whose cores were sometimes slowed."""
     reason = spread_finding(
         make_trials,
         make_manifest,
@@ -77,19 +77,19 @@ def test_spread_that_follows_core_speed_is_explained(make_trials: MakeTrials, ma
 
 
 @pytest.mark.parametrize(
-    ("squared", "said"),
+    ("squared", "reported"),
     [
         (0.66, True),
         (0.64, False),
     ],
 )
 def test_correlation_by_chance_explains_nothing(
-    make_trials: MakeTrials, make_manifest: MakeManifest, squared: float, *, said: bool
+    make_trials: MakeTrials, make_manifest: MakeManifest, squared: float, *, reported: bool
 ) -> None:
     along, across = np.array([-2, -1, 0, 1, 2]) / np.sqrt(10), np.array([2, -1, -2, -1, 2]) / np.sqrt(14)
     logs = np.sqrt(squared) * along + np.sqrt(1 - squared) * across
     reason = spread_finding(make_trials, make_manifest, 100 * np.exp(logs), 1e-5 * np.exp(-along))
-    assert (f"Core speed explains {units.share(squared)} of the variance" in reason.means) == said
+    assert (f"Core speed explains {units.share(squared)} of the variance" in reason.means) == reported
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Where faults are injected: labs, real runs on them, and what the checks said of their trials."""
+"""Labs for fault injection: real runs on them, and the findings about their trials."""
 
 from __future__ import annotations
 
@@ -32,133 +32,133 @@ BASE: Mapping[str, Any] = {
     "telemetry": {"interval_s": 0.1},
     "blocks": 1,
 }
-"""The smallest experiment: Go's net/http on a core of its own, and windows of a second."""
+"""The smallest experiment: Go's net/http on its own core, and windows of a second."""
 
 
 @dataclass(frozen=True)
-class Judged:
-    """A trial, and the checks that raised something against it, or could not be made."""
+class JudgedTrial:
+    """A trial with its findings and skipped checks."""
 
     run_id: str
     trial_id: str
     cell_id: str
     block: int
     kind: str
-    raised: Mapping[str, str]
-    """Text by check."""
-    unchecked: Mapping[str, str]
+    findings: Mapping[str, str]
+    """Texts, by check."""
+    skipped: Mapping[str, str]
     window_s: tuple[float, float]
-    """Start and end of its window by `time.monotonic()`: a lab's hosts have the clock of their machine."""
+    """Start and end of its window by `time.monotonic()`, the clock that a lab's hosts share."""
 
 
-class Meanwhile:
-    """What happens around each trial of a run; nothing, unless it is given or made otherwise."""
+class TrialHook:
+    """Actions at the start and end of each trial of a run; none by default."""
 
     def __init__(self, before: Callable[[PlannedTrial], None] = lambda _: None) -> None:
         self._before = before
 
     def begin(self, planned_trial: PlannedTrial) -> None:
-        """A trial begins."""
+        """Handle the start of a trial."""
         self._before(planned_trial)
 
     def end(self, planned_trial: PlannedTrial) -> None:
-        """A trial ended."""
+        """Handle the end of a trial."""
 
 
-class Told:
-    """A watcher of a run that has something happen meanwhile."""
+class HookObserver:
+    """Observer of a run that calls a hook for each trial."""
 
-    def __init__(self, meanwhile: Meanwhile) -> None:
-        self._meanwhile = meanwhile
+    def __init__(self, hook: TrialHook) -> None:
+        self._hook = hook
         self.failed: list[str] = []
 
     def notify(self, text: str) -> None:
-        """A stage of the run begins."""
+        """Ignore messages."""
 
     def run_resumed(self, finished: Mapping[PlannedTrial, str]) -> None:
-        """No run of this suite is."""
+        """Ignore resumption; no run of this suite is resumed."""
 
     def block_interrupted(self, block: int) -> None:
-        """No pause is made."""
+        """Ignore pauses; no run of this suite has one."""
 
     def trial_started(self, planned_trial: PlannedTrial) -> None:
-        """A trial begins."""
-        self._meanwhile.begin(planned_trial)
+        """Call the hook at the start of a trial."""
+        self._hook.begin(planned_trial)
 
     def trial_ended(self, planned_trial: PlannedTrial, rps: float | None, verdict: str) -> None:  # noqa: ARG002 - the protocol's
-        """A trial ended."""
-        self._meanwhile.end(planned_trial)
+        """Call the hook at the end of a trial."""
+        self._hook.end(planned_trial)
 
     def trial_failed(self, planned_trial: PlannedTrial, why: str) -> None:
-        """A trial failed: now and then siege does not end."""
-        self._meanwhile.end(planned_trial)
+        """Record a failed trial: sometimes siege does not end."""
+        self._hook.end(planned_trial)
         self.failed.append(why)
 
     def trial_retrying(self, planned_trial: PlannedTrial, why: str) -> None:
-        """A trial failed, and would be tried again."""
+        """Fail the test: no trial of this suite is retried."""
         raise AssertionError(f"{planned_trial}: {why}")
 
 
 @dataclass
-class Stage:
-    """A lab with its hosts connected, and a store for what is run on it."""
+class FaultLab:
+    """A lab with its hosts connected, and a store for its runs."""
 
     lab: Lab
     hosts: Hosts
     folder: Path
     failed: list[str] = field(default_factory=list)
-    """Why trials failed, of all runs."""
+    """Reasons why trials failed, of all runs."""
 
     @property
     def store(self) -> Store:
-        """Where its runs are."""
+        """Store of its runs."""
         return Store(self.folder / "store")
 
     def run(
         self,
         scenario: Mapping[str, Any],
         *,
-        amend: Callable[[RunPlan], RunPlan] = lambda plan: plan,
-        meanwhile: Meanwhile | None = None,
-        doctor: Callable[[RunFolder], None] | None = None,
-    ) -> list[Judged]:
-        """Run a scenario laid over the base, and say what the checks said; in the order of the trials that ended.
+        amend_plan: Callable[[RunPlan], RunPlan] = lambda plan: plan,
+        hook: TrialHook | None = None,
+        edit_raw_files: Callable[[RunFolder], None] | None = None,
+    ) -> list[JudgedTrial]:
+        """Run a scenario over the base scenario, and return its trials with their findings, in the order in which they ended.
 
-        `amend` changes its plan, `meanwhile` is told of each trial, `doctor` may change its raw files, from which
-        everything is then made again.
+        `amend_plan` changes its plan, `hook` is called for each trial, `edit_raw_files` may change its raw files, from which all
+        tables are then rebuilt.
         """
         path = self.folder / "faults.yaml"
         path.write_text(json.dumps(BASE))
         document = parse_document(path.read_text(), "faults").overridden(parse_document(json.dumps(scenario), "fault"))
         path.write_text(json.dumps(document.data))
-        plan = amend(make_plan(read_experiment(str(path)), self.hosts))
+        plan = amend_plan(make_plan(read_experiment(str(path)), self.hosts))
         assert [cell.unsupported for cell in plan.cells] == [None] * len(plan.cells)
-        watcher = Told(meanwhile or Meanwhile())
+        watcher = HookObserver(hook or TrialHook())
         outcome = execute(plan, self.hosts, self.store, watcher)
         assert outcome.status == ("failed" if watcher.failed else "done"), outcome.failures
         self.failed += watcher.failed
-        if doctor is not None:
-            doctor(outcome.run)
+        if edit_raw_files is not None:
+            edit_raw_files(outcome.run)
             rebuild_tables(self.store, outcome.run)
         return list(self._judged(outcome.run))
 
-    def beside_each_other(self, kept: Sequence[Judged]) -> list[Judged]:
-        """These trials of one run, with what they show beside each other alone: the others say nothing of their cells."""
+    def judge_together(self, kept: Sequence[JudgedTrial]) -> list[JudgedTrial]:
+        """Return these trials of one run, with the run checks applied to them alone: other trials do not affect their cells."""
         if not kept:
             return []
         run = self.store.run(kept[0].run_id)
         tables = {
             name: load(name, store=self.store.path, run_id=run.run_id) for name in ("trials", "verdicts", "hosts")
         }
-        rows, said = tables["trials"], tables["verdicts"]
+        rows, verdicts = tables["trials"], tables["verdicts"]
         found = judge_run(
             RunEvidence(run.manifest(), rows[rows["trial_id"].isin([each.trial_id for each in kept])], tables["hosts"])
         )
-        by_trial = said[said["scope"] == "trial"]
+        by_trial = verdicts[verdicts["scope"] == "trial"]
         return [
             replace(
                 each,
-                raised={
+                findings={
                     **dict(by_trial.loc[by_trial["trial_id"] == each.trial_id, ["check", "text"]].to_numpy().tolist()),
                     **{one.check: one.finding.text for one in found[each.trial_id].findings},
                 },
@@ -166,30 +166,30 @@ class Stage:
             for each in kept
         ]
 
-    def _judged(self, run: RunFolder) -> Iterator[Judged]:
+    def _judged(self, run: RunFolder) -> Iterator[JudgedTrial]:
         tables = {
             name: load(name, store=self.store.path, run_id=run.run_id) for name in ("trials", "verdicts", "unchecked")
         }
-        said: dict[str, dict[str, dict[str, str]]] = {"verdicts": {}, "unchecked": {}}
+        texts: dict[str, dict[str, dict[str, str]]] = {"verdicts": {}, "unchecked": {}}
         for table, column in (("verdicts", "text"), ("unchecked", "why")):
             for trial_id, check, text in zip(
                 *(tables[table][name] for name in ("trial_id", "check", column)), strict=True
             ):
-                said[table].setdefault(trial_id, {})[check] = text
+                texts[table].setdefault(trial_id, {})[check] = text
         trials = tables["trials"].sort_values(["block", "position"])
         windows = {each.trial_id: each.watched[0].window_ns for each in run.records()}
         columns = (trials[name] for name in ("trial_id", "cell_id", "block", "kind"))
         for trial_id, cell_id, block, kind in zip(*columns, strict=True):
-            raised, unchecked = (said[table].get(trial_id, {}) for table in ("verdicts", "unchecked"))
+            findings, skipped = (texts[table].get(trial_id, {}) for table in ("verdicts", "unchecked"))
             start_ns, end_ns = windows[trial_id]
-            yield Judged(
-                run.run_id, trial_id, cell_id, int(block), kind, raised, unchecked, (start_ns / 1e9, end_ns / 1e9)
+            yield JudgedTrial(
+                run.run_id, trial_id, cell_id, int(block), kind, findings, skipped, (start_ns / 1e9, end_ns / 1e9)
             )
 
 
 @contextmanager
-def staged(lab: Lab, folder: Path) -> Iterator[Stage]:
-    """A lab with its hosts connected."""
+def connected_lab(lab: Lab, folder: Path) -> Iterator[FaultLab]:
+    """Connect to the hosts of a lab."""
     with ExitStack() as stack:
         hosts = stack.enter_context(connect_all(lab.inventory()))
-        yield Stage(lab, hosts, folder)
+        yield FaultLab(lab, hosts, folder)

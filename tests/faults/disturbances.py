@@ -1,4 +1,4 @@
-"""What happens to a lab's hosts from outside: others on their cores, quotas, signals; and how quiet it was."""
+"""Disturbances of a lab from outside: processes on its cores, quotas, signals; and a monitor of others."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from benchkit.hosts.files import PlacedFile
 from benchkit.lab.lab import Lab
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.services.response_bodies import hello_body
-from tests.faults.stage import Meanwhile, Stage
+from tests.faults.fault_lab import FaultLab, TrialHook
 
 LOOP = "import os, sys\nos.sched_setaffinity(0, {int(sys.argv[1])})\nprint(flush=True)\nwhile True: pass\n"
 PERIOD_US = 100_000
@@ -33,7 +33,7 @@ NGINX_FOLDER = re.compile(r"nginx: master process .* -p (\S+)/")
 
 @contextmanager
 def busy_loop(cpu: int) -> Iterator[None]:
-    """A process of somebody else's that wants all of a core."""
+    """Run a foreign process that uses all of a core."""
     process = subprocess.Popen([sys.executable, "-c", LOOP, str(cpu)], stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None
@@ -47,17 +47,17 @@ def busy_loop(cpu: int) -> Iterator[None]:
 
 
 def cpus_of(lab: Lab, host: str) -> tuple[int, ...]:
-    """The cores of a host."""
+    """Return the cores of a host."""
     return next(each.cpus for each in lab.hosts if each.name == host)
 
 
 def groups_of(lab: Lab, host: str) -> list[Path]:
-    """The control groups that all of a host's processes are in."""
+    """Return the control groups of all of a host's processes."""
     return [folder / host for folder in lab.state.cgroups if (folder / host).is_dir()]
 
 
 def set_quota(lab: Lab, host: str, cpus: float | None) -> None:
-    """Put a CPU quota on a host, or take it off."""
+    """Set or remove a CPU quota of a host."""
     for group in groups_of(lab, host):
         if (group / "cpu.cfs_quota_us").exists():
             (group / "cpu.cfs_quota_us").write_text(str(-1 if cpus is None else round(cpus * PERIOD_US)))
@@ -67,7 +67,7 @@ def set_quota(lab: Lab, host: str, cpus: float | None) -> None:
 
 @contextmanager
 def quota(lab: Lab, host: str, cpus: float) -> Iterator[None]:
-    """A CPU quota on a host for a while."""
+    """Set a CPU quota of a host for a while."""
     set_quota(lab, host, cpus)
     try:
         yield
@@ -76,7 +76,7 @@ def quota(lab: Lab, host: str, cpus: float) -> Iterator[None]:
 
 
 def processes_of(lab: Lab, host: str) -> list[psutil.Process]:
-    """All processes of a host, by its control groups."""
+    """Return all processes of a host, by its control groups."""
     pids = {
         int(pid)
         for group in groups_of(lab, host)
@@ -91,7 +91,7 @@ def processes_of(lab: Lab, host: str) -> list[psutil.Process]:
 
 
 def command_of(process: psutil.Process) -> str:
-    """Its command line; empty where it has just ended."""
+    """Return the command line of a process; empty if it has just ended."""
     try:
         return " ".join(process.cmdline())
     except psutil.Error:
@@ -99,25 +99,25 @@ def command_of(process: psutil.Process) -> str:
 
 
 def kill_nginx_worker(lab: Lab) -> None:
-    """Somebody, or a lack of memory, kills a worker of nginx; its master starts another."""
+    """Kill a worker of nginx; its master starts another."""
     workers = [each for each in processes_of(lab, "sut") if "nginx: worker" in command_of(each)]
     assert workers, "no worker to kill"
     os.kill(workers[0].pid, signal.SIGKILL)
 
 
-def put_page_for(stage: Stage, seconds: float, size: int, instead: int) -> None:
-    """Another page stands in the place of nginx's own for a while; both of so many bytes."""
-    masters = [found for each in processes_of(stage.lab, "sut") if (found := NGINX_FOLDER.search(command_of(each)))]
+def put_page_for(fault_lab: FaultLab, seconds: float, size: int, instead: int) -> None:
+    """Replace nginx's page by another one for a while, given by their sizes."""
+    masters = [found for each in processes_of(fault_lab.lab, "sut") if (found := NGINX_FOLDER.search(command_of(each)))]
     assert masters, "no nginx"
     page = f"{masters[0][1]}/html/index.html"
-    place = stage.hosts["sut"].files.place
+    place = fault_lab.hosts["sut"].files.place
     assert place([PlacedFile(page, hello_body(instead))]).changed
     time.sleep(seconds)
     assert place([PlacedFile(page, hello_body(size))]).changed
 
 
 def stop_for(lab: Lab, host: str, seconds: float, is_one: Callable[[psutil.Process], bool]) -> None:
-    """Processes of a host stand still for a while."""
+    """Suspend processes of a host for a while."""
     stopped = [each for each in processes_of(lab, host) if is_one(each)]
     assert stopped, "nothing to stop"
     for each in stopped:
@@ -127,8 +127,8 @@ def stop_for(lab: Lab, host: str, seconds: float, is_one: Callable[[psutil.Proce
         each.resume()
 
 
-class Later(Meanwhile):
-    """Something that is done once in each trial, some time after its load began."""
+class DelayedAction(TrialHook):
+    """An action once in each trial, some time after its load began."""
 
     LOOK_S = 0.02
 
@@ -141,13 +141,13 @@ class Later(Meanwhile):
         self._failure: Exception | None = None
 
     def begin(self, _: PlannedTrial) -> None:
-        """Wait for the load beside the trial."""
+        """Start waiting for the load of the trial."""
         self._ended.clear()
         self._thread = threading.Thread(target=self._act)
         self._thread.start()
 
     def end(self, _: PlannedTrial) -> None:
-        """Wait for it to be done. Raises what went wrong."""
+        """Wait for the action to finish. Raises its error."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
@@ -169,15 +169,8 @@ class Later(Meanwhile):
             self._failure = error
 
 
-class Quiet:
-    """What others did to the lab's cores, ten times a second: what disturbs a trial.
-
-    How much of them went to neither the lab nor this process, by other counters than those that the checks read: the CPU
-    time of the machine's control group less that of the groups of the lab's hosts, and what a hypervisor withheld. Not by
-    idle time: interrupts that come while a core is idle belong to no group, and a host that often waits for another has up
-    to a tenth of a core of them. And how fast cores were, which no counter shows: by the small loop that the agent's
-    telemetry has, looked at from here.
-    """
+class DisturbanceMonitor:
+    """Monitor of what other processes and machines do to the lab's cores, ten times per second."""
 
     INTERVAL_S = 0.1
 
@@ -199,15 +192,15 @@ class Quiet:
         self._thread.join()
 
     def foreign_cores(self, window_s: tuple[float, float]) -> float:
-        """Cores' worth of time in this time, by `time.monotonic()`; 0 where the lab has no control groups to know it by."""
+        """Return the cores that others used in this time span, by `time.monotonic()`; 0 where the lab has no control groups."""
         return _growth(self._looks, *window_s) if self._looks else 0.0
 
     def stolen_share(self, window_s: tuple[float, float]) -> float:
-        """Of this time, what a hypervisor withheld; of the core of which it withheld most."""
+        """Return the share of this time span withheld by the hypervisor, on the core with the most."""
         return max(_growth(looks, *window_s) for looks in self._stolen.values())
 
     def speeds(self, window_s: tuple[float, float]) -> npt.NDArray[np.float64]:
-        """How many of the loops a second each core of the lab would have made in this time, on average."""
+        """Return the mean speed of each core of the lab in this time span, in loops per second."""
         start, end = window_s
         inside = [[1 / took_s for when, took_s in looks if start <= when <= end] for looks in self._speeds.values()]
         return np.array([np.mean(each) for each in inside])
@@ -227,7 +220,7 @@ class Quiet:
             os.sched_setaffinity(0, everywhere)
 
     def _look(self) -> float | None:
-        """Seconds so far that others had, or that were stolen."""
+        """Return the seconds so far that others used, or that were stolen."""
         groups = [folder for host in self._lab.hosts for folder in groups_of(self._lab, host.name)]
         ours = [used for folder in groups if (used := _usage_s(folder, self._cpus)) is not None]
         mounts = {parent for folder in groups for parent in folder.parents if parent.is_mount()}
@@ -241,14 +234,14 @@ class Quiet:
 
 
 def _growth(looks: Sequence[tuple[float, float]], start: float, end: float) -> float:
-    """How much a counter grew in this time, per second."""
+    """Return the growth of a counter in this time span, per second."""
     when, counts = zip(*looks, strict=True)
     first, last = np.interp((start, end), when, counts)
     return float(last - first) / (end - start)
 
 
 def _usage_s(folder: Path, cpus: Iterable[int]) -> float | None:
-    """CPU time of a control group on these cores, or, of version 2, which does not tell cores apart, on all; if it has it."""
+    """Return the CPU time of a control group on these cores, or on all in version 2, which does not separate cores; None without it."""
     if (per_cpu := folder / "cpuacct.usage_percpu").exists():
         spent = per_cpu.read_text().split()
         return sum(int(spent[cpu]) for cpu in cpus) / 1e9
