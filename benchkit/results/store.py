@@ -306,13 +306,24 @@ class Store:
         found: dict[Part, tuple[Path, ...]] = {}
         for of_scenario in sorted(_partitions(self.table(table), "scenario", scenario)):
             for of_run in sorted(_partitions(of_scenario, "run_id", run_id)):
-                if files := tuple(sorted(of_run.glob("*.parquet"))):
+                if files := _parquet_files(of_run, table):
                     found[of_scenario.name.removeprefix("scenario="), of_run.name.removeprefix("run_id=")] = files
         return found
 
     def compact_file(self, table: str) -> Path:
         """Return the file with a copy of the rows of all runs."""
         return self.path / "compact" / f"{table}.parquet"
+
+
+def _parquet_files(folder: Path, table: str) -> tuple[Path, ...]:
+    """Return the Parquet files of a run's part of a table, sorted.
+
+    The merged file takes its name before the files that it replaces are deleted. If that happened during the listing, the
+    listing may lack files of both kinds, and is repeated.
+    """
+    files = sorted(folder.glob("*.parquet"))
+    merged = folder / f"{table}.parquet"
+    return tuple(files if merged in files or not merged.exists() else sorted(folder.glob("*.parquet")))
 
 
 def _partitions(path: Path, key: str, value: str) -> list[Path]:

@@ -137,8 +137,8 @@ while True:
 """
 
 
-def start_replacing(store: Path) -> subprocess.Popen[bytes]:
-    process = subprocess.Popen([sys.executable, "-c", REPLACE, str(store)], stdout=subprocess.PIPE)
+def start_writing(program: str, store: Path) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen([sys.executable, "-c", program, str(store)], stdout=subprocess.PIPE)
     assert process.stdout is not None
     process.stdout.readline()
     process.stdout.close()
@@ -150,7 +150,7 @@ def test_readers_see_all_rows_once_while_they_are_replaced_and_the_writer_is_kil
     store = Store(tmp_path)
     RunTables(store, "small", "r1").replace("notes", [note("t", "0")] * 3)
     for _ in range(3):
-        process = start_replacing(tmp_path)
+        process = start_writing(REPLACE, tmp_path)
         seen: set[str] = set()
         until = time.monotonic() + random.uniform(0.1, 0.3)  # noqa: S311 - a moment
         while len(seen) < 3 or time.monotonic() < until:  # it is rewritten meanwhile, however busy the machine is
@@ -162,6 +162,39 @@ def test_readers_see_all_rows_once_while_they_are_replaced_and_the_writer_is_kil
         process.send_signal(signal.SIGKILL)
         process.wait()
         assert len(benchkit.load("notes", store=tmp_path, run_id="r1")) == 3
+
+
+MERGE = """
+import sys
+from itertools import count
+from pathlib import Path
+from benchkit.models.rows import NoteRow
+from benchkit.results.store import Store
+from benchkit.results.tables import RunTables
+tables = RunTables(Store(Path(sys.argv[1])), "small", "r1")
+print(flush=True)
+for number in count():
+    for trial in range(50):
+        name = f"t{number:04}.{trial:02}"
+        tables.add("notes", name, [NoteRow(trial_id=name, code="c", message="")])
+    tables.merge()
+"""
+
+
+@pytest.mark.system
+def test_readers_see_every_row_once_while_files_of_trials_are_merged(tmp_path: Path) -> None:
+    process = start_writing(MERGE, tmp_path)
+    seen = 0
+    while seen < 200:  # four merges
+        rows = benchkit.load("notes", store=tmp_path, run_id="r1")["trial_id"].sort_values().tolist()
+        assert rows == [f"t{number // 50:04}.{number % 50:02}" for number in range(len(rows))]
+        assert seen <= len(rows)
+        seen = len(rows)
+        assert process.poll() is None
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    rows = benchkit.load("notes", store=tmp_path, run_id="r1")["trial_id"].tolist()
+    assert len(set(rows)) == len(rows) >= seen
 
 
 KILLED_AT_EACH_STEP = """
