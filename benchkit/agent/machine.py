@@ -58,7 +58,7 @@ def memory_bytes() -> Optional[int]:
 
 
 def memory_kills() -> Optional[int]:
-    """Return the number of processes killed for lack of memory since boot; None where the kernel does not count (< 4.13)."""
+    """Return the number of processes killed for lack of memory since boot; None where the kernel has no counter (< 4.13)."""
     for line in (read_text("/proc/vmstat") or "").splitlines():
         if line.startswith("oom_kill "):
             return int(line.split()[1])

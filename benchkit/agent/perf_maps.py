@@ -24,7 +24,7 @@ class PerfMaps:
         self._records = records
 
     def expect(self, *, pids: List[int]) -> Json:
-        """Record that these processes write maps, which are removed when the agent ends, for whatever reason."""
+        """Record that these processes write maps, which are removed when the agent ends, also after a crash."""
         return {"record": self._records.note(KIND, {"pids": pids}).name}
 
     def remove(self, *, pids: List[int]) -> Json:

@@ -129,5 +129,5 @@ class Sysctls:
 
 
 def same_value(one: Optional[str], other: Optional[str]) -> bool:
-    """Return True where two values are equal, whatever blanks separate their numbers."""
+    """Return True where two values are equal, with any blanks between their numbers."""
     return one is not None and other is not None and one.split() == other.split()

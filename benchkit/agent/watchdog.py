@@ -1,4 +1,4 @@
-"""The watchdog: a process on the host that restores everything when its agent ends, for whatever reason.
+"""The watchdog: a process on the host that restores everything when its agent ends or is killed.
 
 It is the parent of the agent:
 

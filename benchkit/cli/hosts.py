@@ -47,7 +47,7 @@ def check(inventory: InventoryFile = None, json: Json = False) -> None:
         print_json({"hosts": document, "limits": limits})
         return
     print_table(
-        ("host", "roles", "kernel", "arch", "CPUs", "memory", "user", "open files", "Python", "psutil"),
+        ("host", "roles", "kernel", "arch", "CPUs", "memory", "user", "open files", "Python"),
         (
             (
                 spec.name,
@@ -59,7 +59,6 @@ def check(inventory: InventoryFile = None, json: Json = False) -> None:
                 facts.user,
                 str(facts.nofile_hard or "no limit"),
                 facts.python,
-                facts.psutil or "none",
             )
             for spec, facts, _, _ in found
         ),

@@ -149,7 +149,7 @@ class AgentLink:
     def result(self, future: Future[Reply], timeout_s: float) -> Reply:
         """Wait for the answer to a submitted request; `timeout_s` as in `request`.
 
-        A link without an answer in time is closed for all requests, so that nobody waits for the same host again.
+        A link without an answer in time is closed for all requests, so that no other request waits for this host.
         """
         try:
             return future.result(timeout_s + ANSWER_TIMEOUT_S)
@@ -233,7 +233,7 @@ class AgentLink:
             pending = self._pending.pop(header["id"], None)
             if pending is not None:
                 self.last_seen_s = max(self.last_seen_s, pending.sent_s)
-        if pending is None:  # the goodbye, or nobody waits any longer
+        if pending is None:  # the goodbye, or the link was declared dead
             return
         took_s = elapsed_s() - pending.sent_s
         if "ok" in header:

@@ -90,7 +90,7 @@ class RestoreOutcome:
     not_restored: Mapping[str, str] = field(default_factory=dict)
     """Hosts whose agent reported what it could not stop or restore."""
     unconfirmed: Mapping[str, str] = field(default_factory=dict)
-    """Hosts whose agent was not seen to end: their watchdogs restore them."""
+    """Hosts whose agent did not confirm its end: their watchdogs restore them."""
 
     @property
     def messages(self) -> tuple[str, ...]:

@@ -105,7 +105,7 @@ class Files:
         return PurePosixPath(self._link.request("mkdir", {"path": str(path)}).fields["path"])
 
     def mkdir_temporary(self, path: HostPath) -> PurePosixPath:
-        """Make a folder that is removed when this connection ends, for whatever reason; return its absolute path."""
+        """Make a folder that is removed when this connection ends, also after a crash; return its absolute path."""
         return PurePosixPath(self._link.request("mkdir_temporary", {"path": str(path)}).fields["path"])
 
     def remove(self, path: HostPath) -> bool:

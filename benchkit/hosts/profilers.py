@@ -124,7 +124,7 @@ class PerfCapture:
         if recorded is None:
             self.stop()
             raise HostError("perf did not end", where=self.host.name, why=f"within {RECORD_TIMEOUT_S:g} s of its time")
-        # Inlined functions would have to be looked up by a process for each address: minutes instead of a second.
+        # Resolving inlined functions starts a process for each address: minutes instead of a second.
         script = self.host.processes.start(
             ProcessSpec(
                 (self.program, "script", "-i", DATA, "--no-inline"),

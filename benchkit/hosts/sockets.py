@@ -114,7 +114,7 @@ class Sockets:
     ) -> HttpAnswer:
         """Send an HTTP/1.1 request over a new connection; return at most `max_body` bytes of the content.
 
-        Headers are sent as given: the caller adds `Host` and whatever else the request needs. Raises HostError.
+        Headers are sent as given: the caller adds `Host` and all others. Raises HostError.
         """
         args = {**address_message(at), "timeout_s": timeout_s, "method": method, "path": path}
         args |= {"headers": list(headers), "max_body": max_body}

@@ -1,4 +1,4 @@
-"""The interface of a connection to an agent, whatever transport carries it."""
+"""The interface of a connection to an agent, over any transport."""
 
 from __future__ import annotations
 
