@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Literal
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final, Literal
 
 import pandas as pd
 from pydantic import Field
@@ -14,7 +16,7 @@ from benchkit.models.base import Frozen
 from benchkit.models.categories import CATEGORIES, SCHEDULING, STUDIED
 
 GOROUTINES = "goroutines"
-CPU = "server_cpu_s_per_request"
+CPU: Final = "server_cpu_s_per_request"
 
 
 Figure = Literal["shares", "goroutines", "rps", "server_cpu_s_per_request"]
@@ -48,62 +50,89 @@ class ServiceProfile(Frozen, serialize_by_alias=True):
         return f"{text}, invalid" if figure in self.invalid_figures else text
 
 
-def service_profiles(
-    data: RunData,
-    shares: pd.DataFrame,
-    functions: pd.DataFrame,
-    telemetry: pd.DataFrame,
-    *,
-    exclusions: Iterable[Exclusion] = (),
-) -> tuple[ServiceProfile, ...]:
-    """Return the profiled services of a run, by cell in the order of the plan.
+@dataclass(frozen=True, eq=False)
+class ProfileData:
+    """The profiles of a run: its data, and its tables `profile_share`, `profile` and `telemetry`.
 
-    The frames are the tables `profile_share`, `profile` and `telemetry` of the run; `exclusions` are those of the profile
-    pass (`benchkit.analysis.profiler_cost.profile_pass_exclusions`).
+    `exclusions` are those of the profile pass (`benchkit.analysis.profiler_cost.profile_pass_exclusions`).
     """
-    if shares.empty:
-        return ()
-    trials = data.trials
-    measured = trials[trials["kind"] == "measure"]
-    counted = goroutines_of(measured, telemetry)
-    out = {metric: {each.trial_id for each in data.exclusions if each.covers(metric)} for metric in ("rps", CPU)}
-    out_of_pass = {each.trial_id for each in exclusions if each.covers("rps")}
+
+    run: RunData
+    shares: pd.DataFrame
+    functions: pd.DataFrame
+    telemetry: pd.DataFrame
+    exclusions: Sequence[Exclusion] = field(default=(), kw_only=True)
+
+    @cached_property
+    def measured(self) -> pd.DataFrame:
+        """Measured trials of the run."""
+        trials = self.run.trials
+        return trials[trials["kind"] == "measure"]
+
+    @cached_property
+    def goroutines(self) -> pd.DataFrame:
+        """Goroutines of each service in each measured trial."""
+        return goroutines_of(self.measured, self.telemetry)
+
+    def excluded(self, metric: str) -> Collection[str]:
+        """Return the measured trials that are excluded for a metric."""
+        return {each.trial_id for each in self.run.exclusions if each.covers(metric)}
+
+    @cached_property
+    def excluded_profiles(self) -> Collection[str]:
+        """Profile trials that are excluded."""
+        return {each.trial_id for each in self.exclusions if each.covers("rps")}
+
+
+def service_profiles(data: ProfileData) -> tuple[ServiceProfile, ...]:
+    """Return the profiled services of a run, by cell in the order of the plan."""
+    trials = data.run.trials
     cell_of = dict(zip(trials["trial_id"], trials["cell_id"], strict=True))
-    shares = shares.assign(cell_id=shares["trial_id"].map(cell_of))
-    functions = functions.assign(cell_id=functions["trial_id"].map(cell_of))
-    found: list[ServiceProfile] = []
-    for cell in data.manifest.cells:
-        of_cell = measured[measured["cell_id"] == cell.cell_id]
-        mine = shares[shares["cell_id"] == cell.cell_id]
-        for service, rows in mine.groupby("service", sort=False):
-            alive = counted[(counted["cell_id"] == cell.cell_id) & (counted["service"] == service)]
-            goroutines, no_goroutines = _usable_rows(alive, "count", out["rps"])
-            rps, no_rps = _usable_rows(of_cell, "rps", out["rps"])
-            cpu, no_cpu = _usable_rows(of_cell, CPU, out[CPU])
-            kept, no_shares = _usable_rows(rows, "share", out_of_pass)
-            doubted = {"shares": no_shares, "goroutines": no_goroutines, "rps": no_rps, CPU: no_cpu}
-            profiles = set(kept["trial_id"])
-            called = functions[(functions["cell_id"] == cell.cell_id) & (functions["service"] == service)]
-            table = kept.pivot_table(index="trial_id", columns="category", values="share", aggfunc="sum")
-            headline = table[[name for name in table.columns if name in SCHEDULING]].sum(axis="columns")
-            means = table.mean()
-            found.append(
-                ServiceProfile(
-                    cell_id=cell.cell_id,
-                    service=str(service),
-                    profiles=len(profiles),
-                    scheduling=float(headline.mean()),
-                    range=(float(headline.min()), float(headline.max())),
-                    categories={name: float(means.get(name, 0.0)) for name in CATEGORIES},
-                    cumulative=dict(_cumulative(called[called["trial_id"].isin(profiles)], len(profiles))),
-                    goroutines=_median(goroutines["count"]),
-                    rps=_median(rps["rps"]),
-                    server_cpu_s_per_request=_median(cpu[CPU]),
-                    left_out=rows["trial_id"].nunique() - len(profiles),
-                    invalid_figures=tuple(name for name, none_counts in doubted.items() if none_counts),
-                )
-            )
-    return tuple(found)
+    shares = data.shares.assign(cell_id=data.shares["trial_id"].map(cell_of))
+    functions = data.functions.assign(cell_id=data.functions["trial_id"].map(cell_of))
+    return tuple(
+        _service_profile(data, cell.cell_id, str(service), rows, functions)
+        for cell in data.run.manifest.cells
+        for service, rows in shares[shares["cell_id"] == cell.cell_id].groupby("service", sort=False)
+    )
+
+
+def _service_profile(
+    data: ProfileData, cell_id: str, service: str, shares: pd.DataFrame, functions: pd.DataFrame
+) -> ServiceProfile:
+    """Return the profile of a service of a cell; `shares` are its rows, `functions` those of the run."""
+    trials = data.measured[data.measured["cell_id"] == cell_id]
+    counted = data.goroutines
+    counted = counted[(counted["cell_id"] == cell_id) & (counted["service"] == service)]
+    goroutines, only_invalid_goroutines = _usable_rows(counted, "count", data.excluded("rps"))
+    rps, only_invalid_rps = _usable_rows(trials, "rps", data.excluded("rps"))
+    cpu, only_invalid_cpu = _usable_rows(trials, CPU, data.excluded(CPU))
+    used, only_invalid_shares = _usable_rows(shares, "share", data.excluded_profiles)
+    only_invalid: dict[Figure, bool] = {
+        "shares": only_invalid_shares,
+        "goroutines": only_invalid_goroutines,
+        "rps": only_invalid_rps,
+        CPU: only_invalid_cpu,
+    }
+    profiles = set(used["trial_id"])
+    calls = functions[(functions["cell_id"] == cell_id) & (functions["service"] == service)]
+    table = used.pivot_table(index="trial_id", columns="category", values="share", aggfunc="sum")
+    scheduling = table[[name for name in table.columns if name in SCHEDULING]].sum(axis="columns")
+    means = table.mean()
+    return ServiceProfile(
+        cell_id=cell_id,
+        service=service,
+        profiles=len(profiles),
+        scheduling=float(scheduling.mean()),
+        range=(float(scheduling.min()), float(scheduling.max())),
+        categories={name: float(means.get(name, 0.0)) for name in CATEGORIES},
+        cumulative=dict(_cumulative(calls[calls["trial_id"].isin(profiles)], len(profiles))),
+        goroutines=_median(goroutines["count"]),
+        rps=_median(rps["rps"]),
+        server_cpu_s_per_request=_median(cpu[CPU]),
+        left_out=shares["trial_id"].nunique() - len(profiles),
+        invalid_figures=tuple(name for name, is_only_invalid in only_invalid.items() if is_only_invalid),
+    )
 
 
 def _cumulative(functions: pd.DataFrame, profiles: int) -> Iterator[tuple[str, float]]:

@@ -160,7 +160,7 @@ def show_cells(run: RunId, store: StoreFolder = None, json: Json = False) -> Non
     from benchkit import units
     from benchkit.analysis.profiler_cost import METRICS, profile_pass_exclusions, profiler_costs
     from benchkit.analysis.run_data import read_run_data
-    from benchkit.analysis.scheduler_share import service_profiles
+    from benchkit.analysis.scheduler_share import ProfileData, service_profiles
     from benchkit.cli.console import print_json, print_table, say
     from benchkit.errors import InputError
     from benchkit.results.profile_tables import PROFILE_NOTES
@@ -181,7 +181,7 @@ def show_cells(run: RunId, store: StoreFolder = None, json: Json = False) -> Non
             why="; ".join(notices) or None,
             hint=None if notices else "`benchkit run --profile` takes profiles",
         )
-    found = service_profiles(data, shares, functions, telemetry, exclusions=invalid)
+    found = service_profiles(ProfileData(data, shares, functions, telemetry, exclusions=invalid))
     costs = [cost for metric in METRICS for cost in profiler_costs(data.trials, metric, invalid)]
     if json:
         print_json(

@@ -21,7 +21,7 @@ from benchkit.analysis.comparison import Comparison
 from benchkit.analysis.profiler_cost import profile_pass_exclusions
 from benchkit.analysis.run_data import RunData, run_data_from_tables
 from benchkit.analysis.samples import Exclusion
-from benchkit.analysis.scheduler_share import ServiceProfile, service_profiles
+from benchkit.analysis.scheduler_share import ProfileData, ServiceProfile, service_profiles
 from benchkit.models.profile import Profile
 from benchkit.models.run import Manifest
 from benchkit.report.cell_labels import CellView, cell_views
@@ -127,7 +127,9 @@ class StoredRun:
         if self.profile_shares.empty:
             return ()
         return service_profiles(
-            self.data, self.profile_shares, self.profiles, self.telemetry, exclusions=self.profile_exclusions
+            ProfileData(
+                self.data, self.profile_shares, self.profiles, self.telemetry, exclusions=self.profile_exclusions
+            )
         )
 
     @cached_property

@@ -7,7 +7,7 @@ import pytest
 
 from benchkit.analysis.run_data import RunData
 from benchkit.analysis.samples import Exclusion
-from benchkit.analysis.scheduler_share import service_profiles
+from benchkit.analysis.scheduler_share import ProfileData, service_profiles
 from benchkit.models.categories import CATEGORIES
 from benchkit.models.run import Manifest
 from benchkit.results.schema import empty_frame
@@ -77,7 +77,7 @@ def test_shares_are_means_over_profiles_and_the_rest_is_of_measured_trials(
             for t, value in ((-1.0, 1.0), (0.0, count - 5), (1.0, count), (2.0, count + 5), (3.0, 1.0))
         ]
     )
-    (found,) = service_profiles(RunData(manifest, trials), shares, functions, telemetry)
+    (found,) = service_profiles(ProfileData(RunData(manifest, trials), shares, functions, telemetry))
     assert (found.cell_id, found.service, found.profiles) == ("server=a", "app", 2)
     assert found.scheduling == pytest.approx(0.35)
     assert found.range == pytest.approx((0.3, 0.4))
@@ -98,7 +98,9 @@ def test_services_are_separate_and_unknown_figures_absent(trials: pd.DataFrame, 
             *shares_of("r1.server=a.b1.profile", "app", scheduler=0.25),
         ]
     )
-    found = service_profiles(RunData(manifest, trials), shares, empty_frame("profile"), empty_frame("telemetry"))
+    found = service_profiles(
+        ProfileData(RunData(manifest, trials), shares, empty_frame("profile"), empty_frame("telemetry"))
+    )
     assert {(each.cell_id, each.service): each.scheduling for each in found} == {
         ("server=a", "app"): 0.25,
         ("server=b", "front"): 0.0,
@@ -111,7 +113,7 @@ def test_services_are_separate_and_unknown_figures_absent(trials: pd.DataFrame, 
 
 def test_a_run_without_profiles_has_none(trials: pd.DataFrame, manifest: Manifest) -> None:
     nothing = [empty_frame(name) for name in ("profile_share", "profile", "telemetry")]
-    assert service_profiles(RunData(manifest, trials), *nothing) == ()
+    assert service_profiles(ProfileData(RunData(manifest, trials), *nothing)) == ()
 
 
 def test_figures_of_trials_that_do_not_count_are_left_out_unless_none_does(
@@ -121,7 +123,7 @@ def test_figures_of_trials_that_do_not_count_are_left_out_unless_none_does(
     nothing = [empty_frame(name) for name in ("profile", "telemetry")]
     out = [Exclusion(f"r1.server=a.b{block}", "noisy", frozenset({"rps"})) for block in (1, 2, 3)]
     for excluded, rps in ((out[:1], 25), (out[:2], 20), (out, 20)):
-        (found,) = service_profiles(RunData(manifest, trials, tuple(excluded)), shares, *nothing)
+        (found,) = service_profiles(ProfileData(RunData(manifest, trials, tuple(excluded)), shares, *nothing))
         assert (found.rps, found.server_cpu_s_per_request) == (rps, 1e-5)
         assert found.invalid_figures == (("rps",) if excluded == out else ())
 
@@ -138,7 +140,9 @@ def test_profiles_that_do_not_count_are_in_no_share_unless_none_does(trials: pd.
         ([Exclusion(other, "noisy", every)], 0.1, 0.2, 1),
         ([Exclusion(one, "noisy", every), Exclusion(other, "noisy", every)], 0.3, 0.4, 0),
     ):
-        (found,) = service_profiles(RunData(manifest, trials), shares, functions, telemetry, exclusions=excluded)
+        (found,) = service_profiles(
+            ProfileData(RunData(manifest, trials), shares, functions, telemetry, exclusions=excluded)
+        )
         assert found.scheduling == pytest.approx(scheduling)
         assert found.cumulative["mcall"] == pytest.approx(mcall)
         assert (found.profiles, found.left_out) == (2 - left_out, left_out)
