@@ -9,26 +9,37 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args, get_origin
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.composer import Composer
+from ruamel.yaml.constructor import SafeConstructor
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from benchkit.errors import InputError, suggestion
+from benchkit.errors import InputError
+from benchkit.validation import Location, fault_messages
 
 Model = TypeVar("Model", bound=BaseModel)
-Location = tuple[str | int, ...]
 
 MAX_BYTES = 1 << 20
 """Largest file that is read; no scenario or inventory comes near one mebibyte."""
 
-MAX_VALUES = 100_000
+MAX_VALUES = 50_000
 """Largest number of values in a document; aliases of aliases can make a huge document of a small file."""
+
+MAX_DEPTH = 50
+"""Largest number of mappings and lists in one another; no model has more than ten."""
+
+_TAG = "tag:yaml.org,2002:"
+_SCALARS = frozenset(_TAG + name for name in ("null", "bool", "int", "float", "str"))
+_KEY = "[key]"
+"""Pydantic's mark, in a location, of the name of a value instead of the value."""
+_MERGE, _DATE = f"{_TAG}merge", f"{_TAG}timestamp"
 
 
 @dataclass(frozen=True)
@@ -44,25 +55,31 @@ class Origin:
 
 
 @dataclass(frozen=True)
+class Origins:
+    """The origin of a value, and those of the values in it."""
+
+    origin: Origin
+    inner: Mapping[str | int, Origins] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class SourceMap:
     """Files and lines of the values of a document, for messages about them."""
 
-    origins: Mapping[Location, Origin]
+    origins: Origins
     path: Location = ()
     """Location of the document in the file that it is a part of; messages name fields from there."""
 
     def origin(self, location: Location = ()) -> Origin:
         """Return the origin of the value at `location`, or of the nearest value that contains it."""
-        for end in range(len(location), -1, -1):
-            if location[:end] in self.origins:
-                return self.origins[location[:end]]
-        return Origin("?", None)
+        return self.at(*location).origins.origin
 
     def at(self, *location: str | int) -> SourceMap:
         """Return the source map of the part below `location`."""
-        depth = len(location)
-        below = {where[depth:]: origin for where, origin in self.origins.items() if where[:depth] == location}
-        return SourceMap(below or {(): self.origin(location)}, (*self.path, *location))
+        origins: Origins = self.origins
+        for key in location:
+            origins = origins.inner.get(key) or Origins(origins.origin)
+        return SourceMap(origins, (*self.path, *location))
 
     def fault(self, location: Location, message: str) -> str:
         """Return a one-line message about the value at `location`: `file:line: field: what is wrong`."""
@@ -88,32 +105,30 @@ class Document:
 
     def without(self, *keys: str) -> Document:
         """Return the document without these top-level keys."""
-        origins = {where: origin for where, origin in self.source.origins.items() if not where or where[0] not in keys}
+        origins = self.source.origins
+        inner = {key: value for key, value in origins.inner.items() if key not in keys}
         data = {key: value for key, value in self.data.items() if key not in keys}
-        return Document(data, SourceMap(origins, self.source.path))
+        return Document(data, SourceMap(Origins(origins.origin, inner), self.source.path))
 
     def overridden(self, other: Document) -> Document:
         """Return the document with values overridden by those of `other`: mappings merge, all else is replaced whole."""
         if not (isinstance(self.data, dict) and isinstance(other.data, dict)):
             return other
         data: dict[str, Any] = dict(self.data)
-        origins = dict(self.source.origins)
+        inner = dict(self.source.origins.inner)
         for key in other.data:
             override = other.at(key)
             merged = self.at(key).overridden(override) if key in data else override
-            data[key] = merged.data
-            origins = {where: origin for where, origin in origins.items() if where[:1] != (key,)}
-            origins.update({(key, *where): origin for where, origin in merged.source.origins.items()})
-        return Document(data, SourceMap(origins, self.source.path))
+            data[key], inner[key] = merged.data, merged.source.origins
+        return Document(data, SourceMap(Origins(self.source.origins.origin, inner), self.source.path))
 
     def validated(self, model: type[Model]) -> Model:
         """Return the document as a model. Raises InputError naming file, line and field of every fault."""
         try:
             validated = model.model_validate(self.data)
         except ValidationError as error:
-            faults = [
-                self.fault(_document_location(detail, self.data), _message(detail, model)) for detail in error.errors()
-            ]
+            located = ((_document_location(detail, self.data), detail) for detail in error.errors())
+            faults = [self.fault(location, message) for location, message in fault_messages(located, model)]
             raise InputError("\n".join(faults)) from None
         not_finite = [
             self.fault(location, f"found {value}; allowed: finite numbers")
@@ -137,7 +152,9 @@ def read_document(path: Path) -> Document:
         raise InputError("cannot read the file", where=str(path), why=error.strerror) from None
     if len(text) > MAX_BYTES:
         raise InputError(
-            f"the file is larger than {MAX_BYTES} bytes", where=str(path), hint="check that this is the right file"
+            f"the file is too large: more than {MAX_BYTES:,} bytes",
+            where=str(path),
+            hint="check that this is the right file",
         )
     try:
         return parse_document(text.decode("utf-8"), str(path))
@@ -147,57 +164,144 @@ def read_document(path: Path) -> Document:
 
 def parse_document(text: str, source: str) -> Document:
     """Parse YAML text into a document; `source` names it in errors. Raises InputError."""
-    yaml = YAML(typ="rt", pure=True)
-    yaml.allow_duplicate_keys = False
+    yaml = YAML(typ="safe", pure=True)
+    yaml.Composer = _BoundedComposer
     try:
-        root = yaml.load(io.StringIO(text))
+        root = yaml.compose(io.StringIO(text))
+        if not isinstance(root, MappingNode):
+            raise InputError("expected a mapping of names to values", where=str(Origin(source, 1)))
+        data, origins = _Conversion(source, yaml.constructor).convert(root, 1)
+    except _BoundError as error:
+        raise InputError(error.what, where=str(Origin(source, error.line)), hint=error.hint) from None
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = None if mark is None else mark.line + 1
-        raise InputError(f"not valid YAML: {error.problem or error.context}", where=str(Origin(source, line))) from None
+        raise InputError(f"not valid YAML: {_yaml_fault(error)}", where=str(Origin(source, line))) from None
     except (YAMLError, ValueError) as error:
         raise InputError(f"not valid YAML: {error}", where=source) from None
-    if not isinstance(root, CommentedMap):
-        raise InputError("expected a mapping of names to values", where=str(Origin(source, 1)))
-    origins: dict[Location, Origin] = {}
-    data = _plain(root, source, 1, (), origins)
     return Document(data, SourceMap(origins))
 
 
-def _plain(node: Any, source: str, line: int, here: Location, origins: dict[Location, Origin]) -> Any:  # noqa: ANN401 - YAML is any
-    """Convert ruamel's data to plain Python data and record the origin of each value."""
-    if len(origins) > MAX_VALUES:
-        raise InputError(
-            f"too large: more than {MAX_VALUES} values", where=source, hint="remove aliases that repeat others"
-        )
-    if isinstance(node, CommentedMap | CommentedSeq) and node.tag.value is not None:
-        raise InputError(f"the tag {node.tag.value} is not allowed", where=str(Origin(source, line)))
-    origins[here] = Origin(source, line)
-    if isinstance(node, CommentedMap):
-        plain: dict[str, Any] = {}
-        for key, value in node.items():
-            at = node.lc.key(key)[0] + 1 if key in (node.lc.data or ()) else line
-            if not isinstance(key, str):
-                raise InputError(f"the name {key!r} is not text; quote it", where=str(Origin(source, at)))
-            plain[key] = _plain(value, source, at, (*here, key), origins)
-        return plain
-    if isinstance(node, CommentedSeq):
-        return [
-            _plain(value, source, node.lc.item(i)[0] + 1 if i in (node.lc.data or ()) else line, (*here, i), origins)
-            for i, value in enumerate(node)
-        ]
-    for kind in (bool, int, float, str):  # ruamel's round-trip scalars are subclasses
-        if isinstance(node, kind):
-            return kind(node)
-    if node is None:
-        return None
-    raise InputError(f"a value of type {type(node).__name__} is not allowed", where=str(Origin(source, line)))
+class _BoundError(Exception):
+    """A document that exceeds a limit, at a line."""
+
+    def __init__(self, what: str, line: int, hint: str) -> None:
+        super().__init__(what)
+        self.what, self.line, self.hint = what, line, hint
+
+
+def _require_bounds(values: int, depth: int, line: int) -> None:
+    """Raise _BoundError for more values, or more levels of mappings and lists, than a document may have."""
+    if values > MAX_VALUES:
+        what = f"too large: more than {MAX_VALUES:,} values"
+        raise _BoundError(what, line, "shorten its lists, and remove aliases that repeat others")
+    if depth > MAX_DEPTH:
+        what = f"nested too deeply: more than {MAX_DEPTH} levels of mappings and lists"
+        raise _BoundError(what, line, "check the brackets and the indentation")
+
+
+class _BoundedComposer(Composer):
+    """ruamel's composer, with limits on depth and number of values."""
+
+    def __init__(self, loader: Any = None) -> None:  # noqa: ANN401 - ruamel's own type is Any
+        super().__init__(loader=loader)
+        self._depth = self._values = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:  # noqa: ANN401
+        """Compose the next node. Raises _BoundError beyond a limit."""
+        line = self.parser.peek_event().start_mark.line + 1
+        is_key = parent is not None and index is None
+        self._values += not is_key
+        self._depth += 1
+        _require_bounds(self._values, self._depth, line)
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+
+@dataclass
+class _Conversion:
+    """The conversion of YAML nodes to plain data with origins."""
+
+    source: str
+    constructor: SafeConstructor
+    values: int = 0
+    depth: int = 0
+
+    def convert(self, node: Node, line: int) -> tuple[Any, Origins]:
+        """Return the data of a node and its origins; `line` is where the value, or the alias of it, stands.
+
+        Raises InputError for what is no plain data, _BoundError beyond a limit: an alias repeats all values of its anchor.
+        """
+        self.values += 1
+        self.depth += 1
+        _require_bounds(self.values, self.depth, line)
+        converted = self._convert(node, line)
+        self.depth -= 1
+        return converted
+
+    def _convert(self, node: Node, line: int) -> tuple[Any, Origins]:
+        origin = Origin(self.source, line)
+        if isinstance(node, MappingNode) and node.tag == f"{_TAG}map":
+            values, inner = self._mapping(node)
+            return values, Origins(origin, inner)
+        if isinstance(node, SequenceNode) and node.tag == f"{_TAG}seq":
+            items = [self.convert(item, item.start_mark.line + 1) for item in node.value]
+            return [item for item, _ in items], Origins(origin, {i: origins for i, (_, origins) in enumerate(items)})
+        if isinstance(node, ScalarNode) and node.tag in _SCALARS:
+            return self.constructor.construct_object(node, deep=True), Origins(origin)
+        if node.tag == _DATE:
+            raise InputError(f"found the date {node.value}; quote it to make it text", where=str(origin))
+        raise InputError(f"the tag {str(node.tag).replace(_TAG, '!!')} is not allowed", where=str(origin))
+
+    def _mapping(self, node: MappingNode) -> tuple[dict[str, Any], dict[str | int, Origins]]:
+        """Return the values of a mapping by name; its own override those of the mappings that `<<` merges into it."""
+        own: dict[str, Any] = {}
+        inner: dict[str | int, Origins] = {}
+        merged: list[Node] = []
+        for key, value in node.value:
+            line = key.start_mark.line + 1
+            if key.tag == _MERGE:
+                merged += value.value if isinstance(value, SequenceNode) else [value]
+                continue
+            name = self._name(key, line)
+            if name in own:
+                raise InputError(f"the name {name!r} stands here twice", where=str(Origin(self.source, line)))
+            own[name], inner[name] = self.convert(value, line)
+        for base in merged:
+            line = base.start_mark.line + 1
+            data, origins = self.convert(base, line)
+            if not isinstance(data, dict):
+                raise InputError("`<<` merges mappings only", where=str(Origin(self.source, line)))
+            own = {**data, **own}
+            inner = {**origins.inner, **inner}
+        return own, inner
+
+    def _name(self, key: Node, line: int) -> str:
+        name = self.constructor.construct_object(key, deep=True) if key.tag in _SCALARS else None
+        if not isinstance(name, str):
+            shown = key.value if isinstance(key, ScalarNode) else "given here"
+            raise InputError(f"the name {shown} is not text; quote it", where=str(Origin(self.source, line)))
+        return name
+
+
+def _yaml_fault(error: MarkedYAMLError) -> str:
+    """Return what is wrong with YAML text, and how to mend the two faults that people make most."""
+    problem = str(error.problem or error.context)
+    if problem.startswith("found character") and "cannot start any token" in problem:
+        character = problem.split("'")[1]
+        if character in ("\t", "\\t"):
+            return "found a tab where YAML allows spaces only; use spaces"
+        return f"no value may begin with {character}; quote the text"
+    return problem
 
 
 def _document_location(detail: ErrorDetails, data: Any) -> Location:  # noqa: ANN401 - YAML is any
     """Return pydantic's location without the parts that name union members instead of places in the document."""
     place: list[str | int] = []
     for part in detail["loc"]:
+        if part == _KEY and not (isinstance(data, Mapping) and part in data):
+            continue
         if isinstance(data, Mapping) and (part in data or part == detail["loc"][-1]):
             data = data.get(part) if part in data else None
             place.append(part)
@@ -217,41 +321,3 @@ def _not_finite(value: object, here: Location = ()) -> Iterator[tuple[Location, 
     elif isinstance(value, list | tuple):
         for index, inner in enumerate(value):
             yield from _not_finite(inner, (*here, index))
-
-
-def _message(detail: ErrorDetails, model: type[BaseModel]) -> str:  # noqa: PLR0911 - one for each kind of fault
-    """Return a message that says what was found and what is allowed."""
-    found = detail["input"]
-    context = detail.get("ctx", {})
-    match detail["type"]:
-        case "extra_forbidden":
-            *parents, name = detail["loc"]
-            return f"no such field; {suggestion(str(name), _fields_of(model, parents))}"
-        case "missing":
-            return "is missing"
-        case "literal_error" | "enum":
-            return f"found {found!r}; allowed: {context['expected']}"
-        case "too_short":
-            return f"needs at least {context['min_length']}, found {context['actual_length']}"
-        case "string_pattern_mismatch":
-            return f"found {found!r}; allowed: text of the form {context['pattern']}"
-        case "value_error":
-            return str(context["error"])
-        case _:
-            shown = "" if isinstance(found, dict | list) else f"found {found!r}; "
-            return shown + detail["msg"][:1].lower() + detail["msg"][1:]
-
-
-def _fields_of(annotation: Any, location: Sequence[str | int]) -> list[str]:  # noqa: ANN401 - types of any form
-    """Return the field names of the model at a location; empty if there is no model."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        if not location:
-            return list(annotation.model_fields)
-        field = annotation.model_fields.get(str(location[0]))
-        return [] if field is None else _fields_of(field.annotation, location[1:])
-    origin, arguments = get_origin(annotation), get_args(annotation)
-    if origin is Annotated:
-        return _fields_of(arguments[0], location)
-    if isinstance(origin, type) and issubclass(origin, Mapping | Sequence):
-        return _fields_of(arguments[0 if origin is tuple else -1], location[1:])
-    return next((names for argument in arguments if (names := _fields_of(argument, location))), [])

@@ -38,6 +38,7 @@ from benchkit.models.base import Frozen
 from benchkit.models.histogram import NS_PER_S, Histogram
 from benchkit.models.load_result import Errors, LoadResult, Note
 from benchkit.resources import BACKENDS
+from benchkit.validation import first_fault
 
 SOURCE = BACKENDS / "reduce"
 """Go module of the reducer."""
@@ -121,11 +122,9 @@ def read(text: str | bytes) -> ReducerOutput:
     try:
         return ReducerOutput.model_validate_json(text)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
         raise ParseError(
             "not a complete file of benchkit's reducer",
-            why=": ".join(part for part in (where, first["msg"]) if part),
+            why=first_fault(error, ReducerOutput),
             hint="did the reducer end by itself, and is it of this version of benchkit?",
         ) from None
 

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from benchkit.errors import InputError
 from benchkit.results.journal_events import JournalEvent, parse_event
+from benchkit.validation import first_fault
 
 _END = b"\n"
 _CHUNK = 1 << 16
@@ -65,8 +66,7 @@ def _event(line: bytes, where: str) -> JournalEvent:
     try:
         return parse_event(document)
     except ValidationError as error:
-        fault = error.errors()[0]
-        raise _damaged(where, f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}") from None
+        raise _damaged(where, first_fault(error)) from None
 
 
 def _damaged(where: str, why: str) -> InputError:

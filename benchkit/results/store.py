@@ -32,6 +32,7 @@ from benchkit.results.durable_files import (
 )
 from benchkit.results.journal import Journal, read_journal
 from benchkit.results.journal_events import JournalEvent, TrialEnded
+from benchkit.validation import first_fault
 
 ENVIRONMENT = "BENCHKIT_STORE"
 DEFAULT = Path("results")
@@ -118,7 +119,7 @@ class RunFolder:
             raise InputError(
                 "the manifest of the run is damaged",
                 where=str(path),
-                why=_first_fault(error),
+                why=first_fault(error, Manifest),
                 hint=f"restore the file from a backup, or remove the run: `benchkit results rm {self.run_id}`",
             ) from None
 
@@ -200,7 +201,7 @@ class RunFolder:
             raise InputError(
                 "the record of a trial is damaged",
                 where=str(path),
-                why=_first_fault(error),
+                why=first_fault(error, TrialRecord),
                 hint="restore the file from a backup",
             ) from None
 
@@ -334,12 +335,6 @@ def _partitions(path: Path, key: str, value: str) -> list[Path]:
     if not path.is_dir():
         return []
     return [Path(entry.path) for entry in os.scandir(path) if entry.name.startswith(f"{key}=") and entry.is_dir()]
-
-
-def _first_fault(error: ValidationError) -> str:
-    fault = error.errors()[0]
-    field = ".".join(map(str, fault["loc"]))
-    return f"{field}: {fault['msg']}" if field else fault["msg"]
 
 
 def _missing_raw_file(path: Path) -> InputError:

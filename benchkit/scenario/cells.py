@@ -6,13 +6,14 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from benchkit.document import Document, Location
+from benchkit.document import Document
 from benchkit.errors import InputError, suggestion
 from benchkit.models.levels import STACK, Level, Levels, cell_id, level_text
 from benchkit.scenario.cell_load import typed_load
 from benchkit.scenario.cell_services import typed_services
 from benchkit.scenario.experiment import Cell
 from benchkit.scenario.model import Scenario
+from benchkit.validation import Location
 
 REFERENCE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_-]*)\Z")
 """A value `$name` stands for the level of factor `name`; `$$name` for the text `$name`."""

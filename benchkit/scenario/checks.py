@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from benchkit.document import Document, Location
+from benchkit.document import Document
 from benchkit.errors import InputError, suggestion
 from benchkit.load.tools.registry import TOOLS
 from benchkit.models.claims import Claim
@@ -15,6 +15,7 @@ from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.model import LOAD_ROLE, Scenario
 from benchkit.scenario.profile_pass import MIN_PROFILE_S
 from benchkit.scenario.trial_order import CELLS_OF_ABBA
+from benchkit.validation import Location
 
 Factors = Mapping[str, Sequence[object]]
 """Levels of each factor at any scale; a claim may name a level of another scale, and is not testable at this one."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import get_args
 
 from benchkit import resources
-from benchkit.document import Document, Origin, SourceMap, parse_document, read_document
+from benchkit.document import Document, Origin, Origins, SourceMap, parse_document, read_document
 from benchkit.errors import InputError, suggestion
 from benchkit.models.base import Frozen
 from benchkit.models.levels import Name
@@ -156,4 +156,4 @@ def _setting(setting: str, document: Document) -> Document:
 
 def _unmapped(data: Mapping[str, object], source: str) -> Document:
     """Return data whose values all have the same origin, without lines."""
-    return Document(dict(data), SourceMap({(): Origin(source, None)}))
+    return Document(dict(data), SourceMap(Origins(Origin(source, None))))

@@ -78,7 +78,7 @@ def test_faults_of_claims_name_file_line_and_field(tmp_path: Path) -> None:
             {"until": {"precision": 0.05}, "design": "sequential"},
             "9: until: not allowed in a sequential design",
         ),
-        ({"until": {"precision": 5}}, "9: until.precision: found 5; input should be less than 1"),
+        ({"until": {"precision": 5}}, "9: until.precision: found 5; allowed: a number below 1"),
     ],
 )
 def test_faults_name_the_field(tmp_path: Path, fields: dict[str, object], message: str) -> None:

@@ -34,6 +34,7 @@ from benchkit.load.tools.text import (
 )
 from benchkit.models.base import Frozen
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
+from benchkit.validation import first_fault
 
 _CLOCK = re.compile(r"(?:([0-9]{1,6})h(?=[0-9]+m))?(?:([0-9]{1,2})m)?([0-9]{1,2}(?:\.[0-9]{1,9})?)s")
 _SINGLE_UNIT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?)([^0-9.]s)")
@@ -238,11 +239,9 @@ def _json(text: str) -> VegetaOutput:
     try:
         document = _Document.model_validate_json(text)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
         raise ParseError(
             "this JSON is not a complete report of vegeta",
-            why=": ".join(part for part in (where, first["msg"]) if part),
+            why=first_fault(error, _Document),
             hint="is it truncated, or does it have several reports?",
         ) from None
     times = {name.removesuffix("th"): float(f"{ns * 1e-9:.15g}") for name, ns in document.latencies.items()}

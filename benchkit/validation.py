@@ -1,0 +1,162 @@
+"""The faults that pydantic finds in data, in benchkit's own words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from benchkit.errors import suggestion
+
+Location = tuple[str | int, ...]
+"""Names and list positions that lead to a value."""
+
+_MAPPING, _LIST, _TEXT = "a mapping of names to values", "a list", "text"
+_INTEGER, _NUMBER, _TIME = "a whole number", "a number", "a date and time such as 2026-01-31T12:00:00Z"
+_DATE = "a date such as 2026-01-31"
+
+ALLOWED: Mapping[str, str] = {
+    "none_required": "null",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "int_type": _INTEGER,
+    "int_parsing": _INTEGER,
+    "int_from_float": _INTEGER,
+    "int_parsing_size": "a whole number of at most 4,300 digits",
+    "float_type": _NUMBER,
+    "float_parsing": _NUMBER,
+    "finite_number": "a finite number",
+    "greater_than": "a number above {gt}",
+    "greater_than_equal": "a number from {ge} on",
+    "less_than": "a number below {lt}",
+    "less_than_equal": "a number up to {le}",
+    "multiple_of": "a multiple of {multiple_of}",
+    "string_type": _TEXT,
+    "string_unicode": "text in UTF-8",
+    "string_not_ascii": "text in ASCII",
+    "string_too_short": "text of at least {min_length} character(s)",
+    "string_too_long": "text of at most {max_length} character(s)",
+    "string_pattern_mismatch": "text of the form {pattern}",
+    "bytes_type": _TEXT,
+    "literal_error": "{expected}",
+    "enum": "{expected}",
+    "dict_type": _MAPPING,
+    "mapping_type": _MAPPING,
+    "model_type": _MAPPING,
+    "model_attributes_type": _MAPPING,
+    "dataclass_type": _MAPPING,
+    "invalid_key": "names that are text",
+    "list_type": _LIST,
+    "tuple_type": _LIST,
+    "set_type": _LIST,
+    "frozen_set_type": _LIST,
+    "iterable_type": _LIST,
+    "too_short": "at least {min_length} of them",
+    "too_long": "at most {max_length} of them",
+    "union_tag_invalid": "{expected_tags}",
+    "union_tag_not_found": "a mapping with the field {discriminator}",
+    "path_type": "a path",
+    "ip_any_address": "an IPv4 or IPv6 address",
+    "datetime_type": _TIME,
+    "datetime_parsing": _TIME,
+    "datetime_from_date_parsing": _TIME,
+    "datetime_object_invalid": _TIME,
+    "timezone_aware": _TIME,
+    "date_type": _DATE,
+    "date_parsing": _DATE,
+    "date_from_datetime_parsing": _DATE,
+    "date_from_datetime_inexact": _DATE,
+}
+"""Allowed values by type of pydantic's error; the names in braces are of the error's context."""
+
+_SHOWN = 100
+"""Characters of a wrong value that a message shows."""
+_SHOWN_BITS = 333
+"""Bits of an integer that a message shows: 100 digits; Python refuses to print more than 4,300."""
+
+
+def fault_messages(
+    faults: Iterable[tuple[Location, ErrorDetails]], model: type[BaseModel]
+) -> list[tuple[Location, str]]:
+    """Return one message for each location and kind of fault: what was found there and all that is allowed.
+
+    pydantic reports a value that fits no member of a union once for each member.
+    """
+    messages: dict[tuple[Location, str], list[str]] = {}
+    for location, detail in faults:
+        what, allowed = _parts(detail, model)
+        entry = messages.setdefault((location, what), [])
+        if allowed is not None and allowed not in entry:
+            entry.append(allowed)
+    return [
+        (location, f"{what}; allowed: {', or '.join(allowed)}" if allowed else what)
+        for (location, what), allowed in messages.items()
+    ]
+
+
+def first_fault(error: ValidationError, model: type[BaseModel] = BaseModel) -> str:
+    """Return the first fault of data without lines, such as JSON: `field: what was found; what is allowed`.
+
+    `model` is the one that rejected the data, where it is known; its fields are named if the data have an unknown one.
+    """
+    details = error.errors(include_url=False)
+    location, message = fault_messages([(detail["loc"], detail) for detail in details], model)[0]
+    field = ".".join(map(str, location))
+    return f"{field}: {message}" if field else message
+
+
+def _parts(detail: ErrorDetails, model: type[BaseModel]) -> tuple[str, str | None]:  # noqa: PLR0911 - one for each kind of fault
+    """Return what is wrong, and what is allowed instead where that is another sentence."""
+    context = detail.get("ctx", {})
+    match detail["type"]:
+        case "missing":
+            return "is missing", None
+        case "extra_forbidden":
+            *parents, name = detail["loc"]
+            fields = _fields_of(model, parents)
+            return f"no such field; {suggestion(str(name), fields)}" if fields else "no such field", None
+        case "value_error" | "assertion_error":
+            return str(context["error"]), None
+        case "json_invalid":
+            return f"not valid JSON: {context['error']}", None
+        case "recursion_loop" | "recursion_depth_exceeded":
+            return "refers to itself", None
+        case "too_short" | "too_long":
+            found = f"found {context['actual_length'] or 'more'}"
+        case _:
+            found = f"found {_shown(detail['input'])}"
+    allowed = ALLOWED.get(detail["type"])
+    if allowed is None:
+        return f"{found}, which the rule {detail['type']} does not allow", None
+    return found, allowed.format_map(context)
+
+
+def _shown(value: object) -> str:
+    """Return a value as YAML and JSON write it; a list or a mapping by its kind."""
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        return "a list"
+    if value is None:
+        return "null"
+    if isinstance(value, int) and value.bit_length() > _SHOWN_BITS:
+        return "a number of more than 100 digits"
+    text = str(value).lower() if isinstance(value, bool) else repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def _fields_of(annotation: Any, location: Sequence[str | int]) -> list[str]:  # noqa: ANN401 - types of any form
+    """Return the field names of the model at a location; empty if there is no model."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        if not location:
+            return list(annotation.model_fields)
+        field = annotation.model_fields.get(str(location[0]))
+        return [] if field is None else _fields_of(field.annotation, location[1:])
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _fields_of(arguments[0], location)
+    if isinstance(origin, type) and issubclass(origin, Mapping | Sequence):
+        return _fields_of(arguments[0 if origin is tuple else -1], location[1:])
+    return next((names for argument in arguments if (names := _fields_of(argument, location))), [])
