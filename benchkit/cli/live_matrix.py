@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
@@ -111,24 +111,27 @@ class Picture:
         return f"block {self.current.block}, {self.current.cell_id}{kind}" + (f": {self.now}" if self.now else "")
 
 
-def activity(before: Sampled, after: Sampled, entry: str) -> str:
-    """Return the CPUs used by servers and generators and the request rate of service `entry` between two samples."""
-    cpus: dict[bool, float] = {}
-    for service in after:
-        rate = _rate(before, after, service, "cpu_s_total")
-        if rate is not None:
-            generates = service.startswith(_GENERATORS)
-            cpus[generates] = cpus.get(generates, 0.0) + rate
-    served = _rate(before, after, entry, "requests_total")
+def activity(before: Sampled, after: Sampled, servers: Collection[str], rps: float | None) -> str:
+    """Return the CPUs that the services `servers` and the generators used between two samples, and a request rate."""
+    used = {service: growth_per_s(before, after, service, "cpu_s_total") for service in after}
+    of_servers = [rate for service, rate in used.items() if rate is not None and service in servers]
+    of_generators = [rate for service, rate in used.items() if rate is not None and service.startswith(_GENERATORS)]
     parts = [
-        f"server {cpus[False]:.2f} CPUs" if False in cpus else "",
-        f"generator {cpus[True]:.2f} CPUs" if True in cpus else "",
-        "" if served is None else units.requests_per_s(served),
+        f"server {sum(of_servers):.2f} CPUs" if of_servers else "",
+        f"generator {sum(of_generators):.2f} CPUs" if of_generators else "",
+        "" if rps is None else units.requests_per_s(rps),
     ]
     return ", ".join(filter(None, parts))
 
 
-def _rate(before: Sampled, after: Sampled, service: str, metric: str) -> float | None:
+def generators_run(before: Sampled, after: Sampled) -> bool:
+    """Return whether a generator used CPU time between two samples."""
+    return any(
+        service.startswith(_GENERATORS) and growth_per_s(before, after, service, "cpu_s_total") for service in after
+    )
+
+
+def growth_per_s(before: Sampled, after: Sampled, service: str, metric: str) -> float | None:
     """Return a counter's growth per second; None where a sample lacks it or it was reset."""
     was, is_now = before.get(service, {}).get(metric), after.get(service, {}).get(metric)
     if was is None or is_now is None or is_now[0] <= was[0] or is_now[1] < was[1]:
@@ -184,9 +187,9 @@ class LiveProgress(SilentProgress):
         self.picture.current, self.picture.now = planned_trial, ""
         self.picture.marks[planned_trial.cell_id, planned_trial.block] = "running"
 
-    def trial_ended(self, planned_trial: PlannedTrial, rps: float | None, verdict: str) -> None:
+    def trial_ended(self, planned_trial: PlannedTrial, rps: float | None, verdict: str, checks: Sequence[str]) -> None:
         """Mark the trial with its verdict."""
-        self._finish(planned_trial, verdict, rate_with_verdict(planned_trial, rps, verdict))
+        self._finish(planned_trial, verdict, rate_with_verdict(planned_trial, rps, verdict, checks))
 
     def trial_failed(self, planned_trial: PlannedTrial, why: str) -> None:
         """Mark the trial as failed, and print the reason above the matrix, where it stays."""
@@ -236,6 +239,7 @@ class LiveProgress(SilentProgress):
     def _sample(self) -> None:
         """Sample the hosts' counters once a second; a host that does not answer is skipped."""
         before: Sampled = {}
+        loaded: PlannedTrial | None = None
         while not self._ended.wait(SAMPLE_INTERVAL_S):
             planned_trial = self.picture.current
             if planned_trial is None:
@@ -244,5 +248,11 @@ class LiveProgress(SilentProgress):
             for host in self._hosts:
                 with contextlib.suppress(HostError):  # the run itself speaks of a host that is lost
                     after |= host.telemetry.latest()
-            self.picture.now = activity(before, after, self._plan.cell_of(planned_trial).cell.entry)
+            cell = self._plan.cell_of(planned_trial)
+            rps = growth_per_s(before, after, cell.cell.entry, "requests_total")
+            if rps and generators_run(before, after):
+                loaded = planned_trial
+            # Before the load begins, 0 requests per second is no result, and a few are those of probes.
+            shown_rps = rps if loaded == planned_trial else None
+            self.picture.now = activity(before, after, {service.name for service in cell.services}, shown_rps)
             before = after

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -39,8 +39,8 @@ class SilentProgress:
     def trial_started(self, planned_trial: PlannedTrial) -> None:
         """Note that a trial begins."""
 
-    def trial_ended(self, planned_trial: PlannedTrial, rps: float | None, verdict: str) -> None:
-        """Note that a trial ended, with its rate and verdict."""
+    def trial_ended(self, planned_trial: PlannedTrial, rps: float | None, verdict: str, checks: Sequence[str]) -> None:
+        """Note that a trial ended, with its rate, its verdict, and the checks that gave it."""
 
     def trial_failed(self, planned_trial: PlannedTrial, why: str) -> None:
         """Note that a trial failed."""
@@ -83,9 +83,9 @@ class PlainProgress(SilentProgress):
         """Print the stage."""
         print(text, file=sys.stderr, flush=True)
 
-    def trial_ended(self, planned_trial: PlannedTrial, rps: float | None, verdict: str) -> None:
+    def trial_ended(self, planned_trial: PlannedTrial, rps: float | None, verdict: str, checks: Sequence[str]) -> None:
         """Print block, cell, rate and remaining time."""
-        self._line(planned_trial, rate_with_verdict(planned_trial, rps, verdict))
+        self._line(planned_trial, rate_with_verdict(planned_trial, rps, verdict, checks))
 
     def trial_failed(self, planned_trial: PlannedTrial, why: str) -> None:
         """Print block, cell and the reason."""
@@ -119,10 +119,11 @@ def without_block(over: Positions, block: int) -> Positions:
     return frozenset(place for place in over if place[0] != block)
 
 
-def rate_with_verdict(planned_trial: PlannedTrial, rps: float | None, verdict: str) -> str:
-    """Return the rate of a trial with its verdict unless valid; a profiled trial's rate is never judged."""
-    is_doubted = verdict != "valid" and planned_trial.kind != "profile"
-    return units.requests_per_s(rps) + (f" ({verdict})" if is_doubted else "")
+def rate_with_verdict(planned_trial: PlannedTrial, rps: float | None, verdict: str, checks: Sequence[str]) -> str:
+    """Return the rate of a trial, unless valid with its verdict and its checks; a profiled trial's rate is never judged."""
+    if verdict == "valid" or planned_trial.kind == "profile":
+        return units.requests_per_s(rps)
+    return f"{units.requests_per_s(rps)} ({verdict}{': ' if checks else ''}{', '.join(checks)})"
 
 
 def display(plan: RunPlan, hosts: Hosts, *, quiet: bool) -> SilentProgress:

@@ -44,6 +44,11 @@ class TrialTables:
     verdicts: tuple[VerdictRow, ...] = ()
     unchecked: tuple[UncheckedRow, ...] = ()
 
+    @property
+    def deciding_checks(self) -> tuple[str, ...]:
+        """Names of the checks whose findings are as severe as the trial's verdict; none for a valid trial."""
+        return tuple(dict.fromkeys(row.check for row in self.verdicts if row.severity == self.trial.verdict))
+
     def by_table(self) -> Mapping[str, Rows]:
         """Return the rows by the name of their table."""
         return {

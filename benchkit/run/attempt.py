@@ -73,11 +73,11 @@ def attempt_trial(
             if pause_s > MAX_PAUSE_S:
                 return AttemptResult("interrupted")
         else:
-            row = recorder.record_trial_ended(record, output, trial.files.__getitem__)
-            verdict, rps = str(row.verdict), output.result.rps
+            tables = recorder.record_trial_ended(record, output, trial.files.__getitem__)
+            verdict, rps = str(tables.trial.verdict), output.result.rps
             logger.info("trial %s: ended after %.3f s: %s, %s", trial_id, record.wall_s, requests_per_s(rps), verdict)
-            observer.trial_ended(planned_trial, rps, verdict)
-            return AttemptResult("ended", row)
+            observer.trial_ended(planned_trial, rps, verdict, tables.deciding_checks)
+            return AttemptResult("ended", tables.trial)
     raise AssertionError
 
 

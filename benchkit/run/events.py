@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from benchkit.scenario.trial_order import PlannedTrial
@@ -20,8 +20,11 @@ class RunObserver(Protocol):
     def trial_started(self, planned_trial: PlannedTrial) -> None:
         """Show that a trial starts."""
 
-    def trial_ended(self, planned_trial: PlannedTrial, rps: float | None, verdict: str) -> None:
-        """Show that a trial ended with this rate and the verdict `valid`, `suspect` or `invalid`."""
+    def trial_ended(self, planned_trial: PlannedTrial, rps: float | None, verdict: str, checks: Sequence[str]) -> None:
+        """Show that a trial ended with this rate and the verdict `valid`, `suspect` or `invalid`.
+
+        `checks` are the names of the checks that gave a verdict other than `valid`.
+        """
 
     def trial_failed(self, planned_trial: PlannedTrial, why: str) -> None:
         """Show that a trial failed or was skipped."""

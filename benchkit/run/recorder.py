@@ -14,7 +14,6 @@ from benchkit.errors import BenchkitError
 from benchkit.hosts.connections import RestoreOutcome
 from benchkit.hosts.host_changes import Leftovers
 from benchkit.load.tools.tool import ParsedOutput
-from benchkit.models.rows import TrialRow
 from benchkit.models.run import RunStatus
 from benchkit.models.trial import TrialRecord
 from benchkit.results.journal import Journal
@@ -36,7 +35,7 @@ from benchkit.results.progress import Progress, read_progress
 from benchkit.results.rows import factor_rows, host_rows_of
 from benchkit.results.store import RunFolder, Store
 from benchkit.results.tables import RunTables
-from benchkit.results.trial_tables import RawFile, build_trial_tables
+from benchkit.results.trial_tables import RawFile, TrialTables, build_trial_tables
 from benchkit.run.judge import Judge, judge_stored_run
 from benchkit.run.run_log import run_log
 from benchkit.run.steps.trial_state import trial_id_of
@@ -155,13 +154,13 @@ class RunRecorder:
             )
         )
 
-    def record_trial_ended(self, record: TrialRecord, output: ParsedOutput, raw: RawFile) -> TrialRow:
-        """Record a trial whose raw files are stored; return its row of `trials`."""
+    def record_trial_ended(self, record: TrialRecord, output: ParsedOutput, raw: RawFile) -> TrialTables:
+        """Record a trial whose raw files are stored; return its rows, with the verdict."""
         tables = self.judge.add_verdict(record, build_trial_tables(record, output, raw))
         self.tables.add_trial(tables)
         self.journal.append(TrialEnded(trial_id=record.trial_id, cell_id=record.cell_id, wall_s=record.wall_s))
         self.outcome.trials += 1
-        return tables.trial
+        return tables
 
     def record_trial_failed(self, planned_trial: PlannedTrial, why: str, *, is_retried: bool = False) -> None:
         """Record why a trial failed, and whether it is retried."""

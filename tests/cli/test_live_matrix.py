@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from benchkit.cli.live_matrix import MARKS, LiveProgress, Picture, activity
+from benchkit.cli.live_matrix import MARKS, LiveProgress, Picture, activity, generators_run, growth_per_s
 from benchkit.cli.progress import PlainProgress
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.inventory import Inventory
@@ -69,9 +69,14 @@ def test_activity_follows_from_two_samples() -> None:
         "app": {"cpu_s_total": (2_000_000_000, 2.5), "requests_total": (2_000_000_000, 20_100.0)},
         "generator-1": {"cpu_s_total": (1_000_000_000, 5.5)},
     }
-    assert activity(before, after, "app") == "server 0.75 CPUs, generator 0.50 CPUs, 10,000 requests/s"
-    assert activity({}, after, "app") == ""
-    assert activity(after, before, "app") == "", "counters that went back are of another trial"
+    rps = growth_per_s(before, after, "app", "requests_total")
+    assert activity(before, after, {"app"}, rps) == "server 0.75 CPUs, generator 0.50 CPUs, 10,000 requests/s"
+    assert activity(before, after, {"app"}, None) == "server 0.75 CPUs, generator 0.50 CPUs"
+    assert activity(before, after, (), None) == "generator 0.50 CPUs", "the agent is no server under test"
+    assert activity({}, after, {"app"}, None) == ""
+    assert growth_per_s(after, before, "app", "requests_total") is None, "counters that went back are of another trial"
+    assert generators_run(before, after)
+    assert not generators_run(after, after)
 
 
 PLANNED_TRIALS = planned_trials("blocks", ("a", "b"), 2, seed=1)
@@ -84,7 +89,7 @@ def resume_with_interrupted_block(display: PlainProgress | LiveProgress) -> None
     display.run_resumed({FIRST: "suspect"})
     display.trial_started(SECOND)
     display.block_interrupted(1)
-    display.trial_ended(replace(FIRST, round=2), 1.0, "valid")
+    display.trial_ended(replace(FIRST, round=2), 1.0, "valid", ())
 
 
 def test_a_resumed_run_shows_finished_trials_and_resets_an_interrupted_block() -> None:
@@ -100,9 +105,18 @@ def test_lines_count_no_trial_twice(capfd: pytest.CaptureFixture[str]) -> None:
     display = PlainProgress(PLAN)
     resume_with_interrupted_block(display)
     for planned_trial in PLANNED_TRIALS[1:]:
-        display.trial_ended(planned_trial, 1.0, "valid")
+        display.trial_ended(planned_trial, 1.0, "valid", ())
     lines = [line for line in capfd.readouterr().err.splitlines() if line.startswith("[")]
     assert [line.split()[0] for line in lines] == ["[1/4]", "[2/4]", "[3/4]", "[4/4]"]
+
+
+def test_both_displays_name_the_checks_behind_a_verdict(capfd: pytest.CaptureFixture[str]) -> None:
+    live, lines = LiveProgress(PLAN, Hosts(Inventory(hosts=()), ())), PlainProgress(PLAN)
+    for display in (live, lines):
+        display.trial_ended(FIRST, 1000.0, "invalid", ("generator-saturated", "errors"))
+    expected = "1,000 requests/s (invalid: generator-saturated, errors)"
+    assert live.picture.last.endswith(expected)
+    assert expected in capfd.readouterr().err
 
 
 @pytest.mark.lab
@@ -125,5 +139,7 @@ def test_a_run_fills_the_terminal_and_leaves_it_as_it_was(lab: Lab, tmp_path: Pa
     text = ESCAPES.sub("", output.decode()).replace("\r", "\n")
     assert "quickstart  2/2 trials" in text
     assert re.search(r"server \d+\.\d\d CPUs", text)
+    assert re.search(r"generator \d+\.\d\d CPUs, [1-9][0-9,]* requests/s", text)
+    assert not re.search(r"\b0 requests/s", text), "a trial whose load has not begun has no rate"
     assert output.endswith(b"\n")
     assert output.count(b"\x1b[?25l") == output.count(b"\x1b[?25h") > 0, "the cursor is shown again"

@@ -85,7 +85,13 @@ class HookObserver:
         """Call the hook at the start of a trial."""
         self._hook.begin(planned_trial)
 
-    def trial_ended(self, planned_trial: PlannedTrial, rps: float | None, verdict: str) -> None:  # noqa: ARG002 - the protocol's
+    def trial_ended(
+        self,
+        planned_trial: PlannedTrial,
+        rps: float | None,  # noqa: ARG002 - the protocol's, like the next two
+        verdict: str,  # noqa: ARG002
+        checks: Sequence[str],  # noqa: ARG002
+    ) -> None:
         """Call the hook at the end of a trial."""
         self._hook.end(planned_trial)
 
