@@ -32,7 +32,7 @@ def rows_of(made: pd.DataFrame) -> list[TrialRow]:
     return rows_from_arrow(TrialRow, pa.Table.from_pandas(made[schema.names], schema=schema, preserve_index=False))
 
 
-def test_a_run_ends_when_every_ratio_is_known_well_enough(make_trials: MakeTrials) -> None:
+def test_run_ends_when_every_ratio_is_precise_enough(make_trials: MakeTrials) -> None:
     decision = decide(trials(make_trials, 8, 0.01), ASKED, UNTIL, max_blocks=MOST, elapsed_s=100, block_s=20)
     assert decision.stop
     assert decision.reason == "every interval is within ± 5.0%"
@@ -41,7 +41,7 @@ def test_a_run_ends_when_every_ratio_is_known_well_enough(make_trials: MakeTrial
     assert decision.blocks == 8
 
 
-def test_a_control_does_not_keep_it_going(make_manifest: Callable[..., Manifest]) -> None:
+def test_controls_do_not_prolong_a_run(make_manifest: Callable[..., Manifest]) -> None:
     cells = [{"stack": "go"}, {"stack": "nginx"}]
     manifest = make_manifest(cells, controls=["stack=go"], scenario={"until": {"precision": 0.05}}, blocks=30)
     rule = stop_rule(manifest)
@@ -49,7 +49,7 @@ def test_a_control_does_not_keep_it_going(make_manifest: Callable[..., Manifest]
     assert rule.ratios == (("rps", Pair("stack=nginx", "stack=go")),)
 
 
-def test_what_a_claim_asks_for_has_to_be_known_in_its_own_metric(make_manifest: Callable[..., Manifest]) -> None:
+def test_ratios_of_claims_must_be_precise_in_their_metric(make_manifest: Callable[..., Manifest]) -> None:
     claim = {
         "text": "nginx takes less CPU",
         "metric": "server_cpu_s_per_request",
@@ -66,7 +66,7 @@ def test_what_a_claim_asks_for_has_to_be_known_in_its_own_metric(make_manifest: 
     )
 
 
-def test_it_goes_on_while_one_ratio_is_not(make_trials: MakeTrials) -> None:
+def test_run_continues_while_one_ratio_is_imprecise(make_trials: MakeTrials) -> None:
     decision = decide(trials(make_trials, 8, 0.06), ASKED, UNTIL, max_blocks=MOST, elapsed_s=100, block_s=20)
     assert not decision.stop
     assert decision.widest is not None
@@ -76,14 +76,14 @@ def test_it_goes_on_while_one_ratio_is_not(make_trials: MakeTrials) -> None:
     assert 8 < decision.blocks_expected <= 30
 
 
-def test_it_never_ends_on_precision_before_the_least_number_of_blocks(make_trials: MakeTrials) -> None:
+def test_precision_never_ends_a_run_before_its_minimum_of_blocks(make_trials: MakeTrials) -> None:
     decision = decide(trials(make_trials, 6, 0.001), ASKED, UNTIL, max_blocks=MOST)
     assert not decision.stop
     assert decision.reason == "6 of at least 7 blocks"
     assert decide(trials(make_trials, 7, 0.001), ASKED, UNTIL, max_blocks=MOST).stop
 
 
-def test_it_ends_with_its_blocks_or_its_time(make_trials: MakeTrials) -> None:
+def test_run_ends_after_its_blocks_or_its_time_budget(make_trials: MakeTrials) -> None:
     wild = trials(make_trials, 30, 0.5)
     assert decide(wild, ASKED, UNTIL, max_blocks=MOST).reason == "all 30 blocks are done"
     short = trials(make_trials, 3, 0.5)
@@ -94,7 +94,7 @@ def test_it_ends_with_its_blocks_or_its_time(make_trials: MakeTrials) -> None:
     assert not decide(short, ASKED, UNTIL, max_blocks=MOST, elapsed_s=580, block_s=20).stop
 
 
-def test_ratios_without_an_interval_keep_it_going(make_trials: MakeTrials) -> None:
+def test_run_continues_while_a_ratio_has_no_interval(make_trials: MakeTrials) -> None:
     out = [Exclusion(f"r1.c.b{block}", "invalid") for block in range(1, 8)]
     decision = decide(trials(make_trials, 8, 0.001), ASKED, UNTIL, max_blocks=MOST, exclusions=out)
     assert not decision.stop
@@ -103,7 +103,7 @@ def test_ratios_without_an_interval_keep_it_going(make_trials: MakeTrials) -> No
     assert decision.blocks_expected is None
 
 
-def test_every_ratio_needs_the_least_number_of_blocks(make_trials: MakeTrials) -> None:
+def test_every_ratio_needs_the_minimum_of_blocks(make_trials: MakeTrials) -> None:
     frame, out = trials(make_trials, 9, 0.001), [Exclusion(f"r1.c.b{block}", "invalid") for block in (1, 2, 3)]
     assert (
         decide(frame, ASKED, UNTIL, max_blocks=MOST, exclusions=out).reason == "6 of at least 7 blocks are usable for c"
@@ -111,13 +111,13 @@ def test_every_ratio_needs_the_least_number_of_blocks(make_trials: MakeTrials) -
     assert decide(frame, ASKED, UNTIL, max_blocks=MOST, exclusions=out[:2]).stop
 
 
-def test_with_nothing_to_compare_it_runs_all_its_blocks(make_trials: MakeTrials) -> None:
+def test_run_without_ratios_uses_all_blocks(make_trials: MakeTrials) -> None:
     decision = decide(trials(make_trials, 9, 0.001), [], UNTIL, max_blocks=MOST)
     assert not decision.stop
     assert decision.reason == "no ratio is requested"
 
 
-def test_it_looks_at_every_metric_asked_for(make_trials: MakeTrials) -> None:
+def test_every_requested_metric_must_be_precise(make_trials: MakeTrials) -> None:
     frame = trials(make_trials, 8, 0.001).assign(latency_p99_s=np.random.default_rng(1).lognormal(0, 0.5, 24))
     assert decide(frame, ASKED, UNTIL, max_blocks=MOST).stop
     decision = decide(frame, [*ASKED, ("latency_p99_s", Pair("b", "a"))], UNTIL, max_blocks=MOST)

@@ -56,7 +56,7 @@ def of(found: tuple[Agreement, ...], metric: str) -> Agreement:
     return one
 
 
-def test_tools_that_differ_by_far_do_so_beyond_noise() -> None:
+def test_very_different_tools_disagree_beyond_noise() -> None:
     found = agreements(trials({"wrk": 1.0, "ab": 1.0, "hey": 0.6, "h2load": 1.0}))
     rps = of(found, "rps")
     assert rps.beyond_noise is True
@@ -78,7 +78,7 @@ def test_equal_tools_show_no_disagreement() -> None:
     assert sentence(rps).endswith("This does not prove that the tools agree.")
 
 
-def test_noise_alone_is_called_a_disagreement_as_rarely_as_promised() -> None:
+def test_false_alarms_on_noise_keep_the_error_rate() -> None:
     draw = np.random.default_rng(7)
     runs = 400
     alarms = sum(agreement._permutation_p(draw.standard_t(4, (6, 4)) * 0.09) < 0.05 for _ in range(runs))
@@ -92,7 +92,7 @@ def test_two_blocks_of_two_tools_cannot_show_anything() -> None:
     assert rps.beyond_noise is False
 
 
-def test_one_block_says_nothing_of_noise() -> None:
+def test_one_block_cannot_show_noise() -> None:
     rps = of(agreements(trials({"wrk": 1.0, "ab": 0.2}, blocks=1)), "rps")
     assert (rps.p, rps.beyond_noise) == (None, None)
     assert sentence(rps).endswith("1 block cannot show whether that is noise.")
@@ -115,7 +115,7 @@ def test_tool_with_coarse_resolution_is_left_out() -> None:
     assert of(agreements(frame), "latency_p99_s").left_out["hey"] == "not every trial reports this metric"
 
 
-def test_cells_are_compared_where_they_differ_in_the_tool_alone() -> None:
+def test_only_cells_that_differ_only_in_the_tool_are_compared() -> None:
     found = agreements(trials({"wrk": 1.0, "ab": 0.9}, connections=(8, 64)))
     assert [(each.levels, each.metric) for each in found if each.metric == "rps"] == [
         ({"connections": "8"}, "rps"),
@@ -152,7 +152,7 @@ def test_invalid_trials_are_excluded_unless_the_tool_was_the_limit() -> None:
     assert every.invalid_trials["wrk"] == "6 of 6 trials are invalid and used, as too few others remain (noisy-host)"
 
 
-def test_without_tools_to_compare_there_is_nothing() -> None:
+def test_run_of_one_tool_has_no_agreement() -> None:
     assert agreements(trials({"wrk": 1.0})) == ()
     assert agreements(trials({"wrk": 1.0, "ab": 1.0}).drop(columns="factor_tool")) == ()
     assert agreements(trials({"wrk": 1.0, "ab": 1.0}).iloc[:0]) == ()
@@ -160,7 +160,7 @@ def test_without_tools_to_compare_there_is_nothing() -> None:
     assert agreements(profiled) == ()
 
 
-def test_many_comparisons_are_paid_for() -> None:
+def test_p_values_are_adjusted_for_many_comparisons() -> None:
     few = of(agreements(trials({"wrk": 1.0, "ab": 0.94}, seed=3)), "rps")
     many = next(
         each

@@ -96,7 +96,7 @@ def test_every_output_says_that_trials_are_suspect(judged: Callable[..., Path]) 
     assert case.findtext("system-out") == REMARK
 
 
-def test_the_command_and_the_report_say_so(judged: Callable[..., Path]) -> None:
+def test_command_and_report_show_suspect_trials(judged: Callable[..., Path]) -> None:
     store = judged(*SUSPECT)
     arguments = ["compare", "r1", "--store", str(store), "--threshold", "rps=60%"]
     lines = CliRunner().invoke(app, arguments, env={"COLUMNS": "80"}).stdout.splitlines()
@@ -119,7 +119,7 @@ def test_the_command_and_the_report_say_so(judged: Callable[..., Path]) -> None:
     assert claimed.caveats == (REMARK,)
 
 
-def test_a_regression_says_what_it_rests_on(judged: Callable[..., Path]) -> None:
+def test_regression_in_junit_names_suspect_trials(judged: Callable[..., Path]) -> None:
     found = compare("r1", store=judged(*SUSPECT), thresholds=Thresholds(metrics={"rps": 0.1}))
     (case,) = ET.fromstring(junit(found)).iter("testcase")  # noqa: S314 - our own
     failure = case.find("failure")
@@ -127,7 +127,7 @@ def test_a_regression_says_what_it_rests_on(judged: Callable[..., Path]) -> None
     assert (failure.get("message") or "").endswith(f"at least 0.9 is allowed; {REMARK}")
 
 
-def test_doubts_are_of_the_metrics_that_they_name_and_of_trials_that_count(judged: Callable[..., Path]) -> None:
+def test_caveats_apply_to_their_metrics_and_to_used_trials(judged: Callable[..., Path]) -> None:
     store = judged(*SUSPECT, finding_row("r1.stack=nginx.b1", "stalled", "invalid"))
     (ratio,) = compare("r1", store=store).ratios
     assert ratio.blocks == 7
@@ -142,7 +142,7 @@ def test_doubts_are_of_the_metrics_that_they_name_and_of_trials_that_count(judge
     )
 
 
-def test_both_cells_of_a_ratio_and_both_runs_are_looked_at(judged: Callable[..., Path]) -> None:
+def test_caveats_cover_both_cells_and_both_runs(judged: Callable[..., Path]) -> None:
     shared = [finding_row(f"{run}.stack=go.b{block}", "shared-cpus") for run in ("r1", "r2") for block in range(1, 9)]
     store = judged(*shared, finding_row("r2.stack=nginx.b3", "cold"), runs=("r1", "r2"))
     (ratio,) = compare("r1", store=store).ratios
@@ -156,7 +156,7 @@ def test_both_cells_of_a_ratio_and_both_runs_are_looked_at(judged: Callable[...,
     assert len(ratio.remarks) == 3
 
 
-def test_what_nobody_doubts_has_no_remark(judged: Callable[..., Path]) -> None:
+def test_ratio_of_valid_trials_has_no_remark(judged: Callable[..., Path]) -> None:
     found = compare("r1", store=judged(), thresholds=GATE)
     assert found.ratios[0].remarks == ()
     (case,) = ET.fromstring(junit(found)).iter("testcase")  # noqa: S314 - our own

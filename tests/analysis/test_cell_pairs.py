@@ -13,7 +13,7 @@ MakeManifest = Callable[..., Manifest]
 GRID = [{"stack": stack, "connections": n} for stack in ("go", "nginx") for n in (8, 64)]
 
 
-def test_a_whole_cell_is_everybodys_baseline(make_manifest: MakeManifest) -> None:
+def test_whole_cell_is_the_baseline_of_all_cells(make_manifest: MakeManifest) -> None:
     cells = make_manifest(GRID).cells
     pairs, alone = baseline_pairs(cells, levels_of("stack=go,connections=8", cells))
     assert [(pair.cell_id, pair.baseline) for pair in pairs] == [
@@ -24,7 +24,7 @@ def test_a_whole_cell_is_everybodys_baseline(make_manifest: MakeManifest) -> Non
     assert alone == []
 
 
-def test_a_baseline_of_some_levels_is_the_cell_that_differs_in_those_alone(make_manifest: MakeManifest) -> None:
+def test_baseline_of_some_levels_is_the_cell_that_differs_only_in_them(make_manifest: MakeManifest) -> None:
     cells = make_manifest(GRID).cells
     pairs, _ = baseline_pairs(cells, levels_of("stack=go", cells))
     assert pairs == [
@@ -43,7 +43,7 @@ def test_cells_without_a_partner_are_returned(make_manifest: MakeManifest) -> No
     assert baseline_pairs(cells, {"stack": "go"})[0] == [Pair("stack=nginx,connections=64", "stack=go,connections=8")]
 
 
-def test_unsupported_cells_are_compared_with_nothing(make_manifest: MakeManifest) -> None:
+def test_unsupported_cells_are_not_compared(make_manifest: MakeManifest) -> None:
     carried = make_manifest(GRID, unsupported={"stack=go,connections=64": "too few files"}).cells
     pairs, alone = baseline_pairs(carried, {"stack": "go"})
     assert pairs == [Pair("stack=nginx,connections=8", "stack=go,connections=8")]
@@ -74,12 +74,12 @@ def test_the_scenario_names_the_baseline_else_it_is_the_first_cell(make_manifest
         ("go", "no cell 'go'"),
     ],
 )
-def test_what_no_cell_has_is_refused_with_what_there_is(text: str, reported: str, make_manifest: MakeManifest) -> None:
+def test_unknown_levels_are_refused_with_suggestions(text: str, reported: str, make_manifest: MakeManifest) -> None:
     with pytest.raises(InputError, match=reported):
         levels_of(text, make_manifest(GRID).cells)
 
 
-def test_levels_that_no_cell_has_together_are_refused(make_manifest: MakeManifest) -> None:
+def test_unused_combination_of_levels_is_refused(make_manifest: MakeManifest) -> None:
     cells = make_manifest([{"stack": "go", "connections": 8}, {"stack": "nginx", "connections": 64}]).cells
     with pytest.raises(InputError, match="no cell has stack=go,connections=64"):
         levels_of("stack=go,connections=64", cells)

@@ -61,7 +61,7 @@ EIGHT = {"ratio": {"of": {"stack": "nginx", "cores": 8}, "to": {"stack": "go", "
         ({**ONE, "about": 0.94, "within": 0.1, "published": 0.94}, "holds"),
     ],
 )
-def test_the_interval_decides(claim: dict[str, Any], state: str, judge: Judge) -> None:
+def test_interval_decides_a_claim(claim: dict[str, Any], state: str, judge: Judge) -> None:
     result = judge(claim)
     assert result.state == state
     (ratio,) = result.ratios
@@ -69,7 +69,7 @@ def test_the_interval_decides(claim: dict[str, Any], state: str, judge: Judge) -
     assert result.published == claim.get("published")
 
 
-def test_the_point_does_not(judge: Judge) -> None:
+def test_point_estimate_does_not_decide_a_claim(judge: Judge) -> None:
     result = judge({**EIGHT, "at_most": 0.583})
     (ratio,) = result.ratios
     assert ratio.ratio is not None
@@ -77,7 +77,7 @@ def test_the_point_does_not(judge: Judge) -> None:
     assert result.state == "undecided"
 
 
-def test_a_claim_on_several_pairs_is_about_all_of_them(judge: Judge) -> None:
+def test_claim_on_several_pairs_needs_all_of_them(judge: Judge) -> None:
     result = judge({"at_most": 1})
     assert [(r.cell_id, r.baseline) for r in result.ratios] == [
         ("stack=nginx,cores=1", "stack=go,cores=1"),
@@ -125,14 +125,14 @@ def test_a_refutation_among_several_needs_more_than_one_interval(judge: Judge) -
         ),
     ],
 )
-def test_a_condition_that_is_not_met_makes_it_not_testable_here(
+def test_unmet_need_makes_a_claim_not_testable(
     needs: dict[str, Any], facts: dict[str, Any], reported: str, judge: Judge
 ) -> None:
     result = judge({**EIGHT, "at_most": 0.7, "needs": needs}, facts=facts)
     assert (result.state, result.reason, result.ratios) == ("not testable here", reported, ())
 
 
-def test_a_condition_that_is_met_changes_nothing(judge: Judge) -> None:
+def test_met_need_changes_nothing(judge: Judge) -> None:
     facts = {"cpus": list(range(8)), "memory_bytes": 1e10, "interfaces": [{"speed_bps": None}, {"speed_bps": 1e10}]}
     needs = {"sut": {"cpus": 6, "memory_bytes": 8e9, "link_bps": 1e9, "link_at_most_bps": 1e10}}
     assert judge({**EIGHT, "at_most": 0.7, "needs": needs}, facts=facts).state == "holds"
@@ -144,18 +144,18 @@ def test_a_condition_that_is_met_changes_nothing(judge: Judge) -> None:
     assert result.reason == "needs 6 CPUs on sut, which has 0.5"
 
 
-def test_levels_that_this_scale_lacks_make_it_not_testable_here(judge: Judge) -> None:
+def test_missing_levels_make_a_claim_not_testable(judge: Judge) -> None:
     result = judge({"ratio": {"of": {"stack": "nginx", "cores": 16}, "to": {"stack": "go"}}, "at_most": 1})
     assert result.state == "not testable here"
     assert result.reason == "no level '16' of cores at this scale"
 
 
-def test_a_cell_that_was_not_carried_makes_it_not_testable_here(judge: Judge) -> None:
+def test_unsupported_cell_makes_a_claim_not_testable(judge: Judge) -> None:
     result = judge({**EIGHT, "at_most": 1}, unsupported={"stack=go,cores=8": "too few files"})
     assert (result.state, result.reason) == ("not testable here", "stack=go,cores=8 was skipped: too few files")
 
 
-def test_of_several_cells_those_that_were_carried_decide(judge: Judge) -> None:
+def test_supported_cells_decide_a_claim_on_several(judge: Judge) -> None:
     result = judge({"at_most": 1}, unsupported={"stack=go,cores=8": "on these hosts the same as stack=go,cores=1"})
     assert [ratio.cell_id for ratio in result.ratios] == ["stack=nginx,cores=1"]
     alone = judge({**ONE, "at_most": 1})
@@ -174,7 +174,7 @@ def test_too_few_valid_trials_leave_it_undecided_with_the_reason(judge: Judge) -
     assert judge({**EIGHT, "at_most": 1}, blocks=2).state == "undecided"
 
 
-def test_one_ratio_refutes_whatever_another_lacks(judge: Judge) -> None:
+def test_one_ratio_refutes_even_if_another_has_no_interval(judge: Judge) -> None:
     out = tuple(Exclusion(f"r1.stack=nginx,cores=1.b{block}", "the link was full") for block in range(1, 7))
     result = judge({"at_least": 0.8}, excluded=out)
     assert result.state == "refuted"
@@ -186,7 +186,7 @@ def test_one_ratio_refutes_whatever_another_lacks(judge: Judge) -> None:
     assert judge({"at_most": 0.8}, excluded=out).state == "undecided"
 
 
-def test_a_sequential_design_decides_nothing(judge: Judge) -> None:
+def test_sequential_design_decides_no_claim(judge: Judge) -> None:
     result = judge({**EIGHT, "at_most": 0.7}, scenario={"design": "sequential"})
     assert result.state == "undecided"
     assert "sequential" in result.reason

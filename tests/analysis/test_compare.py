@@ -34,7 +34,7 @@ def rates(seed: int, *values: float, **settings: float) -> dict[str, object]:
     return dict(zip(names, noisy(seed, *values, **settings), strict=False))  # type: ignore[arg-type] # blocks is an int
 
 
-def test_the_cells_of_a_run_over_its_baseline(
+def test_cells_of_a_run_relative_to_its_baseline(
     tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
 ) -> None:
     scenario = {"baseline": {"stack": "nginx"}}
@@ -62,7 +62,7 @@ def test_the_cells_of_a_run_over_its_baseline(
     assert "left_out" not in frame
 
 
-def test_excluded_trials_never_enter(
+def test_excluded_trials_are_not_used(
     tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
 ) -> None:
     trials = make_trials(rates(1, 100, 50))
@@ -132,7 +132,7 @@ def test_no_gate_passes_a_sequential_run(
     assert gate.lines[0].text.endswith("the design is sequential: the ratio includes drift between the cells")
 
 
-def test_a_sequential_run_beside_another_is_labelled_and_has_no_baseline(
+def test_comparison_with_a_sequential_run_is_labelled_and_has_no_baseline(
     tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
 ) -> None:
     stored(make_manifest(CELLS[:2], scenario={"design": "sequential"}), make_trials(rates(1, 100, 50)))
@@ -155,7 +155,7 @@ def test_exclusions_of_the_reference_cell_are_recorded(
     assert [trial.trial_id for trial in ratio.left_out] == ["r1.stack=go.b3", "r2.stack=nginx.b1"]
 
 
-def test_one_cell_with_few_valid_trials_does_not_speak_for_the_others(
+def test_resolution_is_that_of_the_cell_with_the_most_blocks(
     tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
 ) -> None:
     stored(make_manifest(CELLS), make_trials(rates(1, 100, 50, 70)))
@@ -187,7 +187,7 @@ def test_latencies_measured_in_different_ways_have_a_remark(
     assert remark.index("connecting included") < remark.index("baseline: ") < remark.index("connecting not included")
 
 
-def test_an_adaptive_run_is_judged_at_its_own_level(
+def test_adaptive_run_uses_its_stricter_level(
     tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
 ) -> None:
     until = {"until": {"precision": 0.05}}
@@ -204,7 +204,7 @@ def test_an_adaptive_run_is_judged_at_its_own_level(
     assert "where p" not in markdown(compare("r2", store=tmp_path))
 
 
-def test_the_gate_of_an_adaptive_run_alarms_at_its_own_level_too(
+def test_gate_of_an_adaptive_run_uses_its_stricter_level(
     tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
 ) -> None:
     allowed = Thresholds(metrics={"rps": 0.5})
@@ -222,7 +222,7 @@ def test_the_gate_of_an_adaptive_run_alarms_at_its_own_level_too(
     assert p_values == pytest.approx([0.02, 0.02])
 
 
-def test_two_runs_say_how_their_hosts_differ_before_any_ratio(
+def test_host_differences_of_two_runs_are_notices(
     tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
 ) -> None:
     stored(make_manifest(CELLS), make_trials(rates(1, 100, 50, 70)))
@@ -245,7 +245,7 @@ def test_two_runs_say_how_their_hosts_differ_before_any_ratio(
     assert found.resolution == {}
 
 
-def test_a_cell_that_did_not_change_takes_the_hosts_out(
+def test_unchanged_reference_cell_cancels_host_changes(
     tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
 ) -> None:
     stored(make_manifest(CELLS[:2]), make_trials(rates(1, 100, 50)))
@@ -257,7 +257,7 @@ def test_a_cell_that_did_not_change_takes_the_hosts_out(
     assert found.notices == ()
 
 
-def test_a_cell_that_one_run_lacks_is_never_passed(
+def test_cell_missing_in_one_run_does_not_pass(
     tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
 ) -> None:
     stored(make_manifest(CELLS), make_trials(rates(1, 100, 50, 70)))
@@ -280,7 +280,7 @@ def test_the_gate_adds_the_metrics_of_its_thresholds(
     assert found.gate.verdict == "passed"  # the rate has halved, and has no threshold
 
 
-def test_what_cannot_be_compared_is_refused(
+def test_invalid_comparisons_are_refused(
     tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
 ) -> None:
     stored(make_manifest(CELLS[:2]), make_trials(rates(1, 100, 50)))

@@ -37,11 +37,11 @@ def mismatches(trials: pd.DataFrame, manifest: Manifest) -> tuple[str, ...]:
     return mismatch_remarks(with_declared_reasons(response_mismatches(NGINX, GO, answers_by_cell(trials)), manifest))
 
 
-def test_cells_that_answer_alike_need_no_word(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+def test_equal_answers_have_no_remark(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
     assert mismatches(make_trials(RATES, **SAME), make_manifest(CELLS)) == ()
 
 
-def test_cells_that_nobody_probed_say_nothing(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+def test_cells_without_probes_have_no_remark(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
     assert mismatches(make_trials(RATES), make_manifest(CELLS)) == ()
     assert mismatches(probed(make_trials(RATES), GO, status=200), make_manifest(CELLS)) == ()
 
@@ -67,9 +67,7 @@ def test_every_different_trait_is_reported(
     )
 
 
-def test_a_declared_difference_has_its_reason_and_covers_no_more(
-    make_trials: MakeTrials, make_manifest: MakeManifest
-) -> None:
+def test_declared_difference_covers_only_its_traits(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
     trials = probed(make_trials(RATES, **SAME), NGINX, header_bytes=145, body_bytes=1600)
 
     def with_declared(*declared: Mapping[str, Any]) -> tuple[str, ...]:
@@ -85,7 +83,7 @@ def test_a_declared_difference_has_its_reason_and_covers_no_more(
     assert "declare" in with_declared({**both, "cells": {"stack": "other"}})[0]
 
 
-def test_compare_claims_and_markdown_say_it_beside_the_ratio(
+def test_outputs_show_remarks_on_answers(
     tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
 ) -> None:
     claim = {"text": "slower", "ratio": {"of": {"stack": "nginx"}, "to": {"stack": "go"}}, "at_most": 1}

@@ -112,7 +112,7 @@ def test_junit_counts_what_it_holds(compared: Comparison) -> None:
 
 
 @given(st.text(max_size=60))
-def test_junit_is_xml_whatever_is_in_it(name: str) -> None:
+def test_junit_escapes_hostile_text(name: str) -> None:
     line = GateLine(metric=name, cell_id=name, baseline=HOSTILE, limit=0.9, verdict="regressed", text=name)
     side = ComparedRun(run_id=name, scenario=name, scale="lab", seed=1, design="blocks", status="done")
     made = Comparison(

@@ -40,7 +40,7 @@ def gate(make_trials: MakeTrials) -> Gate:
     return judged
 
 
-def test_what_passes_without_some_of_its_trials_says_so(make_trials: MakeTrials) -> None:
+def test_passed_ratio_names_excluded_trials(make_trials: MakeTrials) -> None:
     trials = make_trials({"base": 100 * NOISE, "c": 120 / NOISE})
     samples = take_samples(trials, "rps", [Exclusion("r1.c.b1", "invalid: errors")])
     (line,) = judge_ratios(block_ratios(samples, [Pair("c", "base")]), Thresholds(metrics={"rps": 0.05})).lines
@@ -48,7 +48,7 @@ def test_what_passes_without_some_of_its_trials_says_so(make_trials: MakeTrials)
     assert line.remarks == ("1 trial excluded: invalid: errors",)
 
 
-def test_with_a_doubt_about_all_ratios_nothing_passes_and_nothing_regresses(make_trials: MakeTrials) -> None:
+def test_limitation_of_all_ratios_is_inconclusive(make_trials: MakeTrials) -> None:
     trials = make_trials({"base": 100 * NOISE, "c": 120 / NOISE, "d": 50 / NOISE})
     ratios = block_ratios(take_samples(trials, "rps"), [Pair("c", "base"), Pair("d", "base")])
     made = judge_ratios(ratios, Thresholds(metrics={"rps": 0.05}), limitation="the hosts were on fire")
@@ -63,14 +63,14 @@ def test_counts_of_failures_are_no_metric_of_a_gate(metric: str) -> None:
         parse_thresholds([f"{metric}=5%"])
 
 
-def test_within_the_threshold_it_passes(gate: Gate) -> None:
+def test_ratio_within_the_threshold_passes(gate: Gate) -> None:
     result = gate(1.0, 1.3, 0.99)
     assert (result.verdict, result.exit_code) == ("passed", 0)
     assert [line.verdict for line in result.lines] == ["passed"] * 3
     assert result.lines[0].limit == pytest.approx(0.95)
 
 
-def test_beyond_it_it_has_regressed(gate: Gate) -> None:
+def test_ratio_beyond_the_threshold_regresses(gate: Gate) -> None:
     result = gate(1.0, 0.8)
     assert (result.verdict, result.exit_code) == ("regressed", 3)
     assert [line.verdict for line in result.lines] == ["passed", "regressed"]
@@ -81,14 +81,14 @@ def test_beyond_it_it_has_regressed(gate: Gate) -> None:
     assert result.lines[0].limit == pytest.approx(1.05)
 
 
-def test_on_both_sides_it_is_inconclusive(gate: Gate) -> None:
+def test_interval_across_the_threshold_is_inconclusive(gate: Gate) -> None:
     result = gate(1.3, 0.95)
     assert (result.verdict, result.exit_code) == ("inconclusive", 4)
     assert [line.verdict for line in result.lines] == ["passed", "inconclusive"]
     assert gate(0.8, spread=15).verdict == "inconclusive"  # too noisy to tell, though the point is far beyond
 
 
-def test_blocks_too_few_are_inconclusive_and_never_passed(gate: Gate) -> None:
+def test_too_few_blocks_are_inconclusive(gate: Gate) -> None:
     result = gate(1.5, blocks=2)
     assert result.verdict == "inconclusive"
     assert (
@@ -121,7 +121,7 @@ def test_false_alarms_of_a_family_at_its_limit_keep_the_error_rate(make_trials: 
     assert alarms / runs <= 0.025 + 3 * np.sqrt(0.025 * 0.975 / runs)
 
 
-def test_invalid_trials_and_controls_are_none_of_its_business(make_trials: MakeTrials) -> None:
+def test_gate_ignores_invalid_trials_and_controls(make_trials: MakeTrials) -> None:
     trials = make_trials({"a": 100 * NOISE, "b": 100 / NOISE, "b~control": 50 * NOISE})
     trials.loc[trials["trial_id"] == "r1.b.b1", "rps"] = 1
     pairs = [Pair("b", "a"), Pair("b~control", "b", control=True)]
@@ -133,7 +133,7 @@ def test_invalid_trials_and_controls_are_none_of_its_business(make_trials: MakeT
     assert result.verdict == "passed"
 
 
-def test_cells_that_never_vary_are_judged_by_their_figure(make_trials: MakeTrials) -> None:
+def test_constant_cells_are_judged_by_their_value(make_trials: MakeTrials) -> None:
     trials = make_trials({"a": [100] * 6, "b": [100] * 6, "c": [50] * 6})
     ratios = block_ratios(take_samples(trials, "rps"), [Pair("b", "a"), Pair("c", "a")])
     assert [line.verdict for line in judge_ratios(ratios, Thresholds(metrics={"rps": 0.05})).lines] == [
@@ -163,7 +163,7 @@ def test_thresholds_are_read_from_a_file_and_from_options(tmp_path: Path) -> Non
         ("limits: {}\n", "no such field"),
     ],
 )
-def test_thresholds_that_make_no_sense_are_refused(text: str, reported: str, tmp_path: Path) -> None:
+def test_invalid_thresholds_are_refused(text: str, reported: str, tmp_path: Path) -> None:
     path = tmp_path / "gate.yaml"
     path.write_text(text)
     with pytest.raises(InputError, match=reported):
@@ -171,6 +171,6 @@ def test_thresholds_that_make_no_sense_are_refused(text: str, reported: str, tmp
 
 
 @pytest.mark.parametrize("text", ["rps", "rps=", "rps=much", "rps=120%", "rps=nan", "rps=-0.1", "=5%", "rsp=5%"])
-def test_typed_thresholds_that_make_no_sense_are_refused(text: str) -> None:
+def test_invalid_typed_thresholds_are_refused(text: str) -> None:
     with pytest.raises(InputError, match="--threshold"):
         parse_thresholds([text])

@@ -44,7 +44,7 @@ def test_t_without_any_variation() -> None:
 
 
 @pytest.mark.parametrize("blocks", [2, 3, 5, 6, 8])
-def test_sign_flips_are_counted_one_by_one(blocks: int) -> None:
+def test_sign_flip_p_value_equals_enumeration(blocks: int) -> None:
     differences = random(6, blocks) + 0.5
     flips = np.array(list(itertools.product((-1, 1), repeat=blocks)))
     for row, p in zip(differences, sign_flip_p_values(differences), strict=True):
@@ -53,12 +53,12 @@ def test_sign_flips_are_counted_one_by_one(blocks: int) -> None:
 
 
 @pytest.mark.parametrize("blocks", [3, 6, 13, 14, 30])
-def test_the_smallest_p_is_reached_and_never_undercut(blocks: int) -> None:
+def test_smallest_p_is_attained(blocks: int) -> None:
     alike = np.abs(random(3, blocks)) + 5
     assert sign_flip_p_values(alike) == pytest.approx([smallest_p(blocks)] * 3)
 
 
-def test_many_rows_have_the_p_that_each_has_alone() -> None:
+def test_rows_are_independent() -> None:
     differences = np.round(random(600, 12), 2)
     alone = [sign_flip_p_values(row[None, :])[0] for row in differences]
     assert sign_flip_p_values(differences) == pytest.approx(alone)
@@ -72,7 +72,7 @@ def test_many_rows_have_the_p_that_each_has_alone() -> None:
     assert alone[:20] == pytest.approx(theirs.pvalue)
 
 
-def test_drawn_signs_are_the_same_every_time_and_close_to_all_of_them() -> None:
+def test_drawn_signs_are_reproducible_and_close_to_exact() -> None:
     differences = random(4, 14) + 0.4
     assert np.array_equal(sign_flip_p_values(differences), sign_flip_p_values(differences))
     flips = np.array(list(itertools.product((-1, 1), repeat=14)))
@@ -84,7 +84,7 @@ def test_drawn_signs_are_the_same_every_time_and_close_to_all_of_them() -> None:
     hnp.arrays(np.float64, (2, 6), elements=st.floats(-3, 3, allow_subnormal=False).map(lambda x: round(x, 6))),
     st.floats(0.1, 10),
 )
-def test_the_sign_flip_test_knows_neither_sign_nor_scale_nor_order(differences: Reals, scale: float) -> None:
+def test_sign_flip_test_is_invariant_to_sign_scale_and_order(differences: Reals, scale: float) -> None:
     p = sign_flip_p_values(differences)
     assert ((p > 0) & (p <= 1)).all()
     assert sign_flip_p_values(-differences) == pytest.approx(p)
@@ -102,7 +102,7 @@ def test_welch_is_welchs() -> None:
     assert welch(np.ones(3), np.full(3, 2.0)) == (1.0, 0.0, 4.0)
 
 
-def test_neighbouring_blocks_that_are_alike_inflate_the_variance() -> None:
+def test_autocorrelated_blocks_inflate_the_variance() -> None:
     generator = np.random.default_rng(5)
     independent = [generator.standard_normal((3, 400)) for _ in range(2)]
     assert serial_inflation(independent) < 1.2

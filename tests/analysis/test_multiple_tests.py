@@ -26,7 +26,7 @@ def test_holm_keeps_the_order_and_lies_between_p_and_bonferroni(p_values: list[f
     assert min(adjusted) == pytest.approx(min(1, min(p_values) * len(p_values)))
 
 
-def test_what_too_few_blocks_cannot_show() -> None:
+def test_too_few_blocks_cannot_decide() -> None:
     assert smallest_p(5) == 0.0625
     assert smallest_p(6) == 0.03125
     assert [deciding_test(blocks, 1) for blocks in (1, 3, 5, 6, 30)] == [None, None, None, "sign-flip", "sign-flip"]

@@ -71,7 +71,7 @@ def test_a_ratio_that_no_run_had_takes_the_noise_of_the_others(
     assert unknown.resolution.noise_sd == pytest.approx(known.resolution.noise_sd)
 
 
-def test_without_a_run_it_says_what_blocks_cannot_show_and_no_size(make_manifest: MakeManifest) -> None:
+def test_power_without_earlier_runs_has_limits_only(make_manifest: MakeManifest) -> None:
     found = analyse_power(make_manifest(CELLS[:2], blocks=5), [], [])
     assert found.noise_from == ()
     (ratio,) = found.ratios
@@ -97,7 +97,7 @@ def test_a_block_of_abba_is_less_noisy_than_one_that_has_its_cells_once(
     assert sd["blocks", "abba"] == pytest.approx(sd["blocks", "blocks"] * math.sqrt(2))
 
 
-def test_a_sequential_design_promises_nothing(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+def test_sequential_design_has_no_power_analysis(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
     planned = make_manifest(CELLS[:2], scenario={"design": "sequential"})
     trials = make_trials(rates(8, dict.fromkeys(NAMES[:2], 0.1)))
     assert analyse_power(planned, [RunData(make_manifest(CELLS[:2]), trials)], ["r1"]).ratios == ()
@@ -113,7 +113,7 @@ def test_a_run_that_may_end_early_has_an_expected_length(make_trials: MakeTrials
         assert least <= found.blocks_expected <= most
 
 
-def test_a_run_that_may_end_early_promises_what_its_expected_blocks_show(
+def test_power_of_an_adaptive_run_uses_its_expected_blocks(
     make_trials: MakeTrials, make_manifest: MakeManifest
 ) -> None:
     trials = make_trials(rates(40, dict.fromkeys(NAMES[:2], 0.05)))
@@ -129,7 +129,7 @@ def test_a_run_that_may_end_early_promises_what_its_expected_blocks_show(
     assert analyse_power(planned, [], []).ratios[0].resolution.blocks == 7
 
 
-def test_what_claims_ask_for_is_in_the_expected_length(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+def test_expected_length_includes_ratios_of_claims(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
     claim = {
         "text": "p99",
         "metric": "latency_p99_s",
@@ -146,7 +146,7 @@ def test_what_claims_ask_for_is_in_the_expected_length(make_trials: MakeTrials, 
     assert analyse_power(claimed, [RunData(claimed, trials)], ["r1"]).blocks_expected == 30
 
 
-def test_claims_ask_for_ratios_too_in_their_own_metric(make_manifest: MakeManifest) -> None:
+def test_claims_request_ratios_in_their_metric(make_manifest: MakeManifest) -> None:
     claims = [
         {"text": "slower", "ratio": {"of": {"stack": "node"}, "to": {"stack": "nginx"}}, "at_most": 1},
         {

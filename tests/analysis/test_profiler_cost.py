@@ -60,7 +60,7 @@ def test_intervals_are_students_about_log_ratios_with_the_spread_within_cells_po
     assert "over 4 pairs" in over_all.sentence
 
 
-def test_the_pooled_interval_covers_what_it_says(make_pass: Callable[[Pairs], pd.DataFrame]) -> None:
+def test_pooled_interval_keeps_its_coverage(make_pass: Callable[[Pairs], pd.DataFrame]) -> None:
     true = dict(zip("abcdefgh", np.linspace(0.9, 1.0, 8), strict=True))
     trials = make_pass({cell: [(100 * ratio, 100)] * 2 for cell, ratio in true.items()})
     profiled, rates = trials["kind"] == "profile", trials["rps"]
@@ -77,7 +77,7 @@ def test_the_pooled_interval_covers_what_it_says(make_pass: Callable[[Pairs], pd
     assert 0.92 <= np.mean(hits) <= 0.98
 
 
-def test_one_pair_a_cell_gives_an_interval_over_all_cells_alone(make_pass: Callable[[Pairs], pd.DataFrame]) -> None:
+def test_single_pairs_give_an_interval_only_over_all_cells(make_pass: Callable[[Pairs], pd.DataFrame]) -> None:
     over_all, a, b = profiler_costs(make_pass({"a": [(90, 100)], "b": [(99, 100)]}))
     assert over_all.low is not None
     assert (a.low, a.high, b.low) == (None, None, None)
@@ -106,7 +106,7 @@ def test_reason_is_stated_without_a_usable_pair(make_pass: Callable[[Pairs], pd.
     assert "no pair has latency_p50_s of both trials" in cost.sentence
 
 
-def test_being_profiled_is_no_reason_to_leave_a_pair_out(
+def test_findings_caused_by_profiling_exclude_no_pair(
     make_pass: Callable[[Pairs], pd.DataFrame], make_manifest: Callable[..., Manifest]
 ) -> None:
     trials = make_pass({"a": [(90, 100), (80, 100)]})
@@ -121,7 +121,7 @@ def test_being_profiled_is_no_reason_to_leave_a_pair_out(
     assert [(each.trial_id, each.reason) for each in excluded] == [(profiled[0], "invalid: noisy-host")]
 
 
-def test_a_profiled_trial_that_perf_makes_slow_at_first_counts_and_its_partner_does_not(
+def test_cold_excludes_the_partner_but_not_the_profile_trial(
     make_pass: Callable[[Pairs], pd.DataFrame], make_manifest: Callable[..., Manifest]
 ) -> None:
     trials = make_pass({"a": [(90, 100), (50, 100), (80, 100)]}).assign(requests=10**6)
@@ -142,7 +142,7 @@ def test_a_run_without_a_pass_has_no_costs(make_trials: MakeTrials) -> None:
     assert profiler_costs(make_trials({"a": [1, 2, 3], "a~control": [1, 2, 3]})) == ()
 
 
-def test_no_trial_of_the_pass_gets_among_the_samples(make_pass: Callable[[Pairs], pd.DataFrame]) -> None:
+def test_profile_pass_is_not_sampled(make_pass: Callable[[Pairs], pd.DataFrame]) -> None:
     trials = make_pass({"a": [(1, 2), (3, 4)]})
     assert in_profile_pass(trials).sum() == 4
     samples = take_samples(trials, "rps")

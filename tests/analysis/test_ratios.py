@@ -39,7 +39,7 @@ def test_a_ratio_is_taken_within_blocks(make_trials: MakeTrials) -> None:
     assert (drifted.ratio, drifted.low, drifted.high) == pytest.approx((ratio.ratio, ratio.low, ratio.high))
 
 
-def test_an_invalid_trial_is_in_no_ratio(make_trials: MakeTrials) -> None:
+def test_excluded_trial_is_not_used_in_ratios(make_trials: MakeTrials) -> None:
     spoilt = OTHER.copy()
     spoilt[2] = 1e6
     excluded = Exclusion("r1.b.b3", "the link was full", frozenset({"rps"}))
@@ -53,7 +53,7 @@ def test_an_invalid_trial_is_in_no_ratio(make_trials: MakeTrials) -> None:
     assert [(out.trial_id, out.reason) for out in ratio.left_out] == [("r1.b.b3", "the link was full")]
 
 
-def test_blocks_too_few_for_an_interval_leave_it_undecided_and_say_why(make_trials: MakeTrials) -> None:
+def test_too_few_blocks_are_undecided_with_the_reason(make_trials: MakeTrials) -> None:
     excluded = [Exclusion(f"r1.b.b{block}", "a saturated generator") for block in range(1, 7)]
     (two,) = with_outcomes(of(make_trials, Pair("b", "a"), a=BASE, b=OTHER, excluded=tuple(excluded)))
     assert two.outcome == "undecided"
@@ -83,7 +83,7 @@ def test_three_blocks_have_an_interval_and_show_nothing(make_trials: MakeTrials)
     )
 
 
-def test_a_family_shows_what_holm_leaves(make_trials: MakeTrials) -> None:
+def test_family_is_adjusted_by_holm(make_trials: MakeTrials) -> None:
     generator = np.random.default_rng(3)
     noise = np.exp(0.05 * generator.standard_normal((5, 8)))
     rates = {"a": 100 * noise[0], "b": 100 * noise[1], "c": 150 * noise[2], "d": 60 * noise[3]}
@@ -139,7 +139,7 @@ def test_runs_are_compared_without_blocks(make_trials: MakeTrials) -> None:
     assert (relative.value, relative.baseline_value) == pytest.approx((1, 0.5), rel=0.05)
 
 
-def test_cells_that_ran_one_after_the_other_are_not_paired(make_trials: MakeTrials) -> None:
+def test_sequential_cells_are_not_paired(make_trials: MakeTrials) -> None:
     trend = np.linspace(1, 2, 8)
     samples = take_samples(make_trials({"a": 100 * trend, "b": 200 * trend}), "rps")
     (paired,) = block_ratios(samples, [Pair("b", "a")])
@@ -150,7 +150,7 @@ def test_cells_that_ran_one_after_the_other_are_not_paired(make_trials: MakeTria
     assert unpaired.low < 1.2
 
 
-def test_figures_far_out_stay_numbers(make_trials: MakeTrials) -> None:
+def test_extreme_ratios_stay_finite(make_trials: MakeTrials) -> None:
     (ratio,) = of(make_trials, Pair("b", "a"), a=[1e-300, 1e300, 1, 1], b=[1e300, 1e-300, 1, 1])
     assert ratio.low is not None
     assert ratio.high is not None

@@ -21,7 +21,7 @@ def effect(blocks: int, family: int = 1) -> float:
     return math.log(found) / NOISE.sd
 
 
-def test_the_effect_that_six_blocks_detect_can_be_reckoned_by_hand() -> None:
+def test_detectable_effect_of_six_blocks_by_hand() -> None:
     # Six blocks show a difference only if all signs agree: Φ(effect)⁶ is the power.
     assert stats.norm.cdf(effect(6)) ** 6 == pytest.approx(0.82, abs=0.015)
 
@@ -73,7 +73,7 @@ def test_blocks_for_a_difference_are_the_fewest_that_detect_it() -> None:
     assert blocks_for(1.0001, NOISE) is None
 
 
-def test_the_noise_of_a_run_is_what_cells_and_blocks_do_not_explain(make_trials: MakeTrials) -> None:
+def test_noise_is_the_residual_of_cells_and_blocks(make_trials: MakeTrials) -> None:
     generator = np.random.default_rng(4)
     noise = 0.08 * generator.standard_normal((4, 60))
     levels, drift = np.array([[5], [6], [4], [5.5]]), np.linspace(0, -1, 60)
@@ -91,7 +91,7 @@ def test_the_noise_of_a_run_is_what_cells_and_blocks_do_not_explain(make_trials:
     assert noise_of(make_trials({"a": [1], "b": [2]}), "rps") is None
 
 
-def test_a_cell_without_any_trial_that_counts_takes_nothing_from_the_others(make_trials: MakeTrials) -> None:
+def test_cell_without_usable_trials_does_not_affect_others(make_trials: MakeTrials) -> None:
     generator = np.random.default_rng(4)
     rates = {name: np.exp(0.1 * generator.standard_normal(8)) for name in "abc"}
     excluded = [Exclusion(f"r1.c.b{block}", "the generator was the limit") for block in range(1, 9)]
@@ -104,7 +104,7 @@ def test_a_cell_without_any_trial_that_counts_takes_nothing_from_the_others(make
     assert without.sd == pytest.approx(np.std(np.log(rates["a"] / rates["b"]), ddof=1))
 
 
-def test_the_noise_of_a_layout_with_gaps_is_that_of_least_squares(make_trials: MakeTrials) -> None:
+def test_noise_of_an_incomplete_layout_equals_least_squares(make_trials: MakeTrials) -> None:
     generator = np.random.default_rng(9)
     logs = np.arange(3.0)[:, None] + generator.standard_normal(5) + 0.1 * generator.standard_normal((3, 5))
     trials = make_trials({name: np.exp(row) for name, row in zip("abc", logs, strict=True)})

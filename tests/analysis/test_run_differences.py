@@ -29,13 +29,13 @@ def rows(*hosts: tuple[str, str, str, Mapping[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame([asdict(row) for name, role, at, facts in hosts for row in host_rows(name, [role], at, facts)])
 
 
-def test_the_same_ground_has_not_drifted() -> None:
+def test_equal_hosts_have_no_differences() -> None:
     other = {**FACTS, "hostname": "two", "clock_offset_s": -3, "boot_id": "y", "workdir": "/run"}
     other["interfaces"] = [{"name": "eth0", "mtu": 1500, "addresses": ["10.9.9.9"]}, {"name": "lo", "mtu": 65536}]
     assert host_differences(rows(("sut", "sut", "start", FACTS)), rows(("sut", "sut", "start", other))) == ()
 
 
-def test_facts_that_matter_are_named_with_both_values() -> None:
+def test_relevant_facts_are_reported_with_both_values() -> None:
     other = {
         **FACTS,
         "kernel": "6.6",
@@ -54,7 +54,7 @@ def test_facts_that_matter_are_named_with_both_values() -> None:
     ]
 
 
-def test_a_cap_of_the_link_and_missing_quotas_matter() -> None:
+def test_link_cap_and_missing_quotas_are_relevant() -> None:
     capped = {**FACTS, "link_bps": 1e8, "cpu_groups": False}
     changes = host_differences(
         rows(("sut", "sut", "start", {**FACTS, "cpu_groups": True})), rows(("sut", "sut", "start", capped))
@@ -65,12 +65,12 @@ def test_a_cap_of_the_link_and_missing_quotas_matter() -> None:
     ]
 
 
-def test_two_looks_at_a_host_see_that_it_lost_a_core() -> None:
+def test_lost_core_is_a_difference() -> None:
     (change,) = fact_differences("host sut", FACTS, {**FACTS, "cpus": [0], "hostname": "two"})
     assert change.text == "host sut: cpus was 0,1, is 0"
 
 
-def test_what_counts_is_what_the_load_found_after_tuning() -> None:
+def test_facts_include_applied_settings() -> None:
     tuned = {"sysctls": {"net.core.somaxconn": "65535"}}
     restored = {"sysctls": {"net.core.somaxconn": "1"}}
     before = rows(("sut", "sut", "start", FACTS), ("sut", "sut", "tuned", tuned), ("sut", "sut", "restored", restored))
@@ -90,7 +90,7 @@ def test_hosts_are_matched_by_name_then_by_role() -> None:
     assert [change.text for change in more] == ["host old: host for sut was absent, is old"]
 
 
-def test_what_was_asked_for_is_compared_where_it_makes_the_figures(make_manifest: MakeManifest) -> None:
+def test_settings_that_change_results_are_compared(make_manifest: MakeManifest) -> None:
     tools = {"wrk": {"threads": 1}}
     one = make_manifest([{}], scenario={"load": {"tool": "wrk", "connections": 64}, "title": "one", "tools": tools})
     other = make_manifest(

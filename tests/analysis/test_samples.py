@@ -20,7 +20,7 @@ def test_a_trial_is_the_logarithm_of_its_figure(make_trials: MakeTrials) -> None
     assert samples.excluded == {}
 
 
-def test_an_excluded_trial_is_out_of_the_metrics_it_is_excluded_for_and_no_other(make_trials: MakeTrials) -> None:
+def test_exclusion_covers_only_its_metrics(make_trials: MakeTrials) -> None:
     trials = make_trials({"a": [10, 20]}, latency_p99_s=0.5, server_cpu_s_per_request=0.1)
     excluded = Exclusion("r1.a.b1", "the generator was saturated", frozenset({"rps", "latency_p99_s"}))
     for metric in ("rps", "latency_p99_s"):

@@ -116,9 +116,7 @@ def test_a_run_without_profiles_has_none(trials: pd.DataFrame, manifest: Manifes
     assert service_profiles(ProfileData(RunData(manifest, trials), *nothing)) == ()
 
 
-def test_figures_of_trials_that_do_not_count_are_left_out_unless_none_does(
-    trials: pd.DataFrame, manifest: Manifest
-) -> None:
+def test_excluded_trials_are_used_only_without_others(trials: pd.DataFrame, manifest: Manifest) -> None:
     shares = pd.DataFrame(shares_of("r1.server=a.b1.profile", "app", scheduler=0.5))
     nothing = [empty_frame(name) for name in ("profile", "telemetry")]
     out = [Exclusion(f"r1.server=a.b{block}", "noisy", frozenset({"rps"})) for block in (1, 2, 3)]
@@ -128,7 +126,7 @@ def test_figures_of_trials_that_do_not_count_are_left_out_unless_none_does(
         assert found.invalid_figures == (("rps",) if excluded == out else ())
 
 
-def test_profiles_that_do_not_count_are_in_no_share_unless_none_does(trials: pd.DataFrame, manifest: Manifest) -> None:
+def test_excluded_profiles_are_used_only_without_others(trials: pd.DataFrame, manifest: Manifest) -> None:
     one, other = "r1.server=a.b1.profile", "r1.server=a.b2.profile"
     shares = pd.DataFrame([*shares_of(one, "app", scheduler=0.1), *shares_of(other, "app", scheduler=0.5)])
     functions = pd.DataFrame([*functions_of(one, "app", mcall=0.2), *functions_of(other, "app", mcall=0.6)])

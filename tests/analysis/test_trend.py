@@ -63,7 +63,7 @@ def test_a_bend_is_noticed(make_trials: MakeTrials, make_manifest: MakeManifest)
 
 
 @pytest.mark.long
-def test_the_interval_of_the_slope_and_the_band_cover_as_they_say(
+def test_interval_of_the_slope_and_band_keep_their_coverage(
     make_trials: MakeTrials, make_manifest: MakeManifest
 ) -> None:
     generator = np.random.default_rng(9)
@@ -90,7 +90,7 @@ def test_two_levels_have_a_slope_and_no_bend(make_trials: MakeTrials, make_manif
     assert trend.p_curved is None
 
 
-def test_trials_that_do_not_count_are_in_no_line(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+def test_excluded_trials_are_in_no_line(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
     manifest = make_manifest(GRID)
     out = [Exclusion(f"r1.stack=go,connections=100.b{block}", "invalid") for block in (1, 2)]
     go, gnet = trends_of(RunData(manifest, make_trials(rates()), tuple(out)), "rps", "connections")
@@ -105,7 +105,7 @@ def test_trials_that_do_not_count_are_in_no_line(make_trials: MakeTrials, make_m
     assert few.reason == "2 blocks have every level; a line needs 3"
 
 
-def test_a_factor_of_words_has_no_trend(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+def test_text_factor_has_no_trend(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
     manifest = make_manifest(GRID)
     with pytest.raises(InputError, match="no trend over 'stack': its level is go, not a positive number"):
         trends_of(RunData(manifest, make_trials(rates())), "rps", "stack")

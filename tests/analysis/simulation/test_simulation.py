@@ -51,7 +51,7 @@ def test_bootstraps_cover_too_little(name: str) -> None:
     assert coverage(CANDIDATES[name], lab, 6, runs=500) < 0.9
 
 
-def test_a_cell_that_feels_long_states_of_the_host_more_than_the_other_is_beyond_any_interval() -> None:
+def test_no_interval_covers_unequal_response_to_long_host_states() -> None:
     assert coverage_unequal(MODELS["normal"], 8) >= 0.93
     assert coverage_unequal(MODELS["regimes"], 20) < 0.9  # a known limit
 
@@ -63,13 +63,13 @@ def test_the_inverted_sign_flip_test_has_no_interval_below_six_blocks() -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_equal_cells_seldom_differ(name: str) -> None:
+def test_equal_cells_keep_the_false_alarm_rate(name: str) -> None:
     for blocks, comparisons in ((3, 1), (5, 3), (6, 1), (6, 3), (7, 7), (8, 2)):
         assert false_alarms(MODELS[name], blocks, comparisons=comparisons, runs=10_000) <= 0.05
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_what_is_called_detectable_is_shown_four_times_in_five(name: str) -> None:
+def test_detectable_effect_has_the_stated_power(name: str) -> None:
     for blocks, comparisons in ((6, 1), (6, 3)):
         assert (power(MODELS[name], blocks, comparisons=comparisons, runs=10_000) or 0) >= 0.8
     for blocks, comparisons in ((8, 3), (10, 1)):  # thousands of sign patterns each
@@ -77,7 +77,7 @@ def test_what_is_called_detectable_is_shown_four_times_in_five(name: str) -> Non
     assert power(MODELS[name], 5, comparisons=1) is None
 
 
-def test_a_short_pilot_plans_runs_that_are_strong_enough() -> None:
+def test_plan_from_a_short_pilot_has_the_stated_power() -> None:
     for pilot in (3, 6):
         assert (power(lab, 10, comparisons=1, pilot=pilot) or 0) >= 0.8
         # A known limit: of trials that are disturbed now and then a pilot may have seen too few, or too many.
@@ -87,26 +87,26 @@ def test_a_short_pilot_plans_runs_that_are_strong_enough() -> None:
 @pytest.mark.parametrize(
     ("name", "precision"), [("normal", 0.07), ("normal", 0.1), ("autocorrelated", 0.05), ("lab", 0.05)]
 )
-def test_runs_that_end_when_they_know_enough_keep_their_word(name: str, precision: float) -> None:
+def test_adaptive_runs_keep_coverage_and_error_rate(name: str, precision: float) -> None:
     covered, alarms, blocks = adaptive_run(MODELS[name], precision, runs=2_000)
     assert covered >= 0.95 - by_chance(0.95, 2_000)
     assert alarms <= 0.05 + by_chance(0.05, 500)
     assert blocks > 6
 
 
-def test_runs_that_look_after_every_block_need_a_stricter_level() -> None:
+def test_adaptive_runs_need_the_stricter_level() -> None:
     careless, _, _ = adaptive_run(MODELS["autocorrelated"], 0.04, level=0.05, max_blocks=30)
     assert careless < 0.95 - by_chance(0.95, 4_000)
 
 
-def test_between_runs_a_common_cell_makes_intervals_right_and_without_one_they_are_wide() -> None:
+def test_reference_cell_gives_coverage_between_runs() -> None:
     for name in ("normal", "autocorrelated", "regimes", "lab"):
         assert coverage_between_runs(MODELS[name], 8, relative=True, runs=500) >= 0.95 - by_chance(0.95, 500)
     assert coverage_between_runs(MODELS["normal"], 8, relative=False, runs=500) >= 0.95 - by_chance(0.95, 500)
     assert coverage_between_runs(drift, 8, relative=False, runs=500) > 0.97
 
 
-def test_blocks_see_through_drift_that_a_sequence_takes_for_a_difference() -> None:
+def test_blocks_cancel_drift_that_a_sequential_design_shows_as_a_difference() -> None:
     # A true ratio of 0.9 on a host that loses a quarter of its speed over the run.
     generator = np.random.default_rng(3)
     runs, blocks, shift = 300, 10, math.log(0.9)
@@ -124,7 +124,7 @@ def test_blocks_see_through_drift_that_a_sequence_takes_for_a_difference() -> No
     assert right["sequence"] < 0.1
 
 
-def test_the_simulation_counts_what_users_are_shown() -> None:
+def test_simulation_uses_the_outcomes_that_users_see() -> None:
     generator = np.random.default_rng(1)
     runs, alarms = 400, 0
     for logs in cells_in_blocks(lab, generator, runs, 4, 7):
@@ -134,7 +134,7 @@ def test_the_simulation_counts_what_users_are_shown() -> None:
     assert alarms / runs == pytest.approx(false_alarms(lab, 7, comparisons=3), abs=0.03)
 
 
-def test_the_rule_that_is_simulated_is_the_one_that_decides() -> None:
+def test_simulated_rule_is_the_production_rule() -> None:
     import pandas as pd  # noqa: PLC0415
 
     until = Until(precision=0.07, min_blocks=6)

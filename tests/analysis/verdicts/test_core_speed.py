@@ -17,7 +17,7 @@ def trial_with_loop_times(*looks: tuple[str, int, float, float]) -> Evidence:
     return build_trial(samples)
 
 
-def test_the_cores_are_those_of_services_and_of_load_tools() -> None:
+def test_server_cores_are_those_of_the_services() -> None:
     both = build_trial(
         services=(build_service(), build_service(name="db", host="vcs")),
         generators=(build_generator(), build_generator(host="load2")),
@@ -46,10 +46,10 @@ def test_samples_of_several_cores_are_combined() -> None:
     assert loop_s(trial_with_loop_times(*turns), cores, (0.0, WINDOW_S)) == pytest.approx(1 / 1.5)
 
 
-def test_a_look_that_took_no_time_is_none() -> None:
+def test_zero_loop_time_is_ignored() -> None:
     looks = [("sut", 0, 0.1 * number, took) for number, took in enumerate([1.0, 0.0, 1.0, 1.0])]
     assert server_loop_s(trial_with_loop_times(*looks)) == pytest.approx(1.0)
 
 
-def test_a_server_whose_cores_nobody_looked_at_has_none() -> None:
+def test_core_speed_is_absent_without_samples() -> None:
     assert server_loop_s(build_trial()) is None

@@ -28,7 +28,7 @@ def sampled(t_s: list[float], values: list[float | None], *, instance: str | Non
     return TrialTelemetry(Columns(TelemetryRow, {**texts, "t_s": t_s, "value": values}))
 
 
-def test_samples_come_in_the_order_of_their_instants_without_gaps_among_them() -> None:
+def test_samples_are_sorted_and_absent_values_dropped() -> None:
     (series,) = sampled([2, 0.5, 1, 1.5], [30, 10, None, float("nan")]).series("m")
     assert (series.t_s, series.values) == ([0.5, 2.0], [10.0, 30.0])
 
@@ -77,7 +77,7 @@ def test_states_are_sampled_within_the_window() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_requests_of_several_processes_are_added_up_as_between_samples_and_held_outside_of_them(seed: int) -> None:
+def test_request_counts_of_processes_are_interpolated_and_summed(seed: int) -> None:
     random = np.random.default_rng(seed)
     looks = [(np.sort(random.uniform(0.2, 2.8, 9)), np.cumsum(random.uniform(0, 9, 9))) for _ in range(3)]
     counted: Telemetry = {
