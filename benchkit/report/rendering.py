@@ -6,6 +6,8 @@ import io
 from dataclasses import dataclass
 
 import matplotlib as mpl
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from benchkit.report.figures.figure import ReportFigure
@@ -36,14 +38,24 @@ def render(figure: ReportFigure, run: StoredRun) -> Drawing:
     drawn, alt = figure.draw(run), figure.alt(run)
     salt = f"{run.manifest.run_id} {figure.name}"  # makes the ids in a figure stable, and unlike those of other figures
     with style(), mpl.rc_context({"svg.hashsalt": salt}):
-        drawn.draw_without_rendering()
-        drawn.set_layout_engine("none")  # the layout is done, and the same for both formats
+        _lay_out(drawn)
         raw, png = io.StringIO(), io.BytesIO()
-        drawn.savefig(raw, format="svg", metadata=_NO_DATES | {"Title": figure.title})
+        # The canvases draw once; `Figure.savefig` draws each format twice, to find the layout again.
+        FigureCanvasSVG(drawn).print_svg(raw, metadata=_NO_DATES | {"Title": figure.title})  # type: ignore[no-untyped-call]
+        drawn.set_dpi(_resolution(drawn))
         options = {"compress_level": _COMPRESSION}
-        drawn.savefig(png, format="png", dpi=_resolution(drawn), metadata={"Software": None}, pil_kwargs=options)
+        FigureCanvasAgg(drawn).print_png(png, metadata={"Software": None}, pil_kwargs=options)  # type: ignore[no-untyped-call]
     file = svg_file(raw.getvalue(), alt)
     return Drawing(figure, file.encode(), png.getvalue(), page_element(file, alt))
+
+
+def _lay_out(figure: Figure) -> None:
+    """Place the axes of a figure once, for both formats."""
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        FigureCanvasAgg(figure)
+        engine.execute(figure)
+    figure.set_layout_engine("none")
 
 
 def _resolution(figure: Figure) -> float:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -12,7 +13,7 @@ from benchkit import units
 from benchkit.analysis.ratio import Ratio
 from benchkit.report.cell_labels import CellView
 from benchkit.report.clean_text import clean
-from benchkit.report.metric_values import known, numbers
+from benchkit.report.metric_values import numbers
 from benchkit.report.stored_run import StoredRun, cached_per_run
 
 ERRORS = ("errors_connect", "errors_read", "errors_write", "errors_timeout")
@@ -56,8 +57,21 @@ class Summary:
 @cached_per_run
 def summarise(run: StoredRun) -> Summary:
     """Return the summary of a run."""
-    ratios = _ratios(run)
-    return Summary(tuple(_summarise_cell(run, view, ratios.get(view.cell_id)) for view in run.cells))
+    ratios, measured = _ratios(run), run.measured
+    failures = pd.DataFrame({"errors": errors(measured), "non_2xx": numbers(measured["non_2xx"])})
+    totals = failures.groupby(measured["cell_id"]).sum(min_count=1)
+    return Summary(
+        tuple(
+            _summarise_cell(
+                run,
+                view,
+                ratios.get(view.cell_id),
+                errors=_count(totals["errors"].get(view.cell_id, math.nan)),
+                non_2xx=_count(totals["non_2xx"].get(view.cell_id, math.nan)),
+            )
+            for view in run.cells
+        )
+    )
 
 
 def errors(trials: pd.DataFrame) -> pd.Series[float]:
@@ -94,7 +108,9 @@ def _ratios(run: StoredRun) -> dict[str, Ratio]:
     }
 
 
-def _summarise_cell(run: StoredRun, view: CellView, ratio: Ratio | None) -> CellSummary:
+def _summarise_cell(
+    run: StoredRun, view: CellView, ratio: Ratio | None, *, errors: int | None, non_2xx: int | None
+) -> CellSummary:
     trials, values = run.trials_of(view.cell_id), run.values("rps")
     rates = values.included(view.cell_id) or [each.value for each in values.of_cell(view.cell_id)]
     return CellSummary(
@@ -105,8 +121,8 @@ def _summarise_cell(run: StoredRun, view: CellView, ratio: Ratio | None) -> Cell
             reason for trial_id in trials["trial_id"] if (reason := values.exclusions.get(str(trial_id))) is not None
         ),
         ratio=ratio,
-        errors=_total(known(errors(trials))),
-        non_2xx=_total(known(trials["non_2xx"])),
+        errors=errors,
+        non_2xx=non_2xx,
     )
 
 
@@ -119,9 +135,8 @@ def _describe_ratio(ratio: Ratio, baseline: str) -> str:
     return text if interval else f"{text} (no interval)"
 
 
-def _total(counts: Iterable[float]) -> int | None:
-    counts = list(counts)
-    return int(sum(counts)) if counts else None
+def _count(total: float) -> int | None:
+    return None if math.isnan(total) else int(total)
 
 
 def _range(rps: Sequence[float]) -> str:

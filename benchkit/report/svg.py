@@ -33,6 +33,10 @@ _NO_ROTATION = re.compile(r' transform="rotate\(-0 [^"]*\)"')
 _GROUP_ID = re.compile(r' id="[A-Za-z0-9.]+_\d+"')
 _STYLE = re.compile(r' style="([^"]*)"')
 _COLOUR = re.compile(r"#[0-9a-f]{6}\b")
+_ALIKE_MARKS = re.compile(
+    r'<use href="(#[^"]*)" x="[^"]*" y="[^"]*"([^/]+)/>(?:<use href="\1" x="[^"]*" y="[^"]*"\2/>)+'
+)
+"""Neighbouring marks that differ in their place alone: a run may have ten thousand."""
 
 
 def svg_file(raw: str, description: str) -> str:
@@ -53,6 +57,7 @@ def page_element(file: str, label: str) -> str:
         text = pattern.sub("", text, count=1)
     text = _SIZE.sub("", text, count=2)
     text = _STYLE.sub(_attributes, _GROUP_ID.sub("", text)).replace("xlink:href", "href").replace("<g></g>", "")
+    text = _ALIKE_MARKS.sub(lambda marks: f"<g{marks[2]}>{marks[0].replace(marks[2], '')}</g>", text)
     root = f'<svg role="img" aria-label={quoteattr(label)} font-family="{FONTS}" stroke-linejoin="round"'
     return text.replace("<svg", root, 1)
 

@@ -75,7 +75,8 @@ def test_every_ratio_has_its_interval_and_difference(make_run: MakeRun) -> None:
         assert row["Difference"] == "lower (worse)"
         assert row["Blocks"] == "8"
     assert any(
-        sentence.startswith("RPS: With 8 blocks and 2 comparisons a difference of") for sentence in noise_notes(run)
+        sentence.startswith("RPS: With 8 blocks and 2 comparisons, 80% of runs show a difference of")
+        for sentence in noise_notes(run)
     )
     assert found == compare_cells(run.data, ["rps"])
 
@@ -103,7 +104,7 @@ def test_excluded_trials_are_noted(make_run: MakeRun) -> None:
     judged = replace(run, table=lambda name: pd.DataFrame([reason]) if name == "verdicts" else run.table(name))
     node = records(built(ratios.build, judged).tables["RPS"])[1]
     assert node["Blocks"] == "7"
-    assert "1 trial left out: invalid: generator-saturated" in node["Notes"]
+    assert "1 trial excluded: invalid: generator-saturated" in node["Notes"]
 
 
 def test_claims_have_published_and_measured_ratios(make_run: MakeRun) -> None:
@@ -114,7 +115,7 @@ def test_claims_have_published_and_measured_ratios(make_run: MakeRun) -> None:
     assert held["Expected"] == "about 0.5 (within 30%)"
     assert held["Measured"].startswith("0.5")
     assert (refuted["Result"], refuted["Published"]) == ("refuted", "\N{EN DASH}")
-    assert refuted["Reason"].endswith("outside of at least 1")
+    assert refuted["Reason"].endswith("outside at least 1")
     assert (elsewhere["Result"], elsewhere["Measured"]) == ("not testable here", "\N{EN DASH}")
 
 
