@@ -9,7 +9,7 @@ import pandas as pd
 
 from benchkit.models.base import Frozen
 from benchkit.models.run import Manifest
-from benchkit.results.rows import flatten_facts
+from benchkit.results.row_builders import flatten_facts
 
 RELEVANT_FACTS = re.compile(
     r"kernel|distribution|machine|glibc|cpus|cpu_model|cores|memory_bytes|nofile_(soft|hard)|governor|virtualisation"

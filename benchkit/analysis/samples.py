@@ -19,7 +19,7 @@ from benchkit import units
 from benchkit.errors import InputError
 from benchkit.models.base import Frozen
 from benchkit.models.design import CONTROL
-from benchkit.results.rows import INTERRUPTED
+from benchkit.results.row_builders import INTERRUPTED
 
 Reals = npt.NDArray[np.float64]
 

@@ -8,7 +8,7 @@ from functools import partial
 from benchkit.models.rows import FactorRow, HostRow
 from benchkit.models.trial import TrialRecord
 from benchkit.results.progress import read_progress
-from benchkit.results.rows import factor_rows, host_rows_of
+from benchkit.results.row_builders import factor_rows, host_rows_of
 from benchkit.results.store import RunFolder, Store
 from benchkit.results.tables import RunTables
 from benchkit.results.trial_tables import (

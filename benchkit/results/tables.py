@@ -23,7 +23,7 @@ from benchkit.errors import InputError
 from benchkit.models.rows import TABLES, FactorRow, TrialRow, column_names
 from benchkit.results.compact import PARTITION_KEYS, file_states, read_compact
 from benchkit.results.durable_files import PARTIAL, atomic_file, make_folders, sync_folder
-from benchkit.results.rows import INTERRUPTED
+from benchkit.results.row_builders import INTERRUPTED
 from benchkit.results.schema import VERSION_KEY, Rows, arrow_schema, arrow_table, rows_from_arrow
 from benchkit.results.store import Store, refuse_newer, store_path
 from benchkit.results.table_files import REPLACES_KEY, current_files

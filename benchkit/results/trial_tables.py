@@ -23,7 +23,7 @@ from benchkit.models.rows import (
 )
 from benchkit.models.trial import GeneratorRecord, TrialRecord
 from benchkit.results.profile_tables import read_profiles
-from benchkit.results.rows import latency_columns, note_rows, trial_row
+from benchkit.results.row_builders import latency_columns, note_rows, trial_row
 from benchkit.results.schema import Rows
 from benchkit.results.telemetry_table import telemetry_columns
 

@@ -32,7 +32,7 @@ from benchkit.results.journal_events import (
     TrialStarted,
 )
 from benchkit.results.progress import Progress, read_progress
-from benchkit.results.rows import factor_rows, host_rows_of
+from benchkit.results.row_builders import factor_rows, host_rows_of
 from benchkit.results.store import RunFolder, Store
 from benchkit.results.tables import RunTables
 from benchkit.results.trial_tables import RawFile, TrialTables, build_trial_tables

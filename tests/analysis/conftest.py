@@ -15,7 +15,7 @@ import pytest
 
 from benchkit.models.levels import cell_id
 from benchkit.models.run import CellRecord, HostRecord, Manifest
-from benchkit.results.rows import factor_rows, host_rows
+from benchkit.results.row_builders import factor_rows, host_rows
 from benchkit.results.schema import arrow_schema
 from benchkit.results.store import RunFolder, Store
 from benchkit.results.tables import RunTables

@@ -8,7 +8,7 @@ import pandas as pd
 
 from benchkit.analysis.run_differences import fact_differences, host_differences, setting_differences
 from benchkit.models.run import Manifest
-from benchkit.results.rows import host_rows
+from benchkit.results.row_builders import host_rows
 
 MakeManifest = Callable[..., Manifest]
 FACTS = {

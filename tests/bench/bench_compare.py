@@ -19,7 +19,7 @@ from benchkit.analysis.run_data import RunData
 from benchkit.models.levels import cell_id
 from benchkit.models.rows import TrialRow
 from benchkit.models.run import CellRecord, HostRecord, Manifest
-from benchkit.results.rows import factor_rows, host_rows
+from benchkit.results.row_builders import factor_rows, host_rows
 from benchkit.results.store import Store
 from benchkit.results.tables import RunTables, load
 

@@ -18,7 +18,7 @@ from benchkit.models.levels import cell_id
 from benchkit.models.rows import TrialRow, VerdictRow
 from benchkit.models.run import CellRecord, HostRecord, Manifest
 from benchkit.models.thresholds import Thresholds
-from benchkit.results.rows import factor_rows, host_rows
+from benchkit.results.row_builders import factor_rows, host_rows
 from benchkit.results.store import Store
 from benchkit.results.tables import RunTables, load
 from benchkit.run.judge import judge_stored_run

@@ -25,7 +25,7 @@ from benchkit.hosts.host import Host
 from benchkit.hosts.processes import ProcessSpec, ToFile
 from benchkit.lab.lab import Lab
 from benchkit.models.telemetry import AGENT_SERVICE
-from benchkit.results.rows import trial_row
+from benchkit.results.row_builders import trial_row
 from benchkit.results.telemetry_file import Key, Series, read_telemetry
 from benchkit.results.trial_tables import merge_outputs, read_generators
 from benchkit.run.plan.model import RunPlan

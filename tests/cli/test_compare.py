@@ -20,7 +20,7 @@ from benchkit.errors import InputError
 from benchkit.models.levels import cell_id
 from benchkit.models.rows import LatencyRow, TrialRow, VerdictRow
 from benchkit.models.run import CellRecord, HostRecord, Manifest
-from benchkit.results.rows import factor_rows, host_rows
+from benchkit.results.row_builders import factor_rows, host_rows
 from benchkit.results.store import Store
 from benchkit.results.tables import RunTables
 

@@ -18,7 +18,7 @@ from benchkit.models.levels import cell_id
 from benchkit.models.run import CellRecord, HostRecord, Manifest
 from benchkit.models.telemetry import TELEMETRY_METRICS
 from benchkit.report.stored_run import StoredRun
-from benchkit.results.rows import factor_rows
+from benchkit.results.row_builders import factor_rows
 from benchkit.results.schema import arrow_schema, empty_frame
 from benchkit.results.store import Store
 from benchkit.results.tables import RunTables

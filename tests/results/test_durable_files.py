@@ -23,7 +23,7 @@ from benchkit.results.compact import compact
 from benchkit.results.durable_files import write_atomically
 from benchkit.results.journal import Journal, read_journal
 from benchkit.results.journal_events import ClocksSet, OtherEvent
-from benchkit.results.rows import factor_rows
+from benchkit.results.row_builders import factor_rows
 from benchkit.results.store import Store
 from benchkit.results.tables import RunTables
 from tests.results.test_store import WRK, manifest, record, stored

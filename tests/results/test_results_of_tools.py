@@ -14,7 +14,7 @@ from benchkit.cli.results import app
 from benchkit.errors import InputError
 from benchkit.models.rows import NoteRow, TrialRow
 from benchkit.models.run import CellRecord, Manifest
-from benchkit.results.rows import factor_rows
+from benchkit.results.row_builders import factor_rows
 from benchkit.results.store import Store
 from benchkit.results.tables import RunTables
 

@@ -19,7 +19,7 @@ from benchkit.results.durable_files import write_atomically
 from benchkit.results.journal import Journal, read_journal
 from benchkit.results.journal_events import ClocksSet, HostFactsRead, RunStarted, TrialEnded
 from benchkit.results.reparse import reparse
-from benchkit.results.rows import host_rows
+from benchkit.results.row_builders import host_rows
 from benchkit.results.schema import VERSION_KEY, arrow_schema
 from benchkit.results.store import LARGE_BYTES, RunFolder, Store, store_path
 from benchkit.results.tables import RunTables, load_columns
