@@ -1,4 +1,7 @@
-"""A server's page of counters, requested at each interval over one connection."""
+"""A server's page of counters, requested at each interval over one connection.
+
+`http.client` takes some 40 µs of CPU time for a request, 10 µs more than a minimal parser would.
+"""
 
 from __future__ import annotations
 
