@@ -20,7 +20,7 @@ def speedscope(profile: Profile, name: str) -> dict[str, Any]:
     """Return the document: one speedscope profile for each value type of the samples, with the default one selected."""
     profiles = []
     for i, value_type in enumerate(profile.value_types):
-        weighed = [
+        weighted_stacks = [
             (stack, weight) for stack, weight in zip(profile.stacks, profile.weights(i), strict=True) if weight > 0
         ]
         profiles.append(
@@ -29,9 +29,9 @@ def speedscope(profile: Profile, name: str) -> dict[str, Any]:
                 "name": f"{name}: {value_type.kind}",
                 "unit": value_type.unit if value_type.unit in _UNITS else "none",
                 "startValue": 0,
-                "endValue": sum(weight for _, weight in weighed),
-                "samples": [stack[::-1] for stack, _ in weighed],
-                "weights": [weight for _, weight in weighed],
+                "endValue": sum(weight for _, weight in weighted_stacks),
+                "samples": [stack[::-1] for stack, _ in weighted_stacks],
+                "weights": [weight for _, weight in weighted_stacks],
             }
         )
     return {
