@@ -1,1 +1,1 @@
-"""Stored runs as people look at them: figures and one HTML file. Reaches no host; only here is matplotlib known."""
+"""Reports of stored runs: figures and one HTML file. The package reaches no host, and alone uses matplotlib."""

@@ -88,7 +88,7 @@ def line_legend(names: Mapping[int, str]) -> list[tuple[Artist, str]]:
 
 
 def panel_height(panels: int) -> float:
-    """Return the inches that so many panels take."""
+    """Return the height of a number of panels, in inches."""
     return _SINGLE_PANEL_IN if panels == 1 else _PANEL_IN * math.ceil(panels / _PANEL_COLUMNS)
 
 
@@ -123,12 +123,12 @@ def sample_evenly(things: Sequence[Thing], most: int = MAX_PANELS) -> list[Thing
 
 
 def rows_height(rows: int) -> float:
-    """Return the inches that so many rows take, with the axis below them."""
+    """Return the height of a number of rows with the axis below them, in inches."""
     return max(_SMALLEST_ROW_IN, min(_ROW_IN, _ROWS_IN / rows)) * (rows + 0.2) + _AXIS_IN
 
 
 def row_text_size(rows: int) -> float:
-    """Return the size of text beside so many rows, in points."""
+    """Return the size of text next to the rows of a figure, by their number, in points."""
     return 9.0 if _ROWS_IN / rows >= _ROW_IN / 2 else 6.0
 
 
@@ -183,7 +183,7 @@ def shorten(text: str, room_in: float, size: float) -> str:
 
 
 def text_width(characters: int, size: float) -> float:
-    """Return the estimated width of so many characters, in inches."""
+    """Return the estimated width of a number of characters, in inches."""
     return _EM * size * characters / 72
 
 

@@ -16,7 +16,7 @@ from benchkit.report.tables import Table
 class ReportFigure:
     """One figure: its name, its words, and the functions that draw it from a stored run.
 
-    `is_available` is true if the run holds what the figure needs; otherwise the figure is left out. `alt` replaces the
+    `is_available` is true if the run holds what the figure needs; otherwise the figure is omitted. `alt` replaces the
     picture for those who cannot see it, `caption` explains it. `data` is the section of the report with the numbers
     behind it; if no section has them, `table` makes a table of them, which stands below the figure.
     """

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from benchkit.models.profile import Frame, Profile, ValueType
 
 MAX_NODES = 40_000
-"""Calls that a page shows at once without delay; the smallest beyond it are left out."""
+"""Calls that a page shows at once without delay; smaller ones are omitted."""
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class CallTree:
             pending += [(depth + 1, node.calls[label]) for label in sorted(node.calls, reverse=True)]
 
     def pruned(self, most: int = MAX_NODES) -> CallTree:
-        """Return the tree without its smallest nodes, so that at most so many and the root remain.
+        """Return the tree without its smallest nodes, so that at most `most` of them and the root remain.
 
         A node goes with all nodes below it, which are smaller; its caller keeps the time as its own.
         """

@@ -180,7 +180,7 @@ function zoom(i) {
 }
 
 /** The next drawn node in the same row, to the right (1) or left (-1). */
-function beside(i, direction) {
+function neighbour(i, direction) {
   const row = Array.from(drawn.keys()).filter((other) => tree.depth[other] === tree.depth[i]);
   row.sort((a, b) => a - b);
   return row[row.indexOf(i) + direction];
@@ -197,8 +197,8 @@ function widestCall(i) {
 const KEYS = {
   ArrowUp: () => tree.parent[current],
   ArrowDown: () => widestCall(current),
-  ArrowLeft: () => beside(current, -1),
-  ArrowRight: () => beside(current, 1),
+  ArrowLeft: () => neighbour(current, -1),
+  ArrowRight: () => neighbour(current, 1),
   Home: () => 0,
 };
 
