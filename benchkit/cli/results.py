@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from benchkit.cli.export import export
 from benchkit.cli.options import Json, RunId, StoreFolder
+
+if TYPE_CHECKING:
+    from benchkit.results.progress import Progress
+    from benchkit.results.store import RunFolder
 
 app = typer.Typer(help="What is stored: runs, their trials, and their tables.", no_args_is_help=True)
 
@@ -56,10 +60,11 @@ def list_runs(store: StoreFolder = None, json: Json = False) -> None:
 
 @app.command()
 def trials(run: RunId, store: StoreFolder = None, json: Json = False) -> None:
-    """Show every trial of a run, and whether it can be believed."""
+    """Show every trial of a run, whether it can be believed, and why it failed if it did."""
     from benchkit.analysis.verdicts.summary import finding_details, group_findings, group_skipped_checks
     from benchkit.cli.console import print_json, print_table
     from benchkit.models.metrics import P50, P99
+    from benchkit.results.progress import read_progress
     from benchkit.results.store import Store, store_path
     from benchkit.results.tables import load
     from benchkit.units import ABSENT, count, counted, rate, seconds
@@ -72,13 +77,18 @@ def trials(run: RunId, store: StoreFolder = None, json: Json = False) -> None:
     for note in load("notes", store=path, run_id=found.run_id).to_dict("records"):
         notes[note["trial_id"]].append({"code": note["code"], "message": note["message"]})
     verdicts, unchecked = (load(table, store=path, run_id=found.run_id) for table in ("verdicts", "unchecked"))
+    failed = _failed_trials(found, read_progress(found.history()))
     if json:
         verdict_notes = finding_details(verdicts, unchecked)
-        print_json([{**row, "notes": notes[row["trial_id"]], **verdict_notes(row["trial_id"])} for row in rows])
+        ended = [{**row, "status": "ended", "why": None, "notes": notes[row["trial_id"]]} for row in rows]
+        absent = dict.fromkeys(frame.columns)
+        print_json(
+            [{**row, **verdict_notes(row["trial_id"])} for row in ended] + [{**absent, **each} for each in failed]
+        )
         return
-    print_table(
-        ("block", "cell", "rps", "p50", "p99", "max", "requests", "verdict"),
+    shown = [
         (
+            row["trial_id"],
             (
                 str(row["block"]),
                 str(row["cell_id"]) + (" (profiled)" if row["kind"] == "profile" else ""),
@@ -88,11 +98,22 @@ def trials(run: RunId, store: StoreFolder = None, json: Json = False) -> None:
                 seconds(row["latency_max_s"]),
                 count(row["requests"]),
                 row["verdict"] or ABSENT,
-            )
-            for row in rows
-        ),
+            ),
+        )
+        for row in rows
+    ]
+    shown += [
+        (each["trial_id"], (str(each["block"]), each["cell_id"], *[ABSENT] * 5, each["status"])) for each in failed
+    ]
+    print_table(
+        ("block", "cell", "rps", "p50", "p99", "max", "requests", "verdict"),
+        (row for _, row in sorted(shown)),
         right=(0, 2, 3, 4, 5, 6),
     )
+    for each in failed:
+        print(f"- {each['status']} ({each['cell_id']}, block {each['block']}): {each['why']}")
+        if each["files"]:
+            print(f"  its files: {found.raw(each['trial_id'])}: {', '.join(each['files'])}")
     for doubt in group_findings(frame, verdicts):
         blocks = ", ".join(str(block) for block in dict.fromkeys(doubt.blocks))
         where = f"{doubt.cell_id}, block{'s' * (len(set(doubt.blocks)) > 1)} {blocks}"
@@ -104,6 +125,23 @@ def trials(run: RunId, store: StoreFolder = None, json: Json = False) -> None:
         print(f"- {tool}: {message}")
     if frame["tool"].nunique() > 1:
         print(f"\n`benchkit results agreement {found.run_id}` shows how far the tools disagree.")
+
+
+def _failed_trials(run: RunFolder, progress: Progress) -> list[dict[str, Any]]:
+    """Return the trials without a result, each with its reason in the journal and the names of its raw files."""
+    return [
+        {
+            "trial_id": trial_id,
+            "cell_id": progress.positions[trial_id].cell_id,
+            "block": progress.positions[trial_id].block,
+            "position": progress.positions[trial_id].position,
+            "status": status,
+            "why": why,
+            "files": run.raw_file_names(trial_id),
+        }
+        for status, reasons in (("failed", progress.failed), ("skipped", progress.skipped))
+        for trial_id, why in sorted(reasons.items())
+    ]
 
 
 @app.command()

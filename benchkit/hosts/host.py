@@ -18,6 +18,7 @@ from benchkit.hosts.files import Files
 from benchkit.hosts.host_changes import HostChanges, Leftovers
 from benchkit.hosts.host_lock import HostLock
 from benchkit.hosts.inventory import HostSpec
+from benchkit.hosts.private_folders import hint_at_private_folder
 from benchkit.hosts.processes import Processes
 from benchkit.hosts.sockets import Sockets
 from benchkit.hosts.watch import Telemetry
@@ -142,6 +143,7 @@ class Host:
             raise HostError("the host's facts cannot be read", where=self.name, why=repr(error)) from error
         self.notices = tuple(
             f"{self.name}: {path} is no program that can be run there (inventory: programs.{name})"
+            + "".join(f"; {hint}" for hint in (hint_at_private_folder(path),) if hint)
             for name, path in named.items()
             if name not in facts.programs
         )

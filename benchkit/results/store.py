@@ -144,17 +144,32 @@ class RunFolder:
 
     def commit_trial(self, record: TrialRecord, files: Mapping[str, bytes]) -> None:
         """Store the record and the raw files of a trial, all of them or none."""
-        final = self.raw(record.trial_id)
-        partial = final.with_name(f".{record.trial_id}{PARTIAL}")
+        self._commit(record.trial_id, {**files, _RECORD: record.model_dump_json(indent=2).encode() + b"\n"})
+
+    def commit_failed_trial(self, trial_id: str, files: Mapping[str, bytes]) -> Path | None:
+        """Store the raw files of a failed trial, instead of those of an earlier attempt; return their folder.
+
+        There is no record, so that no table is built of them. None where there are no files.
+        """
+        if not files:
+            return None
+        self._commit(trial_id, files)
+        return self.raw(trial_id)
+
+    def _commit(self, trial_id: str, files: Mapping[str, bytes]) -> None:
+        final = self.raw(trial_id)
+        partial = final.with_name(f".{trial_id}{PARTIAL}")
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
         try:
-            for name, content in {**files, _RECORD: record.model_dump_json(indent=2).encode() + b"\n"}.items():
+            for name, content in files.items():
                 if len(content) > LARGE_BYTES and name != _RECORD and not name.endswith(_PACKED):
                     write_synced(partial / f"{name}{_COMPRESSED}", compress(content))
                 else:
                     write_synced(partial / name, content)
             sync_folder(partial)
+            if final.exists() and not (final / _RECORD).exists():  # of an attempt that failed
+                shutil.rmtree(final)
             partial.rename(final)
         except OSError:  # such as a full disk
             shutil.rmtree(partial)
@@ -208,6 +223,11 @@ class RunFolder:
     def raw(self, trial_id: str) -> Path:
         """Return the folder of a trial's raw files."""
         return self.path / "raw" / trial_id
+
+    def raw_file_names(self, trial_id: str) -> list[str]:
+        """Return the names of a trial's raw files on disk; none where it has no folder."""
+        folder = self.raw(trial_id)
+        return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
 
     def raw_file(self, trial_id: str, name: str) -> bytes:
         """Read one of a trial's raw files. Raises InputError if it is missing."""

@@ -15,7 +15,7 @@ from benchkit.results.store import RunFolder
 from benchkit.results.trial_tables import merge_outputs, read_generators
 from benchkit.run.events import RunObserver
 from benchkit.run.recorder import RunRecorder
-from benchkit.run.steps.trial_state import make_trial
+from benchkit.run.steps.trial_state import Trial, make_trial
 from benchkit.run.testbed import Testbed
 from benchkit.run.trial import run_trial
 from benchkit.scenario.trial_order import PlannedTrial
@@ -60,7 +60,7 @@ def attempt_trial(
             testbed.record_block_facts(planned_trial)
             trial = make_trial(testbed.plan, planned_trial, run.run_id, testbed.hosts)
             trial.attempt = attempt
-            record, output = _read_and_store(run_trial(trial), trial.files, run)
+            record, output = _read_and_store(_run(trial, run), trial.files, run)
         except (HostError, InputError) as error:
             is_host_lost = bool(testbed.hosts.unreachable())
             is_retried = is_host_lost and attempt < MAX_ATTEMPTS
@@ -79,6 +79,17 @@ def attempt_trial(
             observer.trial_ended(planned_trial, rps, verdict, tables.deciding_checks)
             return AttemptResult("ended", tables.trial)
     raise AssertionError
+
+
+def _run(trial: Trial, run: RunFolder) -> TrialRecord:
+    """Run a trial; where it fails, store the logs of its services and name their folder in the error."""
+    try:
+        return run_trial(trial)
+    except (HostError, InputError) as error:
+        if folder := run.commit_failed_trial(trial.trial_id, trial.files):
+            logs = f"the whole logs of its services are in {folder}: {', '.join(run.raw_file_names(trial.trial_id))}"
+            error.hint = "; ".join(filter(None, (error.hint, logs)))
+        raise
 
 
 def _read_and_store(

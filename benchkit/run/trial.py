@@ -6,8 +6,9 @@ Each step is a function of a module in `benchkit.run.steps`. What happens in a r
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 
-from benchkit.errors import HostError
+from benchkit.errors import BenchkitError, HostError
 from benchkit.models.trial import TrialRecord
 from benchkit.run.run_log import log_step
 from benchkit.run.steps.load import collect_load, measure, warm_up
@@ -59,24 +60,29 @@ CLEANUP_STEPS: tuple[Step, ...] = (
 
 
 def run_trial(trial: Trial) -> TrialRecord:
-    """Run the steps of a trial. Raises HostError where one fails; its services are stopped in any case."""
+    """Run the steps of a trial.
+
+    Raises HostError where one fails; the logs of the services are in the trial's files then. The services are stopped in
+    any case.
+    """
     try:
         for step in STEPS:
             with log_step(logger, f"trial {trial.trial_id}: {step.__name__}"):
                 step(trial)
     except BaseException as error:  # Ctrl-C too: the first error is the one to raise
-        for failure in _clean_up(trial):
+        is_failure = isinstance(error, BenchkitError)
+        for failure in _run_all(trial, (collect_logs, *CLEANUP_STEPS) if is_failure else CLEANUP_STEPS):
             error.add_note(f"and afterwards: {failure}")
         raise
-    for failure in _clean_up(trial):
+    for failure in _run_all(trial, CLEANUP_STEPS):
         raise failure
     return make_record(trial)
 
 
-def _clean_up(trial: Trial) -> list[HostError]:
-    """Run all cleanup steps, also where one fails; return the errors."""
+def _run_all(trial: Trial, steps: Iterable[Step]) -> list[HostError]:
+    """Run all of these steps, also where one fails; return the errors."""
     failures = []
-    for step in CLEANUP_STEPS:
+    for step in steps:
         try:
             with log_step(logger, f"trial {trial.trial_id}: {step.__name__}"):
                 step(trial)

@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from benchkit.errors import HostError
 from benchkit.hosts.files import Placed, PlacedFile
 from benchkit.hosts.host import Host
+from benchkit.hosts.private_folders import hint_at_private_folder
 from benchkit.hosts.processes import Completed, Process, ProcessSpec, ToFile
 from benchkit.hosts.sockets import Tcp, Unix
 from benchkit.services.endpoint import Endpoint
@@ -21,7 +22,7 @@ CHECK_TIMEOUT_S = 10.0
 STOP_GRACE_S = 3.0
 LOG_BYTES = 1 << 20
 """Limit of a service's log, so that a service that prints without end does not fill the disk."""
-LAST_LOG_LINES = 3
+LAST_LOG_LINES = 20
 """Lines of a log that an error message quotes."""
 
 
@@ -87,7 +88,7 @@ def start(host: Host, service: Service, logs: PurePosixPath, *, stays: bool = Fa
     With `stays` it will outlive this connection; its log has no limit then, because the agent that enforces it will be
     gone. Raises HostError with the last lines of the log where the service does not open its socket; it is stopped then.
     """
-    process, log = service.process, logs / f"{service.name}.log"
+    process, log = service.process, log_path(service, logs)
     for folder in service.scratch_folders:
         host.files.remove(folder)
         host.files.mkdir_temporary(folder)
@@ -116,6 +117,7 @@ def start(host: Host, service: Service, logs: PurePosixPath, *, stays: bool = Fa
             f"{service.name} ({service.backend}) did not start: {error.what}",
             where=host.name,
             why=last_log_lines(host, log) or error.why,
+            hint=hint_at_private_folder(" ".join(process.argv), host.files.read(log).decode(errors="replace")),
         ) from error
     except BaseException:
         host.processes.stop([started], grace_s=STOP_GRACE_S)
@@ -139,10 +141,19 @@ def require_ports_free(host: Host, services: Iterable[Service]) -> None:
     host.sockets.require_free(service.endpoint.port for service in services if service.endpoint.port is not None)
 
 
+def log_path(service: Service, logs: PurePosixPath) -> PurePosixPath:
+    """Return the file in the folder `logs` with the output of a service."""
+    return logs / f"{service.name}.log"
+
+
 def last_log_lines(host: Host, log: PurePosixPath) -> str | None:
-    """Return the last lines of a log on a host, for messages; None if it is empty."""
-    text = host.files.read(log).decode(errors="replace").strip()
-    return " / ".join(text.splitlines()[-LAST_LOG_LINES:]) or None
+    """Return the last lines of a log on a host, each on a line of its own, for messages; None if it is empty."""
+    lines = host.files.read(log).decode(errors="replace").strip().splitlines()
+    if len(lines) <= 1:
+        return "".join(lines) or None
+    shown = lines[-LAST_LOG_LINES:]
+    title = f"the last {len(shown)} of {len(lines)} lines of its log" if len(shown) < len(lines) else "its log"
+    return "\n    ".join([f"{title}:", *shown])
 
 
 def socket_of(endpoint: Endpoint) -> Tcp | Unix:

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 
 from benchkit.errors import HostError, InputError, UnsupportedError
 from benchkit.hosts.packages import PROGRAMS
+from benchkit.hosts.private_folders import hint_at_private_folder
 from benchkit.load.generators.generator import plan_generators
 from benchkit.run.plan.model import PlannedCell
 from benchkit.run.plan.placement import HostCapabilities, connection_limit, place_on, with_quota
@@ -20,12 +21,19 @@ from benchkit.services.rendering import ServiceSpec, render_services
 from benchkit.services.service import Service
 
 
-def missing_program_error(host: str, program: str, experiment: Experiment) -> HostError:
+def missing_program_error(host: HostCapabilities, program: str, experiment: Experiment) -> HostError:
     """Return the error for a program that a host lacks, with a hint at how to install or name it."""
+    if path := host.spec.programs.get(program):
+        return HostError(
+            f"{program} is missing",
+            where=host.spec.name,
+            why=f"{path}, which the inventory names (hosts.{host.spec.name}.programs.{program}), cannot be run there",
+            hint=hint_at_private_folder(path) or "correct the path in the inventory, or put the program there",
+        )
     hint = f"`benchkit hosts prepare {experiment.scenario.name}` installs it where permitted"
     if program not in PROGRAMS:  # not a package, but a name that the scenario expects in the inventory
-        hint = f"name the executable in the inventory: hosts.{host}.programs: {{{program}: /path/to/it}}"
-    return HostError(f"{program} is missing", where=host, hint=hint)
+        hint = f"name the executable in the inventory: hosts.{host.spec.name}.programs: {{{program}: /path/to/it}}"
+    return HostError(f"{program} is missing", where=host.spec.name, hint=hint)
 
 
 def plan_cell(
@@ -45,7 +53,7 @@ def plan_cell(
         role = service.options.role
         host = capabilities[roles[role][0]]
         if missing := [name for name in service.programs if name not in host.facts.programs]:
-            raise missing_program_error(host.spec.name, missing[0], experiment)
+            raise missing_program_error(host, missing[0], experiment)
         folder = PurePosixPath(host.facts.workdir) / "stack" / digest / service.name
         wanted = experiment.scenario.roles[role]
         return with_quota(place_on(host, folder, role, wanted.cpus), role, wanted.quota, host)

@@ -113,7 +113,7 @@ def _missing_tools(
     for program in programs:
         for host in roles[LOAD_ROLE]:
             if program is not None and program not in capabilities[host].facts.programs:
-                yield missing_program_error(host, program, experiment)
+                yield missing_program_error(capabilities[host], program, experiment)
 
 
 def _required_tuning_errors(tuning: Sequence[TuningPlan], required: frozenset[str]) -> Iterator[HostError]:

@@ -90,11 +90,22 @@ def measure_disk_usage(trial: Trial) -> None:
 
 
 def collect_logs(trial: Trial) -> None:
-    """Fetch the logs of the services."""
-    for host, services in trial.services_by_host():
-        for each in services:
-            if log := host.files.read(each.log):
-                trial.files[f"{each.service.name}.{host.name}.log"] = log
+    """Fetch the logs of all services that were started, also of one that ended at its start.
+
+    The logs of the other hosts are fetched where a host fails. Raises the first HostError afterwards.
+    """
+    failures = []
+    for name, services in deploy.group_by_host(trial.cell.services).items():
+        host = trial.hosts[name]
+        try:
+            sizes = host.files.list(trial.folder)
+            for log in (deploy.log_path(service, trial.folder) for service in services):
+                if sizes.get(log.name):
+                    trial.files[f"{log.stem}.{name}.log"] = host.files.read(log)
+        except HostError as error:
+            failures.append(error)
+    for failure in failures:
+        raise failure
 
 
 def stop_services(trial: Trial) -> None:

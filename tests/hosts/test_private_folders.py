@@ -1,0 +1,17 @@
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from benchkit.hosts.private_folders import hint_at_private_folder
+
+
+def test_only_paths_that_this_machine_has_in_such_a_folder_get_the_hint() -> None:
+    with tempfile.NamedTemporaryFile(dir="/tmp") as file:
+        for text in (f"{file.name} -listen 1", f'open() "{file.name}" failed', f"x={file.name}: not found"):
+            assert f"{file.name} is on this machine; a host of a lab has a /tmp of its own" in str(
+                hint_at_private_folder("", text)
+            )
+        assert hint_at_private_folder(f"/srv{file.name}", None) is None
+    assert hint_at_private_folder(file.name) is None
+    assert hint_at_private_folder(str(Path(__file__))) is None
