@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Literal
 
@@ -31,6 +32,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return [float(value) for value in adjusted]
 
 
+@functools.cache
 def blocks_to_decide(family: int = 1, alpha: float = ALPHA) -> int | None:
     """Return the fewest blocks with which the sign-flip test can show a difference in a family of this size.
 

@@ -13,7 +13,7 @@ from benchkit.analysis.multiple_tests import ALPHA, blocks_to_decide
 from benchkit.analysis.ratios import Pair
 from benchkit.analysis.resolution import Noise, Resolution, half_width, noise_of, resolution
 from benchkit.analysis.run_data import RunData, read_run_data
-from benchkit.analysis.samples import take_samples
+from benchkit.analysis.samples import Samples, take_samples
 from benchkit.models.base import Frozen
 from benchkit.models.design import Until, design_of, until_of
 from benchkit.models.run import HostRecord, Manifest
@@ -73,7 +73,8 @@ def analyse_power(
     requested = list(planned_ratios(planned))
     family = Counter(claim is None for _, _, claim in requested)[True]
     run_noises = {metric: _run_noise(metric, runs, planned) for metric, _, _ in requested}
-    ratio_noises = {(metric, pair): _ratio_noise(pair, metric, runs, planned) for metric, pair, _ in requested}
+    samples = {metric: [take_samples(run.trials, metric, run.exclusions) for run in runs] for metric in run_noises}
+    ratio_noises = {(metric, pair): _ratio_noise(pair, samples[metric], runs, planned) for metric, pair, _ in requested}
     decisive = [
         ratio_noises[metric, pair] or run_noises[metric]
         for metric, pair, claim in requested
@@ -115,12 +116,11 @@ def earlier_runs(store: Store, planned: Manifest) -> list[RunData]:
     return [read_run_data(store, run) for run in alike[-MAX_RUNS:]]
 
 
-def _ratio_noise(pair: Pair, metric: str, runs: Sequence[RunData], planned: Manifest) -> Noise | None:
-    """Return the noise of one ratio over the blocks of all runs."""
+def _ratio_noise(pair: Pair, samples: Sequence[Samples], runs: Sequence[RunData], planned: Manifest) -> Noise | None:
+    """Return the noise of one ratio over the blocks of all runs; `samples` has those of its metric for each run."""
     noises = []
-    for data in runs:
-        samples = take_samples(data.trials, metric, data.exclusions)
-        log_ratios = samples.known(pair.cell_id, pair.baseline)
+    for of_run, data in zip(samples, runs, strict=True):
+        log_ratios = of_run.known(pair.cell_id, pair.baseline)
         if len(log_ratios) > 1:
             noises.append(_converted(Noise(float(log_ratios.std(ddof=1)), len(log_ratios) - 1), data, planned))
     return _pooled(noises)

@@ -97,8 +97,9 @@ class Resolution(Frozen):
             return ""
         enough = f"{self.shown_from} blocks can" if self.shown_from else "no number of blocks can"
         if self.test is None:
+            among = f" among {self.family} comparisons" if self.family > 1 else ""
             return (
-                f"{self.blocks} blocks cannot show a difference: the sign-flip test's smallest p is "
+                f"{self.blocks} blocks cannot show a difference{among}: the sign-flip test's smallest p is "
                 f"{self.smallest_p:.2g}; {enough}."
             )
         return (

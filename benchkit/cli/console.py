@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from benchkit.errors import InputError
 from benchkit.models.scale import Scale
+
+MOMENT_S = 1.5
+"""Time that a command may take in silence."""
 
 UNBROKEN = 1000
 """Width of a table that goes to a program or file, where no line may be broken."""
@@ -22,6 +27,19 @@ def print_json(document: Any) -> None:  # noqa: ANN401 - any JSON value
 def say(text: str) -> None:
     """Print a line to stderr."""
     print(text, file=sys.stderr)
+
+
+@contextmanager
+def announced_if_slow(text: str, *, quiet: bool = False) -> Iterator[None]:
+    """Print the text to stderr if what runs within the context takes longer than a moment."""
+    timer = threading.Timer(MOMENT_S, say, [text])
+    timer.daemon = True
+    if not quiet:
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()) -> None:

@@ -66,6 +66,3 @@ Lease = Annotated[
 Reconnect = Annotated[
     float | None, typer.Option("--reconnect", min=1, hidden=True, help="Seconds to keep reconnecting to a lost host.")
 ]
-
-WITH_PROFILES = "profile={}"
-"""Setting behind `--profile`: adds a profile pass and keeps what the scenario says of one."""

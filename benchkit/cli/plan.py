@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from benchkit.cli.options import (
-    WITH_PROFILES,
     InventoryFile,
     Json,
     Profile,
@@ -30,6 +29,10 @@ MAX_LISTED = 12
 """Ratios listed one by one; of more, only those with the least and the most noise."""
 
 
+MAX_BLOCKS_SHOWN, MAX_TRIALS_SHOWN = 50, 50
+"""Blocks whose order is shown, and trials of each."""
+
+
 def plan(
     scenario: ScenarioName,
     *,
@@ -50,19 +53,22 @@ def plan(
     Changes nothing on the hosts. The power follows from the noise of earlier runs in the store, or of a pilot, which
     puts a little load on the hosts.
     """
-    from benchkit.cli.console import print_json, scale_named
+    from benchkit import units
+    from benchkit.cli.console import announced_if_slow, print_json, scale_named
     from benchkit.cli.inventory_choice import inventory_of
     from benchkit.cli.signals import signals_interrupt
     from benchkit.hosts.connections import connect_all
     from benchkit.results.store import store_path
     from benchkit.run.plan.planner import make_plan
-    from benchkit.scenario.read import read_experiment
+    from benchkit.scenario.read import WITH_PROFILES, read_experiment
 
     requested = [*(settings or ()), *([WITH_PROFILES] if profile else [])]
     experiment = read_experiment(scenario, scale_named(scale), requested)
     where = store_path(store)
     with signals_interrupt(), connect_all(inventory_of(inventory)) as hosts:
-        run_plan = make_plan(experiment, hosts, seed)
+        size = f"{units.counted(len(experiment.cells), 'cell')}, {units.counted(experiment.scenario.blocks, 'block')}"
+        with announced_if_slow(f"planning {size}", quiet=quiet):
+            run_plan = make_plan(experiment, hosts, seed)
         power = _power(run_plan, hosts, where, pilot=pilot and not run_plan.obstacles, quiet=quiet)
     if json:
         print_json({**_document(run_plan), "foresight": power.model_dump(mode="json")})
@@ -198,10 +204,15 @@ def _show_order(plan: RunPlan) -> None:
         ]
         print("  " + " → ".join(f"{cell}, {units.counted(times, 'trial')}" for cell, times in runs))
         return
-    for block in dict.fromkeys(planned_trial.block for planned_trial in plan.planned_trials):
-        planned_trials = [planned_trial for planned_trial in plan.planned_trials if planned_trial.block == block]
+    for number, (block, trials) in enumerate(groupby(plan.planned_trials, key=lambda trial: trial.block)):
+        if number == MAX_BLOCKS_SHOWN:
+            print(f"  … ({plan.planned_trials[-1].block - number} more blocks; --json lists all trials)")
+            break
+        planned_trials = list(trials)
         purpose = ", for profiles" if any(planned_trial.kind == "profile" for planned_trial in planned_trials) else ""
-        named = (planned_trial.title for planned_trial in planned_trials)
+        named = [planned_trial.title for planned_trial in planned_trials]
+        if len(named) > MAX_TRIALS_SHOWN:
+            named[MAX_TRIALS_SHOWN:] = [f"… ({len(named) - MAX_TRIALS_SHOWN} more)"]
         print(f"  block {block}{purpose}: " + " → ".join(named))
 
 
@@ -212,8 +223,10 @@ def _show_power(found: PowerAnalysis, plan: RunPlan, store: Path, *, pilot: bool
     if not found.ratios:
         return
     print("\nStatistical power:")
-    for limit in dict.fromkeys(ratio.resolution.limits for ratio in found.ratios if ratio.resolution.limits):
-        print(f"- {limit}")
+    limits = ((ratio.claim is not None, ratio.resolution.limits) for ratio in found.ratios)
+    for is_claim, limit in dict.fromkeys(limits):
+        if limit:
+            print(f"- {'Each claim' if is_claim else 'Cells relative to the baseline'}: {limit}")
     if not found.noise_from:
         if pilot:
             print("- Detectable difference unknown: too few trials of the pilot are usable, the others are invalid.")

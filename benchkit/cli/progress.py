@@ -103,7 +103,7 @@ class PlainProgress(SilentProgress):
         remaining = max(0.0, elapsed / self._done * (total - over))
         print(
             f"[{over}/{total}] block {planned_trial.block}  {planned_trial.title}  {outcome}"
-            f"  ({units.seconds(elapsed)} elapsed, about {units.seconds(remaining)} remaining)",
+            f"  ({units.duration(elapsed)} elapsed, about {units.duration(remaining)} remaining)",
             file=sys.stderr,
             flush=True,
         )

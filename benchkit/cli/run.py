@@ -13,7 +13,6 @@ import typer
 from benchkit.cli.completion import complete_scenario
 from benchkit.cli.options import (
     SCENARIO_HELP,
-    WITH_PROFILES,
     AcceptChanges,
     InventoryFile,
     Json,
@@ -60,7 +59,7 @@ def run(
     from benchkit.cli.run_summary import print_run_summary
     from benchkit.errors import InputError
     from benchkit.results.store import Store, store_path
-    from benchkit.scenario.read import read_experiment, stored_experiment
+    from benchkit.scenario.read import WITH_PROFILES, read_experiment, stored_experiment
 
     stored_in = Store(store_path(store))
     requested = [*(settings or ()), *([WITH_PROFILES] if profile else [])]
@@ -157,7 +156,7 @@ def run_experiment(
 ) -> RunOutcome:
     """Plan and execute an experiment on the hosts of an inventory, with a display of its progress."""
     from benchkit import units
-    from benchkit.cli.console import say
+    from benchkit.cli.console import announced_if_slow, say
     from benchkit.cli.progress import display
     from benchkit.cli.signals import Signals, signals_interrupt
     from benchkit.hosts.bootstrap import LEASE_S
@@ -177,7 +176,8 @@ def run_experiment(
             nullcontext() if resume_options is None else resume_options.run.locked(),
         ):
             hosts.lock(run_id)  # first: only held hosts are certain to be restored from earlier runs
-            plan = make_plan(experiment, hosts, seed)
+            with announced_if_slow(f"planning {units.counted(len(experiment.cells), 'cell')}", quiet=quiet):
+                plan = make_plan(experiment, hosts, seed)
             resumption = None
             if resume_options is not None:
                 accept_changes = resume_options.accept_changes
@@ -191,7 +191,7 @@ def run_experiment(
     except KeyboardInterrupt as stopped:
         notes = ", ".join(getattr(stopped, "__notes__", ()))
         if signals.abandoned:
-            how = f"the watchdogs on the hosts stop services and restore settings within {units.seconds(lease_s)}"
+            how = f"the watchdogs on the hosts stop services and restore settings within {units.duration(lease_s)}"
         else:
             how = f"not everything was restored: {notes}" if notes else "services are stopped and hosts restored"
         details = stopped.args or ([f"resume it with `benchkit run --resume {run_id}`"] if store.has(run_id) else [])

@@ -93,7 +93,7 @@ class TuningPlan:
                 by_reason.setdefault(_REASONS[setting.status], []).append(f"{setting.key} = {setting.value}")
         sentences = [f"{self.host}: {reason}: {', '.join(settings)}" for reason, settings in by_reason.items()]
         if self.nofile is not None and self.nofile.why_not is not None:
-            sentences.append(f"{self.host}: not applied, {self.nofile.why_not}: open files {self.nofile.wanted}")
+            sentences.append(f"{self.host}: not applied, {self.nofile.why_not}: {self.nofile.wanted} open files")
         return tuple(sentences)
 
 
@@ -162,7 +162,7 @@ def file_limit(processes: Processes, wanted: int, hard: int | None) -> FileLimit
     try:
         processes.run(("true",), nofile=wanted)
     except HostError as error:
-        return FileLimit(wanted, error.why or error.what)
+        return FileLimit(wanted, (error.why or error.what).removeprefix(f"{wanted} open files: "))
     return FileLimit(wanted)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from benchkit.document import Document
@@ -14,6 +16,9 @@ from benchkit.scenario.cell_services import typed_services
 from benchkit.scenario.experiment import Cell
 from benchkit.scenario.model import Scenario
 from benchkit.validation import Location
+
+MAX_CELLS = 10_000
+"""Largest number of combinations of levels; a run of that many takes days for each block."""
 
 REFERENCE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_-]*)\Z")
 """A value `$name` stands for the level of factor `name`; `$$name` for the text `$name`."""
@@ -27,6 +32,10 @@ def combinations(scenario: Scenario, document: Document) -> tuple[Levels, ...]:
     """
     _check_factors(scenario, document)
     factors = scenario.factors
+    number = math.prod(map(len, factors.values())) if scenario.cells is None else len(scenario.cells)
+    if number > MAX_CELLS:
+        message = f"these are {number:,} cells; allowed: up to {MAX_CELLS:,}; list those to compare in `cells`"
+        raise InputError(document.fault(("factors" if scenario.cells is None else "cells",), message))
     wanted: Sequence[Levels] = (
         [dict(zip(factors, levels, strict=True)) for levels in itertools.product(*factors.values())]
         if scenario.cells is None
@@ -39,9 +48,9 @@ def combinations(scenario: Scenario, document: Document) -> tuple[Levels, ...]:
     )
     if not cells:
         raise InputError(document.fault(("exclude",) if scenario.exclude else ("cells",), "no cell remains"))
-    ids = [cell_id(levels) for levels in cells]
-    if duplicates := [name for i, name in enumerate(ids) if name in ids[:i]]:
-        raise InputError(document.fault(("cells",), f"the cell {duplicates[0]} is listed twice"))
+    duplicate, times = Counter(map(cell_id, cells)).most_common(1)[0]
+    if times > 1:
+        raise InputError(document.fault(("cells",), f"the cell {duplicate} is listed twice"))
     baseline = scenario.baseline
     if baseline is not None and not any(baseline.items() <= levels.items() for levels in cells):
         raise InputError(document.fault(("baseline",), f"no cell has {cell_id(baseline)}"))

@@ -17,6 +17,9 @@ from benchkit.scenario.profile_pass import MIN_PROFILE_S
 from benchkit.scenario.trial_order import CELLS_OF_ABBA
 from benchkit.validation import Location
 
+MAX_TRIALS = 200_000
+"""Largest number of trials of a run; at two seconds each, they take five days."""
+
 Factors = Mapping[str, Sequence[object]]
 """Levels of each factor at any scale; a claim may name a level of another scale, and is not testable at this one."""
 
@@ -65,6 +68,13 @@ def _design_faults(scenario: Scenario, document: Document, cells: Sequence[Level
     if scenario.design == "abba" and compared != CELLS_OF_ABBA:
         message = f"abba compares two cells; there are {compared}, controls included; use blocks"
         yield document.fault(("design",), message)
+    of_profile = 0 if scenario.profile is None else 2 * scenario.profile.blocks * len(cells)
+    trials = compared * scenario.blocks * (2 if scenario.design == "abba" else 1) + of_profile
+    if trials > MAX_TRIALS:
+        message = (
+            f"these are {trials:,} trials of {len(cells):,} cells; allowed: up to {MAX_TRIALS:,}; use fewer blocks"
+        )
+        yield document.fault(("blocks",), message)
 
 
 def _until_faults(scenario: Scenario, document: Document) -> Iterator[str]:
@@ -156,9 +166,9 @@ def _profile_window_faults(experiment: Experiment) -> Iterator[str]:
     for cell in experiment.cells:
         window_s = profile.load(cell.load).duration_s
         if window_s is None:
-            message = "the load ends after a number of requests; set the duration of profile trials: duration_s"
+            message = f"the load ends after a number of requests; set the duration of profile trials: --set profile.duration_s={MIN_PROFILE_S + profile.settle_s:g}"
             yield experiment.document.fault(("profile",), message)
         elif window_s - profile.settle_s < MIN_PROFILE_S:
             needed_s = profile.settle_s + MIN_PROFILE_S
-            message = f"a window of {window_s:g} s is too short to profile; set duration_s to at least {needed_s:g}"
+            message = f"a window of {window_s:g} s is too short to profile; lengthen it: --set profile.duration_s={needed_s:g}"
             yield experiment.document.fault(("profile",), message)

@@ -90,7 +90,9 @@ class Scenario(Frozen):
     control: tuple[Levels, ...] = Field(
         default=(), description="cells that run a second time under another name, which measures the noise of the run"
     )
-    blocks: PositiveInt = Field(description="repetitions of every cell; the maximum if `until` may end the run early")
+    blocks: PositiveInt = Field(
+        le=10_000, description="repetitions of every cell; the maximum if `until` may end the run early"
+    )
     until: Until | None = None
     profile: ProfilePass | None = Field(default=None, description="profiled trials after the measured ones")
     telemetry: Telemetry = Field(

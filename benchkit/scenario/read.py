@@ -31,6 +31,9 @@ class _Scales(Frozen):
     smoke: dict[Name, object] | None = None
 
 
+WITH_PROFILES = "profile={}"
+"""Setting behind `--profile`: adds a profile pass and keeps what the scenario says of one."""
+
 FIXED = ("name", "title", "question", "source", "stacks", "scales")
 """Fields that all scales of a scenario share."""
 
@@ -143,7 +146,7 @@ def _setting(setting: str, document: Document) -> Document:
     """Return a setting `a.b=value` as a document of its own; the value is read as YAML."""
     path, equals, text = setting.partition("=")
     keys = path.split(".")
-    source = f"--set {setting}"
+    source = "--profile" if setting == WITH_PROFILES else f"--set {setting}"
     if not equals or not all(keys):
         raise InputError("not of the form field=value", where=source, hint="for example --set load.connections=64")
     if keys[0] not in document.data and keys[0] not in Scenario.model_fields:

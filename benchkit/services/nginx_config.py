@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import traceback
 from pathlib import Path
 from typing import NoReturn
@@ -43,8 +44,12 @@ def check_template(path: Path) -> None:
         _raise_input_error(error, path)
 
 
+@functools.cache
 def _environment(folder: Path | None) -> ImmutableSandboxedEnvironment:
-    """Return an environment in which a scenario's own template may include others of its `folder`."""
+    """Return an environment in which a scenario's own template may include others of its `folder`.
+
+    It keeps compiled templates, and compiles a file anew that has changed.
+    """
     shipped_templates = PrefixLoader({SHIPPED_PREFIX: FileSystemLoader(shipped("configs") / "nginx")})
     return ImmutableSandboxedEnvironment(
         loader=ChoiceLoader([shipped_templates, FileSystemLoader(folder)]) if folder else shipped_templates,

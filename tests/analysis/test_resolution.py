@@ -127,3 +127,13 @@ def test_noise_from_a_pilot_is_taken_at_its_upper_limit() -> None:
     assert np.mean(above) == pytest.approx(0.8, abs=0.02)
     assert Noise(0.1).safe_sd == 0.1
     assert (mde(Noise(0.1, 4), 10) or 0) > (mde(Noise(0.1), 10) or 9)
+
+
+def test_limits_of_a_family_name_its_size() -> None:
+    """Two families with different limits must not read like one sentence with two ends."""
+    assert resolution(2).limits == (
+        "2 blocks cannot show a difference: the sign-flip test's smallest p is 0.5; 6 blocks can."
+    )
+    assert resolution(2, 9).limits == (
+        "2 blocks cannot show a difference among 9 comparisons: the sign-flip test's smallest p is 0.5; 9 blocks can."
+    )

@@ -81,7 +81,7 @@ def test_every_reason_has_its_sentence() -> None:
 
 def test_a_limit_of_open_files_that_cannot_be_set_is_reported() -> None:
     planned = plan(SPEC, {}, {}, root=False, can_sudo=None, nofile=FileLimit(200000, "the hard limit is 1024"))
-    assert planned.sentences() == ("box: not applied, the hard limit is 1024: open files 200000",)
+    assert planned.sentences() == ("box: not applied, the hard limit is 1024: 200000 open files",)
     assert plan(SPEC, {}, {}, root=False, can_sudo=None, nofile=FileLimit(512)).sentences() == ()
 
 

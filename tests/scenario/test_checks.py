@@ -107,3 +107,24 @@ def test_control_names_cells_by_some_of_their_levels(tmp_path: Path) -> None:
 def test_a_cell_and_its_control_are_two_cells_for_abba(tmp_path: Path) -> None:
     cells = [{"stack": "go", "cores": 1}]
     assert read(tmp_path, design="abba", cells=cells, control=[{"stack": "go"}]).scenario.design == "abba"
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"blocks": 10_001}, "blocks: found 10001; allowed: a number up to 10000"),
+        (
+            {"blocks": 10_000, "factors": {"stack": ["go", "nginx"], "cores": list(range(1, 12))}},
+            "blocks: these are 220,000 trials of 22 cells; allowed: up to 200,000; use fewer blocks",
+        ),
+        (
+            {"factors": {"stack": ["go", "nginx"], "cores": list(range(1, 5002))}},
+            "factors: these are 10,002 cells; allowed: up to 10,000; list those to compare in `cells`",
+        ),
+    ],
+)
+def test_the_size_of_an_experiment_is_limited(tmp_path: Path, fields: dict[str, Any], message: str) -> None:
+    defaults = {"stacks": stacks(go={"gomaxprocs": "$cores"}, nginx={"listen": 8081})}
+    with pytest.raises(InputError) as caught:
+        read_scenario(tmp_path, **{**defaults, "factors": {"stack": ["go", "nginx"], "cores": [1]}, **fields})
+    assert message in str(caught.value)

@@ -16,7 +16,7 @@ from benchkit.models.scale import Scale
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.profile_pass import ProfilePass, is_profile_pass, profile_trials
 from benchkit.scenario.programs import needed_programs
-from benchkit.scenario.read import read_experiment
+from benchkit.scenario.read import WITH_PROFILES, read_experiment
 from benchkit.services.profilers import PERF
 from tests.builders import load, read_scenario, stack
 
@@ -112,8 +112,11 @@ def test_valid_passes_are_accepted(tmp_path: Path, profile: object) -> None:
 @pytest.mark.parametrize(
     ("profile", "message"),
     [
-        ({"duration_s": 1}, "profile: a window of 1 s is too short to profile; set duration_s to at least 2"),
-        ({"settle_s": 3}, "profile: a window of 4 s is too short to profile; set duration_s to at least 5"),
+        (
+            {"duration_s": 1},
+            "profile: a window of 1 s is too short to profile; lengthen it: --set profile.duration_s=2",
+        ),
+        ({"settle_s": 3}, "profile: a window of 4 s is too short to profile; lengthen it: --set profile.duration_s=5"),
         ({"duration_s": 2.5}, "profile.duration_s: wrk takes whole seconds, not 2.5"),
         ({"services": ["wbe"]}, "profile.services.0: no stack has a service 'wbe'"),
         ({"blocks": 0}, "profile.blocks"),
@@ -127,8 +130,15 @@ def test_a_pass_that_does_not_fit_the_load_is_refused(tmp_path: Path, profile: d
 
 
 def test_a_pass_needs_a_duration_if_the_load_has_none(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="after a number of requests; set the duration of profile trials: duration_s"):
+    with pytest.raises(
+        InputError, match=r"after a number of requests; set the duration of profile trials: --set profile\.duration_s=2"
+    ):
         read(tmp_path, {}, tool="hey", duration_s=None, requests=100_000)
+
+
+def test_the_option_for_profiles_is_named_as_it_was_typed(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"^--profile: profile: a window of 1 s is too short"):
+        read_scenario(tmp_path, settings=[WITH_PROFILES])
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
@@ -41,9 +41,8 @@ def plan_cell(
     cell: Cell,
     roles: Mapping[str, tuple[str, ...]],
     capabilities: Mapping[str, HostCapabilities],
-    earlier: Sequence[PlannedCell],
 ) -> PlannedCell:
-    """Return the cell on these hosts; it is unsupported if it equals one of the `earlier` cells.
+    """Return the cell on these hosts.
 
     Raises InputError for a scenario or an inventory that makes no sense, HostError if a host lacks a program.
     """
@@ -71,7 +70,7 @@ def plan_cell(
         planned = PlannedCell(cell, services, cell.load, plan_generators(cell.load, target, places), target)
     except UnsupportedError as error:
         return PlannedCell(cell, (), cell.load, (), "", str(error))
-    return replace(planned, unsupported=_connection_limit(planned, capabilities) or _equal_to(planned, earlier))
+    return replace(planned, unsupported=_connection_limit(planned, capabilities))
 
 
 def _require_reachable(cell: Cell, entry: Service, load_hosts: Sequence[str], host: HostCapabilities) -> None:
@@ -108,13 +107,12 @@ def _connection_limit(planned: PlannedCell, capabilities: Mapping[str, HostCapab
     return next((reason for reason in reasons if reason is not None), None)
 
 
-def _equal_to(planned: PlannedCell, earlier: Sequence[PlannedCell]) -> str | None:
-    """Return a reason naming an earlier cell that is equal on these hosts, as `1` and `all` CPUs are on one CPU."""
-    description = _description(planned)
-    for other in earlier:
-        if other.unsupported is None and _description(other) == description:
-            return f"on these hosts the same as {other.cell_id}"
-    return None
+def skip_equal_cells(cells: Iterable[PlannedCell]) -> Iterator[PlannedCell]:
+    """Yield the cells; one that equals an earlier cell on these hosts, as `1` and `all` CPUs on one CPU, is unsupported."""
+    first: dict[str, str] = {}
+    for cell in cells:
+        same_as = cell.cell_id if cell.unsupported else first.setdefault(_description(cell), cell.cell_id)
+        yield cell if same_as == cell.cell_id else replace(cell, unsupported=f"on these hosts the same as {same_as}")
 
 
 def _description(planned: PlannedCell) -> str:

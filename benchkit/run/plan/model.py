@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from benchkit.errors import BenchkitError
 from benchkit.hosts.tuning import SudoCommand, TuningPlan
@@ -72,7 +73,7 @@ class RunPlan:
         """Repetitions of every cell."""
         return self.experiment.scenario.blocks
 
-    @property
+    @cached_property
     def seconds(self) -> float | None:
         """Estimated duration of the run; None if that of a cell is unknown."""
         known = [seconds for trial in self.planned_trials if (seconds := self.cell_of(trial).seconds) is not None]
@@ -92,14 +93,21 @@ class RunPlan:
         )
 
     def cell(self, cell_id: str) -> PlannedCell:
-        """Return the cell of that name."""
-        return next(cell for cell in self.cells if cell.cell_id == cell_id)
+        """Return the cell of that name. Raises KeyError if the plan has none."""
+        return self._cells_by_id[cell_id]
 
     def cell_of(self, trial: PlannedTrial) -> PlannedCell:
         """Return the cell of a trial, as that trial runs it."""
-        if not is_profile_pass(trial.kind, trial.cell_id):
-            return self.cell(trial.cell_id)
-        return next(cell for cell in self.profiled if cell.cell_id == trial.cell_id)
+        cells = self._profiled_by_id if is_profile_pass(trial.kind, trial.cell_id) else self._cells_by_id
+        return cells[trial.cell_id]
+
+    @cached_property
+    def _cells_by_id(self) -> Mapping[str, PlannedCell]:
+        return {cell.cell_id: cell for cell in self.cells}
+
+    @cached_property
+    def _profiled_by_id(self) -> Mapping[str, PlannedCell]:
+        return {cell.cell_id: cell for cell in self.profiled}
 
     def require_tuning(self, host: str, not_applied: Sequence[str]) -> None:
         """Raise HostError if settings were not applied on a host whose tuning the scenario requires.

@@ -21,7 +21,7 @@ def control_cells(experiment: Experiment, cells: Sequence[PlannedCell]) -> tuple
     return tuple(
         replace(cell, cell=replace(cell.cell, cell_id=control_of(cell.cell_id)))
         for cell in cells
-        if cell.cell_id in experiment.controlled and cell.unsupported is None
+        if cell.unsupported is None and experiment.scenario.has_control(cell.cell.levels)
     )
 
 

@@ -8,7 +8,7 @@ from benchkit.errors import HostError, InputError
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.inventory import Inventory
 from benchkit.hosts.tuning import TuningPlan, sudo_commands
-from benchkit.run.plan.cells import missing_program_error, plan_cell
+from benchkit.run.plan.cells import missing_program_error, plan_cell, skip_equal_cells
 from benchkit.run.plan.model import PlannedCell, RunPlan
 from benchkit.run.plan.order import control_cells, order_trials
 from benchkit.run.plan.placement import HostCapabilities, host_capabilities, quota_not_applied
@@ -100,10 +100,10 @@ def _plan_cells(
     errors = list(_missing_tools(experiment, roles, capabilities))
     for cell in experiment.cells:
         try:
-            cells.append(plan_cell(experiment, cell, roles, capabilities, cells))
+            cells.append(plan_cell(experiment, cell, roles, capabilities))
         except HostError as error:
             errors.append(error)
-    return cells, errors
+    return list(skip_equal_cells(cells)), errors
 
 
 def _missing_tools(
