@@ -58,6 +58,14 @@ class LostError(HostError):
     """A lost connection to a host, whose watchdog restores it."""
 
 
+class HostStateError(HostError):
+    """A state of a host that may pass by itself: no space, memory or processes left, or a port in use by others."""
+
+
+class ServiceError(HostError):
+    """A failure of a service under test: it did not start, it ended, or it answered wrongly."""
+
+
 class UnsupportedError(BenchkitError):
     """A cell that these hosts cannot run; it is skipped, and the reason reported."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import threading
 import time
@@ -15,6 +16,20 @@ Answer = Union[Json, Tuple[Json, bytes]]
 """Result of an operation: fields, and bytes where it returns some."""
 
 
+HOST_STATE = "host-state"
+"""Kind of a request that failed for a state of the host that may pass: what it needs is used up for the moment."""
+
+_HOST_STATE_ERRORS = frozenset(
+    (
+        *(errno.ENOSPC, errno.EDQUOT),  # blocks and inodes
+        *(errno.ENOMEM, errno.EAGAIN),  # memory; processes and threads, as fork(2) says
+        *(errno.EMFILE, errno.ENFILE),  # open files of a process, of the host
+        *(errno.EADDRINUSE, errno.EADDRNOTAVAIL),  # a port; all ports for outgoing connections
+        errno.ETXTBSY,  # a program that is still open for writing in a process that was just forked
+    )
+)
+
+
 class RefusedError(Exception):
     """A request that cannot be executed, with the reason."""
 
@@ -24,6 +39,11 @@ class RefusedError(Exception):
         self.kind = kind
         self.what = what
         self.why = why
+
+
+def error_kind(error: OSError) -> str:
+    """Return the kind of a refusal for an error of the kernel: `HOST_STATE` for a state that may pass, else "os"."""
+    return HOST_STATE if error.errno in _HOST_STATE_ERRORS else "os"
 
 
 def read_bytes(path: str) -> Optional[bytes]:

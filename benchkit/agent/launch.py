@@ -11,7 +11,7 @@ import threading
 import time
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
-from benchkit.agent.common import RefusedError, write_all
+from benchkit.agent.common import HOST_STATE, RefusedError, error_kind, write_all
 from benchkit.agent.output_pumps import Pump, Sink
 from benchkit.agent.workdir import Workdir
 
@@ -139,6 +139,7 @@ def launch(command: Command, descriptors: Descriptors, folder: str, tag: Dict[st
             )
         except OSError as error:
             kind = "not-found" if isinstance(error, FileNotFoundError) else "denied"
+            kind = HOST_STATE if error_kind(error) == HOST_STATE else kind
             raise RefusedError(kind, f"cannot start {command.argv[0]}", error.strerror) from None
     process.returncode = 0  # reaped by `Processes`, not by this object
     return process.pid

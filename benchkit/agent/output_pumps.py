@@ -8,7 +8,7 @@ import threading
 import time
 from typing import List, Optional, Tuple
 
-from benchkit.agent.common import write_all
+from benchkit.agent.common import HOST_STATE, error_kind, write_all
 from benchkit.agent.frames import Json
 
 
@@ -20,6 +20,7 @@ class Sink:
         self.size = 0
         self.dropped = 0
         self.error: Optional[str] = None
+        self.is_host_state = False
         self.done = threading.Event()
         self._max = max_bytes
         self._fd = fd
@@ -34,6 +35,7 @@ class Sink:
                 write_all(self._fd, keep)
         except OSError as error:
             self.error = error.strerror
+            self.is_host_state = error_kind(error) == HOST_STATE
             keep = b""
         self.size += len(keep)
         self.dropped += len(piece) - len(keep)
@@ -46,7 +48,12 @@ class Sink:
 
     def report(self) -> Json:
         """Return the sizes of the output."""
-        return {"size": self.size, "dropped": self.dropped, "error": self.error}
+        return {
+            "size": self.size,
+            "dropped": self.dropped,
+            "error": self.error,
+            "is_host_state": self.is_host_state,
+        }
 
 
 class Pump(threading.Thread):

@@ -11,7 +11,7 @@ import traceback
 from typing import Callable, Dict, List
 
 from benchkit.agent.cgroups import Cgroups
-from benchkit.agent.common import Answer, RefusedError, write_all
+from benchkit.agent.common import Answer, RefusedError, error_kind, write_all
 from benchkit.agent.facts import Facts
 from benchkit.agent.files import Files
 from benchkit.agent.frames import PROTOCOL, FrameError, FrameReader, Json, pack
@@ -198,7 +198,7 @@ class Agent:
             answer["error"] = {"kind": error.kind, "what": error.what, "why": error.why}
         except OSError as error:
             what = f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)
-            answer["error"] = {"kind": "os", "what": what, "why": None}
+            answer["error"] = {"kind": error_kind(error), "what": what, "why": None}
         except Exception:  # noqa: BLE001 - the edge of the agent: every request gets an answer
             answer["error"] = {"kind": "bug", "what": "the agent failed", "why": traceback.format_exc()}
         finally:

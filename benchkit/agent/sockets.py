@@ -9,7 +9,7 @@ import socket
 import struct
 import sys
 import time
-from typing import Dict, Iterable, List, Optional, Tuple
+from typing import Dict, Iterable, Iterator, List, Optional, Tuple
 
 from benchkit.agent.common import Answer, RefusedError, poll_until, read_text
 from benchkit.agent.frames import Json
@@ -17,7 +17,15 @@ from benchkit.agent.http_response import HttpResponse
 from benchkit.agent.proc import pids, proc_stat
 from benchkit.agent.processes import Processes
 
-TCP_LISTEN = "0A"  # include/net/tcp_states.h, as /proc/net/tcp writes it
+TCP_LISTEN = "LISTEN"
+TCP_STATES = {
+    **{"01": "ESTAB", "02": "SYN-SENT", "03": "SYN-RECV", "04": "FIN-WAIT-1", "05": "FIN-WAIT-2", "06": "TIME-WAIT"},
+    **{"07": "CLOSE", "08": "CLOSE-WAIT", "09": "LAST-ACK", "0A": TCP_LISTEN, "0B": "CLOSING"},
+}
+"""Names of the states of include/net/tcp_states.h, as ss(8) prints them; /proc/net/tcp has the numbers."""
+
+MAX_OWNERS = 5
+"""Sockets named for a port: a server that has just ended can leave thousands of connections."""
 
 
 class Sockets:
@@ -76,26 +84,27 @@ class Sockets:
         return response.report(), bytes(response.body_start)
 
     def port_owners(self, *, ports: List[int]) -> Json:
-        """Return the listeners on each of these TCP ports, with pid and command where they are visible."""
+        """Return what has each of these TCP ports, with pid and command where they are visible; nothing for a free one.
+
+        That is the listeners; where there are none and no server could listen, the connections that have the port at this
+        end: outgoing ones may have any port of ip_local_port_range, and keep it for a minute after their end (TIME-WAIT).
+        """
         bindable = {port: is_free(port) for port in ports}
         busy = [port for port in ports if not bindable[port]]
-        listening: Dict[int, Json] = {}
-        for name, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)) if busy else ():
-            for line in (read_text(f"/proc/net/{name}") or "").splitlines()[1:]:
-                field = line.split()
-                port = int(field[1].rpartition(":")[2], 16)
-                if port in busy and field[3] == TCP_LISTEN:
-                    address = kernel_address(field[1].rpartition(":")[0], family)
-                    listening[int(field[9])] = {"port": port, "address": address, "uid": int(field[7])}
-        holders = holders_of(set(listening)) if listening else {}
+        sockets = [each for each in _tcp_sockets() if each["port"] in busy] if busy else []
         owners: Dict[str, List[Json]] = {str(port): [] for port in ports}
-        for inode, socket_ in listening.items():
-            process = proc_stat(holders.get(inode, 0))
-            owner = {"pid": process.pid, "command": process.name} if process else {"pid": None, "command": None}
-            owners[str(socket_["port"])].append({**socket_, **owner})
-        for port in busy:  # bound without a listener, or the listener is not visible
-            if not owners[str(port)] and bindable[port] is False:
-                owners[str(port)].append({"port": port, "address": None, "uid": None, "pid": None, "command": None})
+        for port in busy:
+            of_port = [each for each in sockets if each["port"] == port]
+            listeners = [each for each in of_port if each["state"] == TCP_LISTEN]
+            if listeners or bindable[port] is False:
+                owners[str(port)] = listeners or of_port[:MAX_OWNERS]
+                if not owners[str(port)]:  # bound, and neither listening nor connected
+                    owners[str(port)] = [{"port": port, "address": None, "uid": None, "inode": 0}]
+        named = [each for of_port in owners.values() for each in of_port]
+        holders = holders_of({each["inode"] for each in named} - {0}) if named else {}
+        for each in named:
+            process = proc_stat(holders.get(each.pop("inode"), 0))
+            each.update(pid=process.pid if process else None, command=process.name if process else None)
         return {"owners": owners}
 
     def _socket(self, tcp: Optional[Tuple[str, int]], unix: Optional[str], timeout_s: float) -> socket.socket:
@@ -128,6 +137,26 @@ class Sockets:
         except OSError as error:
             return error.strerror or str(error)
         return None
+
+
+def _tcp_sockets() -> Iterator[Json]:
+    """Yield all TCP sockets of the host: the port at this end, and the peer of a connection."""
+    for name, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
+        for line in (read_text(f"/proc/net/{name}") or "").splitlines()[1:]:
+            field = line.split()
+            address, _, port = field[1].rpartition(":")
+            peer, _, peer_port = field[2].rpartition(":")
+            state = TCP_STATES.get(field[3], field[3])
+            text = kernel_address(peer, family)
+            text = f"[{text}]" if family == socket.AF_INET6 else text
+            yield {
+                "port": int(port, 16),
+                "address": kernel_address(address, family),
+                "uid": int(field[7]),
+                "inode": int(field[9]),
+                "state": state,
+                "peer": None if state == TCP_LISTEN else f"{text}:{int(peer_port, 16)}",
+            }
 
 
 def is_free(port: int) -> Optional[bool]:

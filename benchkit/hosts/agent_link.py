@@ -12,8 +12,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from benchkit.agent.common import HOST_STATE
 from benchkit.agent.frames import FAILURE_PREFIX, FrameError, FrameReader, pack
-from benchkit.errors import HostError, LostError
+from benchkit.errors import HostError, HostStateError, LostError
 from benchkit.hosts.clock import elapsed_s
 from benchkit.hosts.stream import Stream
 
@@ -44,6 +45,10 @@ class RefusedError(HostError):
         """Take the agent's own words."""
         super().__init__(what, where=where, why=why)
         self.kind = kind
+
+
+class UsedUpError(RefusedError, HostStateError):
+    """A request that failed because something of the host is used up for the moment, such as space on its disk."""
 
 
 class Link(Protocol):
@@ -248,7 +253,8 @@ class AgentLink:
                 "%s: request %d %s: refused after %.6f s: %s (%s)",
                 *(self._host, header["id"], pending.op, took_s, error["kind"], error["what"]),
             )
-            pending.future.set_exception(RefusedError(error["kind"], error["what"], where=self._host, why=error["why"]))
+            refusal = UsedUpError if error["kind"] == HOST_STATE else RefusedError
+            pending.future.set_exception(refusal(error["kind"], error["what"], where=self._host, why=error["why"]))
 
     def _fail(self, what: str, why: str | None = None) -> None:
         """Declare the link dead, to all who wait and to all who come."""

@@ -85,6 +85,8 @@ class Output:
     dropped: int
     error: str | None
     """Error in writing it, such as a full disk."""
+    is_host_state: bool = False
+    """True where that is a state of the host that may pass."""
 
 
 @dataclass(frozen=True)

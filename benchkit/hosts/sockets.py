@@ -6,10 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from benchkit.errors import HostError
+from benchkit.errors import HostError, HostStateError
 from benchkit.hosts.agent_link import Link
 from benchkit.hosts.files import HostPath
 from benchkit.hosts.processes import Process
+
+
+TIME_WAIT = "TIME-WAIT"
+"""State in which the kernel keeps a port after a connection has ended, for a minute and without a process."""
 
 
 @dataclass(frozen=True)
@@ -56,19 +60,31 @@ class HttpAnswer:
 
 @dataclass(frozen=True)
 class PortOwner:
-    """The process that listens on a port; fields are None where the login user may not see them."""
+    """The socket that has a port: a listener, or a connection; fields are None where the login user may not see them."""
 
     port: int
     address: str | None
     uid: int | None
     pid: int | None
     command: str | None
+    state: str | None = None
+    """State of the socket, as ss(8) names it: LISTEN, ESTAB, TIME-WAIT, …"""
+    peer: str | None = None
+    """Address and port of the other end of a connection."""
 
     def __str__(self) -> str:
-        """Return `nginx (pid 12)`."""
-        if self.pid is None:
-            return "a process that is not visible" if self.uid is None else f"a process of uid {self.uid}"
-        return f"{self.command} (pid {self.pid})"
+        """Return `nginx (pid 12)`, or `curl (pid 13), its connection to 10.0.0.1:80 (ESTAB)`."""
+        if self.pid is not None:
+            process = f"{self.command} (pid {self.pid})"
+        elif self.state == TIME_WAIT:
+            return f"a closed connection to {self.peer} ({TIME_WAIT}, which lasts up to 60 s)"
+        else:
+            process = "a process that is not visible" if self.uid is None else f"a process of uid {self.uid}"
+        return process if self.peer is None else f"{process}, its connection to {self.peer} ({self.state})"
+
+
+class PortTakenError(HostStateError):
+    """A port of a service that a socket of another program has."""
 
 
 class Sockets:
@@ -124,19 +140,17 @@ class Sockets:
         return HttpAnswer(headers=pairs, body=reply.body, **fields)
 
     def owners(self, ports: Iterable[int]) -> Mapping[int, tuple[PortOwner, ...]]:
-        """Return the listeners on each of these TCP ports, on any address; empty for a free port."""
+        """Return what has each of these TCP ports, on any address: listeners, else connections; empty for a free port."""
         owners_of = self._link.request("port_owners", {"ports": list(ports)}).fields["owners"]
         return {int(port): tuple(PortOwner(**owner) for owner in owners) for port, owners in owners_of.items()}
 
     def require_free(self, ports: Iterable[int]) -> None:
-        """Raise HostError, naming the owners, where one of these TCP ports is taken."""
+        """Raise PortTakenError, naming the owners, where one of these TCP ports is taken."""
         taken = {port: owners for port, owners in self.owners(ports).items() if owners}
         if taken:
             why = "; ".join(f"port {port} by {', '.join(map(str, owners))}" for port, owners in taken.items())
             what = "a port is taken" if len(taken) == 1 else "ports are taken"
-            raise HostError(
-                what, where=self._host, why=why, hint="stop the process that listens there, or choose another port"
-            )
+            raise PortTakenError(what, where=self._host, why=why, hint="stop what has it, or choose another port")
 
 
 def address_message(at: Tcp | Unix) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from benchkit.errors import HostError
+from benchkit.errors import HostError, HostStateError, LostError, ServiceError
 from benchkit.hosts.files import Placed, PlacedFile
 from benchkit.hosts.host import Host
 from benchkit.hosts.private_folders import hint_at_private_folder
@@ -86,7 +86,7 @@ def start(host: Host, service: Service, logs: PurePosixPath, *, stays: bool = Fa
     """Start a service and wait until it accepts connections; its output goes to a file in the folder `logs`.
 
     With `stays` it will outlive this connection; its log has no limit then, because the agent that enforces it will be
-    gone. Raises HostError with the last lines of the log where the service does not open its socket; it is stopped then.
+    gone. Raises ServiceError with the last lines of the log where the service does not open its socket; it is stopped then.
     """
     process, log = service.process, log_path(service, logs)
     for folder in service.scratch_folders:
@@ -111,9 +111,12 @@ def start(host: Host, service: Service, logs: PurePosixPath, *, stays: bool = Fa
     running = RunningService(service, started, log)
     try:
         host.sockets.wait_open(socket_of(service.endpoint), service.ready_timeout_s, started)
+    except (LostError, HostStateError):
+        host.processes.stop([started], grace_s=STOP_GRACE_S)
+        raise
     except HostError as error:
         host.processes.stop([started], grace_s=STOP_GRACE_S)
-        raise HostError(
+        raise ServiceError(
             f"{service.name} ({service.backend}) did not start: {error.what}",
             where=host.name,
             why=last_log_lines(host, log) or error.why,

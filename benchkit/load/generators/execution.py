@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Literal, TypeVar
 
-from benchkit.errors import HostError
+from benchkit.errors import HostError, HostStateError
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.files import PlacedFile
 from benchkit.hosts.host import Host
@@ -143,7 +143,10 @@ class GeneratorProcess:
             raise self._failure(f"failed with {self.ended}")
         for name, output in process.outputs().items():
             if output.error is not None:
-                raise self._failure(f"could not write its {name}: {output.error}")
+                what = f"could not write its {name}"
+                if output.is_host_state:
+                    raise HostStateError(f"{self.generator} {what}", where=self.host.name, why=output.error)
+                raise self._failure(f"{what}: {output.error}")
             if output.dropped and name == "stdout":
                 raise self._failure(f"printed {output.dropped} bytes more than the limit of {STDOUT_BYTES}")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchkit.errors import HostError
+from benchkit.errors import ServiceError
 from benchkit.models.load import Load
 from benchkit.models.trial import ProbeRecord
 from benchkit.run.steps.trial_state import Trial
@@ -28,7 +28,7 @@ def probe_response(trial: Trial) -> None:
         timeout_s=HTTP_TIMEOUT_S,
     )
     if response.status >= FIRST_ERROR_STATUS:
-        raise HostError(f"{trial.cell.target} answers {response.status}", where=host.name)
+        raise ServiceError(f"{trial.cell.target} answers {response.status}", where=host.name)
     trial.probe = ProbeRecord(
         status=response.status,
         header_bytes=response.header_bytes,

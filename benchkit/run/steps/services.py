@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from benchkit.errors import HostError, LostError
+from benchkit.errors import HostError, HostStateError, LostError, ServiceError
 from benchkit.run.run_log import log_step
 from benchkit.run.steps.trial_state import Trial
 from benchkit.services import deploy
@@ -51,7 +51,7 @@ def naming_ended_services(trial: Trial) -> Iterator[None]:
     """Raise the error of the service whose end made the load fail: that of the load tool would mislead."""
     try:
         yield
-    except LostError:
+    except (LostError, HostStateError):
         raise
     except HostError:
         require_alive(trial, EXIT_DELAY_S)
@@ -69,7 +69,7 @@ def require_alive(trial: Trial, wait_s: float = 0.0) -> None:
                 continue
             ended = each.process.wait(wait_s)
             if ended is not None:
-                raise HostError(
+                raise ServiceError(
                     f"{each.service.name} ({each.service.backend}) ended during the trial with {ended}",
                     where=host.name,
                     why=deploy.last_log_lines(host, each.log),
