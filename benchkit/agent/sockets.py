@@ -19,8 +19,17 @@ from benchkit.agent.processes import Processes
 
 TCP_LISTEN = "LISTEN"
 TCP_STATES = {
-    **{"01": "ESTAB", "02": "SYN-SENT", "03": "SYN-RECV", "04": "FIN-WAIT-1", "05": "FIN-WAIT-2", "06": "TIME-WAIT"},
-    **{"07": "CLOSE", "08": "CLOSE-WAIT", "09": "LAST-ACK", "0A": TCP_LISTEN, "0B": "CLOSING"},
+    "01": "ESTAB",
+    "02": "SYN-SENT",
+    "03": "SYN-RECV",
+    "04": "FIN-WAIT-1",
+    "05": "FIN-WAIT-2",
+    "06": "TIME-WAIT",
+    "07": "CLOSE",
+    "08": "CLOSE-WAIT",
+    "09": "LAST-ACK",
+    "0A": TCP_LISTEN,
+    "0B": "CLOSING",
 }
 """Names of the states of include/net/tcp_states.h, as ss(8) prints them; /proc/net/tcp has the numbers."""
 

@@ -11,7 +11,6 @@ from benchkit.hosts.agent_link import Link
 from benchkit.hosts.files import HostPath
 from benchkit.hosts.processes import Process
 
-
 TIME_WAIT = "TIME-WAIT"
 """State in which the kernel keeps a port after a connection has ended, for a minute and without a process."""
 

@@ -108,7 +108,7 @@ def test_output_goes_to_files_up_to_a_ceiling(agent: AgentLink, workdir: Path) -
     out, err = {"path": "out/a", "max_bytes": 1000}, {"path": "out/b", "max_bytes": None}
     process = start(agent, "/bin/sh", "-c", "head -c 5000 /dev/zero; echo oops >&2", stdout=out, stderr=err)
     outputs = wait(agent, process)["outputs"]
-    assert outputs == {"stdout": {"size": 1000, "dropped": 4000, "error": None}}
+    assert outputs == {"stdout": {"size": 1000, "dropped": 4000, "error": None, "is_host_state": False}}
     assert (workdir / "out/a").stat().st_size == 1000
     assert (workdir / "out/b").read_bytes() == b"oops\n"
     assert (workdir / "out/a").stat().st_mode & 0o777 == 0o600

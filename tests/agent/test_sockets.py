@@ -193,6 +193,7 @@ def test_who_listens_is_known(agent: AgentLink, family: socket.AddressFamily, ad
         found = agent.request("port_owners", {"ports": [port, 1]}).fields["owners"]
     name = Path("/proc/self/comm").read_text().strip()
     expected = {"port": port, "address": shown, "uid": os.geteuid(), "pid": os.getpid(), "command": name}
+    expected |= {"state": "LISTEN", "peer": None}
     assert found[str(port)] == [expected]
     assert agent.request("port_owners", {"ports": [port]}).fields["owners"] == {str(port): []}
 
@@ -207,6 +208,25 @@ def test_a_port_that_the_user_may_not_open_is_not_taken(launch: Callable[..., Ag
     user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     agent = launch(prefix=user, workdir=workdir, python="/usr/bin/python3")
     assert agent.request("port_owners", {"ports": [1, 7]}).fields["owners"] == {"1": [], "7": []}
+
+
+def test_a_connection_that_has_a_port_is_named_with_its_peer_also_after_its_end(agent: AgentLink) -> None:
+    """An outgoing connection may have the port of a service, and keeps it for a minute after its end."""
+
+    def owners_of(port: int) -> list[dict[str, object]]:
+        owners: list[dict[str, object]] = agent.request("port_owners", {"ports": [port]}).fields["owners"][str(port)]
+        return owners
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        peer = f"127.0.0.1:{port_of(server)}"
+        with socket.create_connection(("127.0.0.1", port_of(server))) as client:
+            port = port_of(client)
+            accepted, _ = server.accept()
+            (owner,) = owners_of(port)
+        assert (owner["state"], owner["peer"], owner["pid"]) == ("ESTAB", peer, os.getpid())
+        accepted.close()
+    (owner,) = owners_of(port)
+    assert (owner["state"], owner["peer"], owner["pid"]) == ("TIME-WAIT", peer, None)
 
 
 def test_a_port_that_is_bound_and_does_not_listen_is_taken_too(agent: AgentLink) -> None:
