@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from benchkit.models.base import Frozen
 
 SCHEMA_VERSION = 1
 """Version of the store's layout and tables; a newer one is refused, an older one is read."""
+
+RunId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9._-]{0,127}$")]
+"""Id of a run. It becomes part of paths, so every id that is read from a store is validated as well."""
+TrialId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9._-]{0,199}$")]
+"""Id of a trial; the name of the folder with its raw files."""
+RawFileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._@+:-]{0,254}$")]
+"""Name of a raw file within the folder of its trial."""
 
 TrialKind = Literal["measure", "control", "profile"]
 RunStatus = Literal["running", "done", "failed", "interrupted"]
@@ -44,7 +51,7 @@ class Manifest(Frozen):
     """The content of `manifest.json`: what was run, with which settings, on which hosts."""
 
     schema_version: int = SCHEMA_VERSION
-    run_id: str
+    run_id: RunId
     scenario: Mapping[str, Any] = Field(description="scenario as run, with scale and --set applied")
     source: str = Field(default="", description="file of the scenario; relative paths in it start from its folder")
     scale: str

@@ -12,7 +12,7 @@ from benchkit.models.base import Frozen
 from benchkit.models.load import Load
 from benchkit.models.load_result import LoadResult
 from benchkit.models.profile import Profiler
-from benchkit.models.run import TrialKind
+from benchkit.models.run import RawFileName, TrialId, TrialKind
 
 ProcessId = tuple[int, int]
 """Unique identity of a process: its pid, and its start time in the kernel's ticks since boot (pids are reused)."""
@@ -53,7 +53,7 @@ class GeneratorRecord(Frozen):
     host: str
     argv: tuple[str, ...]
     load: Load = Field(description="its share of the cell's load")
-    files: Mapping[Literal["stdout", "stderr", "reduction"], str] = Field(description="names of its raw files")
+    files: Mapping[Literal["stdout", "stderr", "reduction"], RawFileName] = Field(description="names of its raw files")
     started_s: float = Field(description="start, from that of the first generator, on the controller's clock")
     wall_s: float
     late_s: float | None = Field(
@@ -87,7 +87,7 @@ class WatchRecord(Frozen):
 
     host: str
     roles: tuple[str, ...] = Field(description="the trial's roles on this host")
-    file: str = Field(description="name of the raw file with the samples")
+    file: RawFileName = Field(description="name of the raw file with the samples")
     interval_s: float
     window_ns: tuple[int, int] = Field(description="start and end of the measured window on the host's monotonic clock")
     clock_uncertainty_s: float = Field(description="maximum error of `window_ns`")
@@ -103,7 +103,7 @@ class ProfileRecord(Frozen):
     service: str
     host: str
     profiler: Profiler
-    file: str | None = Field(default=None, description="name of its raw file")
+    file: RawFileName | None = Field(default=None, description="name of its raw file")
     started_s: float | None = Field(default=None, description="start, from that of the measured window")
     ended_s: float | None = Field(default=None, description="end, likewise; for pprof, the end of its response")
     cpu_s: float | None = Field(
@@ -115,7 +115,7 @@ class ProfileRecord(Frozen):
 class TrialRecord(Frozen):
     """One trial that ended: its times, its load, its processes and its overhead."""
 
-    trial_id: str
+    trial_id: TrialId
     cell_id: str
     levels: Mapping[str, str | int | float | bool]
     block: int

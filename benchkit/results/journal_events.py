@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from benchkit.models.run import RunStatus
+from benchkit.models.run import RunStatus, TrialId
 
 
 class JournalEvent(BaseModel):
@@ -147,7 +147,7 @@ class TrialStarted(JournalEvent):
     """The start of an attempt at a trial."""
 
     event: Literal["trial-started"] = "trial-started"
-    trial_id: str
+    trial_id: TrialId
     cell_id: str
     block: int
     round: int = 1
@@ -159,7 +159,7 @@ class TrialEnded(JournalEvent):
     """The end of a trial whose raw files are stored."""
 
     event: Literal["trial-ended"] = "trial-ended"
-    trial_id: str
+    trial_id: TrialId
     cell_id: str = ""
     wall_s: float = 0.0
 
@@ -170,7 +170,7 @@ class TrialFailed(JournalEvent):
     model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)  # journals have the name `again`
 
     event: Literal["trial-failed"] = "trial-failed"
-    trial_id: str
+    trial_id: TrialId
     cell_id: str = ""
     why: str
     will_retry: bool = Field(default=False, alias="again")
@@ -180,7 +180,7 @@ class TrialSkipped(JournalEvent):
     """A trial that was not attempted; a resumed run attempts it."""
 
     event: Literal["trial-skipped"] = "trial-skipped"
-    trial_id: str
+    trial_id: TrialId
     cell_id: str
     block: int
     round: int = 1
@@ -194,7 +194,7 @@ class BlockInterrupted(JournalEvent):
     event: Literal["block-split"] = "block-split"
     block: int
     round: int
-    trials: tuple[str, ...]
+    trials: tuple[TrialId, ...]
 
 
 class BlockEnded(JournalEvent):
