@@ -120,6 +120,6 @@ def main() -> NoReturn:
     except OSError as error:  # a store that cannot be written, a disk that is full
         if debug:
             raise
-        print(f"benchkit: {error.filename or 'this machine'}: {error.strerror}", file=sys.stderr)
+        print(f"benchkit: {error.filename or 'this machine'}: {error.strerror or error}", file=sys.stderr)
         sys.exit(BenchkitError.exit_code)
     sys.exit(exit_code)

@@ -208,12 +208,16 @@ def compact(store: StoreFolder = None, json: Json = False) -> None:
     where = Store(store_path(store))
     joined = merge_killed_runs(where)
     done = copy_together(where)
+    for error in done.damaged:
+        say(f"omitted: {error}")
     if json:
-        print_json({"runs": done, "joined": joined})
+        print_json({"runs": done.runs, "joined": joined})
     else:
         if joined:
             say(f"tables of {counted(joined, 'interrupted run')} completed")
-        say(f"{counted(done['trials'], 'run')} in one file for each of {counted(len(done), 'table')}")
+        say(f"{counted(done.runs['trials'], 'run')} in one file for each of {counted(len(done.runs), 'table')}")
+    if done.damaged:
+        raise typer.Exit(1)
 
 
 @app.command("rm")

@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from benchkit.errors import InputError
 from benchkit.models.rows import TABLES
 from benchkit.models.run import SCHEMA_VERSION
-from benchkit.results.durable_files import atomic_file, make_folders
+from benchkit.results.durable_files import make_folders
+from benchkit.results.parquet_files import current_files, read_file_schema, read_parquet, write_parquet
 from benchkit.results.schema import VERSION_KEY, arrow_schema
 from benchkit.results.store import Part, Store
-from benchkit.results.table_files import current_files
 
 PARTITION_KEYS = ("scenario", "run_id")
 _COPIED_KEY = b"benchkit.compact"
@@ -29,27 +30,41 @@ FileStates = Mapping[Part, str]
 """Names, sizes and times of the files of each part, as text to compare."""
 
 
-def compact(store: Store) -> dict[str, int]:
-    """Copy the small tables of all runs into one file each, and return the number of runs in each."""
-    counts = {}
+MAX_READS = 5
+"""Attempts to read files of runs that are merged or removed meanwhile."""
+
+
+@dataclass(frozen=True)
+class Compaction:
+    """The result of copying: the number of runs in each table, and the damaged files whose runs are omitted."""
+
+    runs: Mapping[str, int]
+    damaged: tuple[InputError, ...] = ()
+
+
+def compact(store: Store) -> Compaction:
+    """Copy the small tables of all runs into one file each; a run with a damaged file is omitted from the copy."""
+    counts, damaged = {}, []
     for table, row in TABLES.items():
         if row.IS_LARGE:  # read run by run: a copy would cost more than it saves
             continue
-        parts = store.parts(table)
-        states = [[*part, file_states(files)] for part, files in parts.items()]
-        rows = pa.concat_tables(
-            [
-                _with_keys(arrow_schema(table).empty_table(), ("", "")),
-                *(_read_part(table, part, files) for part, files in parts.items()),
-            ]
-        )
+        copied = [with_keys(arrow_schema(table).empty_table(), ("", ""))]
+        states = []
+        for part in store.parts(table):
+            try:
+                content, state = _read_part(store, table, part)
+            except InputError as error:
+                damaged.append(error)
+                continue
+            if state is not None:
+                copied.append(content)
+                states.append([*part, state])
         metadata = {VERSION_KEY: str(SCHEMA_VERSION).encode(), _COPIED_KEY: json.dumps(states).encode()}
         path = store.compact_file(table)
         make_folders(path.parent)
-        with atomic_file(path) as file:
-            pq.write_table(rows.replace_schema_metadata(metadata), file, compression="zstd")
-        counts[table] = len(parts)
-    return counts
+        write_parquet(path, pa.concat_tables(copied).replace_schema_metadata(metadata))
+        counts[table] = len(states)
+    return Compaction(counts, tuple(damaged))
 
 
 def file_states(files: Sequence[Path]) -> str:
@@ -66,10 +81,13 @@ def read_compact(store: Store, table: str, states: FileStates) -> tuple[pa.Table
     path = store.compact_file(table)
     if TABLES[table].IS_LARGE or not path.is_file():
         return None, frozenset()
-    content = pq.read_table(path)
-    metadata = content.schema.metadata or {}
-    is_same_version = metadata.get(VERSION_KEY) == str(SCHEMA_VERSION).encode()
-    if not is_same_version or set(content.column_names) != {*arrow_schema(table).names, *PARTITION_KEYS}:
+    try:
+        stored, schema = read_file_schema(path), with_keys(arrow_schema(table).empty_table(), ("", "")).schema
+        metadata = stored.metadata or {}
+        if metadata.get(VERSION_KEY) != str(SCHEMA_VERSION).encode() or set(stored.names) != set(schema.names):
+            return None, frozenset()
+        content = read_parquet(path, schema)
+    except FileNotFoundError:  # removed meanwhile
         return None, frozenset()
     copied = {(scenario, run_id): state for scenario, run_id, state in json.loads(metadata[_COPIED_KEY])}
     unchanged = frozenset(part for part, state in copied.items() if states.get(part) == state)
@@ -79,15 +97,27 @@ def read_compact(store: Store, table: str, states: FileStates) -> tuple[pa.Table
     return content.replace_schema_metadata(None), unchanged
 
 
-def _read_part(table: str, part: Part, files: Sequence[Path]) -> pa.Table:
+def _read_part(store: Store, table: str, part: Part) -> tuple[pa.Table, str | None]:
+    """Return the rows of a run with the state of their files; None as state where the run was removed meanwhile."""
     schema = arrow_schema(table)
-    return _with_keys(
-        pa.concat_tables([pq.read_table(file, schema=schema) for file in current_files(table, files)]), part
-    )
+    for attempt in range(1, MAX_READS + 1):
+        scenario, run_id = part
+        files = store.parts(table, scenario=scenario, run_id=run_id).get(part, ())
+        if not files:
+            break
+        try:
+            state = file_states(files)
+            rows = pa.concat_tables([read_parquet(file, schema) for file in current_files(table, files)])
+        except FileNotFoundError:
+            if attempt == MAX_READS:
+                raise
+        else:
+            return with_keys(rows, part), state
+    return with_keys(schema.empty_table(), part), None
 
 
-def _with_keys(rows: pa.Table, part: Part) -> pa.Table:
+def with_keys(rows: pa.Table, part: Part) -> pa.Table:
     """Return the rows with their partition keys as columns."""
     for name, value in zip(PARTITION_KEYS, part, strict=True):
-        rows = rows.append_column(name, pa.array([value] * rows.num_rows, pa.string()))
+        rows = rows.append_column(name, pa.repeat(pa.scalar(value, pa.string()), rows.num_rows))
     return rows

@@ -6,6 +6,14 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from benchkit.errors import InputError
+from benchkit.units import size
+
+MAX_BYTES = 1 << 30
+"""Largest uncompressed size of a raw file; a small file that expands to more would fill the memory."""
+
+_CHUNK = 1 << 20
+
 
 def compress(content: bytes) -> bytes:
     """Return content as one frame of Zstandard (RFC 8878)."""
@@ -15,7 +23,34 @@ def compress(content: bytes) -> bytes:
     return bytes(sink.getvalue())
 
 
-def decompress(path: Path) -> bytes:
-    """Return the content of a compressed file."""
-    with path.open("rb") as file, pa.CompressedInputStream(file, "zstd") as stream:
-        return bytes(stream.read())
+def decompress(path: Path, max_bytes: int = MAX_BYTES) -> bytes:
+    """Return the content of a compressed file. Raises InputError for a damaged one and for one with too much content."""
+    content = bytearray()
+    with path.open("rb") as file:
+        try:
+            with pa.CompressedInputStream(file, "zstd") as stream:
+                while chunk := stream.read(_CHUNK):
+                    content += chunk
+                    if len(content) > max_bytes:
+                        raise InputError(
+                            "the raw file is too large",
+                            where=str(path),
+                            why=f"its content exceeds {size(max_bytes)}",
+                            hint="benchkit stores no such file: restore it from a backup, or remove the run",
+                        )
+        except (OSError, pa.ArrowException) as error:
+            if isinstance(error, OSError) and error.errno is not None:  # of the disk, not of the content
+                raise
+            raise _damaged(path, str(error)) from None
+    if not content:  # no file without content is compressed
+        raise _damaged(path, "it is empty")
+    return bytes(content)
+
+
+def _damaged(path: Path, why: str) -> InputError:
+    return InputError(
+        "the raw file is damaged",
+        where=str(path),
+        why=why,
+        hint="restore it from a backup; `benchkit results check` shows what else is damaged",
+    )

@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 PARTIAL = ".partial"
 """Suffix of files and folders that are not complete yet; their names start with a dot, so that no reader takes them."""
+
+_LOCK_ATTEMPTS, _LOCK_PAUSE_S = 3, 0.02
 
 
 @contextlib.contextmanager
@@ -65,17 +68,45 @@ def make_folders(path: Path) -> None:
 
 @contextlib.contextmanager
 def try_lock(path: Path) -> Iterator[bool]:
-    """Hold a lock file during the block; yield False, without waiting, where another process holds it.
+    """Hold a lock file during the block; yield False where another process holds it.
 
     The kernel releases the lock when its process ends, however it ends.
     """
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
+        yield _acquire(handle)
+    finally:
+        os.close(handle)
+
+
+def is_locked(path: Path) -> bool:
+    """Return True while a process holds the lock file. Nothing is written, so that readers of others' stores can ask.
+
+    A lock file that this user may not read counts as held: nobody else can tell.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    except PermissionError:
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
+def _acquire(handle: int) -> bool:
+    """Lock an open file and return True; False where another process holds it for longer than `is_locked` does."""
+    for attempt in range(_LOCK_ATTEMPTS):
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            yield False
+            if attempt + 1 < _LOCK_ATTEMPTS:
+                time.sleep(_LOCK_PAUSE_S)
         else:
-            yield True
-    finally:
-        os.close(handle)
+            return True
+    return False

@@ -53,25 +53,28 @@ def read_journal(path: Path) -> Iterator[JournalEvent]:
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             if line.endswith(_END):
-                yield _event(line, f"{path}:{number}")
+                yield _event(line, path, number)
 
 
-def _event(line: bytes, where: str) -> JournalEvent:
+def _event(line: bytes, path: Path, number: int) -> JournalEvent:
     try:
         document = json.loads(line)
     except ValueError as error:
-        raise _damaged(where, str(error)) from None
+        raise _damaged(path, number, str(error)) from None
     if not isinstance(document, dict):
-        raise _damaged(where, "the line is not an event")
+        raise _damaged(path, number, "the line is not an event")
     try:
         return parse_event(document)
     except ValidationError as error:
-        raise _damaged(where, first_fault(error)) from None
+        raise _damaged(path, number, first_fault(error)) from None
 
 
-def _damaged(where: str, why: str) -> InputError:
+def _damaged(path: Path, number: int, why: str) -> InputError:
     return InputError(
-        "the journal is damaged", where=where, why=why, hint="restore the file from a backup, or remove the run"
+        "the journal is damaged",
+        where=f"{path}:{number}",
+        why=why,
+        hint=f"`benchkit results check {path.parent.name} --repair` restores what the raw files can give",
     )
 
 

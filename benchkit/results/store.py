@@ -14,16 +14,20 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
+from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from benchkit.errors import InputError
-from benchkit.models.run import SCHEMA_VERSION, Manifest, RunStatus
+from benchkit.models.levels import Name
+from benchkit.models.run import Manifest, RunId, RunStatus
 from benchkit.models.trial import TrialRecord
 from benchkit.results.compression import compress, decompress
 from benchkit.results.durable_files import (
     PARTIAL,
+    is_locked,
     make_folders,
     sync_folder,
     try_lock,
@@ -32,6 +36,7 @@ from benchkit.results.durable_files import (
 )
 from benchkit.results.journal import Journal, read_journal
 from benchkit.results.journal_events import JournalEvent, TrialEnded
+from benchkit.results.parquet_files import refuse_newer
 from benchkit.validation import first_fault
 
 ENVIRONMENT = "BENCHKIT_STORE"
@@ -114,7 +119,7 @@ class RunFolder:
             ) from None
         try:
             refuse_newer(_Versioned.model_validate_json(text).schema_version, str(path))
-            return Manifest.model_validate_json(text)
+            manifest = Manifest.model_validate_json(text)
         except ValidationError as error:
             raise InputError(
                 "the manifest of the run is damaged",
@@ -122,6 +127,14 @@ class RunFolder:
                 why=first_fault(error, Manifest),
                 hint=f"restore the file from a backup, or remove the run: `benchkit results rm {self.run_id}`",
             ) from None
+        if manifest.run_id != self.run_id:
+            raise InputError(
+                f"the manifest is that of another run, {manifest.run_id}",
+                where=str(path),
+                why="the folder of a run has its id as name",
+                hint="give the folder its name back, or restore the file from a backup",
+            )
+        return manifest
 
     def journal(self) -> Journal:
         """Open the journal for appending."""
@@ -196,8 +209,7 @@ class RunFolder:
 
     def is_locked(self) -> bool:
         """Return True while a process writes to the run."""
-        with self.try_lock() as is_free:
-            return not is_free
+        return is_locked(self.path / _LOCK)
 
     def remove_partial_trials(self) -> list[str]:
         """Remove the incomplete raw files that a crash has left, and return the ids of trials with complete ones."""
@@ -209,7 +221,7 @@ class RunFolder:
         """Read the record of a stored trial. Raises InputError if it is missing or damaged."""
         path = self.raw(trial_id) / _RECORD
         try:
-            return TrialRecord.model_validate_json(path.read_bytes())
+            record = TrialRecord.model_validate_json(path.read_bytes())
         except FileNotFoundError:
             raise _missing_raw_file(path) from None
         except ValidationError as error:
@@ -219,6 +231,13 @@ class RunFolder:
                 why=first_fault(error, TrialRecord),
                 hint="restore the file from a backup",
             ) from None
+        if record.trial_id != trial_id:
+            raise InputError(
+                f"the record is that of another trial, {record.trial_id}",
+                where=str(path),
+                hint="restore the file from a backup",
+            )
+        return record
 
     def raw(self, trial_id: str) -> Path:
         """Return the folder of a trial's raw files."""
@@ -270,9 +289,10 @@ class Store:
         """Return all runs with their manifests, oldest first; and the errors of those that cannot be read, by run id."""
         readable: list[tuple[RunFolder, Manifest]] = []
         unreadable: dict[str, InputError] = {}
-        for path in sorted((self.path / "runs").glob(f"*/{_MANIFEST}")):
-            run = RunFolder(path.parent)
+        for name in self._names():
+            run = RunFolder(self.path / "runs" / name)
             try:
+                _check_run_id(run)
                 readable.append((run, run.manifest()))
             except InputError as error:
                 unreadable[run.run_id] = error
@@ -284,7 +304,7 @@ class Store:
             raise InputError("the run's name is empty", hint="`benchkit results list` shows the runs of the store")
         if run_id == "latest" and (runs := self.runs()):
             return runs[-1]
-        names = sorted(manifest.parent.name for manifest in (self.path / "runs").glob(f"*/{_MANIFEST}"))
+        names = self._names()
         matching = [run_id] if run_id in names else [name for name in names if name.startswith(run_id)]
         if len(matching) != 1:
             why = f"{len(matching)} runs have this prefix: {', '.join(matching)}" if matching else None
@@ -294,11 +314,23 @@ class Store:
                 why=why,
                 hint="`benchkit results list` shows the runs of the store",
             )
-        return RunFolder(self.path / "runs" / matching[0])
+        run = RunFolder(self.path / "runs" / matching[0])
+        _check_run_id(run)
+        return run
+
+    def _names(self) -> list[str]:
+        """Return the names of the folders with a manifest, sorted."""
+        return sorted(manifest.parent.name for manifest in (self.path / "runs").glob(f"*/{_MANIFEST}"))
 
     def has(self, run_id: str) -> bool:
         """Return True if the store has a run of exactly this id."""
         return (self.path / "runs" / run_id / _MANIFEST).is_file()
+
+    def knows(self, run_id: str) -> bool:
+        """Return True if the store has a run of exactly this id, or rows of one in a table."""
+        if not is_valid_name(run_id, RunId):
+            return False
+        return self.has(run_id) or any((self.path / "tables").glob(f"*/scenario=*/run_id={run_id}"))
 
     def remove(self, run: RunFolder) -> None:
         """Delete a run: its rows first, so that no table has rows of a run that does not exist.
@@ -316,7 +348,15 @@ class Store:
         return self.path / "tables" / table
 
     def table_folder(self, table: str, scenario: str, run_id: str) -> Path:
-        """Return the folder of a run's rows of a table."""
+        """Return the folder of a run's rows of a table. Raises InputError for names that benchkit gives to none."""
+        for key, value, kind in (("scenario", scenario, Name), ("run_id", run_id, RunId)):
+            if not is_valid_name(value, kind):
+                raise InputError(
+                    f"no table may have {value!r} as {key}",
+                    where=str(self.path / "runs" / run_id),
+                    why="names become folders, and this one may lead out of the store",
+                    hint="the manifest was changed: restore it from a backup, or remove the run",
+                )
         return self.table(table) / f"scenario={scenario}" / f"run_id={run_id}"
 
     def parts(self, table: str, *, run_id: str = "", scenario: str = "") -> dict[Part, tuple[Path, ...]]:
@@ -328,7 +368,7 @@ class Store:
         for of_scenario in sorted(_partitions(self.table(table), "scenario", scenario)):
             for of_run in sorted(_partitions(of_scenario, "run_id", run_id)):
                 if files := _parquet_files(of_run, table):
-                    found[of_scenario.name.removeprefix("scenario="), of_run.name.removeprefix("run_id=")] = files
+                    found[_partition(of_scenario, "scenario", Name), _partition(of_run, "run_id", RunId)] = files
         return found
 
     def compact_file(self, table: str) -> Path:
@@ -363,11 +403,37 @@ def _missing_raw_file(path: Path) -> InputError:
     )
 
 
-def refuse_newer(version: int, where: str) -> None:
-    """Raise InputError for a schema version that this benchkit does not know yet."""
-    if version > SCHEMA_VERSION:
+def is_valid_name(value: str, kind: Any) -> bool:  # noqa: ANN401 - an annotated type
+    """Return True if a text is a name of this type, such as `RunId`, and thus safe in a path."""
+    try:
+        _adapter(kind).validate_python(value)
+    except ValidationError:
+        return False
+    return True
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[str]:  # noqa: ANN401 - an annotated type
+    return TypeAdapter(kind)
+
+
+def _check_run_id(run: RunFolder) -> None:
+    if not is_valid_name(run.run_id, RunId):
         raise InputError(
-            f"written with schema version {version}, this benchkit reads up to {SCHEMA_VERSION}",
-            where=where,
-            hint="update benchkit",
+            f"the folder is no run: {run.run_id!r} is no id of one",
+            where=str(run.path),
+            why="ids have letters, digits, dots, dashes and underscores, and begin with a letter",
+            hint="remove the folder from the store, or give it its name back",
         )
+
+
+def _partition(folder: Path, key: str, kind: Any) -> str:  # noqa: ANN401 - an annotated type
+    """Return the value of a partition key in the name of a folder. Raises InputError where benchkit gives none such."""
+    value = folder.name.removeprefix(f"{key}=")
+    if not is_valid_name(value, kind):
+        raise InputError(
+            f"the folder of a table has a name that benchkit gives to none: {value!r} as {key}",
+            where=str(folder),
+            hint="remove the folder from the store, or give it its name back",
+        )
+    return value

@@ -11,30 +11,27 @@ and benchkit's own readers skip the files that are replaced. The next merge, res
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from benchkit.errors import InputError
+from benchkit.errors import InputError, suggestion
+from benchkit.models.levels import Name
 from benchkit.models.rows import TABLES, FactorRow, TrialRow, column_names
-from benchkit.results.compact import PARTITION_KEYS, file_states, read_compact
-from benchkit.results.durable_files import PARTIAL, atomic_file, make_folders, sync_folder
+from benchkit.results.compact import MAX_READS, PARTITION_KEYS, file_states, read_compact, with_keys
+from benchkit.results.durable_files import PARTIAL, make_folders, sync_folder
+from benchkit.results.parquet_files import REPLACES_KEY, current_files, read_parquet, write_parquet
 from benchkit.results.row_builders import INTERRUPTED
-from benchkit.results.schema import VERSION_KEY, Rows, arrow_schema, arrow_table, rows_from_arrow
-from benchkit.results.store import Store, refuse_newer, store_path
-from benchkit.results.table_files import REPLACES_KEY, current_files
+from benchkit.results.schema import Rows, arrow_schema, arrow_table, rows_from_arrow
+from benchkit.results.store import Store, existing_store, is_valid_name
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from benchkit.results.trial_tables import TrialTables
-
-MAX_READS = 5
-"""Attempts to read files of a run that is merged meanwhile."""
 
 
 class RunTables:
@@ -56,7 +53,7 @@ class RunTables:
         if content.num_rows:
             folder = self._folder(table)
             make_folders(folder)
-            _write_parquet(folder / f"{name}.parquet", content)
+            write_parquet(folder / f"{name}.parquet", content)
 
     def replace(self, table: str, *parts: Rows) -> None:
         """Replace all rows of the run in the table by these, in one file."""
@@ -69,7 +66,7 @@ class RunTables:
             content = content.replace_schema_metadata(
                 {**content.schema.metadata, REPLACES_KEY: json.dumps(replaced).encode()}
             )
-        _write_parquet(merged, content)
+        write_parquet(merged, content)
         if leftovers := [*(folder / name for name in replaced), *folder.glob(f".*{PARTIAL}")]:
             _remove_replaced(folder, leftovers)
 
@@ -83,18 +80,16 @@ class RunTables:
     def mark_interrupted(self, trial_ids: Sequence[str]) -> None:
         """Mark stored trials whose block was interrupted by a pause and is repeated."""
         for path in self._files(TrialRow.TABLE):
-            rows = pq.read_table(path, schema=arrow_schema(TrialRow.TABLE))
+            rows = read_parquet(path, arrow_schema(TrialRow.TABLE))
             is_marked = pc.is_in(rows["trial_id"], value_set=pa.array(trial_ids, pa.string()))
             if pc.any(is_marked).as_py():
                 index = rows.schema.get_field_index("kind")
-                _write_parquet(path, rows.set_column(index, "kind", pc.if_else(is_marked, INTERRUPTED, rows["kind"])))
+                write_parquet(path, rows.set_column(index, "kind", pc.if_else(is_marked, INTERRUPTED, rows["kind"])))
 
     def rows(self, table: str) -> pa.Table:
         """Return all rows of the run in the table."""
         schema = arrow_schema(table)
-        return pa.concat_tables(
-            [schema.empty_table(), *(pq.read_table(file, schema=schema) for file in self._files(table))]
-        )
+        return pa.concat_tables([schema.empty_table(), *(read_parquet(file, schema) for file in self._files(table))])
 
     def trials(self) -> list[TrialRow]:
         """Return all rows of the run in `trials`."""
@@ -105,11 +100,6 @@ class RunTables:
 
     def _files(self, table: str) -> tuple[Path, ...]:
         return current_files(table, sorted(self._folder(table).glob("*.parquet")))
-
-
-def _write_parquet(path: Path, content: pa.Table) -> None:
-    with atomic_file(path) as file:
-        pq.write_table(content, file, compression="zstd")
 
 
 def _remove_replaced(folder: Path, files: Sequence[Path]) -> None:
@@ -138,11 +128,20 @@ def load(
 
     Tables that have `cell_id` also get a column `factor_<name>` for each factor of the runs read: numbers if all
     its levels are numbers, else text; null where a run has no such factor. `run_id` or `scenario` reads that part
-    alone. Raises InputError for a table that does not exist, and for files of a newer schema.
+    alone. Raises InputError for a store, a table or a run that does not exist, for damaged files and for those of a newer
+    schema.
     """
     if table not in TABLES:
-        raise InputError(f"no table {table!r}", why=f"the tables are: {', '.join(TABLES)}")
-    source = Store(store_path(Path(store) if store is not None else None))
+        raise InputError(f"no table {table!r}", why=suggestion(table, TABLES))
+    source = Store(existing_store(Path(store) if store is not None else None))
+    if run_id is not None and not source.knows(run_id):
+        raise InputError(
+            f"no run {run_id!r}",
+            where=f"store {source.path}",
+            hint="`benchkit results list` shows the runs of the store; `benchkit.runs()` returns them",
+        )
+    if scenario is not None and not is_valid_name(scenario, Name):
+        raise InputError(f"no scenario can have the name {scenario!r}")
     frame: pd.DataFrame = _read(source, table, run_id, scenario).to_pandas()
     if table == FactorRow.TABLE or "cell_id" not in column_names(table):
         return frame
@@ -170,48 +169,23 @@ def _read(
 def _read_once(
     store: Store, table: str, run_id: str | None, scenario: str | None, columns: Sequence[str] | None
 ) -> pa.Table:
-    schema = _with_keys(arrow_schema(table))
-    if columns is not None:
-        schema = pa.schema([schema.field(name) for name in columns])
+    schema = arrow_schema(table)
     parts = store.parts(table, run_id=run_id or "", scenario=scenario or "")
     copy: pa.Table | None = None
     copied: frozenset[tuple[str, str]] = frozenset()
     if run_id is None:  # one run is read from its own files
         copy, copied = read_compact(store, table, {part: file_states(files) for part, files in parts.items()})
-    rows = [schema.empty_table()] if copy is None else [copy.cast(schema)]
+    if columns is not None:
+        schema = pa.schema([schema.field(name) for name in columns if name not in PARTITION_KEYS])
+    rows = [with_keys(schema.empty_table(), ("", ""))]
+    rows += [] if copy is None else [copy.select(rows[0].schema.names).cast(rows[0].schema)]
     for part, files in parts.items():
         if part not in copied:
-            keys = dict(zip(PARTITION_KEYS, part, strict=True))
-            rows += [_read_file(file, schema, keys) for file in current_files(table, files)]
+            rows += [with_keys(read_parquet(file, schema), part) for file in current_files(table, files)]
     content = pa.concat_tables(rows)
-    is_sorted = copy is None or len(rows) == 1
-    return content if is_sorted else content.sort_by([(key, "ascending") for key in PARTITION_KEYS])
-
-
-def _with_keys(schema: pa.Schema) -> pa.Schema:
-    for name in PARTITION_KEYS:
-        schema = schema.append(pa.field(name, pa.string()))
-    return schema
-
-
-def _read_file(path: Path, schema: pa.Schema, keys: Mapping[str, str]) -> pa.Table:
-    """Read one file as rows of the table, opened once because another may replace it meanwhile.
-
-    Columns that an older version lacks are null. Raises InputError for a file of a newer version.
-    """
-    with path.open("rb") as opened:
-        file = pq.ParquetFile(opened)
-        refuse_newer(int((file.metadata.metadata or {}).get(VERSION_KEY, b"0")), str(path))
-        content = file.read(columns=[name for name in file.schema_arrow.names if name in schema.names])
-    columns = []
-    for field in schema:
-        if field.name in keys:
-            columns.append(pa.repeat(pa.scalar(keys[field.name], field.type), content.num_rows))
-        elif field.name in content.schema.names:
-            columns.append(content[field.name].cast(field.type))
-        else:
-            columns.append(pa.nulls(content.num_rows, field.type))
-    return pa.table(columns, schema=schema)
+    is_sorted = copy is None or len(copied) == len(parts)
+    content = content if is_sorted else content.sort_by([(key, "ascending") for key in PARTITION_KEYS])
+    return content if columns is None else content.select(columns)
 
 
 def _with_factors(frame: pd.DataFrame, factors: pd.DataFrame) -> pd.DataFrame:

@@ -65,7 +65,7 @@ def trials(store: Store, **part: str) -> pd.DataFrame:
 @pytest.mark.parametrize("part", [{}, {"scenario": "one"}, {"run_id": "r1"}, {"scenario": "two", "run_id": "r0"}])
 def test_the_same_rows_are_read(store: Store, part: dict[str, str]) -> None:
     before = trials(store, **part)
-    assert {table: runs for table, runs in compact(store).items() if runs} == {"trials": 3, "factors": 3}
+    assert {table: runs for table, runs in compact(store).runs.items() if runs} == {"trials": 3, "factors": 3}
     pd.testing.assert_frame_equal(trials(store, **part), before)
 
 
@@ -106,7 +106,7 @@ def test_one_run_is_read_without_the_others_files(store: Store) -> None:
 
 
 def test_large_tables_are_not_copied(store: Store) -> None:
-    assert "telemetry" not in compact(store)
+    assert "telemetry" not in compact(store).runs
     assert not store.compact_file("telemetry").exists()
     assert len(load("telemetry", store=store.path)) == 3
 
