@@ -12,10 +12,10 @@ import pytest
 
 import benchkit
 from benchkit.errors import InputError
-from benchkit.results import compact as compact_module
 from benchkit.results.compact import compact
 from benchkit.results.compression import compress, decompress
 from benchkit.results.journal import read_journal
+from benchkit.results.parquet_files import read_parquet
 from benchkit.results.reparse import reparse
 from benchkit.results.store import Store
 from benchkit.results.tables import RunTables
@@ -84,14 +84,12 @@ def test_a_damaged_copy_is_written_again_by_compact(store: Store) -> None:
 
 
 def test_compact_skips_a_run_that_is_removed_meanwhile(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    read = compact_module.read_parquet
-
     def remove_and_read(path: Path, schema: pa.Schema) -> pa.Table:
         if "r1" in path.parent.name:
             shutil.rmtree(path.parent)
-        return read(path, schema)
+        return read_parquet(path, schema)
 
-    monkeypatch.setattr(compact_module, "read_parquet", remove_and_read)
+    monkeypatch.setattr("benchkit.results.compact.read_parquet", remove_and_read)
     done = compact(store)
     assert (done.runs["trials"], done.damaged) == (1, ())
 
