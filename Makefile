@@ -91,9 +91,12 @@ system: .venv/installed
 	@.venv/bin/python -m compileall -q benchkit
 	@touch $@
 
-# uv does not read pip's settings; a machine that has its own index for pip wants it for uv, too.
-index = index=$$(.venv/bin/python -m pip config list | sed -nE "s/^(global|install|:env:)\.index-url='(.*)'$$/\2/p" | tail -n 1); \
-	env $${index:+UV_DEFAULT_INDEX="$$index"}
+# uv does not read pip's settings; a machine that has its own index and certificates for pip wants them for uv, too.
+# The environment overrides pip's files, and in those `install` overrides `global`.
+pip_setting = $$(.venv/bin/python -m pip config list | sed -nE "s/^:env:\.$(1)='(.*)'$$/3 \1/p; \
+	s/^install\.$(1)='(.*)'$$/2 \1/p; s/^global\.$(1)='(.*)'$$/1 \1/p" | sort -n | tail -n 1 | cut -c 3-)
+index = index=$(call pip_setting,index-url); cert=$(call pip_setting,cert); \
+	env $${index:+UV_DEFAULT_INDEX="$$index"} $${cert:+SSL_CERT_FILE="$$cert"}
 
 # An environment is of use only where it was made, and while its Python is there.
 ifneq ($(shell .venv/bin/python -c '' 2>/dev/null && cat .venv/made 2>/dev/null),$(CURDIR))

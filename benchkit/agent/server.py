@@ -74,6 +74,7 @@ class Agent:
             "place": files.place,
             "mkdir": files.mkdir,
             "mkdir_temporary": temporary_folders.make,
+            "write_temporary": temporary_folders.write,
             "remove": temporary_folders.remove,
             "list": files.list,
             "hash": files.hash,

@@ -27,22 +27,23 @@ class Undo:
             "sysctl": sysctls.restore,
             "process": lambda record: end_session(record["pid"], record["start"]),
             "folder": self._remove_folder,
+            "file": self._remove_file,
             "group": cgroups.remove,
             "go-settings": go_settings.restore,
             perf_maps.KIND: perf_maps.undo,
         }
-        self._survive_reboot = frozenset({"folder", "go-settings", perf_maps.KIND})
+        self._survive_reboot = frozenset({"folder", "file", "go-settings", perf_maps.KIND})
 
     def own(self) -> List[Json]:
-        """Undo what this agent changed, except its processes, which it ends itself, and its folders.
+        """Undo what this agent changed, except its processes, which it ends itself, and its folders and files.
 
-        Folders are removed after the agent has ended: a request that is still running could write into one.
+        These are removed after the agent has ended: a request that is still running could write them.
         """
         with self._records.undoing():
             return [
                 self._undo(path, record)
                 for path, record in self._records.all()
-                if self._records.is_own(record) and record["kind"] not in ("process", "folder")
+                if self._records.is_own(record) and record["kind"] not in ("process", "folder", "file")
             ]
 
     def own_with_leftovers(self) -> List[Json]:
@@ -90,6 +91,16 @@ class Undo:
         except OSError as error:
             return [f"{folder} could not be removed: {error.strerror}"]
         return [f"{folder} still exists"] if folder.exists() else []
+
+    def _remove_file(self, record: Json) -> List[str]:
+        file = self._workdir.inside(record["path"], write=True)
+        try:
+            file.unlink()
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            return [f"{file} could not be removed: {error.strerror}"]
+        return []
 
 
 def _outcome(record: Json, failures: List[str], how: str) -> Json:

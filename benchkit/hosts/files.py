@@ -23,6 +23,8 @@ CHUNKS_IN_FLIGHT = 4
 """Chunks requested before the first is answered: hides the link's delay, and leaves gaps for other requests."""
 CHUNK_TIMEOUT_S = 120.0
 """Time for a chunk: a link with less than 10 kB/s is too slow to benchmark over."""
+OTHERS = 0o077
+"""Permissions of everybody but the owner of a file (chmod(2))."""
 COMPRESS_TIMEOUT_S = 120.0
 
 logger = logging.getLogger(__name__)
@@ -36,6 +38,11 @@ class PlacedFile:
     content: bytes | Path
     """Bytes, or a file of the controller."""
     mode: int = 0o644
+
+    @property
+    def is_secret(self) -> bool:
+        """True where only its owner may use it: then the host has one copy, which is removed with the connection's changes."""
+        return self.mode & OTHERS == 0
 
 
 @dataclass(frozen=True)
@@ -59,16 +66,20 @@ class Files:
     def place(self, files: Iterable[PlacedFile]) -> Placed:
         """Place files with their content and mode; those that are in place already are not touched.
 
-        Raises HostError.
+        Files stay on the host, which keeps them for other connections; secrets (`is_secret`) do not. Raises HostError.
         """
-        wanted = [(file, _sha256(file.content)) for file in files]
+        all_files = list(files)
+        secrets = [file for file in all_files if file.is_secret]
+        changed_secrets = tuple(str(file.path) for file in secrets if self._write_temporary(file))
+        wanted = [(file, _sha256(file.content)) for file in all_files if not file.is_secret]
         entries = {(sha256, file.mode): file for file, sha256 in wanted}
         missing = self._link.request("missing_files", {"files": list(entries)}).fields["missing"]
         sent = sum(self._send(entries[sha256, mode], sha256) for sha256, mode in missing)
         placing = [(str(file.path), sha256, file.mode) for file, sha256 in wanted]
         changed = self._link.request("place", {"files": placing}).fields["changed"]
-        logger.debug("%s: placed %d files, %d changed, %d bytes sent", self._host, len(wanted), len(changed), sent)
-        return Placed(tuple(changed), sent)
+        changed = (*changed, *changed_secrets)
+        logger.debug("%s: placed %d files, %d changed, %d bytes sent", self._host, len(all_files), len(changed), sent)
+        return Placed(changed, sent)
 
     def read(self, path: HostPath) -> bytes:
         """Return the content of a file. Raises HostError."""
@@ -116,6 +127,12 @@ class Files:
         """Return the entries of a folder: name → size in bytes, None for what is no regular file."""
         entries: Mapping[str, int | None] = self._link.request("list", {"path": str(path)}).fields["entries"]
         return entries
+
+    def _write_temporary(self, file: PlacedFile) -> bool:
+        """Write a file that is removed with the changes of this connection; return False where it is in place already."""
+        content = file.content if isinstance(file.content, bytes) else file.content.read_bytes()
+        args = {"path": str(file.path), "mode": file.mode}
+        return bool(self._link.request("write_temporary", args, content, timeout_s=CHUNK_TIMEOUT_S).fields["changed"])
 
     def _send(self, file: PlacedFile, sha256: str) -> int:
         """Upload content and return its size."""

@@ -222,6 +222,8 @@ def _text(record: Mapping[str, Any]) -> str:  # noqa: PLR0911 - one for each kin
             )
         case "folder":
             return f"folder {record['path']}"
+        case "file":
+            return f"file {record['path']}"
         case "group":
             return f"control group {record['path']}"
         case "go-settings":

@@ -190,32 +190,41 @@ def _is_listening(service: Service, host: Host) -> bool:
 
 
 def down(experiment: Experiment, hosts: Hosts) -> tuple[str, ...]:
-    """Take a stack down and restore its hosts; return the hosts that were held for it.
+    """Take a stack down and restore its hosts; return the hosts on which it was up.
 
-    Raises HostError, naming the host, where something cannot be restored.
+    It is also found where the watchdog that kept it was killed: by the records of its processes, which nobody owns then.
+    Raises HostError, naming the host, where something cannot be ended or restored.
     """
     name = holder_name(experiment)
-    held = _held_hosts(name, hosts)
-    failures = [
-        failure
-        for failures_of_host in hosts.map(lambda host: _release(host, name) if held[host.name] else [])
-        for failure in failures_of_host
-    ]
+    results = hosts.map(lambda host: (host.name, *_take_down(host, name)))
+    failures = [f"{host}: {failure}" for host, _, failures in results for failure in failures]
     if failures:
-        raise HostError("not everything could be restored", why="; ".join(failures), hint="`benchkit hosts restore`")
-    return tuple(host for host, is_held in held.items() if is_held)
+        raise HostError(
+            "not everything could be ended and restored",
+            why="; ".join(failures),
+            hint="`benchkit hosts restore` tries again; `benchkit hosts check` lists what is left",
+        )
+    return tuple(host for host, was_up, _ in results if was_up)
 
 
-def _release(host: Host, name: str) -> list[str]:
-    """Have a host restore what was held for the stack; return the failures that its watchdog reports."""
-    host.lock.release()
-    failures = []
-    for report in host.changes.state().reports:
+def _take_down(host: Host, name: str) -> tuple[bool, list[str]]:
+    """End what a host keeps under this name, and what a killed watchdog left; return if there was any, and failures."""
+    holder = host.changes.state().holder
+    is_held = holder is not None and holder.run == name
+    if is_held:
+        host.lock.release()
+    state = host.changes.state()
+    failures: list[str] = []
+    for report in state.reports:
         if report.run == name and not report.failures:
             host.changes.delete_report(report)
         elif report.run == name:
-            failures += [f"{host.name}: {failure}" for failure in report.failures]
-    return failures
+            failures += report.failures
+    abandoned = [record for record in state.records if record.state == "abandoned"]
+    if abandoned:
+        restored = [change for change in host.changes.restore() if change.how != "kept"]
+        failures += [failure for change in restored for failure in change.failures]
+    return is_held or any(record.kind == "process" for record in abandoned), failures
 
 
 def _held_hosts(name: str, hosts: Hosts) -> Mapping[str, bool]:

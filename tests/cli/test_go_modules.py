@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -101,6 +102,14 @@ def secrets(state: Path) -> set[str]:
 def find_secrets(text: str, state: Path) -> list[str]:
     """Return the secrets that a text contains."""
     return [secret for secret in secrets(state) if secret in text]
+
+
+def find_secrets_on_hosts(inventory: Inventory, state: Path) -> list[tuple[str, str]]:
+    """Return host and file of each file below the work directories that contains a secret."""
+    with connect_all(inventory) as hosts:
+        arguments = [word for secret in sorted(secrets(state)) for word in ("-e", secret)]
+        found = ((host.name, host.processes.run(["grep", "-rlaF", *arguments, "."]).stdout.decode()) for host in hosts)
+        return [(host, file) for host, files in found for file in files.splitlines()]
 
 
 def list_leftovers(inventory: Inventory) -> list[dict[str, Any]]:
@@ -265,8 +274,7 @@ def test_a_stack_that_is_up_serves_users_by_their_rights(
 
             starts = [developer.start("alice", "mycompany.com/go/module1@v1.99.0") for _ in range(PULLS)]
             logs = [PurePosixPath(f"people/{number}.txt") for number in range(PULLS)]
-            dev = hosts["dev"].processes
-            began = dev.start_all(
+            began = hosts["dev"].processes.start_all(
                 ProcessSpec(start.argv, env=start.env, cwd=start.cwd, stdout=ToFile(log), stderr="stdout")
                 for start, log in zip(starts, logs, strict=True)
             )
@@ -282,6 +290,28 @@ def test_a_stack_that_is_up_serves_users_by_their_rights(
         stopped = cli("service", "down", *command)
     assert sorted(stopped.document()["hosts"]) == ["dev", "proxy", "upstream", "vcs"]
     assert read_go_settings(inventory) is None
+    assert find_secrets_on_hosts(inventory, state) == []
+
+
+def test_no_secret_stays_on_a_host_whose_watchdog_takes_the_stack_down(
+    cli: Cli, hosts_file: Path, inventory: Inventory, state: Path
+) -> None:
+    command = ("go-module-proxy", "-i", hosts_file, "--json")
+    assert cli("service", "up", *command).code == 0
+    try:
+        assert {host for host, _ in find_secrets_on_hosts(inventory, state)} == {"proxy", "vcs"}
+        with connect_all(inventory) as hosts:
+            for host in (hosts["proxy"], hosts["vcs"]):
+                holder = host.changes.state().holder
+                assert holder is not None
+                # The watchdog of `vcs` is killed, so that `down` finds its records.
+                signal = "-KILL" if host.name == "vcs" else "-TERM"
+                assert host.processes.run(["kill", signal, str(holder.pid)]).ok
+                while host.changes.state().holder is not None:
+                    time.sleep(0.05)
+    finally:
+        assert sorted(cli("service", "down", *command).document()["hosts"]) == ["upstream", "vcs"]
+    assert find_secrets_on_hosts(inventory, state) == []
 
 
 def test_a_truncated_zip_reaches_neither_cache_nor_developer(cli: Cli, hosts_file: Path, inventory: Inventory) -> None:

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from benchkit.errors import InputError
+from benchkit.errors import HostError, InputError
 from benchkit.hosts.connections import connect_all
+from benchkit.hosts.sockets import Tcp
 from benchkit.lab.lab import Lab
 from benchkit.run.deployment import down, holder_name, select_cell, up
 from benchkit.run.plan.model import RunPlan
@@ -58,3 +59,27 @@ def test_up_tunes_hosts_that_another_run_had_tuned_while_planning(lab: Lab) -> N
         while_up = hosts["sut"].changes.read_sysctls([key])[key].value
         assert down(tuned, hosts) == ("sut",)
         assert (while_up, hosts["sut"].changes.read_sysctls([key])[key].value) == ("65535", before)
+
+
+@pytest.mark.lab
+def test_down_ends_a_stack_whose_watchdog_was_killed(lab: Lab) -> None:
+    tuned, key = two_stacks(tuning=[{"profile": "nginx-vs-go", "roles": ["sut"]}]), "net.core.somaxconn"
+    with connect_all(lab.inventory()) as hosts:
+        before = hosts["sut"].changes.read_sysctls([key])[key].value
+        planned = make_plan(tuned, hosts)
+        cell = select_cell(planned)
+        up(planned, cell, hosts, lambda _: None)
+    address = Tcp(str(cell.services[0].endpoint.address), cell.services[0].endpoint.port or 0)
+    with connect_all(lab.inventory()) as hosts:
+        sut = hosts["sut"]
+        holder = sut.changes.state().holder
+        assert holder is not None
+        assert sut.processes.run(["kill", "-9", str(holder.pid)]).ok
+        assert sut.changes.state().holder is None
+        assert sut.sockets.http(address, headers=[("Host", "x")]).status == 200
+        assert down(tuned, hosts) == ("sut",)
+        with pytest.raises(HostError):
+            sut.sockets.http(address, headers=[("Host", "x")])
+        assert sut.changes.read_sysctls([key])[key].value == before != "65535"
+        assert [record.text for record in sut.changes.records() if record.state == "abandoned"] == []
+        assert down(tuned, hosts) == ()
