@@ -145,6 +145,19 @@ def _locked() -> dict[str, set[str]]:
     return pinned
 
 
+def test_uv_gets_the_index_and_the_certificates_of_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PIP_CERT", "PIP_INDEX_URL", "SSL_CERT_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    makefile, config = tmp_path / "show.mk", tmp_path / "pip.conf"
+    makefile.write_text("include Makefile\nshow:\n\t@$(index) sh -c 'echo \"$$UV_DEFAULT_INDEX $$SSL_CERT_FILE\"'\n")
+    config.write_text("[global]\ncert = /of/all.pem\nindex-url = http://all/\n[install]\nindex-url = http://install/\n")
+    command = ("-s", "-f", str(makefile), "show")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(config))
+    assert make(ROOT, *command).stdout == "http://install/ /of/all.pem\n"
+    given = {"PIP_CERT": "/of/environment.pem", "PIP_INDEX_URL": "http://environment/"}
+    assert make(ROOT, *command, **given).stdout == "http://environment/ /of/environment.pem\n"
+
+
 def test_the_lock_pins_every_dependency_of_the_project() -> None:
     project = PROJECT["project"]
     wanted = [

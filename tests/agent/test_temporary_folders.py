@@ -1,0 +1,33 @@
+"""Files that go with the agent that wrote them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from benchkit.hosts.agent_link import AgentLink
+
+pytestmark = pytest.mark.system
+
+
+def test_a_temporary_file_has_one_copy_that_goes_with_the_agent(
+    launch: Callable[..., AgentLink], has_ended: Callable[[int], bool]
+) -> None:
+    link = launch()
+    workdir = Path(str(link.hello().fields["workdir"]))
+    args, secret = {"path": "stack/app/key.pem", "mode": 0o600}, b"s3cr3t-bytes"
+    assert link.request("write_temporary", args, secret).fields["changed"] is True
+    assert link.request("write_temporary", args, secret).fields["changed"] is False
+    assert link.request("write_temporary", args, secret * 2).fields["changed"] is True
+    file = workdir / "stack" / "app" / "key.pem"
+    assert (file.read_bytes(), file.stat().st_mode & 0o777, file.stat().st_nlink) == (secret * 2, 0o600, 1)
+    assert [record["kind"] for record in link.request("records", {}).fields["records"]] == ["file"]
+    copies = [path for path in workdir.rglob("*") if path.is_file() and secret in path.read_bytes()]
+    assert copies == [file]
+    pid = link.hello().fields["pid"]
+    assert link.close(10) == []
+    assert has_ended(pid)
+    assert not file.exists()
+    assert not [path for path in workdir.rglob("*") if path.is_file() and secret in path.read_bytes()]
