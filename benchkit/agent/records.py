@@ -96,7 +96,11 @@ class Records:
     @contextlib.contextmanager
     def undoing(self) -> Iterator[None]:
         """Lock the records of this work directory for undoing them."""
-        fd = os.open(str(self._folder), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fd = os.open(str(self._folder), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:  # `remove_workdir` has removed it: nothing is left to undo, and nothing to lock
+            yield
+            return
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
             yield

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import shutil
 import threading
 import time
 import traceback
@@ -76,6 +77,7 @@ class Agent:
             "mkdir_temporary": temporary_folders.make,
             "write_temporary": temporary_folders.write,
             "remove": temporary_folders.remove,
+            "remove_workdir": self.remove_workdir,
             "list": files.list,
             "hash": files.hash,
             "read": files.read,
@@ -161,6 +163,19 @@ class Agent:
         """Restore what this agent changed and, unless `own`, everything that abandoned ones left; end their processes."""
         undone = self._undo.own()
         return {"undone": undone if own else [*undone, *self._undo.abandoned()]}
+
+    def remove_workdir(self) -> Json:
+        """Remove the work directory with everything in it. Raises RefusedError while it has records of changes to undo."""
+        remaining = len(self.records.all())
+        if remaining:
+            raise RefusedError(
+                "busy",
+                f"the work directory {self._workdir.root} has {remaining} records of changes to undo",
+                "without them nothing could be restored",
+            )
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(str(self._workdir.root))
+        return {"path": str(self._workdir.root)}
 
     def delete_report(self, *, name: str) -> Json:
         """Delete a report that was read."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections import deque
@@ -12,6 +11,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from benchkit.cli.commands import Commands
+from benchkit.cli.console import survive_closed_outputs
 from benchkit.errors import BenchkitError, InputError, printable
 from benchkit.version import __version__
 
@@ -95,6 +95,7 @@ def _refuse(error: Any) -> NoReturn:  # noqa: ANN401 - of a class that Typer doe
 
 def main() -> NoReturn:
     """Run the command line, and turn every error that benchkit raises on purpose into one message and an exit code."""
+    survive_closed_outputs()
     arguments = common_options_first(sys.argv[1:])
     debug = DEBUG in arguments
     try:
@@ -113,10 +114,6 @@ def main() -> NoReturn:
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
-    except BrokenPipeError:
-        # The reader of our output went away (`benchkit … | head`); what is still buffered has no reader either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
     except OSError as error:  # a store that cannot be written, a disk that is full
         if debug:
             raise

@@ -32,6 +32,16 @@ def complete_run(incomplete: str) -> list[str]:
     return _starting_with(incomplete, ["latest", *reversed(runs)])
 
 
+def complete_lab(incomplete: str) -> list[str]:
+    """Return the labs on this machine that begin so."""
+    from benchkit.lab.lab import lab_names
+
+    try:
+        return _starting_with(incomplete, lab_names())
+    except OSError:  # likewise
+        return []
+
+
 def complete_scale(incomplete: str) -> list[str]:
     """Return the scales that begin so."""
     from typing import get_args

@@ -2,21 +2,64 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
+import os
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchkit.errors import InputError
 from benchkit.models.scale import Scale
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer as Buffer
 
 MOMENT_S = 1.5
 """Time that a command may take in silence."""
 
 UNBROKEN = 1000
 """Width of a table that goes to a program or file, where no line may be broken."""
+
+
+class _Output(io.FileIO):
+    """A stream of this process whose reader may go away: what nobody can read any more is dropped.
+
+    A command then ends as it would have ended: a run goes on, and a gate keeps its exit code.
+    """
+
+    def __init__(self, descriptor: int, *, is_essential: bool) -> None:
+        super().__init__(descriptor, "w", closefd=False)
+        self._is_essential = is_essential
+
+    def write(self, data: Buffer, /) -> int:
+        """Write data. Where that fails for good, write no more, unless the output is essential and its reader is there."""
+        try:
+            return super().write(data)
+        except OSError as error:
+            if self._is_essential and error.errno not in _READER_GONE:
+                raise
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, self.fileno())
+            os.close(null)
+            return memoryview(data).nbytes
+
+
+_READER_GONE = frozenset({errno.EPIPE, errno.EIO})
+"""Errors of a pipe and of a terminal whose other end is closed."""
+
+
+def survive_closed_outputs() -> None:
+    """Let no command fail because its output is not read to the end (`benchkit … | head -2`), or its messages not at all."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        output = io.BufferedWriter(_Output(stream.fileno(), is_essential=name == "stdout"))
+        lines = name == "stderr" or stream.line_buffering
+        text = io.TextIOWrapper(output, encoding=stream.encoding, errors=stream.errors, line_buffering=lines)
+        setattr(sys, name, text)
 
 
 def print_json(document: Any) -> None:  # noqa: ANN401 - any JSON value

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
-from benchkit.cli.options import InventoryFile, Json, ScenarioName
+from benchkit.cli.options import InventoryFile, Json, LabName, ScenarioName
 from benchkit.errors import HostError, InputError
 
 if TYPE_CHECKING:
@@ -21,14 +21,14 @@ app = typer.Typer(help="Hosts: facts, missing programs, leftovers of abandoned r
 
 
 @app.command()
-def check(inventory: InventoryFile = None, json: Json = False) -> None:
+def check(inventory: InventoryFile = None, lab: LabName = None, json: Json = False) -> None:
     """Show facts and limits of every host, its tools, the run that uses it, and what abandoned runs left or had restored."""
     from benchkit.cli.console import print_json, print_table
     from benchkit.cli.inventory_choice import inventory_of
     from benchkit.hosts.connections import connect_all
     from benchkit.units import size
 
-    with connect_all(inventory_of(inventory)) as hosts:
+    with connect_all(inventory_of(inventory, lab)) as hosts:
         found = [(host.spec, host.facts, host.changes.state(), host.notices) for host in hosts]
         limits = hosts.inventory.limits
     if json:
@@ -44,7 +44,7 @@ def check(inventory: InventoryFile = None, json: Json = False) -> None:
             }
             for spec, facts, state, notices in found
         ]
-        print_json({"hosts": document, "limits": limits})
+        print_json({"lab": hosts.inventory.lab, "hosts": document, "limits": limits})
         return
     print_table(
         ("host", "roles", "kernel", "arch", "CPUs", "memory", "user", "open files", "Python"),
@@ -87,8 +87,15 @@ def check(inventory: InventoryFile = None, json: Json = False) -> None:
 @app.command()
 def restore(
     inventory: InventoryFile = None,
+    lab: LabName = None,
     take_over: Annotated[
         bool, typer.Option("--take-over", help="First end what holds a host: a stack kept up, or a dead run.")
+    ] = False,
+    everything: Annotated[
+        bool,
+        typer.Option(
+            "--all", help="Then remove benchkit's own folder from the hosts too, unless something holds a host."
+        ),
     ] = False,
     json: Json = False,
 ) -> None:
@@ -97,20 +104,25 @@ def restore(
     from benchkit.cli.inventory_choice import inventory_of
     from benchkit.hosts.connections import connect_all
 
-    with connect_all(inventory_of(inventory)) as hosts:
+    with connect_all(inventory_of(inventory, lab)) as hosts:
         ended = {host.name: host.lock.release() for host in hosts} if take_over else {}
         undone = [(host.name, each) for host in hosts for each in host.changes.restore()]
         reports = [(host.name, report) for host in hosts for report in host.changes.state().reports]
         for name, report in reports:
             hosts[name].changes.delete_report(report)
+        has_failures = any(each.failures for _, each in undone if each.how != "kept")
+        removed = _remove_workdirs(hosts) if everything and not has_failures else {}
+        lab_used = hosts.inventory.lab
     if json:
         done = [{"host": host, "what": each.text, "how": each.how, "failures": each.failures} for host, each in undone]
         restored_before = [{"host": host, "report": str(report)} for host, report in reports]
         print_json(
             {
+                "lab": lab_used,
                 "undone": done,
                 "put_back_before": restored_before,
                 "ended": {host: str(each) for host, each in ended.items()},
+                "removed": removed,
             }
         )
     else:
@@ -122,17 +134,26 @@ def restore(
             print(f"{host}: {each.text}: {'; '.join(each.failures) or HOW[each.how]}")
         if not (undone or reports):
             print("nothing to restore")
-    if any(each.failures for _, each in undone if each.how != "kept"):
+        for host, folder in removed.items():
+            print(f"{host}: removed {folder}")
+    if has_failures:
         raise HostError(
             "not everything could be restored",
             hint="the records are kept on the host; run `benchkit hosts restore` again",
         )
 
 
+def _remove_workdirs(hosts: Hosts) -> dict[str, str]:
+    """Remove benchkit's folder from every host; return its path by host. Raises HostError naming what holds a host."""
+    hosts.lock("hosts restore --all")  # nobody else can begin to use the hosts meanwhile
+    return {host.name: str(host.files.remove_workdir()) for host in hosts}
+
+
 @app.command()
 def prepare(
     scenario: ScenarioName,
     inventory: InventoryFile = None,
+    lab: LabName = None,
     yes: Annotated[bool, typer.Option("--yes", help="Install without asking.")] = False,
     json: Json = False,
 ) -> None:
@@ -146,7 +167,7 @@ def prepare(
 
     experiment = read_experiment(scenario)
     needed = needed_programs(experiment)
-    chosen = inventory_of(inventory)
+    chosen = inventory_of(inventory, lab)
     require_roles(experiment, chosen)
     with connect_all(chosen) as hosts:
         outcomes = [_prepare(host, sorted(lacking), yes=yes) for host, lacking in _lacking(hosts, needed)]

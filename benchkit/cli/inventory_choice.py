@@ -1,4 +1,4 @@
-"""Choice of the hosts that a command works on: the given inventory, or the lab that is up."""
+"""Choice of the hosts that a command works on: the given inventory, or a lab."""
 
 from __future__ import annotations
 
@@ -11,18 +11,22 @@ if TYPE_CHECKING:
     from benchkit.hosts.inventory import Inventory
 
 
-def inventory_of(path: Path | None) -> Inventory:
-    """Return the inventory at `path`, or that of the lab that is up. Raises InputError where there is neither."""
+def inventory_of(path: Path | None, lab: str | None = None, *, quiet: bool = False) -> Inventory:
+    """Return the inventory at `path`, or that of a lab: the named one, else the one of this checkout and user.
+
+    Unless `quiet`, a line on stderr names the lab and its owner. Raises InputError where there is neither.
+    """
     if path is not None:
+        if lab is not None:
+            raise InputError("-i and --lab exclude each other", hint="give the inventory or the lab, not both")
         from benchkit.hosts.inventory import load_inventory
 
         return load_inventory(path)
-    from benchkit.lab.lab import find_lab
+    from benchkit.cli.console import say
+    from benchkit.lab.choice import choose_lab
+    from benchkit.lab.owner import describe_owner
 
-    lab = find_lab()
-    if lab is None:
-        raise InputError(
-            "no inventory was given and no lab is up",
-            hint="`benchkit lab up` makes hosts on this machine; -i INV names your own",
-        )
-    return lab.inventory()
+    chosen = choose_lab(lab)
+    if not quiet:
+        say(f"lab: {chosen.name}, of {describe_owner(chosen.owner)}")
+    return chosen.inventory()

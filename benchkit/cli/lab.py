@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from benchkit.cli.completion import complete_lab
 from benchkit.cli.lab_prepare import prepare
 from benchkit.cli.options import Json, Quiet
 
@@ -16,7 +17,14 @@ if TYPE_CHECKING:
 app = typer.Typer(help="A lab on this machine: hosts with an OpenSSH server each.", no_args_is_help=True)
 
 Name = Annotated[
-    str | None, typer.Option("--name", help="Name of the lab. [default: $BENCHKIT_LAB, else lab]", show_default=False)
+    str | None,
+    typer.Option(
+        "--name",
+        "--lab",
+        help="Name of the lab. [default: $BENCHKIT_LAB, else the lab of this checkout and user, else lab]",
+        show_default=False,
+        autocompletion=complete_lab,
+    ),
 ]
 
 
@@ -40,65 +48,87 @@ def up(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Start the lab; does nothing if it is already up."""
+    """Start a lab of this checkout and user; does nothing if it is already up."""
     from benchkit.cli.console import say
+    from benchkit.cli.signals import signals_interrupt
+    from benchkit.lab.choice import default_name, new_name
     from benchkit.lab.lab import find_lab
     from benchkit.lab.lab import up as start_lab
-    from benchkit.lab.spec import lab_name, parse_shape
+    from benchkit.lab.spec import parse_shape, requested_name
 
-    name = lab_name(name)
-    requested = parse_shape(name, host or (), link or (), shared=shared)
-    present = None if host or link or shared else find_lab(name)  # without a requested shape any lab that is up fits
-    lab = start_lab(present.state.spec if present else requested, progress=say)
+    chosen = requested_name(name) or default_name() or new_name()
+    requested = parse_shape(chosen, host or (), link or (), shared=shared)
+    present = None if host or link or shared else find_lab(chosen)  # without a requested shape any lab that is up fits
+    with signals_interrupt():  # a signal removes what was started so far
+        lab = start_lab(present.state.spec if present else requested, progress=say)
     if json or not quiet:
         _show(lab, "is up" if lab.fresh else "is already up", json=json)
 
 
 @app.command()
 def status(name: Name = None, json: Json = False) -> None:
-    """Show the hosts of the lab, what they cannot isolate, and how to log in."""
+    """Show the hosts of the lab, whose it is, what they cannot isolate, and how to log in."""
     from benchkit.cli.console import print_json
-    from benchkit.lab.lab import find_lab, lab_names
-    from benchkit.lab.spec import lab_name
+    from benchkit.lab.choice import default_name, list_labs
+    from benchkit.lab.lab import find_lab, lab_names, labs_up
+    from benchkit.lab.spec import DEFAULT_NAME, requested_name
 
-    name = lab_name(name)
-    lab = find_lab(name)
+    chosen = requested_name(name) or default_name()
+    lab = None if chosen is None else find_lab(chosen)
     if lab is not None:
         _show(lab, "is up", json=json)
         return
-    others = [other for other in lab_names() if other != name]
+    others = [other for other in lab_names() if other != chosen]
     if json:
-        print_json({"name": name, "up": False, "others": others})
+        owners = [{"name": other.name, **_owner_document(other)} for other in labs_up() if other.name in others]
+        print_json({"name": chosen or DEFAULT_NAME, "up": False, "others": others, "others_up": owners})
         return
-    print(f"The lab {name!r} is not up; `benchkit lab up` starts one.")
-    if others:
-        print(f"Other labs (--name): {', '.join(others)}")
+    what = "No lab of this checkout is up" if chosen is None else f"The lab {chosen!r} is not up"
+    print(f"{what}; `benchkit lab up` starts one.")
+    if others_up := [other for other in labs_up() if other.name in others]:
+        print(f"Use one with --lab NAME; {list_labs(others_up)}")
 
 
 @app.command()
-def down(name: Name = None, quiet: Quiet = False, json: Json = False) -> None:
+def down(
+    name: Name = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Remove the lab even if it belongs to another checkout, or a run holds it.")
+    ] = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
     """Remove the lab and everything it left; does nothing if there is none."""
     from benchkit.cli.console import print_json, say
+    from benchkit.lab.choice import default_name, list_labs, require_removable
     from benchkit.lab.lab import down as remove_lab
-    from benchkit.lab.spec import lab_name
+    from benchkit.lab.lab import labs_up
+    from benchkit.lab.spec import DEFAULT_NAME, requested_name
 
-    name = lab_name(name)
-    was_there = remove_lab(name)
+    chosen = requested_name(name) or default_name()
+    if chosen is not None and not force:
+        require_removable(chosen)
+    was_there = chosen is not None and remove_lab(chosen)
     if json:
-        print_json({"name": name, "up": False, "was_there": was_there})
+        print_json({"name": chosen or DEFAULT_NAME, "up": False, "was_there": was_there})
+    elif was_there and not quiet:
+        say(f"the lab {chosen!r} is removed")
     elif not quiet:
-        say(f"the lab {name!r} is removed" if was_there else f"there is no lab {name!r}")
+        say("this checkout has no lab" if chosen is None else f"there is no lab {chosen!r}")
+        if labs := labs_up():
+            say(list_labs(labs))
 
 
 def _show(lab: Lab, what: str, *, json: bool) -> None:
     from benchkit.cli.console import print_json, print_table
+    from benchkit.lab.owner import describe_owner
     from benchkit.units import bits_per_s
 
     answering = lab.answering()
     if json:
         print_json(_document(lab, answering))
         return
-    print(f"The lab {lab.name!r} {what}.\n")
+    print(f"The lab {lab.name!r} {what}; it belongs to {describe_owner(lab.owner)}.\n")
     print_table(
         ("host", "roles", "address", "CPUs", "link", "SSH"),
         [
@@ -127,6 +157,7 @@ def _document(lab: Lab, answering: dict[str, bool]) -> dict[str, Any]:
         "name": lab.name,
         "up": True,
         "fresh": lab.fresh,
+        **_owner_document(lab),
         "mode": lab.state.mode,
         "created_at": lab.state.created_at,
         "subnet": lab.state.subnet,
@@ -148,6 +179,11 @@ def _document(lab: Lab, answering: dict[str, bool]) -> dict[str, Any]:
         "not_isolated": lab.state.not_isolated,
         "folder": str(lab.folder.path),
     }
+
+
+def _owner_document(lab: Lab) -> dict[str, Any]:
+    """Return the owner of a lab as a field of documents; None where it is unknown."""
+    return {"owner": None if lab.owner is None else lab.owner.model_dump(mode="json")}
 
 
 app.command()(prepare)

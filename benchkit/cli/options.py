@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from benchkit.cli.completion import complete_run, complete_scale, complete_scenario
+from benchkit.cli.completion import complete_lab, complete_run, complete_scale, complete_scenario
+
+MAX_TIMEOUT_S = 86400
+"""Longest lease and reconnection, in seconds: a day. Operating systems refuse timeouts that are much longer."""
+
+
+def _finite(value: float | None) -> float | None:
+    """Return a number of seconds unless it is `nan`, which is within all bounds."""
+    if value is not None and math.isnan(value):
+        raise typer.BadParameter("nan is not a number of seconds")
+    return value
+
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")]
@@ -34,7 +46,17 @@ Set = Annotated[
 ]
 Seed = Annotated[int | None, typer.Option("--seed", help="Seed of the order of trials. [default: the scenario's]")]
 InventoryFile = Annotated[
-    Path | None, typer.Option("-i", "--inventory", metavar="INV", help="The hosts. [default: the lab that is up]")
+    Path | None, typer.Option("-i", "--inventory", metavar="INV", help="The hosts. [default: the lab of this checkout]")
+]
+LabName = Annotated[
+    str | None,
+    typer.Option(
+        "--lab",
+        metavar="NAME",
+        help="Use the hosts of this lab. [default: $BENCHKIT_LAB, else the lab of this checkout and user]",
+        show_default=False,
+        autocompletion=complete_lab,
+    ),
 ]
 StoreFolder = Annotated[
     Path | None, typer.Option("--store", help="Where results are stored. [default: $BENCHKIT_STORE, else ./results]")
@@ -60,9 +82,22 @@ AcceptChanges = Annotated[
 Lease = Annotated[
     float | None,
     typer.Option(
-        "--lease", min=1, hidden=True, help="Seconds without a heartbeat after which hosts restore themselves."
+        "--lease",
+        min=1,
+        max=MAX_TIMEOUT_S,
+        callback=_finite,
+        hidden=True,
+        help="Seconds without a heartbeat after which hosts restore themselves.",
     ),
 ]
 Reconnect = Annotated[
-    float | None, typer.Option("--reconnect", min=1, hidden=True, help="Seconds to keep reconnecting to a lost host.")
+    float | None,
+    typer.Option(
+        "--reconnect",
+        min=1,
+        max=MAX_TIMEOUT_S,
+        callback=_finite,
+        hidden=True,
+        help="Seconds to keep reconnecting to a lost host.",
+    ),
 ]

@@ -9,6 +9,7 @@ import typer
 from benchkit.cli.options import (
     InventoryFile,
     Json,
+    LabName,
     Profile,
     Quiet,
     Scale,
@@ -37,6 +38,7 @@ def plan(
     scenario: ScenarioName,
     *,
     inventory: InventoryFile = None,
+    lab: LabName = None,
     scale: Scale = "lab",
     settings: Set = None,
     seed: Seed = None,
@@ -65,13 +67,14 @@ def plan(
     requested = [*(settings or ()), *([WITH_PROFILES] if profile else [])]
     experiment = read_experiment(scenario, scale_named(scale), requested)
     where = store_path(store)
-    with signals_interrupt(), connect_all(inventory_of(inventory)) as hosts:
+    chosen = inventory_of(inventory, lab, quiet=quiet)
+    with signals_interrupt(), connect_all(chosen) as hosts:
         size = f"{units.counted(len(experiment.cells), 'cell')}, {units.counted(experiment.scenario.blocks, 'block')}"
         with announced_if_slow(f"planning {size}", quiet=quiet):
             run_plan = make_plan(experiment, hosts, seed)
         power = _power(run_plan, hosts, where, pilot=pilot and not run_plan.obstacles, quiet=quiet)
     if json:
-        print_json({**_document(run_plan), "foresight": power.model_dump(mode="json")})
+        print_json({"lab": chosen.lab, **_document(run_plan), "foresight": power.model_dump(mode="json")})
     else:
         _show(run_plan)
         _show_power(power, run_plan, where, pilot=pilot)

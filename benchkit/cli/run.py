@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from benchkit.cli.options import (
     AcceptChanges,
     InventoryFile,
     Json,
+    LabName,
     Lease,
     OwnScale,
     Profile,
@@ -41,6 +43,7 @@ def run(
     ] = None,
     *,
     inventory: InventoryFile = None,
+    lab: LabName = None,
     scale: OwnScale = None,
     settings: Set = None,
     seed: Seed = None,
@@ -79,11 +82,11 @@ def run(
         experiment = read_experiment(scenario, scale_named(scale or "lab"), requested)
     resume_options = None if run_folder is None else ResumeOptions(run_folder, accept_changes=accept_changes)
     timeouts = ConnectionTimeouts(lease, reconnect)
-    hosts = inventory_of(inventory)
+    chosen = inventory_of(inventory, lab, quiet=quiet)
     outcome = run_experiment(
-        experiment, hosts, stored_in, seed=seed, quiet=quiet, resume_options=resume_options, timeouts=timeouts
+        experiment, chosen, stored_in, seed=seed, quiet=quiet, resume_options=resume_options, timeouts=timeouts
     )
-    print_run_summary(outcome, stored_in, quiet=quiet, json=json)
+    print_run_summary(outcome, stored_in, quiet=quiet, json=json, lab=chosen.lab)
     if outcome.failures or outcome.not_restored:
         raise typer.Exit(1)
 
@@ -110,38 +113,39 @@ def demo(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Start a lab, compare Go alone with Go behind nginx, write the report, and remove the lab if it was not up before."""
-    from benchkit.cli.console import scale_named
+    """Start a lab of its own, compare Go alone with Go behind nginx, write the report, and remove the lab."""
+    from benchkit.cli.console import say, scale_named
     from benchkit.cli.run_summary import print_run_summary
+    from benchkit.cli.signals import signals_interrupt
     from benchkit.results.store import Store, store_path
     from benchkit.scenario.read import read_experiment
 
-    experiment = read_experiment("quickstart", scale_named(scale))
-    stored_in = Store(store_path(store))
-    with _some_lab() as lab:
-        outcome = run_experiment(experiment, lab.inventory(), stored_in, seed=None, quiet=quiet)
-    report = write(outcome, stored_in)
-    print_run_summary(outcome, stored_in, quiet=quiet, json=json, report=report)
+    with signals_interrupt():  # before the lab is started: a signal at any later time removes it
+        experiment = read_experiment("quickstart", scale_named(scale))
+        stored_in = Store(store_path(store))
+        with _own_lab() as lab:
+            if not quiet:
+                say(f"lab: {lab.name}, of this demo; it is removed at the end")
+            outcome = run_experiment(experiment, lab.inventory(), stored_in, seed=None, quiet=quiet)
+        report = write_run_report(outcome, stored_in)
+    print_run_summary(outcome, stored_in, quiet=quiet, json=json, lab=lab.name, report=report)
     if outcome.failures or outcome.not_restored:
         raise typer.Exit(1)
 
 
 @contextmanager
-def _some_lab() -> Iterator[Lab]:
-    """Yield the lab that is up, or one that exists for the duration only."""
-    from benchkit.lab.lab import down, find_lab, up
-    from benchkit.lab.spec import lab_name, parse_shape
+def _own_lab() -> Iterator[Lab]:
+    """Yield a new lab that nothing else uses, and remove it at the end."""
+    from benchkit.lab.choice import remove_abandoned
+    from benchkit.lab.lab import down, up
+    from benchkit.lab.spec import LabSpec
 
-    there = find_lab()
-    if there is not None:
-        yield there
-        return
-    manifest = up(parse_shape(lab_name(None), (), (), shared=False))
+    remove_abandoned()
+    name = f"demo-{os.getpid()}"
     try:
-        yield manifest
+        yield up(LabSpec(name=name), temporary=True)
     finally:
-        if manifest.fresh:
-            down(manifest.name)
+        down(name)
 
 
 def run_experiment(
@@ -199,7 +203,7 @@ def run_experiment(
         raise
 
 
-def write(outcome: RunOutcome, store: Store) -> Path:
+def write_run_report(outcome: RunOutcome, store: Store) -> Path:
     """Write the report of a run beside it."""
     from benchkit.report.report_files import write_report
     from benchkit.report.run_reader import read_run

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def print_run_summary(
-    outcome: RunOutcome, store: Store, *, quiet: bool, json: bool, report: Path | None = None
+    outcome: RunOutcome, store: Store, *, quiet: bool, json: bool, lab: str | None, report: Path | None = None
 ) -> None:
     """Print the summary: one JSON document, or tables; with `quiet` only the path of a report."""
     from benchkit.analysis.claims import judge_claims
@@ -36,6 +36,7 @@ def print_run_summary(
                 "run_id": outcome.run.run_id,
                 "status": outcome.status,
                 "store": store.path,
+                "lab": lab,
                 "design": data.design,
                 "blocks": data.manifest.blocks,
                 "trials": outcome.trials,

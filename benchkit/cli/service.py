@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from benchkit.cli.options import InventoryFile, Json, Quiet, Scale, ScenarioName, Set
+from benchkit.cli.options import InventoryFile, Json, LabName, Quiet, Scale, ScenarioName, Set
 
 if TYPE_CHECKING:
     from benchkit.hosts.connections import Hosts
@@ -32,6 +33,7 @@ def up(
     scenario: ScenarioName,
     *,
     inventory: InventoryFile = None,
+    lab: LabName = None,
     scale: Scale = "lab",
     settings: Set = None,
     cell: Cell = None,
@@ -48,13 +50,14 @@ def up(
     from benchkit.cli.console import print_json, say
     from benchkit.run import deployment
 
-    with _connected(scenario, inventory, scale, settings, cell) as (plan, planned, hosts):
+    hosts_given = _GivenHosts(inventory, lab, quiet=quiet)
+    with _connected(scenario, hosts_given, scale, settings, cell) as (plan, planned, hosts):
         deployment.up(plan, planned, hosts, (lambda _: None) if quiet else say, apply=apply)
         instructions = [instruction for service in planned.services for instruction in service.instructions]
         statuses = deployment.status(plan.experiment, planned, hosts)
     if json:
         shown = [{"what": instruction.what, "value": instruction.value} for instruction in instructions]
-        print_json({**_document(plan.experiment, planned, statuses), "guidance": shown})
+        print_json({**_document(plan.experiment, planned, statuses, hosts), "guidance": shown})
         return
     if not quiet:
         _print_statuses(statuses)
@@ -67,6 +70,7 @@ def status(
     scenario: ScenarioName,
     *,
     inventory: InventoryFile = None,
+    lab: LabName = None,
     scale: Scale = "lab",
     settings: Set = None,
     cell: Cell = None,
@@ -76,10 +80,11 @@ def status(
     from benchkit.cli.console import print_json
     from benchkit.run import deployment
 
-    with _connected(scenario, inventory, scale, settings, cell) as (plan, planned, hosts):
+    hosts_given = _GivenHosts(inventory, lab)
+    with _connected(scenario, hosts_given, scale, settings, cell) as (plan, planned, hosts):
         statuses = deployment.status(plan.experiment, planned, hosts)
     if json:
-        print_json(_document(plan.experiment, planned, statuses))
+        print_json(_document(plan.experiment, planned, statuses, hosts))
     else:
         _print_statuses(statuses)
     if not all(service.is_up for service in statuses):
@@ -91,6 +96,7 @@ def down(
     scenario: ScenarioName,
     *,
     inventory: InventoryFile = None,
+    lab: LabName = None,
     scale: Scale = "lab",
     settings: Set = None,
     quiet: Quiet = False,
@@ -105,18 +111,28 @@ def down(
     from benchkit.scenario.read import read_experiment
 
     experiment = read_experiment(scenario, scale_named(scale), settings or ())
-    with signals_interrupt(), connect_all(inventory_of(inventory)) as hosts:
+    chosen = inventory_of(inventory, lab, quiet=quiet)
+    with signals_interrupt(), connect_all(chosen) as hosts:
         released = deployment.down(experiment, hosts)
     if json:
-        print_json({"scenario": experiment.scenario.name, "up": False, "hosts": released})
+        print_json({"scenario": experiment.scenario.name, "lab": chosen.lab, "up": False, "hosts": released})
     elif not quiet:
         down_on = f"{deployment.holder_name(experiment)} is down on {', '.join(released)}"
         say(down_on if released else f"{deployment.holder_name(experiment)} is not up")
 
 
+@dataclass(frozen=True)
+class _GivenHosts:
+    """The options that choose the hosts."""
+
+    inventory: Path | None
+    lab: str | None
+    quiet: bool = False
+
+
 @contextmanager
 def _connected(
-    scenario: str, inventory: Path | None, scale: str, settings: list[str] | None, cell: str | None
+    scenario: str, given: _GivenHosts, scale: str, settings: list[str] | None, cell: str | None
 ) -> Iterator[tuple[RunPlan, PlannedCell, Hosts]]:
     """Connect to the hosts; give the plan, the cell whose stack is meant, and the hosts."""
     from benchkit.cli.console import scale_named
@@ -128,14 +144,18 @@ def _connected(
     from benchkit.scenario.read import read_experiment
 
     experiment = read_experiment(scenario, scale_named(scale), settings or ())
-    with signals_interrupt(), connect_all(inventory_of(inventory)) as hosts:
+    chosen = inventory_of(given.inventory, given.lab, quiet=given.quiet)
+    with signals_interrupt(), connect_all(chosen) as hosts:
         plan = make_plan(experiment, hosts)
         yield plan, deployment.select_cell(plan, cell), hosts
 
 
-def _document(experiment: Experiment, cell: PlannedCell, statuses: Sequence[ServiceStatus]) -> dict[str, Any]:
+def _document(
+    experiment: Experiment, cell: PlannedCell, statuses: Sequence[ServiceStatus], hosts: Hosts
+) -> dict[str, Any]:
     return {
         "scenario": experiment.scenario.name,
+        "lab": hosts.inventory.lab,
         "cell_id": cell.cell_id,
         "up": all(each.is_up for each in statuses),
         "services": [

@@ -27,12 +27,19 @@ class Signals:
         return self.received > 2  # noqa: PLR2004 - see `signals_interrupt`
 
 
+_active: list[Signals] = []
+"""The signals of the outermost `signals_interrupt` that is running, if one is."""
+
+
 @contextmanager
 def signals_interrupt() -> Iterator[Signals]:
     """Turn Ctrl-C, SIGTERM and SIGHUP into KeyboardInterrupt, once, so that clean-up is not interrupted in turn.
 
     A second signal prints that clean-up continues; from the third on each raises KeyboardInterrupt again.
     """
+    if _active:  # within another such block, whose handlers stay: a second signal is the second for both
+        yield _active[-1]
+        return
     signals = Signals()
 
     def interrupt(_number: int, _frame: object) -> None:
@@ -42,9 +49,11 @@ def signals_interrupt() -> Iterator[Signals]:
         else:
             raise KeyboardInterrupt
 
+    _active.append(signals)
     former = [signal.signal(number, interrupt) for number in HANDLED]
     try:
         yield signals
     finally:
+        _active.clear()
         for number, handler in zip(HANDLED, former, strict=True):
             signal.signal(number, handler)

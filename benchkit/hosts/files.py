@@ -123,6 +123,14 @@ class Files:
         """Remove a file, or a folder with its content; return False where there was none."""
         return bool(self._link.request("remove", {"path": str(path)}, timeout_s=CHUNK_TIMEOUT_S).fields["removed"])
 
+    def remove_workdir(self) -> PurePosixPath:
+        """Remove benchkit's folder on the host with everything in it; return its path.
+
+        The host must be locked, and nothing but the end of the connection may follow. Raises RefusedError while the folder
+        has records of changes to undo.
+        """
+        return PurePosixPath(self._link.request("remove_workdir", {}).fields["path"])
+
     def list(self, path: HostPath) -> Mapping[str, int | None]:
         """Return the entries of a folder: name → size in bytes, None for what is no regular file."""
         entries: Mapping[str, int | None] = self._link.request("list", {"path": str(path)}).fields["entries"]

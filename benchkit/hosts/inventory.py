@@ -133,6 +133,7 @@ class Inventory(Frozen):
     """The hosts of a run, with their common limits."""
 
     hosts: tuple[HostSpec, ...]
+    lab: str | None = Field(default=None, description="name of the lab that these hosts form")
     limits: tuple[str, ...] = Field(default=(), description="limits of these hosts: what they cannot isolate or apply")
     not_isolated: tuple[str, ...] = Field(default=(), description="sysctls that a host sees but shares with others")
 

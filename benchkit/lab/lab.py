@@ -1,5 +1,7 @@
 """Labs on this machine: `up` starts one, `down` removes it, `find_lab` returns one that is up.
 
+A lab belongs to the checkout and user that started it; `benchkit.lab.choice` chooses the lab that a command uses.
+
 As root on Linux each host has its own namespaces on a private switch. Otherwise, or where the kernel does not allow
 that, each host is an sshd on a loopback address. Both kinds are reached over OpenSSH with a temporary key.
 """
@@ -18,9 +20,10 @@ from benchkit.hosts.inventory import HostSpec, Inventory
 from benchkit.lab import loopback, namespaces
 from benchkit.lab.init_launcher import NotPermittedError
 from benchkit.lab.inside.commands import answers
+from benchkit.lab.owner import LabOwner, current_owner, describe_owner
 from benchkit.lab.processes import find_init_processes, kill_all
 from benchkit.lab.programs import find_programs
-from benchkit.lab.spec import LabSpec, lab_name
+from benchkit.lab.spec import LabSpec
 from benchkit.lab.state import HostState, LabFolder, LabState, base_folder, boot_id, locked
 
 ANSWER_TIMEOUT_S = 2.0
@@ -33,12 +36,14 @@ class Lab:
 
     state: LabState
     folder: LabFolder = field(repr=False)
+    owner: LabOwner | None = None
+    """Checkout and user that started it; None for a lab of an older version of benchkit."""
     fresh: bool = False
     """True where the call that returned it also started it: then the caller should remove it."""
 
     @property
     def name(self) -> str:
-        """Name of the lab, as given with `--name`."""
+        """Name of the lab."""
         return self.state.spec.name
 
     @property
@@ -49,6 +54,7 @@ class Lab:
     def inventory(self) -> Inventory:
         """Return the lab as an inventory, with the limits of its hosts."""
         return Inventory(
+            lab=self.name,
             hosts=tuple(
                 HostSpec(
                     name=host.name,
@@ -76,45 +82,16 @@ class Lab:
         return ["ssh", "-F", str(self.folder.ssh_config), host]
 
 
-def find_lab(name: str | None = None) -> Lab | None:
-    """Return the lab of this name (default: `$BENCHKIT_LAB`, else `lab`); None where one of its init processes is missing."""
-    folder = _folder(lab_name(name))
+def find_lab(name: str) -> Lab | None:
+    """Return the lab of this name, whoever owns it; None where one of its init processes is missing."""
+    folder = _folder(name)
     state = folder.read()
-    return Lab(state, folder) if state is not None and _is_alive(state, folder) else None
+    return Lab(state, folder, folder.owner()) if state is not None and _is_alive(state, folder) else None
 
 
-def up(spec: LabSpec, *, progress: Progress | None = None) -> Lab:
-    """Start the lab, or return it where it is already up with the same hosts. Removes the remains of a killed `up` first.
-
-    Raises InputError where a lab of that name is up with other hosts, a program is missing or this is not Linux;
-    HostError where it does not start. After an error nothing of the lab remains.
-    """
-    _require_linux()
-    report = progress or (lambda _: None)
-    folder = _folder(spec.name)
-    with locked(base_folder()):
-        state = folder.read()
-        if state is not None and _is_alive(state, folder):
-            lab = Lab(state, folder)
-            _require_shape(state.spec, spec)
-            _require_answers(lab)
-            return lab
-        _remove(folder)
-        try:
-            return _start(spec, folder, report)
-        except BaseException:  # Ctrl-C too
-            _remove(folder)
-            raise
-
-
-def down(name: str | None = None) -> bool:
-    """Remove the lab of this name with all its processes, links and files. Return False where there was none."""
-    _require_linux()
-    folder = _folder(lab_name(name))
-    if not base_folder().is_dir() and not find_init_processes(folder.key):
-        return False
-    with locked(base_folder()):
-        return _remove(folder)
+def labs_up() -> list[Lab]:
+    """Return all labs that are up and whose files this user may read, by name."""
+    return [lab for name in lab_names() if (lab := find_lab(name)) is not None]
 
 
 def lab_names() -> list[str]:
@@ -123,11 +100,62 @@ def lab_names() -> list[str]:
     return sorted(entry.name for entry in base.iterdir() if entry.is_dir()) if base.is_dir() else []
 
 
-def _start(spec: LabSpec, folder: LabFolder, report: Progress) -> Lab:
+def owner_of(name: str) -> LabOwner | None:
+    """Return the owner of the lab of this name, up or not; None where none is known."""
+    return _folder(name).owner()
+
+
+def has_processes(name: str) -> bool:
+    """Return whether an init process of the lab is running, also where the lab is damaged or its state cannot be read."""
+    return bool(find_init_processes(_folder(name).key))
+
+
+def up(spec: LabSpec, *, progress: Progress | None = None, temporary: bool = False) -> Lab:
+    """Start the lab, or return it where it is already up with the same hosts. Removes the remains of a killed `up` first.
+
+    A `temporary` lab is no other process's default. Raises InputError where a lab of that name belongs to another owner or
+    is up with other hosts, a program is missing or this is not Linux; HostError where it does not start. After an error
+    nothing of the lab remains.
+    """
+    _require_linux()
+    report = progress or (lambda _: None)
+    folder = _folder(spec.name)
+    owner = current_owner(os.getpid() if temporary else None)
+    with locked(base_folder()):
+        if has_processes(spec.name):
+            _require_owner(spec.name, folder.owner())
+        state = folder.read()
+        if state is not None and _is_alive(state, folder):
+            lab = Lab(state, folder, folder.owner())
+            _require_shape(state.spec, spec)
+            _require_answers(lab)
+            return lab
+        _remove(folder)
+        try:
+            return _start(spec, folder, owner, report)
+        except BaseException:  # Ctrl-C too
+            _remove(folder)
+            raise
+
+
+def down(name: str) -> bool:
+    """Remove the lab of this name with all its processes, links and files. Return False where there was none.
+
+    It asks neither whose lab it is nor who uses it; `benchkit.lab.choice.require_removable` does.
+    """
+    _require_linux()
+    folder = _folder(name)
+    if not base_folder().is_dir() and not find_init_processes(folder.key):
+        return False
+    with locked(base_folder()):
+        return _remove(folder)
+
+
+def _start(spec: LabSpec, folder: LabFolder, owner: LabOwner, report: Progress) -> Lab:
     reason = None
     if os.geteuid() == 0:
         programs = find_programs(namespaces.required_programs(spec))
-        folder.create()
+        folder.create(owner)
         state = namespaces.plan(spec, folder, secrets.token_hex(4), programs, time.time())
         folder.write(state)
         try:
@@ -138,12 +166,12 @@ def _start(spec: LabSpec, folder: LabFolder, report: Progress) -> Lab:
             _remove(folder)
     if os.geteuid() != 0 or reason is not None:
         programs = find_programs(loopback.PROGRAMS)
-        folder.create()
+        folder.create(owner)
         state = loopback.plan(spec, folder, secrets.token_hex(4), time.time(), reason=reason)
         folder.write(state)
         state = loopback.start(state, folder, programs)
     folder.write(state)
-    return Lab(state, folder, fresh=True)
+    return Lab(state, folder, owner, fresh=True)
 
 
 def _remove(folder: LabFolder) -> bool:
@@ -162,6 +190,15 @@ def _is_alive(state: LabState, folder: LabFolder) -> bool:
     if state.mode == "loopback":
         return "supervisor" in parts
     return parts.issuperset({"switch", *(f"host/{host.name}" for host in state.hosts)})
+
+
+def _require_owner(name: str, owner: LabOwner | None) -> None:
+    if owner is None or not owner.is_current():
+        raise InputError(
+            f"the lab {name!r} is not yours to start",
+            why=f"it belongs to {describe_owner(owner)}",
+            hint=f"give the new lab another `--name`; commands can use this one with `--lab {name}`",
+        )
 
 
 def _require_shape(present: LabSpec, requested: LabSpec) -> None:

@@ -74,6 +74,17 @@ def kill_all(key: str) -> bool:
     return killed_any
 
 
+def find_sessions(key: str, host: str) -> list[psutil.Process]:
+    """Return the processes of sessions on a host of the lab."""
+    part = f":host/{host}"
+    return [
+        process
+        for process in _own_processes("environ")
+        if (mark := (process.info["environ"] or {}).get(MARK_VARIABLE, "")).startswith(_prefix(key))
+        and mark.endswith(part)
+    ]
+
+
 def _descendants(roots: Iterable[psutil.Process]) -> list[psutil.Process]:
     """Return all descendants of these processes."""
     descendants: dict[int, psutil.Process] = {}

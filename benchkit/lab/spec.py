@@ -77,15 +77,20 @@ class LabSpec(Frozen):
         return f"{hosts}{', all CPUs shared' if self.shared else ''}"
 
 
-def lab_name(given: str | None = None) -> str:
-    """Return the name of a lab: as given, else from the environment, else `lab`. Raises InputError for an invalid name."""
-    name = given or os.environ.get(NAME_VARIABLE) or DEFAULT_NAME
+def requested_name(given: str | None = None) -> str | None:
+    """Return the name of a lab: as given, else from the environment, else None. Raises InputError for an invalid name."""
+    name = os.environ.get(NAME_VARIABLE) or None if given is None else given
+    if name is None:
+        return None
     try:
         return _host_label(name)
     except ValueError as error:
-        raise InputError(
-            "not a valid name of a lab", where="--name" if given else NAME_VARIABLE, why=str(error)
-        ) from None
+        raise InputError("not a valid name of a lab", where=name_origin(given), why=str(error)) from None
+
+
+def name_origin(given: str | None) -> str:
+    """Return where the name of a lab came from, for messages."""
+    return NAME_VARIABLE if given is None else "--lab"
 
 
 def parse_shape(name: str, hosts: Sequence[str], links: Sequence[str], *, shared: bool) -> LabSpec:

@@ -18,6 +18,7 @@ from typing import Literal
 from pydantic import ValidationError
 
 from benchkit.errors import HostError
+from benchkit.lab.owner import LabOwner
 from benchkit.lab.spec import LabSpec
 from benchkit.models.base import Frozen
 
@@ -26,6 +27,7 @@ LOCK_DEADLINE_S = 60.0
 _LOCK_POLL_S = 0.02
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _STATE = "state.json"
+_OWNER = "owner.json"
 
 
 class HostState(Frozen):
@@ -95,9 +97,10 @@ class LabFolder:
         """Return the path of the log of an init process and its sshd."""
         return self.path / f"{part}.log"
 
-    def create(self) -> None:
-        """Create the folder, accessible to its user alone."""
+    def create(self, owner: LabOwner) -> None:
+        """Create the folder, accessible to its user alone, and record whose lab it is."""
         self.path.mkdir(mode=0o700)
+        self.write_owner(owner)
 
     def write(self, state: LabState) -> None:
         """Write the state, replacing the file atomically."""
@@ -109,6 +112,17 @@ class LabFolder:
         """Return the state; None where there is none that this version can read."""
         try:
             return LabState.model_validate_json((self.path / _STATE).read_bytes())
+        except (FileNotFoundError, NotADirectoryError, ValidationError):
+            return None
+
+    def write_owner(self, owner: LabOwner) -> None:
+        """Write the owner of the lab."""
+        (self.path / _OWNER).write_text(owner.model_dump_json())
+
+    def owner(self) -> LabOwner | None:
+        """Return the owner of the lab; None where none is recorded, as by older versions of benchkit."""
+        try:
+            return LabOwner.model_validate_json((self.path / _OWNER).read_bytes())
         except (FileNotFoundError, NotADirectoryError, ValidationError):
             return None
 

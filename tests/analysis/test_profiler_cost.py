@@ -74,7 +74,7 @@ def test_pooled_interval_keeps_its_coverage(make_pass: Callable[[Pairs], pd.Data
             for cost in costs
         ]
     assert len(hits) == 640
-    assert 0.92 <= np.mean(hits) <= 0.98
+    assert 0.92 <= sum(map(bool, hits)) / len(hits) <= 0.98
 
 
 def test_single_pairs_give_an_interval_only_over_all_cells(make_pass: Callable[[Pairs], pd.DataFrame]) -> None:

@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from benchkit.errors import InputError
-from benchkit.lab.spec import LabHost, LabSpec, lab_name, parse_rate, parse_shape
+from benchkit.lab.spec import LabHost, LabSpec, parse_rate, parse_shape, requested_name
 
 
 def test_the_default_is_a_server_and_a_generator() -> None:
@@ -61,16 +61,16 @@ def test_invalid_options_are_refused(hosts: list[str], links: list[str], message
 
 def test_the_name_is_that_of_the_option_then_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BENCHKIT_LAB", raising=False)
-    assert lab_name() == "lab"
+    assert requested_name() is None
     monkeypatch.setenv("BENCHKIT_LAB", "mine")
-    assert lab_name() == "mine"
-    assert lab_name("given") == "given"
+    assert requested_name() == "mine"
+    assert requested_name("given") == "given"
 
 
 @pytest.mark.parametrize("name", ["../etc", "a b", "-x", "x-", "Ä", "a" * 33])
 def test_a_name_that_is_no_host_name_is_refused(name: str) -> None:
     with pytest.raises(InputError, match="not a valid name of a lab"):
-        lab_name(name)
+        requested_name(name)
 
 
 def test_duplicate_host_names_are_refused() -> None:

@@ -1,0 +1,140 @@
+"""Choice of the lab that a command uses: the named one, else the one of this checkout and user."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from benchkit.errors import HostError, InputError
+from benchkit.hosts.connections import connect
+from benchkit.hosts.inventory import HostSpec
+from benchkit.lab.lab import Lab, down, find_lab, has_processes, lab_names, labs_up, owner_of
+from benchkit.lab.owner import describe_owner
+from benchkit.lab.processes import find_sessions
+from benchkit.lab.spec import DEFAULT_NAME, NAME_VARIABLE, name_origin, requested_name
+
+_MAX_CONNECTIONS = 8
+
+
+def choose_lab(given: str | None = None) -> Lab:
+    """Return the lab of the name `given`, else of `$BENCHKIT_LAB`, else that of this checkout and user.
+
+    Raises InputError where it is not up, or where this checkout has several; the message has the labs that are up.
+    """
+    name = requested_name(given)
+    if name is not None:
+        lab = find_lab(name)
+        if lab is None:
+            raise InputError(
+                f"no lab {name!r} is up",
+                where=name_origin(given),
+                why=list_labs(labs_up()),
+                hint=f"`benchkit lab up --name {name}` starts it",
+            )
+        return lab
+    labs = labs_up()
+    own = [lab for lab in labs if lab.owner is not None and lab.owner.is_current() and lab.owner.temporary_pid is None]
+    if len(own) == 1:
+        return own[0]
+    if own:
+        raise _several([lab.name for lab in own])
+    if not labs:
+        raise InputError(
+            "no inventory was given and no lab is up",
+            hint="`benchkit lab up` makes hosts on this machine; -i INV names your own",
+        )
+    raise InputError(
+        "no inventory was given and no lab of this checkout is up",
+        why=list_labs(labs),
+        hint="`benchkit lab up` starts one for this checkout, --lab NAME uses one of these; -i INV names your own hosts",
+    )
+
+
+def default_name() -> str | None:
+    """Return the name of this checkout's lab, up or with remains of a killed `up`; None where there is none.
+
+    Raises InputError where there are several.
+    """
+    own = [
+        name
+        for name in lab_names()
+        if (owner := owner_of(name)) is not None and owner.is_current() and owner.temporary_pid is None
+    ]
+    if len(own) > 1:
+        raise _several(own)
+    return own[0] if own else None
+
+
+def new_name() -> str:
+    """Return a free name for a lab of this checkout: `lab`, else `lab-2` and so on."""
+    number = 1
+    while has_processes(name := DEFAULT_NAME if number == 1 else f"{DEFAULT_NAME}-{number}"):
+        number += 1
+    return name
+
+
+def list_labs(labs: Sequence[Lab]) -> str:
+    """Return the labs that are up with their owners as a sentence."""
+    if not labs:
+        return "no lab is up"
+    return f"labs that are up: {'; '.join(f'{lab.name} (of {describe_owner(lab.owner)})' for lab in labs)}"
+
+
+def require_removable(name: str) -> None:
+    """Raise InputError where a lab belongs to another owner, or a run or a service holds one of its hosts."""
+    if not has_processes(name):
+        return  # remains of a lab, which nothing can use
+    owner = owner_of(name)
+    if owner is None or not owner.is_current():
+        raise InputError(
+            f"the lab {name!r} is not removed",
+            why=f"it belongs to {describe_owner(owner)}",
+            hint=f"`benchkit lab down --name {name} --force` removes it anyway",
+        )
+    lab = find_lab(name)
+    holders = {} if lab is None else find_holders(lab)
+    if holders:
+        raise InputError(
+            f"the lab {name!r} is not removed",
+            why="; ".join(f"{host} is in use: {holder}" for host, holder in holders.items()),
+            hint="wait for the run, or end the services with `benchkit service down`; "
+            f"`benchkit lab down --name {name} --force` removes the lab anyway",
+        )
+
+
+def find_holders(lab: Lab) -> dict[str, str]:
+    """Return the runs and services that hold hosts of a lab, by host.
+
+    A host that does not answer is taken for held where a session of benchkit is open on it.
+    """
+    hosts = lab.inventory().hosts
+    with ThreadPoolExecutor(min(len(hosts), _MAX_CONNECTIONS)) as pool:
+        holders = dict(
+            zip((host.name for host in hosts), pool.map(lambda host: _holder(lab, host), hosts), strict=True)
+        )
+    return {host: holder for host, holder in holders.items() if holder is not None}
+
+
+def remove_abandoned() -> None:
+    """Remove labs of this owner whose processes made them for themselves and were killed before they could remove them."""
+    for name in lab_names():
+        owner = owner_of(name)
+        if owner is not None and owner.is_current() and owner.is_abandoned():
+            down(name)
+
+
+def _holder(lab: Lab, host: HostSpec) -> str | None:
+    try:
+        with connect(host) as connected:
+            holder = connected.changes.state().holder
+    except (HostError, InputError) as error:
+        sessions = find_sessions(lab.folder.key, host.name)
+        return f"{len(sessions)} processes run on it, and it does not answer ({error})" if sessions else None
+    return None if holder is None else str(holder)
+
+
+def _several(names: Sequence[str]) -> InputError:
+    return InputError(
+        f"this checkout has several labs: {', '.join(names)}",
+        hint=f"choose one with --lab NAME or {NAME_VARIABLE}",
+    )
