@@ -53,11 +53,12 @@ def kill_all(key: str) -> bool:
 
     With namespaces the kernel kills everything below the switch with it. Without them the kernel kills the servers with
     their supervisor; other processes are found as its descendants, and orphans by their environment. Children are
-    killed first, so that their parents can reap them.
+    killed first, so that their parents can reap them. A process that is just replacing its program (execve(2)) shows
+    neither command line nor environment for an instant, so after a kill one empty list is not enough.
     """
     deadline = time.monotonic() + END_DEADLINE_S
     killed_any = False
-    while roots := _alive([*(init.process for init in find_init_processes(key)), *_orphans(key)]):
+    while roots := _roots(key) or (_roots(key, after_s=_POLL_S) if killed_any else []):
         killed_any = True
         if time.monotonic() > deadline:
             raise HostError(
@@ -83,6 +84,12 @@ def find_sessions(key: str, host: str) -> list[psutil.Process]:
         if (mark := (process.info["environ"] or {}).get(MARK_VARIABLE, "")).startswith(_prefix(key))
         and mark.endswith(part)
     ]
+
+
+def _roots(key: str, *, after_s: float = 0.0) -> list[psutil.Process]:
+    """Return the running processes that bear a mark of the lab, after a pause."""
+    time.sleep(after_s)
+    return _alive([*(init.process for init in find_init_processes(key)), *_orphans(key)])
 
 
 def _descendants(roots: Iterable[psutil.Process]) -> list[psutil.Process]:
