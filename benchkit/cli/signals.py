@@ -23,7 +23,7 @@ class Signals:
 
     @property
     def abandoned(self) -> bool:
-        """Whether the user did not wait for the end of the clean-up."""
+        """True where the user did not wait for the end of the clean-up."""
         return self.received > 2  # noqa: PLR2004 - see `signals_interrupt`
 
 

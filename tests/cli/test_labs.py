@@ -131,6 +131,6 @@ def test_restore_removes_the_folder_from_the_hosts_unless_one_is_held(
     assert removed.document()["removed"] == {"sut": folder, "load": folder}
     assert not has_folder("sut")
     assert not has_folder("load")
-    assert cli("hosts", "check", "-i", path).code == 0, "a later command makes it anew"
+    assert cli("hosts", "check", "-i", path).code == 0, "a later command creates it"
     subprocess.run([*lab.ssh_command("sut"), "rm", "-r", folder], check=True)
     subprocess.run([*lab.ssh_command("load"), "rm", "-r", folder], check=True)
