@@ -20,6 +20,7 @@ from benchkit.services.service import AdminPage, File, Process, Service
 from benchkit.units import counted
 
 SOURCE = BACKENDS / "node"
+PERF_MAP_LAUNCHER = "with-perf-map.sh"
 
 OLDEST = (18,)
 """First long-term release with all the features that the server uses (`engines` in its `package.json`)."""
@@ -81,7 +82,7 @@ class Node(Backend[NodeOptions]):
             endpoint=request.endpoint,
             admin=AdminPage("node", admin_endpoint(place), VARS),
             parallelism=workers,
-            perf_map_option="--perf-basic-prof",
+            perf_map_launcher=folder / PERF_MAP_LAUNCHER,
         )
 
 
@@ -89,6 +90,7 @@ def _sources(folder: PurePosixPath) -> Iterator[File]:
     """Yield the files of the program, without its tests."""
     for source in sorted(SOURCE.glob("*.js*")):
         yield File(folder / source.name, source.read_bytes())
+    yield File(folder / PERF_MAP_LAUNCHER, (SOURCE / PERF_MAP_LAUNCHER).read_bytes(), EXECUTABLE)
 
 
 def _node_release(version: str, place: ServicePlacement, folder: PurePosixPath) -> File:

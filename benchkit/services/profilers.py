@@ -29,20 +29,20 @@ def call_graph_of(service: Service) -> CallGraph:
 
     Code compiled at run time has frame pointers and no unwind tables; native programs of distributions lack frame pointers.
     """
-    return "dwarf" if service.perf_map_option is None else "fp"
+    return "dwarf" if service.perf_map_launcher is None else "fp"
 
 
 def writes_perf_map(service: Service) -> bool:
     """Return True if the profiled service writes a map of compiled functions for perf (`/tmp/perf-PID.map`)."""
-    return service.perf_map_option is not None and profiler_of(service) == "perf"
+    return service.perf_map_launcher is not None and profiler_of(service) == "perf"
 
 
 def with_perf_map(service: Service) -> Service:
-    """Return the service as it is started to be profiled: with the option that makes it write a map, if it has one."""
-    if service.perf_map_option is None or not writes_perf_map(service):
+    """Return the service as it is started to be profiled: by the program that makes it write a map, if it has one."""
+    if service.perf_map_launcher is None or not writes_perf_map(service):
         return service
-    program, *rest = service.process.argv
-    return replace(service, process=replace(service.process, argv=(program, service.perf_map_option, *rest)))
+    argv = (str(service.perf_map_launcher), *service.process.argv)
+    return replace(service, process=replace(service.process, argv=argv))
 
 
 def needs_perf(services: Iterable[Service]) -> tuple[Service, ...]:

@@ -155,7 +155,7 @@ class Service:
     """True: it starts processes to answer requests; only the first process of its tree must live through a trial."""
     is_verifier: bool = False
     """True: a client that tests the other services before it opens its socket; `service up` runs it once and stops it."""
-    perf_map_option: str | None = None
-    """Option with which its program tells perf the names of compiled functions (`/tmp/perf-PID.map`); None: not needed."""
+    perf_map_launcher: PurePosixPath | None = None
+    """Program that starts it so that perf gets the names of compiled functions (`/tmp/perf-PID.map`); None: not needed."""
     instructions: tuple[Instruction, ...] = ()
     host_settings: tuple[HostSettings, ...] = ()

@@ -72,8 +72,24 @@ def test_a_file_that_is_no_map_of_this_user_stays(agent: AgentLink, left_behind:
     left_behind.rename(target)
     left_behind.symlink_to(target)
     try:
-        with pytest.raises(RefusedError, match="not a file of this user"):
-            agent.request("remove_perf_maps", {"pids": [UNUSED_PID]})
+        with pytest.raises(RefusedError, match=f"no map for perf at {left_behind}"):
+            agent.request("expect_perf_maps", {"pids": [UNUSED_PID]})
+        assert agent.request("remove_perf_maps", {"pids": [UNUSED_PID]}).fields["removed"] == []
         assert target.exists()
+        assert left_behind.is_symlink()
+        assert agent.request("records", {}).fields["records"] == []
     finally:
         target.unlink()
+
+
+def test_a_link_at_the_path_of_a_map_does_not_keep_the_record(
+    launch: Callable[..., AgentLink], left_behind: Path, has_ended: Callable[[int], bool]
+) -> None:
+    link = launch()
+    link.request("expect_perf_maps", {"pids": [UNUSED_PID]})
+    left_behind.unlink()
+    left_behind.symlink_to("/etc/hostname")
+    pid = link.hello().fields["pid"]
+    assert link.close(10) == []
+    assert has_ended(pid)
+    assert left_behind.is_symlink()

@@ -26,6 +26,8 @@ export async function runPrimary(options) {
     const cpus = options.pin === 'none' ? [] : allowed();
     if (options.pin === 'all') pin(cpus[options.workers % cpus.length]);
     cluster.schedulingPolicy = options.scheduling === 'kernel' ? cluster.SCHED_NONE : cluster.SCHED_RR;
+    // Workers are to be profiled like the primary, which was started by this program (with-perf-map.sh).
+    if (process.env.PERF_MAP_LAUNCHER) process.execPath = process.env.PERF_MAP_LAUNCHER;
     const workforce = new Workforce((why) => end(EXIT_FAILED, why));
     if (options.admin !== null) {
       await makeRoom(options.admin);
