@@ -13,12 +13,13 @@ unexport PYTHONDONTWRITEBYTECODE # each process that tests would compile every t
 .NOTPARALLEL: # nothing here may run beside a benchmark
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo test check figures bench faults chaos format lock clean system
+.PHONY: help demo test check check-pythons figures bench faults chaos format lock clean system
 
 help:
 	@echo 'make demo    a lab on this machine, a real comparison, its report'
 	@echo 'make test    all tests, on a lab of their own'
 	@echo 'make check   lint, types and the pure tests but for long ones, in under a minute'
+	@echo 'make check-pythons  types and pure tests on every supported version of Python that can be had here'
 	@echo 'make figures the notebooks as pages, on the runs that ship with them, in build/figures'
 	@echo 'make bench   the figures that the README states, measured'
 	@echo 'make faults  every fault injected in 60 trials (TRIALS=…) and 60 healthy ones, and what the checks noticed'
@@ -45,6 +46,27 @@ check: .venv/installed
 	@.venv/bin/mypy & types=$$!; \
 	.venv/bin/python -m pytest $(BESIDE) -m 'not lab and not system and not long' $(ARGS); tests=$$?; \
 	wait $$types && exit $$tests
+
+# The versions that pyproject.toml claims, each in an environment of its own. uv looks for them on PATH, pyenv's included,
+# and otherwise downloads them. The lock pins other versions of NumPy, SciPy and their types on newer ones.
+PYTHONS = 3.11 3.12 3.13
+check-pythons: .venv/installed
+	@PATH="$$PATH$$(printf ':%s' "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/*/bin)"; export PATH; checked=; skipped=; failed=; \
+	for version in $(PYTHONS); do \
+	  folder=build/pythons/$$version; echo "== Python $$version"; \
+	  $$folder/bin/python -c '' 2>/dev/null || .venv/bin/uv venv --quiet --clear --python $$version $$folder \
+	    || { skipped="$$skipped $$version"; continue; }; \
+	  checked="$$checked $$version"; \
+	  $(index) .venv/bin/uv pip install --quiet --python $$folder/bin/python --require-hashes \
+	    --constraint requirements.lock --requirement pyproject.toml --extra notebooks --group dev && \
+	  .venv/bin/uv pip install --quiet --python $$folder/bin/python --no-deps --no-build-isolation --editable . && \
+	  $$folder/bin/python -m mypy --cache-dir $$folder/mypy && \
+	  $$folder/bin/python -m pytest $(BESIDE) -m 'not lab and not system and not long' $(ARGS) \
+	    || failed="$$failed $$version"; \
+	done; \
+	test -z "$$skipped" || echo "Not checked, as it is not installed and uv cannot download it: Python$$skipped" >&2; \
+	test -z "$$failed" || { echo "Failed on Python$$failed" >&2; exit 1; }; \
+	test -n "$$checked"
 
 # The same pages every time; BENCHKIT_STORE=… takes another store, by its whole path: notebooks run in their own folder.
 NOTEBOOKS = notebooks/*.ipynb
