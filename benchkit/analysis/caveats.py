@@ -7,7 +7,7 @@ for invalid trials that are used on request.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -70,14 +70,19 @@ def with_caveats(ratios: Iterable[Ratio], sides: Mapping[str, RatioBasis]) -> li
     }
     annotated = []
     for ratio in ratios:
-        sentences = [
-            remark
+        found = [
+            group
             for run_id, side in sides.items()
-            for remark in _caveat_sentences(
+            for group in _caveats_of_ratio(
                 ratio, run_id if len(sides) > 1 else None, side, against.get((run_id, ratio.metric), {})
             )
         ]
-        annotated.append(ratio.model_copy(update={"remarks": (*ratio.remarks, *sentences)}) if sentences else ratio)
+        uses_invalid = any(group.severity == "invalid" for group in found)
+        annotated.append(
+            ratio.with_remarks([group.remark for group in found]).model_copy(update={"uses_invalid": uses_invalid})
+            if found
+            else ratio
+        )
     return annotated
 
 
@@ -88,10 +93,29 @@ def _by_trial(caveats: Sequence[Caveat]) -> dict[str, list[Caveat]]:
     return found
 
 
-def _caveat_sentences(
+@dataclass(frozen=True)
+class _Caveats:
+    """The findings of one severity about the trials of a cell that a ratio uses."""
+
+    where: str
+    severity: Severity
+    affected: int
+    trials: int
+    checks: Sequence[str]
+
+    @property
+    def remark(self) -> str:
+        """The findings as a sentence."""
+        used = " but used on request" if self.severity == "invalid" else ""
+        are = "is" if self.affected == 1 else "are"
+        share = _share_of_trials(self.affected, self.trials)
+        return f"{share} of {self.where} {are} {self.severity}{used} ({', '.join(self.checks)})"
+
+
+def _caveats_of_ratio(
     ratio: Ratio, run_id: str | None, side: RatioBasis, against: Mapping[str, Sequence[Caveat]]
-) -> Iterator[str]:
-    """Yield a sentence for each cell of the ratio, and each severity, with findings."""
+) -> Iterator[_Caveats]:
+    """Yield the findings for each cell of the ratio, and each severity."""
     if not against:
         return
     out = {trial.trial_id for trial in ratio.left_out}
@@ -100,15 +124,14 @@ def _caveat_sentences(
         reasons = {trial_id: against[trial_id] for trial_id in counted if trial_id in against}
         invalid = {trial_id for trial_id, those in reasons.items() if any(each.severity == "invalid" for each in those)}
         where = cell_id if run_id is None else f"{cell_id} in {run_id}"
-        for severity, affected in (("invalid", invalid), ("suspect", reasons.keys() - invalid)):
+        groups: tuple[tuple[Severity, Collection[str]], ...] = (
+            ("invalid", invalid),
+            ("suspect", reasons.keys() - invalid),
+        )
+        for severity, affected in groups:
             named = {each.check for trial_id in affected for each in reasons[trial_id] if each.severity == severity}
             if affected:
-                used = " but used on request" if severity == "invalid" else ""
-                are = "is" if len(affected) == 1 else "are"
-                yield (
-                    f"{_share_of_trials(len(affected), len(counted))} of {where} {are} {severity}{used} "
-                    f"({', '.join(_ordered(named))})"
-                )
+                yield _Caveats(where, severity, len(affected), len(counted), _ordered(named))
 
 
 def _share_of_trials(count: int, total: int) -> str:

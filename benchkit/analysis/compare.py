@@ -9,6 +9,7 @@ from typing import Literal
 import pandas as pd
 
 from benchkit.analysis import gate, latency_notes
+from benchkit.analysis.answer import Answer, write_answer
 from benchkit.analysis.caveats import with_caveats
 from benchkit.analysis.cell_pairs import baseline_pairs, cells_with_levels, levels_of, scenario_baseline
 from benchkit.analysis.claims import judge_claims
@@ -30,6 +31,9 @@ from benchkit.results.tables import load
 
 METRICS = ("rps",)
 """Metrics that are compared by default."""
+
+ANSWER_METRICS = ("rps", P99)
+"""Metrics of the sentences that open a comparison, unless metrics are chosen: each a family of comparisons of its own."""
 
 SHOWN_METRICS = (P99, "server_cpu_s_per_request")
 """Metrics that a report compares as well, unless the run has too many cells to read through."""
@@ -73,6 +77,13 @@ def compare(
     else:
         facts = [load("hosts", store=where.path, run_id=side.manifest.run_id) for side in data]
         comparison = compare_runs(data[0], data[1], wanted, baseline, facts=(facts[0], facts[1]))
+    ratios = list(comparison.ratios)
+    for metric in () if metrics or thresholds else _answer_metrics(data[0])[1:]:
+        if run2 is None:
+            ratios += compare_cells(data[0], [metric], baseline).ratios
+        else:
+            ratios += compare_runs(data[0], data[1], [metric], baseline, facts=(facts[0], facts[1])).ratios
+    comparison = comparison.model_copy(update={"answer": write_answer(ratios, data)})
     if thresholds is None:
         return comparison
     limitation = data[0].limitation if run2 is None else None
@@ -98,6 +109,18 @@ def compare_cells(data: RunData, metrics: Sequence[str], baseline: str | None = 
         *([f"No baseline cell for: {', '.join(unpaired)}."] if unpaired else []),
     ]
     return _comparison("cells", [data], metrics, ratios, notices)
+
+
+def answer_of_run(data: RunData, comparisons: Iterable[Comparison] = ()) -> Answer:
+    """Return the answer of one run in sentences, as `compare` gives it; `comparisons` of single metrics are used again."""
+    known = {comparison.metrics: comparison for comparison in comparisons}
+    parts = [known.get((metric,)) or compare_cells(data, [metric]) for metric in _answer_metrics(data)]
+    return write_answer([ratio for part in parts for ratio in part.ratios], [data])
+
+
+def _answer_metrics(data: RunData) -> tuple[str, ...]:
+    """Return the metrics of the answer; of many cells the first alone."""
+    return ANSWER_METRICS if len(data.manifest.cells) <= _MANY_CELLS else ANSWER_METRICS[:1]
 
 
 def compare_all_metrics(data: RunData) -> tuple[Comparison, ...]:

@@ -7,24 +7,33 @@ from typing import Literal
 
 import pandas as pd
 
+from benchkit.analysis.answer import Answer
 from benchkit.analysis.claim_result import ClaimResult
 from benchkit.analysis.gate import GateResult
 from benchkit.analysis.ratio import Ratio
 from benchkit.analysis.resolution import Resolution
+from benchkit.analysis.run_data import ComparedRun
 from benchkit.analysis.run_differences import FactDifference
 from benchkit.models.base import Frozen
-from benchkit.models.design import Design
 
-
-class ComparedRun(Frozen):
-    """A run within a comparison."""
-
-    run_id: str
-    scenario: str
-    scale: str
-    seed: int
-    design: Design
-    status: str
+_FRAME = (
+    "metric",
+    "cell_id",
+    "baseline",
+    "baseline_value",
+    "value",
+    "ratio",
+    "low",
+    "high",
+    "p_holm",
+    "outcome",
+    "worth",
+    "blocks",
+    "reason",
+    "remarks",
+)
+"""Columns of the table of ratios that a reader needs."""
+_NOT_IN_FRAME = frozenset({"left_out", "reservations", "uses_invalid"})
 
 
 class Comparison(Frozen):
@@ -41,6 +50,8 @@ class Comparison(Frozen):
     drift: tuple[FactDifference, ...] = ()
     asked: tuple[FactDifference, ...] = ()
     notices: tuple[str, ...] = ()
+    answer: Answer | None = None
+    """The result in sentences; of a comparison without metrics of its own choice with p99 latency besides RPS."""
     alpha: float
     level: float
     ratios: tuple[Ratio, ...]
@@ -63,9 +74,12 @@ class Comparison(Frozen):
         """Ratios of cells to themselves under another name: the run's own noise."""
         return tuple(ratio for ratio in self.ratios if ratio.control)
 
-    def frame(self) -> pd.DataFrame:
-        """Return the ratios as a table, a row each; their remarks are one text."""
-        columns = [name for name in Ratio.model_fields if name != "left_out"]
+    def frame(self, *, full: bool = False) -> pd.DataFrame:
+        """Return the ratios as a table, a row each; their remarks are one text.
+
+        The columns are those that a reader needs; all fields of a ratio if `full`, most of them for further computation.
+        """
+        columns = [name for name in Ratio.model_fields if name not in _NOT_IN_FRAME] if full else list(_FRAME)
         rows = [
             {**ratio.model_dump(include=set(columns)), "remarks": "; ".join(ratio.remarks)} for ratio in self.ratios
         ]

@@ -154,11 +154,9 @@ def with_response_remarks_between(
             remaining = [answers_by_cell(side[~side["trial_id"].isin(excluded)]) for side in reversed(sides)]
             if ratio.cell_id in remaining[0] and ratio.baseline in remaining[1]:
                 found = response_mismatches(ratio.cell_id, ratio.baseline, *remaining)
-        annotated.append(
-            ratio.model_copy(update={"remarks": mismatch_remarks(with_declared_reasons(found, manifest))})
-            if found
-            else ratio
-        )
+        found = with_declared_reasons(found, manifest)
+        undeclared = [each for each in found if not each.declared_reason]
+        annotated.append(ratio.with_remarks(mismatch_remarks(found), mismatch_remarks(undeclared)) if found else ratio)
     return annotated
 
 

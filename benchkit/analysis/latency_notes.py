@@ -79,7 +79,7 @@ def with_latency_remarks(ratios: Iterable[Ratio], before: pd.DataFrame, after: p
         own, base = notes_after.get(ratio.cell_id), notes_before.get(ratio.baseline)
         if ratio.metric.startswith(_LATENCY) and own != base and own and base:
             remark = f"latencies were measured in different ways: {own}; baseline: {base}"
-            annotated.append(ratio.model_copy(update={"remarks": (*ratio.remarks, remark)}))
+            annotated.append(ratio.with_remarks([remark]))
         else:
             annotated.append(ratio)
     return annotated

@@ -17,8 +17,11 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
 
 
 def markdown(comparison: Comparison) -> str:
-    """Return the comparison in GitHub's Markdown: a heading with the result, the notices, one table."""
+    """Return the comparison in GitHub's Markdown: a heading with the result, the answer, the notices, one table."""
     lines = [f"### {text(headline(comparison))}", ""]
+    if comparison.answer is not None:
+        lines += [f"**{text(' '.join(comparison.answer.sentences))}**", ""]
+        lines += [text(comparison.answer.trust_sentence), ""]
     lines += [f"{_runs(comparison)}.", ""]
     for notice in comparison.notices:
         lines += [f"> {text(notice)}", ""]

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
+from pydantic import Field
+
 from benchkit.analysis.inference import MIN_BLOCKS, smallest_p, t_quantile
 from benchkit.analysis.multiple_tests import ALPHA, Test, blocks_to_decide, deciding_test, holm
 from benchkit.analysis.samples import ExcludedTrial, describe_reasons
@@ -53,6 +55,10 @@ class Ratio(Frozen):
     left_out: tuple[ExcludedTrial, ...] = ()
     remarks: tuple[str, ...] = ()
     """Caveats of this ratio alone, such as different answers of its cells."""
+    reservations: tuple[str, ...] = Field(default=(), exclude=True)
+    """The remarks that are reasons to believe the ratio with care only: all but those that the scenario declares."""
+    uses_invalid: bool = Field(default=False, exclude=True)
+    """True if the ratio uses invalid trials, on request."""
 
     def with_point(self, value: float, baseline_value: float) -> Ratio:
         """Return the ratio of two values, given as logarithms, without an interval."""
@@ -89,6 +95,13 @@ class Ratio(Frozen):
     def with_left_out(self, text: str) -> str:
         """Return the text, with the reasons why trials of the ratio are excluded."""
         return f"{text} ({describe_reasons(self.left_out)})" if self.left_out else text
+
+    def with_remarks(self, remarks: Sequence[str], reservations: Sequence[str] | None = None) -> Ratio:
+        """Return the ratio with more remarks; `reservations` are those that cast doubt on it; None: all of them."""
+        doubts = remarks if reservations is None else reservations
+        return self.model_copy(
+            update={"remarks": (*self.remarks, *remarks), "reservations": (*self.reservations, *doubts)}
+        )
 
 
 def with_outcomes(ratios: Sequence[Ratio], alpha: float = ALPHA) -> list[Ratio]:

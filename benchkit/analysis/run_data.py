@@ -10,14 +10,25 @@ import pandas as pd
 
 from benchkit.analysis import adaptive
 from benchkit.analysis.caveats import Caveat, RatioBasis, caveats_of, ratio_basis
-from benchkit.analysis.comparison import ComparedRun
 from benchkit.analysis.multiple_tests import ALPHA
 from benchkit.analysis.samples import Exclusion
 from benchkit.analysis.verdicts.exclusions import exclusions
+from benchkit.models.base import Frozen
 from benchkit.models.design import Design, design_of, until_of
 from benchkit.models.run import Manifest
 from benchkit.results.store import RunFolder, Store
 from benchkit.results.tables import load
+
+
+class ComparedRun(Frozen):
+    """A run within a comparison."""
+
+    run_id: str
+    scenario: str
+    scale: str
+    seed: int
+    design: Design
+    status: str
 
 
 @dataclass(frozen=True, eq=False)

@@ -106,9 +106,13 @@ def _print(found: Comparison, form: str) -> None:
 
 
 def _show(found: Comparison) -> None:
-    """Print the comparison: caveats first, then a table for each metric, the statistical power, claims and gate."""
+    """Print the comparison: the answer, caveats, then a table for each metric, the statistical power, claims and gate."""
     from benchkit.analysis.wording import describe_runs
 
+    if found.answer is not None:
+        for sentence in (*found.answer.sentences, found.answer.trust_sentence):
+            print(sentence)
+        print()
     print(describe_runs(found))
     for notice in found.notices:
         print(f"! {notice}")

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 
+from benchkit.analysis.cell_labels import level_name
 from benchkit.models.design import controlled
 from benchkit.models.run import CellRecord
-from benchkit.report.cell_labels import level_name
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.style import tick
 

@@ -11,7 +11,7 @@ from importlib.resources import files
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from benchkit.report.clean_text import legible
+from benchkit.models.clean_text import legible
 from benchkit.report.flame import palette
 from benchkit.report.tables import Table
 from benchkit.report.theme import SERIES, TONES

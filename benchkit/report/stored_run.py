@@ -14,9 +14,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from benchkit.analysis.agreement import Agreement, agreements
+from benchkit.analysis.answer import Answer
+from benchkit.analysis.cell_labels import CellView, cell_views
 from benchkit.analysis.claim_result import ClaimResult
 from benchkit.analysis.claims import judge_claims
-from benchkit.analysis.compare import compare_all_metrics
+from benchkit.analysis.compare import answer_of_run, compare_all_metrics
 from benchkit.analysis.comparison import Comparison
 from benchkit.analysis.profiler_cost import profile_pass_exclusions
 from benchkit.analysis.run_data import RunData, run_data_from_tables
@@ -24,7 +26,6 @@ from benchkit.analysis.samples import Exclusion
 from benchkit.analysis.scheduler_share import ProfileData, ServiceProfile, service_profiles
 from benchkit.models.profile import Profile
 from benchkit.models.run import Manifest
-from benchkit.report.cell_labels import CellView, cell_views
 from benchkit.report.metric_values import MetricValues, metric_values
 from benchkit.results.progress import Progress
 from benchkit.results.schema import empty_frame
@@ -105,6 +106,11 @@ class StoredRun:
     def comparisons(self) -> tuple[Comparison, ...]:
         """Ratios of the cells to their baseline, one comparison per metric."""
         return compare_all_metrics(self.data)
+
+    @cached_property
+    def answer(self) -> Answer:
+        """The result in sentences, and whether they can be believed."""
+        return answer_of_run(self.data, self.comparisons)
 
     @cached_property
     def claims(self) -> tuple[ClaimResult, ...]:

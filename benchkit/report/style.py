@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont
 from matplotlib.ft2font import FT2Font
 
-from benchkit.report.clean_text import REPLACEMENT, clean
+from benchkit.models.clean_text import REPLACEMENT, clean
 from benchkit.report.svg import HOVER
 from benchkit.report.theme import GRID, INK, MUTED, SERIES, SURFACE
 

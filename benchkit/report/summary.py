@@ -10,9 +10,9 @@ from statistics import median
 import pandas as pd
 
 from benchkit import units
+from benchkit.analysis.cell_labels import CellView
 from benchkit.analysis.ratio import Ratio
-from benchkit.report.cell_labels import CellView
-from benchkit.report.clean_text import clean
+from benchkit.models.clean_text import clean
 from benchkit.report.metric_values import numbers
 from benchkit.report.stored_run import StoredRun, cached_per_run
 

@@ -7,11 +7,11 @@ from itertools import chain
 
 from benchkit import units
 from benchkit.analysis.trend import Trend, trends_of
+from benchkit.models.clean_text import clean
 from benchkit.models.design import controlled
 from benchkit.models.levels import level_text
 from benchkit.models.metrics import metric_named
 from benchkit.report.cell_lines import Line, lines_along, numeric_factor
-from benchkit.report.clean_text import clean
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.tables import Column, Entry, Table
 from benchkit.units import ABSENT

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from benchkit.analysis.verdicts.summary import checks_by_trial, verdict_label
-from benchkit.report.clean_text import clean
+from benchkit.models.clean_text import clean
 from benchkit.report.stored_run import StoredRun, cached_per_run
 
 State = Literal["valid", "suspect", "invalid", "failed", "missing", "not judged"]

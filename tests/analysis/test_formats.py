@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 
 from benchkit.analysis.claim_result import ClaimResult
 from benchkit.analysis.compare import compare_cells
-from benchkit.analysis.comparison import ComparedRun, Comparison
+from benchkit.analysis.comparison import Comparison
 from benchkit.analysis.export import benchstat, csv, hgrm, merged_by_cell
 from benchkit.analysis.gate import GateLine, GateResult, Thresholds, judge_ratios
 from benchkit.analysis.junit import junit
 from benchkit.analysis.markdown import code, markdown, text
-from benchkit.analysis.run_data import RunData
+from benchkit.analysis.run_data import ComparedRun, RunData
 from benchkit.analysis.samples import Exclusion
 from benchkit.errors import InputError
 from benchkit.models.run import Manifest

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from benchkit import units
-from benchkit.report.clean_text import clean, legible
+from benchkit.models.clean_text import clean, legible
 from benchkit.report.tables import Column, Entry, Group, Table, number
 
 

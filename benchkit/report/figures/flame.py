@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from benchkit import units
 from benchkit.errors import InputError
-from benchkit.report.clean_text import clean
+from benchkit.models.clean_text import clean
 from benchkit.report.figures.figure import ReportFigure, provenance
 from benchkit.report.flame.functions import amount, function_table
 from benchkit.report.flame.icicle import draw_icicle, omission, shares

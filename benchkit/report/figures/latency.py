@@ -16,9 +16,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from benchkit import units
+from benchkit.analysis.cell_labels import CellView, panels_of
 from benchkit.analysis.latency_notes import latency_note
 from benchkit.models.columns import PercentileMetric
-from benchkit.report.cell_labels import CellView, panels_of
 from benchkit.report.figures.figure import ReportFigure, more_in_table, provenance
 from benchkit.report.latency_curves import Reals, histogram_curves, stored_percentiles
 from benchkit.report.layout import line_legend, new_figure, panel_grid, panel_height, sample_evenly

@@ -12,7 +12,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
 from benchkit import units
-from benchkit.report.clean_text import clean
+from benchkit.models.clean_text import clean
 from benchkit.report.flame.palette import EVERYTHING
 from benchkit.report.flame.tree import CallTree, Node
 from benchkit.report.layout import WIDTH_IN, new_figure, shorten

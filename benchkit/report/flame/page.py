@@ -13,9 +13,9 @@ from typing import Any
 from markupsafe import Markup
 
 from benchkit import units
+from benchkit.models.clean_text import clean
 from benchkit.models.profile import PER_SECOND, Profile
 from benchkit.report import html
-from benchkit.report.clean_text import clean
 from benchkit.report.flame.functions import amount, function_table
 from benchkit.report.flame.palette import EVERYTHING, style, tone
 from benchkit.report.flame.tree import CallTree, call_tree

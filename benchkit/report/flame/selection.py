@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from benchkit.analysis.cell_labels import baseline
 from benchkit.analysis.scheduler_share import ServiceProfile
 from benchkit.models.profile import Profile
-from benchkit.report.cell_labels import baseline
 from benchkit.report.stored_run import StoredRun, cached_per_run
 
 OTHER_PROGRAM = 0.5

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchkit import units
-from benchkit.report.clean_text import clean
+from benchkit.models.clean_text import clean
 from benchkit.report.sections.section import Material, Section, TableContent
 from benchkit.report.tables import Column, Entry, Table
 

@@ -9,8 +9,8 @@ from benchkit.analysis.comparison import Comparison
 from benchkit.analysis.ratio import Ratio
 from benchkit.analysis.samples import describe_exclusions
 from benchkit.analysis.wording import outcome, p_value
+from benchkit.models.clean_text import clean
 from benchkit.models.metrics import metric_named
-from benchkit.report.clean_text import clean
 from benchkit.report.ratio_labels import cell_names
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.tables import Column, Entry, Table

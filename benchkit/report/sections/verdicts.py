@@ -14,8 +14,8 @@ from benchkit.analysis.verdicts.summary import (
     group_findings,
     group_skipped_checks,
 )
+from benchkit.models.clean_text import clean
 from benchkit.models.metrics import metric_named
-from benchkit.report.clean_text import clean
 from benchkit.report.noise_notes import noise_notes
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.stored_run import StoredRun

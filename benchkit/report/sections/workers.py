@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchkit import units
 from benchkit.analysis.worker_balance import WorkerBalance, worker_balances
-from benchkit.report.clean_text import clean
+from benchkit.models.clean_text import clean
 from benchkit.report.sections.section import Material, Section, TableContent
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.tables import Column, Entry, Table

@@ -1,0 +1,261 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchkit.analysis.answer import Answer, choose_headlines, write_answer
+from benchkit.analysis.compare import compare, compare_cells
+from benchkit.analysis.markdown import markdown
+from benchkit.analysis.ratio import Ratio
+from benchkit.analysis.run_data import RunData, run_data_from_tables
+from benchkit.analysis.samples import Exclusion
+from benchkit.models.metrics import P99
+from benchkit.models.run import Manifest
+from benchkit.results.schema import empty_frame
+from benchkit.results.store import RunFolder
+
+MakeTrials = Callable[..., pd.DataFrame]
+MakeManifest = Callable[..., Manifest]
+StoreRun = Callable[..., RunFolder]
+
+GO, NGINX = {"stack": "go"}, {"stack": "nginx-go"}
+BELIEVED = "It can be believed: no check found a fault in the trials that it uses."
+
+
+def spread(mean: float, blocks: int = 8, seed: int = 1) -> list[float]:
+    """Return values of blocks around a mean, with a deviation of 2 %."""
+    return list(mean * np.exp(np.random.default_rng(seed).normal(0, 0.02, blocks)))
+
+
+def verdicts(*reasons: tuple[str, str, str]) -> pd.DataFrame:
+    """Return rows of `verdicts` about RPS: trial, check, severity."""
+    rows = [
+        {"trial_id": trial_id, "check": check, "severity": severity, "metrics": ["rps"]}
+        for trial_id, check, severity in reasons
+    ]
+    return pd.DataFrame(rows) if rows else empty_frame("verdicts")
+
+
+def answer_of(data: RunData, metrics: Sequence[str] = ("rps",)) -> Answer:
+    """Return the answer of a run, each metric a family of its own."""
+    return write_answer([ratio for metric in metrics for ratio in compare_cells(data, [metric]).ratios], [data])
+
+
+@pytest.fixture
+def two_cells(make_trials: MakeTrials, make_manifest: MakeManifest) -> Callable[..., RunData]:
+    """Maker of a run of go and nginx-go: the rate of nginx-go relative to go, and reasons of verdicts."""
+
+    def made(
+        factor: float, *reasons: tuple[str, str, str], blocks: int = 8, p99: float | None = None, **manifest: object
+    ) -> RunData:
+        rates = {"stack=go": spread(1000, blocks), "stack=nginx-go": spread(1000 * factor, blocks, seed=2)}
+        trials = make_trials(rates, verdict="valid")
+        if p99 is not None:
+            is_go = trials["cell_id"] == "stack=go"
+            trials[P99] = np.where(is_go, 0.004, 0.004 * p99) * np.tile(np.array(spread(1, blocks, seed=3)), 2)
+        return run_data_from_tables(make_manifest([GO, NGINX], **manifest), trials, verdicts(*reasons))
+
+    return made
+
+
+def test_a_difference_is_stated_with_its_interval(two_cells: Callable[..., RunData]) -> None:
+    answer = answer_of(two_cells(0.44))
+    assert answer.sentences == ("nginx-go serves 0.44 times the requests of go, 0.43 to 0.44.",)
+    assert (answer.trust, answer.reasons, answer.trust_sentence) == ("yes", (), BELIEVED)
+    (higher,) = answer_of(two_cells(12.5)).sentences
+    assert higher.startswith("nginx-go serves 12.5 times the requests of go, 12.")
+
+
+def test_other_metrics_of_the_same_cells_are_added(two_cells: Callable[..., RunData]) -> None:
+    (sentence,) = answer_of(two_cells(0.44, p99=1.75), ["rps", P99]).sentences
+    assert sentence == (
+        "nginx-go serves 0.44 times the requests of go, 0.43 to 0.44; its p99 latency is 1.75 times as long, 1.75 to 1.75."
+    )
+
+
+def test_a_ratio_that_shows_nothing_is_no_equality(two_cells: Callable[..., RunData]) -> None:
+    answer = answer_of(two_cells(1.0))
+    (sentence,) = answer.sentences
+    assert sentence.startswith("nginx-go is not shown to differ from go in RPS: the ratio is 1.0")
+    assert answer.trust == "yes"
+
+
+def test_too_few_blocks_decide_nothing(two_cells: Callable[..., RunData]) -> None:
+    answer = answer_of(two_cells(0.44, blocks=2, p99=1.75), ["rps", P99])
+    (sentence,) = answer.sentences
+    assert sentence.startswith("Undecided: nginx-go served 0.4")
+    assert sentence.endswith("; its p99 latency was 1.75 times as long.")
+    assert answer.trust_sentence == (
+        "It cannot be believed: 2 blocks have usable trials of both cells; an interval needs 3."
+    )
+
+
+def test_blocks_that_cannot_show_a_difference_are_named(two_cells: Callable[..., RunData]) -> None:
+    answer = answer_of(two_cells(0.44, blocks=4))
+    assert answer.sentences[0].startswith("Undecided: nginx-go served 0.4")
+    assert answer.trust == "no"
+    assert answer.reasons[0].startswith("4 blocks cannot show a difference")
+
+
+def test_invalid_trials_leave_nothing_to_compare(two_cells: Callable[..., RunData]) -> None:
+    data = two_cells(0.44)
+    trials = data.trials.assign(verdict="invalid")
+    excluded = [Exclusion(str(trial_id), "invalid: generator-saturated") for trial_id in trials["trial_id"]]
+    answer = answer_of(run_data_from_tables(data.manifest, trials, verdicts(), excluded))
+    assert answer.sentences == ("nginx-go cannot be compared with go in RPS.",)
+    assert answer.trust == "no"
+    assert answer.reasons == (
+        "no block has usable trials of both cells; an interval needs 3 (invalid: generator-saturated (16 trials))",
+    )
+
+
+def test_invalid_trials_that_are_used_on_request_cannot_be_believed(two_cells: Callable[..., RunData]) -> None:
+    data = two_cells(0.44, ("r1.stack=go.b1", "generator-saturated", "invalid"))
+    answer = answer_of(run_data_from_tables(data.manifest, data.trials, verdicts_of(data), []))
+    assert answer.trust == "no"
+    assert answer.reasons == ("1 of 8 trials of go is invalid but used on request (generator-saturated)",)
+
+
+def verdicts_of(data: RunData) -> pd.DataFrame:
+    """Return the caveats of a run as rows of `verdicts` again."""
+    return verdicts(*((each.trial_id, each.check, each.severity) for each in data.caveats))
+
+
+def test_unstable_trials_are_believed_with_care(two_cells: Callable[..., RunData]) -> None:
+    every = [(f"r1.stack=go.b{block}", "unstable", "suspect") for block in range(1, 9)]
+    answer = answer_of(two_cells(0.44, *every))
+    assert answer.sentences == ("nginx-go serves 0.44 times the requests of go, 0.43 to 0.44.",)
+    assert answer.trust_sentence == "It can be believed with care: all 8 trials of go are suspect (unstable)."
+
+
+def test_a_run_that_is_unfinished_or_not_judged_is_believed_with_care(two_cells: Callable[..., RunData]) -> None:
+    assert answer_of(two_cells(0.44, status="interrupted")).reasons == ("r1 is interrupted, the results are partial",)
+    data = two_cells(0.44)
+    answer = answer_of(run_data_from_tables(data.manifest, data.trials.assign(verdict=None), verdicts()))
+    assert answer.trust == "with care"
+    assert "have no verdict" in answer.trust_sentence
+
+
+def test_a_sequential_run_cannot_be_believed(two_cells: Callable[..., RunData]) -> None:
+    answer = answer_of(two_cells(0.44, scenario={"design": "sequential"}))
+    assert answer.trust == "no"
+    assert "drift" in answer.reasons[0]
+
+
+def test_a_control_that_differs_from_itself_makes_all_ratios_unbelievable(
+    make_trials: MakeTrials, make_manifest: MakeManifest
+) -> None:
+    rates = {
+        "stack=go": spread(1000),
+        "stack=nginx-go": spread(440, seed=2),
+        "stack=go~control": spread(700, seed=3),
+    }
+    manifest = make_manifest([GO, NGINX], controls=["stack=go"])
+    answer = answer_of(run_data_from_tables(manifest, make_trials(rates, verdict="valid"), verdicts()))
+    assert len(answer.sentences) == 1
+    assert answer.trust == "no"
+    assert "differs from itself" in answer.reasons[0]
+
+
+def test_responses_that_differ_are_believed_with_care_unless_declared(two_cells: Callable[..., RunData]) -> None:
+    data = two_cells(0.44)
+    trials = data.trials.assign(probe_body_bytes=[12.0] * 8 + [1600.0] * 8)
+    answer = answer_of(run_data_from_tables(data.manifest, trials, verdicts()))
+    assert answer.trust == "with care"
+    assert "1600 bytes of body against 12" in answer.trust_sentence
+    declared = {"differs": [{"cells": {"stack": "nginx-go"}, "what": ["body_bytes"], "why": "it is meant"}]}
+    manifest = data.manifest.model_copy(update={"scenario": {**data.manifest.scenario, **declared}})
+    assert answer_of(run_data_from_tables(manifest, trials, verdicts())).trust == "yes"
+
+
+def test_a_run_of_one_cell_states_its_result(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+    trials = make_trials({"stack=go": [900, 1000, 1100]}, verdict="valid")
+    data = run_data_from_tables(make_manifest([GO]), trials, verdicts(("r1.stack=go.b1", "cold", "suspect")))
+    answer = answer_of(data)
+    (sentence,) = answer.sentences
+    assert sentence == (
+        "stack=go serves 1,000 requests/s (median of 3 blocks, 900 to 1,100); "
+        "the run has no other cell to compare it with."
+    )
+    assert answer.trust_sentence == "It can be believed with care: 1 of 3 trials of stack=go is suspect (cold)."
+
+
+def test_a_run_without_results_states_why(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+    trials = make_trials({"stack=go": [900]}, verdict="invalid")
+    data = run_data_from_tables(make_manifest([GO]), trials, verdicts(("r1.stack=go.b1", "cold", "invalid")))
+    assert answer_of(data).text == "stack=go has no usable result. It cannot be believed: invalid: cold."
+    nothing = run_data_from_tables(make_manifest([GO], unsupported={"stack=go": "no Go"}), trials.iloc[:0], verdicts())
+    assert answer_of(nothing).text == "This run compares nothing. It cannot be believed: these hosts support no cell."
+
+
+def test_of_many_levels_the_highest_and_the_lowest_have_a_sentence(
+    make_trials: MakeTrials, make_manifest: MakeManifest
+) -> None:
+    cells = [{"stack": stack, "connections": n} for n in (16, 64) for stack in ("go", "slow", "same")]
+    factor = {"go": 1.0, "slow": 0.3, "same": 1.0}
+    rates = {
+        f"stack={cell['stack']},connections={cell['connections']}": spread(
+            1000 * factor[str(cell["stack"])] * (1.5 if cell["connections"] == 64 and cell["stack"] == "slow" else 1),
+            10,
+            i,
+        )
+        for i, cell in enumerate(cells)
+    }
+    manifest = make_manifest(cells, scenario={"baseline": {"stack": "go"}})
+    answer = answer_of(run_data_from_tables(manifest, make_trials(rates, verdict="valid"), verdicts()))
+    assert answer.sentences[0].startswith("slow serves 0.45 times the requests of go (connections 64), 0.4")
+    assert answer.sentences[1].startswith("slow serves 0.30 times the requests of go (connections 16), 0.")
+    assert answer.sentences[2] == "And 2 more are not shown to differ."
+    assert answer.trust == "yes"
+
+
+def test_headlines_are_differences_that_are_shown_before_others() -> None:
+    def ratio(value: float, outcome: str) -> Ratio:
+        return Ratio.model_validate(
+            {"metric": "rps", "cell_id": f"{value}", "baseline": "b", "blocks": 8, "ratio": value, "outcome": outcome}
+        )
+
+    shown, unshown, undecided = ratio(0.5, "lower"), ratio(1.01, "not shown"), ratio(9.0, "undecided")
+    assert choose_headlines([shown, unshown, undecided]) == [shown]
+    assert choose_headlines([unshown, undecided, undecided]) == [unshown]
+    assert choose_headlines([shown, undecided]) == [shown, undecided]
+    assert choose_headlines([undecided, ratio(2.0, "undecided"), ratio(0.1, "undecided")])[0] == undecided
+
+
+def test_two_runs_are_named_and_their_drift_is_a_reservation(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    for run_id, rate in (("r1", 1000), ("r2", 1200)):
+        trials = make_trials(
+            {"stack=go": spread(rate), "stack=nginx-go": spread(440, seed=2)}, run_id=run_id, verdict="valid"
+        )
+        stored(make_manifest([GO, NGINX], run_id=run_id), trials)
+    answer = compare("r1", "r2", store=tmp_path).answer
+    assert answer is not None
+    assert answer.sentences[0].startswith("go in run r2 serves 1.20 times the requests of run r1, 1.")
+    assert answer.trust == "with care"
+    assert "between the two runs" in answer.trust_sentence
+
+
+def test_all_forms_of_a_comparison_have_the_answer(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    trials = make_trials({"stack=go": spread(1000), "stack=nginx-go": spread(440, seed=2)}, verdict="valid")
+    stored(make_manifest([GO, NGINX]), trials)
+    found = compare("r1", store=tmp_path)
+    assert found.answer is not None
+    assert f"**{found.answer.sentences[0]}**" in markdown(found)
+    assert found.model_dump(mode="json")["answer"] == {
+        "sentences": ["nginx-go serves 0.44 times the requests of go, 0.43 to 0.44."],
+        "trust": "yes",
+        "reasons": [],
+    }
+    assert list(found.frame()) == [
+        "metric", "cell_id", "baseline", "baseline_value", "value", "ratio", "low", "high", "p_holm", "outcome", "worth",
+        "blocks", "reason", "remarks",
+    ]  # fmt: skip
+    assert {"log_error", "df", "p_t"} <= set(found.frame(full=True))
