@@ -6,7 +6,7 @@ import os
 import resource
 import time
 from pathlib import Path
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, List, Optional, Set, Tuple
 
 from benchkit.agent.frames import Json
 from benchkit.agent.launch import Command
@@ -27,6 +27,8 @@ class Child:
         self.started_ns = 0
         self.ended: Optional[Json] = None
         self.record: Optional[Path] = None
+        self.escaped: Set[Tuple[int, int]] = set()
+        """Pid and start of its descendants in other sessions, as in its record."""
         self._memory_kills = memory_kills()
         self._orphans_user_s = 0.0
         self._orphans_system_s = 0.0

@@ -19,9 +19,16 @@ Answer = Union[Json, Tuple[Json, bytes]]
 HOST_STATE = "host-state"
 """Kind of a request that failed for a state of the host that may pass: what it needs is used up for the moment."""
 
+_DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT)
+"""Blocks or inodes are used up, on the disk or by this user."""
+
+FULL_BYTES = 64 * 1024
+FULL_INODES = 16
+"""Free space and free inodes below which a disk counts as full: some records of 4 KiB, each with a file."""
+
 _HOST_STATE_ERRORS = frozenset(
     (
-        *(errno.ENOSPC, errno.EDQUOT),  # blocks and inodes
+        *_DISK_FULL_ERRORS,
         *(errno.ENOMEM, errno.EAGAIN),  # memory; processes and threads, as fork(2) says
         *(errno.EMFILE, errno.ENFILE),  # open files of a process, of the host
         *(errno.EADDRINUSE, errno.EADDRNOTAVAIL),  # a port; all ports for outgoing connections
@@ -46,6 +53,28 @@ def error_kind(error: OSError) -> str:
     return HOST_STATE if error.errno in _HOST_STATE_ERRORS else "os"
 
 
+def refusal_of(error: OSError, folder: Path) -> RefusedError:
+    """Return an error of the kernel as the refusal of a request; `folder` is on the disk that the agent writes to."""
+    what = f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)
+    if error.errno not in _DISK_FULL_ERRORS:
+        return RefusedError(error_kind(error), what)
+    why = f"{what}; {describe_disk(folder)}; free some room there, then try again"
+    return RefusedError(HOST_STATE, f"the disk of {folder} is full", why)
+
+
+def is_disk_full(folder: Path) -> bool:
+    """Return True where the disk of a folder has too little room for the records of a run."""
+    disk = os.statvfs(str(folder))
+    return disk.f_bavail * disk.f_frsize < FULL_BYTES or (disk.f_files > 0 and disk.f_favail < FULL_INODES)
+
+
+def describe_disk(folder: Path) -> str:
+    """Return the free space and the free inodes of the disk of a folder, as a phrase."""
+    disk = os.statvfs(str(folder))
+    space = f"{disk.f_bavail * disk.f_frsize / 1e6:.1f} of {disk.f_blocks * disk.f_frsize / 1e6:.1f} MB are free"
+    return f"{space}, and {disk.f_favail} of {disk.f_files} inodes" if disk.f_files else space
+
+
 def read_bytes(path: str) -> Optional[bytes]:
     """Return the content of a small file of the kernel; None where it does not exist or cannot be read."""
     try:
@@ -68,19 +97,27 @@ def write_all(fd: int, content: bytes) -> None:
         view = view[os.write(fd, view) :]
 
 
-def write_synced(path: Path, content: bytes) -> None:
-    """Write a file that is complete and on disk after the return, and never partial."""
+def write_whole(path: Path, content: bytes, *, synced: bool) -> None:
+    """Write a file that appears complete or not at all; a failure leaves nothing. With `synced` it survives a power cut."""
     part = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     try:
         with part.open("xb") as file:
             file.write(content)
             file.flush()
-            os.fsync(file.fileno())
+            if synced:
+                os.fsync(file.fileno())
         part.rename(path)
-    finally:
+    except BaseException:
         with contextlib.suppress(FileNotFoundError):
             part.unlink()
-    sync_folder(path.parent)
+        raise
+    if synced:
+        sync_folder(path.parent)
+
+
+def write_synced(path: Path, content: bytes) -> None:
+    """Write a file that is complete and on disk after the return, and never partial."""
+    write_whole(path, content, synced=True)
 
 
 def sync_folder(folder: Path) -> None:

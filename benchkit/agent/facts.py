@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Dict, List, Optional, Sequence, Tuple
 
 from benchkit.agent.cgroups import writable_parent
-from benchkit.agent.common import RefusedError, read_text
+from benchkit.agent.common import RefusedError, describe_disk, is_disk_full, read_text
 from benchkit.agent.frames import Json
 from benchkit.agent.interfaces import interfaces
 from benchkit.agent.launch import Command
@@ -49,7 +49,8 @@ class Facts:
     ) -> Json:
         """Return all facts. `tools`: name → command that prints the version (one word: only search for the program).
 
-        `files`: paths whose size and time of change are returned.
+        `files`: paths whose size and time of change are returned. `full_disk` describes the disk of the work directory
+        where it is full.
         """
         programs: Dict[str, Json] = {}
         threads = [
@@ -88,7 +89,11 @@ class Facts:
         }
         for thread in threads:
             thread.join()
-        return {"facts": {**facts, "tools": programs}, "files": {path: _file(path) for path in files}}
+        return {
+            "facts": {**facts, "tools": programs},
+            "files": {path: _file(path) for path in files},
+            "full_disk": describe_disk(self._workdir.root) if is_disk_full(self._workdir.root) else None,
+        }
 
     def _find_program(self, name: str, argv: List[str], programs: Dict[str, Json]) -> None:
         folders = os.pathsep.join((os.environ.get("PATH", os.defpath), *SBIN))

@@ -25,6 +25,8 @@ class Files:
 
     KEEP_S = 30 * 86400
     """Time after which unused files are removed, when new ones arrive."""
+    KEEP_PARTIAL_S = 86400
+    """Time after which incomplete files of killed agents are removed, likewise."""
     GZIP_LEVEL = 6
 
     def __init__(self, workdir: Workdir) -> None:
@@ -34,6 +36,14 @@ class Files:
         self._arrived: Dict[str, int] = {}
         self._checked: Dict[Path, Tuple[int, int, int]] = {}
 
+    def remove_partial(self) -> None:
+        """Remove what arrived of files whose upload was not finished."""
+        with self._lock:
+            tokens = list(self._arrived)
+        for token in tokens:
+            with contextlib.suppress(OSError):  # it stays until `_prune` removes it
+                self._part(token).unlink()
+
     def missing(self, *, files: List[Tuple[str, int]]) -> Json:
         """Return those of `files` (hash, mode) that the store does not have."""
         return {"missing": [[sha256, mode] for sha256, mode in files if not self._is_stored(sha256, mode)]}
@@ -41,7 +51,9 @@ class Files:
     def upload(self, *, token: str, sha256: str, mode: int, size: int, offset: int, body: bytes = b"") -> Json:
         """Write a chunk of a file to the store; the chunks of one `token` may arrive in any order."""
         entry = self._entry(sha256, mode)
-        part = self._store / f".part-{checked_name(token)}"
+        part = self._part(token)
+        with self._lock:
+            self._arrived.setdefault(token, 0)
         fd = os.open(str(part), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             view, at = memoryview(body), offset
@@ -49,12 +61,13 @@ class Files:
                 written = os.pwrite(fd, view, at)
                 view, at = view[written:], at + written
         except OSError:
-            part.unlink()
+            with contextlib.suppress(FileNotFoundError):  # another chunk met the same error
+                part.unlink()
             raise
         finally:
             os.close(fd)
         with self._lock:
-            self._arrived[token] = self._arrived.get(token, 0) + len(body)
+            self._arrived[token] += len(body)
             if self._arrived[token] < size:
                 return {"stored": False}
             del self._arrived[token]
@@ -142,6 +155,9 @@ class Files:
             size = file.tell()
         return {"path": str(target), "size": size}
 
+    def _part(self, token: str) -> Path:
+        return self._store / f".part-{checked_name(token)}"
+
     def _regular(self, path: str) -> Path:
         target = self._workdir.inside(path)
         if not target.is_file():
@@ -177,8 +193,9 @@ class Files:
         self._checked[entry] = (found.st_ino, found.st_size, found.st_mtime_ns)
 
     def _prune(self) -> None:
-        oldest = time.time() - self.KEEP_S
+        now = time.time()
         for entry in self._store.iterdir():
+            oldest = now - (self.KEEP_PARTIAL_S if entry.name.startswith(".part-") else self.KEEP_S)
             if max(entry.lstat().st_atime, entry.lstat().st_mtime) < oldest:
                 entry.unlink()
 

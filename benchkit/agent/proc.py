@@ -6,7 +6,7 @@ import errno
 import os
 import signal
 import time
-from typing import Callable, Dict, List, NamedTuple, Optional
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from benchkit.agent.common import poll_until, read_bytes
 
@@ -128,6 +128,25 @@ def end_session(pid: int, start: int) -> List[str]:
         return []
     return end_processes(
         lambda: [each for each in all_processes().values() if each.session == pid and each.state not in "ZX"]
+    )
+
+
+def end_recorded(pid: Optional[int], start: int, tag: str, escaped: Sequence[Tuple[int, int]]) -> List[str]:
+    """End what remains of a process that another agent started; return failures.
+
+    `pid` is None where the agent was killed while it launched the process, which then only its `tag` identifies;
+    `escaped`: pid and start of descendants that left its session.
+    """
+    sessions = {
+        each.session for each in map(proc_stat, dict(escaped)) if each and each.start == dict(escaped)[each.pid]
+    }
+    failures = [] if pid is None else end_session(pid, start)
+    return failures + end_processes(
+        lambda: [
+            each
+            for each in all_processes().values()
+            if each.state not in "ZX" and (each.session in sessions or (tag and tag_of(each.pid) == tag))
+        ]
     )
 
 

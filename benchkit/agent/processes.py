@@ -64,8 +64,8 @@ class Processes:
         sinks: Dict[str, Sink] = {}
         with contextlib.ExitStack() as parent_fds:
             descriptors = self._streams.named(stdin, stdout, stderr, sinks, parent_fds)
-            sleep_until(at_ns)
-            child = self._spawn(Command(**command), descriptors, sinks)
+            child = self._recorded(Command(**command), sinks)
+            self._launch(child, descriptors, at_ns)
         late_s = None if at_ns is None else (child.started_ns - at_ns) / 1e9
         return {**child.report(), "late_s": late_s}
 
@@ -157,31 +157,69 @@ class Processes:
     ) -> Tuple[Child, bool]:
         sinks: Dict[str, Sink] = {}
         with contextlib.ExitStack() as parent_fds:
-            child = self._spawn(command, self._streams.in_memory(body, max_bytes, sinks, parent_fds), sinks, own=own)
+            descriptors = self._streams.in_memory(body, max_bytes, sinks, parent_fds)
+            # What the agent runs for itself is short, also undoes changes, and so must not need room for a record.
+            child = self._numbered(command, sinks) if own else self._recorded(command, sinks)
+            self._launch(child, descriptors, own=own)
         in_time = self._wait(child, timeout_s)
         if not in_time:
             self.stop(ids=[child.id], signum=signal.SIGTERM, grace_s=1.0)
         return child, in_time
 
-    def _spawn(self, command: Command, descriptors: Descriptors, sinks: Dict[str, Sink], *, own: bool = False) -> Child:
-        folder = self._workdir.root if command.cwd is None else self._workdir.inside(command.cwd)
+    def _numbered(self, command: Command, sinks: Dict[str, Sink]) -> Child:
         with self._changed:
-            if self._closing and not own:
-                raise RefusedError("closing", "the agent is ending")
             self._count += 1
-            child = Child(self._count, command, sinks)
-            child.started_ns = time.monotonic_ns()
-            tag = {TAG: f"{self._records.tag}{child.id}"}
-            child.pid = launch(self._cgroups.wrap(command), descriptors, str(folder), tag, self._cpus)
-            status = proc_stat(child.pid)
-            child.start = status.start if status else 0
-            self._children[child.id] = child
-            self._by_pid[child.pid] = self._by_session[child.pid] = child.id
-            self._drop_oldest()
-            change = {"pid": child.pid, "start": child.start, "program": command.argv[0]}
-            child.record = self._records.note("process", change, synced=False)
-            self._spawned.set()
+            return Child(self._count, command, sinks)
+
+    def _recorded(self, command: Command, sinks: Dict[str, Sink]) -> Child:
+        """Return a child to launch, which is on record already. Raises OSError where it cannot be recorded."""
+        child = self._numbered(command, sinks)
+        child.record = self._records.note("process", self._change(child), synced=False)
         return child
+
+    def _change(self, child: Child) -> Json:
+        """Return the content of a child's record: its tag and, once it is launched, its pid and those that left it."""
+        change: Json = {"program": child.command.argv[0], "tag": f"{self._records.tag}{child.id}"}
+        if child.pid:
+            change.update(pid=child.pid, start=child.start, escaped=sorted(child.escaped))
+        return change
+
+    def _launch(
+        self, child: Child, descriptors: Descriptors, at_ns: Optional[int] = None, *, own: bool = False
+    ) -> None:
+        """Launch a recorded child at an instant, and add its pid to its record; nothing runs where that fails."""
+        command = child.command
+        try:
+            folder = self._workdir.root if command.cwd is None else self._workdir.inside(command.cwd)
+            sleep_until(at_ns)
+            with self._changed:
+                self._refuse_while_closing(own=own)
+                child.started_ns = time.monotonic_ns()
+                tag = {TAG: f"{self._records.tag}{child.id}"}
+                child.pid = launch(self._cgroups.wrap(command), descriptors, str(folder), tag, self._cpus)
+                status = proc_stat(child.pid)
+                child.start = status.start if status else 0
+                self._children[child.id] = child
+                self._by_pid[child.pid] = self._by_session[child.pid] = child.id
+                self._drop_oldest()
+                self._spawned.set()
+        except BaseException:
+            self._drop_record(child)
+            raise
+        try:
+            self._update_record(child)
+        except OSError:
+            self.stop(ids=[child.id], signum=signal.SIGKILL, grace_s=0.0)
+            raise
+
+    def _refuse_while_closing(self, *, own: bool) -> None:
+        if self._closing and not own:
+            raise RefusedError("closing", "the agent is ending")
+
+    def _update_record(self, child: Child) -> None:
+        with self._changed:
+            if child.record is not None:  # else it has ended already
+                self._records.note("process", self._change(child), synced=False, path=child.record)
 
     def _reap(self) -> None:
         while True:
@@ -260,9 +298,23 @@ class Processes:
         """Return the live processes of each started process, by its number; `everything`: all processes, if already read."""
         with self._changed:
             by_pid, by_session = dict(self._by_pid), dict(self._by_session)
-        return members(
+        trees = members(
             everything or all_processes(), by_pid, by_session, self._number_in_tag, subreaper=self._is_subreaper
         )
+        self._note_escaped(trees)
+        return trees
+
+    def _note_escaped(self, trees: Dict[int, List[ProcStat]]) -> None:
+        """Add processes that left their child's session to its record: only that identifies a daemon after a crash."""
+        for number, tree in trees.items():
+            child = self._children.get(number)
+            if child is None or child.record is None:
+                continue
+            escaped = {(each.pid, each.start) for each in tree if each.session != child.pid}
+            if escaped != child.escaped:
+                child.escaped = escaped
+                with contextlib.suppress(OSError):  # the disk is full: the record stays as it was
+                    self._update_record(child)
 
     def _number_in_tag(self, pid: int) -> Optional[int]:
         """Return the number in the environment of a process of this agent."""

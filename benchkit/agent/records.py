@@ -11,9 +11,9 @@ import re
 import threading
 import time
 from pathlib import Path
-from typing import Iterator, List, Tuple
+from typing import Iterator, List, Optional, Tuple
 
-from benchkit.agent.common import read_bytes, read_text, sync_folder, write_synced
+from benchkit.agent.common import read_bytes, read_text, sync_folder, write_synced, write_whole
 from benchkit.agent.frames import Json
 from benchkit.agent.proc import ProcStat, all_processes, is_running, proc_stat, tag_of
 from benchkit.agent.workdir import Workdir
@@ -26,6 +26,9 @@ DAMAGED = "damaged"
 
 REPORTS = 20
 """Number of reports kept, the newest."""
+
+PARTIAL_S = 60.0
+"""Age from which a partial record is removed: writing one takes milliseconds."""
 
 _STAMP = re.compile(r"(?:report-)?([0-9]{20})-")
 
@@ -49,20 +52,26 @@ class Records:
         self.tag = f"{self._tag_prefix}{os.getpid()}.{self._owner['start']}."
         """Start of the tags of this agent's processes: pid namespace, work directory, watchdog."""
 
-    def note(self, kind: str, change: Json, *, synced: bool = True) -> Path:
-        """Write a record; with `synced` it survives a power cut too."""
-        with self._lock:
-            self._count += 1
-            name = f"{self._stamp():020d}-{os.getpid()}-{self._count}.json"
+    def note(self, kind: str, change: Json, *, synced: bool = True, path: Optional[Path] = None) -> Path:
+        """Write a record, over the one at `path` if it is given; with `synced` it survives a power cut too.
+
+        Write it before the change: a record that cannot be written raises OSError and leaves nothing.
+        """
+        if path is None:
+            with self._lock:
+                self._count += 1
+                path = self._folder / f"{self._stamp():020d}-{os.getpid()}-{self._count}.json"
         record = {"kind": kind, "boot_id": self.boot_id, "owner": self._owner, "at": time.time(), **change}
-        path = self._folder / name
-        if synced:
-            write_synced(path, json.dumps(record).encode())
-        else:
-            part = path.with_name(f".{name}")
-            part.write_bytes(json.dumps(record).encode())
-            part.rename(path)
+        write_whole(path, json.dumps(record).encode(), synced=synced)
         return path
+
+    def remove_partial(self) -> None:
+        """Remove what was left of records whose writer was killed, or whose disk was full."""
+        oldest = time.time() - PARTIAL_S
+        for path in self._folder.glob(".*"):
+            with contextlib.suppress(FileNotFoundError):
+                if path.lstat().st_mtime < oldest:
+                    path.unlink()
 
     def drop(self, path: Path, *, synced: bool = True) -> None:
         """Remove a record, after its change is undone."""

@@ -12,7 +12,7 @@ import traceback
 from typing import Callable, Dict, List
 
 from benchkit.agent.cgroups import Cgroups
-from benchkit.agent.common import Answer, RefusedError, error_kind, write_all
+from benchkit.agent.common import Answer, RefusedError, refusal_of, write_all
 from benchkit.agent.facts import Facts
 from benchkit.agent.files import Files
 from benchkit.agent.frames import PROTOCOL, FrameError, FrameReader, Json, pack
@@ -49,6 +49,7 @@ class Agent:
         self._lease = lease
         self._goodbye = False
         self._shutdown_requested, self._shutdown_request = os.pipe2(os.O_CLOEXEC)
+        records.remove_partial()
         self._waiting = select.poll()
         self._waiting.register(requests, select.POLLIN)
         self._waiting.register(self._shutdown_requested, select.POLLIN)
@@ -135,6 +136,7 @@ class Agent:
         if self._lease.kept:
             return []
         stopped, failures = self.processes.close()
+        self.files.remove_partial()
         undone = self._undo.own()
         done = [*map(_stopped_process, stopped), *(each for each in undone if not each["failures"])]
         try:
@@ -210,11 +212,9 @@ class Agent:
             args = {**header.get("args", {}), **({"body": body} if body else {})}
             result = self.ops[header["op"]](**args)
             answer["ok"], content = result if isinstance(result, tuple) else (result, b"")
-        except RefusedError as error:
-            answer["error"] = {"kind": error.kind, "what": error.what, "why": error.why}
-        except OSError as error:
-            what = f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)
-            answer["error"] = {"kind": error_kind(error), "what": what, "why": None}
+        except (RefusedError, OSError) as error:
+            refusal = error if isinstance(error, RefusedError) else refusal_of(error, self._workdir.root)
+            answer["error"] = {"kind": refusal.kind, "what": refusal.what, "why": refusal.why}
         except Exception:  # noqa: BLE001 - the edge of the agent: every request gets an answer
             answer["error"] = {"kind": "bug", "what": "the agent failed", "why": traceback.format_exc()}
         finally:

@@ -8,7 +8,7 @@ from typing import Callable, Dict, List
 
 from benchkit.agent import cgroups, go_settings, perf_maps
 from benchkit.agent.frames import Json
-from benchkit.agent.proc import end_processes, end_session, is_running
+from benchkit.agent.proc import end_processes, end_recorded, is_running
 from benchkit.agent.records import DAMAGED, Records
 from benchkit.agent.sysctls import Sysctls
 from benchkit.agent.workdir import Workdir
@@ -25,7 +25,9 @@ class Undo:
         self._records = records
         self.by_kind: Dict[str, Undoing] = {
             "sysctl": sysctls.restore,
-            "process": lambda record: end_session(record["pid"], record["start"]),
+            "process": lambda record: end_recorded(
+                record.get("pid"), record.get("start", 0), record.get("tag", ""), record.get("escaped", ())
+            ),
             "folder": self._remove_folder,
             "file": self._remove_file,
             "group": cgroups.remove,

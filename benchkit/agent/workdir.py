@@ -6,7 +6,7 @@ import os
 import stat
 from pathlib import Path
 
-from benchkit.agent.common import RefusedError
+from benchkit.agent.common import RefusedError, describe_disk
 
 
 class Workdir:
@@ -33,6 +33,15 @@ class Workdir:
             raise RefusedError(
                 "workdir", f"the work directory {folder} is accessible to other users", f"chmod 700 {folder}"
             )
+        try:
+            self._prepare(folder)
+        except OSError as error:
+            raise RefusedError(
+                "workdir", f"cannot use the work directory {folder}", f"{error.strerror}; {describe_disk(folder)}"
+            ) from None
+
+    def _prepare(self, folder: Path) -> None:
+        """Mark a folder as the work directory, and make the folders that it always has."""
         names = {entry.name for entry in folder.iterdir()}
         if self.MARK not in names and not names <= self.RESERVED:
             raise RefusedError("workdir", f"{folder} contains other files", "benchkit needs its own folder")

@@ -68,9 +68,14 @@ try:
         if not hashlib.sha256(content).hexdigest() == SHA256:
             sys.exit("the agent arrived damaged")
         part = "%s.%d" % (path, os.getpid())
-        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(content)
-        os.rename(part, path)
+        try:
+            with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(content)
+            os.rename(part, path)
+        except OSError:
+            if os.path.lexists(part):
+                os.unlink(part)
+            raise
 except OSError as error:
     sys.exit("cannot use the work directory %s: %s" % (folder, error.strerror))
 sys.path.insert(0, path)

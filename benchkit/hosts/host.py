@@ -136,12 +136,15 @@ class Host:
     def _gather_facts(self) -> HostFacts:
         named = self.spec.programs
         args = facts_request(sudo=self.spec.sudo, named=named)
-        answer = self.link.request("facts", args, timeout_s=FACTS_TIMEOUT_S).fields["facts"]
+        fields = self.link.request("facts", args, timeout_s=FACTS_TIMEOUT_S).fields
+        answer, full_disk = fields["facts"], fields.get("full_disk")
         try:
             facts = parse_facts(answer, self._clock, named)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise HostError("the host's facts cannot be read", where=self.name, why=repr(error)) from error
-        self.notices = tuple(
+        full = f"{self.name}: the disk of {facts.workdir} is full ({full_disk}): nothing can be started there; free some room"
+        disk_notices = (full,) if full_disk else ()
+        self.notices = disk_notices + tuple(
             f"{self.name}: {path} is no program that can be run there (inventory: programs.{name})"
             + "".join(f"; {hint}" for hint in (hint_at_private_folder(path),) if hint)
             for name, path in named.items()

@@ -129,7 +129,8 @@ def test_a_full_disk_is_reported_and_the_process_continues(agent: AgentLink, wor
     os.mknod(full / "file", 0o600 | 0o020000, os.makedev(1, 7))  # /dev/full by another name
     process = start(agent, "head", "-c", "70000", "/dev/zero", stdout={"path": "full/file", "max_bytes": 1 << 20})
     ended = wait(agent, process)
-    assert ended["outputs"]["stdout"] == {"size": 0, "dropped": 70000, "error": os.strerror(28)}
+    error = os.strerror(28)
+    assert ended["outputs"]["stdout"] == {"size": 0, "dropped": 70000, "error": error, "is_host_state": True}
     assert ended["ended"]["exit_code"] == 0
 
 
