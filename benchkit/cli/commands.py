@@ -15,6 +15,7 @@ HOMES: Mapping[str, str] = MappingProxyType(
     {
         "demo": "benchkit.cli.run:demo",
         "validate": "benchkit.cli.validate:validate",
+        "fields": "benchkit.cli.fields:fields",
         "plan": "benchkit.cli.plan:plan",
         "run": "benchkit.cli.run:run",
         "compare": "benchkit.cli.compare:compare",

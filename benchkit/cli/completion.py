@@ -63,3 +63,10 @@ def complete_load_tool(incomplete: str) -> list[str]:
     from benchkit.load.tools.registry import TOOLS
 
     return _starting_with(incomplete, TOOLS)
+
+
+def complete_part(incomplete: str) -> list[str]:
+    """Return the parts of scenarios and inventories that begin so."""
+    from benchkit.scenario.fields import parts
+
+    return _starting_with(incomplete, parts())

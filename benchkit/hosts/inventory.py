@@ -96,33 +96,59 @@ Jump = Annotated[str, AfterValidator(_safe_jump)]
 ProgramPath = Annotated[str, AfterValidator(_safe_program)]
 
 
-class _HostFields(Frozen):
+class HostFields(Frozen):
     """The fields of a host in an inventory file."""
 
-    address: Address = Field(description="host name, IP address, or a Host alias of ~/.ssh/config")
-    port: int | None = Field(default=None, ge=1, le=MAX_PORT)
-    user: User | None = None
-    identity: Path | None = Field(default=None, description="private key file; its password is never asked for")
-    known_hosts: Path | None = Field(default=None, description="file read in addition to the user's known_hosts files")
-    roles: tuple[Name, ...] = Field(description="roles of the host: sut, load, …; none for a jump host")
+    address: Address = Field(
+        description="host name, IP address, or a Host alias of ~/.ssh/config", examples=["192.0.2.10"]
+    )
+    port: int | None = Field(
+        default=None,
+        ge=1,
+        le=MAX_PORT,
+        description="port of its SSH server; absent: that of ~/.ssh/config, else 22",
+        examples=[2222],
+    )
+    user: User | None = Field(
+        default=None, description="login name; absent: that of ~/.ssh/config, else yours", examples=["bench"]
+    )
+    identity: Path | None = Field(
+        default=None, description="private key file; its password is never asked for", examples=["~/.ssh/id_ed25519"]
+    )
+    known_hosts: Path | None = Field(
+        default=None, description="file read in addition to the user's known_hosts files", examples=["known_hosts"]
+    )
+    roles: tuple[Name, ...] = Field(
+        description="roles of the host: sut, load, …; none for a jump host", examples=[["sut"]]
+    )
     jump: Jump | None = Field(
-        default=None, description="jump host: another host of the inventory, or [user@]address[:port]"
+        default=None,
+        description="jump host: another host of the inventory, or [user@]address[:port]",
+        examples=["bench@gate.example"],
     )
     sudo: bool = Field(default=False, description="allow changes that need root, through `sudo -n`")
-    workdir: Workdir | None = Field(default=None, description="benchkit's folder on the host [default: ~/.benchkit]")
+    workdir: Workdir | None = Field(
+        default=None, description="benchkit's folder on the host [default: ~/.benchkit]", examples=["/srv/benchkit"]
+    )
     service_address: IPvAnyAddress | None = Field(
-        default=None, description="address at which other hosts reach its services, where it differs from `address`"
+        default=None,
+        description="address at which other hosts reach its services, where it differs from `address`",
+        examples=["10.0.0.1"],
     )
     link_bps: float | None = Field(
-        default=None, gt=0, description="rate of the host's link, bits per second; unknown if absent"
+        default=None,
+        gt=0,
+        description="rate of the host's link, bits per second; unknown if absent",
+        examples=[1000000000],
     )
     programs: Mapping[Name, ProgramPath] = Field(
         default_factory=dict,
         description="executables of the host by the names used in scenarios and by benchkit",
+        examples=[{"nginx-mainline": "/opt/nginx-1.29/sbin/nginx"}],
     )
 
 
-class HostSpec(_HostFields):
+class HostSpec(HostFields):
     """One host of an inventory."""
 
     name: Name
@@ -159,12 +185,24 @@ class Inventory(Frozen):
         raise InputError(f"no host named {name!r}", hint=f"the inventory has: {', '.join(h.name for h in self.hosts)}")
 
 
-class _InventoryFile(Frozen):
+class InventoryFile(Frozen):
     """The content of an inventory file."""
 
-    hosts: Mapping[Name, _HostFields] = Field(min_length=1)
-    limits: tuple[str, ...] = ()
-    not_isolated: tuple[str, ...] = ()
+    hosts: Mapping[Name, HostFields] = Field(
+        min_length=1,
+        description="the hosts by name",
+        examples=[{"server": {"address": "192.0.2.10", "roles": ["sut"]}}],
+    )
+    limits: tuple[str, ...] = Field(
+        default=(),
+        description="limits of these hosts, shown with every result: what they cannot isolate or apply",
+        examples=[["Both hosts are virtual machines on one server."]],
+    )
+    not_isolated: tuple[str, ...] = Field(
+        default=(),
+        description="kernel settings that a host sees but shares with others, so that they are not applied",
+        examples=[["fs.file-max"]],
+    )
 
 
 def load_inventory(path: Path) -> Inventory:
@@ -177,7 +215,7 @@ def load_inventory(path: Path) -> Inventory:
 
 def parse_inventory(document: Document, folder: Path) -> Inventory:
     """Convert a document to an inventory; relative paths in it start from `folder`."""
-    written = document.validated(_InventoryFile)
+    written = document.validated(InventoryFile)
     hosts = tuple(
         HostSpec(
             name=name,

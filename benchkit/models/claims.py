@@ -18,18 +18,24 @@ class Sides(Frozen):
     the claim is about all of these ratios.
     """
 
-    of: Levels = Field(min_length=1)
-    to: Levels = Field(min_length=1)
+    of: Levels = Field(min_length=1, description="levels of the numerator's cells", examples=[{"stack": "nginx-go"}])
+    to: Levels = Field(min_length=1, description="levels of the denominator's cell", examples=[{"stack": "go"}])
 
 
 class Need(Frozen):
     """Requirements on the hosts of a role for a claim to be testable."""
 
-    cpus: PositiveInt | None = Field(default=None, description="CPUs that the role may use")
-    memory_bytes: PositiveFloat | None = None
-    link_bps: PositiveFloat | None = Field(default=None, description="lowest rate of the link, where the rate is known")
+    cpus: PositiveInt | None = Field(default=None, description="CPUs that the role may use", examples=[4])
+    memory_bytes: PositiveFloat | None = Field(
+        default=None, description="memory of each host, in bytes", examples=[8589934592]
+    )
+    link_bps: PositiveFloat | None = Field(
+        default=None, description="lowest rate of the link, where the rate is known", examples=[1000000000]
+    )
     link_at_most_bps: PositiveFloat | None = Field(
-        default=None, description="highest rate of the link, for results that are due to a saturated link"
+        default=None,
+        description="highest rate of the link, for results that are due to a saturated link",
+        examples=[200000000],
     )
 
     @model_validator(mode="after")
@@ -46,18 +52,35 @@ class Claim(Frozen):
     The expectation is one of `at_least`, `at_most`, `between`, or `about` a value `within` a share of it.
     """
 
-    text: str = Field(min_length=1)
-    ratio: Sides
-    metric: Name = "rps"
-    at_least: PositiveFloat | None = None
-    at_most: PositiveFloat | None = None
-    between: tuple[PositiveFloat, PositiveFloat] | None = None
-    about: PositiveFloat | None = None
-    within: float | None = Field(
-        default=None, gt=0, lt=1, description="share of `about`: 0.15 allows 15 % to either side"
+    text: str = Field(
+        min_length=1,
+        description="the statement in a sentence",
+        examples=["nginx in front of a Go server costs a part of its rate"],
     )
-    published: PositiveFloat | None = Field(default=None, description="ratio that the study printed")
-    needs: Mapping[Name, Need] = Field(default_factory=dict, description="requirements by role")
+    ratio: Sides = Field(
+        description="the two cells that are compared, `of` divided by `to`",
+        examples=[{"of": {"stack": "nginx-go"}, "to": {"stack": "go"}}],
+    )
+    metric: Name = Field(default="rps", description="column of `trials` that is compared")
+    at_least: PositiveFloat | None = Field(
+        default=None,
+        description="smallest ratio that is expected; one of at_least, at_most, between and about is required",
+        examples=[2],
+    )
+    at_most: PositiveFloat | None = Field(default=None, description="largest ratio that is expected", examples=[0.9])
+    between: tuple[PositiveFloat, PositiveFloat] | None = Field(
+        default=None, description="smallest and largest ratio that are expected", examples=[[0.5, 0.9]]
+    )
+    about: PositiveFloat | None = Field(
+        default=None, description="ratio that is expected, with `within`", examples=[1.2]
+    )
+    within: float | None = Field(
+        default=None, gt=0, lt=1, description="share of `about`: 0.15 allows 15 % to either side", examples=[0.15]
+    )
+    published: PositiveFloat | None = Field(default=None, description="ratio that the study printed", examples=[0.58])
+    needs: Mapping[Name, Need] = Field(
+        default_factory=dict, description="requirements by role", examples=[{"sut": {"cpus": 4}}]
+    )
 
     @model_validator(mode="after")
     def _one_expectation(self) -> Self:

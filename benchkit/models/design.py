@@ -27,14 +27,22 @@ class Until(Frozen):
     The ratios are those of cells to their baseline in each of the metrics, and those of claims in their own metrics.
     """
 
-    precision: float = Field(gt=0, lt=1, description="0.05: intervals reach at most 5 % to either side")
-    metrics: tuple[Name, ...] = Field(default=("rps",), min_length=1)
+    precision: float = Field(
+        gt=0, lt=1, description="0.05: intervals reach at most 5 % to either side", examples=[0.05]
+    )
+    metrics: tuple[Name, ...] = Field(
+        default=("rps",), min_length=1, description="metrics whose intervals must be precise enough"
+    )
     min_blocks: PositiveInt = Field(
         default=7,
         ge=6,
         description="7 are enough for the sign-flip test to show a difference at the significance level of such runs",
     )
-    budget_s: PositiveFloat | None = None
+    budget_s: PositiveFloat | None = Field(
+        default=None,
+        description="time after which no further block begins, in seconds; absent: no limit",
+        examples=[3600],
+    )
 
 
 def control_of(cell_id: str) -> str:

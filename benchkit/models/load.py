@@ -25,33 +25,45 @@ class Load(Frozen):
     `connections`, `requests` and `rate` are totals over all generators.
     """
 
-    tool: str
-    connections: PositiveInt
-    threads: PositiveInt = 1
+    tool: str = Field(description="load tool: wrk, ab, hey, h2load, siege, vegeta, …", examples=["wrk"])
+    connections: PositiveInt = Field(description="open connections", examples=[64])
+    threads: PositiveInt = Field(default=1, description="threads of each generator process")
     processes: PositiveInt = Field(default=1, description="generator processes on each load host")
     pin: bool = Field(
         default=False,
         description="run each process on CPUs of its own: the CPUs of the role are divided among the processes",
     )
-    duration_s: PositiveFloat | None = None
+    duration_s: PositiveFloat | None = Field(
+        default=None, description="measured window in seconds; this or `requests` is required", examples=[5]
+    )
     requests: PositiveInt | None = Field(
-        default=None, description="stop after this number of requests instead of after a time"
+        default=None, description="stop after this number of requests instead of after a time", examples=[10000]
     )
     warmup_s: float = Field(
         default=0, ge=0, description="run the same load for this time before the measured window, without recording it"
     )
-    keepalive: bool = True
-    method: Annotated[str, StringConstraints(pattern=r"^[A-Z]{1,20}$")] = "GET"
+    keepalive: bool = Field(default=True, description="keep connections open from one request to the next")
+    method: Annotated[str, StringConstraints(pattern=r"^[A-Z]{1,20}$")] = Field(
+        default="GET", description="method of the requests"
+    )
     path: Annotated[str, BeforeValidator(_from_root), StringConstraints(pattern=r"^/[!-~]*$")] = Field(
         default="/", description="the leading slash is optional, because levels of factors cannot begin with one"
     )
-    headers: Mapping[HeaderName, HeaderValue] = Field(default_factory=dict)
-    body: str | None = None
-    rate: PositiveFloat | None = Field(
-        default=None, description="target rate in requests per second; None: as fast as possible"
+    headers: Mapping[HeaderName, HeaderValue] = Field(
+        default_factory=dict, description="headers of the requests, by name", examples=[{"Accept": "text/html"}]
     )
-    timeout_s: PositiveFloat | None = None
+    body: str | None = Field(default=None, description="body of the requests", examples=["hello"])
+    rate: PositiveFloat | None = Field(
+        default=None, description="target rate in requests per second; None: as fast as possible", examples=[1000]
+    )
+    timeout_s: PositiveFloat | None = Field(
+        default=None,
+        description="time after which a request has failed, in seconds; absent: that of the tool",
+        examples=[10],
+    )
     histogram: bool = Field(
         default=True, description="record the time of every request; False: only the tool's own summary"
     )
-    extra_args: tuple[str, ...] = ()
+    extra_args: tuple[str, ...] = Field(
+        default=(), description="arguments that are passed on to the tool unchanged", examples=[["--latency"]]
+    )

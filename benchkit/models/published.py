@@ -23,14 +23,20 @@ class Published(Frozen):
     figures are shown for each of them.
     """
 
-    cell: Levels = Field(min_length=1)
+    cell: Levels = Field(min_length=1, description="levels that identify the cell", examples=[{"stack": "go"}])
     figures: Mapping[Name, Figure] = Field(
-        default_factory=dict, description="figures by column of `trials`, such as `rps`, in SI units"
+        default_factory=dict,
+        description="figures by column of `trials`, such as `rps`, in SI units",
+        examples=[{"rps": 128403}],
     )
     shares: Mapping[Name, Share] = Field(
-        default_factory=dict, description="cumulative shares of the CPU samples by function, such as `mcall`"
+        default_factory=dict,
+        description="cumulative shares of the CPU samples by function, such as `mcall`",
+        examples=[{"mcall": 0.12}],
     )
-    note: str | None = Field(default=None, min_length=1, description="remark about the conditions of the study")
+    note: str | None = Field(
+        default=None, min_length=1, description="remark about the conditions of the study", examples=["on eight cores"]
+    )
 
     @model_validator(mode="after")
     def _has_a_figure(self) -> Self:

@@ -16,10 +16,20 @@ Trait = Literal["status", "header_bytes", "body_bytes", "body"]
 class Difference(Frozen):
     """A difference between the responses of compared cells that the scenario intends."""
 
-    what: tuple[Trait, ...] = Field(min_length=1)
-    why: str = Field(min_length=1, description="reason, shown with every ratio that it affects")
+    what: tuple[Trait, ...] = Field(
+        min_length=1,
+        description="properties of the responses that differ; two real servers nearly always differ in header_bytes",
+        examples=[["header_bytes"]],
+    )
+    why: str = Field(
+        min_length=1,
+        description="reason, shown with every ratio that it affects",
+        examples=["nginx sends headers of its own"],
+    )
     cells: Levels = Field(
-        default_factory=dict, description="levels that one of the two cells must have; empty: applies to all cells"
+        default_factory=dict,
+        description="levels that one of the two cells must have; empty: applies to all cells",
+        examples=[{"stack": "nginx-go"}],
     )
     varies: bool = Field(
         default=False,

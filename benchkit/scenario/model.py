@@ -39,68 +39,140 @@ class Role(Frozen):
         default=None,
         description="CPU time, in CPUs, that the services of the role on a host share, limited by a control group where the "
         "host allows one; for servers that a generator could not saturate otherwise",
+        examples=[1.5],
     )
 
 
 class Stack(Frozen):
     """The services of a cell and how they connect; `entry` names the service that the load goes to."""
 
-    entry: Name
-    services: Mapping[Name, Mapping[str, Any]] = Field(min_length=1)
+    entry: Name = Field(description="name of the service that the load goes to", examples=["app"])
+    services: Mapping[Name, Mapping[str, Any]] = Field(
+        min_length=1,
+        description="options of each service, by name",
+        examples=[{"app": {"backend": "nethttp", "listen": 8080}}],
+    )
 
 
 class TuningUse(Frozen):
     """A tuning profile and the roles it is applied to: one of `configs/tuning/`, or a file in the scenario's folder."""
 
-    profile: Annotated[str, StringConstraints(strict=True, pattern=r"^([a-z][a-z0-9_-]{0,63}|[^\x00-\x1f]+\.ya?ml)$")]
-    roles: tuple[Name, ...] = ("sut",)
+    profile: Annotated[
+        str, StringConstraints(strict=True, pattern=r"^([a-z][a-z0-9_-]{0,63}|[^\x00-\x1f]+\.ya?ml)$")
+    ] = Field(
+        description="name of a shipped profile, or a file of your own: see `benchkit fields tuning-file`",
+        examples=["nginx-vs-go"],
+    )
+    roles: tuple[Name, ...] = Field(default=("sut",), description="roles whose hosts are tuned")
     required: bool = Field(default=False, description="stop the run if a setting cannot be applied")
 
 
 class Scenario(Frozen):
     """One scenario at one scale: what is compared, on which hosts, under which load, how often."""
 
-    name: Name
-    title: str
-    question: str = Field(description="the question that the run answers, for readers")
-    source: str | None = Field(default=None, description="published study that the scenario repeats")
-    roles: Mapping[Name, Role] = Field(default_factory=lambda: {"sut": Role(), "load": Role()})
-    stacks: Mapping[Name, Stack] = Field(min_length=1)
-    factors: Mapping[Name, Annotated[tuple[Level, ...], Field(min_length=1)]] = Field(default_factory=dict)
-    cells: tuple[Levels, ...] | None = Field(default=None, description="these combinations instead of all of them")
-    exclude: tuple[Levels, ...] = Field(
-        default=(), description="combinations to leave out; some of the factors suffice"
+    name: Name = Field(description="name of the scenario, part of paths and run ids", examples=["mine"])
+    title: str = Field(description="title of its reports", examples=["Threads of a Go server"])
+    question: str = Field(
+        description="the question that the run answers, for readers",
+        examples=["What do more threads bring a net/http server?"],
     )
-    load: Mapping[str, Any]
+    source: str | None = Field(
+        default=None, description="published study that the scenario repeats", examples=["https://example.org/study"]
+    )
+    roles: Mapping[Name, Role] = Field(
+        default_factory=lambda: {"sut": Role(), "load": Role()},
+        description="the hosts that the scenario needs, by role",
+        examples=[{"sut": {"cpus": "0-3"}, "load": {"hosts": 2}}],
+    )
+    stacks: Mapping[Name, Stack] = Field(
+        min_length=1,
+        description="the services of each stack, by name; a cell has one of them, chosen by the factor `stack`",
+        examples=[{"go": {"entry": "app", "services": {"app": {"backend": "nethttp", "listen": 8080}}}}],
+    )
+    factors: Mapping[Name, Annotated[tuple[Level, ...], Field(min_length=1)]] = Field(
+        default_factory=dict,
+        description="what is varied: the levels of each factor; `$name` stands for the level in services and load",
+        examples=[{"threads": [1, "all"]}],
+    )
+    cells: tuple[Levels, ...] | None = Field(
+        default=None,
+        description="these combinations instead of all of them",
+        examples=[[{"stack": "go", "threads": 1}]],
+    )
+    exclude: tuple[Levels, ...] = Field(
+        default=(),
+        description="combinations to leave out; some of the factors suffice",
+        examples=[[{"stack": "nginx-go", "threads": 1}]],
+    )
+    load: Mapping[str, Any] = Field(
+        description="load of a cell: see `benchkit fields load`",
+        examples=[{"tool": "wrk", "connections": 64, "duration_s": 5}],
+    )
     tools: Mapping[Name, Mapping[str, Any]] = Field(
         default_factory=dict,
         description="fields that override those of `load` for the tool of that name, since tools support different fields",
+        examples=[{"hey": {"duration_s": None, "requests": 10000}}],
     )
-    tuning: tuple[TuningUse, ...] = ()
-    baseline: Levels | None = Field(default=None, description="cell that ratios are taken to; absent: the first cell")
+    tuning: tuple[TuningUse, ...] = Field(
+        default=(),
+        description="kernel settings for the hosts of roles, restored after the run",
+        examples=[[{"profile": "nginx-vs-go", "roles": ["sut"]}]],
+    )
+    baseline: Levels | None = Field(
+        default=None, description="cell that ratios are taken to; absent: the first cell", examples=[{"stack": "go"}]
+    )
     service: Levels | None = Field(
         default=None,
         description="levels that identify the cell whose stack `service up` starts; absent: the baseline",
+        examples=[{"stack": "go"}],
     )
     differs: tuple[Difference, ...] = Field(
         default=(),
         description="intended differences between the responses of cells; all else must be equal for a fair ratio",
+        examples=[[{"what": ["header_bytes"], "why": "nginx sends headers of its own"}]],
     )
-    design: Design = "blocks"
+    design: Design = Field(
+        default="blocks",
+        description="order of trials: every cell once per block in random order, two cells mirrored (ABBA), or cell after cell",
+    )
     control: tuple[Levels, ...] = Field(
-        default=(), description="cells that run a second time under another name, which measures the noise of the run"
+        default=(),
+        description="cells that run a second time under another name, which measures the noise of the run",
+        examples=[[{"stack": "go"}]],
     )
     blocks: PositiveInt = Field(
-        le=10_000, description="repetitions of every cell; the maximum if `until` may end the run early"
+        le=10_000, description="repetitions of every cell; the maximum if `until` may end the run early", examples=[10]
     )
-    until: Until | None = None
-    profile: ProfilePass | None = Field(default=None, description="profiled trials after the measured ones")
+    until: Until | None = Field(
+        default=None,
+        description="condition under which the run ends before its last block; absent: it never does",
+        examples=[{"precision": 0.05}],
+    )
+    profile: ProfilePass | None = Field(
+        default=None, description="profiled trials after the measured ones", examples=[{"blocks": 2, "duration_s": 10}]
+    )
     telemetry: Telemetry = Field(
         default_factory=Watching, validate_default=False, description="host telemetry during trials, or `off`"
     )
-    seed: int = 1
-    claims: tuple[Claim, ...] = ()
-    published: tuple[Published, ...] = Field(default=(), description="figures that the study printed, by cell")
+    seed: int = Field(default=1, description="seed of the random order of trials")
+    claims: tuple[Claim, ...] = Field(
+        default=(),
+        description="statements of a study, tested by the run",
+        examples=[
+            [
+                {
+                    "text": "nginx costs a part of the rate",
+                    "ratio": {"of": {"stack": "nginx-go"}, "to": {"stack": "go"}},
+                    "at_most": 0.9,
+                }
+            ]
+        ],
+    )
+    published: tuple[Published, ...] = Field(
+        default=(),
+        description="figures that the study printed, by cell",
+        examples=[[{"cell": {"stack": "go"}, "figures": {"rps": 128403}}]],
+    )
     thresholds: Thresholds = Field(
         default_factory=Thresholds, description="limits beyond which checks make a trial suspect or invalid"
     )

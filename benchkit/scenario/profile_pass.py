@@ -26,9 +26,9 @@ class ProfilePass(Frozen):
     block of the kind `control`. The ratio of the two is the cost of profiling.
     """
 
-    blocks: PositiveInt = 2
+    blocks: PositiveInt = Field(default=2, description="repetitions of the profiled trials")
     duration_s: PositiveFloat | None = Field(
-        default=None, description="measured window of its trials; absent: that of the load"
+        default=None, description="measured window of its trials; absent: that of the load", examples=[10]
     )
     settle_s: float = Field(
         default=0,
@@ -38,7 +38,9 @@ class ProfilePass(Frozen):
     frequency_hz: Annotated[int, Field(strict=True, ge=1, le=1000)] = Field(
         default=99, description="samples per second and CPU where perf takes them; Go's own profiler takes 100"
     )
-    services: tuple[Name, ...] | None = Field(default=None, description="names of services; absent: all of each stack")
+    services: tuple[Name, ...] | None = Field(
+        default=None, description="names of services; absent: all of each stack", examples=[["app"]]
+    )
 
     def load(self, load: Load) -> Load:
         """Return the load of a trial of the pass."""

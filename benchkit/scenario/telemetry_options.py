@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -23,5 +23,8 @@ def _off_is_none(value: object) -> object:
     return None if off or value is False else value
 
 
-Telemetry = Annotated[Watching | None, BeforeValidator(_off_is_none)]
+Telemetry = Annotated[
+    Watching | None,
+    BeforeValidator(_off_is_none, json_schema_input_type=Literal["off", False] | Watching | None),
+]
 """`off` (None here), or the fields of `Watching`."""

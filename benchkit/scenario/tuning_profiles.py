@@ -25,16 +25,22 @@ class Limits(Frozen):
     """Limits of the processes that benchkit starts on the host; other processes keep theirs."""
 
     nofile: Annotated[int, Field(strict=True, gt=0)] | None = Field(
-        default=None, description="open files; absent: the limit of the host"
+        default=None, description="open files; absent: the limit of the host", examples=[65536]
     )
 
 
 class TuningProfile(Frozen):
     """Kernel settings by their sysctl names, and limits of processes."""
 
-    description: str
-    sysctl: Mapping[SysctlKey, SysctlValue] = Field(default_factory=dict)
-    limits: Limits = Limits()
+    description: str = Field(
+        description="what the settings are for, and their source", examples=["More connections at once"]
+    )
+    sysctl: Mapping[SysctlKey, SysctlValue] = Field(
+        default_factory=dict, description="kernel settings by name", examples=[{"net.core.somaxconn": 4096}]
+    )
+    limits: Limits = Field(
+        default=Limits(), description="limits of the processes that benchkit starts", examples=[{"nofile": 65536}]
+    )
 
 
 @dataclass(frozen=True)

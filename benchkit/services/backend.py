@@ -25,14 +25,22 @@ from benchkit.services.service import Service
 class ServiceOptions(Frozen):
     """Options that every service of a scenario has; a backend adds its own."""
 
-    backend: str
-    role: Name = "sut"
-    listen: Listen
+    backend: str = Field(
+        description="kind of server; each has options of its own: see `benchkit fields nginx` and the like",
+        examples=["nethttp"],
+    )
+    role: Name = Field(default="sut", description="role of the host that it runs on")
+    listen: Listen = Field(
+        description="port on its host's address, address with port, or `unix`: a socket in the service's folder",
+        examples=[8080],
+    )
     cpus: Cpus = Field(
         default="all", description="CPUs it may run on: the first n of its role, or those at these places (`2-3`)"
     )
     nofile: Annotated[int, Field(strict=True, gt=0)] | None = Field(
-        default=None, description="limit of open files of each of its processes; absent: the hard limit of the host"
+        default=None,
+        description="limit of open files of each of its processes; absent: the hard limit of the host",
+        examples=[65536],
     )
     outage: bool | Name = Field(
         default=False,

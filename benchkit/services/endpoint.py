@@ -51,7 +51,10 @@ class Listen:
     def __get_pydantic_core_schema__(cls, source: type, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Let pydantic models parse a `Listen` field with `parse`."""
         parse: Callable[[object], Listen] = cls.parse
-        return core_schema.no_info_plain_validator_function(parse)
+        form = core_schema.union_schema(
+            [core_schema.int_schema(gt=0, le=MAX_PORT), core_schema.str_schema(pattern=r"^(unix|.+:[0-9]{1,5})$")]
+        )
+        return core_schema.no_info_plain_validator_function(parse, json_schema_input_schema=form)
 
 
 @dataclass(frozen=True)

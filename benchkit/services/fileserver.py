@@ -15,9 +15,11 @@ from benchkit.services.server_options import BodySize
 class FileServerOptions(GoServerOptions):
     """Options of a net/http server of a file, or of a folder's listing."""
 
-    body_size: BodySize | None = Field(default=None, description="bytes of each file; absent: 12")
+    body_size: BodySize | None = Field(default=None, description="bytes of each file; absent: 12", examples=[1024])
     listing: Annotated[int, Field(strict=True, ge=1, le=100_000)] | None = Field(
-        default=None, description="serve the listing of a folder with this many files instead of one file"
+        default=None,
+        description="serve the listing of a folder with this many files instead of one file",
+        examples=[100],
     )
 
 

@@ -24,7 +24,9 @@ class GoServerOptions(ServerOptions):
 
     gomaxprocs: CpuCount = Field(default="all", description="threads that run Go code; all: one for each of its CPUs")
     go_version: Release | None = Field(
-        default=None, description="Go release to build with, in full as 1.24.0; absent: the one its module pins"
+        default=None,
+        description="Go release to build with, in full as 1.24.0; absent: the one its module pins",
+        examples=["1.24.0"],
     )
 
 

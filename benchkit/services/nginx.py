@@ -38,34 +38,46 @@ class NginxOptions(ServiceOptions):
     The defaults are those of the published set-up of 2013, nginx against Go.
     """
 
-    upstream: Name | None = Field(default=None, description="the service to which requests are passed, by its protocol")
+    upstream: Name | None = Field(
+        default=None, description="the service to which requests are passed, by its protocol", examples=["app"]
+    )
     file_bytes: Annotated[int, Field(strict=True, ge=0, le=1 << 24)] | None = Field(
-        default=None, description="serve a file of this many bytes: the body that benchkit's servers send at that size"
+        default=None,
+        description="serve a file of this many bytes: the body that benchkit's servers send at that size",
+        examples=[1024],
     )
     status: bool = Field(default=False, description="serve the status page (stub_status)")
     template: str | None = Field(
-        default=None, description="your own configuration: a Jinja template, relative to the scenario's file"
+        default=None,
+        description="your own configuration: a Jinja template, relative to the scenario's file",
+        examples=["nginx.conf.j2"],
     )
     binary: BinaryName = Field(default="nginx", description="the host's nginx by the inventory's name for it")
     workers: CpuCount | Literal["auto"] = Field(default="auto", description="auto, all: one for each of its CPUs")
     pin_workers: bool = Field(default=False, description="pin each worker to one CPU, in turn")
-    worker_connections: Count = 10000
-    multi_accept: bool = True
-    accept_mutex: bool = False
+    worker_connections: Count = Field(
+        default=10000, description="connections of each worker, those to upstreams included"
+    )
+    multi_accept: bool = Field(default=True, description="accept all waiting connections at once")
+    accept_mutex: bool = Field(default=False, description="let workers accept connections in turn")
     reuseport: bool = Field(default=False, description="a listening socket for each worker")
     backlog: Count | None = Field(
-        default=None, description="accept queue requested from the kernel; absent: nginx's 511"
+        default=None, description="accept queue requested from the kernel; absent: nginx's 511", examples=[4096]
     )
     keepalive: bool = Field(default=True, description="whether clients may keep connections")
-    keepalive_timeout_s: Count = 300
-    keepalive_requests: Count = 10000
+    keepalive_timeout_s: Count = Field(
+        default=300, description="time after which an idle connection of a client is closed, in seconds"
+    )
+    keepalive_requests: Count = Field(
+        default=10000, description="requests after which a connection of a client is closed"
+    )
     upstream_keepalive: CountOrNone = Field(
         default=300,
         description="idle connections to the upstream that each worker keeps; 0: a new one for each request",
     )
-    sendfile: bool = True
-    tcp_nopush: bool = True
-    tcp_nodelay: bool = True
+    sendfile: bool = Field(default=True, description="copy files to sockets within the kernel")
+    tcp_nopush: bool = Field(default=True, description="send headers and the start of a file in one packet")
+    tcp_nodelay: bool = Field(default=True, description="send small packets at once")
     open_file_cache: CountOrNone = Field(default=200000, description="entries; 0: no cache")
 
     @model_validator(mode="after")

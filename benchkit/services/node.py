@@ -30,7 +30,9 @@ class NodeOptions(ServerOptions):
     """Options of a server on Node's cluster module."""
 
     node_version: Release | None = Field(
-        default=None, description="Node release to download, in full as 22.20.0; absent: the host's own node"
+        default=None,
+        description="Node release to download, in full as 22.20.0; absent: the host's own node",
+        examples=["22.20.0"],
     )
     workers: Literal["all", "all-but-one"] | Annotated[int, Field(strict=True, gt=0, le=4096)] = Field(
         default="all", description="worker processes: one for each of its CPUs, one fewer, or a number"

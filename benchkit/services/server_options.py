@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from benchkit.errors import UnsupportedError
 from benchkit.services.backend import RenderRequest, ServiceOptions
@@ -54,7 +54,10 @@ def _fault_list(value: object) -> object:
     return (value,) if isinstance(value, str) else value
 
 
-Faults = Annotated[tuple[Annotated[str, AfterValidator(_check_fault)], ...], BeforeValidator(_fault_list)]
+Faults = Annotated[
+    tuple[Annotated[str, AfterValidator(_check_fault)], ...],
+    BeforeValidator(_fault_list, json_schema_input_type=str | tuple[str, ...]),
+]
 
 BodySize = Annotated[int, Field(strict=True, ge=0, le=1 << 30)]
 
@@ -71,7 +74,9 @@ def _check_release(release: str) -> str:
     return release
 
 
-Release = Annotated[str, AfterValidator(_check_release)]
+Release = Annotated[
+    str, AfterValidator(_check_release), WithJsonSchema({"type": "string", "pattern": f"^{_RELEASE.pattern}$"})
+]
 """A release of three numbers: `1.24.0`."""
 
 
@@ -79,14 +84,19 @@ class ServerOptions(ServiceOptions):
     """Options of every server of benchkit's own."""
 
     body_size: BodySize | None = Field(
-        default=None, description="bytes of body; absent: the 12 bytes of `Hello World\\n`"
+        default=None, description="bytes of body; absent: the 12 bytes of `Hello World\\n`", examples=[1024]
     )
-    work: Annotated[str, AfterValidator(_check_work)] = Field(
+    work: Annotated[
+        str, AfterValidator(_check_work), WithJsonSchema({"type": "string", "pattern": f"^({_WORK.pattern})$"})
+    ] = Field(
         default="none",
         description="CPU work of each request: none, or loop:N to add the numbers below N (at most 10^8)",
+        examples=["loop:10000"],
     )
     inject_fault: Faults = Field(
-        default=(), description="for tests: one fault to inject, or a list of faults; absent: none"
+        default=(),
+        description="for tests: one fault to inject, or a list of faults; absent: none",
+        examples=["delay:5ms"],
     )
 
 

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import Field
+
 from benchkit.models.base import Frozen
 from benchkit.models.levels import Name
 from benchkit.services.endpoint import Endpoint
@@ -30,7 +32,9 @@ ALLOWED, DENIED = "allowed", "denied"
 class AccessRight(Frozen):
     """Private modules that a user may pull; all others are open to everybody."""
 
-    may_pull: tuple[PathPattern, ...] = ()
+    may_pull: tuple[PathPattern, ...] = Field(
+        default=(), description="module paths that the user may pull", examples=[["mycompany.com/go"]]
+    )
 
 
 @dataclass(frozen=True)

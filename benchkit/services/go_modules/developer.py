@@ -50,14 +50,24 @@ Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Za-z0-9_]*$")]
 class ModuleProof(Frozen):
     """A module that must be downloaded in the right version and be usable."""
 
-    get: Query
-    module: ImportPath | None = Field(default=None, description="its path; absent: the part of `get` before the @")
-    version: Annotated[str, StringConstraints(pattern=r"^v[0-9A-Za-z.*+-]+$")] = Field(
-        description="the version that `go get` must select; a * matches any text"
+    get: Query = Field(description="what `go get` is asked for", examples=["mycompany.com/go/module1@v1.99.0"])
+    module: ImportPath | None = Field(
+        default=None,
+        description="its path; absent: the part of `get` before the @",
+        examples=["mycompany.com/go/module1"],
     )
-    package: ImportPath | None = Field(default=None, description="its package that a program imports; absent: its root")
-    constant: Identifier | None = Field(default=None, description="a text constant of the package")
-    value: str | None = Field(default=None, description="the value of the constant")
+    version: Annotated[str, StringConstraints(pattern=r"^v[0-9A-Za-z.*+-]+$")] = Field(
+        description="the version that `go get` must select; a * matches any text", examples=["v1.99.0"]
+    )
+    package: ImportPath | None = Field(
+        default=None,
+        description="its package that a program imports; absent: its root",
+        examples=["mycompany.com/go/module1"],
+    )
+    constant: Identifier | None = Field(
+        default=None, description="a text constant of the package", examples=["Version"]
+    )
+    value: str | None = Field(default=None, description="the value of the constant", examples=["v1.99.0"])
 
     @model_validator(mode="after")
     def _require_constant_with_value(self) -> Self:
@@ -75,29 +85,48 @@ class DeveloperOptions(ServiceOptions):
     """Options of a developer, who pulls modules through the company's proxy or directly from the repositories."""
 
     site: Name | None = Field(
-        default=None, description="the server of all modules; absent: private ones come from repositories"
+        default=None,
+        description="the server of all modules; absent: private ones come from repositories",
+        examples=["site"],
     )
-    user: Name | None = Field(default=None, description="user who logs in to the site")
+    user: Name | None = Field(default=None, description="user who logs in to the site", examples=["alice"])
     private: tuple[PathPattern, ...] = Field(
-        min_length=1, description="module paths without entries in the checksum database"
+        min_length=1,
+        description="module paths without entries in the checksum database",
+        examples=[["mycompany.com/go"]],
     )
-    warm: Query = Field(description="module to pull that is in the proxy's cache after the first pull")
+    warm: Query = Field(
+        description="module to pull that is in the proxy's cache after the first pull",
+        examples=["mycompany.com/go/module1@v1.99.0"],
+    )
     cold: Query | None = Field(
-        default=None, description="module to pull that is not in the proxy's cache, with {n} in its path"
+        default=None,
+        description="module to pull that is not in the proxy's cache, with {n} in its path",
+        examples=["mycompany.com/go/new-{n}@v1.99.0"],
     )
     cache: Literal["none", "cold", "warm"] = Field(
         default="warm", description="the module that is pulled; none: `warm`, where there is no proxy with a cache"
     )
-    proof: tuple[ModuleProof, ...] = Field(min_length=1, description="modules that must work before the server starts")
+    proof: tuple[ModuleProof, ...] = Field(
+        min_length=1,
+        description="modules that must work before the server starts",
+        examples=[[{"get": "mycompany.com/go/module1@v1.99.0", "version": "v1.99.0"}]],
+    )
     checksum_database: bool = Field(
         default=True, description="false: do not verify checksums of public modules either, where there is no internet"
     )
-    upstream: Upstream | None = Field(default=None, description="without a site: the proxy of public modules")
-    vanity: Name | None = Field(default=None, description="without a site: the service that resolves import paths")
-    vcs: Name | None = Field(default=None, description="without a site: the git server of the stack")
+    upstream: Upstream | None = Field(
+        default=None, description="without a site: the proxy of public modules", examples=["upstream"]
+    )
+    vanity: Name | None = Field(
+        default=None, description="without a site: the service that resolves import paths", examples=["names"]
+    )
+    vcs: Name | None = Field(default=None, description="without a site: the git server of the stack", examples=["vcs"])
     reader: Name = Field(default="developers", description="its name among the readers of the git server")
     host_key: str | None = Field(
-        default=None, description="the git server's public key, where benchkit did not create it"
+        default=None,
+        description="the git server's public key, where benchkit did not create it",
+        examples=["ssh-ed25519 AAAA"],
     )
 
     @model_validator(mode="after")

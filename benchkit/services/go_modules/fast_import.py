@@ -32,9 +32,12 @@ class Repository(Frozen):
     module: ModulePath | None = Field(
         default=None,
         description="module of its root; absent: it has no go.mod, and any import path that leads to it is valid",
+        examples=["mycompany.com/go/module1"],
     )
     versions: int = Field(default=1, ge=1, le=1000, description="tags v1.0.0, v1.1.0, …")
-    submodules: tuple[Name, ...] = Field(default=(), description="modules in folders, each tagged <folder>/v0.1.0")
+    submodules: tuple[Name, ...] = Field(
+        default=(), description="modules in folders, each tagged <folder>/v0.1.0", examples=[["sub"]]
+    )
     major: bool = Field(default=False, description="a version v2.0.0 on a branch v2, its module path ending in /v2")
     untagged: bool = Field(default=False, description="a commit after the last tag, for pseudo-versions")
     size_bytes: int = Field(

@@ -29,7 +29,11 @@ RepositoryName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]
 class GitServerOptions(ServiceOptions):
     """Options of a git server, with the repositories that are created for it."""
 
-    repositories: Mapping[RepositoryName, Repository] = Field(min_length=1)
+    repositories: Mapping[RepositoryName, Repository] = Field(
+        min_length=1,
+        description="repositories that are created for it, by name; `new-*`: any number of them",
+        examples=[{"module1": {"module": "mycompany.com/go/module1", "versions": 3}}],
+    )
     readers: tuple[Name, ...] = Field(
         default=("proxy",), min_length=1, description="names of the readers; each gets a key of its own"
     )

@@ -45,17 +45,27 @@ Upstream = Annotated[str, AfterValidator(_check_upstream)]
 class ProxyOptions(ServiceOptions):
     """Options of a module proxy."""
 
-    upstream: Upstream = Field(description="the proxy of all other modules: a service of the stack, or a URL")
-    private: tuple[PathPattern, ...] = Field(min_length=1, description="module paths that come from repositories")
+    upstream: Upstream = Field(
+        description="the proxy of all other modules: a service of the stack, or a URL", examples=["guard"]
+    )
+    private: tuple[PathPattern, ...] = Field(
+        min_length=1, description="module paths that come from repositories", examples=[["mycompany.com/go"]]
+    )
     vanity: Name | None = Field(
-        default=None, description="the service that resolves private import paths; absent: the host that they name"
+        default=None,
+        description="the service that resolves private import paths; absent: the host that they name",
+        examples=["names"],
     )
     vcs: Name | None = Field(
-        default=None, description="the git server of the stack; absent: the SSH settings of the login user apply"
+        default=None,
+        description="the git server of the stack; absent: the SSH settings of the login user apply",
+        examples=["vcs"],
     )
     reader: Name = Field(default="proxy", description="its name among the readers of the git server")
     host_key: str | None = Field(
-        default=None, description="the git server's public key, where benchkit did not create it: `ssh-ed25519 AAAA…`"
+        default=None,
+        description="the git server's public key, where benchkit did not create it: `ssh-ed25519 AAAA…`",
+        examples=["ssh-ed25519 AAAA"],
     )
 
 

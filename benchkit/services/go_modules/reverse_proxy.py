@@ -34,20 +34,26 @@ CHECK_TIMEOUT_S = 10.0
 class ReverseProxyOptions(ServiceOptions):
     """Options of an nginx in front of a module proxy."""
 
-    proxy: Name = Field(description="the module proxy, on the same host")
+    proxy: Name = Field(description="the module proxy, on the same host", examples=["proxy"])
     private: tuple[PathPattern, ...] = Field(
-        default=(), description="module paths that need a right; the same as the proxy's"
+        default=(),
+        description="module paths that need a right; the same as the proxy's",
+        examples=[["mycompany.com/go"]],
     )
     users: Mapping[Name, AccessRight] = Field(
-        default_factory=dict, description="users and their rights; none: everything is open to everybody, without TLS"
+        default_factory=dict,
+        description="users and their rights; none: everything is open to everybody, without TLS",
+        examples=[{"alice": {"may_pull": ["mycompany.com/go"]}}],
     )
     serve_files: bool = Field(
         default=False, description="serve the files in the proxy's cache without asking the proxy"
     )
     workers: Annotated[int, Field(strict=True, gt=0)] | None = Field(
-        default=None, description="worker processes; absent: one for each CPU"
+        default=None, description="worker processes; absent: one for each CPU", examples=[4]
     )
-    worker_connections: Annotated[int, Field(strict=True, gt=0)] = 10000
+    worker_connections: Annotated[int, Field(strict=True, gt=0)] = Field(
+        default=10000, description="connections of each worker"
+    )
 
     @model_validator(mode="after")
     def _require_private_for_users(self) -> Self:

@@ -67,7 +67,9 @@ class UpstreamOptions(ServiceOptions):
     """Options of a module proxy over files."""
 
     modules: tuple[ModuleVersion, ...] = Field(
-        min_length=1, description="modules that it serves, from the controller's module cache"
+        min_length=1,
+        description="modules that it serves, from the controller's module cache",
+        examples=[["github.com/beorn7/perks@v1.0.1"]],
     )
     inject_fault: Literal["none", "500", "half"] = Field(
         default="none", description="for tests: requests for zips fail with status 500, or return half of the file"
@@ -77,7 +79,9 @@ class UpstreamOptions(ServiceOptions):
 class GuardOptions(ServiceOptions):
     """Options of a guard: it only passes on responses of its upstream that are complete and well-formed."""
 
-    upstream: Upstream
+    upstream: Upstream = Field(
+        description="the proxy whose responses it checks: a service of the stack, or a URL", examples=["upstream"]
+    )
 
 
 class ModuleUpstream(Backend[UpstreamOptions]):

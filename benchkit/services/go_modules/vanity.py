@@ -40,19 +40,37 @@ Host = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]*(\.[a-z0-9]
 class Repository(Frozen):
     """The repository of a module."""
 
-    repo: Annotated[str, StringConstraints(pattern=r"^[!-~]+$")]
+    repo: Annotated[str, StringConstraints(pattern=r"^[!-~]+$")] = Field(
+        description="URL of the repository, or one of the stack's git server", examples=["vcs:module1"]
+    )
     vcs: VersionControl | None = Field(default=None, description="absent: git where the URL names a known server")
-    display: str | None = None
+    display: str | None = Field(
+        default=None,
+        description="links for pages that show sources, in the form of go-source",
+        examples=["https://example.org/module1 _ _"],
+    )
 
 
 class VanityFile(Frozen):
     """Content of a vanity.yaml in the published format, extended by patterns."""
 
-    host: Host | None = Field(default=None, description="host of the import paths; absent: the host of each request")
-    cache_max_age: Annotated[int, Field(strict=True, ge=0)] | None = None
-    paths: Mapping[ImportPath, Repository] = Field(default_factory=dict)
+    host: Host | None = Field(
+        default=None,
+        description="host of the import paths; absent: the host of each request",
+        examples=["mycompany.com"],
+    )
+    cache_max_age: Annotated[int, Field(strict=True, ge=0)] | None = Field(
+        default=None, description="seconds for which clients may cache an answer", examples=[86400]
+    )
+    paths: Mapping[ImportPath, Repository] = Field(
+        default_factory=dict,
+        description="repositories by import path",
+        examples=[{"/go/module1": {"repo": "vcs:module1", "vcs": "git"}}],
+    )
     patterns: Mapping[ImportPattern, Repository] = Field(
-        default_factory=dict, description=f"one * in the last element, and {PLACEHOLDER} in the repository"
+        default_factory=dict,
+        description=f"one * in the last element, and {PLACEHOLDER} in the repository",
+        examples=[{"/go/*": {"repo": "vcs:{name}"}}],
     )
 
     @model_validator(mode="after")
@@ -73,9 +91,17 @@ class VanityFile(Frozen):
 class VanityOptions(ServiceOptions):
     """Options of a vanity import server; its list is in the scenario, or in a vanity.yaml in the scenario's folder."""
 
-    file: str | None = Field(default=None, description="a vanity.yaml, relative to the scenario's file")
-    imports: VanityFile | None = Field(default=None, description="the content of a vanity.yaml")
-    vcs: Name | None = Field(default=None, description=f"the git server of the repositories `{STACK_REPOSITORY}…`")
+    file: str | None = Field(
+        default=None, description="a vanity.yaml, relative to the scenario's file", examples=["vanity.yaml"]
+    )
+    imports: VanityFile | None = Field(
+        default=None,
+        description="the content of a vanity.yaml",
+        examples=[{"host": "mycompany.com", "paths": {"/go/module1": {"repo": "vcs:module1", "vcs": "git"}}}],
+    )
+    vcs: Name | None = Field(
+        default=None, description=f"the git server of the repositories `{STACK_REPOSITORY}…`", examples=["vcs"]
+    )
 
     @model_validator(mode="after")
     def _require_one_list(self) -> Self:

@@ -1,0 +1,81 @@
+"""`benchkit fields`: every field of scenarios, inventories and tuning profiles, and their JSON Schemas."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from benchkit.cli.completion import complete_part
+from benchkit.cli.options import Json
+
+if TYPE_CHECKING:
+    from benchkit.scenario.fields import Part
+
+WIDTH = 100
+"""Columns of descriptions."""
+
+
+def fields(
+    part: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="PART",
+            help="load, services, a backend as nginx, claims, inventory, … [default: the scenario, and the names of all parts]",
+            autocompletion=complete_part,
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    schema: Annotated[
+        bool,
+        typer.Option(
+            "--schema",
+            help="Print a JSON Schema of scenario files, or of the PART inventory or tuning-file, for editors.",
+        ),
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Show the fields of a scenario or inventory with type, default, allowed values and an example."""
+    from benchkit.cli.console import print_json
+    from benchkit.errors import InputError, suggestion
+    from benchkit.scenario.fields import find_part, parts
+    from benchkit.scenario.schema import SCHEMAS
+
+    if schema:
+        if (part or "scenario") not in SCHEMAS:
+            raise InputError(
+                f"no file consists of {part!r} alone", where="--schema", why=suggestion(part or "", SCHEMAS)
+            )
+        print_json(SCHEMAS[part or "scenario"]())
+        return
+    shown = find_part(part or "scenario")
+    if json:
+        print_json([_document(each) for each in ([shown] if part else parts().values())])
+        return
+    _show(shown)
+    if part is None:
+        print("The fields of a part: `benchkit fields PART`. Parts:")
+        for each in parts().values():
+            print(f"  {each.name:<16} {each.summary.splitlines()[0]}")
+
+
+def _document(part: Part) -> dict[str, object]:
+    from dataclasses import asdict
+
+    return {"part": part.name, "summary": part.summary, "fields": [asdict(field) for field in part.fields]}
+
+
+def _show(part: Part) -> None:
+    """Print each field as an example, its description, its type and its default."""
+    from textwrap import fill
+
+    from benchkit.scenario.fields import as_text
+
+    print(f"{part.name}: {part.summary}\n")
+    for field in part.fields:
+        default = "required" if field.required else f"default: {as_text(field.default)}"
+        print(f"{field.name}: {as_text(field.example)}")
+        for text in (field.description, f"{field.type}; {default}"):
+            print(fill(text, WIDTH, initial_indent="    ", subsequent_indent="    ", break_long_words=False))
+        print()
