@@ -13,7 +13,7 @@ from benchkit.models.cpus import CpuCount
 from benchkit.models.levels import Name
 from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
 from benchkit.services.endpoint import MAX_SOCKET_PATH, Endpoint, Protocol, is_loopback
-from benchkit.services.nginx_config import check_template, render_config
+from benchkit.services.nginx_config import check_template, quoted, render_config
 from benchkit.services.nginx_version import NginxVersion, parse_version_output
 from benchkit.services.placement import ServicePlacement
 from benchkit.services.response_bodies import hello_body
@@ -134,10 +134,10 @@ class Nginx(Backend[NginxOptions]):
             workers=workers,
             worker_cpus=[cpus[worker % len(cpus)] for worker in range(workers)] if options.pin_workers else [],
             nofile=nofile,
-            listen=request.endpoint.authority,
+            listen=quoted(request.endpoint.authority),
             reuseport=version.reuseport if options.reuseport else None,
-            upstream=upstream.authority if upstream else None,
-            admin=admin.authority if len(str(admin.path)) <= MAX_SOCKET_PATH else None,
+            upstream=quoted(upstream.authority) if upstream else None,
+            admin=quoted(admin.authority) if len(str(admin.path)) <= MAX_SOCKET_PATH else None,
         )
         files = [File(config, text.encode())]
         if options.file_bytes is not None:
@@ -152,7 +152,9 @@ class Nginx(Backend[NginxOptions]):
             checks=(ConfigCheck((*argv, "-t", "-q"), config, "template" if options.template else None),),
             process=Process(argv, cpus, nofile),
             endpoint=request.endpoint,
-            admin=AdminPage("nginx", admin, "/") if admin.authority in text else None,  # a template may leave it out
+            admin=AdminPage("nginx", admin, "/")
+            if quoted(admin.authority) in text
+            else None,  # a template may leave it out
             parallelism=workers,
         )
 

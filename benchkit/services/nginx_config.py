@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import traceback
 from pathlib import Path
 from typing import NoReturn
@@ -15,6 +16,8 @@ from benchkit.resources import shipped
 
 SHIPPED_PREFIX = "benchkit"
 """Prefix of shipped templates in a scenario's own: `{% extends "benchkit/http.conf.j2" %}`."""
+
+_SPECIAL = re.compile(r"[^\w./:@%+,=\[\]-]")
 
 _EXPRESSION_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """Errors of Python that an expression in a template may raise; they are not subclasses of Jinja's."""
@@ -34,6 +37,17 @@ def render_config(template: str | Path, **values: object) -> str:
         _raise_input_error(error, template)
 
 
+def quoted(parameter: str) -> str:
+    """Return a parameter as nginx's configuration needs it: in quotes where it has blanks or characters with a meaning.
+
+    Nothing escapes `$`, which starts the name of a variable in some directives; nginx reports it in their paths.
+    """
+    if not _SPECIAL.search(parameter):
+        return parameter
+    escaped = parameter.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
 def check_template(path: Path) -> None:
     """Raise InputError where the file at `path` cannot be read, or is not a template by its syntax."""
     try:
@@ -48,7 +62,7 @@ def check_template(path: Path) -> None:
 def _environment(folder: Path | None) -> ImmutableSandboxedEnvironment:
     """Return an environment in which a scenario's own template may include others of its `folder`.
 
-    It keeps compiled templates, and compiles a file anew that has changed.
+    It keeps compiled templates, and compiles a file again that has changed.
     """
     shipped_templates = PrefixLoader({SHIPPED_PREFIX: FileSystemLoader(shipped("configs") / "nginx")})
     return ImmutableSandboxedEnvironment(

@@ -206,6 +206,24 @@ def test_nginx_accepts_the_configuration_of_every_purpose(tmp_path: Path, purpos
     assert (check.returncode, check.stderr) == (0, "")
 
 
+@pytest.mark.skipif(shutil.which("nginx", path="/usr/sbin:/usr/bin") is None, reason="nginx is not installed")
+@pytest.mark.parametrize("purpose", PURPOSES)
+def test_a_folder_may_have_blanks_and_quotes_in_its_name(tmp_path: Path, purpose: str) -> None:
+    folder = tmp_path / 'a "work" dir; {x} \\'
+    folder.mkdir()
+    protocol: Protocol = "fastcgi" if purpose == "fastcgi" else "http"
+    place = replace(PLACE, folder=PurePosixPath(folder))
+    upstream = Endpoint("sut", protocol, path=PurePosixPath(folder.parent / "an app" / "app.sock"))
+    document = parse_document(f"backend: nginx\nlisten: 18080\n{PURPOSES[purpose]}", "scenario.yaml")
+    listen = Endpoint("sut", "http", path=PurePosixPath(folder) / "front.sock")
+    service = NGINX.render(RenderRequest("front", document.validated(NGINX.options), place, listen, {"app": upstream}))
+    assert service.admin is not None
+    (folder / "nginx.conf").write_text(config_text(service))
+    check = subprocess.run(service.checks[0].argv, capture_output=True, text=True, check=False)
+    assert (check.returncode, check.stderr) == (0, "")
+    assert [path.name for path in folder.glob("*.sock")] == []
+
+
 def template(folder: Path, text: str) -> str:
     (folder / "mine.conf.j2").write_text(text)
     return f"template: {folder}/mine.conf.j2"

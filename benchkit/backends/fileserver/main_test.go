@@ -57,13 +57,12 @@ func TestAnotherStartLeavesNoOldFiles(t *testing.T) {
 }
 
 func TestATemporaryFolderGoesWithTheServer(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
 	server := kittest.Start(t, "-listen", "127.0.0.1:0")
-	if folders, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(folders) != 1 {
+	if folders, err := os.ReadDir(server.Temporary); err != nil || len(folders) != 1 {
 		t.Errorf("%v, %v", folders, err)
 	}
 	server.End(t, syscall.SIGTERM)
-	if folders, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(folders) != 0 {
+	if folders, err := os.ReadDir(server.Temporary); err != nil || len(folders) != 0 {
 		t.Errorf("%v, %v", folders, err)
 	}
 }

@@ -81,7 +81,8 @@ class GitServer(Backend[GitServerOptions]):
             authorized_keys=tuple(reader_keys.values()),
             root=place.root,
         )
-        restrictions = f'command="{read_script}",restrict '
+        command = shlex.quote(str(read_script)).replace('"', '\\"')  # a shell splits it, after sshd has read it
+        restrictions = f'command="{command}",restrict '
         argv = (sshd.path, "-D", "-e", "-f", str(config))
         return Service(
             name=request.name,

@@ -23,7 +23,7 @@ from benchkit.services.go_modules.module_paths import PathPattern
 from benchkit.services.go_modules.proxy import CACHE, DOWNLOADS
 from benchkit.services.go_modules.ssh import PRIVATE_FILE
 from benchkit.services.nginx import ADMIN_SOCKET, nginx_arguments
-from benchkit.services.nginx_config import render_config
+from benchkit.services.nginx_config import quoted, render_config
 from benchkit.services.nginx_version import parse_version_output
 from benchkit.services.service import AdminPage, File, Instruction, Process, Service, SetupCommand
 
@@ -104,15 +104,15 @@ class ReverseProxy(Backend[ReverseProxyOptions]):
             workers=workers,
             worker_connections=options.worker_connections,
             nofile=nofile,
-            listen=server.authority,
-            denied=f"unix:{folder}/_denied.sock",
-            proxy=proxy.authority,
+            listen=quoted(server.authority),
+            denied=quoted(f"unix:{folder}/_denied.sock"),
+            proxy=quoted(proxy.authority),
             rights=list(access_rules(options.users, options.private)),
-            passwords=str(passwords) if options.users else None,
-            certificate=str(certificate),
-            key=str(key),
-            files=str(folder.parent / options.proxy / CACHE / DOWNLOADS) if options.serve_files else None,
-            admin=admin.authority,
+            passwords=quoted(str(passwords)) if options.users else None,
+            certificate=quoted(str(certificate)),
+            key=quoted(str(key)),
+            files=quoted(str(folder.parent / options.proxy / CACHE / DOWNLOADS)) if options.serve_files else None,
+            admin=quoted(admin.authority),
         )
         secrets = (
             File(passwords, PasswordFile(server, tuple(options.users)), PRIVATE_FILE),

@@ -7,12 +7,13 @@ import http.client
 import shutil
 import ssl
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import pytest
 
@@ -91,11 +92,11 @@ def start_proxy(
     threading.Thread(target=module_proxy.serve_forever, args=(0.01,), daemon=True).start()
     running: list[subprocess.Popen[bytes]] = []
 
-    def start(**options: object) -> RunningProxy:
+    def start(folder: Path = tmp_path, **options: object) -> RunningProxy:
         checked = ReverseProxyOptions.model_validate(
             {"backend": "module-site", "listen": free_port, "proxy": "proxy", **options}
         )
-        place_here = replace(place("site", tmp_path, address="127.0.0.1"), user="root", root=True)
+        place_here = replace(place("site", folder, address="127.0.0.1"), user="root", root=True)
         endpoint = Endpoint("one", MODULE_SITE.protocol(checked), "127.0.0.1", free_port)
         peers = {"proxy": Endpoint("one", "http", "127.0.0.1", module_proxy.server_address[1])}
         service = MODULE_SITE.render(RenderRequest("site", checked, place_here, endpoint, peers))
@@ -191,6 +192,16 @@ def test_no_spelling_of_a_path_circumvents_the_rights(start_proxy: Callable[...,
     assert started.requests == []
 
 
+def test_requests_for_checksum_databases_are_not_passed_on(start_proxy: Callable[..., RunningProxy]) -> None:
+    database = "/sumdb/sum.example.org/supported"
+    started = start_proxy(users=USERS, private=PRIVATE)
+    assert started.request(database)[0] in {401, 404}
+    status, text = started.request(database, "alice")
+    assert (status, text) == (404, b"not found: this server does not pass requests to checksum databases on\n")
+    assert started.request(f"{database}/../../../{M1}", "eve")[0] in {400, 404}
+    assert started.requests == []
+
+
 def test_only_get_requests_are_allowed(start_proxy: Callable[..., RunningProxy]) -> None:
     started = start_proxy(users=USERS, private=PRIVATE)
     for method in ("POST", "PUT", "DELETE", "CONNECT"):
@@ -219,6 +230,17 @@ def test_cached_versions_are_served_from_files_to_users_with_the_right(
     assert started.requests == []
     for moving in ("/mycompany.com/go/module2/@v/list", "/mycompany.com/go/module2/@v/main.info"):
         assert started.request(moving, "alice") == (200, b"ok")
+
+
+def test_the_folder_may_have_blanks_in_its_name(start_proxy: Callable[..., RunningProxy]) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="a {x}; dir") as folder:  # short enough for sockets
+        started = start_proxy(Path(folder), users=USERS, private=PRIVATE, serve_files=True)
+        file = Path(folder) / "proxy" / "cache" / "pkg" / "mod" / "cache" / "download" / M2.lstrip("/")
+        file.parent.mkdir(parents=True)
+        file.write_bytes(b"on disk")
+        assert started.request(M2, "alice") == (200, b"on disk")
+        assert started.request(M1, "alice") == (200, b"ok")
+        assert started.request(M2, "bob")[0] == 404
 
 
 def test_without_users_all_modules_are_open(start_proxy: Callable[..., RunningProxy]) -> None:
@@ -289,4 +311,4 @@ def test_files_are_served_from_the_cache_of_the_proxy(place: Callable[..., Servi
     )
     content = service.files[0].content
     assert isinstance(content, bytes)
-    assert f"root {PurePosixPath('/w/stack/cell/cache1/cache/pkg/mod/cache/download')};" in content.decode()
+    assert "root /w/stack/cell/cache1/cache/pkg/mod/cache/download;" in content.decode()

@@ -44,6 +44,8 @@ type Server struct {
 	Address string
 	// Admin is the address of its admin listener that it printed, or empty.
 	Admin string
+	// Temporary is its folder for temporary files, which goes with the test: a killed server leaves its own.
+	Temporary string
 
 	command *exec.Cmd
 	stderr  *os.File
@@ -71,7 +73,8 @@ func Start(t *testing.T, args ...string) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &Server{command: command(t, args...), stderr: stderr}
+	server := &Server{command: command(t, args...), stderr: stderr, Temporary: t.TempDir()}
+	server.command.Env = append(server.command.Env, "TMPDIR="+server.Temporary)
 	server.command.Stderr = theirs
 	if err := server.command.Start(); err != nil {
 		t.Fatal(err)
