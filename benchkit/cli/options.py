@@ -73,11 +73,17 @@ Profile = Annotated[
 Resume = Annotated[
     str | None,
     typer.Option(
-        "--resume", metavar="RUN", help="Resume this run at its first unfinished trial.", autocompletion=complete_run
+        "--resume",
+        metavar="RUN",
+        help="Resume this interrupted run at its first unfinished trial.",
+        autocompletion=complete_run,
     ),
 ]
 AcceptChanges = Annotated[
     bool, typer.Option("--accept-changes", help="Resume a run although its scenario or its hosts have changed.")
+]
+RetryFailed = Annotated[
+    bool, typer.Option("--retry-failed", help="With --resume: repeat the failed trials, each with its whole block.")
 ]
 Lease = Annotated[
     float | None,

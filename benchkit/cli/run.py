@@ -24,6 +24,7 @@ from benchkit.cli.options import (
     Quiet,
     Reconnect,
     Resume,
+    RetryFailed,
     Seed,
     Set,
     StoreFolder,
@@ -49,6 +50,7 @@ def run(
     seed: Seed = None,
     profile: Profile = False,
     resume: Resume = None,
+    retry_failed: RetryFailed = False,
     accept_changes: AcceptChanges = False,
     lease: Lease = None,
     reconnect: Reconnect = None,
@@ -56,12 +58,23 @@ def run(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Run a scenario on its hosts and store the results, or resume an interrupted run."""
+    """Run a scenario on its hosts and store the results, or resume an interrupted run.
+
+    A trial that fails because a host is lost, or is short of space, memory, processes or a port for the moment, is retried
+    after growing pauses. Any other failure is final: the run continues with the next trial, and skips the rest of a cell
+    after three failures in a row.
+
+    Resuming: --resume RUN (`latest` is the newest) runs what an interrupted run did not finish, and what it skipped. It
+    keeps the trials that ended; a block that was interrupted in the middle is repeated whole. --retry-failed also repeats
+    the trials that failed, each with its whole block, so that all cells of a block run under the same conditions. Scenario,
+    hosts and the programs in use must be as they were (--accept-changes records the differences instead).
+    """
     from benchkit.cli.console import scale_named
     from benchkit.cli.inventory_choice import inventory_of
     from benchkit.cli.run_summary import print_run_summary
     from benchkit.errors import InputError
     from benchkit.results.store import Store, store_path
+    from benchkit.run.resume import require_unfinished
     from benchkit.scenario.read import WITH_PROFILES, read_experiment, stored_experiment
 
     stored_in = Store(store_path(store))
@@ -70,17 +83,26 @@ def run(
     if run_folder is not None:
         if requested or seed is not None or scale is not None:
             raise InputError("--scale, --set, --seed and --profile cannot change a resumed run")
+        require_unfinished(run_folder, retry_failed=retry_failed)
         manifest = run_folder.manifest()
         seed, requested, of_run = manifest.seed, list(manifest.settings), scale_named(manifest.scale)
         if scenario is None:
             experiment = stored_experiment(manifest.scenario, manifest.source, of_run, requested)
         else:
             experiment = read_experiment(scenario, of_run, requested)
+    elif retry_failed:
+        raise typer.BadParameter(
+            "name the run whose failed trials are repeated with --resume", param_hint="--retry-failed"
+        )
     elif scenario is None:
         raise typer.BadParameter("name a scenario, or a run with --resume", param_hint="SCENARIO")
     else:
         experiment = read_experiment(scenario, scale_named(scale or "lab"), requested)
-    resume_options = None if run_folder is None else ResumeOptions(run_folder, accept_changes=accept_changes)
+    resume_options = (
+        None
+        if run_folder is None
+        else ResumeOptions(run_folder, accept_changes=accept_changes, retry_failed=retry_failed)
+    )
     timeouts = ConnectionTimeouts(lease, reconnect)
     chosen = inventory_of(inventory, lab, quiet=quiet)
     outcome = run_experiment(
@@ -93,10 +115,11 @@ def run(
 
 @dataclass(frozen=True)
 class ResumeOptions:
-    """Interrupted run to be resumed, and whether changes since then are accepted."""
+    """Run to be resumed, whether changes since then are accepted, and whether failed trials are repeated."""
 
     run: RunFolder
     accept_changes: bool
+    retry_failed: bool
 
 
 @dataclass(frozen=True)
@@ -184,8 +207,13 @@ def run_experiment(
                 plan = make_plan(experiment, hosts, seed)
             resumption = None
             if resume_options is not None:
-                accept_changes = resume_options.accept_changes
-                resumption = check_resumption(plan, hosts, resume_options.run, accept_changes=accept_changes)
+                resumption = check_resumption(
+                    plan,
+                    hosts,
+                    resume_options.run,
+                    accept_changes=resume_options.accept_changes,
+                    retry_failed=resume_options.retry_failed,
+                )
             with display(plan, hosts, quiet=quiet) as observer:
                 outcome = execute(
                     plan, hosts, store, observer, run_id=run_id, resumption=resumption, reconnect_s=reconnect_s

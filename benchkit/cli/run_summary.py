@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +54,8 @@ def print_run_summary(
         return
     if not quiet:
         _show(cells, compared)
+        for text in _incomplete_trials(outcome):
+            print(f"! {text}")
         show_claims(claims)
         print(f"\nrun     {outcome.run.run_id}")
     if report is not None:
@@ -77,6 +80,27 @@ def _show(cells: list[dict[str, Any]], compared: Comparison) -> None:
     print_table(("cell", "trials", "RPS (median)", "ratio [95 %]", "difference", ""), rows, right=(1, 2, 3))
     for notice in compared.notices:
         print(f"! {notice}")
+
+
+def _incomplete_trials(outcome: RunOutcome) -> Iterator[str]:
+    """Yield a sentence each about trials that were retried, that failed and that were skipped, with what to do."""
+    from benchkit.results.progress import read_progress
+    from benchkit.units import counted
+
+    progress = read_progress(outcome.run.history())
+    resume = f"benchkit run --resume {outcome.run.run_id}"
+    retried = {trial: whys for trial, whys in outcome.retries.items() if trial not in outcome.failures}
+    if retried:
+        yield f"{counted(len(retried), 'trial')} ended after retries, first: {next(iter(retried.values()))[0]}"
+    failed = outcome.failures.keys() & progress.failed.keys()
+    if failed:
+        yield f"{counted(len(failed), 'trial')} failed: `{resume} --retry-failed` repeats them"
+    skipped = {trial: why for trial, why in outcome.failures.items() if trial in progress.skipped}
+    if skipped:
+        yield (
+            f"{counted(len(skipped), 'trial')} skipped: `{resume}` runs them when the cause is mended: "
+            f"{next(iter(skipped.values()))}"
+        )
 
 
 def _bracketed(ratio: float | None, low: float | None, high: float | None) -> str:

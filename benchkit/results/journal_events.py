@@ -14,6 +14,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from benchkit.models.run import RunStatus, TrialId
 
+FailureCause = Literal["host-lost", "host-state", "server", "load", "scenario", "other"]
+"""Cause of a trial's failure: the connection to a host, a state of a host that may pass (no space, a port in use), a service
+under test, the load on it, the scenario or a text that cannot be read, or anything else."""
+
 
 class JournalEvent(BaseModel):
     """A line of the journal: something that happened, and when."""
@@ -174,6 +178,10 @@ class TrialFailed(JournalEvent):
     cell_id: str = ""
     why: str
     will_retry: bool = Field(default=False, alias="again")
+    cause: FailureCause | None = None
+    """None in journals of earlier versions."""
+    pause_s: float | None = None
+    """Pause before the next attempt, where a state of a host has to pass."""
 
 
 class TrialSkipped(JournalEvent):
@@ -189,12 +197,13 @@ class TrialSkipped(JournalEvent):
 
 
 class BlockInterrupted(JournalEvent):
-    """A block that a pause interrupted: it is repeated as `round`, and its finished `trials` are excluded."""
+    """A block that a pause interrupted, or whose failed trials are repeated, as `round`; its finished `trials` are excluded."""
 
     event: Literal["block-split"] = "block-split"
     block: int
     round: int
     trials: tuple[TrialId, ...]
+    why: Literal["pause", "retry-failed"] = "pause"
 
 
 class BlockEnded(JournalEvent):

@@ -1,8 +1,10 @@
-"""The attempts at a trial: a bounded number of retries where a host was lost, each recorded."""
+"""The attempts at a trial: retries where a host was lost or a state of it has to pass, each recorded."""
 
 from __future__ import annotations
 
+import itertools
 import logging
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -15,6 +17,7 @@ from benchkit.results.store import RunFolder
 from benchkit.results.trial_tables import merge_outputs, read_generators
 from benchkit.run.events import RunObserver
 from benchkit.run.recorder import RunRecorder
+from benchkit.run.retries import MAX_ATTEMPTS, cause_of
 from benchkit.run.steps.trial_state import Trial, make_trial
 from benchkit.run.testbed import Testbed
 from benchkit.run.trial import run_trial
@@ -23,13 +26,9 @@ from benchkit.units import requests_per_s
 
 logger = logging.getLogger(__name__)
 
-MAX_ATTEMPTS = 3
-"""Attempts at a trial in which hosts are lost. A failure while all hosts answer is one of what is measured: it is not
-retried, since a cell that fails now and then has to be noticed."""
-
 MAX_PAUSE_S = 60.0
-"""Longest pause within a block. After a longer one the block is repeated: its hosts were restored meanwhile, and may have
-drifted."""
+"""Longest disconnection of a host within a block. After a longer one the block is repeated: its hosts were restored
+meanwhile, and may have drifted."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +43,13 @@ class AttemptResult:
 def attempt_trial(
     planned_trial: PlannedTrial, testbed: Testbed, recorder: RunRecorder, observer: RunObserver
 ) -> AttemptResult:
-    """Run a trial and record its result; retry it, at most `MAX_ATTEMPTS` times in all, where a host was lost in it."""
+    """Run a trial and record its result; retry it as `benchkit.run.retries` says."""
     cell, run = testbed.plan.cell_of(planned_trial), recorder.run
     trial_id = recorder.trial_id(planned_trial)
-    for attempt in range(1, MAX_ATTEMPTS + 1):
-        why_skipped = testbed.why_unavailable(cell)
+    retries, pauses = testbed.retries, testbed.retries.pauses()
+    losses, waited_s = 0, 0.0
+    for attempt in itertools.count(1):
+        why_skipped = testbed.why_unavailable(cell) or retries.why_skipped(cell.cell_id)
         if why_skipped is not None:
             logger.info("trial %s: skipped: %s", trial_id, why_skipped)
             recorder.record_trial_skipped(planned_trial, why_skipped)
@@ -63,22 +64,42 @@ def attempt_trial(
             record, output = _read_and_store(_run(trial, run), trial.files, run)
         except (HostError, InputError) as error:
             is_host_lost = bool(testbed.hosts.unreachable())
-            is_retried = is_host_lost and attempt < MAX_ATTEMPTS
-            logger.info("trial %s: failed%s: %s", trial_id, ", retrying" if is_retried else "", error)
-            recorder.record_trial_failed(planned_trial, str(error), is_retried=is_retried)
-            (observer.trial_retrying if is_retried else observer.trial_failed)(planned_trial, str(error))
-            pause_s = testbed.recover() if is_host_lost else 0.0
+            losses += is_host_lost
+            cause = cause_of(error, is_host_lost=is_host_lost)
+            pause_s = next(pauses, None) if cause == "host-state" else None
+            is_retried = pause_s is not None or (is_host_lost and losses < MAX_ATTEMPTS)
+            if cause == "host-state" and not is_retried:
+                error.hint = "; ".join(filter(None, (error.hint, _how_to_repeat(run, waited_s))))
+            logger.info("trial %s: failed (%s)%s: %s", trial_id, cause, ", retrying" if is_retried else "", error)
+            recorder.record_trial_failed(planned_trial, str(error), cause, is_retried=is_retried, pause_s=pause_s)
+            if not is_retried:
+                observer.trial_failed(planned_trial, str(error))
+                retries.add_failure(cell.cell_id, str(error))
+            else:
+                when = f", in {pause_s:g} s" if pause_s else ""
+                observer.trial_retrying(planned_trial, f"{error}{when}")
+            disconnected_s = testbed.recover() if is_host_lost else 0.0
             if not is_retried:
                 return AttemptResult("failed")
-            if pause_s > MAX_PAUSE_S:
+            if disconnected_s > MAX_PAUSE_S:
                 return AttemptResult("interrupted")
+            time.sleep(pause_s or 0.0)
+            waited_s += pause_s or 0.0
         else:
             tables = recorder.record_trial_ended(record, output, trial.files.__getitem__)
             verdict, rps = str(tables.trial.verdict), output.result.rps
             logger.info("trial %s: ended after %.3f s: %s, %s", trial_id, record.wall_s, requests_per_s(rps), verdict)
             observer.trial_ended(planned_trial, rps, verdict, tables.deciding_checks)
+            retries.add_success(cell.cell_id)
             return AttemptResult("ended", tables.trial)
     raise AssertionError
+
+
+def _how_to_repeat(run: RunFolder, waited_s: float) -> str:
+    waited = f"it did not pass within {waited_s:g} s; " if waited_s else ""
+    return (
+        f"{waited}change that, then repeat the failed trials with `benchkit run --resume {run.run_id} --retry-failed`"
+    )
 
 
 def _run(trial: Trial, run: RunFolder) -> TrialRecord:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import secrets
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -80,6 +81,28 @@ def _built_tool_versions(plan: RunPlan) -> dict[str, str]:
     """Return the versions of the load tools that benchkit builds, which are used instead of those on the hosts."""
     programs = [(each.host, get_tool(each.tool)) for cell in plan.cells for each in cell.generators]
     return {f"{host}.{tool.binary}": tool.go_program.version for host, tool in programs if tool.go_program is not None}
+
+
+def used_programs(plan: RunPlan, host: Host) -> dict[str, str]:
+    """Return the host's own programs that the run starts there, name → path; those that benchkit brings do not change."""
+    words = {
+        word
+        for cell in plan.cells
+        for where, argv in (
+            *((service.host, service.process.argv) for service in cell.services),
+            *((generator.host, generator.argv) for generator in cell.generators),
+        )
+        if where == host.name
+        for word in argv
+    }
+    programs = host.facts.programs.items()
+    return {name: fact.path for name, fact in programs if not words.isdisjoint((name, fact.path))}
+
+
+def with_programs(facts: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """Return facts of a host with these of its programs only: a change of the others changes no result."""
+    programs = facts.get("programs") or {}
+    return {**facts, "programs": {name: fact for name, fact in programs.items() if name in names}}
 
 
 def roles_of_host(plan: RunPlan, host: str) -> tuple[str, ...]:

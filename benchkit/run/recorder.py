@@ -20,6 +20,7 @@ from benchkit.results.journal import Journal
 from benchkit.results.journal_events import (
     BlockEnded,
     BlockInterrupted,
+    FailureCause,
     HostFactsRead,
     HostLost,
     LeftoverRestored,
@@ -110,16 +111,24 @@ class RunRecorder:
         for host in manifest.hosts:
             if host.name not in progress.known_hosts:
                 self.record_host_facts(host.name, host.roles, "start", host.facts)
+        self.write_host_facts()
 
     def record_resumption(self, changes: Iterable[str]) -> None:
         """Record that the run is resumed, with the accepted differences from its start."""
         self.journal.append(RunResumed(changes=tuple(changes)))
 
     def record_host_facts(self, host: str, roles: tuple[str, ...], stage: str, facts: Mapping[str, Any]) -> None:
-        """Record the facts of a host at a stage of the run."""
+        """Record the facts of a host at a stage of the run; they are in the tables after `write_host_facts`."""
         self.journal.append(HostFactsRead(host=host, roles=roles, stage=stage, facts=dict(facts)))
-        self.tables.replace("hosts", host_rows_of(self.run.history()))
         self.judge.add_host_facts(host, stage, facts)
+
+    def write_host_facts(self) -> None:
+        """Write the table `hosts` from the journal.
+
+        That is done when the hosts are tuned and at the end: it reads the whole journal, and would cost more with each
+        block. Readers of a run that is not finished see the facts of all trials so far but for those of single blocks.
+        """
+        self.tables.replace("hosts", host_rows_of(self.run.history()))
 
     def record_leftovers(self, host: str, leftovers: Leftovers) -> None:
         """Record what an earlier run had left on a host and what is restored by now."""
@@ -162,11 +171,26 @@ class RunRecorder:
         self.outcome.trials += 1
         return tables
 
-    def record_trial_failed(self, planned_trial: PlannedTrial, why: str, *, is_retried: bool = False) -> None:
-        """Record why a trial failed, and whether it is retried."""
+    def record_trial_failed(
+        self,
+        planned_trial: PlannedTrial,
+        why: str,
+        cause: FailureCause | None = None,
+        *,
+        is_retried: bool = False,
+        pause_s: float | None = None,
+    ) -> None:
+        """Record why a trial failed, and whether it is retried, after which pause."""
         trial_id = self.trial_id(planned_trial)
         self.journal.append(
-            TrialFailed(trial_id=trial_id, cell_id=planned_trial.cell_id, why=why, will_retry=is_retried)
+            TrialFailed(
+                trial_id=trial_id,
+                cell_id=planned_trial.cell_id,
+                why=why,
+                will_retry=is_retried,
+                cause=cause,
+                pause_s=pause_s,
+            )
         )
         if is_retried:
             self.outcome.retries.setdefault(trial_id, []).append(why)
@@ -250,6 +274,7 @@ def _finishing(recorder: RunRecorder) -> Iterator[None]:
         outcome.status = status
         trials, failed = outcome.trials, len(outcome.failures)
         last_steps: tuple[Callable[[], object], ...] = (
+            recorder.write_host_facts,
             recorder.tables.merge,
             lambda: judge_stored_run(recorder.store, run),
             lambda: run.finish(status),

@@ -18,12 +18,13 @@ from benchkit.results.progress import Progress, read_progress
 from benchkit.results.store import RunFolder
 from benchkit.results.trial_tables import read_generators
 from benchkit.run.judge import rebuild_tables
-from benchkit.run.manifest import inventory_facts, make_manifest
+from benchkit.run.manifest import inventory_facts, make_manifest, used_programs, with_programs
 from benchkit.run.plan.model import RunPlan
 from benchkit.run.recorder import RunRecorder
 from benchkit.run.steps.trial_state import trial_id_of
 from benchkit.run.trial_queue import TrialQueue, hash_order
 from benchkit.scenario.trial_order import PlannedTrial
+from benchkit.units import counted
 
 logger = logging.getLogger(__name__)
 
@@ -38,16 +39,31 @@ class Resumption:
     run: RunFolder
     changes: tuple[FactDifference, ...]
     """Accepted differences from the start of the run."""
+    retry_failed: bool = False
+    """True where the blocks with failed trials are repeated."""
 
 
-def check_resumption(plan: RunPlan, hosts: Hosts, run: RunFolder, *, accept_changes: bool) -> Resumption:
+def require_unfinished(run: RunFolder, *, retry_failed: bool = False) -> None:
+    """Raise InputError where nothing of a run is left to do, as far as its journal alone says.
+
+    That needs no hosts, and so comes before anything that may have changed since.
+    """
+    progress = read_progress(run.history())
+    if progress.status == "done":
+        raise _finished(run, progress, retry_failed=retry_failed)
+
+
+def check_resumption(
+    plan: RunPlan, hosts: Hosts, run: RunFolder, *, accept_changes: bool, retry_failed: bool = False
+) -> Resumption:
     """Check that a run, which must be locked, can be resumed by this plan on these hosts.
 
     The hosts must be held for the run: until its lease ends, an abandoned one is still tuned. Raises InputError where
     the run is finished, where the plan has another order, and, unless `accept_changes`, where scenario, versions or hosts
-    have changed; the error lists the changes.
+    have changed; the error lists the changes. With `retry_failed` a run with failed trials is not finished.
     """
     before, progress = run.manifest(), read_progress(run.history())
+    require_unfinished(run, retry_failed=retry_failed)
     if progress.order_hash not in (None, hash_order(plan.planned_trials)):
         raise InputError(
             "the plan has another order of trials than this run",
@@ -57,13 +73,8 @@ def check_resumption(plan: RunPlan, hosts: Hosts, run: RunFolder, *, accept_chan
             hint="start a new run; this one keeps its results",
         )
     is_complete = all(_is_finished(run.run_id, trial, progress) for trial in plan.planned_trials)
-    if progress.status == "done" or (is_complete and progress.status is not None):
-        raise InputError(
-            "this run is finished",
-            where=run.run_id,
-            why=f"its status is {progress.status}",
-            hint="`benchkit report` shows its results; start a new run for more trials",
-        )
+    if is_complete and progress.status is not None and not (retry_failed and _failed_trials(progress)):
+        raise _finished(run, progress, retry_failed=retry_failed)
     changes = tuple(_changes(before, plan, hosts))
     if changes and not accept_changes:
         raise InputError(
@@ -72,18 +83,20 @@ def check_resumption(plan: RunPlan, hosts: Hosts, run: RunFolder, *, accept_chan
             why=_listed(changes),
             hint="undo the changes, or resume with --accept-changes: the run records them, and later trials may differ",
         )
-    return Resumption(run, changes if accept_changes else ())
+    return Resumption(run, changes if accept_changes else (), retry_failed)
 
 
 def resume_queue(plan: RunPlan, resumption: Resumption, recorder: RunRecorder) -> TrialQueue:
     """Resolve what a crash left open, rebuild the tables, and return the queue of the trials that are left.
 
-    Trials whose raw files are complete have ended; blocks with both finished and pending trials are repeated. The run
-    must be locked.
+    Trials whose raw files are complete have ended; blocks with both finished and pending trials are repeated, and with
+    `retry_failed` those with failed trials. The run must be locked.
     """
     run = resumption.run
     recorder.record_resumption(change.text for change in resumption.changes)
     _resolve_unfinished_trials(run, recorder)
+    if resumption.retry_failed:
+        _repeat_failed_blocks(plan.planned_trials, recorder)
     _repeat_interrupted_blocks(plan.planned_trials, recorder)
     progress = read_progress(run.history())
     manifest = _reopen_manifest(run, resumption.changes)
@@ -136,6 +149,41 @@ def _repeat_interrupted_blocks(planned_trials: Sequence[PlannedTrial], recorder:
         logger.info("block %d was interrupted and is repeated", block)
 
 
+def _repeat_failed_blocks(planned_trials: Sequence[PlannedTrial], recorder: RunRecorder) -> None:
+    """Record each block with a failed trial: it is repeated whole, so that all of its cells run under the same conditions."""
+    run = recorder.run
+    progress = read_progress(run.history())
+    order = _latest_rounds(planned_trials, progress)
+    blocks = dict.fromkeys(trial.block for trial in order if recorder.trial_id(trial) in progress.failed)
+    for block in blocks:
+        of_block = [trial for trial in order if trial.block == block]
+        finished = [recorder.trial_id(trial) for trial in of_block if _is_finished(run.run_id, trial, progress)]
+        event = BlockInterrupted(
+            block=block, round=of_block[0].round + 1, trials=tuple(sorted(finished)), why="retry-failed"
+        )
+        recorder.journal.append(event)
+        logger.info("block %d has failed trials and is repeated", block)
+
+
+def _failed_trials(progress: Progress) -> set[str]:
+    """Return the trials that failed, without those of blocks that were repeated."""
+    return progress.failed.keys() - progress.interrupted
+
+
+def _finished(run: RunFolder, progress: Progress, *, retry_failed: bool) -> InputError:
+    """Return the error for a run of which nothing is left to do, with how to repeat its failed trials."""
+    failed = len(_failed_trials(progress))
+    hint = "`benchkit report` shows its results; start a new run for more trials"
+    if failed:
+        hint = f"`benchkit run --resume {run.run_id} --retry-failed` repeats the {counted(failed, 'failed trial')}"
+    return InputError(
+        "this run is finished: nothing is left to do",
+        where=run.run_id,
+        why="no trial of it failed" if retry_failed else f"its status is {progress.status}",
+        hint=hint,
+    )
+
+
 def _reopen_manifest(run: RunFolder, changes: Collection[FactDifference]) -> Manifest:
     manifest = run.manifest()
     at = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
@@ -165,7 +213,9 @@ def _changes(before: Manifest, plan: RunPlan, hosts: Hosts) -> Iterable[FactDiff
         if known is None:
             yield FactDifference(where=f"host {host.name}", what="host of the run", before=None, after=host.name)
         else:
-            yield from fact_differences(f"host {host.name}", known.facts, inventory_facts(hosts[host.name]))
+            used = used_programs(plan, hosts[host.name])
+            facts = (with_programs(each, used) for each in (known.facts, inventory_facts(hosts[host.name])))
+            yield from fact_differences(f"host {host.name}", *facts)
     for name in hosts_before:
         yield FactDifference(where=f"host {name}", what="host of the run", before=name, after=None)
 

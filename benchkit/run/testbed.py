@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from benchkit.analysis.run_differences import fact_differences
-from benchkit.errors import HostError, LostError
+from benchkit.errors import HostError, HostStateError, LostError
 from benchkit.hosts.clock import controller_wall_offset_ns, elapsed_s
 from benchkit.hosts.connections import RECONNECT_S, Hosts
 from benchkit.hosts.cpu_affinity import pinned
@@ -19,10 +19,11 @@ from benchkit.hosts.host import Host
 from benchkit.hosts.host_changes import Leftovers
 from benchkit.results.journal_events import ClocksSet, HostReconnected, ProgramsInstalled, ServicesDeployed
 from benchkit.run.events import RunObserver
-from benchkit.run.manifest import inventory_facts, locate_controller, roles_of_host
+from benchkit.run.manifest import inventory_facts, locate_controller, roles_of_host, used_programs, with_programs
 from benchkit.run.plan.model import PlannedCell, RunPlan
 from benchkit.run.plan.tuning_plan import nofile_limit
 from benchkit.run.recorder import RunRecorder
+from benchkit.run.retries import RetryPolicy
 from benchkit.run.run_log import log_step
 from benchkit.run.tuned_hosts import NotRestoredError, tune, tuned
 from benchkit.run.wall_clocks import WallClocks
@@ -51,6 +52,7 @@ class Testbed:
         """Take hosts that are held for the run; a lost one is reconnected for at most `reconnect_s` seconds."""
         self.plan = plan
         self.hosts = hosts
+        self.retries = RetryPolicy()
         self.lost_hosts: dict[str, str] = {}
         """Hosts that are not used any more, each with the reason."""
         self._recorder = recorder
@@ -76,9 +78,10 @@ class Testbed:
                 if self.plan.tuning:
                     for host in self.hosts:
                         self._record_tuning(host, "tuned", outcomes)
+                    self._recorder.write_host_facts()
                 self._observer.notify("building and deploying")
-                self._install_programs()
-                self._deploy()
+                self._wait_out(self._install_programs)
+                self._wait_out(self._deploy)
                 with pinned(locate_controller(self.plan, self.hosts)):
                     yield
                 are_trials_over = True
@@ -88,6 +91,22 @@ class Testbed:
                 raise
             self._recorder.outcome.not_restored.update(error.hosts)
         self._confirm_restored()
+
+    def _wait_out(self, step: Callable[[], None]) -> None:
+        """Run an idempotent step, and repeat it with growing pauses while a state of a host makes it fail."""
+        pauses = self.retries.pauses()
+        while True:
+            try:
+                step()
+            except HostStateError as error:
+                pause_s = next(pauses, None)
+                if pause_s is None:
+                    raise
+                logger.info("retrying in %g s: %s", pause_s, error)
+                self._observer.notify(f"{error}\nretrying in {pause_s:g} s")
+                time.sleep(pause_s)
+            else:
+                return
 
     def recover(self) -> float:
         """Reconnect to the lost hosts and make them ready again; return the seconds that the run stood still.
@@ -146,7 +165,7 @@ class Testbed:
         keys = {
             setting.key for planned in self.plan.tuning if planned.host == host.name for setting in planned.settings
         }
-        facts = host.variable_facts(keys, _started_programs(self.plan, host)).model_dump(mode="json")
+        facts = host.variable_facts(keys, used_programs(self.plan, host)).model_dump(mode="json")
         self._recorder.record_host_facts(host.name, roles_of_host(self.plan, host.name), stage, facts)
 
     def _record_tuning(self, host: Host, stage: str, outcomes: Mapping[str, Mapping[str, str]] | None = None) -> None:
@@ -176,7 +195,9 @@ class Testbed:
         host = self.hosts.reconnect(name, self._reconnect_s)
         if host.facts.boot_id != before.facts.boot_id:
             self._clocks.forget(name)
-        changes = fact_differences(f"host {name}", inventory_facts(before), inventory_facts(host))
+        used = used_programs(self.plan, host)
+        facts = (with_programs(inventory_facts(each), used) for each in (before, host))
+        changes = fact_differences(f"host {name}", *facts)
         if changes:
             raise HostError(
                 "the host has changed since the run started", where=name, why="; ".join(each.text for each in changes)
@@ -250,19 +271,3 @@ def install_programs(plan: RunPlan, hosts: Hosts, only: str | None = None) -> di
             with log_step(logger, "install programs of generators", host):
                 installed[host] = deploy.place_files(hosts[host], programs)
     return installed
-
-
-def _started_programs(plan: RunPlan, host: Host) -> dict[str, str]:
-    """Return the host's own programs that the run starts there, name → path; those that benchkit brings do not change."""
-    words = {
-        word
-        for cell in plan.cells
-        for where, argv in (
-            *((service.host, service.process.argv) for service in cell.services),
-            *((generator.host, generator.argv) for generator in cell.generators),
-        )
-        if where == host.name
-        for word in argv
-    }
-    programs = host.facts.programs.items()
-    return {name: fact.path for name, fact in programs if not words.isdisjoint((name, fact.path))}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from benchkit.errors import BenchkitError, HostError
+from benchkit.errors import BenchkitError, HostError, HostStateError, LostError
 from benchkit.models.trial import TrialRecord
 from benchkit.run.run_log import log_step
 from benchkit.run.steps.load import collect_load, measure, warm_up
@@ -23,6 +23,7 @@ from benchkit.run.steps.services import (
     remove_folders,
     require_alive,
     require_free_ports,
+    require_room,
     start_services,
     stop_services,
 )
@@ -71,12 +72,32 @@ def run_trial(trial: Trial) -> TrialRecord:
                 step(trial)
     except BaseException as error:  # Ctrl-C too: the first error is the one to raise
         is_failure = isinstance(error, BenchkitError)
+        host_state = _find_host_state(trial, error)
         for failure in _run_all(trial, (collect_logs, *CLEANUP_STEPS) if is_failure else CLEANUP_STEPS):
-            error.add_note(f"and afterwards: {failure}")
+            (host_state or error).add_note(f"and afterwards: {failure}")
+        if host_state is not None:
+            raise host_state from error
         raise
     for failure in _run_all(trial, CLEANUP_STEPS):
         raise failure
     return make_record(trial)
+
+
+def _find_host_state(trial: Trial, error: BaseException) -> HostStateError | None:
+    """Return the state of a host that explains a failure which does not name it, if there is one right now.
+
+    A server or a load tool on a full disk fails with words of its own, or none.
+    """
+    if not isinstance(error, HostError) or isinstance(error, LostError | HostStateError):
+        return None
+    try:
+        require_room(trial)
+    except HostStateError as state:
+        no_room = f"there is no room on {state.where}: {state.what}"
+        return HostStateError(error.what, where=error.where, why="; ".join(filter(None, (error.why, no_room))))
+    except HostError:  # a lost host, which the next step meets too
+        return None
+    return None
 
 
 def _run_all(trial: Trial, steps: Iterable[Step]) -> list[HostError]:

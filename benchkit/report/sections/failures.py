@@ -8,7 +8,7 @@ from benchkit.report.sections.section import Material, Section, TableContent
 from benchkit.report.tables import Column, Entry, Table
 from benchkit.results.progress import Progress
 
-INTERRUPTED = "block interrupted by a pause, repeated; excluded"
+INTERRUPTED = "its block was repeated; excluded"
 
 
 def build(material: Material) -> TableContent | None:

@@ -30,11 +30,26 @@ def make_folders(trial: Trial) -> None:
         host.files.mkdir_temporary(trial.folder)
 
 
+def require_room(trial: Trial) -> None:
+    """Check that the work directories of the trial's hosts take another file and another folder. Raises HostStateError."""
+    for host in trial.used_hosts:
+        folder = trial.folder / "room"
+        try:
+            host.files.mkdir_temporary(folder)
+        finally:
+            host.files.remove(folder)
+
+
 def start_services(trial: Trial) -> None:
     """Start every service in a new process, each when those before it accept connections."""
     for service in trial.cell.services:
         with log_step(logger, f"start {service.name} ({service.backend})", service.host):
-            trial.running_services.append(deploy.start(trial.hosts[service.host], service, trial.folder))
+            host = trial.hosts[service.host]
+            try:
+                trial.running_services.append(deploy.start(host, service, trial.folder))
+            except ServiceError:
+                deploy.require_ports_free(host, [service])  # since the trial started, something may have taken its port
+                raise
 
 
 def cause_outages(trial: Trial) -> None:

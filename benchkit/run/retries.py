@@ -1,0 +1,78 @@
+"""Which failed trials are retried, after which pauses, and when a cell is given up. Pure.
+
+A failure of the server or of the scenario is one of what is measured: it is final at once, so that a cell that fails now and
+then is noticed. A lost host and a state of a host that may pass say nothing about the cell: such trials are retried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from benchkit.errors import HostError, HostStateError, InputError, ServiceError
+from benchkit.results.journal_events import FailureCause
+
+MAX_ATTEMPTS = 3
+"""Attempts at a trial in which hosts are lost; each takes as long as a reconnection."""
+
+TRIAL_PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+"""Pauses before the retries of a trial that a state of its host made fail, in seconds.
+
+The first are short, because a disk that another program fills is often empty again within a second. Together they are 63.5 s:
+longer than the minute for which the kernel keeps the port of a closed connection (TIME-WAIT).
+"""
+
+RUN_PAUSES_S = 180.0
+"""Longest sum of all such pauses in a run: three trials that use up theirs. A state that lasts longer needs somebody to
+change it; then the run should end soon and say so."""
+
+MAX_FAILURES_IN_ROW = 3
+"""Trials of one cell that fail one after the other; the rest of the cell is skipped then. Two may be chance where a server
+fails now and then; after three the next ones would most likely tell nothing new, and take their time."""
+
+
+def cause_of(error: Exception, *, is_host_lost: bool) -> FailureCause:
+    """Return the cause of a trial's failure by the type of its error."""
+    if is_host_lost:
+        return "host-lost"
+    match error:
+        case HostStateError():
+            return "host-state"
+        case ServiceError():
+            return "server"
+        case InputError():
+            return "scenario"
+        case HostError():
+            return "load"
+    return "other"
+
+
+class RetryPolicy:
+    """Decides in one run which pauses its trials may take, and which cells are given up."""
+
+    def __init__(self) -> None:
+        """Start with the whole budget of pauses and without any failure."""
+        self._remaining_s = RUN_PAUSES_S
+        self._failures: dict[str, list[str]] = {}
+
+    def pauses(self) -> Iterator[float]:
+        """Yield the pauses between the attempts at one trial, as far as the budget of the run allows."""
+        for pause_s in TRIAL_PAUSES_S:
+            if pause_s > self._remaining_s:
+                return
+            self._remaining_s -= pause_s
+            yield pause_s
+
+    def add_success(self, cell_id: str) -> None:
+        """Add a trial of a cell that ended."""
+        self._failures.pop(cell_id, None)
+
+    def add_failure(self, cell_id: str, why: str) -> None:
+        """Add a trial of a cell that failed for good."""
+        self._failures.setdefault(cell_id, []).append(why)
+
+    def why_skipped(self, cell_id: str) -> str | None:
+        """Return why the rest of a cell is skipped; None where it is not."""
+        failures = self._failures.get(cell_id, [])
+        if len(failures) < MAX_FAILURES_IN_ROW:
+            return None
+        return f"skipped after {len(failures)} failures of this cell in a row, the last one: {failures[-1]}"
