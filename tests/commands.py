@@ -7,6 +7,7 @@ of terminals and of whole installations start that program itself.
 
 from __future__ import annotations
 
+import importlib
 import io
 import multiprocessing
 import os
@@ -14,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, NamedTuple
 
 import pytest
@@ -50,13 +52,23 @@ class Done(NamedTuple):
     err: str
 
 
-def command(*arguments: str, environment: Mapping[str, str], stdin: str = "") -> Done:
-    """Run `benchkit` with these arguments, in this environment and the present folder, without a terminal."""
+def command(
+    *arguments: str,
+    environment: Mapping[str, str],
+    stdin: str = "",
+    constants: Mapping[str, object] = MappingProxyType({}),
+) -> Done:
+    """Run `benchkit` with these arguments, in this environment and the present folder, without a terminal.
+
+    `constants` are constants of benchkit, `module:NAME`, with the values that they have in the command.
+    """
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         given.write(stdin.encode())
         given.seek(0)
         streams = [f"/proc/{os.getpid()}/fd/{stream.fileno()}" for stream in (given, out, err)]
-        process = _context.Process(target=_main, args=(arguments, dict(environment), str(Path.cwd()), streams))
+        process = _context.Process(
+            target=_main, args=(arguments, dict(environment), str(Path.cwd()), streams, dict(constants))
+        )
         process.start()
         process.join(_TIMEOUT_S)
         if process.is_alive():
@@ -71,7 +83,13 @@ def _content(stream: IO[bytes]) -> str:
     return stream.read().decode()
 
 
-def _main(arguments: tuple[str, ...], environment: dict[str, str], folder: str, streams: list[str]) -> None:
+def _main(
+    arguments: tuple[str, ...],
+    environment: dict[str, str],
+    folder: str,
+    streams: list[str],
+    constants: dict[str, object],
+) -> None:
     """Replace streams, environment and folder of this process as a shell would, and run the command."""
     for fd, (path, mode) in enumerate(zip(streams, (os.O_RDONLY, os.O_WRONLY, os.O_WRONLY), strict=True)):
         os.dup2(os.open(path, mode | os.O_APPEND * (mode == os.O_WRONLY)), fd)
@@ -82,6 +100,9 @@ def _main(arguments: tuple[str, ...], environment: dict[str, str], folder: str, 
     os.environ.update(environment)
     os.chdir(folder)
     sys.argv = ["benchkit", *arguments]
+    for place, value in constants.items():
+        module, _, name = place.partition(":")
+        setattr(importlib.import_module(module), name, value)
 
     from benchkit.cli.app import main  # noqa: PLC0415 - of the process that runs it
 

@@ -14,9 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from benchkit.models.run import RunStatus, TrialId
 
-FailureCause = Literal["host-lost", "host-state", "server", "load", "scenario", "other"]
+FailureCause = Literal["host-lost", "host-state", "server", "scenario", "other"]
 """Cause of a trial's failure: the connection to a host, a state of a host that may pass (no space, a port in use), a service
-under test, the load on it, the scenario or a text that cannot be read, or anything else."""
+under test, the scenario or a text that cannot be read, or anything else, such as a load tool."""
 
 
 class JournalEvent(BaseModel):

@@ -1,4 +1,4 @@
-"""Which failed trials are retried, after which pauses, and when a cell is given up. Pure.
+"""Decisions about failed trials: retries and the pauses before them, and the end of a cell that keeps failing. Pure.
 
 A failure of the server or of the scenario is one of what is measured: it is final at once, so that a cell that fails now and
 then is noticed. A lost host and a state of a host that may pass say nothing about the cell: such trials are retried.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from benchkit.errors import HostError, HostStateError, InputError, ServiceError
+from benchkit.errors import HostStateError, InputError, LostError, ServiceError
 from benchkit.results.journal_events import FailureCause
 
 MAX_ATTEMPTS = 3
@@ -32,7 +32,7 @@ fails now and then; after three the next ones would most likely tell nothing new
 
 def cause_of(error: Exception, *, is_host_lost: bool) -> FailureCause:
     """Return the cause of a trial's failure by the type of its error."""
-    if is_host_lost:
+    if is_host_lost or isinstance(error, LostError):
         return "host-lost"
     match error:
         case HostStateError():
@@ -41,8 +41,6 @@ def cause_of(error: Exception, *, is_host_lost: bool) -> FailureCause:
             return "server"
         case InputError():
             return "scenario"
-        case HostError():
-            return "load"
     return "other"
 
 

@@ -212,7 +212,7 @@ SHORT_TIMEOUTS: dict[str, object] = {
     "benchkit.hosts.agent_link:ANSWER_TIMEOUT_S": 3.0,
     "benchkit.hosts.agent_link:HEARTBEAT_S": 1.0,
     "benchkit.hosts.agent_link:HEARTBEAT_TIMEOUT_S": 3.0,
-    "benchkit.hosts.connections:PAUSES_S": (0.1, 0.5),
+    "benchkit.hosts.connections:RECONNECT_PAUSES_S": (0.1, 0.5),
 }
 """Times that are tens of seconds for slow networks, shortened. The start of an agent keeps its full time: it is slow on
 busy machines.

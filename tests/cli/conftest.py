@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -49,8 +50,10 @@ def program() -> list[str]:
 def cli(environment: dict[str, str]) -> Cli:
     """Run `benchkit` with these arguments, without a terminal."""
 
-    def run(*arguments: str | Path, stdin: str = "") -> CommandResult:
-        done = command(*map(str, arguments), environment=environment, stdin=stdin)
+    def run(
+        *arguments: str | Path, stdin: str = "", constants: Mapping[str, object] = MappingProxyType({})
+    ) -> CommandResult:
+        done = command(*map(str, arguments), environment=environment, stdin=stdin, constants=constants)
         assert "Traceback" not in done.err, done.err
         assert done.code is not None
         return CommandResult(done.code, done.out, done.err)

@@ -134,14 +134,24 @@ def test_a_port_in_use_names_its_owner(cli: Cli, inventory: Inventory, lab: Lab)
             ProcessSpec(["python3", "-m", "http.server", "8080", "--bind", "127.0.0.1"])
         )
         hosts["sut"].sockets.wait_open(Tcp("127.0.0.1", 8080), 10)
-        result = cli("run", "quickstart", "-i", inventory(), "--scale", "smoke", "--set", "blocks=1", "--json")
+        options = ("-i", inventory(), "--scale", "smoke", "--set", "blocks=1", "--json")
+        result = cli("run", "quickstart", *options, constants={"benchkit.run.retries:TRIAL_PAUSES_S": (0.1, 0.1)})
         hosts["sut"].processes.stop([squatter])
     assert result.code == 1
     assert result.document()["status"] == "failed"
+    assert [len(whys) for whys in result.document()["retries"].values()] == [2, 2]
     assert len(result.document()["failures"]) == 2
     for why in result.document()["failures"].values():
         assert why.startswith("sut: a port is taken: port 8080 by ")
         assert f"(pid {squatter.pid})" in why
+        assert "it did not pass within 0.2 s" in why
+        assert "--retry-failed`" in why
+    repeated = cli("run", "--resume", "latest", "--retry-failed", "-i", inventory(), "--json")
+    assert repeated.code == 0, repeated.err
+    assert (repeated.document()["trials"], repeated.document()["failures"]) == (2, {})
+    again = cli("run", "--resume", "latest", "--retry-failed", "-i", inventory())
+    assert again.code == 2
+    assert "this run is finished: nothing is left to do: no trial of it failed" in again.err
 
 
 @pytest.mark.usefixtures("undisturbed")
