@@ -34,11 +34,13 @@ demo: system
 # Beside other tests no trial is a healthy one: `make faults` looks at those.
 APART = faults/test_healthy.py
 # Three at once, a lab each: nothing that is tested is a figure, and whatever measures (`make bench`) runs alone.
+# Without root all labs are one machine, and a machine is used by one run at a time.
 BESIDE = --numprocesses=3 --dist=loadfile --no-loadscope-reorder
+IN_LABS = $(if $(filter 0,$(shell id -u)),$(BESIDE),--numprocesses=1 --dist=loadfile --no-loadscope-reorder)
 # Its browser opens reports as their readers do.
 test: also = chromium
 test: system
-	.venv/bin/python -m pytest $(BESIDE) $(APART:%=--ignore=tests/%) $(ARGS)
+	.venv/bin/python -m pytest $(IN_LABS) $(APART:%=--ignore=tests/%) $(ARGS)
 
 check: .venv/installed
 	.venv/bin/ruff format --check

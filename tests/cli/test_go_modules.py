@@ -22,8 +22,9 @@ from benchkit.hosts.processes import Completed, ProcessSpec, ToFile
 from benchkit.lab.lab import down, up
 from benchkit.lab.spec import LabHost, LabSpec
 from tests.cli.conftest import Cli, CommandResult
+from tests.needs import separate_hosts
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, separate_hosts]
 
 ROLES = {"dev": ("dev", "load"), "proxy": ("proxy",), "vcs": ("vcs",), "upstream": ("upstream",)}
 GO, SETTINGS = "own/go", "own/settings"

@@ -69,11 +69,11 @@ def test_a_group_without_a_command_prints_its_help(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("command", ["plan", "run"])
-def test_without_hosts_the_message_names_lab_up(cli: Cli, command: str) -> None:
+def test_without_hosts_the_message_names_lab_up(cli: Cli, environment: dict[str, str], command: str) -> None:
     result = cli(command, "quickstart")
     assert (result.code, result.out) == (2, "")
-    assert "no inventory was given and no lab is up" in result.err
-    assert "benchkit lab up" in result.err
+    assert f"BENCHKIT_LAB: no lab {environment['BENCHKIT_LAB']!r} is up" in result.err
+    assert f"benchkit lab up --name {environment['BENCHKIT_LAB']}" in result.err
 
 
 def test_shipped_scenarios_are_valid_at_every_scale(cli: Cli) -> None:
@@ -125,7 +125,7 @@ def test_a_traceback_only_with_debug(program: list[str], environment: dict[str, 
     )
     assert done.returncode == 1
     assert "Traceback" in done.stderr
-    assert "no lab is up" in done.stderr
+    assert "InputError: BENCHKIT_LAB: no lab " in done.stderr
 
 
 def test_a_store_that_does_not_exist_is_an_error(cli: Cli, tmp_path: Path) -> None:

@@ -11,8 +11,9 @@ from benchkit.hosts.connections import connect_all
 from benchkit.hosts.sockets import Tcp
 from benchkit.lab.lab import Lab
 from tests.cli.conftest import Cli
+from tests.needs import separate_hosts
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, separate_hosts]
 
 SOMAXCONN = "net.core.somaxconn"
 

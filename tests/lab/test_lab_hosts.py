@@ -12,10 +12,10 @@ import pytest
 
 from benchkit.lab.lab import Lab, up
 from benchkit.lab.spec import LabHost, LabSpec
+from tests.needs import separate_hosts
 
 pytestmark = pytest.mark.lab
 InHost = Callable[[Lab, str, str], Any]
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="a lab of this user has no namespaces")
 
 FACTS = """
 import os, socket
@@ -56,7 +56,7 @@ def _machine(path: str) -> str:
     return Path(path).read_text(encoding="utf-8").strip()
 
 
-@needs_root
+@separate_hosts
 def test_a_lab_host_has_its_own_view_of_the_system(lab_name: str, in_host: InHost) -> None:
     unchanged = (
         "net/core/somaxconn",
@@ -94,7 +94,7 @@ def test_a_lab_host_has_its_own_view_of_the_system(lab_name: str, in_host: InHos
     assert other.strip() != "12345"
 
 
-@needs_root
+@separate_hosts
 def test_sysctls_that_are_not_isolated_are_listed(lab: Lab) -> None:
     listed = set(lab.inventory().not_isolated)
     assert {
@@ -129,7 +129,7 @@ def test_with_shared_every_host_has_every_cpu(lab_name: str, in_host: InHost) ->
     assert any("sut and load share CPU" in limit for limit in lab.inventory().limits)
 
 
-@needs_root
+@separate_hosts
 def test_each_role_can_have_its_own_hosts(lab_name: str, in_host: InHost) -> None:
     lab = up(
         LabSpec(
@@ -190,7 +190,7 @@ def test_a_host_can_be_a_jump_host(lab: Lab) -> None:
     assert done.stdout == "there\n", done.stderr
 
 
-@needs_root
+@separate_hosts
 def test_a_cpu_quota_limits_a_host(lab: Lab, in_host: InHost) -> None:
     """Use more CPU time than a quota allows at once.
 

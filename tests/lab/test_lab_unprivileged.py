@@ -19,6 +19,8 @@ import pytest
 
 from benchkit.lab.loopback import is_sshd_running
 from benchkit.lab.programs import find_programs
+from benchkit.lab.spec import DEFAULT_NAME
+from benchkit.lab.state import LabFolder
 
 pytestmark = pytest.mark.lab
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -78,15 +80,16 @@ def _document(done: subprocess.CompletedProcess[str]) -> Any:  # noqa: ANN401 - 
 
 
 def _lab_processes(home: Path) -> list[psutil.Process]:
-    """Return the running lab processes of the user of this home."""
+    """Return the running processes of the lab in this home; this user may have other labs."""
     user = home.stat().st_uid
+    mark = f"benchkit-lab:{LabFolder(home / '.cache' / 'benchkit-lab', DEFAULT_NAME).key}:"
     return [
         process
         for process in psutil.process_iter(["name", "uids", "cmdline", "environ", "status"])
         if process.info["status"] != psutil.STATUS_ZOMBIE
         and process.info["uids"].real == user
         and (
-            any(mark in " ".join(process.info["cmdline"] or ()) for mark in (str(home), "benchkit-lab:"))
+            any(text in " ".join(process.info["cmdline"] or ()) for text in (str(home), mark))
             or (process.info["environ"] or {}).get("HOME") == str(home)
         )
     ]

@@ -1,0 +1,13 @@
+"""What tests need of the machine."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+separate_hosts = pytest.mark.skipif(
+    os.geteuid() != 0,
+    reason="needs root: without it the hosts of a lab are one machine, with the same ports, processes, names and lock",
+)
+"""Mark of tests that need a lab whose hosts have their own namespaces."""
