@@ -59,6 +59,10 @@ def test_every_link_leads_to_a_file() -> None:
 
 RUN_BY = {
     "benchkit compare --gate": "cli/test_compare.py",
+    "benchkit fields": "cli/test_fields.py",
+    "benchkit fields nginx": "cli/test_fields.py",
+    "benchkit fields --schema": "cli/test_fields.py",
+    "benchkit fields inventory": "cli/test_fields.py",
     "benchkit notebook": "cli/test_notebook.py",
     "benchkit run --resume RUN": "chaos/test_concurrency.py",
 }
@@ -67,6 +71,7 @@ RUN_BY = {
 
 def test_commands_in_the_prose_are_run_by_a_test_too() -> None:
     prose = re.sub(r"^```.*?^```$", "", TEXT, flags=re.DOTALL | re.MULTILINE)
+    prose = prose.replace("\n", " ")
     named = re.findall(r"`(?:benchkit ([^`]+)|((?:compare|profile|results) [^`]+))`", prose)
     assert {f"benchkit {full or short}" for full, short in named} == RUN_BY.keys()
     for command, file in RUN_BY.items():

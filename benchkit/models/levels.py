@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import StrictBool, StrictFloat, StrictInt, StringConstraints
 
+NAME_FORM = "up to 64 lower-case letters, digits, dashes and underscores, a letter first"
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,63}$")]
 """A name given in a scenario; it becomes part of paths, ids and column names."""
 

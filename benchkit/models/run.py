@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints, TypeAdapter, ValidationError
 
 from benchkit.models.base import Frozen
+from benchkit.models.levels import NAME_FORM, Name
 
 SCHEMA_VERSION = 1
 """Version of the store's layout and tables; a newer one is refused, an older one is read."""
@@ -19,6 +20,22 @@ TrialId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9._-]{0,1
 """Id of a trial; the name of the folder with its raw files."""
 RawFileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._@+:-]{0,254}$")]
 """Name of a raw file within the folder of its trial."""
+
+_NAME: TypeAdapter[str] = TypeAdapter(Name)
+
+
+def _require_name(scenario: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Check the name of a stored scenario as that of a file: it becomes part of paths."""
+    name = scenario.get("name")
+    try:
+        _NAME.validate_python(name)
+    except ValidationError:
+        raise ValueError(f"name: found {name!r}; allowed: {NAME_FORM}") from None
+    return scenario
+
+
+StoredScenario = Annotated[Mapping[str, Any], AfterValidator(_require_name)]
+"""A scenario as run, with a valid name."""
 
 TrialKind = Literal["measure", "control", "profile"]
 RunStatus = Literal["running", "done", "failed", "interrupted"]
@@ -52,7 +69,7 @@ class Manifest(Frozen):
 
     schema_version: int = SCHEMA_VERSION
     run_id: RunId
-    scenario: Mapping[str, Any] = Field(description="scenario as run, with scale and --set applied")
+    scenario: StoredScenario = Field(description="scenario as run, with scale and --set applied")
     source: str = Field(default="", description="file of the scenario; relative paths in it start from its folder")
     scale: str
     settings: tuple[str, ...] = Field(default=(), description="overrides by `--set`")
