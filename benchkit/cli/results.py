@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from benchkit.cli.completion import complete_run
 from benchkit.cli.export import export
 from benchkit.cli.options import Json, RunId, StoreFolder
 
@@ -186,11 +187,56 @@ def reparse(run: RunId, store: StoreFolder = None, json: Json = False) -> None:
     where = Store(store_path(store))
     found = where.run(run)
     with found.locked():
-        number = rebuild(where, found)
+        number = rebuild(where, found).trials
     if json:
         print_json({"run_id": found.run_id, "trials": number})
     else:
         say(f"{found.run_id}: {number} trials rebuilt")
+
+
+@app.command()
+def check(
+    run: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[RUN]",
+            help="A run's id, its beginning, or `latest`.",
+            show_default="all runs",
+            autocompletion=complete_run,
+        ),
+    ] = None,
+    *,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Rebuild what the raw files can give: the journal and the tables.")
+    ] = False,
+    store: StoreFolder = None,
+    json: Json = False,
+) -> None:
+    """Verify the files of stored runs: their checksums, and that they can be read and fit together.
+
+    With --repair, damaged tables and journals are rebuilt from the raw files. Rows of a trial whose raw files are damaged stay
+    as they are. Exit code 1: something is damaged, and is not repaired.
+    """
+    from benchkit.cli.console import print_json, say
+    from benchkit.results.store import Store, existing_store
+    from benchkit.run.check import check_store
+    from benchkit.units import counted
+
+    results = check_store(Store(existing_store(store)), run, repair=repair)
+    if json:
+        print_json([result.document for result in results])
+    else:
+        for result in results:
+            print(f"{result.run_id}: {result.summary}")
+            for damage in result.damages:
+                mended = f"`benchkit results check {result.run_id} --repair` rebuilds it"
+                print(
+                    f"  {damage.file}: {damage.what}\n    → {mended if damage.is_repairable else damage.NOT_REPAIRABLE}"
+                )
+    damaged = [result for result in results if result.damages]
+    if damaged:
+        say(f"{counted(len(damaged), 'run')} damaged")
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -206,9 +252,10 @@ def compact(store: StoreFolder = None, json: Json = False) -> None:
     from benchkit.units import counted
 
     where = Store(store_path(store))
-    joined = merge_killed_runs(where)
+    joined, unmerged = merge_killed_runs(where)
     done = copy_together(where)
-    for error in done.damaged:
+    damaged = list(dict.fromkeys(map(str, (*unmerged.values(), *done.damaged))))
+    for error in damaged:
         say(f"omitted: {error}")
     if json:
         print_json({"runs": done.runs, "joined": joined})
@@ -216,7 +263,7 @@ def compact(store: StoreFolder = None, json: Json = False) -> None:
         if joined:
             say(f"tables of {counted(joined, 'interrupted run')} completed")
         say(f"{counted(done.runs['trials'], 'run')} in one file for each of {counted(len(done.runs), 'table')}")
-    if done.damaged:
+    if damaged:
         raise typer.Exit(1)
 
 

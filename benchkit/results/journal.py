@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from collections.abc import Iterator
@@ -54,6 +55,20 @@ def read_journal(path: Path) -> Iterator[JournalEvent]:
         for number, line in enumerate(file, 1):
             if line.endswith(_END):
                 yield _event(line, path, number)
+
+
+def read_undamaged_lines(content: bytes) -> bytes:
+    """Return the lines of a journal that are complete events, as they are."""
+    path = Path("journal")
+    undamaged = []
+    for number, line in enumerate(io.BytesIO(content), 1):
+        try:
+            _event(line, path, number)
+        except InputError:
+            continue
+        if line.endswith(_END):
+            undamaged.append(line)
+    return b"".join(undamaged)
 
 
 def _event(line: bytes, path: Path, number: int) -> JournalEvent:

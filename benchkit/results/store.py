@@ -101,13 +101,23 @@ class RunFolder:
         return self.path / "report"
 
     @property
+    def manifest_file(self) -> Path:
+        """File with the manifest."""
+        return self.path / _MANIFEST
+
+    @property
+    def journal_file(self) -> Path:
+        """File with the journal, which is missing before the first step."""
+        return self.path / _JOURNAL
+
+    @property
     def log(self) -> Path:
         """Log file of the run, which may be missing."""
         return self.path / _LOG
 
     def manifest(self) -> Manifest:
         """Read the manifest. Raises InputError if it cannot be read, is damaged, or was written by a newer benchkit."""
-        path = self.path / _MANIFEST
+        path = self.manifest_file
         try:
             text = path.read_bytes()
         except OSError as error:
@@ -136,18 +146,21 @@ class RunFolder:
             )
         return manifest
 
+    def is_stored(self) -> bool:
+        """Return True if the folder is in its place, with the journal that every started run has."""
+        return self.journal_file.exists()
+
     def journal(self) -> Journal:
         """Open the journal for appending."""
-        return Journal(self.path / _JOURNAL)
+        return Journal(self.journal_file)
 
     def history(self) -> Iterator[JournalEvent]:
         """Iterate over the events of the journal; there are none if the run ended before its first step."""
-        path = self.path / _JOURNAL
-        return read_journal(path) if path.exists() else iter(())
+        return read_journal(self.journal_file) if self.journal_file.exists() else iter(())
 
     def write_manifest(self, manifest: Manifest) -> None:
         """Replace the manifest."""
-        write_atomically(self.path / _MANIFEST, manifest.model_dump_json(indent=2).encode() + b"\n")
+        write_atomically(self.manifest_file, manifest.model_dump_json(indent=2).encode() + b"\n")
 
     def finish(self, status: RunStatus) -> Manifest:
         """Record in the manifest when and with which status the run ended."""
@@ -173,7 +186,7 @@ class RunFolder:
         final = self.raw(trial_id)
         partial = final.with_name(f".{trial_id}{PARTIAL}")
         shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
+        partial.mkdir()  # without parents: a store that was deleted during a run is not created again
         try:
             for name, content in files.items():
                 if len(content) > LARGE_BYTES and name != _RECORD and not name.endswith(_PACKED):
@@ -215,7 +228,11 @@ class RunFolder:
         """Remove the incomplete raw files that a crash has left, and return the ids of trials with complete ones."""
         for partial in (self.path / "raw").glob(f".*{PARTIAL}"):
             shutil.rmtree(partial)
-        return sorted(record.parent.name for record in (self.path / "raw").glob(f"*/{_RECORD}"))
+        return self.complete_trials()
+
+    def complete_trials(self) -> list[str]:
+        """Return the ids of the trials with complete raw files, sorted."""
+        return sorted(record.parent.name for record in (self.path / "raw").glob(f"[!.]*/{_RECORD}"))
 
     def record(self, trial_id: str) -> TrialRecord:
         """Read the record of a stored trial. Raises InputError if it is missing or damaged."""

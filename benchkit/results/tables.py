@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from benchkit.errors import InputError, suggestion
 from benchkit.models.levels import Name
 from benchkit.models.rows import TABLES, FactorRow, TrialRow, column_names
+from benchkit.results.checksums import update_checksums
 from benchkit.results.compact import MAX_READS, PARTITION_KEYS, file_states, read_compact, with_keys
 from benchkit.results.durable_files import PARTIAL, make_folders, sync_folder
 from benchkit.results.parquet_files import REPLACES_KEY, current_files, read_parquet, write_parquet
@@ -51,14 +52,14 @@ class RunTables:
         """Write rows as one more file of the table, or in place of the file of that name; without rows, write none."""
         content = arrow_table(table, rows)
         if content.num_rows:
-            folder = self._folder(table)
+            folder = self.folder(table)
             make_folders(folder)
             write_parquet(folder / f"{name}.parquet", content)
 
     def replace(self, table: str, *parts: Rows) -> None:
         """Replace all rows of the run in the table by these, in one file."""
         content = pa.concat_tables([arrow_schema(table).empty_table(), *(arrow_table(table, part) for part in parts)])
-        folder = self._folder(table)
+        folder = self.folder(table)
         make_folders(folder)
         merged = folder / f"{table}.parquet"
         replaced = sorted(path.name for path in folder.glob("*.parquet") if path != merged)
@@ -72,7 +73,7 @@ class RunTables:
 
     def merge(self) -> bool:
         """Merge the files of each table into one; return True if a table had several."""
-        unmerged = [table for table in TABLES if len(list(self._folder(table).glob("*.parquet"))) > 1]
+        unmerged = [table for table in TABLES if len(list(self.folder(table).glob("*.parquet"))) > 1]
         for table in unmerged:
             self.replace(table, self.rows(table))
         return bool(unmerged)
@@ -95,11 +96,12 @@ class RunTables:
         """Return all rows of the run in `trials`."""
         return rows_from_arrow(TrialRow, self.rows(TrialRow.TABLE))
 
-    def _folder(self, table: str) -> Path:
+    def folder(self, table: str) -> Path:
+        """Return the folder of the run's rows of a table. Raises InputError for names that benchkit gives to none."""
         return self._store.table_folder(table, *self._key)
 
     def _files(self, table: str) -> tuple[Path, ...]:
-        return current_files(table, sorted(self._folder(table).glob("*.parquet")))
+        return current_files(table, sorted(self.folder(table).glob("*.parquet")))
 
 
 def _remove_replaced(folder: Path, files: Sequence[Path]) -> None:
@@ -108,17 +110,25 @@ def _remove_replaced(folder: Path, files: Sequence[Path]) -> None:
     sync_folder(folder)
 
 
-def merge_killed_runs(store: Store) -> int:
-    """Merge the files of runs that were killed before they did it themselves, and return the number of these runs.
+def merge_killed_runs(store: Store) -> tuple[int, dict[str, InputError]]:
+    """Merge the files of runs that were killed before they did it themselves.
 
-    A run that another process works on is skipped.
+    Return the number of these runs, and the errors of those with damaged files, by run id. A run that another process works
+    on, or removes, is skipped.
     """
-    merged = 0
+    merged, damaged = 0, {}
     for run, manifest in store.survey()[0]:
-        with run.try_lock() as is_ours:
-            if is_ours:
-                merged += RunTables(store, str(manifest.scenario["name"]), run.run_id).merge()
-    return merged
+        try:
+            with run.try_lock() as is_ours:
+                if is_ours and RunTables(store, str(manifest.scenario["name"]), run.run_id).merge():
+                    merged += 1
+                    update_checksums(store, run)
+        except InputError as error:
+            damaged[run.run_id] = error
+        except FileNotFoundError:
+            if run.manifest_file.exists():
+                raise
+    return merged, damaged
 
 
 def load(

@@ -21,10 +21,11 @@ from benchkit.models.rows import Row
 from benchkit.models.run import Manifest
 from benchkit.models.thresholds import thresholds_of
 from benchkit.models.trial import TrialRecord
-from benchkit.results import reparse as results
 from benchkit.results.journal_events import HostFactsRead
+from benchkit.results.reparse import ContentByTable, RebuiltRun, reparse
+from benchkit.results.schema import arrow_table
 from benchkit.results.store import RunFolder, Store
-from benchkit.results.tables import RunTables, load
+from benchkit.results.tables import RunTables
 from benchkit.results.trial_tables import TrialTables
 
 RUN_STAGES = ("start", "tuned")
@@ -107,31 +108,41 @@ def judge_stored_run(store: Store, run: RunFolder) -> None:
     The findings of single trials stay unchanged. Idempotent.
     """
     manifest = run.manifest()
-    frames = (load(table, store=store.path, run_id=run.run_id) for table in ("trials", "hosts"))
-    judgements = judge_run(RunEvidence(manifest, *frames))
     tables = RunTables(store, str(manifest.scenario["name"]), run.run_id)
+    stored = {table: tables.rows(table) for table in ("trials", "hosts", "verdicts", "unchecked")}
+    for table, rows in judge_together(manifest, stored).items():
+        tables.replace(table, rows)
+
+
+def judge_together(manifest: Manifest, tables: ContentByTable) -> ContentByTable:
+    """Judge the trials of a run together; return `verdicts`, `unchecked` and `trials` with the final verdict of each."""
+    judgements = judge_run(RunEvidence(manifest, tables["trials"].to_pandas(), tables["hosts"].to_pandas()))
     rows_of_run: dict[str, list[Row]] = {
         "verdicts": [row for trial, each in judgements.items() for row in each.verdict_rows(trial, "run")],
         "unchecked": [row for trial, each in judgements.items() for row in each.unchecked_rows(trial, "run")],
     }
-    for table, rows in rows_of_run.items():
-        stored = tables.rows(table)
-        tables.replace(table, stored.filter(pc.equal(stored["scope"], "trial")), rows)
-    tables.replace("trials", _replace_verdicts(tables.rows("trials"), tables.rows("verdicts")))
+    judged = {
+        table: pa.concat_tables(
+            [tables[table].filter(pc.equal(tables[table]["scope"], "trial")), arrow_table(table, rows)]
+        )
+        for table, rows in rows_of_run.items()
+    }
+    return {**judged, "trials": _replace_verdicts(tables["trials"], judged["verdicts"])}
 
 
-def rebuild_tables(store: Store, run: RunFolder, judge: Judge | None = None) -> int:
-    """Rebuild all tables of a run from its raw files alone, verdicts included; return the number of trials.
+def rebuild_tables(
+    store: Store, run: RunFolder, judge: Judge | None = None, *, keep_damaged: bool = False
+) -> RebuiltRun:
+    """Rebuild all tables of a run from its raw files alone, verdicts included.
 
-    A given `judge` has judged all of the trials afterwards.
+    A given `judge` has judged all of the trials afterwards. Raises InputError, and replaces nothing, where raw files are
+    damaged; with `keep_damaged`, the rows of their trials stay as they are.
     """
     judge = judge or Judge(run.manifest())
     for event in run.history():
         if isinstance(event, HostFactsRead):
             judge.add_host_facts(event.host, event.stage, event.facts)
-    trials = results.reparse(store, run, judge.add_verdict)
-    judge_stored_run(store, run)
-    return trials
+    return reparse(store, run, judge.add_verdict, judge_together, keep_damaged=keep_damaged)
 
 
 def _replace_verdicts(trials: pa.Table, verdicts: pa.Table) -> pa.Table:

@@ -10,12 +10,13 @@ from typing import Any
 
 from benchkit.analysis.adaptive import StopDecision
 from benchkit.analysis.samples import Exclusion
-from benchkit.errors import BenchkitError
+from benchkit.errors import BenchkitError, InputError
 from benchkit.hosts.connections import RestoreOutcome
 from benchkit.hosts.host_changes import Leftovers
 from benchkit.load.tools.tool import ParsedOutput
 from benchkit.models.run import RunStatus
 from benchkit.models.trial import TrialRecord
+from benchkit.results.checksums import remove_checksums, write_checksums
 from benchkit.results.journal import Journal
 from benchkit.results.journal_events import (
     BlockEnded,
@@ -118,7 +119,11 @@ class RunRecorder:
         self.journal.append(RunResumed(changes=tuple(changes)))
 
     def record_host_facts(self, host: str, roles: tuple[str, ...], stage: str, facts: Mapping[str, Any]) -> None:
-        """Record the facts of a host at a stage of the run; they are in the tables after `write_host_facts`."""
+        """Record the facts of a host at a stage of the run; they are in the tables after `write_host_facts`.
+
+        Raises BenchkitError where the run's folder is gone.
+        """
+        self._require_store()
         self.journal.append(HostFactsRead(host=host, roles=roles, stage=stage, facts=dict(facts)))
         self.judge.add_host_facts(host, stage, facts)
 
@@ -151,7 +156,8 @@ class RunRecorder:
         self.run.write_manifest(manifest.model_copy(update={"notices": (*manifest.notices, text)}))
 
     def record_trial_started(self, planned_trial: PlannedTrial, attempt: int) -> None:
-        """Record the start of an attempt at a trial."""
+        """Record the start of an attempt at a trial. Raises BenchkitError where the run's folder is gone."""
+        self._require_store()
         self.journal.append(
             TrialStarted(
                 trial_id=self.trial_id(planned_trial),
@@ -235,6 +241,11 @@ class RunRecorder:
                 )
             )
 
+    def _require_store(self) -> None:
+        """Raise BenchkitError where the run's folder is gone, of which the open journal notices nothing."""
+        if not self.run.is_stored():
+            raise _store_lost(self.outcome)
+
     def record_early_stop(self, blocks: int, notice: str) -> None:
         """Record in the manifest how many blocks there are in the end, and a notice that says why."""
         manifest = self.run.manifest()
@@ -250,6 +261,7 @@ def recording(run: RunFolder, store: Store) -> Iterator[RunRecorder]:
     journal. Raises BenchkitError where the store cannot be written, with how to resume.
     """
     with run_log(run.log), run.journal() as journal:
+        remove_checksums(run)
         recorder = RunRecorder(run, store, journal)
         with _finishing(recorder):
             yield recorder
@@ -259,7 +271,6 @@ def recording(run: RunFolder, store: Store) -> Iterator[RunRecorder]:
 def _finishing(recorder: RunRecorder) -> Iterator[None]:
     run, outcome = recorder.run, recorder.outcome
     status: RunStatus = "failed"
-    write_errors: list[OSError] = []
     try:
         yield
         status = "failed" if outcome.failures else "done"
@@ -268,26 +279,56 @@ def _finishing(recorder: RunRecorder) -> Iterator[None]:
         stored = counted(outcome.trials, "trial")
         resume = f"`benchkit run --resume {run.run_id}` resumes it"
         raise KeyboardInterrupt(f"run {run.run_id} keeps {stored}; {resume}") from None
-    except OSError as error:  # of this machine: failures on hosts are HostErrors
-        raise _write_failure(error, run) from error
+    except (OSError, InputError) as error:
+        if not run.is_stored():
+            raise _store_lost(outcome) from error
+        if isinstance(error, OSError):  # of this machine: failures on hosts are HostErrors
+            raise _write_failure(error, run) from error
+        raise
     finally:
         outcome.status = status
-        trials, failed = outcome.trials, len(outcome.failures)
-        last_steps: tuple[Callable[[], object], ...] = (
-            recorder.write_host_facts,
-            recorder.tables.merge,
-            lambda: judge_stored_run(recorder.store, run),
-            lambda: run.finish(status),
-            lambda: recorder.journal.append(RunEnded(status=status, trials=trials, failed=failed)),
-        )
-        for step in last_steps:
-            try:
-                step()
-            except OSError as failure:
-                write_errors.append(failure)
-        logger.info("run %s: %s: %s, %d failed", run.run_id, status, counted(trials, "trial"), failed)
-    if write_errors:  # not reached where an earlier error was raised: that one is the cause
+        write_errors = _finish(recorder, status) if run.is_stored() else []
+        failed = len(outcome.failures)
+        logger.info("run %s: %s: %s, %d failed", run.run_id, status, counted(outcome.trials, "trial"), failed)
+    # Not reached where an earlier error was raised: that one is the cause.
+    if not run.is_stored():
+        raise _store_lost(outcome)
+    if write_errors:
         raise _write_failure(write_errors[0], run) from write_errors[0]
+
+
+def _finish(recorder: RunRecorder, status: RunStatus) -> list[OSError]:
+    """Merge and judge what is stored, record the end of the run, and return what could not be written."""
+    run, outcome = recorder.run, recorder.outcome
+    errors: list[OSError] = []
+    steps: tuple[Callable[[], object], ...] = (
+        recorder.write_host_facts,
+        recorder.tables.merge,
+        lambda: judge_stored_run(recorder.store, run),
+        lambda: run.finish(status),
+        lambda: recorder.journal.append(RunEnded(status=status, trials=outcome.trials, failed=len(outcome.failures))),
+    )
+    for step in steps:
+        try:
+            step()
+        except OSError as error:
+            errors.append(error)
+    if not errors:  # the checksums of a run that has not ended well would be wrong when it is completed
+        try:
+            write_checksums(recorder.store, run)
+        except OSError as error:
+            errors.append(error)
+    return errors
+
+
+def _store_lost(outcome: RunOutcome) -> BenchkitError:
+    is_restored = not (outcome.not_restored or outcome.restore_unconfirmed)
+    return BenchkitError(
+        "the run stopped: its folder in the store was deleted or moved",
+        where=str(outcome.run.path),
+        why="what follows could not be stored" + ("; services are stopped and hosts restored" if is_restored else ""),
+        hint=f"put the folder back and resume the run with `benchkit run --resume {outcome.run.run_id}`, or start a new run",
+    )
 
 
 def _write_failure(error: OSError, run: RunFolder) -> BenchkitError:

@@ -123,11 +123,11 @@ def test_the_files_of_killed_runs_are_merged_and_those_of_running_ones_are_not(s
             RunTables(store, "small", name).add("telemetry", trial, [sample(f"{name}.{trial}", 1.0)] * 2)
     before = load("telemetry", store=store.path)
     with store.run("running").locked():
-        assert merge_killed_runs(store) == 1
+        assert merge_killed_runs(store) == (1, {})
         files = parquet_files(store)
         assert (files["telemetry killed"], files["telemetry running"]) == (1, 2)
     pd.testing.assert_frame_equal(load("telemetry", store=store.path), before)
-    assert (merge_killed_runs(store), merge_killed_runs(store)) == (1, 0)
+    assert (merge_killed_runs(store), merge_killed_runs(store)) == ((1, {}), (0, {}))
     assert set(parquet_files(store).values()) == {1}
 
 

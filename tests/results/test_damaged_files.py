@@ -74,7 +74,7 @@ def test_compact_omits_a_damaged_run_and_names_its_file(store: Store) -> None:
     assert [str(path) in str(error) for error in done.damaged] == [True]
 
 
-def test_a_damaged_copy_is_written_again_by_compact(store: Store) -> None:
+def test_compact_replaces_a_damaged_copy(store: Store) -> None:
     compact(store)
     store.compact_file("trials").write_bytes(b"PAR1")
     with pytest.raises(InputError, match="`benchkit results compact` writes it again"):

@@ -99,7 +99,7 @@ def test_every_table_is_rebuilt_from_raw_files(ran: tuple[Store, RunOutcome]) ->
     assert all(len(frame) for frame in before.values())
     for table in before:
         shutil.rmtree(store.table(table))
-    assert rebuild_tables(store, outcome.run) == len(TOOLS)
+    assert rebuild_tables(store, outcome.run).trials == len(TOOLS)
     for table, frame in before.items():
         pd.testing.assert_frame_equal(frame, _table(store, table))
 

@@ -86,7 +86,7 @@ class RunEvidence:
 
     manifest: Manifest
     trials: pd.DataFrame
-    """Rows of `trials`, with factors."""
+    """Rows of `trials`."""
     hosts: pd.DataFrame
     """Rows of `hosts`: the facts of each host at the start and later."""
 

@@ -1,0 +1,137 @@
+"""The checksums of a run's files, recorded when the run ends: what has changed since then is damaged.
+
+They are lines of `sha256sum`, with paths from the folder of the store, so that `sha256sum -c runs/RUN/checksums.sha256`
+verifies them there too. Log, lock and report of a run have none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from benchkit.errors import InputError
+from benchkit.models.rows import TABLES
+from benchkit.results.durable_files import write_atomically
+from benchkit.results.store import RunFolder, Store
+
+_NAME = "checksums.sha256"
+_LINE = re.compile(r"([0-9a-f]{64})  (.+)")
+
+Checksums = Mapping[str, str]
+"""SHA-256 of files by their path from the folder of the store."""
+
+
+def write_checksums(store: Store, run: RunFolder) -> None:
+    """Record the checksums of all files of a run that has ended."""
+    _write(run, _compute(store, [*_run_files(run), *_table_files(store, run)]))
+
+
+def update_checksums(store: Store, run: RunFolder, *, with_journal: bool = False) -> None:
+    """Record the checksums of the tables again, and of the journal if it was rebuilt as well; all others stay.
+
+    A run that never ended has none, and gets none.
+    """
+    recorded = read_checksums(run)
+    if recorded is not None:
+        others = {path: checksum for path, checksum in recorded.items() if not path.startswith("tables/")}
+        rebuilt = [*_table_files(store, run), *([run.journal_file] if with_journal else [])]
+        _write(run, {**others, **_compute(store, rebuilt)})
+
+
+def remove_checksums(run: RunFolder) -> None:
+    """Remove the checksums of a run that is resumed."""
+    (run.path / _NAME).unlink(missing_ok=True)
+
+
+def read_checksums(run: RunFolder) -> Checksums | None:
+    """Read the checksums of a run; None where it has none. Raises InputError for a damaged file."""
+    path = run.path / _NAME
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return None
+    checksums = {}
+    for number, line in enumerate(lines, 1):
+        parts = _LINE.fullmatch(line)
+        if parts is None or not _is_of_run(parts[2], run):
+            raise InputError(
+                "the checksums of the run are damaged",
+                where=f"{path}:{number}",
+                why="the line is no checksum of a file of this run",
+                hint="restore the file from a backup, or remove it: the run is then checked without checksums",
+            )
+        checksums[parts[2]] = parts[1]
+    return checksums
+
+
+def changed_files(store: Store, run: RunFolder, checksums: Checksums, *, only_raw: bool = False) -> dict[str, str]:
+    """Return the files that are missing or differ from their checksums, each with what is wrong with it."""
+    changed = {}
+    for path, checksum in checksums.items():
+        if only_raw and not path.startswith(_raw_prefix(run)):
+            continue
+        try:
+            if _sha256(store.path / path) != checksum:
+                changed[path] = "differs from its checksum"
+        except (FileNotFoundError, NotADirectoryError):
+            changed[path] = "is missing"
+    return changed
+
+
+def damaged_trials(store: Store, run: RunFolder) -> dict[str, InputError]:
+    """Return the trials with raw files that differ from their checksums, each with the first of these files."""
+    damaged: dict[str, InputError] = {}
+    for path, what in changed_files(store, run, read_checksums(run) or {}, only_raw=True).items():
+        trial_id = path.removeprefix(_raw_prefix(run)).partition("/")[0]
+        error = InputError(
+            f"the raw file {what}",
+            where=str(store.path / path),
+            hint="restore it from a backup; "
+            f"`benchkit results check {run.run_id} --repair` rebuilds the tables of the other trials and keeps the rows of this one",
+        )
+        damaged.setdefault(trial_id, error)
+    return damaged
+
+
+def _compute(store: Store, paths: Iterable[Path]) -> dict[str, str]:
+    return {path.relative_to(store.path).as_posix(): _sha256(path) for path in paths}
+
+
+def _write(run: RunFolder, checksums: Checksums) -> None:
+    text = "".join(f"{checksum}  {path}\n" for path, checksum in sorted(checksums.items()))
+    write_atomically(run.path / _NAME, text.encode())
+
+
+def _run_files(run: RunFolder) -> list[Path]:
+    """Return manifest, journal and raw files, without hidden ones."""
+    raw = (path for path in (run.path / "raw").glob("[!.]*/*") if path.is_file())
+    return [*(path for path in (run.manifest_file, run.journal_file) if path.exists()), *sorted(raw)]
+
+
+def _table_files(store: Store, run: RunFolder) -> list[Path]:
+    return [
+        path
+        for table in TABLES
+        for folder in sorted(store.table(table).glob(f"scenario=*/run_id={run.run_id}"))
+        for path in sorted(folder.glob("*.parquet"))
+    ]
+
+
+def _is_of_run(path: str, run: RunFolder) -> bool:
+    """Return True for a path that leads to a file of the run, and nowhere else."""
+    parts = path.split("/")
+    is_inside = not {"", ".", ".."} & set(parts)
+    is_run_file = parts[:2] == ["runs", run.run_id]
+    is_table_file = parts[0] == "tables" and f"run_id={run.run_id}" in parts
+    return is_inside and (is_run_file or is_table_file)
+
+
+def _raw_prefix(run: RunFolder) -> str:
+    return f"runs/{run.run_id}/raw/"
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

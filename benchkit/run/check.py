@@ -1,0 +1,104 @@
+"""The check of the runs of a store, and their repair: journals and tables are rebuilt from raw files and judged again."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from benchkit.errors import InputError
+from benchkit.results.check import Damage, check_run, restore_journal
+from benchkit.results.checksums import update_checksums
+from benchkit.results.store import RunFolder, Store
+from benchkit.run.judge import rebuild_tables
+from benchkit.units import counted
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class CheckedRun:
+    """The result of checking a run, and of repairing it where that was asked for."""
+
+    run_id: str
+    status: Literal["intact", "repaired", "damaged", "in use"]
+    damages: tuple[Damage, ...] = ()
+    """Damages that are left."""
+    repaired: tuple[Damage, ...] = ()
+    checksums: int | None = None
+    """Number of checksums verified; None for a run without."""
+
+    @property
+    def summary(self) -> str:
+        """Line for people."""
+        if self.status == "in use":
+            return "not checked: a benchkit process writes to it"
+        verified = (
+            "it has no checksums, so its files were only read"
+            if self.checksums is None
+            else f"{counted(self.checksums, 'checksum')} verified"
+        )
+        repaired = f"; repaired: {', '.join(each.file for each in self.repaired)}" if self.repaired else ""
+        return f"{self.status}: {verified}{repaired}"
+
+    @property
+    def document(self) -> dict[str, object]:
+        """The same for programs."""
+        return {
+            "run_id": self.run_id,
+            "status": self.status,
+            "checksums": self.checksums,
+            "damages": [asdict(each) for each in self.damages],
+            "repaired": [asdict(each) for each in self.repaired],
+        }
+
+
+def check_store(store: Store, run: str | None, *, repair: bool) -> list[CheckedRun]:
+    """Check one run, or all of them, also those whose manifest cannot be read. Raises InputError for an unknown run."""
+    if run is not None:
+        return [_check(store, store.run(run), repair=repair)]
+    return [*_check_all(store, repair=repair)]
+
+
+def _check_all(store: Store, *, repair: bool) -> Iterator[CheckedRun]:
+    readable, unreadable = store.survey()
+    for run, _ in readable:
+        yield _check(store, run, repair=repair)
+    for run_id, error in unreadable.items():
+        what = ": ".join(filter(None, (error.what, error.why)))
+        damage = Damage(f"runs/{run_id}/manifest.json", what, is_repairable=False)
+        yield CheckedRun(run_id, "damaged", damages=(damage,))
+
+
+def _check(store: Store, run: RunFolder, *, repair: bool) -> CheckedRun:
+    if not repair:
+        if run.is_locked():
+            return CheckedRun(run.run_id, "in use")
+        found = check_run(store, run)
+        return CheckedRun(run.run_id, "damaged" if found.damages else "intact", found.damages, (), found.checksums)
+    with run.try_lock() as is_ours:
+        if not is_ours:
+            return CheckedRun(run.run_id, "in use")
+        found = check_run(store, run)
+        if any(damage.is_repairable for damage in found.damages):
+            _repair(store, run)
+        after = check_run(store, run)
+    left = {damage.file for damage in after.damages}
+    repaired = tuple(damage for damage in found.damages if damage.file not in left)
+    status: Literal["intact", "repaired", "damaged"] = (
+        "damaged" if after.damages else "repaired" if repaired else "intact"
+    )
+    return CheckedRun(run.run_id, status, after.damages, repaired, after.checksums)
+
+
+def _repair(store: Store, run: RunFolder) -> None:
+    try:
+        restore_journal(run)
+        rebuilt = rebuild_tables(store, run, keep_damaged=True)
+    except InputError as error:  # such as a damaged manifest: the check after this one names it
+        logger.info("%s: not repaired: %s", run.run_id, error)
+        return
+    for trial_id, damage in (*rebuilt.kept.items(), *rebuilt.lost.items()):
+        logger.info("trial %s: %s", trial_id, damage)
+    update_checksums(store, run, with_journal=True)
