@@ -44,7 +44,7 @@ class Answer(Frozen):
 
     @property
     def trust_sentence(self) -> str:
-        """Whether the sentences can be believed, as a sentence."""
+        """Sentence that says if the others can be believed, and why not."""
         if self.trust == "yes":
             return "It can be believed: no check found a fault in the trials that it uses."
         verdict = "It can be believed with care" if self.trust == "with care" else "It cannot be believed"

@@ -78,7 +78,7 @@ def compare(
         facts = [load("hosts", store=where.path, run_id=side.manifest.run_id) for side in data]
         comparison = compare_runs(data[0], data[1], wanted, baseline, facts=(facts[0], facts[1]))
     ratios = list(comparison.ratios)
-    for metric in () if metrics or thresholds else _answer_metrics(data[0])[1:]:
+    for metric in () if metrics or thresholds else _answer_metrics(*data)[1:]:
         if run2 is None:
             ratios += compare_cells(data[0], [metric], baseline).ratios
         else:
@@ -118,9 +118,10 @@ def answer_of_run(data: RunData, comparisons: Iterable[Comparison] = ()) -> Answ
     return write_answer([ratio for part in parts for ratio in part.ratios], [data])
 
 
-def _answer_metrics(data: RunData) -> tuple[str, ...]:
-    """Return the metrics of the answer; of many cells the first alone."""
-    return ANSWER_METRICS if len(data.manifest.cells) <= _MANY_CELLS else ANSWER_METRICS[:1]
+def _answer_metrics(*runs: RunData) -> tuple[str, ...]:
+    """Return the metrics of the answer; the first alone for many cells, or where a run has no value of the others."""
+    others = ANSWER_METRICS[1:] if all(len(data.manifest.cells) <= _MANY_CELLS for data in runs) else ()
+    return (*ANSWER_METRICS[:1], *(name for name in others if all(run.trials[name].notna().any() for run in runs)))
 
 
 def compare_all_metrics(data: RunData) -> tuple[Comparison, ...]:

@@ -19,6 +19,8 @@ class Picture:
 
     title: str
     alt: str
+    see: str
+    """What to see in it, in one sentence."""
     caption: str
     svg: bytes = field(repr=False)
     png: bytes = field(repr=False)
@@ -30,7 +32,7 @@ class Picture:
         source = base64.b64encode(self.svg).decode()
         return (
             f'<figure><img alt="{escape(self.alt)}" src="data:image/svg+xml;base64,{source}">'
-            f"<figcaption>{escape(self.caption)}</figcaption></figure>"
+            f"<figcaption><strong>{escape(self.see)}</strong> {escape(self.caption)}</figcaption></figure>"
         )
 
 
@@ -40,6 +42,7 @@ def picture(figure: ReportFigure, run: StoredRun) -> Picture:
     return Picture(
         title=figure.title,
         alt=figure.alt(run),
+        see=figure.see,
         caption=figure.caption(run),
         svg=drawing.svg,
         png=drawing.png,

@@ -16,6 +16,7 @@ from ruamel.yaml import YAML
 
 from benchkit import units
 from benchkit.models.run import HostRecord
+from benchkit.report.figures.registry import FIGURES
 from benchkit.report.page import page
 from benchkit.report.report_files import draw_figures
 from benchkit.report.stored_run import StoredRun
@@ -46,7 +47,7 @@ def whole(run: StoredRun) -> BeautifulSoup:
 def test_sections_and_contents_have_the_same_order(make_run: MakeRun) -> None:
     run = make_run(unsupported={"stack=nginx-go": "no nginx"}, notices=("fs.* is not isolated",))
     root = report(run, figures=True)
-    order = ["results", "figures", "trials", "unsupported", "hosts", "notices", "reproduce"]
+    order = ["answer", "results", "figures", "trials", "unsupported", "hosts", "notices", "reproduce"]
     assert section_ids(root) == order
     assert attributes(root, "nav a", "href") == [f"#{name}" for name in order]
 
@@ -55,11 +56,12 @@ def test_results_come_before_validity_and_figures(make_run: MakeRun) -> None:
     claim = {"text": "x", "ratio": {"of": {"stack": "nginx-go"}, "to": {"stack": "go"}}, "at_least": 1}
     root = report(make_run(blocks=3, scenario={"claims": [claim]}), figures=True)
     order = section_ids(root)
-    assert order == ["results", "claims", "ratios", "verdicts", "figures", "trials", "hosts", "reproduce"]
+    assert order == ["answer", "results", "claims", "ratios", "verdicts", "figures", "trials", "hosts", "reproduce"]
 
 
 def test_sections_without_content_are_omitted(whole: BeautifulSoup) -> None:
     assert section_ids(whole) == [
+        "answer",
         "results",
         "ratios",
         "verdicts",
@@ -74,6 +76,35 @@ def test_title_and_question_come_first(whole: BeautifulSoup, run: StoredRun) -> 
     assert texts(whole, "h1") == [run.manifest.scenario["title"]]
     assert run.manifest.scenario["question"] in one(whole, "header").get_text()
     assert one(whole, "head title").get_text().startswith(run.manifest.scenario["title"])
+
+
+def test_the_answer_precedes_everything_but_title_and_question(whole: BeautifulSoup, run: StoredRun) -> None:
+    answer = run.answer
+    section = one(whole, "#answer")
+    assert texts(section, "p.statement") == list(answer.sentences)
+    assert answer.sentences[0].startswith("Undecided: nginx-go served 0.55 times the requests of go")
+    assert "; its p99 latency was 1.78 times as long" in answer.sentences[0]
+    assert one(section, "p.trust").get_text() == answer.trust_sentence
+    assert attributes(section, "figure", "id") == ["figure-ratios"]
+    assert attributes(one(whole, "#figures"), "#figure-ratios", "id") == []
+    text = whole.get_text()
+    assert text.index(answer.sentences[0]) < text.index("Scenario") < text.index("Compared cells and results")
+
+
+def test_an_answer_that_cannot_be_believed_is_marked(make_run: MakeRun) -> None:
+    section = one(report(make_run(blocks=2)), "#answer")
+    assert "cannot be believed: 2 blocks have usable trials" in one(section, "p.trust.doubt").get_text()
+    assert section.select("figure") == []
+
+
+def test_captions_start_with_what_to_see(whole: BeautifulSoup) -> None:
+    assert texts(whole, "figcaption strong") == [
+        FIGURES[figure.removeprefix("figure-")].see for figure in attributes(whole, "figure", "id")
+    ]
+    for figure in FIGURES.values():
+        assert figure.see.endswith(".")
+        assert 40 < len(figure.see) < 130
+        assert ". " not in figure.see
 
 
 def test_a_scenario_without_title_is_shown_by_its_name(make_run: MakeRun) -> None:
@@ -260,7 +291,7 @@ def test_many_results_are_folded_behind_the_extremes(make_run: MakeRun) -> None:
 
 def test_a_run_without_an_ended_trial_says_so(run: StoredRun) -> None:
     root = report(replace(run, trials=run.trials.iloc[:0]))
-    assert section_ids(root) == ["results", "hosts", "reproduce"]
+    assert section_ids(root) == ["answer", "results", "hosts", "reproduce"]
     assert one(root, "#results").get_text().count("no trial of it ended with a rate") == 2
 
 
@@ -268,9 +299,9 @@ def test_a_run_without_an_ended_trial_says_so(run: StoredRun) -> None:
 def test_an_unfinished_run_states_its_status_in_the_header(make_run: MakeRun, status: str) -> None:
     run = make_run()
     manifest = run.manifest.model_copy(update={"status": status, "ended_at": None})
-    header = one(report(replace(run, manifest=manifest)), "header").get_text()
-    assert f"This run is {status}. Partial results" in header
-    assert "\N{EN DASH}" in header  # the duration is unknown
+    root = report(replace(run, manifest=manifest))
+    assert f"This run is {status}. Partial results" in one(root, "header").get_text()
+    assert "\N{EN DASH}" in one(root, "dl.facts").get_text()  # the duration is unknown
 
 
 def test_hosts_have_facts_and_their_changes(run: StoredRun) -> None:

@@ -133,6 +133,7 @@ FIGURE = ReportFigure(
     is_available=is_available,
     alt=alt,
     caption=caption,
+    see="A line that reaches the dashed limit is a server that accepts connections too slowly.",
     draw=draw,
     data=None,
     table=table,

@@ -117,6 +117,7 @@ FIGURE = ReportFigure(
     is_available=is_available,
     alt=alt,
     caption=caption,
+    see="A line that falls to the right is a server that loses speed as connections are added.",
     draw=draw,
     table=table,
 )

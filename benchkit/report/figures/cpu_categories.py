@@ -104,6 +104,7 @@ FIGURE = ReportFigure(
     is_available=is_available,
     alt=alt,
     caption=caption,
+    see="The longest part of a bar is where this server spends most of its CPU time.",
     draw=draw,
     data="profiles",
 )

@@ -74,6 +74,7 @@ FIGURE = ReportFigure(
     is_available=is_available,
     alt=alt,
     caption=caption,
+    see="The widest boxes are the functions that take most of the CPU, their callers above them.",
     draw=draw,
     data="profiles",
 )

@@ -74,6 +74,7 @@ FIGURE = ReportFigure(
     is_available=is_available,
     alt=alt,
     caption=caption,
+    see="Red boxes take more of the CPU than in the baseline cell, blue boxes less.",
     draw=draw,
     data="profiles",
 )

@@ -143,6 +143,7 @@ FIGURE = ReportFigure(
     is_available=is_available,
     alt=alt,
     caption=caption,
+    see="Lines that stay level in the shaded window are a steady load; dips and steps there disturb a result.",
     draw=draw,
     data=None,
     table=table,

@@ -104,7 +104,15 @@ def draw(run: StoredRun) -> Figure:
     return figure
 
 
-FIGURE = ReportFigure(name="latency", title=TITLE, is_available=is_available, alt=alt, caption=caption, draw=draw)
+FIGURE = ReportFigure(
+    name="latency",
+    title=TITLE,
+    is_available=is_available,
+    alt=alt,
+    caption=caption,
+    see="A curve that stays low to the right has a short tail; curves of the same colour that spread are trials that disagree.",
+    draw=draw,
+)
 
 
 def _drawn(run: StoredRun) -> list[CellView]:

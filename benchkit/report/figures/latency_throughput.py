@@ -101,7 +101,15 @@ def draw(run: StoredRun) -> Figure:
     return figure
 
 
-FIGURE = ReportFigure(name="throughput", title=TITLE, is_available=is_available, alt=alt, caption=caption, draw=draw)
+FIGURE = ReportFigure(
+    name="throughput",
+    title=TITLE,
+    is_available=is_available,
+    alt=alt,
+    caption=caption,
+    see="The cells at the lower right are the best: more requests at a lower latency.",
+    draw=draw,
+)
 
 
 def _percentile(run: StoredRun) -> PercentileMetric:

@@ -106,7 +106,14 @@ def draw(run: StoredRun) -> Figure:
 
 
 FIGURE = ReportFigure(
-    name="ratios", title=TITLE, is_available=is_available, alt=alt, caption=caption, draw=draw, data="ratios"
+    name="ratios",
+    title=TITLE,
+    is_available=is_available,
+    alt=alt,
+    caption=caption,
+    see="A cell whose line does not touch 1 differs from the baseline: left of 1 it serves less, right of 1 more.",
+    draw=draw,
+    data="ratios",
 )
 
 

@@ -126,7 +126,15 @@ def draw(run: StoredRun) -> Figure:
     return figure
 
 
-FIGURE = ReportFigure(name="rps", title=TITLE, is_available=is_available, alt=alt, caption=caption, draw=draw)
+FIGURE = ReportFigure(
+    name="rps",
+    title=TITLE,
+    is_available=is_available,
+    alt=alt,
+    caption=caption,
+    see="A longer bar serves more requests per second; the points show how much its trials vary.",
+    draw=draw,
+)
 
 
 @cached_per_run

@@ -120,6 +120,7 @@ FIGURE = ReportFigure(
     is_available=is_available,
     alt=alt,
     caption=caption,
+    see="A line that rises in the first panel is a scheduler that takes more of the CPU as connections are added.",
     draw=draw,
     data="profiles",
 )

@@ -115,6 +115,7 @@ FIGURE = ReportFigure(
     is_available=is_available,
     alt=alt,
     caption=caption,
+    see="Lines of the tools that lie apart are load tools that measure the same server differently.",
     draw=draw,
     data="tool-agreement",
 )

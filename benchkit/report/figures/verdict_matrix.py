@@ -142,6 +142,7 @@ FIGURE = ReportFigure(
     is_available=is_available,
     alt=alt,
     caption=caption,
+    see="A row of marks of one kind is a cell whose trials agree; look for the cells with invalid or missing trials.",
     draw=draw,
     data="verdicts",
 )

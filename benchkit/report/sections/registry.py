@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from benchkit.report.sections import (
+    answer,
     claims,
     disk_usage,
     failures,
@@ -24,6 +25,7 @@ from benchkit.report.sections import (
 from benchkit.report.sections.section import Section
 
 SECTIONS: tuple[Section, ...] = (
+    answer.SECTION,
     results.SECTION,
     claims.SECTION,
     published.SECTION,
