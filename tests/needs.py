@@ -1,4 +1,4 @@
-"""What tests need of the machine."""
+"""Marks of tests that not every machine or user can run."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from benchkit.hosts.inventory import load_inventory
 from benchkit.lab.lab import down, find_lab, up
 from benchkit.lab.spec import LabSpec
 from tests.commands import command as benchkit
+from tests.needs import separate_hosts
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "README.md").read_text()
@@ -85,6 +86,7 @@ SHORT = ("--set", "blocks=1", "--set", "load.duration_s=1", "--set", "load.warmu
 
 
 @pytest.mark.lab
+@separate_hosts
 def test_every_command_and_the_python_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scenario, _ = blocks("yaml")
     (tmp_path / "mine.yaml").write_text(scenario)

@@ -11,7 +11,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -21,10 +21,8 @@ from benchkit.hosts.connections import connect_all
 from benchkit.hosts.processes import ProcessSpec
 from benchkit.hosts.sockets import Tcp
 from benchkit.lab.lab import Lab
-
-if TYPE_CHECKING:
-    from tests.needs import separate_hosts
 from tests.cli.conftest import CommandResult
+from tests.needs import separate_hosts
 
 pytestmark = pytest.mark.lab
 
