@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import logging
 import threading
@@ -16,6 +15,7 @@ from benchkit.agent.common import HOST_STATE
 from benchkit.agent.frames import FAILURE_PREFIX, FrameError, FrameReader, pack
 from benchkit.errors import HostError, HostStateError, LostError
 from benchkit.hosts.clock import elapsed_s
+from benchkit.hosts.frame_sender import FrameSender
 from benchkit.hosts.stream import Stream
 
 ANSWER_TIMEOUT_S = 15.0
@@ -24,6 +24,10 @@ HEARTBEAT_S = 15.0
 """Longest time without a request; then a heartbeat is sent, which renews the agent's lease."""
 HEARTBEAT_TIMEOUT_S = 15.0
 """Time that a host may take to answer a heartbeat before it is considered lost."""
+HELLO_TIMEOUT_S = 60.0
+"""Time for the agent to arrive over a slow link and to start."""
+FRAME_TIMEOUT_S = 2.0
+"""Time for the frame that is being sent when the link is closed; then the link is cut, and the watchdog restores the host."""
 LAST_OUTPUT_S = 1.0
 """Wait for what an ending agent printed, which may still be in transit when the link breaks."""
 
@@ -92,6 +96,7 @@ class PendingRequest:
     future: Future[Reply]
     sent_s: float
     """Instant on the clock of `elapsed_s`."""
+    body_bytes: int = 0
 
 
 class AgentLink:
@@ -116,32 +121,30 @@ class AgentLink:
         self._hello: Future[Reply] = Future()
         self._pending = {0: PendingRequest("hello", self._hello, self.last_seen_s)}
         self._lock = threading.Lock()
-        self._sending = threading.Lock()
-        self._sent_at = time.monotonic()
+        self._transferred_at = time.monotonic()
+        """Instant at which the last request or answer with a body had arrived."""
         self._end: tuple[str, str | None] | None = None
         self._closing = False
         self.shutdown_confirmed = False
+        self._sender = FrameSender(host, stream, self._sending_failed)
         self._thread = threading.Thread(target=self._read, args=(receive,), name=f"link to {host}", daemon=True)
         self._thread.start()
 
     def hello(self) -> Reply:
         """Return the agent's first message. Raises HostError."""
-        return self.result(self._hello, 0)
+        return self.result(self._hello, HELLO_TIMEOUT_S)
 
     def submit(self, op: str, args: Mapping[str, Any], body: bytes = b"") -> Future[Reply]:
         """Send a request without waiting. Raises LostError where the link is dead."""
         future: Future[Reply] = Future()
         number = next(self._numbers)
+        frame = pack({"id": number, "op": op, "args": dict(args)}, body)
         with self._lock:
             if self._end is not None:
                 raise self._dead()
-            self._pending[number] = PendingRequest(op, future, elapsed_s())
+            self._pending[number] = PendingRequest(op, future, elapsed_s(), len(body))
         logger.debug("%s: request %d %s: started, body of %d bytes", self._host, number, op, len(body))
-        try:
-            self._send({"id": number, "op": op, "args": args}, body)
-        except OSError as error:
-            self._thread.join(LAST_OUTPUT_S)  # if the agent has ended, that is the better reason
-            self._fail(f"the link broke ({error})")
+        self._sender.put(frame)
         return future
 
     def request(self, op: str, args: Mapping[str, Any], body: bytes = b"", *, timeout_s: float = 0) -> Reply:
@@ -154,13 +157,20 @@ class AgentLink:
     def result(self, future: Future[Reply], timeout_s: float) -> Reply:
         """Wait for the answer to a submitted request; `timeout_s` as in `request`.
 
+        While files are being transferred, which may take the whole link, the time counts from the last piece that arrived.
         A link without an answer in time is closed for all requests, so that no other request waits for this host.
         """
-        try:
-            return future.result(timeout_s + ANSWER_TIMEOUT_S)
-        except TimeoutError:
-            self._fail("no answer from the agent", f"waited {timeout_s + ANSWER_TIMEOUT_S:.0f} s")
-            raise self._dead() from None
+        patience_s = timeout_s + ANSWER_TIMEOUT_S
+        waiting_since = time.monotonic()
+        while True:
+            try:
+                return future.result(max(0.0, waiting_since + patience_s - time.monotonic()))
+            except TimeoutError:
+                if self._transferred_at <= waiting_since:
+                    break
+                waiting_since = self._transferred_at
+        self._fail("no answer from the agent", f"waited {patience_s:.0f} s")
+        raise self._dead()
 
     @property
     def is_dead(self) -> bool:
@@ -172,13 +182,17 @@ class AgentLink:
         logger.debug("%s: closing the link, waiting up to %g s for the agent", self._host, timeout_s)
         began = time.monotonic()
         self._closing = True
+        cut = None
         if not self.is_dead:
-            with self._sending, contextlib.suppress(OSError):
-                self._stream.send(pack({"id": next(self._numbers), "op": "goodbye", "args": {}}))
-                self._stream.end_input()
-            self._thread.join(timeout_s)
-        code = self._stream.exit_code(1.0)
-        printed = self._stream.stderr()
+            goodbye = pack({"id": next(self._numbers), "op": "goodbye", "args": {}})
+            if self._sender.finish(goodbye, min(FRAME_TIMEOUT_S, timeout_s)):
+                self._thread.join(timeout_s)
+            else:
+                cut = (
+                    "the host did not accept what was being sent to it; the link was cut, and its watchdog restores it"
+                )
+        code = None if cut else self._stream.exit_code(1.0)
+        printed = cut or self._stream.stderr()
         self._stream.close()
         self._thread.join()
         self.shutdown_confirmed = code == 0
@@ -212,7 +226,8 @@ class AgentLink:
         asked_at: float | None = None
         heartbeat_s = HEARTBEAT_S if self._heartbeat_s is None else min(HEARTBEAT_S, self._heartbeat_s)
         while True:
-            if time.monotonic() > self._sent_at + heartbeat_s and not self._closing:
+            is_idle = self._hello.done() and time.monotonic() > self._sender.sent_at + heartbeat_s
+            if is_idle and not self._closing:
                 asked_at = asked_at or time.monotonic()
                 self._send_heartbeat()
             try:
@@ -226,18 +241,19 @@ class AgentLink:
         with self._lock:
             self._pending[number] = PendingRequest("heartbeat", Future(), elapsed_s())
         logger.debug("%s: request %d heartbeat: started", self._host, number)
-        self._send({"id": number, "op": "clock", "args": {}})
+        self._sender.put(pack({"id": number, "op": "clock", "args": {}}))
 
-    def _send(self, header: Mapping[str, Any], body: bytes = b"") -> None:
-        with self._sending:
-            self._stream.send(pack(dict(header), body))
-            self._sent_at = time.monotonic()
+    def _sending_failed(self, error: OSError) -> None:
+        self._thread.join(LAST_OUTPUT_S)  # if the agent has ended, that is the better reason
+        self._fail(f"the link broke ({error})")
 
     def _deliver(self, header: dict[str, Any], body: bytes) -> None:
         with self._lock:
             pending = self._pending.pop(header["id"], None)
             if pending is not None:
                 self.last_seen_s = max(self.last_seen_s, pending.sent_s)
+        if body or (pending is not None and pending.body_bytes):
+            self._transferred_at = time.monotonic()
         if pending is None:  # the goodbye, or the link was declared dead
             return
         took_s = elapsed_s() - pending.sent_s

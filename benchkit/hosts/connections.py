@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import logging
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -74,7 +75,23 @@ def connect_all(inventory: Inventory, *, lease_s: float = bootstrap.LEASE_S) -> 
     """
     others = {spec.name: spec for spec in inventory.hosts}
     specs = [spec for spec in inventory.hosts if spec.roles]
-    results = _in_parallel(specs, lambda spec: connect(spec, others, lease_s=lease_s))
+    interrupted = threading.Event()
+    connected: list[Host] = []
+
+    def connect_one(spec: HostSpec) -> Host:
+        host = connect(spec, others, lease_s=lease_s)
+        connected.append(host)
+        if interrupted.is_set():  # nobody waits for it any more
+            host.hang_up()
+        return host
+
+    try:
+        results = _in_parallel(specs, connect_one)
+    except BaseException:
+        interrupted.set()
+        for host in connected:
+            host.hang_up()
+        raise
     hosts = Hosts(inventory, [result for result in results if isinstance(result, Host)], lease_s)
     errors = [result for result in results if isinstance(result, BenchkitError)]
     if errors:
@@ -223,7 +240,10 @@ def _user() -> str:
 
 
 def _in_parallel(items: Sequence[Item], function: Callable[[Item], Result]) -> list[Result | BenchkitError]:
-    """Call a function for all items in parallel; return the result, or the error, of each."""
+    """Call a function for all items in parallel; return the result, or the error, of each.
+
+    An interruption is not delayed until the calls have ended; closing their hosts ends them.
+    """
 
     def attempt(item: Item) -> Result | BenchkitError:
         try:
@@ -233,5 +253,8 @@ def _in_parallel(items: Sequence[Item], function: Callable[[Item], Result]) -> l
 
     if not items:
         return []
-    with ThreadPoolExecutor(len(items)) as pool:
+    pool = ThreadPoolExecutor(len(items))
+    try:
         return list(pool.map(attempt, items))
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)

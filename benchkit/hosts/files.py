@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import logging
+import time
 import uuid
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,16 +19,21 @@ from benchkit.hosts.agent_link import Link, Reply
 HostPath = str | PurePosixPath
 """A path on a host: absolute, or relative to its work directory."""
 
-CHUNK_BYTES = 1 << 20
-CHUNKS_IN_FLIGHT = 4
+CHUNK_BYTES = 1 << 16
+"""Size of a chunk: small enough that a link of 64 kbit/s takes one in less than the time between two heartbeats."""
+CHUNKS_IN_FLIGHT = 16
 """Chunks requested before the first is answered: hides the link's delay, and leaves gaps for other requests."""
 CHUNK_TIMEOUT_S = 120.0
-"""Time for a chunk: a link with less than 10 kB/s is too slow to benchmark over."""
+"""Time for a chunk, counted from the one before."""
+PROGRESS_S = 5.0
+"""Interval of the progress messages of an upload."""
 OTHERS = 0o077
 """Permissions of everybody but the owner of a file (chmod(2))."""
 COMPRESS_TIMEOUT_S = 120.0
 
 logger = logging.getLogger(__name__)
+progress_logger = logging.getLogger(f"{__name__}.progress")
+"""Messages for users who wait; the command line shows them without any option."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +155,11 @@ class Files:
         uploads = (
             self._link.submit("upload", {**common, "offset": offset}, piece) for offset, piece in _chunks(file.content)
         )
-        stored = [reply.fields["stored"] for reply in self._answers(uploads)]
+        progress = _Progress(self._host, str(file.path), size)
+        stored = []
+        for reply in self._answers(uploads):
+            stored.append(reply.fields["stored"])
+            progress.add(min(CHUNK_BYTES, size - progress.arrived_bytes))
         if not any(stored):
             raise HostError(
                 "a file was not uploaded", where=self._host, why=f"{file.content!r:.80} changed while it was sent"
@@ -175,6 +185,31 @@ class Files:
                 yield self._link.result(in_flight.popleft(), CHUNK_TIMEOUT_S)
         while in_flight:
             yield self._link.result(in_flight.popleft(), CHUNK_TIMEOUT_S)
+
+
+class _Progress:
+    """Progress messages of one upload, for those that take long."""
+
+    def __init__(self, host: str, path: str, size: int) -> None:
+        self._host = host
+        self._path = path
+        self._size = size
+        self._began = self._reported_at = time.monotonic()
+        self.arrived_bytes = 0
+
+    def add(self, size: int) -> None:
+        """Count bytes that have arrived; report them at intervals."""
+        self.arrived_bytes += size
+        now = time.monotonic()
+        if now - self._reported_at < PROGRESS_S or self.arrived_bytes >= self._size:
+            return
+        self._reported_at = now
+        rate = self.arrived_bytes / (now - self._began)
+        progress_logger.warning(
+            "%s: uploading %s: %.1f of %.1f MB (%.2f MB/s), about %.0f s remaining",
+            *(self._host, self._path, self.arrived_bytes / 1e6, self._size / 1e6, rate / 1e6),
+            (self._size - self.arrived_bytes) / rate,
+        )
 
 
 def _sha256(content: bytes | Path) -> str:

@@ -28,6 +28,9 @@ CONNECT_S = 10
 """Timeout of each step: TCP, banner, key exchange, authentication, opening a channel."""
 RECEIVE_TIMEOUT_S = 15.0
 """Timeout of reading from a `SshStream`, and interval of keep-alive messages, which keep connections open in middleboxes."""
+SEND_TIMEOUT_S = 60.0
+"""Time without any byte accepted by the host, after which sending fails."""
+SEND_BYTES = 65536
 STDERR_BYTES = 65536
 GLOBAL_KNOWN_HOSTS = Path("/etc/ssh/ssh_known_hosts")
 
@@ -178,8 +181,22 @@ class SshStream:
         channel.in_buffer.set_event(self._readable)
 
     def send(self, content: bytes) -> None:
-        """Write to standard input."""
-        self._channel.sendall(content)
+        """Write to standard input. Raises TimeoutError where the host accepts nothing for `SEND_TIMEOUT_S`."""
+        sent_bytes = 0
+        accepted_at = time.monotonic()
+        while sent_bytes < len(content):
+            try:
+                size = self._channel.send(content[sent_bytes : sent_bytes + SEND_BYTES])
+            except TimeoutError:
+                if time.monotonic() > accepted_at + SEND_TIMEOUT_S:
+                    raise TimeoutError(f"the host accepted nothing for {SEND_TIMEOUT_S:g} s") from None
+                continue
+            except (EOFError, paramiko.SSHException) as error:
+                raise OSError(str(error) or "the connection is closed") from error
+            if size == 0:
+                raise OSError("the connection is closed")
+            sent_bytes += size
+            accepted_at = time.monotonic()
 
     def receive(self, size: int) -> bytes:
         """Read from standard output."""
@@ -215,8 +232,10 @@ class SshStream:
         return code
 
     def close(self) -> None:
-        """Close the channel and the connection."""
-        self._channel.close()
+        """Close the connection, and the channel with it.
+
+        Closing the channel alone would send a message, and wait for a host that accepts nothing.
+        """
         self._connection.close()
 
     def _drain(self) -> None:

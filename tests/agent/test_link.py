@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import itertools
 import os
+import random
 import signal
 import threading
 import time
@@ -13,6 +15,7 @@ from benchkit.agent.server import Agent
 from benchkit.errors import HostError, LostError
 from benchkit.hosts import agent_link as links
 from benchkit.hosts.agent_link import AgentLink, RefusedError
+from benchkit.hosts.files import Files, PlacedFile
 
 pytestmark = pytest.mark.system
 
@@ -129,3 +132,28 @@ def test_closing_a_lost_link_is_not_confirmed(launch: Launch) -> None:
     os.kill(agent.hello().fields["pid"], signal.SIGKILL)
     (failure,) = agent.close(5)
     assert failure.startswith("shutdown not confirmed")
+
+
+def test_an_interrupted_upload_leaves_whole_frames(launch: Launch) -> None:
+    """Interrupt uploads at random moments, as Ctrl-C does: each time the agent reads the goodbye and confirms its end."""
+    content = os.urandom(30_000_000)
+    for _ in range(6):
+        agent = launch()
+        agent.hello()
+        files = Files(agent, "here")
+        delay_s = random.uniform(0.0, 0.15)  # noqa: S311 - no secret
+        timer = threading.Timer(delay_s, os.kill, [os.getpid(), signal.SIGINT])
+        with pytest.raises(KeyboardInterrupt):
+            _interrupted(timer, files, content)
+        began = time.monotonic()
+        assert agent.close(20) == []
+        assert agent.shutdown_confirmed
+        assert time.monotonic() - began < 20, "it does not wait for a time limit"
+        store = Path(agent.hello().fields["workdir"], "store")
+        assert list(store.glob(".part-*")) == []
+
+
+def _interrupted(timer: threading.Timer, files: Files, content: bytes) -> None:
+    timer.start()
+    for attempt in itertools.count():
+        files.place([PlacedFile("large", attempt.to_bytes(8, "big") + content)])

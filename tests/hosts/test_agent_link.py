@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
+import time
 
 import pytest
 
 from benchkit.errors import LostError
 from benchkit.hosts import agent_link
 from benchkit.hosts.agent_link import AgentLink, RefusedError, Reply
-from tests.hosts.fake_link import HOST, FakeStream, ScriptedAgent, refusal
+from tests.hosts.fake_link import HOST, FakeStream, Fields, Request, ScriptedAgent, refusal
 
 SECRET = "token-of-a-user"  # noqa: S105 - must not be logged
 
@@ -79,3 +81,76 @@ def test_closing_returns_what_the_agent_could_not_restore(caplog: pytest.LogCapt
     assert link.close(1) == ["a.b is '2' and should be '1'"]
     assert link.shutdown_confirmed
     assert [message for message in caplog.messages if "not restored: a.b is '2'" in message]
+
+
+class StuckStream(FakeStream):
+    """A stream whose host accepts nothing after the first request, until it is closed."""
+
+    def __init__(self, agent: ScriptedAgent) -> None:
+        super().__init__(agent)
+        self.closed = threading.Event()
+
+    def send(self, content: bytes) -> None:
+        if self._agent.requests:
+            assert self.closed.wait(30)
+            raise OSError("closed")
+        super().send(content)
+
+    def close(self) -> None:
+        self.closed.set()
+        super().close()
+
+
+def test_a_link_is_cut_where_the_host_does_not_accept_the_frame_that_is_being_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(agent_link, "FRAME_TIMEOUT_S", 0.1)
+    stream = StuckStream(ScriptedAgent({"upload": {"stored": False}}))
+    link = AgentLink(HOST, stream, stream.receive)
+    uploads = [link.submit("upload", {}, bytes(10)) for _ in range(3)]
+    assert link.result(uploads[0], 1).fields == {"stored": False}
+    (failure,) = link.close(20)
+    assert "the link was cut, and its watchdog restores it" in failure
+    assert stream.closed.is_set()
+    for future in uploads[1:]:
+        with pytest.raises(LostError):
+            link.result(future, 0)
+
+
+def test_the_goodbye_does_not_wait_for_frames_that_were_not_sent_yet() -> None:
+    """Frames behind the one that is being sent are dropped: nobody waits for their answers."""
+    received: list[str] = []
+    gate = threading.Event()
+
+    class SlowStream(FakeStream):
+        def send(self, content: bytes) -> None:
+            received.append(content.partition(b'"op":"')[2].partition(b'"')[0].decode())
+            gate.wait(30)
+            super().send(content)
+
+    stream = SlowStream(ScriptedAgent({"upload": {"stored": False}}))
+    link = AgentLink(HOST, stream, stream.receive)
+    for _ in range(5):
+        link.submit("upload", {}, bytes(10))
+    while not received:
+        time.sleep(0.001)
+    threading.Timer(0.1, gate.set).start()
+    assert link.close(20) == []
+    assert received == ["upload", "goodbye"]
+
+
+def test_patience_counts_from_the_last_piece_of_a_transfer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request behind uploads on a slow link waits as long as they proceed; a hanging host still fails it."""
+    monkeypatch.setattr(agent_link, "ANSWER_TIMEOUT_S", 0.3)
+
+    def arrive(_: Request) -> Fields:
+        time.sleep(0.2)
+        return {"stored": False}
+
+    link = link_to(ScriptedAgent({"upload": arrive, "list": {"entries": {}}, "hash": None}))
+    for _ in range(4):
+        link.submit("upload", {}, bytes(10))
+    assert link.request("list", {"path": "x"}).fields == {"entries": {}}
+    with pytest.raises(LostError, match="no answer from the agent"):
+        link.request("hash", {"path": "x"})
+    link.close(1)

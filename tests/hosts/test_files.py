@@ -37,7 +37,9 @@ def test_only_missing_files_are_uploaded_in_chunks() -> None:
     placed = Files(link, HOST).place([PlacedFile("large", CONTENT), PlacedFile("small", b"x")])
     assert (placed.changed, placed.sent_bytes) == (("large",), len(CONTENT))
     uploads = [request for request in link.agent.requests if request.op == "upload"]
-    assert [len(request.body) for request in uploads] == [CHUNK_BYTES, CHUNK_BYTES, len(CONTENT) - 2 * CHUNK_BYTES]
+    *full, last = [len(request.body) for request in uploads]
+    assert set(full) == {CHUNK_BYTES}
+    assert 0 < last <= CHUNK_BYTES
     assert b"".join(request.body for request in uploads) == CONTENT
     assert link.agent.args("place") == [{"files": [("large", large, 0o644), ("small", sha256_of(b"x"), 0o644)]}]
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import os
+import random
 import re
+import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import psutil
@@ -18,7 +22,7 @@ import pytest
 from benchkit.errors import HostError
 from benchkit.hosts.connections import Hosts, connect
 from benchkit.hosts.files import CHUNK_BYTES, PlacedFile
-from benchkit.hosts.host import Host
+from benchkit.hosts.host import CLOSE_TIMEOUT_S, Host
 from benchkit.hosts.inventory import Inventory
 from benchkit.hosts.processes import FromFile, Pipe, ProcessSpec, ToFile
 from benchkit.hosts.sockets import Tcp, Unix
@@ -328,3 +332,35 @@ def test_errors_within_a_connection_come_through_and_it_is_closed(inventory: Inv
         process = host.processes.start(ProcessSpec(["sleep", "65"]))
         raise ZeroDivisionError
     assert sut.processes.run(["kill", "-0", str(process.pid)]).ended.exit_code != 0
+
+
+def test_an_interrupted_upload_restores_the_hosts_at_once(hosts: Hosts, inventory: Inventory) -> None:
+    """Interrupt an upload of tens of MB at random moments, as Ctrl-C and SIGTERM do."""
+    key = "net.ipv4.tcp_fin_timeout"
+    former = hosts["sut"].changes.read_sysctls([key])[key].value
+    content = os.urandom(40_000_000)
+    for number in range(5):
+        timer = threading.Timer(random.uniform(0.0, 0.4), os.kill, [os.getpid(), signal.SIGINT])  # noqa: S311 - no secret
+        with contextlib.ExitStack() as stack, pytest.raises(KeyboardInterrupt):
+            stack.callback(timer.cancel)
+            _upload_until_interrupted(inventory, timer, {key: "31"}, number.to_bytes(8, "big") + content)
+        assert hosts["sut"].changes.read_sysctls([key])[key].value == former
+        assert [each for each in hosts["sut"].files.list("store") if each.startswith(".part-")] == []
+
+
+def _upload_until_interrupted(
+    inventory: Inventory, timer: threading.Timer, sysctls: Mapping[str, str], content: bytes
+) -> None:
+    closing_at = 0.0
+    try:
+        with connect(inventory.named("sut")) as host:
+            assert all(each.outcome == "applied" for each in host.changes.write_sysctls(sysctls).values())
+            timer.start()
+            try:
+                for attempt in itertools.count():
+                    host.files.place([PlacedFile("large", attempt.to_bytes(8, "big") + content)])
+            finally:
+                closing_at = time.monotonic()
+        pytest.fail("it was not interrupted")
+    finally:
+        assert time.monotonic() - closing_at < CLOSE_TIMEOUT_S, "the host confirms its end without a time limit"
