@@ -118,7 +118,7 @@ def test_a_link_is_cut_where_the_host_does_not_accept_the_frame_that_is_being_se
 
 
 def test_the_goodbye_does_not_wait_for_frames_that_were_not_sent_yet() -> None:
-    """Frames behind the one that is being sent are dropped: nobody waits for their answers."""
+    """Drop the frames behind the one that is being sent: nobody waits for their answers."""
     received: list[str] = []
     gate = threading.Event()
 
@@ -140,7 +140,7 @@ def test_the_goodbye_does_not_wait_for_frames_that_were_not_sent_yet() -> None:
 
 
 def test_patience_counts_from_the_last_piece_of_a_transfer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A request behind uploads on a slow link waits as long as they proceed; a hanging host still fails it."""
+    """Wait behind the uploads of a slow link as long as they proceed; a hanging host still fails the request."""
     monkeypatch.setattr(agent_link, "ANSWER_TIMEOUT_S", 0.3)
 
     def arrive(_: Request) -> Fields:
