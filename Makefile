@@ -23,7 +23,7 @@ help:
 	@echo 'make figures the notebooks as pages, on the runs that ship with them, in build/figures'
 	@echo 'make bench   the figures that the README states, measured'
 	@echo 'make faults  every fault injected in 60 trials (TRIALS=…) and 60 healthy ones, and what the checks noticed'
-	@echo 'make chaos   runs killed and cut off at random moments, hostile input, and what became of it'
+	@echo 'make chaos   runs killed and disconnected at random moments, 50 faults of seconds (FAULTS=…), hostile input'
 	@echo 'make format  put the sources in order'
 	@echo 'make lock    resolve the dependencies anew (ARGS=--upgrade: to their newest versions)'
 	@echo 'make clean   remove what the others made, but no results'
@@ -84,7 +84,7 @@ faults: system
 	BENCHKIT_FAULT_TRIALS=$(or $(TRIALS),60) .venv/bin/python -m pytest --capture=no $(ARGS) tests/faults
 
 chaos: system
-	BENCHKIT_CHAOS=1 .venv/bin/python -m pytest -o python_files='chaos_*.py test_*.py bench_journal.py' --capture=no $(ARGS) \
+	BENCHKIT_CHAOS=1 BENCHKIT_CHAOS_FAULTS=$(or $(FAULTS),50) .venv/bin/python -m pytest -o python_files='chaos_*.py test_*.py bench_journal.py' --capture=no $(ARGS) \
 	  tests/chaos tests/bench
 
 format: .venv/installed

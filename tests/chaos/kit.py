@@ -190,8 +190,11 @@ class Bench:
 
     def snapshot(self) -> dict[str, str]:
         """Return processes, ports, sysctls and files of every host, without the reports of watchdogs."""
+        hosts = json.loads(self.inventory.read_text())["hosts"]
         return {
-            host.name: on_host(self.lab, host.name, SNAPSHOT.replace("WORKDIR", host.workdir))
+            host.name: on_host(
+                self.lab, host.name, SNAPSHOT.replace("WORKDIR", hosts[host.name].get("workdir") or host.workdir)
+            )
             for host in self.lab.hosts
         }
 

@@ -1,0 +1,46 @@
+"""`make chaos`: faults of a few seconds on hosts and on this machine, at random moments; FAULTS=… sets their number."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from benchkit.lab.lab import Lab
+from tests.chaos.chaos_runs import print_counts, time_undisturbed_run
+from tests.chaos.host_faults import KINDS, run_with_fault, small_disks
+from tests.chaos.kit import Bench
+
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount the small disks that are filled"),
+]
+
+FAULTS = int(os.environ.get("BENCHKIT_CHAOS_FAULTS") or 50)
+
+
+def test_no_trial_is_lost_and_nothing_left_after_faults_of_seconds(new_bench: Callable[[], Bench], lab: Lab) -> None:
+    seed = random.SystemRandom().randrange(1 << 32)
+    sys.stdout.write(f"\nseed {seed}\n")
+    rng = random.Random(seed)  # noqa: S311 - moments, no secret
+    counts: Counter[str] = Counter()
+    faulty: list[str] = []
+    with small_disks(lab, new_bench()) as bench:
+        whole_s = time_undisturbed_run(bench)
+        for number in range(FAULTS):
+            kind = KINDS[number % len(KINDS)]
+            outcome = run_with_fault(kind, bench, rng, whole_s)
+            counts[f"{kind.name}: {'ended at once' if len(outcome.results) == 1 else 'resumed'}"] += 1
+            counts["trials retried"] += outcome.retried
+            counts["trials lost that could be repeated"] += outcome.lost
+            counts["faults with something left on a host"] += bool(outcome.left)
+            counts["messages without host or cause"] += len(outcome.bad_messages)
+            if outcome.lost or outcome.left or outcome.bad_messages:
+                faulty.append(f"{number} {kind.name}: {outcome}")
+                sys.stdout.write(f"{faulty[-1]}\n")
+    print_counts(f"{FAULTS} faults of 0.1 to 5 s at random moments of a run of {whole_s:.1f} s", counts)
+    assert not faulty, "\n".join(faulty)

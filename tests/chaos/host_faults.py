@@ -1,0 +1,215 @@
+"""Faults of a few seconds on a host or on this machine during a run, and what must hold after each of them.
+
+Work directories and store are on small disks of their own, so that a full one harms nothing else. A kind of fault is one
+line of `KINDS`; whoever adds a cure adds the line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from benchkit.lab.lab import Lab
+from tests.chaos.kit import BLOCKS, CELLS, SCENARIO, Bench, CommandResult, Running, host_command, on_host
+
+DISK = "/run/small"
+"""Small disk of each host, with its work directory."""
+DISK_OPTIONS = "size=96m,nr_inodes=3000"
+STORE_OPTIONS = "size=48m,nr_inodes=3000"
+LEASE_S = 4
+RESUMPTIONS = 3
+"""Times that a run may be resumed after its fault; the fault is over by then."""
+
+BLOCKS_FULL = "cat /dev/zero > {disk}/fill 2> /dev/null; sleep {seconds}; rm -f {disk}/fill"
+INODES_USED = (
+    "mkdir -p {disk}/fill; (cd {disk}/fill && seq 4000 | xargs touch) 2> /dev/null; sleep {seconds}; rm -rf {disk}/fill"
+)
+NO_SPACE = "No space left on device"
+
+LISTEN = """python3 -c '
+import socket, time
+server, deadline = socket.socket(), time.monotonic() + 30
+server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+while time.monotonic() < deadline:
+    try:
+        server.bind(("0.0.0.0", 8080))
+        server.listen()
+        break
+    except OSError:
+        time.sleep(0.001)
+time.sleep({seconds})
+'"""
+
+CONNECT = """python3 -c '
+import socket, struct, time
+server, deadline = socket.create_server(("0.0.0.0", 0)), time.monotonic() + 30
+while time.monotonic() < deadline:
+    client = socket.socket()
+    try:
+        client.bind(("0.0.0.0", 8080))
+        client.connect(("127.0.0.1", server.getsockname()[1]))
+        break
+    except OSError:
+        client.close()
+        time.sleep(0.001)
+time.sleep({seconds})
+client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+'"""
+
+KILL_WATCHDOG = """
+grep -hoE '"owner": .."pid": [0-9]+' {disk}/work/records/[0-9]*.json | grep -oE '[0-9]+' | sort -u | xargs -r kill -9
+true
+"""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A run that a fault is to happen to."""
+
+    bench: Bench
+    running: Running
+    seconds: float
+    """Length of the fault."""
+
+    def on(self, host: str, script: str) -> subprocess.Popen[str]:
+        """Start a script on a host, with the disk and the length of the fault filled in."""
+        text = script.replace("{disk}", DISK).replace("{seconds}", f"{self.seconds:.3f}")
+        return subprocess.Popen([*host_command(self.bench.lab, host), "sh", "-c", text], text=True)
+
+    def here(self, script: str) -> subprocess.Popen[str]:
+        """Start a script on this machine, likewise; its disk is that of the store."""
+        text = script.replace("{disk}", str(self.bench.store)).replace("{seconds}", f"{self.seconds:.3f}")
+        return subprocess.Popen(["sh", "-c", text], text=True)
+
+
+@dataclass(frozen=True)
+class FaultKind:
+    """A kind of fault, and the words that a message about it must have."""
+
+    name: str
+    words: tuple[str, ...]
+    """Host, and cause; empty where the fault may end the run without being the cause of a failure."""
+    start: Callable[[Target], subprocess.Popen[str] | None]
+    prepare: Callable[[Bench], None] = lambda _bench: None
+    """Bring the hosts into the state that the fault needs, before the run."""
+    keeps_run: bool = True
+    """False where the fault destroys what is stored, so that nothing can be resumed."""
+
+
+def remove_programs(bench: Bench) -> None:
+    """Remove the deployed programs from the hosts, so that the next run uploads them."""
+    for host in bench.lab.hosts:
+        on_host(bench.lab, host.name, f"find {DISK}/work -type f -size +1M -delete")
+
+
+def interrupt(target: Target, signum: signal.Signals) -> None:
+    """Interrupt the command as Ctrl-C or a service manager does."""
+    if target.running.is_alive():
+        os.kill(target.running.pid, signum)
+
+
+KINDS: tuple[FaultKind, ...] = (
+    FaultKind("server's disk full", ("sut", NO_SPACE), lambda target: target.on("sut", BLOCKS_FULL)),
+    FaultKind("server's inodes used up", ("sut", NO_SPACE), lambda target: target.on("sut", INODES_USED)),
+    FaultKind("load host's disk full", ("load", NO_SPACE), lambda target: target.on("load", BLOCKS_FULL)),
+    FaultKind("load host's inodes used up", ("load", NO_SPACE), lambda target: target.on("load", INODES_USED)),
+    FaultKind("store's disk full", ("cannot write", NO_SPACE), lambda target: target.here(BLOCKS_FULL)),
+    FaultKind("store's inodes used up", ("cannot write", NO_SPACE), lambda target: target.here(INODES_USED)),
+    FaultKind("port taken by a server", ("sut", "port 8080 by python3"), lambda target: target.on("sut", LISTEN)),
+    FaultKind("port taken by a connection", ("sut", "port 8080 by python3"), lambda target: target.on("sut", CONNECT)),
+    FaultKind("Ctrl-C in an upload", (), lambda target: interrupt(target, signal.SIGINT), remove_programs),
+    FaultKind("SIGTERM in an upload", (), lambda target: interrupt(target, signal.SIGTERM), remove_programs),
+    FaultKind("watchdog killed", (), lambda target: target.on("sut", KILL_WATCHDOG)),
+    FaultKind(
+        "store deleted",
+        (),
+        lambda target: target.here("rm -rf {disk}/runs/* {disk}/tables"),
+        keeps_run=False,
+    ),
+)
+"""All kinds of faults that `make chaos` draws from."""
+
+
+@dataclass(frozen=True)
+class FaultOutcome:
+    """The outcome of a run with one fault."""
+
+    results: tuple[CommandResult, ...]
+    """The run, then each resumption."""
+    lost: int
+    """Trials that could be repeated and have not ended."""
+    retried: int
+    left: str
+    """Differences of the hosts from before; empty: none."""
+    bad_messages: tuple[str, ...]
+    """Messages that do not name host and cause."""
+
+
+@contextmanager
+def small_disks(lab: Lab, bench: Bench) -> Iterator[Bench]:
+    """Give each host's work directory and the store a small disk of their own; give a bench that uses them."""
+    for host in lab.hosts:
+        on_host(lab, host.name, f"mkdir -p {DISK} && mount -t tmpfs -o {DISK_OPTIONS} tmpfs {DISK}")
+    inventory = json.loads(bench.inventory.read_text())
+    for fields in inventory["hosts"].values():
+        fields["workdir"] = f"{DISK}/work"
+    bench.inventory.write_text(json.dumps(inventory))
+    bench.store.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", STORE_OPTIONS, "tmpfs", str(bench.store)], check=True)
+    try:
+        yield bench
+    finally:
+        subprocess.run(["umount", "-l", str(bench.store)], check=True)
+        for host in lab.hosts:
+            on_host(lab, host.name, f"umount -l {DISK} && rmdir {DISK}")
+
+
+def empty_store(bench: Bench) -> None:
+    """Remove the runs of a bench, so that the next fault starts with none."""
+    subprocess.run(["find", str(bench.store), "-mindepth", "1", "-delete"], check=True)
+
+
+def run_with_fault(kind: FaultKind, bench: Bench, rng: random.Random, within_s: float) -> FaultOutcome:
+    """Run the scenario with one fault at a random moment, resume it until it is finished, and check what is left."""
+    empty_store(bench)
+    before = bench.snapshot()
+    kind.prepare(bench)
+    running = bench.start(str(SCENARIO), "--json", "--lease", str(LEASE_S))
+    time.sleep(rng.uniform(0, within_s))
+    fault = kind.start(Target(bench, running, rng.uniform(0.1, 5)))
+    results = [running.wait()]
+    if fault is not None:
+        fault.wait()
+    for _ in range(RESUMPTIONS):
+        if not kind.keeps_run or results[-1].code == 0 or "nothing is left to do" in results[-1].err:
+            break
+        again = ("--resume", "latest", "--retry-failed") if bench.runs() else (str(SCENARIO),)
+        results.append(bench.run(*again, "--json", "--lease", str(LEASE_S)))
+    if not kind.keeps_run and bench.run(str(SCENARIO), "--json").code != 0:  # what it needs is on the hosts again
+        raise AssertionError("a run after the fault fails")
+    progress = bench.progress()
+    failed = [result for result in results if result.code not in (0, -signal.SIGINT, 130)]
+    texts = [result.err + result.out for result in failed if "nothing is left to do" not in result.err]
+    return FaultOutcome(
+        results=tuple(results),
+        lost=CELLS * BLOCKS - len(progress.ended.keys() - progress.interrupted),
+        retried=len(progress.retries),
+        left=_wait_until_like(bench, before),
+        bad_messages=tuple(text for text in texts if not all(word in text for word in kind.words)),
+    )
+
+
+def _wait_until_like(bench: Bench, before: dict[str, str]) -> str:
+    """Wait until the hosts are as before, for the lease and some seconds; return the differences that stay."""
+    try:
+        bench.wait_until_like(before, LEASE_S + 10)
+    except AssertionError as left:
+        return str(left)
+    return ""
