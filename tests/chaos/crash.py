@@ -43,7 +43,7 @@ POINTS = {
     "under-load": CrashPoint("benchkit.run.steps.load:run_generators", when=0.1),
     "raw-half-written": CrashPoint("benchkit.results.store:write_synced", nth=4),
     "raw-whole": CrashPoint("benchkit.results.store:RunFolder.commit_trial"),
-    "rows-half-written": CrashPoint("benchkit.results.tables:write_parquet", nth=5),
+    "rows-half-written": CrashPoint("benchkit.results.tables:RunTables.add", word="latency"),
     "rows-written": CrashPoint(JOURNAL, when="before", word="trial-ended", nth=2),
     "journal-half-written": CrashPoint("benchkit.results.journal:os.fsync", when="before", nth=4),
     "ended": CrashPoint(JOURNAL, word="trial-ended"),
