@@ -102,23 +102,27 @@ def down(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Take the stack down and restore its hosts; does nothing if it is not up."""
-    from benchkit.cli.console import print_json, say, scale_named
+    """Take the stack down and restore its hosts; does nothing if it is not up.
+
+    Needs no more of the scenario than its name: the file may have changed since `up`.
+    """
+    from benchkit.cli.console import print_json, say
     from benchkit.cli.inventory_choice import inventory_of
     from benchkit.cli.signals import signals_interrupt
     from benchkit.hosts.connections import connect_all
     from benchkit.run import deployment
-    from benchkit.scenario.read import read_experiment
+    from benchkit.scenario.read import scenario_name
 
-    experiment = read_experiment(scenario, scale_named(scale), settings or ())
+    del scale, settings  # the stack is up as it is, whatever scale it came from
+    name = scenario_name(scenario)
     chosen = inventory_of(inventory, lab, quiet=quiet)
     with signals_interrupt(), connect_all(chosen) as hosts:
-        released = deployment.down(experiment, hosts)
+        released = deployment.down(name, hosts)
     if json:
-        print_json({"scenario": experiment.scenario.name, "lab": chosen.lab, "up": False, "hosts": released})
+        print_json({"scenario": name, "lab": chosen.lab, "up": False, "hosts": released})
     elif not quiet:
-        down_on = f"{deployment.holder_name(experiment)} is down on {', '.join(released)}"
-        say(down_on if released else f"{deployment.holder_name(experiment)} is not up")
+        down_on = f"{deployment.holder_name(name)} is down on {', '.join(released)}"
+        say(down_on if released else f"{deployment.holder_name(name)} is not up")
 
 
 @dataclass(frozen=True)

@@ -42,9 +42,9 @@ class ServiceStatus:
         return self.is_held and self.is_listening
 
 
-def holder_name(experiment: Experiment) -> str:
+def holder_name(scenario: str) -> str:
     """Return the name under which hosts are held for a scenario's stack, which others see when a host is in use."""
-    return f"service {experiment.scenario.name}"
+    return f"service {scenario}"
 
 
 def select_cell(plan: RunPlan, wanted: str | None = None) -> PlannedCell:
@@ -81,7 +81,7 @@ def up(plan: RunPlan, cell: PlannedCell, hosts: Hosts, notify: Notify, *, apply:
     """
     for obstacle in plan.obstacles:
         raise obstacle
-    name = holder_name(plan.experiment)
+    name = holder_name(plan.experiment.scenario.name)
     if _is_up(plan, cell, hosts):
         notify(f"{name} is already up")
         if apply:
@@ -112,7 +112,7 @@ def _apply_settings_later(plan: RunPlan, cell: PlannedCell, hosts: Hosts, notify
 
     Raises HostError where a host without the settings is held already, for this stack or by another run.
     """
-    name, missing = holder_name(plan.experiment), _missing_settings(cell, hosts)
+    name, missing = holder_name(plan.experiment.scenario.name), _missing_settings(cell, hosts)
     held = _held_hosts(name, hosts)
     if blocked := [host for host in missing if held[host]]:
         subjects = sorted({settings.subject for host in blocked for settings in missing[host]})
@@ -146,7 +146,7 @@ def _is_up(plan: RunPlan, cell: PlannedCell, hosts: Hosts) -> bool:
         return True
     if held := sorted({each.service.host for each in found if each.is_held}):
         raise HostError(
-            f"{holder_name(plan.experiment)} is already up, but incomplete or with other settings",
+            f"{holder_name(plan.experiment.scenario.name)} is already up, but incomplete or with other settings",
             where=", ".join(held),
             hint=f"take it down first: benchkit service down {plan.experiment.scenario.name}",
         )
@@ -171,7 +171,7 @@ def _start(service: Service, host: Host, logs: PurePosixPath) -> None:
 
 def status(experiment: Experiment, cell: PlannedCell, hosts: Hosts) -> tuple[ServiceStatus, ...]:
     """Return the state of the services of a cell that stay up. Raises HostError where a host does not answer."""
-    held = _held_hosts(holder_name(experiment), hosts)
+    held = _held_hosts(holder_name(experiment.scenario.name), hosts)
     return tuple(
         ServiceStatus(service, held[service.host], _is_listening(service, hosts[service.host]))
         for service in cell.services
@@ -189,13 +189,13 @@ def _is_listening(service: Service, host: Host) -> bool:
     return True
 
 
-def down(experiment: Experiment, hosts: Hosts) -> tuple[str, ...]:
-    """Take a stack down and restore its hosts; return the hosts on which it was up.
+def down(scenario: str, hosts: Hosts) -> tuple[str, ...]:
+    """Take the stack of the scenario of that name down and restore its hosts; return the hosts on which it was up.
 
     It is also found where the watchdog that kept it was killed: by the records of its processes, which nobody owns then.
     Raises HostError, naming the host, where something cannot be ended or restored.
     """
-    name = holder_name(experiment)
+    name = holder_name(scenario)
     results = hosts.map(lambda host: (host.name, *_take_down(host, name)))
     failures = [f"{host}: {failure}" for host, _, failures in results for failure in failures]
     if failures:

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import get_args
 
+from pydantic import BaseModel
+
 from benchkit import resources
 from benchkit.document import Document, Origin, Origins, SourceMap, parse_document, read_document
 from benchkit.errors import InputError, suggestion
@@ -84,6 +86,17 @@ def stored_experiment(
     """
     document = _unmapped(data, source)
     return _experiment(document, scale, settings, _levels(document, document))
+
+
+class _Named(BaseModel):
+    """The name in a file whose other fields may be anything."""
+
+    name: Name
+
+
+def scenario_name(scenario: str) -> str:
+    """Return the name of a scenario, from a file whose other fields are not checked. Raises InputError."""
+    return read_document(find_scenario(scenario)).validated(_Named).name
 
 
 def scales_of(name: str) -> tuple[Scale, ...]:

@@ -10,6 +10,7 @@ import pytest
 from benchkit.hosts.connections import connect_all
 from benchkit.hosts.sockets import Tcp
 from benchkit.lab.lab import Lab
+from benchkit.resources import shipped
 from tests.cli.conftest import Cli
 from tests.needs import separate_hosts
 
@@ -46,6 +47,18 @@ def test_a_stack_stays_up_with_tuned_hosts_until_down(cli: Cli, inventory: Calla
         # Tests of SSH keep servers of their own up for the whole session.
         assert [text for text in records if "(/usr/sbin/sshd)" not in text] == []
         assert b":8080 " not in hosts["sut"].processes.run(["ss", "-Hlnt"]).stdout
+
+
+def test_a_stack_goes_down_though_its_scenario_has_become_invalid(
+    cli: Cli, inventory: Callable[..., Path], tmp_path: Path
+) -> None:
+    path = tmp_path / "edited.yaml"
+    path.write_text((shipped("scenarios") / "quickstart.yaml").read_text().replace("name: quickstart", "name: edited"))
+    result = cli("service", "up", path, "-i", inventory(), "--cell", "stack=go", "--json")
+    assert result.code == 0, result.err
+    path.write_text(path.read_text().replace("connections: 64", "conections: 64"))
+    assert cli("validate", path).code == 2
+    assert cli("service", "down", path, "-i", inventory(), "--json").document()["hosts"] == ["sut"]
 
 
 def test_a_lab_without_the_roles_gets_the_command_for_them(

@@ -28,7 +28,7 @@ def test_select_cell_prefers_the_argument_then_the_scenario_then_the_baseline() 
     named = plan(baseline={"stack": "one"}, service={"stack": "two"})
     assert select_cell(named).cell_id == "stack=two"
     assert select_cell(named, "stack=one").cell_id == "stack=one"
-    assert holder_name(named.experiment) == "service small"
+    assert holder_name(named.experiment.scenario.name) == "service small"
 
 
 def test_an_unknown_cell_is_rejected() -> None:
@@ -57,7 +57,7 @@ def test_up_tunes_hosts_that_another_run_had_tuned_while_planning(lab: Lab) -> N
         up(planned, select_cell(planned), hosts, lambda _: None)
     with connect_all(lab.inventory()) as hosts:
         while_up = hosts["sut"].changes.read_sysctls([key])[key].value
-        assert down(tuned, hosts) == ("sut",)
+        assert down(tuned.scenario.name, hosts) == ("sut",)
         assert (while_up, hosts["sut"].changes.read_sysctls([key])[key].value) == ("65535", before)
 
 
@@ -77,9 +77,9 @@ def test_down_ends_a_stack_whose_watchdog_was_killed(lab: Lab) -> None:
         assert sut.processes.run(["kill", "-9", str(holder.pid)]).ok
         assert sut.changes.state().holder is None
         assert sut.sockets.http(address, headers=[("Host", "x")]).status == 200
-        assert down(tuned, hosts) == ("sut",)
+        assert down(tuned.scenario.name, hosts) == ("sut",)
         with pytest.raises(HostError):
             sut.sockets.http(address, headers=[("Host", "x")])
         assert sut.changes.read_sysctls([key])[key].value == before != "65535"
         assert [record.text for record in sut.changes.records() if record.state == "abandoned"] == []
-        assert down(tuned, hosts) == ()
+        assert down(tuned.scenario.name, hosts) == ()

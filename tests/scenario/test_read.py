@@ -8,7 +8,7 @@ from benchkit.errors import InputError
 from benchkit.models.levels import cell_id
 from benchkit.models.scale import Scale
 from benchkit.scenario.experiment import Experiment
-from benchkit.scenario.read import SCALES, read_experiment, stored_experiment, vary_experiment
+from benchkit.scenario.read import SCALES, read_experiment, scenario_name, stored_experiment, vary_experiment
 from benchkit.services.go_server import GoServerOptions
 
 SCENARIO = """\
@@ -149,3 +149,9 @@ def test_the_shipped_quickstart_has_every_scale(scale: Scale) -> None:
 def test_cell_ids_have_levels_as_yaml_writes_them() -> None:
     assert cell_id({"a": True, "b": 1.5, "c": "x"}) == "a=true,b=1.5,c=x"
     assert cell_id({}) == "only"
+
+
+def test_the_name_of_an_invalid_scenario_is_known(tmp_path: Path) -> None:
+    assert scenario_name(write(tmp_path, ("blocks: 2", "blocs: two"), ("nethttp", "nothttp"))) == "small"
+    with pytest.raises(InputError, match=r"small.yaml:1: name: found 'a/b'; allowed: text of the form"):
+        scenario_name(write(tmp_path, ("name: small", "name: a/b")))
