@@ -1,12 +1,13 @@
 """Benchmarks of HTTP servers, with checks that tell whether a result can be believed.
 
-This is the interface for notebooks and scripts. Its functions are imported when they are first used, so that
-`import benchkit` is fast:
+This is the interface for notebooks and scripts; `benchkit/results/README.md` describes it. Its functions are imported when
+they are first used, so that `import benchkit` is fast:
 
-- `load(table)`: a stored table of all runs as a DataFrame
+- `load(table)`: a stored table as a DataFrame; `load("trials", run="latest", valid_for="rps")` for figures
 - `runs()`, `find(run)`: the stored runs, and the id of one
 - `compare(run)`, `claims(run)`, `trends(run, factor)`: ratios, results of claims, trends over a factor
 - `figures(run)`, `figure(name, run)`: the figures of the report
+- `BenchkitError`, `InputError`: the errors that they raise
 """
 
 from __future__ import annotations
@@ -17,15 +18,28 @@ from collections.abc import Mapping
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING
 
+from benchkit.errors import BenchkitError, InputError
 from benchkit.version import __version__
 
 if TYPE_CHECKING:
     from benchkit.analysis.compare import compare
+    from benchkit.analysis.stored_tables import load
     from benchkit.analysis.trend import trends
     from benchkit.explore import claims, figure, figures, find, runs
-    from benchkit.results.tables import load
 
-__all__ = ["__version__", "claims", "compare", "figure", "figures", "find", "load", "runs", "trends"]
+__all__ = [
+    "BenchkitError",
+    "InputError",
+    "__version__",
+    "claims",
+    "compare",
+    "figure",
+    "figures",
+    "find",
+    "load",
+    "runs",
+    "trends",
+]
 
 _MODULES: Mapping[str, str] = MappingProxyType(
     {
@@ -46,8 +60,8 @@ class _Package(ModuleType):
 
     @property
     def load(self) -> object:
-        """The function that reads a stored table: `benchkit.load("trials")`."""
-        from benchkit.results.tables import load  # noqa: PLC0415 - pandas and pyarrow take half a second
+        """The function that reads a stored table: `benchkit.load("trials", run="latest", valid_for="rps")`."""
+        from benchkit.analysis.stored_tables import load  # noqa: PLC0415 - pandas and pyarrow take half a second
 
         return load
 
@@ -61,7 +75,7 @@ class _Package(ModuleType):
         return getattr(importlib.import_module(_MODULES[name]), name)
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *__all__})
+        return sorted(__all__)
 
 
 sys.modules[__name__].__class__ = _Package

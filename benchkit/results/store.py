@@ -349,6 +349,10 @@ class Store:
             return False
         return self.has(run_id) or any((self.path / "tables").glob(f"*/scenario=*/run_id={run_id}"))
 
+    def table_scenarios(self) -> set[str]:
+        """Return the scenarios that have rows of trials."""
+        return {folder.name.removeprefix("scenario=") for folder in self.table("trials").glob("scenario=*")}
+
     def remove(self, run: RunFolder) -> None:
         """Delete a run: its rows first, so that no table has rows of a run that does not exist.
 

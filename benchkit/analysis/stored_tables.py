@@ -1,0 +1,131 @@
+"""`benchkit.load`: stored tables for notebooks and scripts, and the trials that a metric can be read from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from benchkit.errors import InputError, suggestion
+from benchkit.models.metrics import METRICS
+from benchkit.models.rows import TABLES, column_names
+from benchkit.models.scale import Scale
+from benchkit.results import tables
+from benchkit.results.store import RunFolder, Store, existing_store
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Kind = Literal["measure", "control", "profile", "split"]
+"""Kind of a trial; `split` is one whose block was interrupted and repeated."""
+
+
+def load(
+    table: str,
+    *,
+    store: str | Path | None = None,
+    run: str | None = None,
+    run_id: str | None = None,
+    scenario: str | None = None,
+    scale: Scale | None = None,
+    kind: Kind | None = None,
+    valid_for: str | Sequence[str] | None = None,
+) -> pd.DataFrame:
+    """Read a stored table as a DataFrame, one row as `benchkit/results/README.md` says, in SI units.
+
+    Without any selection it has the rows of all runs: also of invalid trials, of profile trials, of all scenarios and
+    scales, so that a median over it means nothing. For figures, name a run and the metric:
+    `load("trials", run="latest", valid_for="rps")`.
+
+    - `store`: folder of the store; else BENCHKIT_STORE, else ./results.
+    - `run`: a run's id, the beginning of it, or `latest`; with `scenario` or `scale`, `latest` is the latest of those.
+    - `run_id`: a run's exact id.
+    - `scenario`, `scale`: only runs of this scenario, and of this scale (`paper`, `lab`, `smoke`).
+    - `kind`: only trials of this kind, and rows that belong to them; with `valid_for` the default is `measure`, else all.
+    - `valid_for`: a metric (a column of `trials`), or several. Only trials that have a value of each, and that no ratio
+      excludes: no finding of severity `invalid` names the metric, and a percentile has enough requests. Suspect trials
+      stay, and so do trials that were never judged. In tables other than `trials`, only rows of these trials.
+
+    Added columns: `scenario` and `run_id`, and in tables with `cell_id` a `factor_<name>` for each factor of the runs read
+    (numbers if all its levels are numbers, else text; null where a run has no such factor).
+
+    Raises InputError for an unknown store, table, run, scenario, scale, kind or metric, for a selection by trial in a table
+    that has no trials, and for damaged files and those of a newer benchkit.
+    """
+    if table not in TABLES:
+        raise InputError(f"no table {table!r}", why=suggestion(table, TABLES))
+    where = Store(existing_store(Path(store) if store is not None else None))
+    metrics = _metrics(valid_for)
+    by_trial = bool(metrics) or kind is not None
+    if by_trial and "trial_id" not in column_names(table):
+        raise InputError(f"table {table!r} has no trials to select", hint="leave out `kind` and `valid_for`")
+    selected = _selected_run(where, run, run_id, scenario, scale)
+    scenario_of_all = scenario if selected is None else None
+    frame = tables.load(table, store=where.path, run_id=selected, scenario=scenario_of_all)
+    if selected is None and scale is not None:
+        frame = frame[frame["run_id"].isin(_runs_of(where, scenario, scale))]
+    if by_trial:
+        trials = frame
+        if table != "trials":
+            trials = tables.load("trials", store=where.path, run_id=selected, scenario=scenario_of_all)
+        frame = frame[frame["trial_id"].isin(_usable_trials(where, trials, metrics, kind))]
+    return frame.reset_index(drop=True)
+
+
+def _metrics(valid_for: str | Sequence[str] | None) -> tuple[str, ...]:
+    metrics = (valid_for,) if isinstance(valid_for, str) else tuple(valid_for or ())
+    for metric in metrics:
+        if metric not in METRICS:
+            raise InputError(f"no metric {metric!r}", why=suggestion(metric, METRICS))
+    return metrics
+
+
+def _selected_run(
+    store: Store, run: str | None, run_id: str | None, scenario: str | None, scale: str | None
+) -> str | None:
+    """Return the id of the run to read; None for all runs. Raises InputError where there is none."""
+    if run is not None and run_id is not None:
+        raise InputError("both `run` and `run_id` are given", hint="name one run with either of them")
+    if scenario is None and scale is None:
+        return run_id if run is None else store.run(run).run_id
+    runs = _runs_of(store, scenario, scale)
+    what = " and ".join(
+        f"{name} {value!r}" for name, value in (("scenario", scenario), ("scale", scale)) if value is not None
+    )
+    if not runs and not (scale is None and scenario in store.table_scenarios()):
+        hint = "`benchkit.runs()` returns the runs of the store with their scenarios and scales"
+        raise InputError(f"no run of {what}", where=f"store {store.path}", hint=hint)
+    if run == "latest":
+        return runs[-1]
+    wanted = run_id if run is None else store.run(run).run_id
+    if wanted is not None and wanted not in runs:
+        raise InputError(f"run {wanted} is not of {what}", where=f"store {store.path}")
+    return wanted
+
+
+def _runs_of(store: Store, scenario: str | None, scale: str | None) -> list[str]:
+    """Return the ids of the runs of this scenario and scale, oldest first."""
+    return [
+        run.run_id
+        for run, manifest in store.survey()[0]
+        if scenario in (None, manifest.scenario["name"]) and scale in (None, manifest.scale)
+    ]
+
+
+def _usable_trials(store: Store, trials: pd.DataFrame, metrics: Sequence[str], kind: str | None) -> set[str]:
+    """Return the ids of the trials of this kind that ratios of the metrics may use."""
+    from benchkit.analysis.verdicts.exclusions import exclusions  # noqa: PLC0415 - SciPy, which most calls have no use for
+
+    wanted = kind or ("measure" if metrics else None)
+    rows = trials if wanted is None else trials[trials["kind"] == wanted]
+    usable = rows.dropna(subset=list(metrics))
+    excluded: set[str] = set()
+    for run_id, of_run in usable.groupby("run_id") if metrics else ():
+        verdicts = tables.load("verdicts", store=store.path, run_id=str(run_id))
+        manifest = RunFolder(store.path / "runs" / str(run_id)).manifest()
+        excluded |= {
+            each.trial_id
+            for each in exclusions(of_run, verdicts, manifest)
+            if any(each.covers(metric) for metric in metrics)
+        }
+    return set(usable["trial_id"]) - excluded
