@@ -3,7 +3,7 @@
 The reducer (`backends/reduce`) reads the rows on the load host, so that they need not be stored. By tool, from their
 sources:
 
-- hey (`-o csv`): the first million answers, in steps of 0.1 ms; failed requests have no row.
+- hey (with benchkit's template): the first million answers; failed requests have no row.
 - vegeta: every request; those without an answer (status 0) have the time until they failed, and vegeta's own figures
   include them. Error messages are counted by text; an answer below 200 or above 399 has its status line there.
 - ab (`-g`): every request that ended, in whole milliseconds and without status; failed connections have no row.
@@ -45,9 +45,6 @@ SOURCE = BACKENDS / "reduce"
 
 LOWEST_US, HIGHEST_US, DIGITS = 1, 3_600_000_000, 4
 """Layout of its histogram; backends/reduce/tally.go has the reasons."""
-
-HEY_MAX_RESULTS = 1_000_000
-"""`maxRes` in hey's requester/report.go."""
 
 _MAX_PAYLOAD = 40 + 9 * 400_000
 """Most bytes that a histogram can have: a header, and the longest number for each bucket of the layout."""
@@ -135,7 +132,7 @@ def measurement(output: ReducerOutput) -> Measurement:
     failed = output.status.get("0", 0)
     is_vegeta = output.tool == "vegeta"
     counters = Counters(
-        requests=None if _capped(output) else output.rows,
+        requests=output.rows,
         recorded=output.rows,
         bytes_total=output.bytes_in,
         status=output.status,
@@ -151,33 +148,6 @@ def measurement(output: ReducerOutput) -> Measurement:
         complete=output.ended == "whole" and not output.unread.count,
         duration_s=_duration_s(output),
         notes=tuple(_notes(output)),
-    )
-
-
-def load_result(output: ReducerOutput) -> LoadResult:
-    """Return the result of hey or vegeta from their rows alone. Raises ParseError for another tool's rows.
-
-    `duration_s` is defined as the tool defines it, as far as its rows state it.
-    """
-    if output.tool not in {"hey", "vegeta"}:
-        raise ParseError(f"the rows of {output.tool} are only a part of its result", hint="parse its summary")
-    measured, is_vegeta = measurement(output), output.tool == "vegeta"
-    counters, duration_s = measured.counters, measured.duration_s
-    good = sum(n for code, n in output.status.items() if code[0] in "23")
-    return LoadResult(
-        tool=output.tool,
-        duration_s=duration_s,
-        requests=counters.requests,
-        rps=counters.requests / duration_s if counters.requests and duration_s else None,
-        bytes_total=counters.bytes_total,
-        latency=measured.latency(),
-        errors=counters.errors,
-        status=counters.status,
-        non_2xx=counters.non_2xx,
-        failed=output.rows - good if is_vegeta else None,
-        availability=good / output.rows if is_vegeta and output.rows else None,
-        complete=measured.complete and output.rows > 0,
-        notes=measured.notes,
     )
 
 
@@ -200,12 +170,33 @@ def summary_with_rows(summary: LoadResult, file: bytes | None) -> ParsedOutput:
 
 
 def rows_alone(file: bytes | None) -> ParsedOutput:
-    """Return the result of a tool that prints no summary, only rows (vegeta). Raises ParseError."""
+    """Return the result of vegeta, which prints no summary, only rows; `duration_s` as vegeta defines it.
+
+    Raises ParseError.
+    """
     output = _read_file(file, None)
-    result = load_result(output)
-    if result.bytes_total is not None and result.duration_s:
-        result = result.model_copy(update={"bytes_per_s": result.bytes_total / result.duration_s})
-    return ParsedOutput(result, measurement(output))
+    if output.tool != "vegeta":
+        raise ParseError(f"the rows of {output.tool} are only a part of its result", hint="parse its summary")
+    measured = measurement(output)
+    counters, duration_s = measured.counters, measured.duration_s
+    succeeded = sum(n for code, n in output.status.items() if code[0] in "23")
+    result = LoadResult(
+        tool=output.tool,
+        duration_s=duration_s,
+        requests=output.rows,
+        rps=output.rows / duration_s if output.rows and duration_s else None,
+        bytes_total=counters.bytes_total,
+        bytes_per_s=counters.bytes_total / duration_s if counters.bytes_total is not None and duration_s else None,
+        latency=measured.latency(),
+        errors=counters.errors,
+        status=counters.status,
+        non_2xx=counters.non_2xx,
+        failed=output.rows - succeeded,
+        availability=succeeded / output.rows if output.rows else None,
+        complete=measured.complete and output.rows > 0,
+        notes=measured.notes,
+    )
+    return ParsedOutput(result, measured)
 
 
 def _read_file(file: bytes | None, tool: str | None) -> ReducerOutput:
@@ -215,24 +206,14 @@ def _read_file(file: bytes | None, tool: str | None) -> ReducerOutput:
 
 
 def _duration_s(output: ReducerOutput) -> float | None:
-    """Return seconds from hey's start to the last answer, or from vegeta's first to last request; None for the others."""
+    """Return seconds from the first to the last request; None where the rows do not state their times, and for ab."""
     span = output.span
     if span is None or output.tool == "ab":
         return None
-    ns = span.last_end_ns if output.tool == "hey" else span.last_start_ns - span.first_start_ns
-    return ns / NS_PER_S
-
-
-def _capped(output: ReducerOutput) -> bool:
-    """Return whether hey reached the number of results that it keeps; it drops all further ones."""
-    return output.tool == "hey" and output.rows >= HEY_MAX_RESULTS
+    return (span.last_start_ns - span.first_start_ns) / NS_PER_S
 
 
 def _notes(output: ReducerOutput) -> Iterator[Note]:
-    if output.tool == "hey":
-        yield Note(code="hey-csv", message="only answered requests have a row; failed ones are missing")
-        if _capped(output):
-            yield Note(code="hey-cap", message=f"hey keeps only {HEY_MAX_RESULTS:,} results: there may have been more")
     if output.tool == "siege":
         yield Note(
             code="siege-resolution", message="siege counts times in steps of 10 ms; 0.00 means less than that, not zero"

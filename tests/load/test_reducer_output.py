@@ -20,9 +20,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from benchkit.errors import ParseError
-from benchkit.load.reducer_output import SOURCE, ReducerOutput, load_result, measurement, read
+from benchkit.load.reducer_output import SOURCE, ReducerOutput, measurement, read, rows_alone
 from benchkit.load.tools.ab import output as ab
-from benchkit.load.tools.hey import output as hey
+from benchkit.load.tools.hey.command import TEMPLATE
+from benchkit.load.tools.hey.measure import read_counters
 from benchkit.load.tools.siege import output as siege
 from benchkit.load.tools.text import decode
 from benchkit.load.tools.vegeta import output as vegeta
@@ -32,6 +33,7 @@ from benchkit.services.go_build import build
 TESTS = Path(__file__).parents[1]
 RECORDED = TESTS / "fixtures" / "load"
 HISTOGRAMS = TESTS / "fixtures" / "histograms"
+HEY_HEADING = TEMPLATE.partition("\n")[0]
 
 
 @pytest.fixture(scope="module")
@@ -61,22 +63,6 @@ def same_latency(reduction: ReducerOutput, expected: LoadResult) -> None:
         assert found.percentiles[name] == pytest.approx(expected.latency.percentiles[name], rel=1 / 16384), name
 
 
-def test_reducer_and_parser_agree_on_heys_csv(reducer: Path, tmp_path: Path) -> None:
-    path = RECORDED / "hey" / "v014-csv.txt"
-    expected = hey.parse(path.read_text())
-    reduction, rest = reduce_file(reducer, "hey", path, tmp_path)
-    same_latency(reduction, expected)
-    found = load_result(reduction)
-    assert (found.requests, found.status, found.non_2xx) == (expected.requests, expected.status, expected.non_2xx)
-    assert found.complete
-    assert found.duration_s is not None
-    assert found.rps == pytest.approx(found.requests / found.duration_s if found.requests else None)
-    assert found.latency.covers == "connect+request"
-    assert rest == ""
-    assert reduction.seconds is not None
-    assert sum(count for _, count in reduction.seconds.counts) == found.requests
-
-
 def test_reducer_and_parser_agree_on_abs_table(reducer: Path, tmp_path: Path) -> None:
     path = RECORDED / "ab" / "v23-g.txt"
     expected = ab.parse(path.read_text())
@@ -85,7 +71,7 @@ def test_reducer_and_parser_agree_on_abs_table(reducer: Path, tmp_path: Path) ->
     assert reduction.rows == expected.requests
     assert rest == ""
     with pytest.raises(ParseError, match="parse its summary"):
-        load_result(reduction)
+        rows_alone(reduction.model_dump_json().encode())
 
 
 def test_the_reducer_passes_on_sieges_summary(reducer: Path, tmp_path: Path) -> None:
@@ -106,7 +92,7 @@ def test_the_reducer_passes_on_sieges_summary(reducer: Path, tmp_path: Path) -> 
 def test_the_reducer_agrees_with_vegetas_own_report(reducer: Path, tmp_path: Path, name: str) -> None:
     expected = vegeta.parse((HISTOGRAMS / f"{name}.report.json").read_text())
     reduction, _ = reduce_file(reducer, "vegeta", HISTOGRAMS / f"{name}.gob", tmp_path)
-    found = load_result(reduction)
+    found = rows_alone(reduction.model_dump_json().encode()).result
     for field in ("requests", "rps", "duration_s", "bytes_total", "non_2xx", "failed", "availability", "complete"):
         assert getattr(found, field) == pytest.approx(getattr(expected, field)), field
     assert found.status == expected.status
@@ -128,21 +114,9 @@ def test_vegetas_failures_are_counted_by_kind(reducer: Path, tmp_path: Path) -> 
     assert (found.errors.connect, found.errors.other, found.non_2xx) == (0, 0, 50)
 
 
-def test_a_million_rows_of_hey_may_be_incomplete(reducer: Path, tmp_path: Path) -> None:
-    path = tmp_path / "hey.csv"
-    row = "0.0020,0.0002,0.0000,0.0000,0.0016,0.0000,200,0.0001\n"
-    heading = "response-time,DNS+dialup,DNS,Request-write,Response-delay,Response-read,status-code,offset\n"
-    path.write_text(heading + row * 1_000_000)
-    reduction, _ = reduce_file(reducer, "hey", path, tmp_path)
-    result = load_result(reduction)
-    assert reduction.rows == 1_000_000
-    assert (result.requests, result.rps) == (None, None)
-    assert "hey-cap" in [note.code for note in result.notes]
-
-
 def test_unread_rows_are_noted(reducer: Path, tmp_path: Path) -> None:
-    path = tmp_path / "hey.csv"
-    path.write_text((RECORDED / "hey" / "v014-csv.txt").read_text() + "NaN,<script>\x1b[0m\n")
+    path = tmp_path / "rows.txt"
+    path.write_text(f"{HEY_HEADING}\n0.000239526,200,0.000131\nNaN,<script>\x1b[0m\n")
     found = measurement(reduce_file(reducer, "hey", path, tmp_path)[0])
     assert not found.complete
     (note,) = [note for note in found.notes if note.code == "unread"]
@@ -169,9 +143,9 @@ def test_dropped_text_is_noted(reducer: Path, tmp_path: Path) -> None:
 def test_a_file_without_rows_is_incomplete(reducer: Path, tmp_path: Path) -> None:
     path = tmp_path / "empty"
     path.touch()
-    reduction, _ = reduce_file(reducer, "hey", path, tmp_path)
+    reduction, _ = reduce_file(reducer, "vegeta", path, tmp_path)
     assert measurement(reduction).histograms == {}
-    result = load_result(reduction)
+    result = rows_alone(reduction.model_dump_json().encode()).result
     assert not result.complete
     assert result.latency.percentiles == {}
 
@@ -230,7 +204,7 @@ def test_a_complete_file_is_read() -> None:
     found = measurement(read(json.dumps(document())))
     assert list(found.histograms["raw"].rows()) == [(300e-6, 300e-6, 2), (2e-3, 2e-3, 1)]
     assert found.histograms["raw"].mean_s == pytest.approx(2.6e-3 / 3)
-    assert found.duration_s == 0.0025
+    assert found.duration_s == 0.0005
 
 
 def test_a_histogram_encoded_by_hand_is_read() -> None:
@@ -319,13 +293,12 @@ def reduce_run(reducer: Path, tool: str, command: list[str], folder: Path) -> tu
 
 @pytest.mark.lab
 def test_the_real_hey(reducer: Path, url: str, tmp_path: Path) -> None:
-    command = ["hey", "-n", "300", "-c", "3", "-o", "csv", f"{url}fail"]
+    command = ["hey", "-n", "300", "-c", "3", "-o", TEMPLATE, f"{url}fail"]
     reduction, rest, _ = reduce_run(reducer, "hey", command, tmp_path)
-    assert rest == ""
-    found = load_result(reduction)
+    found = measurement(reduction)
     assert found.complete
-    assert found.requests == 300
-    assert found.status == {"200": 200, "503": 100}
+    assert (found.counters.recorded, found.counters.status) == (300, {"200": 200, "503": 100})
+    assert read_counters(rest).requests == 300
 
 
 @pytest.mark.lab

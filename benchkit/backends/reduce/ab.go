@@ -33,10 +33,12 @@ func readAB(in io.Reader, to *tally) (ending, error) {
 }
 
 func (a *ab) take(line []byte, ended bool) {
-	if before, isHeading := bytes.CutSuffix(line, abHeading); isHeading && ended && !a.begun {
-		a.begun = true
-		a.to.rest.add(before, false)
-		return
+	if !a.begun && ended {
+		if before, isHeading := bytes.CutSuffix(line, abHeading); isHeading {
+			a.begun = true
+			a.to.rest.add(before, false)
+			return
+		}
 	}
 	switch {
 	case !a.begun || bytes.IndexByte(line, '\t') < 0:
@@ -47,20 +49,21 @@ func (a *ab) take(line []byte, ended bool) {
 }
 
 func (a *ab) takeRow(line []byte) bool {
+	_, line, _ = bytes.Cut(line, []byte{'\t'}) // the date, which `seconds` repeats
 	var figures [abColumns]int64
-	for column := range abColumns {
-		field, rest, more := bytes.Cut(line, []byte{'\t'})
-		if more == (column == abColumns-1) {
+	for column := abSeconds; column < abColumns; column++ {
+		if column != abSeconds && column != abTtime {
+			line = bytes.TrimPrefix(line, []byte{'-'})
+		}
+		figure, rest, okay := leadingDigits(line)
+		isLast := column == abColumns-1
+		if !okay || isLast != (len(rest) == 0) || (!isLast && rest[0] != '\t') {
 			return false
 		}
-		if column > 0 {
-			figure, okay := whole(bytes.TrimPrefix(field, []byte{'-'}))
-			if !okay || (field[0] == '-' && (column == abSeconds || column == abTtime)) {
-				return false
-			}
-			figures[column] = figure
+		figures[column] = figure
+		if !isLast {
+			line = rest[1:]
 		}
-		line = rest
 	}
 	second, took := figures[abSeconds], figures[abTtime]
 	if second > maxUnixSecond || took > longest || !a.to.add(took*abTick, 1) {

@@ -67,9 +67,6 @@ type restSize struct {
 
 // document is the content of the file to write.
 func document(from tool, tally *tally, ended ending) ([]byte, error) {
-	if tally.flush != nil {
-		tally.flush()
-	}
 	report := report{
 		Reduction:    version,
 		Tool:         from.name,

@@ -1,7 +1,7 @@
 // Command reduce reads the rows that a load tool prints for each request while it runs, and writes one small file: an
 // HdrHistogram of the response times, and exact counts.
 //
-//	hey -o csv … | reduce -tool hey -out latency.json
+//	vegeta attack … | reduce -tool vegeta -out latency.json
 //
 // It runs on the load host and is connected to the tool by a pipe, so that a trial of a hundred million requests does not
 // fill a disk and transfers only kilobytes. It counts and quotes the rows that it cannot parse, so no row is lost silently.

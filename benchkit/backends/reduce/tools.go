@@ -48,12 +48,11 @@ const (
 
 // tools are the supported tools. Adding one takes its file and a line here.
 var tools = map[string]tool{
-	"ab":           {"ab", time.Millisecond, originUnix, eventStart, readAB},
-	"h2load":       {"h2load", time.Microsecond, originUnix, eventEnd, readH2load},
-	"hey":          {"hey", 100 * time.Microsecond, originRun, eventEnd, readHey},
-	"hey-template": {"hey", time.Nanosecond, originRun, eventEnd, readHeyTemplate},
-	"siege":        {"siege", 10 * time.Millisecond, originNone, eventEnd, readSiege},
-	"vegeta":       {"vegeta", time.Nanosecond, originUnix, eventEnd, readVegeta},
+	"ab":     {"ab", time.Millisecond, originUnix, eventStart, readAB},
+	"h2load": {"h2load", time.Microsecond, originUnix, eventEnd, readH2load},
+	"hey":    {"hey", time.Nanosecond, originRun, eventEnd, readHey},
+	"siege":  {"siege", 10 * time.Millisecond, originNone, eventEnd, readSiege},
+	"vegeta": {"vegeta", time.Nanosecond, originUnix, eventEnd, readVegeta},
 }
 
 func toolNames() []string {

@@ -27,7 +27,7 @@ from benchkit.load.tools.tool import (
 )
 from benchkit.models.load import Load
 
-ROWS = "hey-template"
+ROWS = "hey"
 """The reducer's name for the rows that the template prints."""
 
 TEMPLATE = """\

@@ -1,6 +1,6 @@
 """Measurement of every request of hey, from its output through `TEMPLATE`: times to the nanosecond, and exact counters.
 
-The reducer reads the rows (as `hey-template`) and passes on the counters that follow them. Of hey's report these fields
+The reducer reads the rows and passes on the counters that follow them. Of hey's report these fields
 stay exact beyond the million answers that it keeps (requester/report.go): the number of requests, their errors, the sum
 of all times and of all declared lengths, and the duration of the run.
 """
@@ -126,7 +126,7 @@ def _read_errors(encoded: str) -> dict[str, int]:
 
 
 def _notes(of_rows: Measurement, counters: HeyCounters, *, capped: bool) -> Iterator[Note]:
-    yield from (note for note in of_rows.notes if note.code not in {"hey-csv", "hey-cap"})
+    yield from of_rows.notes
     if capped:
         yield Note(
             code="hey-cap",

@@ -5,13 +5,13 @@ import (
 	"testing"
 )
 
-const heyTemplateRows = "benchkit rows of hey: time_s,status,offset_s\n" +
+const heyRows = "benchkit rows of hey: time_s,status,offset_s\n" +
 	"0.000239526,200,0.000131\n" +
 	"12.000000001,503,61.999999\n"
 
-func TestHeyTemplate(t *testing.T) {
+func TestHey(t *testing.T) {
 	counters := "--- benchkit counters of hey 1\nrequests 3\n0.000239526,200,0.000131\n--- end of benchkit counters of hey\n"
-	report, histogram, rest := reduced(t, "hey-template", heyTemplateRows+counters+"\n")
+	report, histogram, rest := reduced(t, "hey", heyRows+counters+"\n")
 	expect(t, "tool", report.Tool, "hey")
 	expect(t, "resolution", report.ResolutionNS, 1)
 	expect(t, "rows", report.Rows, 2)
@@ -25,27 +25,27 @@ func TestHeyTemplate(t *testing.T) {
 	expect(t, "rest", rest, counters+"\n")
 }
 
-func TestHeyTemplateWithoutResponses(t *testing.T) {
-	heading, _, _ := strings.Cut(heyTemplateRows, "\n")
-	report, _, rest := reduced(t, "hey-template", heading+"\n--- benchkit counters of hey 1\nrequests 3\n")
+func TestHeyWithoutResponses(t *testing.T) {
+	heading, _, _ := strings.Cut(heyRows, "\n")
+	report, _, rest := reduced(t, "hey", heading+"\n--- benchkit counters of hey 1\nrequests 3\n")
 	expect(t, "rows", report.Rows, 0)
 	expect(t, "unread", report.Unread.Count, 0)
 	expect(t, "rest", rest, "--- benchkit counters of hey 1\nrequests 3\n")
 }
 
-func TestHeyTemplateInvalidRows(t *testing.T) {
+func TestHeyInvalidRows(t *testing.T) {
 	for _, row := range []string{
 		"0.00023952,200,0.000131", "0.000239526,200", "0.000239526,20,0.000131", "NaN,200,0.000131",
 		"-0.000239526,200,0.000131", "0.000239526,200,0.000131,1", "9000.000000000,200,0.000131", "Summary:",
 	} {
-		report, _, _ := reduced(t, "hey-template", heyTemplateRows+row+"\n")
+		report, _, _ := reduced(t, "hey", heyRows+row+"\n")
 		expect(t, row, report.Rows, 2)
 		expect(t, row, report.Unread.Count, 1)
 	}
-	cut, _, _ := reduced(t, "hey-template", strings.TrimSuffix(heyTemplateRows, "9\n"))
+	cut, _, _ := reduced(t, "hey", strings.TrimSuffix(heyRows, "9\n"))
 	expect(t, "a truncated row", cut.Rows, 1)
 	expect(t, "a truncated row", cut.Ended, endedCut)
-	summary, _, _ := reduced(t, "hey-template", "\nSummary:\n  Total:\t0.5 secs\n")
+	summary, _, _ := reduced(t, "hey", "\nSummary:\n  Total:\t0.5 secs\n")
 	expect(t, "a hey without templates", summary.Unread.Count, 2)
 }
 
