@@ -1,7 +1,12 @@
 """The lock of a host, for one run at a time: the process that listens on an abstract unix socket holds it.
 
 An abstract socket (unix(7)) belongs to the network namespace, which is what benchkit treats as a host, whatever the user
-and the work directory. It leaves nothing on disk, and the kernel removes it with its process.
+and the work directory. It leaves nothing on disk, the kernel removes it with its process, and all users see it.
+
+Any user can listen on such a name, so the kernel's word decides who holds the host (SO_PEERCRED): a process of root or of
+this user does, whatever it answers; a process of another user does if it answers as benchkit does, or for a while if it
+is silent, as a watchdog is that restores changes. Any other occupant of a name is no holder: the next name is the lock
+then. A user who speaks the protocol can hold the host, as by running benchkit, and is named by pid and uid.
 """
 
 from __future__ import annotations
@@ -12,33 +17,58 @@ import signal
 import socket
 import struct
 import time
-from typing import Optional
+from typing import Iterable, List, Optional
 
 from benchkit.agent.common import RefusedError, poll_until
 from benchkit.agent.frames import Json
 from benchkit.agent.proc import all_processes, descendants, end_processes, is_running, proc_stat
 
-NAME = "\0benchkit-host"
+NAMES = ("\0benchkit-host", *(f"\0benchkit-host.{number}" for number in range(1, 8)))
+"""Names of the lock; the first that no process occupies without holding the host is the lock."""
+QUEUE = 1024
+"""Connections that wait for an answer; with a full queue the kernel does not say who listens."""
 ANSWER_S = 1.0
+OTHERS_ANSWER_S = 0.3
+"""Time for a process of another user to answer: a watchdog takes less than a millisecond."""
 ANSWER_BYTES = 4096
 END_S = 10.0
 """Time for a watchdog to end and to restore everything."""
 MAX_TEXT = 200
+MAX_NUMBER = 1e10
+"""Largest number in an answer: in seconds since 1970 it is in the year 2286."""
 _TEXTS = frozenset({"run", "host", "who", "state"})
 _FIELDS = _TEXTS | {"since", "lease_s", "heard_s"}
 """Fields of a holder's answer, shared with other versions of benchkit; `heard_s` is the age of the last heartbeat."""
+_TRUSTED = frozenset({0, os.geteuid()})
+"""Users whose processes hold the host whatever they answer."""
 _CREDENTIALS = struct.Struct("iII")  # struct ucred of unix(7): pid, uid, gid
 
 
-def take() -> Optional[socket.socket]:
-    """Lock the host for as long as the returned socket is open; return None where another process holds it."""
+def take(*, ignore_silent: bool = False) -> Optional[socket.socket]:
+    """Lock the host for as long as the returned socket is open; return None where another process holds it.
+
+    `ignore_silent`: a silent process of another user is no holder.
+    """
+    for name in NAMES:
+        listener = _listen(name)
+        if listener is not None:
+            if _holder_at([each for each in NAMES if each != name], ignore_silent) is None:
+                return listener
+            listener.close()
+            return None
+        if _holder_at([name], ignore_silent) is not None:
+            return None
+    return None
+
+
+def _listen(name: str) -> Optional[socket.socket]:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
-        listener.bind(NAME)
+        listener.bind(name)
     except OSError:
         listener.close()
         return None
-    listener.listen(16)
+    listener.listen(QUEUE)
     listener.settimeout(0)
     return listener
 
@@ -57,16 +87,37 @@ def answer(listener: socket.socket, about: Json) -> None:
             return
 
 
-def holder() -> Optional[Json]:
+def holder(*, ignore_silent: bool = False) -> Optional[Json]:
     """Return the holder of this host: `pid`, `uid`, and from its answer the `_FIELDS`; None where nothing holds it.
 
     `state` is "running", "ending" where its agent has just ended, "kept" for a stack that stays up without an agent, or
-    "silent" for a process that does not answer: it is stopped, or busy restoring changes.
+    "silent" for a process that does not answer: it is stopped, or busy restoring changes. `ignore_silent` as in `take`.
     """
+    return _holder_at(NAMES, ignore_silent)
+
+
+def occupants() -> List[str]:
+    """Return the processes that occupy names of the lock without holding the host, as phrases."""
+    found = filter(None, map(_ask, NAMES))
+    return [
+        f"process {each['pid']} of user {each['uid']}" for each in found if not _is_holder(each, ignore_silent=True)
+    ]
+
+
+def _holder_at(names: Iterable[str], ignore_silent: bool) -> Optional[Json]:  # noqa: FBT001 - passed on
+    return next((each for each in map(_ask, names) if each and _is_holder(each, ignore_silent=ignore_silent)), None)
+
+
+def _is_holder(process: Json, *, ignore_silent: bool) -> bool:
+    return process["uid"] in _TRUSTED or "run" in process or not ignore_silent
+
+
+def _ask(name: str) -> Optional[Json]:
+    """Return the process that listens on a name, with its answer where it is valid; None where nothing listens."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as connection:
         connection.settimeout(ANSWER_S)
         try:
-            connection.connect(NAME)
+            connection.connect(name)
         except ConnectionRefusedError:
             return None
         except OSError:  # its queue is full
@@ -75,9 +126,11 @@ def holder() -> Optional[Json]:
             connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         )
         process: Json = {"pid": pid, "uid": uid, "state": "silent"}
+        if uid not in _TRUSTED:
+            connection.settimeout(OTHERS_ANSWER_S)
         try:
             message = json.loads(connection.recv(ANSWER_BYTES))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):  # the last: many nested brackets
             return process
         return {**process, **_valid(message)}
 
@@ -88,7 +141,7 @@ def _valid(message: object) -> Json:
         return {}
     for name, value in message.items():
         is_text = name in _TEXTS and isinstance(value, str) and value.isprintable() and len(value) <= MAX_TEXT
-        is_number = name not in _TEXTS and isinstance(value, (int, float))
+        is_number = name not in _TEXTS and type(value) in (int, float) and 0 <= value <= MAX_NUMBER
         if not (is_text or is_number or (name == "lease_s" and value is None)):
             return {}
     return message

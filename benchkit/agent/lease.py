@@ -18,6 +18,8 @@ MESSAGE_BYTES = 1 << 20
 RENEWAL_S = 1.0
 RENEWALS_PER_LEASE = 10
 """Upper limit of renewals, together with `RENEWAL_S`: more would change nothing."""
+OTHERS_SILENCE_S = 5.0
+"""Time from which a silent process of another user is no holder."""
 LOCK_TIMEOUT_S = 12.0
 """Time to wait for a holder that is restoring its changes: a little more than a watchdog takes."""
 
@@ -57,15 +59,17 @@ class Lease:
         about = {"run": run, "host": host, "who": who, "since": time.time()}
         holder: Optional[Json] = None
         ended = waited = False
-        for _ in poll_until(time.monotonic() + LOCK_TIMEOUT_S, 0.01, 0.2):
-            if self._request({"op": "lock", "about": about})["locked"]:
+        began = time.monotonic()
+        for _ in poll_until(began + LOCK_TIMEOUT_S, 0.01, 0.2):
+            ignore_silent = time.monotonic() - began > OTHERS_SILENCE_S
+            if self._request({"op": "lock", "about": about, "ignore_silent": ignore_silent})["locked"]:
                 return {"shared_with": None, "waited": waited}
-            holder, waited = host_lock.holder(), True
+            holder, waited = host_lock.holder(ignore_silent=ignore_silent), True
             if holder is None or holder["state"] in ("silent", "ending") or ended:
                 continue
             if holder.get("run") == run and holder.get("host") != host:
                 return {"shared_with": holder.get("host"), "waited": False}
-            if holder.get("run") != run:
+            if holder.get("run") != run or holder["uid"] != os.geteuid():
                 break
             ended = True
             host_lock.end_holder(holder)  # of this run, from before its link was lost
@@ -99,7 +103,7 @@ class Lease:
     def _take_over(self, about: Json, holder: Optional[Json]) -> Json:
         if holder is not None:
             self.release()
-        if not self._request({"op": "lock", "about": about})["locked"]:
+        if not self._request({"op": "lock", "about": about, "ignore_silent": True})["locked"]:
             raise RefusedError("held", "this host is in use", describe_holder(host_lock.holder()))
         return {"shared_with": None, "waited": True}
 
@@ -119,7 +123,10 @@ class Lease:
 def describe_holder(holder: Optional[Json]) -> str:
     """Return who holds a host, since when, and what to do, as a sentence."""
     if holder is None:
-        return "another run held it until now; try again"
+        occupants = host_lock.occupants()
+        if not occupants:
+            return "another run held it until now; try again"
+        return f"its lock is occupied by what is not benchkit: {', '.join(occupants)}; end them, then try again"
     if "run" not in holder:
         process = (
             f"process {holder['pid']} of user {holder['uid']}" if holder["pid"] else "a process that is not visible"

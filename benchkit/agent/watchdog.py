@@ -162,7 +162,9 @@ class Watchdog:
         message = json.loads(packet)
         self._last_heartbeat = time.monotonic()
         if message["op"] == "lock":
-            self._control.send(json.dumps({"locked": self._lock(message["about"])}).encode())
+            self._control.send(
+                json.dumps({"locked": self._lock(message["about"], ignore_silent=message["ignore_silent"])}).encode()
+            )
         elif message["op"] == "keep":
             self._kept, self._lease_s = True, message["lease_s"]
             self._control.send(b"{}")
@@ -172,10 +174,10 @@ class Watchdog:
             self._control.send(b"{}")
         return True
 
-    def _lock(self, about: Json) -> bool:
+    def _lock(self, about: Json, *, ignore_silent: bool) -> bool:
         self._about = about
         if self._listener is None:
-            self._listener = host_lock.take()
+            self._listener = host_lock.take(ignore_silent=ignore_silent)
             if self._listener is None:
                 return False
             self._poll.register(self._listener.fileno(), select.POLLIN)

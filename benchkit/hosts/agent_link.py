@@ -188,9 +188,7 @@ class AgentLink:
             if self._sender.finish(goodbye, min(FRAME_TIMEOUT_S, timeout_s)):
                 self._thread.join(timeout_s)
             else:
-                cut = (
-                    "the host did not accept what was being sent to it; the link was cut, and its watchdog restores it"
-                )
+                cut = "the host did not accept what was being sent to it; the link was closed, and its watchdog restores it"
         code = None if cut else self._stream.exit_code(1.0)
         printed = cut or self._stream.stderr()
         self._stream.close()

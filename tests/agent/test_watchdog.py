@@ -290,7 +290,7 @@ while True:
 """
 
 
-@pytest.mark.parametrize("words", [b"", b"{", b"[]", b'{"run": "\\u001b[2J"}', b"x" * 9999])
+@pytest.mark.parametrize("words", [b"", b"{", b"[]", b"[" * 4096, b'{"run": "\\u001b[2J"}', b"x" * 9999])
 def test_an_invalid_answer_at_the_lock_is_ignored(launch: Launch, inside: list[str], words: bytes) -> None:
     program = IMPOSTOR.replace("WORDS", repr(words))
     with subprocess.Popen([*inside, sys.executable, "-c", program], stdout=subprocess.PIPE) as impostor:
@@ -300,3 +300,55 @@ def test_an_invalid_answer_at_the_lock_is_ignored(launch: Launch, inside: list[s
         impostor.kill()
     assert holder is not None
     assert (holder.pid, holder.state, holder.run) == (impostor.pid, "silent", None)
+
+
+NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+
+
+def test_another_user_who_occupies_the_lock_does_not_block_the_host(
+    launch: Launch, inside: list[str], tmp_path: Path
+) -> None:
+    program = IMPOSTOR.replace("WORDS", repr(b"[" * 4096))
+    argv = [*inside, *NOBODY, "/usr/bin/python3", "-c", program]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as impostor:
+        assert impostor.stdout is not None
+        impostor.stdout.readline()
+        first = launch(prefix=inside)
+        assert lock(first, "r1") is None
+        second = launch(prefix=inside, workdir=tmp_path / "other")
+        with pytest.raises(RefusedError, match="in use: r1 of me@laptop"):
+            lock(second, "r2")
+        impostor.kill()
+    with pytest.raises(RefusedError, match="in use: r1 of me@laptop"):
+        lock(second, "r2")
+    assert first.close(10) == []
+    assert lock(second, "r2") is None
+
+
+def test_users_of_one_host_see_each_others_hold(launch: Launch, inside: list[str], tmp_path: Path) -> None:
+    for folder in (tmp_path, *tmp_path.parents[:3]):
+        folder.chmod(folder.stat().st_mode | 0o011)
+    theirs = tmp_path / "theirs"
+    theirs.mkdir(mode=0o700)
+    os.chown(theirs, 65534, 65534)
+    root, nobody = launch(prefix=inside), launch(prefix=[*inside, *NOBODY], workdir=theirs, python="/usr/bin/python3")
+    assert lock(nobody, "r1") is None
+    with pytest.raises(RefusedError, match="in use: r1 of me@laptop"):
+        lock(root, "r2")
+    assert nobody.close(10) == []
+    assert lock(root, "r2") is None
+
+
+@pytest.mark.parametrize("since", ["1e400", "-1", "NaN", "true"])
+def test_an_impossible_answer_of_a_holder_is_not_believed(launch: Launch, inside: list[str], since: str) -> None:
+    words = (
+        f'{{"run": "r", "host": "h", "who": "w", "state": "running", "since": {since}, "lease_s": 60, "heard_s": 1}}'
+    )
+    program = IMPOSTOR.replace("WORDS", repr(words.encode()))
+    with subprocess.Popen([*inside, sys.executable, "-c", program], stdout=subprocess.PIPE) as impostor:
+        assert impostor.stdout is not None
+        impostor.stdout.readline()
+        holder = HostChanges(launch(prefix=inside), "here").state().holder
+        impostor.kill()
+    assert holder is not None
+    assert (holder.state, holder.run) == ("silent", None)

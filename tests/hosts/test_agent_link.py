@@ -110,7 +110,7 @@ def test_a_link_is_cut_where_the_host_does_not_accept_the_frame_that_is_being_se
     uploads = [link.submit("upload", {}, bytes(10)) for _ in range(3)]
     assert link.result(uploads[0], 1).fields == {"stored": False}
     (failure,) = link.close(20)
-    assert "the link was cut, and its watchdog restores it" in failure
+    assert "the link was closed, and its watchdog restores it" in failure
     assert stream.closed.is_set()
     for future in uploads[1:]:
         with pytest.raises(LostError):
