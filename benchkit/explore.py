@@ -52,7 +52,7 @@ def find(run: str | None = None, *, scenario: str | None = None, store: str | Pa
     """
     where = _store(store)
     if scenario is None:
-        return where.run(run or os.environ.get(RUN) or LATEST).run_id
+        return where.run(run if run is not None else os.environ.get(RUN) or LATEST).run_id
     found = [each for each in where.runs() if each.manifest().scenario["name"] == scenario]
     named = [each.run_id for each in found if run is None or each.run_id.startswith(run)]
     if not named:

@@ -95,7 +95,7 @@ def compare(
 def compare_cells(data: RunData, metrics: Sequence[str], baseline: str | None = None) -> Comparison:
     """Compare the cells of one run with their baseline. Raises InputError."""
     cells = data.manifest.cells
-    levels = levels_of(baseline, cells) if baseline else scenario_baseline(data.manifest.scenario, cells)
+    levels = levels_of(baseline, cells) if baseline is not None else scenario_baseline(data.manifest.scenario, cells)
     pairs, unpaired = baseline_pairs(cells, levels)
     estimate = sequential_ratios if data.design == "sequential" else block_ratios
     ratios: list[Ratio] = []

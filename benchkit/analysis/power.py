@@ -14,6 +14,7 @@ from benchkit.analysis.ratios import Pair
 from benchkit.analysis.resolution import Noise, Resolution, half_width, noise_of, resolution
 from benchkit.analysis.run_data import RunData, read_run_data
 from benchkit.analysis.samples import Samples, take_samples
+from benchkit.errors import InputError
 from benchkit.models.base import Frozen
 from benchkit.models.design import Until, design_of, until_of
 from benchkit.models.run import HostRecord, Manifest
@@ -110,10 +111,20 @@ def planned_ratios(planned: Manifest) -> Iterator[tuple[str, Pair, str | None]]:
     yield from cell_pairs.requested_ratios(planned.scenario, planned.cells, metrics)
 
 
-def earlier_runs(store: Store, planned: Manifest) -> list[RunData]:
-    """Return the newest similar runs of a store: the same settings and scale, on hosts of the same kind."""
-    alike = [run for run in store.runs() if _is_similar(run.manifest(), planned)]
-    return [read_run_data(store, run) for run in alike[-MAX_RUNS:]]
+def earlier_runs(store: Store, planned: Manifest) -> tuple[list[RunData], list[InputError]]:
+    """Return the newest similar runs of a store: the same settings and scale, on hosts of the same kind.
+
+    A run with damaged files is skipped; the second list has the error of each.
+    """
+    found: list[RunData] = []
+    damaged: list[InputError] = []
+    for run, manifest in reversed(store.survey()[0]):
+        if len(found) < MAX_RUNS and _is_similar(manifest, planned):
+            try:
+                found.insert(0, read_run_data(store, run))
+            except InputError as error:
+                damaged.append(error)
+    return found, damaged
 
 
 def _ratio_noise(pair: Pair, samples: Sequence[Samples], runs: Sequence[RunData], planned: Manifest) -> Noise | None:

@@ -85,13 +85,16 @@ def plan(
 def _power(run_plan: RunPlan, hosts: Hosts, store: Path, *, pilot: bool, quiet: bool) -> PowerAnalysis:
     """Return the power analysis, from a pilot's noise if one was asked for, else from earlier runs."""
     from benchkit.analysis.power import analyse_power, earlier_runs
+    from benchkit.cli.console import say
     from benchkit.results.store import Store
     from benchkit.run.manifest import make_manifest
 
     planned = make_manifest(run_plan, hosts)
     block_s = None if run_plan.seconds is None else run_plan.seconds / run_plan.blocks
     if not pilot:
-        runs = earlier_runs(Store(store), planned)
+        runs, damaged = earlier_runs(Store(store), planned)
+        for error in damaged:
+            say(f"skipped as evidence of the noise: {error}")
         return analyse_power(planned, runs, [run.manifest.run_id for run in runs], block_s=block_s)
     from benchkit.cli.progress import display
     from benchkit.run.pilot import plan_pilot, run_pilot

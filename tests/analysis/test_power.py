@@ -185,6 +185,12 @@ def test_only_similar_runs_give_the_noise(
         later = manifest.model_copy(update={"started_at": manifest.started_at.replace(minute=int(name[-1]))})
         stored(later, make_trials(rates(6, {"stack=go": 0.1}), run_id=name))
     planned = make_manifest(CELLS[:2], run_id="planned", scenario=load)
-    found = earlier_runs(Store(tmp_path), planned)
+    found, damaged = earlier_runs(Store(tmp_path), planned)
+    assert damaged == []
     assert [data.manifest.run_id for data in found] == alike[1:]
     assert all(len(data.trials) == 6 for data in found)
+    (file,) = tmp_path.glob(f"tables/trials/*/run_id={alike[-1]}/*.parquet")
+    file.write_bytes(file.read_bytes()[:50])
+    found, damaged = earlier_runs(Store(tmp_path), planned)
+    assert [data.manifest.run_id for data in found] == alike[:-1]
+    assert [str(file) in str(error) for error in damaged] == [True]

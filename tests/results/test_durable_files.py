@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from typer.testing import CliRunner
 
 import benchkit
+from benchkit.cli.results import app as results_app
 from benchkit.errors import InputError
 from benchkit.models.rows import NoteRow
 from benchkit.models.run import CellRecord
@@ -334,3 +336,29 @@ def test_an_unreadable_manifest_does_not_hide_other_runs(tmp_path: Path) -> None
     assert store.run("latest").run_id == "r2"
     store.remove(store.run("r3"))
     assert set(benchkit.load("trials", store=tmp_path)["run_id"]) == {"r1", "r2"}
+
+
+def test_a_reader_of_the_lock_writes_nothing(tmp_path: Path) -> None:
+    run = Store(tmp_path).create(manifest("r1"))
+    before = sorted(tmp_path.rglob("*"))
+    assert not run.is_locked()
+    assert sorted(tmp_path.rglob("*")) == before
+    with run.locked():
+        assert run.is_locked()
+    assert not run.is_locked()
+
+
+def test_the_runs_of_a_store_that_one_may_not_write_are_listed(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("mounting takes root")
+    Store(tmp_path / "store").create(manifest("r1"))
+    folder = str(tmp_path / "store")
+    subprocess.run(["mount", "--bind", "-o", "ro", folder, folder], check=True)
+    subprocess.run(["mount", "-o", "remount,bind,ro", folder], check=True)
+    try:
+        shown = CliRunner().invoke(results_app, ["list", "--store", folder, "--json"], catch_exceptions=False)
+        with pytest.raises(OSError, match="Read-only"):
+            (tmp_path / "store" / "file").touch()
+    finally:
+        subprocess.run(["umount", folder], check=True)
+    assert '"status": "stopped"' in shown.output

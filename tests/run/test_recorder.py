@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
+import pytest
+
 import benchkit
+from benchkit.errors import BenchkitError
+from benchkit.results.checksums import read_checksums
 from benchkit.results.journal_events import RunEnded
 from benchkit.results.progress import read_progress
 from benchkit.results.trial_tables import merge_outputs, read_generators
-from benchkit.run.recorder import RunOutcome, RunRecorder
+from benchkit.run.check import check_store
+from benchkit.run.recorder import RunOutcome, RunRecorder, recording
 from benchkit.scenario.trial_order import PlannedTrial
 from tests.results.test_store import WRK, record
 from tests.run.conftest import CELL, OpenRecorder
@@ -60,3 +68,47 @@ def test_a_run_with_a_failed_trial_ends_as_failed(open_recorder: OpenRecorder) -
     (ended,) = (event for event in recorder.run.history() if isinstance(event, RunEnded))
     assert (ended.status, ended.trials, ended.failed) == ("failed", 0, 1)
     assert recorder.run.manifest().status == "failed"
+
+
+@pytest.mark.parametrize("how", ["deleted", "moved"])
+def test_a_run_whose_folder_is_gone_stops_at_the_next_trial_and_creates_no_other(
+    open_recorder: OpenRecorder, tmp_path: Path, how: str
+) -> None:
+    def remove() -> None:
+        if how == "deleted":
+            shutil.rmtree(tmp_path / "runs")
+            shutil.rmtree(tmp_path / "tables")
+        else:
+            for name in ("runs", "tables"):
+                (tmp_path / name).rename(tmp_path / f"other-{name}")
+
+    reached = []
+    with pytest.raises(BenchkitError, match="deleted or moved") as caught, open_recorder() as recorder:  # noqa: PT012 - the block is the run
+        end_trial(recorder, PlannedTrial(1, 1, "only"))
+        remove()
+        recorder.record_trial_started(PlannedTrial(1, 2, "only"), 1)
+        reached.append("another trial")
+    assert (reached, caught.value.exit_code) == ([], 1)
+    assert "services are stopped and hosts restored" in str(caught.value)
+    assert not (tmp_path / "runs").exists()
+    assert not (tmp_path / "tables").exists()
+
+
+def test_raw_files_of_a_run_whose_folder_is_gone_are_stored_nowhere(
+    open_recorder: OpenRecorder, tmp_path: Path
+) -> None:
+    with pytest.raises(BenchkitError, match="deleted or moved"), open_recorder() as recorder:  # noqa: PT012 - the block is the run
+        shutil.rmtree(tmp_path / "runs")
+        end_trial(recorder, PlannedTrial(1, 1, "only"))
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_run_that_ends_has_checksums_and_a_resumed_one_has_none(open_recorder: OpenRecorder) -> None:
+    with open_recorder() as recorder:
+        end_trial(recorder, PlannedTrial(1, 1, "only"))
+    (checked,) = check_store(recorder.store, "r1", repair=False)
+    assert (checked.status, checked.damages) == ("intact", ())
+    assert (checked.checksums or 0) > 4
+    with recorder.run.locked(), recording(recorder.run, recorder.store):
+        assert read_checksums(recorder.run) is None
+    assert read_checksums(recorder.run) is not None

@@ -1,0 +1,50 @@
+"""`benchkit results check`: what is damaged, with its file, and the exit code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchkit.results.checksums import write_checksums
+from benchkit.results.store import Store
+from tests.cli.conftest import Cli
+from tests.results.test_store import stored
+
+pytestmark = pytest.mark.system
+
+
+def test_damage_is_named_repaired_and_then_gone(cli: Cli, tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    for run_id in ("r1", "r2"):
+        run = stored(store, run_id, "small", [{"stack": "go"}])
+        write_checksums(store, run)
+    options = ("--store", str(store.path))
+    intact = cli("results", "check", *options)
+    assert (intact.code, intact.out.count("intact")) == (0, 2)
+    file = store.table_folder("trials", "small", "r1") / "trials.parquet"
+    file.write_bytes(file.read_bytes()[:50])
+    name = str(file.relative_to(store.path))
+    for arguments in (("trials", "r1"), ("compact",), ("export", "r1")):
+        failed = cli("results", *arguments, *options)
+        assert failed.code in (1, 2)
+        assert name in failed.err
+        assert "`benchkit results check r1 --repair`" in failed.err
+        assert "Traceback" not in failed.err
+    damaged = cli("results", "check", *options)
+    assert damaged.code == 1
+    assert f"  {name}: differs from its checksum" in damaged.out
+    repaired = cli("results", "check", "--repair", "--json", *options)
+    assert repaired.code == 0
+    statuses = {
+        run["run_id"]: (run["status"], [each["file"] for each in run["repaired"]]) for run in json.loads(repaired.out)
+    }
+    assert statuses == {"r1": ("repaired", [name]), "r2": ("intact", [])}
+    assert cli("results", "trials", "r1", *options).code == 0
+
+
+@pytest.mark.parametrize("arguments", [("r2099",), ("",)])
+def test_an_unknown_run_is_bad_input(cli: Cli, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    stored(Store(tmp_path), "r1", "small", [{"stack": "go"}])
+    assert cli("results", "check", *arguments, "--store", str(tmp_path)).code == 2
