@@ -190,8 +190,8 @@ def run_with_fault(kind: FaultKind, bench: Bench, rng: random.Random, within_s: 
     for _ in range(RESUMPTIONS):
         if not kind.keeps_run or results[-1].code == 0 or "nothing is left to do" in results[-1].err:
             break
-        again = ("--resume", "latest", "--retry-failed") if bench.runs() else (str(SCENARIO),)
-        results.append(bench.run(*again, "--json", "--lease", str(LEASE_S)))
+        arguments = ("--resume", "latest", "--retry-failed") if bench.runs() else (str(SCENARIO),)
+        results.append(bench.run(*arguments, "--json", "--lease", str(LEASE_S)))
     if not kind.keeps_run and bench.run(str(SCENARIO), "--json").code != 0:  # what it needs is on the hosts again
         raise AssertionError("a run after the fault fails")
     progress = bench.progress()

@@ -13,6 +13,7 @@ from benchkit.run.plan.model import PlannedCell, RunPlan
 from benchkit.run.plan.order import control_cells, order_trials
 from benchkit.run.plan.placement import HostCapabilities, host_capabilities, quota_not_applied
 from benchkit.run.plan.profile_pass import profile_cells, profile_notices, profile_order
+from benchkit.run.plan.reserved_ports import plan_reserved_ports
 from benchkit.run.plan.service_checks import check_configs, check_go_releases, check_node_releases
 from benchkit.run.plan.tuning_plan import plan_tuning, tuning_required_error
 from benchkit.scenario.cell_load import check_generators
@@ -38,6 +39,7 @@ def make_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) -> 
     tuning, required = plan_tuning(experiment, roles, hosts)
     capabilities = {host.name: host_capabilities(host, tuning) for host in hosts}
     supported, missing = _plan_cells(experiment, roles, capabilities)
+    tuning = (*tuning, *plan_reserved_ports(tuning, supported, hosts))
     check_configs(supported, hosts)
     check_node_releases(supported)
     cells = (*supported, *control_cells(experiment, supported))
