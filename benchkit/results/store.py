@@ -20,7 +20,7 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from benchkit.errors import InputError
+from benchkit.errors import BenchkitError, InputError
 from benchkit.models.levels import Name
 from benchkit.models.run import Manifest, RunId, RunStatus
 from benchkit.models.trial import TrialRecord
@@ -288,14 +288,26 @@ class Store:
         self.path = path
 
     def create(self, manifest: Manifest) -> RunFolder:
-        """Create the folder of a new run, with its manifest."""
+        """Create the folder of a new run, with its manifest. Raises BenchkitError, and leaves none, if it cannot be written."""
         folder = self.path / "runs" / manifest.run_id
-        make_folders(folder.parent)
-        folder.mkdir()
-        make_folders(folder / "raw")
         run = RunFolder(folder)
-        run.write_manifest(manifest)
-        sync_folder(folder.parent)
+        try:
+            make_folders(folder.parent)
+            folder.mkdir()
+            try:
+                make_folders(folder / "raw")
+                run.write_manifest(manifest)
+                sync_folder(folder.parent)
+            except OSError:  # such as a full disk
+                shutil.rmtree(folder)
+                raise
+        except OSError as error:
+            raise BenchkitError(
+                f"cannot write {error.filename or folder}",
+                where="this machine",
+                why=error.strerror,
+                hint="nothing has run yet; mend this, then start the run again",
+            ) from error
         return run
 
     def runs(self) -> list[RunFolder]:

@@ -24,6 +24,9 @@ DISK = "/run/small"
 DISK_OPTIONS = "size=96m,nr_inodes=3000"
 STORE_OPTIONS = "size=48m,nr_inodes=3000"
 LEASE_S = 4
+STARTED_SHARE = 0.7
+"""Share of the faults that happen after the run's first step, and not while its hosts are connected."""
+UPLOAD_S = 1.0
 RESUMPTIONS = 3
 """Times that a run may be resumed after its fault; the fault is over by then."""
 
@@ -64,7 +67,7 @@ client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 '"""
 
 KILL_WATCHDOG = """
-grep -hoE '"owner": .."pid": [0-9]+' {disk}/work/records/[0-9]*.json | grep -oE '[0-9]+' | sort -u | xargs -r kill -9
+grep -hoE '"owner": .."pid": [0-9]+' {disk}/work/records/[0-9]*.json 2> /dev/null | grep -oE '[0-9]+' | sort -u | xargs -r kill -9
 true
 """
 
@@ -99,6 +102,8 @@ class FaultKind:
     start: Callable[[Target], subprocess.Popen[str] | None]
     prepare: Callable[[Bench], None] = lambda _bench: None
     """Bring the hosts into the state that the fault needs, before the run."""
+    within_s: float | None = None
+    """Seconds after the run's first step in which the fault happens; None: at any moment of the command."""
     keeps_run: bool = True
     """False where the fault destroys what is stored, so that nothing can be resumed."""
 
@@ -124,13 +129,14 @@ KINDS: tuple[FaultKind, ...] = (
     FaultKind("store's inodes used up", ("cannot write", NO_SPACE), lambda target: target.here(INODES_USED)),
     FaultKind("port taken by a server", ("sut", "port 8080 by python3"), lambda target: target.on("sut", LISTEN)),
     FaultKind("port taken by a connection", ("sut", "port 8080 by python3"), lambda target: target.on("sut", CONNECT)),
-    FaultKind("Ctrl-C in an upload", (), lambda target: interrupt(target, signal.SIGINT), remove_programs),
-    FaultKind("SIGTERM in an upload", (), lambda target: interrupt(target, signal.SIGTERM), remove_programs),
-    FaultKind("watchdog killed", (), lambda target: target.on("sut", KILL_WATCHDOG)),
+    FaultKind("Ctrl-C in an upload", (), lambda target: interrupt(target, signal.SIGINT), remove_programs, UPLOAD_S),
+    FaultKind("SIGTERM in an upload", (), lambda target: interrupt(target, signal.SIGTERM), remove_programs, UPLOAD_S),
+    FaultKind("watchdog killed", (), lambda target: target.on("sut", KILL_WATCHDOG), within_s=3.0),
     FaultKind(
         "store deleted",
         (),
         lambda target: target.here("rm -rf {disk}/runs/* {disk}/tables"),
+        within_s=3.0,
         keeps_run=False,
     ),
 )
@@ -182,7 +188,9 @@ def run_with_fault(kind: FaultKind, bench: Bench, rng: random.Random, within_s: 
     before = bench.snapshot()
     kind.prepare(bench)
     running = bench.start(str(SCENARIO), "--json", "--lease", str(LEASE_S))
-    time.sleep(rng.uniform(0, within_s))
+    if kind.within_s is not None or rng.random() < STARTED_SHARE:
+        running.journal()
+    time.sleep(rng.uniform(0, kind.within_s or within_s))
     fault = kind.start(Target(bench, running, rng.uniform(0.1, 5)))
     results = [running.wait()]
     if fault is not None:
@@ -190,10 +198,12 @@ def run_with_fault(kind: FaultKind, bench: Bench, rng: random.Random, within_s: 
     for _ in range(RESUMPTIONS):
         if not kind.keeps_run or results[-1].code == 0 or "nothing is left to do" in results[-1].err:
             break
-        arguments = ("--resume", "latest", "--retry-failed") if bench.runs() else (str(SCENARIO),)
+        has_run = any((run / "manifest.json").exists() for run in bench.runs())
+        arguments = ("--resume", "latest", "--retry-failed") if has_run else (str(SCENARIO),)
         results.append(bench.run(*arguments, "--json", "--lease", str(LEASE_S)))
-    if not kind.keeps_run and bench.run(str(SCENARIO), "--json").code != 0:  # what it needs is on the hosts again
-        raise AssertionError("a run after the fault fails")
+    if not kind.keeps_run:  # a new run takes its place, and what it needs is on the hosts again
+        empty_store(bench)
+        assert bench.run(str(SCENARIO), "--json").code == 0
     progress = bench.progress()
     failed = [result for result in results if result.code not in (0, -signal.SIGINT, 130)]
     texts = [result.err + result.out for result in failed if "nothing is left to do" not in result.err]

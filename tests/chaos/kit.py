@@ -29,7 +29,7 @@ CELLS, BLOCKS = 2, 3
 SOON_S = 30.0
 """A limit that holds on a busy machine too; `make chaos` holds hosts to the lease and 5 s."""
 SNAPSHOT = """
-ps -eo args= | grep -v -e '^ps ' -e '^sshd: ' -e 'sh -s' -e '^grep ' -e '^sort' | sort
+ps -eo args= | grep -v -e '^ps ' -e '^sshd: ' -e 'sh -s' -e '^grep ' -e '^sort' -e '^\\[[gps]' | sort
 echo ---; ss -Hlntx | awk '$1 == "tcp" || $1 == "LISTEN" || $5 !~ /\\*/ {print $1, $2, $5}' | sort
 echo ---; cat /proc/sys/net/ipv4/* /proc/sys/net/core/* 2>/dev/null
 echo ---; find WORKDIR -mindepth 1 ! -path '*/records/report-*' ! -path '*/home/*' ! -path '*/stack/*/proxy*' | sort

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import benchkit
-from benchkit.errors import InputError
+from benchkit.errors import BenchkitError, InputError
 from benchkit.models.load import Load
 from benchkit.models.run import SCHEMA_VERSION, CellRecord, Manifest
 from benchkit.models.trial import GeneratorRecord, ProbeRecord, ServiceRecord, TrialRecord
@@ -293,3 +293,9 @@ def test_a_file_is_replaced_atomically(tmp_path: Path) -> None:
     write_atomically(path, json.dumps({"a": 2}).encode())
     assert path.read_text() == '{"a": 2}'
     assert [f.name for f in tmp_path.iterdir()] == ["f.json"]
+
+
+def test_a_run_that_cannot_be_created_names_the_file_and_the_machine(tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("no folder")
+    with pytest.raises(BenchkitError, match=rf"this machine: cannot write {tmp_path}/runs"):
+        Store(tmp_path).create(manifest("r1"))
