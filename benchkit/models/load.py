@@ -28,7 +28,7 @@ class Load(Frozen):
     tool: str = Field(description="load tool: wrk, ab, hey, h2load, siege, vegeta, …", examples=["wrk"])
     connections: PositiveInt = Field(description="open connections", examples=[64])
     threads: PositiveInt = Field(default=1, description="threads of each generator process")
-    processes: PositiveInt = Field(default=1, description="generator processes on each load host")
+    processes: PositiveInt = Field(default=1, le=1024, description="generator processes on each load host")
     pin: bool = Field(
         default=False,
         description="run each process on CPUs of its own: the CPUs of the role are divided among the processes",

@@ -29,7 +29,7 @@ LOAD_ROLE = "load"
 class Role(Frozen):
     """Requirements on the hosts in a role."""
 
-    hosts: PositiveInt = Field(default=1, description="smallest number of hosts in the role")
+    hosts: PositiveInt = Field(default=1, le=1000, description="smallest number of hosts in the role")
     cpus: Cpus = Field(
         default="all",
         description="CPUs of the host that the role uses: the first n, or those at these positions (`2-3`); `all`: its "

@@ -8,7 +8,7 @@ import pytest
 from benchkit.errors import InputError
 from benchkit.models.scale import Scale
 from benchkit.scenario.experiment import Experiment
-from tests.builders import read_scenario, stacks
+from tests.builders import load, read_scenario, stacks
 
 CLAIM = {"text": "x", "ratio": {"of": {"stack": "nginx"}, "to": {"stack": "go"}}, "at_least": 0.9}
 
@@ -113,6 +113,8 @@ def test_a_cell_and_its_control_are_two_cells_for_abba(tmp_path: Path) -> None:
     ("fields", "message"),
     [
         ({"blocks": 10_001}, "blocks: found 10001; allowed: a number up to 10000"),
+        ({"roles": {"load": {"hosts": 10**9}}}, "roles.load.hosts: found 1000000000; allowed: a number up to 1000"),
+        ({"load": load(processes=10**9)}, "load.processes: found 1000000000; allowed: a number up to 1024"),
         (
             {"blocks": 10_000, "factors": {"stack": ["go", "nginx"], "cores": list(range(1, 12))}},
             "blocks: these are 220,000 trials of 22 cells; allowed: up to 200,000; use fewer blocks",
