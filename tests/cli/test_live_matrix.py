@@ -123,6 +123,7 @@ def test_both_displays_name_the_checks_behind_a_verdict(capfd: pytest.CaptureFix
 def test_a_run_fills_the_terminal_and_leaves_it_as_it_was(lab: Lab, tmp_path: Path) -> None:
     environment = {**os.environ, "BENCHKIT_LAB": lab.name, "TERM": "xterm-256color"}
     command = [BENCHKIT, "run", "quickstart", "--scale", "smoke", "--store", str(tmp_path), "--set", "blocks=1"]
+    command += ["--set", "load.duration_s=5"]  # several samples of one trial
     pid, terminal = pty.fork()
     if pid == 0:
         os.execve(BENCHKIT, command, environment)  # noqa: S606 - the terminal's own process
