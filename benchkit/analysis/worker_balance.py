@@ -25,6 +25,7 @@ class WorkerBalance(Frozen):
     """
 
     cell_id: str
+    host: str
     service: str
     workers: int
     busiest: float
@@ -44,12 +45,13 @@ def worker_balances(
     """
     found = []
     of_trials = _balance_by_trial(trials, telemetry)
-    for (cell_id, service), rows in of_trials.groupby(["cell_id", "service"], sort=False):
+    for (cell_id, host, service), rows in of_trials.groupby(["cell_id", "host", "service"], sort=False):
         counting = rows[~rows["trial_id"].isin(list(excluded))]
         used = rows if counting.empty else counting
         found.append(
             WorkerBalance(
                 cell_id=str(cell_id),
+                host=str(host),
                 service=str(service),
                 workers=int(used["workers"].max()),
                 busiest=float(used["busiest"].median()),
@@ -63,21 +65,24 @@ def worker_balances(
 
 
 def _balance_by_trial(trials: pd.DataFrame, telemetry: pd.DataFrame) -> pd.DataFrame:
-    """Return trial_id, cell_id, service, workers, busiest, idle; a row for each service of a trial with several workers."""
-    columns = ["trial_id", "cell_id", "service", "workers", "busiest", "idle"]
+    """Return trial_id, cell_id, host, service, workers, busiest, idle; a row for each service of a trial with several workers.
+
+    Services of one name on several hosts are several services: their processes may even have the same pids.
+    """
+    columns = ["trial_id", "cell_id", "host", "service", "workers", "busiest", "idle"]
     rows = telemetry[telemetry["metric"] == PROCESS_CPU]
     rows = rows[~rows["service"].astype(str).map(is_of_load_tool).astype(bool)]
-    processes = rows.groupby(["trial_id", "service"])["instance"].transform("nunique")
+    processes = rows.groupby(["trial_id", "host", "service"])["instance"].transform("nunique")
     rows = rows[processes > _MIN_PROCESSES]
     rows = trials[["trial_id", "cell_id", "duration_s"]].merge(rows, on="trial_id")
     made = []
-    for (trial_id, service), samples in rows.groupby(["trial_id", "service"], sort=False):
+    for (trial_id, host, service), samples in rows.groupby(["trial_id", "host", "service"], sort=False):
         taken = _worker_cpu_times(samples)
         if len(taken) > 1 and taken.mean() > 0:
             mean = float(taken.mean())
             idle = int((taken < IDLE * mean).sum())
             cell_id = samples["cell_id"].iloc[0]
-            made.append((trial_id, cell_id, service, len(taken), float(taken.max()) / mean, idle))
+            made.append((trial_id, cell_id, host, service, len(taken), float(taken.max()) / mean, idle))
     return pd.DataFrame(made, columns=columns)
 
 

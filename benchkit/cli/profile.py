@@ -36,16 +36,29 @@ def show_top(
     ] = False,
     rows: Annotated[int, typer.Option("-n", "--rows", min=0, help="Number of functions at most; 0: all.")] = 0,
     least: Annotated[
-        float, typer.Option("--least", min=0, max=1, help="Leave out functions below this share; 0: none.")
-    ] = 0.005,
+        float | None,
+        typer.Option(
+            "--least",
+            min=0,
+            max=1,
+            help="Omit functions below this share; 0: none.",
+            show_default="0.005, and 0 with --json",
+        ),
+    ] = None,
     value: Value = None,
     cell: CellOption = None,
     service: ServiceOption = None,
     store: StoreFolder = None,
     json: Json = False,
 ) -> None:
-    """Show flat and cumulative values of each function, row for row as `go tool pprof -top` does."""
-    from benchkit.profiles.top import top
+    """Show flat and cumulative values of each function, row for row as `go tool pprof -top` does.
+
+    A table omits functions below half a percent; JSON has all functions, unless --least or --rows says otherwise.
+    """
+    from benchkit.profiles.top import LEAST_SHARE, top
+
+    if least is None:
+        least = 0 if json else LEAST_SHARE
 
     profile, index, _ = profile_of(file, value, cell=cell, service=service, store=store)
     found = top(profile, value=index, order="cum" if cum else "flat", least_share=least, most_rows=rows)
@@ -53,7 +66,8 @@ def show_top(
         _print_json(profile, found.value_type, found.total, functions=found.functions, rows=list(_rows(found)))
         return
     _print_heading(profile, found.value_type, found.total)
-    print(f"{len(found.rows)} of {found.functions} functions")
+    omitted = found.functions - len(found.rows)
+    print(f"{len(found.rows)} of {found.functions} functions{'; --least 0 shows all' if omitted and not rows else ''}")
     print(f"{'flat':>10} {'flat%':>7} {'sum%':>7} {'cum':>10} {'cum%':>7}  function")
     for row, running in zip(found.rows, found.running_sums(), strict=True):
         flat, cum_text = _amount(row.flat, found.value_type), _amount(row.cum, found.value_type)

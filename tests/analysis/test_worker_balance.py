@@ -12,13 +12,16 @@ CpuUsage = Mapping[str, Mapping[int, float]]
 """CPU time of the processes of each service within the window, by pid."""
 
 
-def watched(trial_id: str, services: CpuUsage, window_s: float = 2.0, *, until_s: float | None = None) -> pd.DataFrame:
+def watched(
+    trial_id: str, services: CpuUsage, window_s: float = 2.0, *, until_s: float | None = None, host: str = "sut"
+) -> pd.DataFrame:
     """Return samples before, in the middle of and after the window; processes had used 5 s before."""
     ends = ((-0.01, 0.0), (window_s / 2, 0.5), (window_s + 0.02, 1.0))
     return pd.DataFrame(
         [
             {
                 "trial_id": trial_id,
+                "host": host,
                 "service": service,
                 "metric": "process_cpu_s_total",
                 "instance": str(pid),
@@ -77,3 +80,16 @@ def test_single_and_idle_workers_are_absent(trials: pd.DataFrame) -> None:
     idle = watched("r1.a.b2", {"app": {9: 0.0, 10: 0.0, 11: 0.0}})
     assert worker_balances(trials, pd.concat([alone, idle])) == ()
     assert worker_balances(trials, alone.iloc[:0]) == ()
+
+
+def test_services_of_one_name_on_two_hosts_are_not_mixed(trials: pd.DataFrame) -> None:
+    balances = worker_balances(
+        trials,
+        pd.concat(
+            [
+                watched("r1.a.b1", {"front": {9: 0.0, 10: 1.0, 11: 1.0}}),
+                watched("r1.a.b1", {"front": {9: 0.0, 10: 1.0, 11: 3.0}}, host="sut2"),
+            ]
+        ),
+    )
+    assert [(each.host, each.workers, each.busiest) for each in balances] == [("sut", 2, 1.0), ("sut2", 2, 1.5)]

@@ -315,3 +315,15 @@ def test_empty_text_and_usage_are_refused(tool: str) -> None:
         _read(tool, " \n\n")
     with pytest.raises(ParseError, match=f"this is no output of {tool}"):
         _read(tool, f"Usage: {tool} [options] <url>\n\nOptions:\n  -c  Number of connections (default 50)\n")
+
+
+@pytest.mark.parametrize("attributes", ["", "border=1"])
+def test_the_html_of_ab_is_named_with_the_remedy(attributes: str) -> None:
+    text = (
+        "<p>\n This is ApacheBench, Version 2.3 <i>&lt;$Revision$&gt;</i><br>\n</p>\n..done\n\n\n<table >\n"
+        f"<tr {attributes}><th colspan=2 bgcolor=white>Server Software:</th><td colspan=2>SimpleHTTP/0.6</td></tr>\n"
+        f"<tr {attributes}><th colspan=2 bgcolor=white>Complete requests:</th><td colspan=2>20</td></tr>\n</table>\n"
+    )
+    with pytest.raises(ParseError, match="HTML that ab wrote because of -w") as raised:
+        _read("ab", text)
+    assert raised.value.hint == "run ab without -w, -x, -y and -z, and give its plain text"

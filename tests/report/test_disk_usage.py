@@ -19,7 +19,15 @@ MIB = 1 << 20
 def test_folders_of_services_have_a_table(make_run: MakeRun) -> None:
     run = make_run(blocks=2)
     rows = [
-        {"trial_id": trial, "service": "<proxy>", "instance": "cache", "metric": metric, "t_s": 2.0, "value": value}
+        {
+            "trial_id": trial,
+            "host": "sut",
+            "service": "<proxy>",
+            "instance": "cache",
+            "metric": metric,
+            "t_s": 2.0,
+            "value": value,
+        }
         for trial, size in zip(ids(run, "stack=nginx-go"), (2.0 * MIB, 4.0 * MIB), strict=True)
         for metric, value in (("folder_bytes", size), ("cpu_s_total", 1.0))
     ]
@@ -28,7 +36,7 @@ def test_folders_of_services_have_a_table(make_run: MakeRun) -> None:
     content = build(Material(run, ()))
     assert content is not None
     shown = [[entry.text for entry in row] for row in content.table.rows]
-    assert shown == [["nginx-go", "<proxy>", "cache", "3.00 MiB", "4.00 MiB", "2"]]
+    assert shown == [["nginx-go", "<proxy>", "sut", "cache", "3.00 MiB", "4.00 MiB", "2"]]
     assert "&lt;proxy&gt;" in page((run, ()))
 
 

@@ -27,12 +27,12 @@ def test_workers_have_a_table(make_run: MakeRun) -> None:
     content = build(Material(run, ()))
     assert content is not None
     shown = [[entry.text for entry in row] for row in content.table.rows]
-    assert shown == [["nginx-go", "<front>", "2", "1.50", "1.50", "0", "2"]]
+    assert shown == [["nginx-go", "<front>", "sut", "2", "1.50", "1.50", "0", "2"]]
     assert "&lt;front&gt;" in page((run, ()))
     invalid = judged(run, *((trial, "errors", "invalid", ("rps",)) for trial in ids(run, "stack=nginx-go")))
     doubtful = build(Material(invalid, ()))
     assert doubtful is not None
-    assert doubtful.table.rows[0][3].text == "1.50, invalid"
+    assert doubtful.table.rows[0][4].text == "1.50, invalid"
 
 
 def test_a_run_without_several_workers_has_no_section(run: StoredRun) -> None:

@@ -24,6 +24,7 @@ def build(material: Material) -> TableContent | None:
             columns=(
                 Column("Cell", "name"),
                 Column("Service"),
+                Column("Host"),
                 Column("Workers", "number"),
                 Column("Busiest over mean", "number"),
                 Column("Highest", "number"),
@@ -43,6 +44,7 @@ def _row(balance: WorkerBalance, run: StoredRun) -> tuple[Entry, ...]:
     return (
         Entry(run.labels[balance.cell_id]),
         Entry(clean(balance.service)),
+        Entry(clean(balance.host)),
         Entry(units.count(balance.workers), float(balance.workers)),
         Entry(f"{balance.busiest:.2f}{suffix}", balance.busiest),
         Entry(f"{balance.highest:.2f}", balance.highest),

@@ -25,6 +25,7 @@ from benchkit.load.tools.text import (
     Action,
     Reader,
     Rules,
+    excerpt,
     not_output_of,
     parse_count,
     parse_number,
@@ -57,6 +58,8 @@ _ABORTED = re.compile(
     r"(?:Benchmarking .{1,300}\(be patient\)\.*)?((?:apr_|ssl |SSL |socket|connect)[^:]*: .* \([0-9]+\)|Test aborted after .*)"
 )
 _INTERRUPT = re.compile(r"\^C|Benchmarking .{1,300}\(be patient\)\.{3,}(?:\^C)?")
+_HTML_ROW = re.compile(r"<tr [^>]{0,200}><th [^>]{0,200}>(?:Server Software|Complete requests):</th>")
+"""A row of the table that `ab -w` writes, with the attributes that -x, -y and -z add (support/ab.c, output_html_results)."""
 _SUM = re.compile(r"Total of (\S+) requests completed")
 _DAMAGED = re.compile(
     r"(?:Server Port|Concurrency Level|Complete requests|Failed requests|Write errors|Non-2xx responses"
@@ -177,6 +180,12 @@ class _Reader(Reader):
         return self._rules
 
     def read(self, text: str) -> AbOutput:
+        if (row := _HTML_ROW.search(text)) is not None:
+            raise ParseError(
+                "this is a table of HTML that ab wrote because of -w, -x, -y or -z",
+                why=f"it has no percentiles and few of the figures: {excerpt(row[0])!r}",
+                hint="run ab without -w, -x, -y and -z, and give its plain text",
+            )
         lines = self.read_lines(text)
         if not self.fields.values.keys() & _IDENTIFYING_FIELDS:
             raise not_output_of("ab", lines)
