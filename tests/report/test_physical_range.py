@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,11 +45,11 @@ def on_two_hosts(run: StoredRun) -> StoredRun:
 
 
 @pytest.fixture
-def runs(make_run: MakeRun) -> Iterator[list[StoredRun]]:
+def runs(make_run: MakeRun) -> list[StoredRun]:
     """Recorded and built runs, some also with every service on two hosts."""
     built = watched(make_run({"stack": ["go", "nginx-go"], "connections": [16, 256]}))
     recorded = [read_run(RECORDED, run) for run in RECORDED.runs()]
-    yield [*recorded, built, *(on_two_hosts(run) for run in (recorded[0], recorded[3], built))]
+    return [*recorded, built, *(on_two_hosts(run) for run in (recorded[0], recorded[3], built))]
 
 
 def cpus_of(run: StoredRun) -> int:
