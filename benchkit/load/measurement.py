@@ -20,8 +20,8 @@ Covers = Literal["request", "connect+request"]
 class Counters(Frozen):
     """Exact counts of one generator, or of many; `None` where the tool states no count."""
 
-    requests: int | None
-    """Requests whose end the tool saw; None where it forgets some (hey)."""
+    requests: int
+    """Requests whose end the tool saw."""
     recorded: int
     """Requests whose time is in the raw histogram."""
     bytes_total: int | None = None
@@ -44,7 +44,7 @@ class Measurement:
     complete: bool
     """True where the output is whole and every request that it counts is accounted for."""
     duration_s: float | None = None
-    """Measured time that the tool or its rows state; None for several generators, whose times differ."""
+    """Measured time that the tool states; None where only its summary does, and for several generators."""
     notes: tuple[Note, ...] = ()
 
     def latency(self, series: Series = "raw") -> Latency:

@@ -37,11 +37,7 @@ from benchkit.load.tools.tool import ParsedOutput
 from benchkit.models.base import Frozen
 from benchkit.models.histogram import NS_PER_S, Histogram
 from benchkit.models.load_result import Errors, LoadResult, Note
-from benchkit.resources import BACKENDS
 from benchkit.validation import first_fault
-
-SOURCE = BACKENDS / "reduce"
-"""Go module of the reducer."""
 
 LOWEST_US, HIGHEST_US, DIGITS = 1, 3_600_000_000, 4
 """Layout of its histogram; backends/reduce/tally.go has the reasons."""
@@ -146,7 +142,6 @@ def measurement(output: ReducerOutput) -> Measurement:
         resolution_s=output.resolution_ns / NS_PER_S,
         covers="request" if output.tool == "h2load" else "connect+request",
         complete=output.ended == "whole" and not output.unread.count,
-        duration_s=_duration_s(output),
         notes=tuple(_notes(output)),
     )
 
@@ -177,8 +172,8 @@ def rows_alone(file: bytes | None) -> ParsedOutput:
     output = _read_file(file, None)
     if output.tool != "vegeta":
         raise ParseError(f"the rows of {output.tool} are only a part of its result", hint="parse its summary")
-    measured = measurement(output)
-    counters, duration_s = measured.counters, measured.duration_s
+    measured, span = measurement(output), output.span
+    counters, duration_s = measured.counters, (span.last_start_ns - span.first_start_ns) / NS_PER_S if span else None
     succeeded = sum(n for code, n in output.status.items() if code[0] in "23")
     result = LoadResult(
         tool=output.tool,
@@ -205,19 +200,7 @@ def _read_file(file: bytes | None, tool: str | None) -> ReducerOutput:
     return read(file)
 
 
-def _duration_s(output: ReducerOutput) -> float | None:
-    """Return seconds from the first to the last request; None where the rows do not state their times, and for ab."""
-    span = output.span
-    if span is None or output.tool == "ab":
-        return None
-    return (span.last_start_ns - span.first_start_ns) / NS_PER_S
-
-
 def _notes(output: ReducerOutput) -> Iterator[Note]:
-    if output.tool == "siege":
-        yield Note(
-            code="siege-resolution", message="siege counts times in steps of 10 ms; 0.00 means less than that, not zero"
-        )
     if failed := output.status.get("0"):
         yield Note(
             code="vegeta-unanswered",

@@ -128,7 +128,7 @@ def _sum(items: Sequence[T], count: Callable[[T], int | None]) -> int | None:
 
 def _add_counters(counters: Sequence[Counters]) -> Counters:
     return Counters(
-        requests=_sum(counters, lambda counter: counter.requests),
+        requests=sum(counter.requests for counter in counters),
         recorded=sum(counter.recorded for counter in counters),
         bytes_total=_sum(counters, lambda counter: counter.bytes_total),
         status=_add_status(counter.status for counter in counters),

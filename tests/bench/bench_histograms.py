@@ -15,7 +15,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchkit.load.reducer_output import SOURCE, measurement, read
+from benchkit.load.generators.generator import REDUCER
+from benchkit.load.reducer_output import measurement, read
 from benchkit.models.histogram import Histogram, merge_histograms
 from benchkit.services.go_build import build
 
@@ -77,7 +78,7 @@ def by_pandas(rows: Path) -> float:
 def test_rows_to_a_histogram_three_times_as_fast_as_pandas(rows: Path, tmp_path: Path) -> None:
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
     out, size = tmp_path / "out.json", rows.stat().st_size
-    command: list[str | Path] = [build(SOURCE, goos=sys.platform, goarch=machine).path, "-tool", "ab", "-out", out]
+    command: list[str | Path] = [build(REDUCER, goos=sys.platform, goarch=machine).path, "-tool", "ab", "-out", out]
     memory = most_memory(command, rows)
     by_pandas(rows)  # warms up imports and caches for both
     pairs = [(reduced(command, rows), by_pandas(rows)) for _ in range(PAIRS)]

@@ -10,10 +10,11 @@ import codecs
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from benchkit.errors import ParseError
-from benchkit.models.load_result import Note
+from benchkit.models.base import Frozen
+from benchkit.models.load_result import Latency, Note
 
 MAX_LINE = 4096
 """Longest line that is parsed; lines with figures are far shorter."""
@@ -23,6 +24,9 @@ MAX_NOTES = 5
 """Number of unread lines that get a note each."""
 MAX_EXCERPT = 100
 """Longest excerpt of a tool's output in a message, in characters."""
+
+NOT_A_NUMBER = frozenset({"nan", "-nan", "inf", "-inf"})
+"""Text that C prints for a value that is not a number."""
 
 _BOMS = (  # the longer ones first: UTF-32's little-endian mark begins with UTF-16's
     (codecs.BOM_UTF8, "utf-8"),
@@ -91,6 +95,13 @@ def zero_as_none(value: float | None, *, unmeasured: bool) -> float | None:
     return None if unmeasured and value == 0 else value
 
 
+def without_times(latency: Latency) -> Latency:
+    """Return the latency of a run that measured none: `None` for the zeros that its tool prints."""
+    zeros = {name: getattr(latency, name) or None for name in ("min_s", "mean_s", "stdev_s", "max_s")}
+    percentiles = {name: time for name, time in latency.percentiles.items() if time}
+    return latency.model_copy(update={**zeros, "percentiles": percentiles, "resolution_s": None})
+
+
 def parse_scaled(token: str | None, units: Mapping[str, float]) -> tuple[float, float] | None:
     """Return (value, step) of a number with its unit (`1.21s`, `17.76GB`) in the base unit; `None` for any other token.
 
@@ -131,10 +142,14 @@ Rules = Sequence[tuple[re.Pattern[str], Action]]
 """Patterns of lines, each with the action that reads it; the first pattern that matches the whole line is used."""
 
 
+OutputT = TypeVar("OutputT", bound=Frozen)
+
+
 class Reader:
-    """Reader of a tool's output, line by line; the reader of each tool defines its `rules`."""
+    """Reader of a tool's output, line by line; the reader of each tool sets its `_rules`."""
 
     tool: ClassVar[str]
+    _rules: Rules = ()
 
     def __init__(self) -> None:
         """Start before the first line."""
@@ -148,7 +163,7 @@ class Reader:
     @property
     def rules(self) -> Rules:
         """Rules for the current line."""
-        raise NotImplementedError
+        return self._rules
 
     def read_lines(self, text: str) -> list[str]:
         """Read every line of `text` by the rules, and return the lines."""
@@ -168,6 +183,10 @@ class Reader:
             if match := pattern.fullmatch(line):
                 action(match)
                 return
+
+    def output(self, model: type[OutputT], **others: object) -> OutputT:
+        """Return the fields and unread lines as the tool's model, with `others` that the reader kept itself."""
+        return model.model_validate({**self.fields.values, **others, "unread": tuple(self.fields.unread)})
 
     def ends_mid_number(self, line: str) -> bool:
         """Return whether the figure at the end of `line` may lack digits: the text ends with it."""

@@ -18,14 +18,13 @@ from collections.abc import Iterator, Mapping
 from benchkit.load.tools.text import (
     SECONDS,
     Reader,
-    Rules,
     not_output_of,
     parse_count,
     parse_number,
     parse_scaled,
     several_runs,
     unread_notes,
-    zero_as_none,
+    without_times,
 )
 from benchkit.models.base import Frozen
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
@@ -99,7 +98,7 @@ class _Reader(Reader):
         super().__init__()
         self.clients: dict[int, int] = {}
         self.columns: tuple[str, ...] | None = None
-        self._rules: Rules = (
+        self._rules = (
             (_SPAWNING, self.spawning),
             (_FINISHED, self.finished),
             (_FINISHED_OLD, self.finished_old),
@@ -112,22 +111,13 @@ class _Reader(Reader):
             (_DAMAGED, self.add_unread),
         )
 
-    @property
-    def rules(self) -> Rules:
-        return self._rules
-
     def read(self, text: str) -> H2loadOutput:
         lines = self.read_lines(text)
         if not self.fields.values.keys() & {"finished_in", "total", "status_2xx"} and not self.clients:
             raise not_output_of("h2load", lines)
-        spawned = {"threads": len(self.clients), "clients": sum(self.clients.values())}
-        if (
-            "finished_in" not in self.fields.values
-            or not self.clients
-            or set(self.clients) != set(range(len(self.clients)))
-        ):
-            spawned = {}  # some threads may be missing in the text
-        return H2loadOutput.model_validate({**self.fields.values, **spawned, "unread": tuple(self.fields.unread)})
+        if "finished_in" not in self.fields.values or not self.clients or max(self.clients) != len(self.clients) - 1:
+            return self.output(H2loadOutput)  # some threads may be missing in the text
+        return self.output(H2loadOutput, threads=len(self.clients), clients=sum(self.clients.values()))
 
     def spawning(self, match: re.Match[str]) -> None:
         thread, clients = parse_count(match[1]), parse_count(match[2])
@@ -234,18 +224,17 @@ def _latency(output: H2loadOutput) -> Latency:
     row = output.request
     if row is None:
         return Latency(covers="request", corrected=False)
-    unmeasured = output.done == 0 or row.max == 0
-    percentiles = {name: t for name, t in (("50", row.median), ("95", row.p95), ("99", row.p99)) if t is not None}
-    return Latency(
-        min_s=zero_as_none(row.min, unmeasured=unmeasured),
-        mean_s=zero_as_none(row.mean, unmeasured=unmeasured),
-        stdev_s=zero_as_none(row.sd, unmeasured=unmeasured),
-        max_s=zero_as_none(row.max, unmeasured=unmeasured),
-        percentiles={name: t for name, t in percentiles.items() if zero_as_none(t, unmeasured=unmeasured) is not None},
-        resolution_s=None if unmeasured else row.step,
+    latency = Latency(
+        min_s=row.min,
+        mean_s=row.mean,
+        stdev_s=row.sd,
+        max_s=row.max,
+        percentiles={name: t for name, t in (("50", row.median), ("95", row.p95), ("99", row.p99)) if t is not None},
+        resolution_s=row.step,
         covers="request",
         corrected=False,
     )
+    return without_times(latency) if output.done == 0 or row.max == 0 else latency
 
 
 def _complete(output: H2loadOutput) -> bool:

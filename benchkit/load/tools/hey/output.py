@@ -30,7 +30,7 @@ from benchkit.load.tools.text import (
     several_runs,
     split_lines,
     unread_notes,
-    zero_as_none,
+    without_times,
 )
 from benchkit.models.base import Frozen
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
@@ -83,51 +83,48 @@ class _Reader(Reader):
 
     def __init__(self) -> None:
         super().__init__()
-        self.section = "Summary"
         self.seen: set[str] = set()
         self.percentiles: dict[str, float] = {}
         self.statuses: dict[str, int] = {}
         self.errors: dict[str, int] = {}
-        start = ((_SECTION, self.start),)
-        self._rules: dict[str, Rules] = {
+        self._headings: Rules = ((_SECTION, self.start),)
+        self._sections: dict[str, Rules] = {
             "Summary": (
-                *start,
+                *self._headings,
                 (_TIMES, self.time),
                 (_RATE, self.rate),
                 (_SIZES, self.size),
                 (_DAMAGED, self.add_unread),
             ),
-            "Latency distribution": (*start, (_PERCENTILE, self.percentile), (_DAMAGED_PERCENTILE, self.add_unread)),
-            "Status code distribution": (*start, (_STATUS, self.status), (_DAMAGED_STATUS, self.add_unread)),
-            "Error distribution": (*start, (_ERROR, self.error)),
+            "Latency distribution": (
+                *self._headings,
+                (_PERCENTILE, self.percentile),
+                (_DAMAGED_PERCENTILE, self.add_unread),
+            ),
+            "Status code distribution": (*self._headings, (_STATUS, self.status), (_DAMAGED_STATUS, self.add_unread)),
+            "Error distribution": (*self._headings, (_ERROR, self.error)),
         }
-        self._others: Rules = start
-
-    @property
-    def rules(self) -> Rules:
-        return self._rules.get(self.section, self._others)
+        self._rules = self._sections["Summary"]
 
     def read(self, text: str) -> HeyOutput:
         lines = self.read_lines(text)
         sections = (self.percentiles, self.statuses, self.errors)
         if not self.fields.values.keys() & {"total", "average"} and not any(sections):
             raise not_output_of("hey", lines)
-        return HeyOutput.model_validate(
-            {
-                **self.fields.values,
-                "latency_distribution": self.percentiles,
-                "status_codes": self.statuses,
-                "errors": self.errors,
-                "sections": frozenset(self.seen),
-                "unread": tuple(self.fields.unread),
-            }
+        return self.output(
+            HeyOutput,
+            latency_distribution=self.percentiles,
+            status_codes=self.statuses,
+            errors=self.errors,
+            sections=frozenset(self.seen),
         )
 
     def start(self, match: re.Match[str]) -> None:
-        self.section = match[1].replace("distrubution", "distribution")
-        if self.section in self.seen:
+        section = match[1].replace("distrubution", "distribution")
+        if section in self.seen:
             raise several_runs("hey", match[0])
-        self.seen.add(self.section)
+        self.seen.add(section)
+        self._rules = self._sections.get(section, self._headings)
 
     def time(self, match: re.Match[str]) -> None:
         value = parse_number(match[2])
@@ -232,16 +229,16 @@ def _unmeasured(output: HeyOutput) -> bool:
 
 
 def _latency(output: HeyOutput) -> Latency:
-    unmeasured = _unmeasured(output)
-    return Latency(
-        min_s=zero_as_none(output.fastest, unmeasured=unmeasured),
+    latency = Latency(
+        min_s=output.fastest,
         mean_s=None if _capped(output) else output.average,
-        max_s=zero_as_none(output.slowest, unmeasured=unmeasured),
+        max_s=output.slowest,
         percentiles=output.latency_distribution,
-        resolution_s=None if unmeasured else 1e-4,
+        resolution_s=1e-4,
         covers="connect+request",
         corrected=False,
     )
+    return without_times(latency) if _unmeasured(output) else latency
 
 
 def _complete(output: HeyOutput) -> bool:

@@ -16,13 +16,14 @@ import re
 from collections.abc import Iterator, Mapping
 
 from benchkit.load.tools.text import (
+    NOT_A_NUMBER,
     Reader,
-    Rules,
     not_output_of,
     parse_count,
     parse_number,
     several_runs,
     unread_notes,
+    without_times,
     zero_as_none,
 )
 from benchkit.models.base import Frozen
@@ -32,7 +33,6 @@ TICK_S = 0.01
 """One tick of `times()` (sysconf _SC_CLK_TCK is 100 on Linux)."""
 
 _SIZES: Mapping[str, float] = {"bytes": 1.0, "KB": 1024.0, "MB": 1024.0**2, "GB": 1024.0**3}
-_NOT_A_NUMBER = frozenset({"nan", "-nan", "inf", "-inf"})
 
 _HITS = {"hits": 1.0}
 _PLAIN = {"": 1.0}
@@ -113,7 +113,7 @@ class _Reader(Reader):
         self.log_row: re.Match[str] | None = None
         self.is_log_row_cut = False
         self.log_rows = 0
-        self._rules: Rules = (
+        self._rules = (
             (_LINE, self.line),
             (_DAMAGED, self.add_unread),
             (_LOG_ROW, self.row),
@@ -121,10 +121,6 @@ class _Reader(Reader):
             (_VERSION, self.version),
             (_ABORTED, self.aborted),
         )
-
-    @property
-    def rules(self) -> Rules:
-        return self._rules
 
     def read_line(self, line: str) -> None:
         if not line.startswith(("HTTP/", '"')):  # rows of a verbose run, one per request; JSON is read as a whole
@@ -138,7 +134,7 @@ class _Reader(Reader):
             self.last_row(self.log_row)
         if not self.fields.values and "users" not in self.banner:
             raise not_output_of("siege", lines)
-        return SiegeOutput.model_validate({**self.fields.values, **self.banner, "unread": tuple(self.fields.unread)})
+        return self.output(SiegeOutput, **self.banner)
 
     def line(self, match: re.Match[str]) -> None:
         field = match[1].lower().replace(" ", "_")
@@ -146,7 +142,7 @@ class _Reader(Reader):
         if field == "response_time":
             self.milliseconds = {"ms": True, "secs": False}.get(unit)
         value = _value(field, match[2], _UNITS[field].get(unit))
-        if value is None and match[2] in _NOT_A_NUMBER:  # without a transaction there is no mean
+        if value is None and match[2] in NOT_A_NUMBER:  # without a transaction there is no mean
             return
         if unit == "" and _UNITS[field] is _EXTREME and self.milliseconds is not False:
             value = None  # its unit may be in the missing end
@@ -165,7 +161,7 @@ class _Reader(Reader):
                 raise several_runs("siege", match[0])
             whole = match[3] is not None
             document[field] = _value(field, match[2], _SECONDS_AND_MB.get(field, 1.0)) if whole else None
-            if document[field] is None and match[2] not in _NOT_A_NUMBER:
+            if document[field] is None and match[2] not in NOT_A_NUMBER:
                 self.fields.unread.append(match[0])
         if "transactions" in self.fields.values:
             if self.fields.values["transactions"] != document.get("transactions"):
@@ -183,7 +179,7 @@ class _Reader(Reader):
         for field, cell in zip(_LOG_FIELDS, cells[:-1] if self.is_log_row_cut else cells, strict=False):
             value = _value(field, cell, _SECONDS_AND_MB.get(field, 1.0))
             self.fields.values[field] = value
-            if value is None and cell not in _NOT_A_NUMBER:
+            if value is None and cell not in NOT_A_NUMBER:
                 self.fields.unread.append(match[0])
         if self.is_log_row_cut or len(cells) != len(_LOG_FIELDS):
             self.fields.unread.append(match[0])
@@ -245,15 +241,15 @@ def _too_fast(output: SiegeOutput) -> bool:
 
 
 def _latency(output: SiegeOutput) -> Latency:
-    unmeasured = not output.transactions  # none, or an unknown number
-    return Latency(
-        min_s=zero_as_none(output.shortest_transaction, unmeasured=unmeasured),
-        mean_s=zero_as_none(output.response_time, unmeasured=unmeasured),
-        max_s=zero_as_none(output.longest_transaction, unmeasured=unmeasured),
-        resolution_s=None if unmeasured else TICK_S,
+    latency = Latency(
+        min_s=output.shortest_transaction,
+        mean_s=output.response_time,
+        max_s=output.longest_transaction,
+        resolution_s=TICK_S,
         covers="connect+request",
         corrected=False,
     )
+    return latency if output.transactions else without_times(latency)  # none, or an unknown number
 
 
 def _complete(output: SiegeOutput) -> bool:

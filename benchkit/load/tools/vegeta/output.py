@@ -23,7 +23,6 @@ from benchkit.load.tools.text import (
     QUOTED,
     SECONDS,
     Reader,
-    Rules,
     excerpt,
     not_output_of,
     parse_count,
@@ -110,7 +109,7 @@ class _Reader(Reader):
         self.buckets: list[int] = []
         self.points: dict[str, float] = {}
         self.errors: list[str] | None = None
-        self._rules: Rules = (
+        self._rules = (
             (_ROW, self.row),
             (_CODES, self.codes),
             (_ERRORS, self.error_set),
@@ -121,10 +120,6 @@ class _Reader(Reader):
             (_DAMAGED, self.add_unread),
         )
 
-    @property
-    def rules(self) -> Rules:
-        return self._rules
-
     def read(self, text: str) -> VegetaOutput:
         lines = self.read_lines(text)
         if not self.fields.values and not self.buckets and not self.points:
@@ -134,7 +129,7 @@ class _Reader(Reader):
             more["requests"] = sum(self.buckets)
         if self.points:
             more["latencies"] = self.points
-        return VegetaOutput.model_validate({**self.fields.values, **more, "unread": tuple(self.fields.unread)})
+        return self.output(VegetaOutput, **more)
 
     def read_line(self, line: str) -> None:
         if self.errors is not None and not _ROW.fullmatch(line):

@@ -80,7 +80,7 @@ def _exact_result(result: LoadResult, measured: Measurement) -> LoadResult:
     exact = {
         "duration_s": duration_s,
         "requests": counters.requests,
-        "rps": counters.requests / duration_s if counters.requests is not None and duration_s else None,
+        "rps": counters.requests / duration_s if duration_s else None,
         "bytes_total": counters.bytes_total,
         "bytes_per_s": counters.bytes_total / duration_s if counters.bytes_total is not None and duration_s else None,
         "latency": measured.latency(),

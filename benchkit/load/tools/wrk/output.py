@@ -24,6 +24,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from benchkit.load.tools.text import (
+    NOT_A_NUMBER,
     SECONDS,
     Reader,
     Rules,
@@ -33,7 +34,7 @@ from benchkit.load.tools.text import (
     parse_scaled,
     several_runs,
     unread_notes,
-    zero_as_none,
+    without_times,
 )
 from benchkit.models.base import Frozen
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
@@ -44,7 +45,6 @@ BYTES: Mapping[str, float] = {
     "kB": 1024,  # Hyperfoil's clone of wrk
 }
 _RATES: Mapping[str, float] = {"": 1, **{prefix: 1000.0**power for power, prefix in enumerate("kMGTP", 1)}}
-_NOT_A_NUMBER = frozenset({"nan", "-nan", "inf", "-inf"})
 
 _FIGURE = r"(-?(?:nan|inf)(?:us|ms|s)?|[0-9.]{1,24}[^\s0-9.%]{0,2})"
 _SHARE = r"(-?nan|[0-9.]{1,24})%?"
@@ -140,10 +140,7 @@ class _Reader(Reader):
         self.calibrated = 0
         self.third: str | None = None
         self.ended = False
-        self._headings = (
-            (_RUNNING, self.running),
-            (_CONNECTIONS, self.connections),
-        )
+        self._headings: Rules = ((_RUNNING, self.running), (_CONNECTIONS, self.connections))
         self._rules = (
             *self._headings,
             (_PERCENTILE, self.percentile),
@@ -160,24 +157,11 @@ class _Reader(Reader):
             (_DAMAGED_PERCENTILE, self.damaged_percentile),
         )
 
-    @property
-    def rules(self) -> Rules:
-        """Rules for the current line; after wrk's last line follows the output of a Lua script's done(), or another run."""
-        return self._headings if self.ended else self._rules
-
     def read(self, text: str) -> WrkOutput:
         lines = self.read_lines(text)
         if not self.fields.values.keys() & _IDENTIFYING_FIELDS:
             raise not_output_of("wrk", lines)
-        return WrkOutput.model_validate(
-            {
-                **self.fields.values,
-                "calibrated": self.calibrated,
-                "distribution_step": self.step,
-                "unread": tuple(self.fields.unread),
-                "ended": self.ended,
-            }
-        )
+        return self.output(WrkOutput, calibrated=self.calibrated, distribution_step=self.step, ended=self.ended)
 
     def running(self, match: re.Match[str]) -> None:
         self.fields.set_once(match[0], url=None if self.unterminated else match[1].strip())
@@ -249,6 +233,7 @@ class _Reader(Reader):
         token = match[2]
         if match[1] == "Transfer":
             self.ended = True
+            self._rules = self._headings  # the output of a Lua script's done() follows, or another run
             size = parse_scaled(token, BYTES)
             self.fields.set_once(match[0], transfer_per_s=size and size[0])
         else:
@@ -264,7 +249,7 @@ class _Reader(Reader):
 
 def _is_not_a_number(token: str) -> bool:
     """Return whether a token is what C prints for a value that is not a number; wrk2 adds a unit."""
-    return token.rstrip("ums") in _NOT_A_NUMBER
+    return token.rstrip("ums") in NOT_A_NUMBER
 
 
 def parse(text: str) -> LoadResult:
@@ -322,18 +307,16 @@ def _latency(output: WrkOutput, corrected: bool | None) -> Latency:  # noqa: FBT
     percentiles = dict(output.distribution)
     if row.p99 is not None:
         percentiles.setdefault("99", row.p99)
-    unmeasured = _unmeasured(output)
-    return Latency(
-        mean_s=zero_as_none(row.avg, unmeasured=unmeasured),
-        stdev_s=zero_as_none(row.stdev, unmeasured=unmeasured),
-        max_s=zero_as_none(row.max, unmeasured=unmeasured),
-        percentiles={
-            key: time for key, time in percentiles.items() if zero_as_none(time, unmeasured=unmeasured) is not None
-        },
-        resolution_s=None if unmeasured else max(steps, default=None),
+    latency = Latency(
+        mean_s=row.avg,
+        stdev_s=row.stdev,
+        max_s=row.max,
+        percentiles=percentiles,
+        resolution_s=max(steps, default=None),
         covers="request",
         corrected=corrected,
     )
+    return without_times(latency) if _unmeasured(output) else latency
 
 
 def _complete(output: WrkOutput) -> bool:
