@@ -6,7 +6,6 @@ import statistics
 import subprocess
 import sys
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -16,14 +15,11 @@ from benchkit.analysis.claims import judge_claims
 from benchkit.analysis.compare import compare
 from benchkit.analysis.gate import Thresholds
 from benchkit.analysis.run_data import RunData
-from benchkit.models.levels import cell_id
-from benchkit.models.rows import TrialRow
-from benchkit.models.run import CellRecord, HostRecord, Manifest
-from benchkit.results.row_builders import factor_rows, host_rows
+from benchkit.results.row_builders import host_rows
 from benchkit.results.store import Store
-from benchkit.results.tables import RunTables, load
+from benchkit.results.tables import load
+from tests.bench.large_run import BLOCKS, CELLS, REPEATS, save_large_run
 
-CELLS, BLOCKS, REPEATS = 500, 10, 5
 METRICS = ("rps", "latency_p99_s", "server_cpu_s_per_request")
 PROGRAM = "import typer; from benchkit.cli.compare import compare; app = typer.Typer(); app.command()(compare); app()"
 
@@ -38,10 +34,6 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _save(store: Store, run_id: str) -> None:
-    levels: list[dict[str, str | int | float | bool]] = [
-        {"stack": f"s{i % 5}", "connections": 8 * (1 + i // 5)} for i in range(CELLS)
-    ]
-    cells = tuple(CellRecord(cell_id=cell_id(each), levels=each) for each in levels)
     claims = [
         {
             "text": f"s{i} is slower",
@@ -50,37 +42,9 @@ def _save(store: Store, run_id: str) -> None:
         }
         for i in range(1, 5)
     ]
-    manifest = Manifest(
-        run_id=run_id,
-        scenario={"name": "large", "title": "Large", "baseline": {"stack": "s0"}, "claims": claims},
-        scale="lab",
-        seed=1,
-        blocks=BLOCKS,
-        cells=cells,
-        hosts=(HostRecord(name="sut", roles=("sut",), facts={"cpus": [0, 1]}),),
-        versions={"benchkit": "0"},
-        started_at=datetime(2026, 1, 1, tzinfo=UTC),
-        status="done",
-    )
-    store.create(manifest)
     noise = np.random.default_rng(1).lognormal(0, 0.05, (BLOCKS, CELLS, len(METRICS)))
-    rows = [
-        TrialRow(
-            cell_id=cell.cell_id,
-            trial_id=f"{run_id}.b{block}.p{position}",
-            block=block,
-            position=position,
-            kind="measure",
-            started_at=manifest.started_at,
-            requests=100_000,
-            **dict(zip(METRICS, noise[block - 1, position - 1].tolist(), strict=True)),
-        )
-        for block in range(1, BLOCKS + 1)
-        for position, cell in enumerate(cells, start=1)
-    ]
-    tables = RunTables(store, "large", run_id)
-    tables.replace("trials", rows)
-    tables.replace("factors", factor_rows(cells))
+    columns = {metric: noise[:, :, i] for i, metric in enumerate(METRICS)}
+    tables, _ = save_large_run(store, run_id, columns, constants={}, claims=claims)
     tables.replace("hosts", host_rows("sut", ["sut"], "start", {"kernel": "6.1"}))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 import time
-from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,20 +13,18 @@ import pytest
 
 from benchkit.analysis.compare import compare
 from benchkit.analysis.verdicts.judge import judge_trial
-from benchkit.models.levels import cell_id
-from benchkit.models.rows import TrialRow, VerdictRow
-from benchkit.models.run import CellRecord, HostRecord, Manifest
+from benchkit.models.rows import VerdictRow
 from benchkit.models.thresholds import Thresholds
-from benchkit.results.row_builders import factor_rows, host_rows
+from benchkit.results.row_builders import host_rows
 from benchkit.results.store import Store
-from benchkit.results.tables import RunTables, load
+from benchkit.results.tables import load
 from benchkit.run.judge import judge_stored_run
 from tests.analysis.verdicts.builders import build_trial
+from tests.bench.large_run import BLOCKS, CELLS, REPEATS, save_large_run
 
-CELLS, BLOCKS, REPEATS = 500, 10, 5
 INVALID = 0.1
 """Share of trials with a reason against them."""
-LOAD: dict[str, Any] = {"server_cpu_s_per_request": 1e-5, "connections": 64, "requests": 100_000}
+LOAD: dict[str, Any] = {"server_cpu_s_per_request": 1e-5, "connections": 64}
 ANSWER: dict[str, Any] = {
     "probe_status": 200,
     "probe_header_bytes": 141,
@@ -40,45 +37,10 @@ ANSWER: dict[str, Any] = {
 def store(tmp_path: Path) -> Store:
     """Store with a run of 500 cells in 10 blocks, each trial judged alone."""
     made = Store(tmp_path)
-    levels: list[dict[str, str | int | float | bool]] = [
-        {"stack": f"s{i % 5}", "connections": 8 * (1 + i // 5)} for i in range(CELLS)
-    ]
-    cells = tuple(CellRecord(cell_id=cell_id(each), levels=each) for each in levels)
-    manifest = Manifest(
-        run_id="r1",
-        scenario={"name": "large", "title": "Large", "baseline": {"stack": "s0"}},
-        scale="lab",
-        seed=1,
-        blocks=BLOCKS,
-        cells=cells,
-        hosts=(HostRecord(name="sut", roles=("sut",), facts={"cpus": [0, 1]}),),
-        versions={"benchkit": "0"},
-        started_at=datetime(2026, 1, 1, tzinfo=UTC),
-        status="done",
-    )
-    made.create(manifest)
     generator = np.random.default_rng(1)
-    noise = generator.lognormal(0, 0.05, (BLOCKS, CELLS))
-    rows = [
-        TrialRow(
-            **LOAD,
-            **ANSWER,
-            cell_id=cell.cell_id,
-            trial_id=f"r1.b{block}.p{position}",
-            block=block,
-            position=position,
-            kind="measure",
-            started_at=manifest.started_at,
-            verdict="valid",
-            rps=50_000 * float(noise[block - 1, position - 1]),
-        )
-        for block in range(1, BLOCKS + 1)
-        for position, cell in enumerate(cells, start=1)
-    ]
+    rps = 50_000 * generator.lognormal(0, 0.05, (BLOCKS, CELLS))
+    tables, rows = save_large_run(made, "r1", {"rps": rps}, constants={**LOAD, **ANSWER, "verdict": "valid"})
     invalid = generator.choice([row.trial_id for row in rows], round(INVALID * len(rows)), replace=False)
-    tables = RunTables(made, "large", "r1")
-    tables.replace("trials", rows)
-    tables.replace("factors", factor_rows(cells))
     tables.replace(
         "verdicts",
         [
@@ -95,8 +57,8 @@ def store(tmp_path: Path) -> Store:
             for trial_id in invalid
         ],
     )
-    looks = [host_rows("sut", ["sut"], f"block {block}", {"kernel": "6.1"}) for block in range(1, BLOCKS + 1)]
-    tables.replace("hosts", *looks)
+    facts = [host_rows("sut", ["sut"], f"block {block}", {"kernel": "6.1"}) for block in range(1, BLOCKS + 1)]
+    tables.replace("hosts", *facts)
     return made
 
 

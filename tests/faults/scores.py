@@ -48,12 +48,12 @@ class Scores:
         yield f"| any check | | | {_any_alarm(self.undisturbed)} |"
         yield "\n`throttled` is shown by a quota alone: a lab cannot steal time from itself, nor slow its clock."
         if self.failed:
-            yield f"\n{len(self.failed)} trials failed by themselves and were made again: {'; '.join(self.failed)}."
+            yield f"\n{len(self.failed)} trials failed for other reasons and were repeated: {'; '.join(self.failed)}."
         if self.disturbed:
             every = [*self.undisturbed, *self.disturbed]
             yield (
-                f"\n{len(self.disturbed)} healthy trials were set aside, as others worked on the lab's cores hook or "
-                f"slowed them; with them any check was raised on {_any_alarm(every)}."
+                f"\n{len(self.disturbed)} healthy trials were excluded because other processes used the lab's cores or "
+                f"slowed them; with them, any check had a finding on {_any_alarm(every)}."
             )
 
     def _alarm_share(self, check: str) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 
+from tests.faults.conftest import FaultLabs
 from tests.faults.fault_lab import FaultLab, JudgedTrial
 from tests.faults.faults import FAULTS, ExpectedFinding, Fault
 from tests.faults.scores import Scores
@@ -20,7 +21,6 @@ MAX_ERROR_RATE = 0.05
 """Largest share of faulty trials without a finding, and of healthy trials with one."""
 MIN_DECISIVE_TRIALS = round(1 / MAX_ERROR_RATE)
 """Trials needed to decide: of fewer, a single error exceeds the rate."""
-FaultLabs = Callable[[str], FaultLab]
 
 
 def injected(fault: Fault, fault_lab: FaultLab, trials: int) -> Iterator[JudgedTrial]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
 from benchkit.analysis.verdicts.checks.unstable import REFERENCE_BLOCKS
+from tests.faults.conftest import FaultLabs
 from tests.faults.disturbances import DisturbanceMonitor
 from tests.faults.fault_lab import FaultLab, JudgedTrial
 from tests.faults.faults import HEALTHY, Healthy
@@ -28,41 +29,39 @@ MIN_COMPARABLE_TRIALS = REFERENCE_BLOCKS
 ROUNDS = 8
 """Repetitions of healthy trials to replace disturbed ones; on a busy machine there would be no end."""
 
-FaultLabs = Callable[[str], FaultLab]
-
 
 @pytest.mark.parametrize("healthy", HEALTHY, ids=lambda healthy: healthy.name)
-def test_healthy_trials_are_left_alone(healthy: Healthy, fault_labs: FaultLabs, scores: Scores) -> None:
-    """Set aside trials during which others used or slowed the lab's cores."""
+def test_healthy_trials_have_no_findings(healthy: Healthy, fault_labs: FaultLabs, scores: Scores) -> None:
+    """Exclude trials during which other processes used or slowed the lab's cores."""
     fault_lab = fault_labs("plain")
     wanted = math.ceil(TRIALS / len(HEALTHY))
-    left, disturbed = collect_undisturbed(healthy, fault_lab, wanted)
-    scores.healthy(left, disturbed)
+    undisturbed, disturbed = collect_undisturbed(healthy, fault_lab, wanted)
+    scores.healthy(undisturbed, disturbed)
     if TRIALS >= MIN_DECISIVE_TRIALS:
-        assert len(left) >= wanted, f"others disturbed {len(disturbed)} of the healthy trials"
-    if not left:
+        assert len(undisturbed) >= wanted, f"others disturbed {len(disturbed)} of the healthy trials"
+    if not undisturbed:
         pytest.skip("others disturbed all healthy trials")
-    if wanted < MIN_DECISIVE_TRIALS and any(trial.findings for trial in left):
-        left += collect_undisturbed(healthy, fault_lab, MIN_DECISIVE_TRIALS - len(left))[0]
-    alarmed = [trial for trial in left if trial.findings]
-    assert len(alarmed) <= MAX_ERROR_RATE * len(left), listing(alarmed)
+    if wanted < MIN_DECISIVE_TRIALS and any(trial.findings for trial in undisturbed):
+        undisturbed += collect_undisturbed(healthy, fault_lab, MIN_DECISIVE_TRIALS - len(undisturbed))[0]
+    alarmed = [trial for trial in undisturbed if trial.findings]
+    assert len(alarmed) <= MAX_ERROR_RATE * len(undisturbed), listing(alarmed)
 
 
 def collect_undisturbed(
     healthy: Healthy, fault_lab: FaultLab, wanted: int
 ) -> tuple[list[JudgedTrial], list[JudgedTrial]]:
     """Return at least this many undisturbed trials, or those of all rounds, and the disturbed ones."""
-    left: list[JudgedTrial] = []
+    undisturbed: list[JudgedTrial] = []
     disturbed: list[JudgedTrial] = []
     for _ in range(ROUNDS):
-        if len(left) < wanted:
+        if len(undisturbed) < wanted:
             with DisturbanceMonitor(fault_lab.lab) as quiet:
                 judged = fault_lab.run({**healthy.scenario, "blocks": wanted})
             kept = at_usual_speed(quiet, [trial for trial in judged if is_undisturbed(quiet, trial)])
             kept = kept if len(kept) >= min(MIN_COMPARABLE_TRIALS, wanted) else []
-            left += fault_lab.judge_together(kept)
+            undisturbed += fault_lab.judge_together(kept)
             disturbed += [trial for trial in judged if trial not in kept]
-    return left, disturbed
+    return undisturbed, disturbed
 
 
 def is_undisturbed(quiet: DisturbanceMonitor, trial: JudgedTrial) -> bool:

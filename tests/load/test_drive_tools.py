@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,38 +18,10 @@ from benchkit.load.tools.tool import ParsedOutput, ToolOutput
 from benchkit.load.trial_result import read_generator
 from benchkit.models.load import Load
 from benchkit.services.go_build import build
-from benchkit.services.placement import ServicePlacement
 from benchkit.services.service import GoSource
+from tests.load.conftest import GOARCH, Server, place
 
 pytestmark = pytest.mark.lab
-
-SERVER = Path(__file__).with_name("small_server.py")
-
-
-class Server:
-    """The small server, in a process of its own."""
-
-    def __init__(self) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, str(SERVER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        assert self.process.stdout is not None
-        self.url = f"http://127.0.0.1:{int(self.process.stdout.readline())}/"
-
-    def stop(self) -> set[str]:
-        """Stop it, and return the lines that `echo` printed."""
-        printed, _ = self.process.communicate(timeout=10)
-        return set(printed.splitlines())
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    """The small server, started for one test."""
-    running = Server()
-    yield running
-    if running.process.poll() is None:
-        running.process.kill()
-        running.stop()
 
 
 def _run_generator(load: Load, url: str, folder: Path) -> ParsedOutput:
@@ -59,7 +29,8 @@ def _run_generator(load: Load, url: str, folder: Path) -> ParsedOutput:
     tool = TOOLS[load.tool]
     if tool.go_program is None and shutil.which(tool.binary) is None:
         pytest.skip(f"{tool.binary} is not installed")
-    (generator,) = plan_generators(load, url, [_place(folder)])
+    here = place("here", folder=folder, cpus=(0,), nofile=1024, goos=sys.platform, goarch=GOARCH)
+    (generator,) = plan_generators(load, url, [here])
     for name, text in generator.files.items():
         (folder / name).write_text(text)
     for program in generator.programs:
@@ -82,23 +53,6 @@ def _run_generator(load: Load, url: str, folder: Path) -> ParsedOutput:
         (folder / "stdout").read_text(), (folder / "stderr").read_text(), (folder / "reduced").read_bytes()
     )
     return read_generator(tool, load, output)
-
-
-def _place(folder: Path) -> ServicePlacement:
-    """Return this machine as a load host."""
-    goarch = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
-    return ServicePlacement(
-        host="here",
-        address="127.0.0.1",
-        cpus=(0,),
-        folder=PurePosixPath(folder),
-        user="nobody",
-        root=False,
-        goos=sys.platform,
-        goarch=goarch,
-        nofile=1024,
-        programs={},
-    )
 
 
 @pytest.mark.parametrize("tool", TOOLS)

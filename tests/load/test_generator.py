@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -12,25 +11,10 @@ from benchkit.errors import UnsupportedError
 from benchkit.load.generators.generator import REDUCER, plan_generators
 from benchkit.load.tools.vegeta.command import PROGRAM
 from benchkit.models.load import Load
-from benchkit.services.placement import ServicePlacement
 from benchkit.services.service import GoSource
+from tests.load.conftest import place
 
 URL = "http://10.0.0.2:8080/"
-
-
-def _place(host: str, goarch: str = "amd64") -> ServicePlacement:
-    return ServicePlacement(
-        host=host,
-        address="10.0.0.9",
-        cpus=(2, 3),
-        folder=PurePosixPath("/w/tools"),
-        user="bench",
-        root=False,
-        goos="linux",
-        goarch=goarch,
-        nofile=4096,
-        programs={},
-    )
 
 
 def _load(tool: str, **fields: Any) -> Load:  # noqa: ANN401 - any field of a load
@@ -38,7 +22,7 @@ def _load(tool: str, **fields: Any) -> Load:  # noqa: ANN401 - any field of a lo
 
 
 def test_every_host_runs_the_same_number_of_processes() -> None:
-    planned = plan_generators(_load("wrk", processes=2, connections=9), URL, [_place("a"), _place("b")])
+    planned = plan_generators(_load("wrk", processes=2, connections=9), URL, [place("a"), place("b")])
     assert [(each.number, each.of, each.host, each.load.connections) for each in planned] == [
         (1, 4, "a", 3),
         (2, 4, "a", 2),
@@ -49,28 +33,28 @@ def test_every_host_runs_the_same_number_of_processes() -> None:
     assert {(each.cpus, each.nofile) for each in planned} == {((2, 3), 4096)}
     assert [each.name for each in planned] == ["wrk.a.1", "wrk.a.2", "wrk.b.3", "wrk.b.4"]
     assert str(planned[2]) == "wrk, generator 3 of 4,"
-    assert str(plan_generators(_load("wrk"), URL, [_place("a")])[0]) == "wrk"
+    assert str(plan_generators(_load("wrk"), URL, [place("a")])[0]) == "wrk"
 
 
 @pytest.mark.parametrize(("processes", "cpus"), [(1, [(2, 3, 5)]), (2, [(2, 3), (5,)]), (3, [(2,), (3,), (5,)])])
 def test_pinned_processes_have_cpus_of_their_own(processes: int, cpus: list[tuple[int, ...]]) -> None:
-    place = replace(_place("a"), cpus=(2, 3, 5))
-    assert [each.cpus for each in plan_generators(_load("wrk", processes=processes, pin=True), URL, [place])] == cpus
+    planned = plan_generators(_load("wrk", processes=processes, pin=True), URL, [place("a", cpus=(2, 3, 5))])
+    assert [each.cpus for each in planned] == cpus
 
 
 def test_more_pinned_processes_than_cpus_are_unsupported() -> None:
     with pytest.raises(UnsupportedError, match="pin: a has 2 CPUs for 3 processes"):
-        plan_generators(_load("wrk", processes=3, pin=True), URL, [_place("a")])
+        plan_generators(_load("wrk", processes=3, pin=True), URL, [place("a")])
 
 
 def test_wrk_needs_nothing_built() -> None:
-    (generator,) = plan_generators(_load("wrk"), URL, [_place("a")])
+    (generator,) = plan_generators(_load("wrk"), URL, [place("a")])
     assert (generator.reducer, generator.programs) == (None, ())
     assert list(generator.files) == ["histogram.lua"]
 
 
 def test_rows_go_to_a_reducer_built_for_the_host() -> None:
-    (generator,) = plan_generators(_load("ab"), URL, [_place("a", "arm64")])
+    (generator,) = plan_generators(_load("ab"), URL, [place("a", goarch="arm64")])
     assert generator.reducer == ("/w/tools/reduce", "-tool", "ab")
     (program,) = generator.programs
     assert (program.path, program.mode) == (PurePosixPath("/w/tools/reduce"), 0o755)
@@ -78,13 +62,13 @@ def test_rows_go_to_a_reducer_built_for_the_host() -> None:
 
 
 def test_without_a_histogram_there_is_no_reducer() -> None:
-    (generator,) = plan_generators(_load("hey", histogram=False), URL, [_place("a")])
+    (generator,) = plan_generators(_load("hey", histogram=False), URL, [place("a")])
     assert (generator.reducer, generator.programs) == (None, ())
     assert "-o" not in generator.argv
 
 
 def test_vegeta_is_always_the_one_that_benchkit_builds() -> None:
-    (generator,) = plan_generators(_load("vegeta"), URL, [_place("a")])
+    (generator,) = plan_generators(_load("vegeta"), URL, [place("a")])
     assert generator.argv[0] == "/w/tools/vegeta"
     sources = {program.path.name: program.content for program in generator.programs}
     assert sources["vegeta"] == GoSource(PROGRAM.module, "linux", "amd64", package="github.com/tsenart/vegeta/v12")
@@ -99,12 +83,12 @@ def test_vegetas_module_pins_the_registered_version() -> None:
 
 
 def test_a_warm_up_records_nothing_and_runs_the_built_program() -> None:
-    (generator,) = plan_generators(_load("vegeta", duration_s=5, warmup_s=2), URL, [_place("a")])
+    (generator,) = plan_generators(_load("vegeta", duration_s=5, warmup_s=2), URL, [place("a")])
     warming = generator.as_warm_up(URL)
     assert warming.argv[0] == "/w/tools/vegeta"
     assert "-output=/dev/null" in warming.argv
     assert "-duration=2.000000000s" in warming.argv
     assert warming.reducer is None
-    (siege,) = plan_generators(_load("siege", warmup_s=1), URL, [_place("a")])
+    (siege,) = plan_generators(_load("siege", warmup_s=1), URL, [place("a")])
     assert "verbose = true\n" in siege.files["siege.conf"]
     assert "verbose = false\n" in siege.as_warm_up(URL).files["siege.conf"]

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
-import platform
 import shutil
 import struct
 import subprocess
 import sys
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +28,7 @@ from benchkit.load.tools.text import decode
 from benchkit.load.tools.vegeta import output as vegeta
 from benchkit.models.load_result import LoadResult
 from benchkit.services.go_build import build
+from tests.load.conftest import GOARCH
 
 TESTS = Path(__file__).parents[1]
 RECORDED = TESTS / "fixtures" / "load"
@@ -40,8 +39,7 @@ HEY_HEADING = TEMPLATE.partition("\n")[0]
 @pytest.fixture(scope="module")
 def reducer() -> Path:
     """The reducer, built for this machine."""
-    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
-    return build(REDUCER, goos=sys.platform, goarch=machine).path
+    return build(REDUCER, goos=sys.platform, goarch=GOARCH).path
 
 
 def reduce_file(reducer: Path, tool: str, path: Path, folder: Path) -> tuple[ReducerOutput, str]:
@@ -262,16 +260,6 @@ def test_any_histogram_payload_is_read_or_refused(numbers: bytes) -> None:
 
 
 # -- real tools
-
-
-@pytest.fixture
-def url() -> Iterator[str]:
-    """A small server on loopback."""
-    command = [sys.executable, str(Path(__file__).with_name("small_server.py"))]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        yield f"http://127.0.0.1:{int(server.stdout.readline())}/"
-        server.communicate(timeout=10)
 
 
 def reduce_run(reducer: Path, tool: str, command: list[str], folder: Path) -> tuple[ReducerOutput, str, str]:

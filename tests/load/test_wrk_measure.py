@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -239,16 +238,6 @@ def test_recorded_histograms_agree_with_the_summary(path: Path) -> None:
 def test_a_recorded_output_has_added_samples() -> None:
     found = measurement((FIXTURES / "wrk-v410-keepalive.txt").read_text())
     assert found.histograms["corrected"].total > found.histograms["raw"].total * 1.05
-
-
-@pytest.fixture
-def url() -> Iterator[str]:
-    """A small server on loopback."""
-    command = [sys.executable, str(Path(__file__).with_name("small_server.py"))]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        yield f"http://127.0.0.1:{int(server.stdout.readline())}/"
-        server.communicate(timeout=10)
 
 
 def run_wrk(url: str, *options: str, script: Path = SCRIPT) -> str:

@@ -1,0 +1,67 @@
+"""A stored run of 500 cells and 10 blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from benchkit.models.levels import cell_id
+from benchkit.models.rows import TrialRow
+from benchkit.models.run import CellRecord, HostRecord, Manifest
+from benchkit.results.row_builders import factor_rows
+from benchkit.results.store import Store
+from benchkit.results.tables import RunTables
+
+CELLS, BLOCKS, REPEATS = 500, 10, 5
+
+
+def save_large_run(
+    store: Store,
+    run_id: str,
+    columns: Mapping[str, npt.NDArray[np.float64]],
+    *,
+    constants: Mapping[str, Any],
+    **scenario: object,
+) -> tuple[RunTables, list[TrialRow]]:
+    """Store manifest, trials and factors; return the run's tables and its rows of `trials`.
+
+    `columns` have a value for each block and cell, `constants` one for all trials; the others are fields of the scenario.
+    """
+    levels: list[dict[str, str | int | float | bool]] = [
+        {"stack": f"s{i % 5}", "connections": 8 * (1 + i // 5)} for i in range(CELLS)
+    ]
+    manifest = Manifest(
+        run_id=run_id,
+        scenario={"name": "large", "title": "Large", "baseline": {"stack": "s0"}, **scenario},
+        scale="lab",
+        seed=1,
+        blocks=BLOCKS,
+        cells=tuple(CellRecord(cell_id=cell_id(each), levels=each) for each in levels),
+        hosts=(HostRecord(name="sut", roles=("sut",), facts={"cpus": [0, 1]}),),
+        versions={"benchkit": "0"},
+        started_at=datetime(2026, 1, 1, tzinfo=UTC),
+        status="done",
+    )
+    store.create(manifest)
+    rows = [
+        TrialRow(
+            cell_id=cell.cell_id,
+            trial_id=f"{run_id}.b{block}.p{position}",
+            block=block,
+            position=position,
+            kind="measure",
+            started_at=manifest.started_at,
+            requests=100_000,
+            **{**constants, **{name: float(values[block - 1, position - 1]) for name, values in columns.items()}},
+        )
+        for block in range(1, BLOCKS + 1)
+        for position, cell in enumerate(manifest.cells, start=1)
+    ]
+    tables = RunTables(store, "large", run_id)
+    tables.replace("trials", rows)
+    tables.replace("factors", factor_rows(manifest.cells))
+    return tables, rows
