@@ -5,6 +5,7 @@ import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from itertools import pairwise
 from urllib.parse import unquote
 
@@ -351,3 +352,12 @@ def test_several_runs_share_a_page_and_no_id(make_run: MakeRun) -> None:
     assert attributes(root, "nav[aria-label=Runs] a", "href") == ["#title", "#run2-title"]
     regions = attributes(root, "[role=region]", "aria-label")
     assert len(regions) == len(set(regions))
+
+
+@pytest.mark.parametrize(
+    ("took", "text"),
+    [(timedelta(hours=-9599), "unknown: the controller's clock was set back during the run"), (timedelta(0), "0 s")],
+)
+def test_a_clock_that_was_set_back_gives_no_duration(run: StoredRun, took: timedelta, text: str) -> None:
+    manifest = run.manifest.model_copy(update={"ended_at": run.manifest.started_at + took})
+    assert text in report(replace(run, manifest=manifest)).get_text()
