@@ -13,6 +13,7 @@ from benchkit.hosts.files import PlacedFile
 from benchkit.lab.lab import Lab
 from tests.builders import stacks, write_scenario
 from tests.cli.conftest import Cli
+from tests.needs import separate_hosts
 
 pytestmark = pytest.mark.lab
 
@@ -87,6 +88,7 @@ def test_failed_trials_are_listed_where_no_trial_ended(
     assert "did not start" in cli("results", "trials", result.document()["run_id"]).out
 
 
+@separate_hosts
 def test_a_program_in_a_folder_that_lab_hosts_have_of_their_own_is_explained(
     cli: Cli, inventory: Callable[..., Path], folder_in_tmp: Path
 ) -> None:

@@ -18,6 +18,7 @@ import psutil
 import pytest
 
 from benchkit.lab.loopback import is_sshd_running
+from benchkit.lab.processes import MARK_VARIABLE
 from benchkit.lab.programs import find_programs
 from benchkit.lab.spec import DEFAULT_NAME
 from benchkit.lab.state import LabFolder
@@ -91,6 +92,7 @@ def _lab_processes(home: Path) -> list[psutil.Process]:
         and (
             any(text in " ".join(process.info["cmdline"] or ()) for text in (str(home), mark))
             or (process.info["environ"] or {}).get("HOME") == str(home)
+            or (process.info["environ"] or {}).get(MARK_VARIABLE, "").startswith(mark)
         )
     ]
 
