@@ -144,5 +144,5 @@ def test_only_public_names_are_listed_and_each_is_described() -> None:
 
 
 def test_the_page_has_every_function_and_every_column() -> None:
-    """The command in the page writes its generated parts."""
+    """Compare the page with what `python -m tests.results.api_page` writes."""
     assert PAGE.read_text() == with_generated_parts(PAGE.read_text())
