@@ -102,7 +102,7 @@ def test_the_wheel_states_its_version(installed: Installed, package: Path) -> No
     shown = installed.run("benchkit", "--version")
     assert shown.stderr == ""
     assert shown.stdout.split()[0] == "benchkit"
-    assert f'"{shown.stdout.split()[1]}"' in (package / "__init__.py").read_text(encoding="utf-8")
+    assert f'"{shown.stdout.split()[1]}"' in (package / "version.py").read_text(encoding="utf-8")
 
 
 def test_the_wheel_finds_scenarios_by_name(installed: Installed) -> None:
