@@ -7,7 +7,8 @@ import os
 import signal
 import threading
 import time
-from typing import Any, Dict, List, Optional, Tuple
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 from benchkit.agent.cgroups import Cgroups
 from benchkit.agent.child_process import Child
@@ -15,7 +16,16 @@ from benchkit.agent.common import Answer, RefusedError, poll_until
 from benchkit.agent.frames import Json
 from benchkit.agent.launch import OUTPUTS, Command, Descriptors, Streams, launch, sleep_until
 from benchkit.agent.output_pumps import Sink
-from benchkit.agent.proc import TAG, ProcStat, all_processes, become_subreaper, proc_stat, signal_exactly, tag_of
+from benchkit.agent.proc import (
+    TAG,
+    ProcStat,
+    all_processes,
+    become_subreaper,
+    is_running,
+    proc_stat,
+    signal_exactly,
+    tag_of,
+)
 from benchkit.agent.process_owners import UNKNOWN_OWNER, members
 from benchkit.agent.records import Records
 from benchkit.agent.workdir import Workdir
@@ -30,6 +40,8 @@ class Processes:
     KILL_S = 3.0
     REAP_S = 1.0
     LAST_OUTPUT_S = 0.2
+    DAEMON_PAUSES_S = (0.1, 0.4, 1.5)
+    """Pauses after a start before each search for processes that left their session: servers do so at their start."""
 
     def __init__(self, workdir: Workdir, records: Records, cgroups: Cgroups) -> None:
         self._workdir = workdir
@@ -44,7 +56,11 @@ class Processes:
         self._spawned = threading.Event()
         self._cpus = os.sched_getaffinity(0)
         self._is_subreaper = become_subreaper()
+        self._orphans: Set[Tuple[int, int]] = set()
+        self._orphans_record: Optional[Path] = None
+        self._started = threading.Event()
         threading.Thread(target=self._reap, name="reaper", daemon=True).start()
+        threading.Thread(target=self._find_daemons, name="daemons", daemon=True).start()
 
     def start(
         self,
@@ -211,6 +227,8 @@ class Processes:
         except OSError:
             self.stop(ids=[child.id], signum=signal.SIGKILL, grace_s=0.0)
             raise
+        if not own:
+            self._started.set()
 
     def _refuse_while_closing(self, *, own: bool) -> None:
         if self._closing and not own:
@@ -220,6 +238,15 @@ class Processes:
         with self._changed:
             if child.record is not None:  # else it has ended already
                 self._records.note("process", self._change(child), synced=False, path=child.record)
+
+    def _find_daemons(self) -> None:
+        """Record the processes that leave their session, some times after each start; see `_note_escaped`."""
+        while True:
+            self._started.wait()
+            self._started.clear()
+            for pause_s in self.DAEMON_PAUSES_S:
+                time.sleep(pause_s)
+                self.trees()
 
     def _reap(self) -> None:
         while True:
@@ -248,6 +275,8 @@ class Processes:
                     self._children[number].adopt(usage)
             else:
                 self._children[number].end(status, usage)
+                if self._children[number].record is not None:
+                    self.trees()  # it may have left a daemon
             self._drop_records()
             self._changed.notify_all()
 
@@ -305,7 +334,10 @@ class Processes:
         return trees
 
     def _note_escaped(self, trees: Dict[int, List[ProcStat]]) -> None:
-        """Add processes that left their child's session to its record: only that identifies a daemon after a crash."""
+        """Record processes that left their child's session: only that identifies a daemon after a crash."""
+        orphans = trees.get(UNKNOWN_OWNER, [])
+        with self._changed, contextlib.suppress(OSError):  # the disk is full: the records stay as they were
+            self._record_orphans(orphans)
         for number, tree in trees.items():
             child = self._children.get(number)
             if child is None or child.record is None:
@@ -315,6 +347,20 @@ class Processes:
                 child.escaped = escaped
                 with contextlib.suppress(OSError):  # the disk is full: the record stays as it was
                     self._update_record(child)
+
+    def _record_orphans(self, orphans: List[ProcStat]) -> None:
+        """Record descendants of the agent that no child has any more."""
+        escaped = {(each.pid, each.start) for each in orphans}
+        if escaped == self._orphans:
+            return
+        self._orphans = escaped
+        if escaped:
+            programs = ", ".join(sorted({each.name for each in orphans}))
+            change = {"program": programs, "escaped": sorted(escaped)}
+            self._orphans_record = self._records.note("process", change, synced=False, path=self._orphans_record)
+        elif self._orphans_record is not None:
+            self._records.drop(self._orphans_record, synced=False)
+            self._orphans_record = None
 
     def _number_in_tag(self, pid: int) -> Optional[int]:
         """Return the number in the environment of a process of this agent."""
@@ -334,7 +380,8 @@ class Processes:
             try:
                 os.killpg(child.pid, 0)
             except ProcessLookupError:
-                self._drop_record(child)
+                if not any(is_running(pid, start) for pid, start in child.escaped):
+                    self._drop_record(child)
             except PermissionError:  # a process of another user remains
                 pass
 

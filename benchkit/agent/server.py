@@ -138,6 +138,8 @@ class Agent:
         stopped, failures = self.processes.close()
         self.files.remove_partial()
         undone = self._undo.own()
+        if self._goodbye and any(each["notes"] for each in undone):  # else the watchdog reports them
+            self._undo.report_notes(GOODBYE, undone)
         done = [*map(_stopped_process, stopped), *(each for each in undone if not each["failures"])]
         try:
             self._lease.done(goodbye=self._goodbye, reason=GOODBYE if self._goodbye else reason, undone=done)
@@ -164,6 +166,8 @@ class Agent:
     def restore(self, *, own: bool = False) -> Json:
         """Restore what this agent changed and, unless `own`, everything that abandoned ones left; end their processes."""
         undone = self._undo.own()
+        if any(each["notes"] for each in undone):
+            self._undo.report_notes("the settings of a run were restored", undone)
         return {"undone": undone if own else [*undone, *self._undo.abandoned()]}
 
     def remove_workdir(self) -> Json:
@@ -228,4 +232,4 @@ class Agent:
 
 
 def _stopped_process(name: str) -> Json:
-    return {"record": {"kind": "process", "program": name}, "failures": [], "how": "undone"}
+    return {"record": {"kind": "process", "program": name}, "failures": [], "how": "undone", "notes": []}

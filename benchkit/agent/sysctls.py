@@ -71,22 +71,40 @@ class Sysctls:
                 now = self._read(key)["value"]
                 outcome = "refused" if why else "applied" if same_value(now, value) else "differs"
                 outcomes[key] = {"outcome": outcome, "former": former[key], "value": now, "why": why}
-            if all(same_value(outcomes[key]["value"], former[key]) for key in former):
+            stored = {key: self._read(key)["value"] for key in former}
+            if all(same_value(stored[key], former[key]) for key in former):
                 self._records.drop(record)
+            elif any(not same_value(stored[key], wanted[key]) for key in former):
+                self._records.note("sysctl", {"former": former, "written": stored, "sudo": sudo}, path=record)
             return {"outcomes": {key: outcomes[key] for key in values}}
 
     def restore(self, record: Json) -> List[str]:
-        """Restore the former values of a record, the last first, and verify them; return failures."""
+        """Restore the former values of a record, the last first, and verify them; return failures.
+
+        A setting that no longer has the value that was written stays; see `changed_by_others`.
+        """
         failures = []
         with self._lock:
             for key, value in reversed(list(record["former"].items())):
-                if same_value(self._read(key)["value"], value):
+                if not same_value(self._read(key)["value"], record["written"][key]):
                     continue
                 why = self._set(key, value, record["sudo"])
                 now = self._read(key)["value"]
                 if not same_value(now, value):
                     failures.append(f"{key} is {now!r} and should be {value!r}: {why or 'the kernel ignored it'}")
         return failures
+
+    def changed_by_others(self, record: Json) -> List[str]:
+        """Return the settings of a record that somebody else has changed since, as sentences."""
+        sentences = []
+        for key, former in record["former"].items():
+            now, written = self._read(key)["value"], record["written"][key]
+            if not same_value(now, written) and not same_value(now, former):
+                sentences.append(
+                    f"{key} is {now!r}: somebody else changed it after benchkit had set it to {written!r}, so it stays; "
+                    f"it was {former!r} before"
+                )
+        return sentences
 
     def _path(self, key: str) -> Path:
         """Return the path of a key, as sysctl(8): where the first separator is a dot, dots and slashes are swapped."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from pathlib import Path
 from typing import Callable, Dict, List
@@ -23,6 +24,7 @@ class Undo:
     def __init__(self, workdir: Workdir, records: Records, sysctls: Sysctls) -> None:
         self._workdir = workdir
         self._records = records
+        self._sysctls = sysctls
         self.by_kind: Dict[str, Undoing] = {
             "sysctl": sysctls.restore,
             "process": lambda record: end_recorded(
@@ -66,23 +68,34 @@ class Undo:
                 failures = end_processes(lambda: [orphan] if is_running(orphan.pid, orphan.start) else [])  # noqa: B023 - used at once
                 record = {"kind": "process", "pid": orphan.pid, "start": orphan.start, "program": orphan.name}
                 undone.append(_outcome(record, failures, "undone"))
+        if any(each["notes"] for each in undone):
+            self.report_notes("benchkit restored what an earlier run had changed", undone)
         return undone
+
+    def report_notes(self, reason: str, undone: List[Json]) -> None:
+        """Write a report of what was left as it is, for the next connection."""
+        noted = [each for each in undone if each["notes"]]
+        with contextlib.suppress(OSError):  # the disk is full; the answer of the request has the notes too
+            self._records.report({"reason": reason, "holder": {}, "ended": [], "undone": noted, "failures": []})
 
     def _undo(self, path: Path, record: Json) -> Json:
         """Undo one record, and remove it on success. A reboot has undone everything except files."""
         failures: List[str] = []
+        notes: List[str] = []
         how = "undone"
         if record["kind"] == DAMAGED:
             failures = [f"{path} cannot be read: check what it contains, then remove it"]
         elif record["kind"] not in self.by_kind:
             failures = [f"{path} has a kind that this version of benchkit does not know ({record['kind']})"]
         elif record["boot_id"] == self._records.boot_id or record["kind"] in self._survive_reboot:
+            if record["kind"] == "sysctl":
+                notes = self._sysctls.changed_by_others(record)
             failures = self.by_kind[record["kind"]](record)
         else:
             how = "rebooted"
         if not failures:
             self._records.drop(path)
-        return _outcome(record, failures, how)
+        return {**_outcome(record, failures, how), "notes": notes}
 
     def _remove_folder(self, record: Json) -> List[str]:
         folder = self._workdir.inside(record["path"], write=True)
@@ -106,4 +119,5 @@ class Undo:
 
 
 def _outcome(record: Json, failures: List[str], how: str) -> Json:
-    return {"record": record, "failures": failures, "how": "failed" if failures and how != "kept" else how}
+    outcome = "failed" if failures and how != "kept" else how
+    return {"record": record, "failures": failures, "how": outcome, "notes": []}

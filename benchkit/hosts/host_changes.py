@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from benchkit.errors import HostError
 from benchkit.hosts.agent_link import Link
+from benchkit.hosts.files import progress_logger
 from benchkit.hosts.host_lock import LockHolder
 
 CHANGE_TIMEOUT_S = 60.0
@@ -62,6 +63,8 @@ class RestoredChange:
     """Reasons why it is not undone; then the record is kept. Empty: undone, and verified by reading."""
     how: Literal["undone", "rebooted", "kept", "failed"] = "undone"
     """"rebooted": a reboot of the host had undone it already; "kept": it belongs to a run that is not finished."""
+    notes: tuple[str, ...] = ()
+    """Parts of it that were left as they are, as somebody else has changed them since, as sentences."""
 
 
 @dataclass(frozen=True)
@@ -76,13 +79,16 @@ class Report:
     undone: tuple[str, ...]
     """Processes ended, settings restored and folders removed, as phrases for messages."""
     failures: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    """Settings left as they are, as somebody else has changed them since, as sentences."""
 
     def __str__(self) -> str:
         """Return the report in one line."""
         run = f"run {self.run}: " if self.run else ""
         undone = f"; undone: {', '.join(self.undone)}" if self.undone else ""
         failed = f"; failed: {'; '.join(self.failures)}" if self.failures else ""
-        return f"{self.at:%Y-%m-%d %H:%M:%S} UTC, {run}{self.reason}{undone}{failed}"
+        notes = f"; {'; '.join(self.notes)}" if self.notes else ""
+        return f"{self.at:%Y-%m-%d %H:%M:%S} UTC, {run}{self.reason}{undone}{failed}{notes}"
 
 
 @dataclass(frozen=True)
@@ -183,11 +189,13 @@ class HostChanges:
         logger.info("%s: restoring %s", self._host, "own changes" if own else "own changes and those of abandoned runs")
         reply = self._link.request("restore", {"own": own}, timeout_s=CHANGE_TIMEOUT_S)
         changes = tuple(
-            RestoredChange(_text(each["record"]), tuple(each["failures"]), each["how"])
+            RestoredChange(_text(each["record"]), tuple(each["failures"]), each["how"], tuple(each.get("notes", ())))
             for each in reply.fields["undone"]
         )
         for change in changes:
             logger.info("%s: %s: %s", self._host, change.text, "; ".join(change.failures) or change.how)
+            for note in change.notes:
+                progress_logger.warning("%s: %s", self._host, note)
         return changes
 
     def clean_up(self) -> Leftovers:
@@ -240,7 +248,7 @@ def _text(record: Mapping[str, Any]) -> str:  # noqa: PLR0911 - one for each kin
 def _report(message: Mapping[str, Any]) -> Report:
     undone = [
         *(f"process {name}" for name in message["ended"]),
-        *(_text(each["record"]) for each in message["undone"]),
+        *(_text(each["record"]) for each in message["undone"] if not each.get("notes")),
     ]
     return Report(
         name=message["name"],
@@ -249,4 +257,5 @@ def _report(message: Mapping[str, Any]) -> Report:
         run=message["holder"].get("run"),
         undone=tuple(dict.fromkeys(undone)),
         failures=tuple(message["failures"]),
+        notes=tuple(dict.fromkeys(note for each in message["undone"] for note in each.get("notes", ()))),
     )

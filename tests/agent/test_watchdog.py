@@ -26,7 +26,7 @@ pytestmark = [
 ]
 
 Launch = Callable[..., AgentLink]
-HasEnded = Callable[[int], bool]
+HasEnded = Callable[..., bool]
 FIN = "net.ipv4.tcp_fin_timeout"
 
 PROCESS_TREE = """
@@ -352,3 +352,51 @@ def test_an_impossible_answer_of_a_holder_is_not_believed(launch: Launch, inside
         impostor.kill()
     assert holder is not None
     assert (holder.state, holder.run) == ("silent", None)
+
+
+def set_fin(inside: list[str], value: str) -> None:
+    """Change the setting as an administrator does."""
+    subprocess.run([*inside, "/bin/sh", "-c", f"echo {value} > /proc/sys/{FIN.replace('.', '/')}"], check=True)
+
+
+@pytest.mark.parametrize("ending", ["goodbye", "killed", "restored"])
+def test_a_setting_that_somebody_else_changed_stays_and_is_reported(
+    launch: Launch, inside: list[str], has_ended: HasEnded, ending: str
+) -> None:
+    agent = launch(prefix=inside)
+    changes = HostChanges(agent, "here")
+    changes.write_sysctls({FIN: "31"})
+    changes.write_sysctls({FIN: "32"})
+    set_fin(inside, "45")
+    if ending == "goodbye":
+        assert agent.close(10) == []
+    elif ending == "killed":
+        kill(agent)
+    else:
+        restored = changes.restore(own=True)
+        assert [each.failures for each in restored] == [(), ()]
+        assert f"{FIN} is '45': somebody else changed it" in restored[0].notes[0]
+        agent.close(10)
+    assert has_ended(pids(agent)[1])
+    assert fin(inside) == "45"
+    (report,) = reports(launch, inside)
+    assert report.failures == ()
+    assert f"{FIN} is '45': somebody else changed it after benchkit had set it to '32'" in str(report)
+
+
+def test_a_daemon_without_environment_is_found_after_agent_and_watchdog_were_killed(
+    launch: Launch, inside: list[str], has_ended: HasEnded
+) -> None:
+    agent = launch(prefix=inside)
+    tree = change_host(agent)
+    time.sleep(1)  # the agent looks for daemons some times after a start
+    for signum in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in pids(agent)[::-1]:
+            os.kill(pid, signum)
+    assert has_ended(pids(agent)[1])
+    assert all(Path(f"/proc/{pid}").exists() for pid in tree), "nothing has ended them"
+    changes = HostChanges(launch(prefix=inside), "here")
+    assert "process" in {each.kind for each in changes.records()}
+    assert [each.failures for each in changes.restore() if each.failures] == []
+    assert all(has_ended(pid, 5) for pid in tree)
+    assert changes.records() == ()
