@@ -159,7 +159,10 @@ def start(stream: Stream, host: str, agent: AgentFile) -> Callable[[int], bytes]
         )
     if status == "need":
         logger.info("%s: sending the agent, %d bytes", host, len(agent.content))
-        stream.send(agent.content)
+        try:
+            stream.send(agent.content)
+        except OSError as error:
+            raise LostError("the agent could not be sent", where=host, why=str(error)) from error
     rest = [output[match.end() :]]
     return lambda size: rest.pop() if rest and rest[0] else stream.receive(size)
 

@@ -85,21 +85,22 @@ class SshConnection:
             began = time.monotonic()
             try:
                 connection.open()
+                transport = connection.transport
+                fingerprint = transport.get_remote_server_key().fingerprint
+                if isinstance(transport.sock, socket.socket):
+                    transport.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                transport.set_keepalive(int(RECEIVE_TIMEOUT_S))
             except (OSError, EOFError, paramiko.SSHException) as error:
                 logger.debug(
                     *("%s: SSH: connecting to %s failed after %.3f s: %r", where, target),
                     *(time.monotonic() - began, error),
                 )
                 self.close()
-                raise _explained(error, where, connection, files) from error
-            transport = connection.transport
+                raise _explained(error, where, connection, files, began) from error
             logger.debug(
                 *("%s: SSH: connected to %s after %.3f s: host key %s", where, target, time.monotonic() - began),
-                transport.get_remote_server_key().fingerprint,
+                fingerprint,
             )
-            if isinstance(transport.sock, socket.socket):
-                transport.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            transport.set_keepalive(int(RECEIVE_TIMEOUT_S))
 
     def run(self, command: str) -> SshStream:
         """Start a command, a line for the login shell of the host. Raises LostError."""
@@ -286,8 +287,8 @@ def _entry(fields: list[str]) -> HostKeyEntry | None:
         return None
 
 
-def _explained(error: Exception, where: str, connection: Any, files: list[Path]) -> HostError:  # noqa: ANN401 - Fabric has no types
-    """Convert a failure to connect to an error that names its reason and what to do."""
+def _explained(error: Exception, where: str, connection: Any, files: list[Path], began: float) -> HostError:  # noqa: ANN401 - Fabric has no types
+    """Convert a failure to connect, at the instant `began`, to an error that names its reason and what to do."""
     target = f"{connection.host}:{connection.port}"
     if isinstance(error, UnknownHostKeyError):
         return _unknown_key(error, where, files)
@@ -298,7 +299,8 @@ def _explained(error: Exception, where: str, connection: Any, files: list[Path])
         hint = f"find out why: the connection may be intercepted. If the host was reinstalled: {remove}"
         return HostError(what, where=where, why=why, hint=hint)
     by_hand = shlex.join(["ssh", "-p", str(connection.port), f"{connection.user}@{connection.host}"])
-    if isinstance(error, paramiko.AuthenticationException) or "No authentication methods" in str(error):
+    broke = "transport shut down" in str(error)  # Paramiko calls it a failed authentication
+    if (isinstance(error, paramiko.AuthenticationException) and not broke) or "No authentication methods" in str(error):
         what = f"{target} refuses the login of {connection.user}"
         why = "it accepts none of the offered keys"
         hint = f"try it in a shell: {by_hand}; a key can be named in the inventory (identity) or in ~/.ssh/config"
@@ -307,11 +309,11 @@ def _explained(error: Exception, where: str, connection: Any, files: list[Path])
         elif not isinstance(error, paramiko.AuthenticationException):
             why = "there is no key to offer"
         return HostError(what, where=where, why=why, hint=hint)
-    what, reason, hint = _unreachable(error, connection, target, by_hand)
+    what, reason, hint = _unreachable(error, connection, target, by_hand, began)
     return LostError(what, where=where, why=reason, hint=hint)
 
 
-def _unreachable(error: Exception, connection: Any, target: str, by_hand: str) -> tuple[str, str, str]:  # noqa: ANN401
+def _unreachable(error: Exception, connection: Any, target: str, by_hand: str, began: float) -> tuple[str, str, str]:  # noqa: ANN401
     if isinstance(error, socket.gaierror):
         hint = "check `address` in the inventory, or HostName in ~/.ssh/config"
         return f"the name {connection.host} does not resolve", str(error.strerror), hint
@@ -323,7 +325,16 @@ def _unreachable(error: Exception, connection: Any, target: str, by_hand: str) -
         return f"the jump host cannot reach {target}", error.text, hint
     if isinstance(error, TimeoutError):
         return f"no answer from {target}", f"waited {CONNECT_S} s", "is the host up, and is the address right?"
-    return f"no SSH session with {target}", str(error) or "it closed the connection", f"try it in a shell: {by_hand}"
+    why = str(error) or "it closed the connection"
+    if "No existing session" in why or "transport shut down" in why:  # what Paramiko says later, and not why
+        waited = time.monotonic() - began >= CONNECT_S
+        why = (
+            f"it accepted the connection, then sent no complete SSH greeting within {CONNECT_S} s"
+            if waited
+            else "it closed the connection while the session was being set up"
+        )
+        by_hand = by_hand.replace("ssh ", "ssh -v ", 1)
+    return f"no SSH session with {target}", why, f"is sshd running and responsive there? try it in a shell: {by_hand}"
 
 
 def _unknown_key(error: UnknownHostKeyError, where: str, files: list[Path]) -> HostError:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from benchkit.errors import HostError
+from benchkit.errors import HostError, LostError
 from benchkit.hosts.agent_link import AgentLink
 from benchkit.hosts.bootstrap import AgentFile, agent_file, command, start
 from benchkit.hosts.stream import Stream
@@ -202,3 +202,9 @@ def test_it_runs_by_hand_as_a_file(tmp_path: Path) -> None:
         ["python3", "-I", "-c", line], cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, check=True
     )
     assert ended.stdout.startswith(b"bnch")
+
+
+def test_a_connection_that_breaks_while_the_agent_is_sent_is_lost(open_stream: Open) -> None:
+    stream = open_stream(["/bin/sh", "-c", "echo benchkit-agent need; exec <&-; sleep 60"])
+    with pytest.raises(LostError, match=r"here: the agent could not be sent: .*Broken pipe"):
+        start(stream, "here", AgentFile(bytes(1 << 24), "0" * 64))

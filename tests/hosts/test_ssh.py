@@ -12,9 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import fabric
 import pytest
 
-from benchkit.errors import HostError, InputError
+from benchkit.errors import HostError, InputError, LostError
 from benchkit.hosts.connections import connect, connect_all
 from benchkit.hosts.inventory import HostSpec, Inventory
 from benchkit.hosts.ssh import SshConnection
@@ -373,3 +374,31 @@ def test_a_server_that_hangs_shows_in_the_log(
     assert f"x: SSH: connecting to me@127.0.0.1:{port}" in caplog.messages
     failed = rf"x: SSH: connecting to me@127\.0\.0\.1:{port} failed after \d+\.\d{{3}} s: SSHException\(.*"
     assert [message for message in caplog.messages if re.fullmatch(failed, message)], caplog.text
+
+
+def test_a_banner_that_hangs_is_named(home: Home, key: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home()
+    monkeypatch.setattr("benchkit.hosts.ssh.CONNECT_S", 1)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        message = refused(HostSpec(name="x", address="127.0.0.1", port=port, user="me", identity=key, roles=("sut",)))
+    start = f"x: no SSH session with 127.0.0.1:{port}: it accepted the connection, then sent no complete SSH greeting"
+    assert message.startswith(start)
+    assert f"ssh -v -p {port} me@127.0.0.1" in message
+
+
+def test_a_server_that_is_killed_while_connecting_is_lost(
+    odd_server: OddServer, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home()
+    open_connection = fabric.Connection.open
+
+    def open_and_lose(connection: fabric.Connection) -> None:
+        open_connection(connection)
+        connection.client.get_transport().close()
+
+    monkeypatch.setattr(fabric.Connection, "open", open_and_lose)
+    with pytest.raises(
+        LostError, match=r"no SSH session with .*: it closed the connection while the session was being"
+    ):
+        connect(odd_server.spec)
