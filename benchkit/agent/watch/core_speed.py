@@ -17,9 +17,10 @@ from benchkit.agent.watch.sampling_schedule import SECOND_NS
 
 ROUNDS = 400
 """Rounds of the loop, which take some 10 µs."""
-REPEATS = 5
+REPEATS = 3
 """Runs of the loop, of which the median counts: an interrupt falls into one, the first has cold caches, and in one of some
-15,000 the clock of a thread that has just moved to the core loses time, down to 0."""
+15,000 the clock of a thread that has just moved to the core loses time, down to 0. More runs cost a tenth of the sample's
+time each and change little: checks take the harmonic mean over many samples, which a slow one hardly moves."""
 CORES_PER_INTERVAL = 2
 """Cores measured in one interval; with more cores they take turns."""
 
