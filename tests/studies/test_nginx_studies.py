@@ -119,7 +119,7 @@ def test_unequal_cells_are_declared_with_their_reason(static_files: StudyRun) ->
     assert len(remarks_by_cell) == 5  # cells with an nginx cell of the same levels
     for remarks in remarks_by_cell.values():
         assert remarks
-        assert all("as the scenario means it" in remark for remark in remarks)
+        assert all("(declared by the scenario: " in remark for remark in remarks)
 
 
 @pytest.fixture(scope="module")
