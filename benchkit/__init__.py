@@ -6,6 +6,7 @@ they are first used, so that `import benchkit` is fast:
 - `load(table)`: a stored table as a DataFrame; `load("trials", run="latest", valid_for="rps")` for figures
 - `runs()`, `find(run)`: the stored runs, and the id of one
 - `compare(run)`, `claims(run)`, `trends(run, factor)`: ratios, results of claims, trends over a factor
+- `percentiles(run)`, `published(run)`: latency by cell from histograms, and figures of the study beside those measured
 - `figures(run)`, `figure(name, run)`: the figures of the report
 - `BenchkitError`, `InputError`: the errors that they raise
 """
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from benchkit.analysis.compare import compare
     from benchkit.analysis.stored_tables import load
     from benchkit.analysis.trend import trends
-    from benchkit.explore import claims, figure, figures, find, runs
+    from benchkit.explore import claims, figure, figures, find, percentiles, published, runs
 
 __all__ = [
     "BenchkitError",
@@ -37,6 +38,8 @@ __all__ = [
     "figures",
     "find",
     "load",
+    "percentiles",
+    "published",
     "runs",
     "trends",
 ]
@@ -48,6 +51,8 @@ _MODULES: Mapping[str, str] = MappingProxyType(
         "figure": "benchkit.explore",
         "figures": "benchkit.explore",
         "find": "benchkit.explore",
+        "percentiles": "benchkit.explore",
+        "published": "benchkit.explore",
         "runs": "benchkit.explore",
         "trends": "benchkit.analysis.trend",
     }

@@ -7,13 +7,18 @@ Each function reads the store again, so that the latest rows are returned. `run`
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from benchkit.analysis.claims import judge_claims
+from benchkit.analysis.published_figures import published_figures
 from benchkit.analysis.run_data import read_run_data
+from benchkit.analysis.stored_tables import load
 from benchkit.errors import InputError
+from benchkit.models.metrics import P50
 from benchkit.report.figures.registry import FIGURES, get_figure
 from benchkit.report.picture import Picture, picture
 from benchkit.report.run_reader import read_run
@@ -112,6 +117,52 @@ def claims(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFram
         ]
         rows += [{**fields, **each} for each in measured or [{}]]
     return pd.DataFrame(rows, columns=columns)
+
+
+def published(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFrame:
+    """Return the published figures of the scenario's study beside those of a run: a row for each figure and cell.
+
+    Columns: cell, service, figure (a column of `trials`, or a function whose share of the CPU it is), published, measured,
+    only_invalid (True if measured comes from invalid trials only), note. Empty for a scenario without published figures.
+    """
+    view = _view(run, store)
+    rows = [
+        {
+            "cell": each.cell_id or ", ".join(f"{name}={level}" for name, level in each.levels.items()),
+            "service": each.service,
+            "figure": each.name,
+            "published": each.published,
+            "measured": each.measured,
+            "only_invalid": each.only_invalid,
+            "note": "; ".join(filter(None, (each.note, each.why))),
+        }
+        for each in published_figures(view.data, view.service_profiles)
+    ]
+    return pd.DataFrame(rows, columns=["cell", "service", "figure", "published", "measured", "only_invalid", "note"])
+
+
+def percentiles(
+    run: str = LATEST, *, at: Sequence[float] = (50, 90, 99, 99.9), store: str | Path | None = None
+) -> pd.DataFrame:
+    """Return latency percentiles by cell in seconds, from the merged histograms of the trials that are not excluded.
+
+    A row for each cell with a histogram, with the number of its trials and requests; columns `p50`, `p99` and so on, each the
+    upper end of the bucket with that request. Percentiles of trials are never averaged.
+    """
+    where = _store(store)
+    run_id = where.run(run).run_id
+    trials = load("trials", store=where.path, run_id=run_id, valid_for=P50)
+    buckets = load("latency", store=where.path, run_id=run_id, valid_for=P50)
+    raw = buckets[buckets["series"] == "raw"].merge(trials[["trial_id", "cell_id"]], on="trial_id")
+    names = [f"p{percent:g}" for percent in at]
+    rows = []
+    for cell_id, of_cell in raw.groupby("cell_id", sort=False):
+        counts = of_cell.groupby("high_s")["count"].sum()
+        reached = counts.cumsum().to_numpy(dtype=float)
+        places = np.searchsorted(reached, np.asarray(at, dtype=float) / 100 * reached[-1])
+        times = counts.index.to_numpy(dtype=float)[np.minimum(places, len(reached) - 1)]
+        rows.append([cell_id, of_cell["trial_id"].nunique(), int(reached[-1]), *times])
+    return pd.DataFrame(rows, columns=["cell_id", "trials", "requests", *names]).set_index("cell_id")
 
 
 def _store(store: str | Path | None) -> Store:

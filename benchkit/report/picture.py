@@ -20,7 +20,7 @@ class Picture:
     title: str
     alt: str
     see: str
-    """What to see in it, in one sentence."""
+    """Sentence that says what to see in it."""
     caption: str
     svg: bytes = field(repr=False)
     png: bytes = field(repr=False)

@@ -27,7 +27,7 @@ class ReportFigure:
     alt: Callable[[StoredRun], str] = field(repr=False)
     caption: Callable[[StoredRun], str] = field(repr=False)
     see: str
-    """What to see in the figure, in one plain sentence; it precedes the caption."""
+    """Plain sentence that says what to see in the figure; it precedes the caption."""
     draw: Callable[[StoredRun], Figure] = field(repr=False)
     data: str | None = "trials"
     table: Callable[[StoredRun], Table | None] | None = field(default=None, repr=False)
