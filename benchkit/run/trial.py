@@ -93,7 +93,7 @@ def _find_host_state(trial: Trial, error: BaseException) -> HostStateError | Non
     try:
         require_room(trial)
     except HostStateError as state:
-        no_room = f"there is no room on {state.where}: {state.what}"
+        no_room = ": ".join(filter(None, (f"{state.where} has no room", state.what, state.why)))
         return HostStateError(error.what, where=error.where, why="; ".join(filter(None, (error.why, no_room))))
     except HostError:  # a lost host, which the next step meets too
         return None

@@ -30,10 +30,16 @@ UPLOAD_S = 1.0
 RESUMPTIONS = 3
 """Times that a run may be resumed after its fault; the fault is over by then."""
 
-BLOCKS_FULL = "cat /dev/zero > {disk}/fill 2> /dev/null; sleep {seconds}; rm -f {disk}/fill"
-INODES_USED = (
-    "mkdir -p {disk}/fill; (cd {disk}/fill && seq 4000 | xargs touch) 2> /dev/null; sleep {seconds}; rm -rf {disk}/fill"
-)
+BLOCKS_FULL = """
+timeout {seconds} sh -c 'while :; do cat /dev/zero >> {disk}/fill; sleep 0.02; done' 2> /dev/null
+rm -f {disk}/fill
+"""
+INODES_USED = """
+mkdir -p {disk}/fill
+timeout {seconds} sh -c 'cd {disk}/fill; while :; do seq 4000 | xargs touch; sleep 0.02; done' 2> /dev/null
+rm -rf {disk}/fill
+"""
+"""Both take at once what a trial frees at its end."""
 NO_SPACE = "No space left on device"
 
 LISTEN = """python3 -c '

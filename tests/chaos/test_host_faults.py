@@ -9,9 +9,9 @@ from collections.abc import Callable
 import pytest
 
 from benchkit.lab.lab import Lab
-from tests.chaos.host_faults import KINDS, FaultKind, Target, small_disks
+from tests.chaos.host_faults import DISK, KINDS, NO_SPACE, FaultKind, Target, small_disks
 from tests.chaos.interference import HeldLoadTool
-from tests.chaos.kit import BLOCKS, CELLS, SCENARIO, Bench
+from tests.chaos.kit import BLOCKS, CELLS, SCENARIO, Bench, on_host
 
 pytestmark = [
     pytest.mark.lab,
@@ -19,6 +19,10 @@ pytestmark = [
 ]
 
 SECONDS = 2.0
+
+UNTIL_FULL = (
+    f"cd {DISK}; while head -c 8192 /dev/zero > probe && rm probe; do sleep 0.02; done 2> /dev/null; rm -f probe"
+)
 
 
 @pytest.mark.parametrize(
@@ -37,6 +41,8 @@ def test_a_fault_of_two_seconds_loses_no_trial(
         running = bench.start(str(SCENARIO), "--json")
         held.wait(running)
         fault = kind.start(Target(bench, running, SECONDS))
+        if NO_SPACE in kind.words:  # a port is taken only when the service of the trial has ended
+            on_host(lab, kind.words[0], UNTIL_FULL)
         held.release()
         result = running.wait()
         assert fault is not None

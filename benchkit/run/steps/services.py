@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from benchkit.errors import HostError, HostStateError, LostError, ServiceError
+from benchkit.hosts.processes import ProcessSpec, ToFile
 from benchkit.run.run_log import log_step
 from benchkit.run.steps.trial_state import Trial
 from benchkit.services import deploy
@@ -14,6 +15,9 @@ from benchkit.services import deploy
 logger = logging.getLogger(__name__)
 
 KIB = 1024
+ROOM_BYTES = 1 << 20
+"""Room that a host must have for a failure not to be due to a lack of it: more than a program frees when it fails."""
+ROOM_TIMEOUT_S = 5.0
 EXIT_DELAY_S = 0.5
 """Time in which the exit of a service is noticed: a load tool may notice it earlier, by a closed connection."""
 
@@ -31,11 +35,17 @@ def make_folders(trial: Trial) -> None:
 
 
 def require_room(trial: Trial) -> None:
-    """Check that the work directories of the trial's hosts take another file and another folder. Raises HostStateError."""
+    """Check that the trial's hosts take another folder, process, and file of `ROOM_BYTES`. Raises HostStateError."""
     for host in trial.used_hosts:
         folder = trial.folder / "room"
         try:
             host.files.mkdir_temporary(folder)
+            command = ("head", "-c", str(ROOM_BYTES), "/dev/zero")
+            writer = host.processes.start(ProcessSpec(command, stdout=ToFile(folder / "file")))
+            writer.wait(ROOM_TIMEOUT_S)
+            written = writer.outputs()["stdout"]
+            if written.is_host_state:
+                raise HostStateError("no room in the work directory", where=host.name, why=written.error)
         finally:
             host.files.remove(folder)
 
