@@ -211,7 +211,7 @@ def test_a_port_that_the_user_may_not_open_is_not_taken(launch: Callable[..., Ag
 
 
 def test_a_connection_that_has_a_port_is_named_with_its_peer_also_after_its_end(agent: AgentLink) -> None:
-    """Name an outgoing connection that has the port of a service, which it keeps for a minute after its end."""
+    """Report an outgoing connection that has the port of a service, which it keeps for a minute after its end."""
 
     def owners_of(port: int) -> list[dict[str, object]]:
         owners: list[dict[str, object]] = agent.request("port_owners", {"ports": [port]}).fields["owners"][str(port)]
