@@ -34,15 +34,16 @@ class Files:
         self._store = workdir.root / "store"
         self._lock = threading.Lock()
         self._arrived: Dict[str, int] = {}
+        self._closed = False
         self._checked: Dict[Path, Tuple[int, int, int]] = {}
 
     def remove_partial(self) -> None:
-        """Remove what arrived of files whose upload was not finished."""
+        """Remove what arrived of files whose upload was not finished, and accept no more; at the end of the agent."""
         with self._lock:
-            tokens = list(self._arrived)
-        for token in tokens:
-            with contextlib.suppress(OSError):  # it stays until `_prune` removes it
-                self._part(token).unlink()
+            self._closed = True
+            for token in self._arrived:
+                with contextlib.suppress(OSError):  # it stays until `_prune` removes it
+                    self._part(token).unlink()
 
     def missing(self, *, files: List[Tuple[str, int]]) -> Json:
         """Return those of `files` (hash, mode) that the store does not have."""
@@ -53,8 +54,10 @@ class Files:
         entry = self._entry(sha256, mode)
         part = self._part(token)
         with self._lock:
+            if self._closed:
+                raise RefusedError("closing", "the agent is ending")
             self._arrived.setdefault(token, 0)
-        fd = os.open(str(part), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            fd = os.open(str(part), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             view, at = memoryview(body), offset
             while view:
