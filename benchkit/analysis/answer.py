@@ -17,6 +17,7 @@ from benchkit.analysis.caveats import with_caveats
 from benchkit.analysis.cell_labels import cell_views, factors, level_name
 from benchkit.analysis.ratio import Ratio
 from benchkit.analysis.run_data import RunData
+from benchkit.analysis.run_differences import FactDifference
 from benchkit.analysis.samples import describe_reasons, take_samples
 from benchkit.models.base import Frozen
 from benchkit.models.clean_text import clean
@@ -67,10 +68,11 @@ class Answer(Frozen):
         return "; ".join((*shown, *([f"and {units.counted(more, 'more reason')}"] if more > 0 else [])))
 
 
-def write_answer(ratios: Sequence[Ratio], runs: Sequence[RunData]) -> Answer:
+def write_answer(ratios: Sequence[Ratio], runs: Sequence[RunData], changes: Sequence[FactDifference] = ()) -> Answer:
     """Return the answer that ratios give: of one run (cells relative to a baseline), or of two (the second to the first).
 
-    The first metric among the ratios is the headline; the others are added to its sentences. `runs` are the runs compared.
+    The first metric among the ratios is the headline; the others are added to its sentences. `runs` are the runs compared,
+    `changes` the differences between their hosts and settings.
     """
     names = {view.cell_id: view.label for run in runs for view in cell_views(run.manifest)}
     compared = [ratio for ratio in ratios if not ratio.control]
@@ -92,7 +94,8 @@ def write_answer(ratios: Sequence[Ratio], runs: Sequence[RunData]) -> Answer:
     rest = [ratio for ratio in main if ratio not in chosen]
     if rest:
         sentences.append(_count_rest(rest))
-    trust, reasons = _judge(chosen, used, [ratio for ratio in ratios if ratio.control], runs)
+    changed = [f"between the runs {each.text}" for each in changes]
+    trust, reasons = _judge(chosen, used, [ratio for ratio in ratios if ratio.control], runs, changed)
     return Answer(
         sentences=tuple(clean(sentence) for sentence in sentences),
         trust=trust,
@@ -207,7 +210,11 @@ def _count_rest(rest: Sequence[Ratio]) -> str:
 
 
 def _judge(
-    chosen: Sequence[Ratio], used: Sequence[Ratio], controls: Sequence[Ratio], runs: Sequence[RunData]
+    chosen: Sequence[Ratio],
+    used: Sequence[Ratio],
+    controls: Sequence[Ratio],
+    runs: Sequence[RunData],
+    changed: Sequence[str],
 ) -> tuple[Trust, list[str]]:
     """Return whether the chosen ratios can be believed, and the reasons why not, the gravest first."""
     fatal = [
@@ -222,7 +229,7 @@ def _judge(
     undecided = [ratio.reason or "it is undecided" for ratio in chosen if ratio.outcome == "undecided"]
     if len(undecided) == len(chosen):
         fatal += undecided
-    reasons = [*fatal, *undecided, *_reservations(used, runs)]
+    reasons = [*fatal, *undecided, *changed, *_reservations(used, runs)]
     return ("no" if fatal else "with care" if reasons else "yes"), reasons
 
 

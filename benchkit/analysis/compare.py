@@ -83,7 +83,8 @@ def compare(
             ratios += compare_cells(data[0], [metric], baseline).ratios
         else:
             ratios += compare_runs(data[0], data[1], [metric], baseline, facts=(facts[0], facts[1])).ratios
-    comparison = comparison.model_copy(update={"answer": write_answer(ratios, data)})
+    changes = (*comparison.drift, *comparison.asked)
+    comparison = comparison.model_copy(update={"answer": write_answer(ratios, data, changes)})
     if thresholds is None:
         return comparison
     limitation = data[0].limitation if run2 is None else None

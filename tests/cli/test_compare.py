@@ -105,13 +105,15 @@ def run(store: Path, *arguments: str) -> tuple[int, str]:
 def test_tables_fit_80_columns(store: Path) -> None:
     code, out = run(store, "compare", "r1")
     assert code == 0
-    lines = out.splitlines()
+    answer, _, table = out.partition("\n\n")
+    assert answer.startswith("nginx serves 0.80 times the requests of go, 0.79 to 0.81; its p99 latency is not shown")
+    lines = table.splitlines()
     assert lines[0] == "small at lab scale, r1"
     assert lines[2].startswith("RPS relative to stack=go (")
-    assert lines[3].split() == ["cell", "its", "own", "ratio", "95", "%", "interval", "p", "difference"]
+    assert lines[3].split() == ["cell", "value", "ratio", "95", "%", "interval", "p", "difference"]
     assert lines[5].startswith("stack=nginx")
     assert lines[5].split()[-2:] == ["lower", "(worse)"]
-    assert lines[7].startswith("With 8 blocks and 2 comparisons a difference of")
+    assert lines[7].startswith("With 8 blocks and 2 comparisons, 80% of runs show a difference of")
     assert max(map(len, lines[:7])) <= 80
 
 
@@ -134,10 +136,12 @@ def test_json_output_is_one_document(store: Path) -> None:
 def test_a_changed_host_is_reported_before_any_ratio(store: Path) -> None:
     code, out = run(store, "compare", "r1", "r2")
     assert code == 0
-    lines = out.splitlines()
+    answer, _, table = out.partition("\n\n")
+    assert "It can be believed with care: between the runs host sut: kernel was 6.1, is 6.6;" in answer
+    lines = table.splitlines()
     assert lines[0] == "small at lab scale, r2 over r1"
     assert lines[1] == "! The hosts have drifted: host sut: kernel was 6.1, is 6.6."
-    assert out.index("drifted") < out.index("ratio")
+    assert table.index("drifted") < table.index("ratio")
     assert json.loads(run(store, "compare", "r1", "r2", "--json")[1])["drift"] == [
         {"where": "host sut", "what": "kernel", "before": "6.1", "after": "6.6"}
     ]
@@ -185,7 +189,10 @@ def test_options_override_thresholds_of_a_file(store: Path, tmp_path: Path) -> N
 def test_three_blocks_state_their_limits(store: Path) -> None:
     code, out = run(store, "compare", "r3")
     assert code == 0
-    assert "! 3 blocks cannot show a difference: the sign-flip test's smallest p is 0.25; 7 blocks can." in out
+    assert (
+        "! 3 blocks cannot show a difference among 2 comparisons: the sign-flip test's smallest p is 0.25; 7 blocks can."
+        in out
+    )
     assert "stack=nginx: undecided: 3 blocks cannot show a difference" in out
 
 
