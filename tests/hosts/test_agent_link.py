@@ -154,3 +154,20 @@ def test_patience_counts_from_the_last_piece_of_a_transfer(monkeypatch: pytest.M
     with pytest.raises(LostError, match="no answer from the agent"):
         link.request("hash", {"path": "x"})
     link.close(1)
+
+
+def test_no_frame_is_sent_by_the_thread_that_signals_interrupt() -> None:
+    """Send requests and the goodbye outside of the main thread: an interruption there would tear a frame."""
+    senders: list[threading.Thread] = []
+
+    class WatchedStream(FakeStream):
+        def send(self, content: bytes) -> None:
+            senders.append(threading.current_thread())
+            super().send(content)
+
+    stream = WatchedStream(ScriptedAgent({"upload": {"stored": False}}))
+    link = AgentLink(HOST, stream, stream.receive)
+    link.request("upload", {}, bytes(10))
+    assert link.close(1) == []
+    assert len(senders) == 2
+    assert threading.main_thread() not in senders
