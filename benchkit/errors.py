@@ -5,7 +5,7 @@ A message says what failed, where, why and what to do next. Exit codes: 1 failed
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 
@@ -76,6 +76,15 @@ def printable(text: str) -> str:
         character if character.isprintable() or character == "\n" else character.encode("unicode_escape").decode()
         for character in text
     )
+
+
+def raise_first(errors: Sequence[BenchkitError]) -> None:
+    """Raise the first of these errors with the others as its notes; do nothing without any."""
+    if errors:
+        first, *others = errors
+        for other in others:
+            first.add_note(str(other))
+        raise first
 
 
 def suggestion(wanted: str, allowed: Iterable[str]) -> str:

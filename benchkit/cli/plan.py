@@ -59,6 +59,7 @@ def plan(
     from benchkit.cli.console import announced_if_slow, print_json, scale_named
     from benchkit.cli.inventory_choice import inventory_of
     from benchkit.cli.signals import signals_interrupt
+    from benchkit.errors import raise_first
     from benchkit.hosts.connections import connect_all
     from benchkit.results.store import store_path
     from benchkit.run.plan.planner import make_plan
@@ -78,8 +79,7 @@ def plan(
     else:
         _show(run_plan)
         _show_power(power, run_plan, where, pilot=pilot)
-    for obstacle in run_plan.obstacles:
-        raise obstacle
+    raise_first(run_plan.obstacles)
 
 
 def _power(run_plan: RunPlan, hosts: Hosts, store: Path, *, pilot: bool, quiet: bool) -> PowerAnalysis:

@@ -17,7 +17,7 @@ from benchkit.results.store import RunFolder
 from benchkit.results.trial_tables import merge_outputs, read_generators
 from benchkit.run.events import RunObserver
 from benchkit.run.recorder import RunRecorder
-from benchkit.run.retries import MAX_ATTEMPTS, cause_of
+from benchkit.run.retries import Retry, TrialAttempts, cause_of
 from benchkit.run.steps.trial_state import Trial, make_trial
 from benchkit.run.testbed import Testbed
 from benchkit.run.trial import run_trial
@@ -43,56 +43,78 @@ class AttemptResult:
 def attempt_trial(
     planned_trial: PlannedTrial, testbed: Testbed, recorder: RunRecorder, observer: RunObserver
 ) -> AttemptResult:
-    """Run a trial and record its result; retry it as `benchkit.run.retries` says."""
-    cell, run = testbed.plan.cell_of(planned_trial), recorder.run
-    trial_id = recorder.trial_id(planned_trial)
-    retries, pauses = testbed.retries, testbed.retries.pauses()
-    losses, waited_s = 0, 0.0
+    """Run a trial and record its result; `benchkit.run.retries` decides whether a failed one is retried."""
+    cell = testbed.plan.cell_of(planned_trial)
+    attempts = TrialAttempts(testbed.retries.pauses())
     for attempt in itertools.count(1):
-        why_skipped = testbed.why_unavailable(cell) or retries.why_skipped(cell.cell_id)
-        if why_skipped is not None:
-            logger.info("trial %s: skipped: %s", trial_id, why_skipped)
-            recorder.record_trial_skipped(planned_trial, why_skipped)
-            observer.trial_failed(planned_trial, why_skipped)
+        reason = testbed.why_unavailable(cell) or testbed.retries.why_skipped(cell.cell_id)
+        if reason is not None:
+            logger.info("trial %s: skipped: %s", recorder.trial_id(planned_trial), reason)
+            recorder.record_trial_skipped(planned_trial, reason)
+            observer.trial_failed(planned_trial, reason)
             return AttemptResult("skipped")
-        logger.info("trial %s: attempt %d, %s", trial_id, attempt, planned_trial.title)
-        recorder.record_trial_started(planned_trial, attempt)
         try:
-            testbed.record_block_facts(planned_trial)
-            trial = make_trial(testbed.plan, planned_trial, run.run_id, testbed.hosts)
-            trial.attempt = attempt
-            record, output = _read_and_store(_run(trial, run), trial.files, run)
+            row = _attempt(planned_trial, attempt, testbed, recorder, observer)
         except (HostError, InputError) as error:
             is_host_lost = bool(testbed.hosts.unreachable())
-            losses += is_host_lost
-            cause = cause_of(error, is_host_lost=is_host_lost)
-            pause_s = next(pauses, None) if cause == "host-state" else None
-            is_retried = pause_s is not None or (is_host_lost and losses < MAX_ATTEMPTS)
-            if cause == "host-state" and not is_retried:
-                error.hint = "; ".join(filter(None, (error.hint, _how_to_repeat(run, waited_s))))
-            logger.info("trial %s: failed (%s)%s: %s", trial_id, cause, ", retrying" if is_retried else "", error)
-            recorder.record_trial_failed(planned_trial, str(error), cause, is_retried=is_retried, pause_s=pause_s)
-            if not is_retried:
-                observer.trial_failed(planned_trial, str(error))
-                retries.add_failure(cell.cell_id, str(error))
-            else:
-                when = f", in {pause_s:g} s" if pause_s else ""
-                observer.trial_retrying(planned_trial, f"{error}{when}")
+            retry = _record_failure(
+                planned_trial, error, attempts, testbed, recorder, observer=observer, is_host_lost=is_host_lost
+            )
             disconnected_s = testbed.recover() if is_host_lost else 0.0
-            if not is_retried:
+            if not retry.is_retried:
                 return AttemptResult("failed")
             if disconnected_s > MAX_PAUSE_S:
                 return AttemptResult("interrupted")
-            time.sleep(pause_s or 0.0)
-            waited_s += pause_s or 0.0
+            time.sleep(retry.pause_s or 0.0)
         else:
-            tables = recorder.record_trial_ended(record, output, trial.files.__getitem__)
-            verdict, rps = str(tables.trial.verdict), output.result.rps
-            logger.info("trial %s: ended after %.3f s: %s, %s", trial_id, record.wall_s, requests_per_s(rps), verdict)
-            observer.trial_ended(planned_trial, rps, verdict, tables.deciding_checks)
-            retries.add_success(cell.cell_id)
-            return AttemptResult("ended", tables.trial)
+            testbed.retries.add_success(cell.cell_id)
+            return AttemptResult("ended", row)
     raise AssertionError
+
+
+def _attempt(
+    planned_trial: PlannedTrial, attempt: int, testbed: Testbed, recorder: RunRecorder, observer: RunObserver
+) -> TrialRow:
+    """Run a trial once and record its end. Raises HostError or InputError if it fails."""
+    trial_id, run = recorder.trial_id(planned_trial), recorder.run
+    logger.info("trial %s: attempt %d, %s", trial_id, attempt, planned_trial.title)
+    recorder.record_trial_started(planned_trial, attempt)
+    testbed.record_block_facts(planned_trial)
+    trial = make_trial(testbed.plan, planned_trial, run.run_id, testbed.hosts)
+    trial.attempt = attempt
+    record, output = _read_and_store(_run(trial, run), trial.files, run)
+    tables = recorder.record_trial_ended(record, output, trial.files.__getitem__)
+    verdict, rps = str(tables.trial.verdict), output.result.rps
+    logger.info("trial %s: ended after %.3f s: %s, %s", trial_id, record.wall_s, requests_per_s(rps), verdict)
+    observer.trial_ended(planned_trial, rps, verdict, tables.deciding_checks)
+    return tables.trial
+
+
+def _record_failure(
+    planned_trial: PlannedTrial,
+    error: HostError | InputError,
+    attempts: TrialAttempts,
+    testbed: Testbed,
+    recorder: RunRecorder,
+    *,
+    observer: RunObserver,
+    is_host_lost: bool,
+) -> Retry:
+    """Record a failed attempt with its cause, and return whether the trial is retried."""
+    cause = cause_of(error, is_host_lost=is_host_lost)
+    retry = attempts.decide(cause)
+    if cause == "host-state" and not retry.is_retried:
+        error.hint = "; ".join(filter(None, (error.hint, _how_to_repeat(recorder.run, attempts.waited_s))))
+    retrying = ", retrying" if retry.is_retried else ""
+    logger.info("trial %s: failed (%s)%s: %s", recorder.trial_id(planned_trial), cause, retrying, error)
+    recorder.record_trial_failed(planned_trial, str(error), cause, is_retried=retry.is_retried, pause_s=retry.pause_s)
+    if retry.is_retried:
+        pause = f", in {retry.pause_s:g} s" if retry.pause_s else ""
+        observer.trial_retrying(planned_trial, f"{error}{pause}")
+    else:
+        observer.trial_failed(planned_trial, str(error))
+        testbed.retries.add_failure(planned_trial.cell_id, str(error))
+    return retry
 
 
 def _how_to_repeat(run: RunFolder, waited_s: float) -> str:

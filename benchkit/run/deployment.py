@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from benchkit.errors import HostError, InputError, LostError, suggestion
+from benchkit.errors import HostError, InputError, LostError, raise_first, suggestion
 from benchkit.hosts import tuning
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.host import Host
@@ -79,8 +79,7 @@ def up(plan: RunPlan, cell: PlannedCell, hosts: Hosts, notify: Notify, *, apply:
     where a host is held, lacks something, or a service does not start or finds a fault in the stack; all hosts are
     restored then.
     """
-    for obstacle in plan.obstacles:
-        raise obstacle
+    raise_first(plan.obstacles)
     name = holder_name(plan.experiment.scenario.name)
     if _is_up(plan, cell, hosts):
         notify(f"{name} is already up")

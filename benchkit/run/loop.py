@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from benchkit.analysis.adaptive import stop_rule
+from benchkit.errors import raise_first
 from benchkit.hosts.connections import RECONNECT_S, Hosts
 from benchkit.results.store import RunFolder, Store
 from benchkit.run.attempt import attempt_trial
@@ -45,14 +46,13 @@ def execute(
 
     Raises HostError where a host is held by another run or lacks something, or a stack cannot be deployed; BenchkitError
     where the store cannot be written; KeyboardInterrupt passes through. With any error, services are stopped, hosts
-    restored, and finished trials stored. After the last trial a host that is not restored raises nothing any more: see
-    the outcome.
+    restored, and finished trials stored. A host that cannot be restored after the last trial raises no error:
+    the outcome names it.
     """
-    for obstacle in plan.obstacles:
-        raise obstacle
+    raise_first(plan.obstacles)
     with _opened(plan, hosts, store, run_id, resumption) as run, recording(run, store) as recorder:
         queue = _make_queue(plan, recorder, observer, resumption)
-        if not queue.is_empty:  # it is where a kill came after the last trial
+        if not queue.is_empty:  # empty if the run was killed after its last trial
             testbed = Testbed(plan, hosts, recorder, observer, reconnect_s=reconnect_s)
             with testbed.ready():
                 _run_trials(queue, testbed, recorder, observer)

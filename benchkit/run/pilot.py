@@ -20,10 +20,10 @@ from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.read import vary_experiment
 
 BLOCKS = 5
-"""Number of blocks. They tell the noise within a factor of 1.6 at 80 % confidence (chi-squared, four degrees of freedom)."""
+"""Number of blocks. They estimate the noise within a factor of 1.6 at 80 % confidence (chi-squared, four degrees of freedom)."""
 
 MAX_WINDOW_S = 5
-"""Longest measured window. Longer ones have less noise, so that a pilot never promises more than the run keeps."""
+"""Longest measured window. Longer windows have less noise, so a pilot does not underestimate the noise of the run."""
 
 
 def plan_pilot(experiment: Experiment, planned: Manifest, hosts: Hosts) -> RunPlan:

@@ -1,12 +1,13 @@
 """Decisions about failed trials: retries and the pauses before them, and the end of a cell that keeps failing. Pure.
 
-A failure of the server or of the scenario is one of what is measured: it is final at once, so that a cell that fails now and
-then is noticed. A lost host and a state of a host that may pass say nothing about the cell: such trials are retried.
+A failure of the server or of the scenario is a result: it is not retried, so that a cell that fails now and then is noticed.
+A lost host and a passing state of a host say nothing about the cell: such trials are retried.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from benchkit.errors import HostStateError, InputError, LostError, ServiceError
 from benchkit.results.journal_events import FailureCause
@@ -42,6 +43,33 @@ def cause_of(error: Exception, *, is_host_lost: bool) -> FailureCause:
         case InputError():
             return "scenario"
     return "other"
+
+
+@dataclass(frozen=True)
+class Retry:
+    """Decision after a failed attempt: whether the trial is retried, and the pause before that, if any."""
+
+    is_retried: bool
+    pause_s: float | None = None
+
+
+class TrialAttempts:
+    """Attempts at one trial, as far as they decide about the next one."""
+
+    def __init__(self, pauses: Iterator[float]) -> None:
+        """Take the pauses that the trial may use."""
+        self._pauses = pauses
+        self._losses = 0
+        self.waited_s = 0.0
+
+    def decide(self, cause: FailureCause) -> Retry:
+        """Decide whether the trial is retried after a failure of this cause."""
+        if cause == "host-lost":
+            self._losses += 1
+            return Retry(self._losses < MAX_ATTEMPTS)
+        pause_s = next(self._pauses, None) if cause == "host-state" else None
+        self.waited_s += pause_s or 0.0
+        return Retry(pause_s is not None, pause_s)
 
 
 class RetryPolicy:

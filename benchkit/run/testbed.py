@@ -109,9 +109,9 @@ class Testbed:
                 return
 
     def recover(self) -> float:
-        """Reconnect to the lost hosts and make them ready again; return the seconds that the run stood still.
+        """Reconnect to the lost hosts and make them ready again; return how long the run was interrupted, in seconds.
 
-        They count from the last moment when all hosts answered, so that a time in which this machine slept is in them. A
+        That counts from the last moment when all hosts answered, and includes a time in which this machine was suspended. A
         host that cannot be reconnected is dropped.
         """
         started_s = time.monotonic()

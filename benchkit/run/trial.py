@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from benchkit.errors import BenchkitError, HostError, HostStateError, LostError
+from benchkit.errors import BenchkitError, HostError, HostStateError, LostError, raise_first
 from benchkit.models.trial import TrialRecord
 from benchkit.run.run_log import log_step
 from benchkit.run.steps.load import collect_load, measure, warm_up
@@ -78,8 +78,7 @@ def run_trial(trial: Trial) -> TrialRecord:
         if host_state is not None:
             raise host_state from error
         raise
-    for failure in _run_all(trial, CLEANUP_STEPS):
-        raise failure
+    raise_first(_run_all(trial, CLEANUP_STEPS))
     return make_record(trial)
 
 

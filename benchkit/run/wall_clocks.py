@@ -19,14 +19,14 @@ class WallClocks:
     """The wall clocks of a run's machines, as they were at the last comparison."""
 
     def __init__(self) -> None:
-        """Know no clock yet."""
+        """Start without any reading."""
         self._offsets_ns: dict[str, int] = {}
 
     def compare(self, controller_ns: int, hosts_ns: Mapping[str, int]) -> str | None:
         """Return a clause about the clocks that were set since the last call; None where none was.
 
-        Each is given as its wall clock less its monotonic one, the hosts' by name. A machine that slept in between looks
-        the same, for its monotonic clock stood still.
+        Each is given as its wall clock less its monotonic one, the hosts' by name. A machine that was suspended looks
+        the same, because its monotonic clock stops.
         """
         offsets_ns = {CONTROLLER: controller_ns, **hosts_ns}
         steps_s = {name: (ns - self._offsets_ns.get(name, ns)) / 1e9 for name, ns in offsets_ns.items()}

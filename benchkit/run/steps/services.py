@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from benchkit.errors import HostError, HostStateError, LostError, ServiceError
+from benchkit.errors import HostError, HostStateError, LostError, ServiceError, raise_first
 from benchkit.hosts.processes import ProcessSpec, ToFile
 from benchkit.run.run_log import log_step
 from benchkit.run.steps.trial_state import Trial
@@ -129,8 +129,7 @@ def collect_logs(trial: Trial) -> None:
                     trial.files[f"{log.stem}.{name}.log"] = host.files.read(log)
         except HostError as error:
             failures.append(error)
-    for failure in failures:
-        raise failure
+    raise_first(failures)
 
 
 def stop_services(trial: Trial) -> None:
@@ -142,8 +141,7 @@ def stop_services(trial: Trial) -> None:
                 deploy.stop(host, services)
         except HostError as error:
             failures.append(error)
-    for failure in failures:
-        raise failure
+    raise_first(failures)
 
 
 def remove_folders(trial: Trial) -> None:
@@ -158,5 +156,4 @@ def remove_folders(trial: Trial) -> None:
             host.files.remove(path)
         except HostError as error:
             failures.append(error)
-    for failure in failures:
-        raise failure
+    raise_first(failures)
