@@ -111,7 +111,7 @@ def test_every_command_and_the_python_run(tmp_path: Path, monkeypatch: pytest.Mo
         (python,) = blocks("python")
         process = subprocess.run([sys.executable, "-c", python], capture_output=True, text=True, check=False)
         assert process.returncode == 0, process.stderr
-        assert "nginx-go" in process.stdout
+        assert "Name: rps" in process.stdout  # which cells it has depends on verdicts, so on how busy this machine is
     finally:
         down(name)
 

@@ -306,7 +306,7 @@ class Store:
                 f"cannot write {error.filename or folder}",
                 where="this machine",
                 why=error.strerror,
-                hint="nothing has run yet; mend this, then start the run again",
+                hint="nothing has run yet; fix this, then start the run again",
             ) from error
         return run
 

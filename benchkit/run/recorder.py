@@ -335,5 +335,5 @@ def _write_failure(error: OSError, run: RunFolder) -> BenchkitError:
     return BenchkitError(
         f"cannot write {error.filename or run.path}",
         why=error.strerror,
-        hint=f"finished trials are stored; mend this, then resume the run with `benchkit run --resume {run.run_id}`",
+        hint=f"finished trials are stored; fix this, then resume the run with `benchkit run --resume {run.run_id}`",
     )

@@ -309,7 +309,9 @@ def test_a_rate_that_the_tool_does_not_state_is_null_in_the_summary(
 def test_a_store_that_cannot_be_written_is_one_line(cli: Cli, inventory: Inventory) -> None:
     result = cli("run", "quickstart", "-i", inventory(), "--scale", "smoke", "--store", "/proc/nope")
     assert result.code == 1
-    assert result.err.splitlines()[-1].startswith("benchkit: /proc/nope")
+    message, hint = result.err.splitlines()[-2:]
+    assert message.startswith("benchkit: /proc/nope")
+    assert hint.startswith("  → nothing has run yet")
 
 
 def test_nothing_listens_on_the_machine_itself(lab: Lab) -> None:

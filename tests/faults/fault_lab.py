@@ -14,6 +14,7 @@ from benchkit.analysis.verdicts.judge import judge_run
 from benchkit.document import parse_document
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.lab.lab import Lab
+from benchkit.results.checksums import write_checksums
 from benchkit.results.store import RunFolder, Store
 from benchkit.results.tables import load
 from benchkit.run.judge import rebuild_tables
@@ -145,6 +146,7 @@ class FaultLab:
         self.failed += watcher.failed
         if edit_raw_files is not None:
             edit_raw_files(outcome.run)
+            write_checksums(self.store, outcome.run)  # else the edited output is damage, not a tool's own word
             rebuild_tables(self.store, outcome.run)
         return list(self._judged(outcome.run))
 
