@@ -310,7 +310,7 @@ def test_a_store_that_cannot_be_written_is_one_line(cli: Cli, inventory: Invento
     result = cli("run", "quickstart", "-i", inventory(), "--scale", "smoke", "--store", "/proc/nope")
     assert result.code == 1
     message, hint = result.err.splitlines()[-2:]
-    assert message.startswith("benchkit: /proc/nope")
+    assert message.startswith("benchkit: this machine: cannot write /proc/nope: ")
     assert hint.startswith("  → nothing has run yet")
 
 
