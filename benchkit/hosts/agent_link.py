@@ -27,7 +27,7 @@ HEARTBEAT_TIMEOUT_S = 15.0
 HELLO_TIMEOUT_S = 60.0
 """Time for the agent to arrive over a slow link and to start."""
 FRAME_TIMEOUT_S = 2.0
-"""Time for the frame that is being sent when the link is closed; then the link is cut, and the watchdog restores the host."""
+"""Time for the frame that is being sent when the link is closed; then the link is broken off, and the watchdog restores the host."""
 LAST_OUTPUT_S = 1.0
 """Wait for what an ending agent printed, which may still be in transit when the link breaks."""
 

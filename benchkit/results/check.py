@@ -60,9 +60,9 @@ def check_run(store: Store, run: RunFolder) -> RunCheck:
     damages: dict[str, Damage] = {}
     checksums = None
     try:
-        checksums = read_checksums(run)
+        checksums = read_checksums(store, run)
         for path, what in changed_files(store, run, checksums or {}).items():
-            damages[path] = Damage(path, what, _is_repairable(path))
+            damages[path] = Damage(path, what, _is_repairable(store, run, path))
     except InputError as error:
         damages["checksums"] = Damage(_relative(store, run.path), str(error.what), is_repairable=False)
     for found in _unreadable(store, run):
@@ -212,8 +212,10 @@ def _lost_rows(store: Store, run: RunFolder, damaged_files: Collection[str]) -> 
         yield Damage(path, f"lacks the rows of {_listed(lost)}", is_repairable=True)
 
 
-def _is_repairable(path: str) -> bool:
-    return path.startswith("tables/") or path.endswith("/journal.jsonl")
+def _is_repairable(store: Store, run: RunFolder, path: str) -> bool:
+    """Return True for the journal and the tables, which can be rebuilt from raw files."""
+    file = store.path / path
+    return file == run.journal_file or not file.is_relative_to(run.path)
 
 
 def _relative(store: Store, path: Path) -> str:

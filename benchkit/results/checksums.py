@@ -33,7 +33,7 @@ def update_checksums(store: Store, run: RunFolder, *, with_journal: bool = False
 
     A run that never ended has none, and gets none.
     """
-    recorded = read_checksums(run)
+    recorded = read_checksums(store, run)
     if recorded is not None:
         others = {path: checksum for path, checksum in recorded.items() if not path.startswith("tables/")}
         rebuilt = [*_table_files(store, run), *([run.journal_file] if with_journal else [])]
@@ -45,7 +45,7 @@ def remove_checksums(run: RunFolder) -> None:
     (run.path / _NAME).unlink(missing_ok=True)
 
 
-def read_checksums(run: RunFolder) -> Checksums | None:
+def read_checksums(store: Store, run: RunFolder) -> Checksums | None:
     """Read the checksums of a run; None where it has none. Raises InputError for a damaged file."""
     path = run.path / _NAME
     try:
@@ -55,7 +55,7 @@ def read_checksums(run: RunFolder) -> Checksums | None:
     checksums = {}
     for number, line in enumerate(lines, 1):
         parts = _LINE.fullmatch(line)
-        if parts is None or not _is_of_run(parts[2], run):
+        if parts is None or not store.is_path_of_run(parts[2], run.run_id):
             raise InputError(
                 "the checksums of the run are damaged",
                 where=f"{path}:{number}",
@@ -83,7 +83,7 @@ def changed_files(store: Store, run: RunFolder, checksums: Checksums, *, only_ra
 def damaged_trials(store: Store, run: RunFolder) -> dict[str, InputError]:
     """Return the trials with raw files that differ from their checksums, each with the first of these files."""
     damaged: dict[str, InputError] = {}
-    for path, what in changed_files(store, run, read_checksums(run) or {}, only_raw=True).items():
+    for path, what in changed_files(store, run, read_checksums(store, run) or {}, only_raw=True).items():
         trial_id = path.removeprefix(_raw_prefix(run)).partition("/")[0]
         error = InputError(
             f"the raw file {what}",
@@ -114,18 +114,9 @@ def _table_files(store: Store, run: RunFolder) -> list[Path]:
     return [
         path
         for table in TABLES
-        for folder in sorted(store.table(table).glob(f"scenario=*/run_id={run.run_id}"))
+        for folder in store.table_folders(table, run.run_id)
         for path in sorted(folder.glob("*.parquet"))
     ]
-
-
-def _is_of_run(path: str, run: RunFolder) -> bool:
-    """Return True for a path that leads to a file of the run, and nowhere else."""
-    parts = path.split("/")
-    is_inside = not {"", ".", ".."} & set(parts)
-    is_run_file = parts[:2] == ["runs", run.run_id]
-    is_table_file = parts[0] == "tables" and f"run_id={run.run_id}" in parts
-    return is_inside and (is_run_file or is_table_file)
 
 
 def _raw_prefix(run: RunFolder) -> str:

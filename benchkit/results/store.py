@@ -365,6 +365,22 @@ class Store:
         """Return the scenarios that have rows of trials."""
         return {folder.name.removeprefix("scenario=") for folder in self.table("trials").glob("scenario=*")}
 
+    def manifest_path(self, run_id: str) -> str:
+        """Return the path of a run's manifest from the folder of the store."""
+        return f"runs/{run_id}/{_MANIFEST}"
+
+    def is_path_of_run(self, path: str, run_id: str) -> bool:
+        """Return True for a path from the folder of the store that leads to a file of the run, and nowhere else."""
+        parts = path.split("/")
+        is_inside = not {"", ".", ".."} & set(parts)
+        is_run_file = parts[:2] == ["runs", run_id]
+        is_table_file = parts[0] == "tables" and f"run_id={run_id}" in parts
+        return is_inside and (is_run_file or is_table_file)
+
+    def table_folders(self, table: str, run_id: str) -> list[Path]:
+        """Return the folders with a run's rows of a table: one, as a run belongs to one scenario."""
+        return sorted(self.table(table).glob(f"scenario=*/run_id={run_id}"))
+
     def remove(self, run: RunFolder) -> None:
         """Delete a run: its rows first, so that no table has rows of a run that does not exist.
 
@@ -372,7 +388,7 @@ class Store:
         """
         with run.locked():
             for table in (self.path / "tables").glob("*"):
-                for folder in table.glob(f"scenario=*/run_id={run.run_id}"):
+                for folder in self.table_folders(table.name, run.run_id):
                     shutil.rmtree(folder)
             shutil.rmtree(run.path)
 

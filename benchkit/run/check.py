@@ -67,7 +67,7 @@ def _check_all(store: Store, *, repair: bool) -> Iterator[CheckedRun]:
         yield _check(store, run, repair=repair)
     for run_id, error in unreadable.items():
         what = ": ".join(filter(None, (error.what, error.why)))
-        damage = Damage(f"runs/{run_id}/manifest.json", what, is_repairable=False)
+        damage = Damage(store.manifest_path(run_id), what, is_repairable=False)
         yield CheckedRun(run_id, "damaged", damages=(damage,))
 
 

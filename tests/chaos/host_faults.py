@@ -73,7 +73,7 @@ client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 '"""
 
 KILL_WATCHDOG = """
-grep -hoE '"owner": .."pid": [0-9]+' {disk}/work/records/[0-9]*.json 2> /dev/null | grep -oE '[0-9]+' | sort -u | xargs -r kill -9
+grep -hoE '"owner": .."pid": [0-9]+' {workdir}/records/[0-9]*.json 2> /dev/null | grep -oE '[0-9]+' | sort -u | xargs -r kill -9
 true
 """
 
@@ -89,7 +89,11 @@ class Target:
 
     def on(self, host: str, script: str) -> subprocess.Popen[str]:
         """Start a script on a host, with the disk and the length of the fault filled in."""
-        text = script.replace("{disk}", DISK).replace("{seconds}", f"{self.seconds:.3f}")
+        text = (
+            script.replace("{workdir}", f"{DISK}/work")
+            .replace("{disk}", DISK)
+            .replace("{seconds}", f"{self.seconds:.3f}")
+        )
         return subprocess.Popen([*host_command(self.bench.lab, host), "sh", "-c", text], text=True)
 
     def here(self, script: str) -> subprocess.Popen[str]:

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from benchkit.lab.lab import Lab
+from benchkit.results.checksums import write_checksums
 from benchkit.results.compression import decompress
+from benchkit.results.store import RunFolder, Store
 from tests.chaos.interference import HeldLoadTool
 from tests.chaos.kit import SCENARIO, Bench, on_host
 
@@ -71,6 +73,7 @@ def test_secrets_do_not_leak_and_hostile_text_is_escaped_in_the_report(
     assert f"{lab.hosts[0].address}:8080" in listening
     assert not [each for each in listening if re.match(r"(0\.0\.0\.0|\*|\[::\]):", each)]
     plant_text(bench.folder(), HOSTILE_HTML)
+    write_checksums(Store(bench.folder().parents[1]), RunFolder(bench.folder()))
     assert bench.cli("results", "reparse", "latest").code == 0
     page = Path(json.loads(bench.cli("report", "latest", "--json").out)["report"]).read_text()
     assert "&lt;script&gt;alert(1)" in page, "the text is shown"

@@ -185,16 +185,19 @@ for number in count():
 
 @pytest.mark.system
 def test_readers_see_every_row_once_while_files_of_trials_are_merged(tmp_path: Path) -> None:
+    Store(tmp_path).create(manifest("r1"))
     process = start_writing(MERGE, tmp_path)
-    seen = 0
-    while seen < 200:  # four merges
-        rows = benchkit.load("notes", store=tmp_path, run_id="r1")["trial_id"].sort_values().tolist()
-        assert rows == [f"t{number // 50:04}.{number % 50:02}" for number in range(len(rows))]
-        assert seen <= len(rows)
-        seen = len(rows)
-        assert process.poll() is None
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    try:
+        seen = 0
+        while seen < 200:  # four merges
+            rows = benchkit.load("notes", store=tmp_path, run_id="r1")["trial_id"].sort_values().tolist()
+            assert rows == [f"t{number // 50:04}.{number % 50:02}" for number in range(len(rows))]
+            assert seen <= len(rows)
+            seen = len(rows)
+            assert process.poll() is None
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
     rows = benchkit.load("notes", store=tmp_path, run_id="r1")["trial_id"].tolist()
     assert len(set(rows)) == len(rows) >= seen
 

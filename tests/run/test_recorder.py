@@ -110,5 +110,5 @@ def test_a_run_that_ends_has_checksums_and_a_resumed_one_has_none(open_recorder:
     assert (checked.status, checked.damages) == ("intact", ())
     assert (checked.checksums or 0) > 4
     with recorder.run.locked(), recording(recorder.run, recorder.store):
-        assert read_checksums(recorder.run) is None
-    assert read_checksums(recorder.run) is not None
+        assert read_checksums(recorder.store, recorder.run) is None
+    assert read_checksums(recorder.store, recorder.run) is not None

@@ -102,7 +102,7 @@ def test_a_missing_program_is_an_obstacle(lab: Lab, tmp_path: Path) -> None:
     with connect_all(with_programs(lab.inventory(), **{"nginx-other": "/opt/none/nginx"})) as hosts:
         plan = make_plan(read_experiment(write_page_scenario(tmp_path, BOTH)), hosts)
     assert ["nginx-other is missing" in str(obstacle) for obstacle in plan.obstacles] == [True]
-    assert "name the executable in the inventory: hosts.sut.programs" in str(plan.obstacles[0].hint)
+    assert "/opt/none/nginx, which the inventory names (hosts.sut.programs.nginx-other)" in str(plan.obstacles[0])
     assert any("/opt/none/nginx is no program that can be run there" in notice for notice in plan.notices)
 
 
