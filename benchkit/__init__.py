@@ -1,7 +1,7 @@
 """Benchmarks of HTTP servers, with checks that tell whether a result can be believed.
 
-This is the interface for notebooks and scripts; `benchkit/results/README.md` describes it. Its functions are imported when
-they are first used, so that `import benchkit` is fast:
+This is the interface for notebooks and scripts; `benchkit/results/README.md` describes it. Its functions are imported
+when they are first used, so that `import benchkit` is fast:
 
 - `load(table)`: a stored table as a DataFrame; `load("trials", run="latest", valid_for="rps")` for figures
 - `runs()`, `find(run)`: the stored runs, and the id of one
@@ -61,7 +61,7 @@ _MODULES: Mapping[str, str] = MappingProxyType(
 
 
 class _Package(ModuleType):
-    """The type of this package: it imports functions on first use, and `load` stays a function beside the subpackage."""
+    """The type of this package: functions are imported on first use, and `load` stays one beside the subpackage."""
 
     @property
     def load(self) -> object:

@@ -1,7 +1,7 @@
 """YAML files validated into models, with errors that name file, line and field.
 
-Files are data: YAML 1.2, no object construction, no duplicate keys. A document keeps the line of every value, also after
-other values were merged over it, so that an error names the line that holds the wrong value.
+Files are data: YAML 1.2, no object construction, no duplicate keys. A document keeps the line of every value, also
+after other values were merged over it, so that an error names the line that holds the wrong value.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Document:
         return Document(data, SourceMap(Origins(origins.origin, inner), self.source.path))
 
     def overridden(self, other: Document) -> Document:
-        """Return the document with values overridden by those of `other`: mappings merge, all else is replaced whole."""
+        """Return the document with values overridden by those of `other`: mappings merge, all else is replaced."""
         if not (isinstance(self.data, dict) and isinstance(other.data, dict)):
             return other
         data: dict[str, Any] = dict(self.data)
@@ -231,7 +231,8 @@ class _Conversion:
     def convert(self, node: Node, line: int) -> tuple[Any, Origins]:
         """Return the data of a node and its origins; `line` is where the value, or the alias of it, stands.
 
-        Raises InputError for what is no plain data, _BoundError beyond a limit: an alias repeats all values of its anchor.
+        Raises InputError for what is no plain data, _BoundError beyond a limit: an alias repeats all values of its
+        anchor.
         """
         self.values += 1
         self.depth += 1

@@ -87,7 +87,7 @@ def figure(name: str, run: str = LATEST, *, store: str | Path | None = None) -> 
 
 
 def claims(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFrame:
-    """Return the results of the scenario's claims: text, published, ratio, low, high, state, reason; a row for each ratio."""
+    """Return the results of a scenario's claims: text, published, ratio, low, high, state, reason; a row per ratio."""
     columns = [
         "text",
         "expectation",
@@ -122,8 +122,9 @@ def claims(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFram
 def published(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFrame:
     """Return the published figures of the scenario's study beside those of a run: a row for each figure and cell.
 
-    Columns: cell, service, figure (a column of `trials`, or a function whose share of the CPU it is), published, measured,
-    only_invalid (True if measured comes from invalid trials only), note. Empty for a scenario without published figures.
+    Columns: cell, service, figure (a column of `trials`, or a function whose share of the CPU it is), published,
+    measured, only_invalid (True if measured comes from invalid trials only), note. Empty for a scenario without
+    published figures.
     """
     view = _view(run, store)
     rows = [
@@ -146,8 +147,8 @@ def percentiles(
 ) -> pd.DataFrame:
     """Return latency percentiles by cell in seconds, from the merged histograms of the trials that are not excluded.
 
-    A row for each cell with a histogram, with the number of its trials and requests; columns `p50`, `p99` and so on, each the
-    upper end of the bucket with that request. Percentiles of trials are never averaged.
+    A row for each cell with a histogram, with the number of its trials and requests; columns `p50`, `p99` and so on,
+    each the upper end of the bucket with that request. Percentiles of trials are never averaged.
     """
     where = _store(store)
     run_id = where.run(run).run_id

@@ -1,9 +1,9 @@
 """Formatting of numbers for display: the only place where seconds become milliseconds and bytes mebibytes.
 
-Every function takes SI base units (seconds, bytes, per second, shares of one) and returns text. An absent number (`None`
-or NaN) is shown as `ABSENT`, never as 0. Times, sizes and rates keep three significant digits, or all digits before the
-decimal point if these are more; counts keep all digits. Prefixes are decimal for times and rates (k = 1000) and binary
-for sizes (KiB = 1024).
+Every function takes SI base units (seconds, bytes, per second, shares of one) and returns text. An absent number
+(`None` or NaN) is shown as `ABSENT`, never as 0. Times, sizes and rates keep three significant digits, or all digits
+before the decimal point if these are more; counts keep all digits. Prefixes are decimal for times and rates (k = 1000)
+and binary for sizes (KiB = 1024).
 """
 
 from __future__ import annotations
@@ -110,7 +110,8 @@ def _scaled(number: float, units: Sequence[tuple[str, float]]) -> str:
         return "0 " + next(unit for unit, factor in units if factor == 1)
     unit, factor = units[0]
     for larger, step in units[1:]:
-        # A number that rounds to 1000 of the smaller unit is 1.00 of the next; rounding changes it by at most half a percent.
+        # A number that rounds to 1000 of the smaller unit is 1.00 of the next; rounding changes it by at most half a
+        # percent.
         below = abs(number) < 0.99 * step
         if below or (abs(number) < step and abs(_rounded(number / factor)) * factor < step * (1 - 1e-12)):
             break

@@ -1,8 +1,8 @@
 """The real command line, each command in a process of its own that need not import everything.
 
 Most of the time of a short command is the import of pandas, matplotlib and Fabric. A server imports them once and forks
-for each command (multiprocessing's forkserver); from there on it is what the installed program does. The tests of signals,
-of terminals and of whole installations start that program itself.
+for each command (multiprocessing's forkserver); from there on it is what the installed program does. The tests of
+signals, of terminals and of whole installations start that program itself.
 """
 
 from __future__ import annotations

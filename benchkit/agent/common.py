@@ -98,7 +98,10 @@ def write_all(fd: int, content: bytes) -> None:
 
 
 def write_whole(path: Path, content: bytes, *, synced: bool) -> None:
-    """Write a file that appears complete or not at all; a failure leaves nothing. With `synced` it survives a power cut."""
+    """Write a file that appears complete or not at all; a failure leaves nothing.
+
+    With `synced` it survives a power cut.
+    """
     part = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     try:
         with part.open("xb") as file:

@@ -107,7 +107,8 @@ class Facts:
             return None
         key, changed = (path, *options), Path(path).stat().st_mtime_ns
         if key not in self._versions or self._versions[key][0] != changed:
-            # HOME: siege writes a configuration there. GOTOOLCHAIN: go must not download another release to print its version.
+            # HOME: siege writes a configuration there. GOTOOLCHAIN: go must not download another release to print its
+            # version.
             env: Dict[str, Optional[str]] = {
                 "HOME": str(self._workdir.root / "home"),
                 "LC_ALL": "C",

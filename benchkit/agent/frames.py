@@ -1,7 +1,7 @@
 """The frames between controller and agent: magic, length of header, length of body, header (JSON), body.
 
-The header of a request is `{"id", "op", "args"}`; that of its answer `{"id", "ok": {…}}` or `{"id", "error": {"kind", "what",
-"why"}}`. Answers arrive in any order.
+The header of a request is `{"id", "op", "args"}`; that of its answer `{"id", "ok": {…}}` or `{"id", "error": {"kind",
+"what", "why"}}`. Answers arrive in any order.
 """
 
 from __future__ import annotations

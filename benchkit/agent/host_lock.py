@@ -1,12 +1,12 @@
 """The lock of a host, for one run at a time: the process that listens on an abstract unix socket holds it.
 
-An abstract socket (unix(7)) belongs to the network namespace, which is what benchkit treats as a host, whatever the user
-and the work directory. It leaves nothing on disk, the kernel removes it with its process, and all users see it.
+An abstract socket (unix(7)) belongs to the network namespace, which is what benchkit treats as a host, whatever the
+user and the work directory. It leaves nothing on disk, the kernel removes it with its process, and all users see it.
 
-Any user can listen on such a name, so the kernel's word decides who holds the host (SO_PEERCRED): a process of root or of
-this user does, whatever it answers; a process of another user does if it answers as benchkit does, or for a while if it
-is silent, as a watchdog is that restores changes. Any other occupant of a name is no holder: the next name is the lock
-then. A user who speaks the protocol can hold the host, as by running benchkit, and is named by pid and uid.
+Any user can listen on such a name, so the kernel's word decides who holds the host (SO_PEERCRED): a process of root or
+of this user does, whatever it answers; a process of another user does if it answers as benchkit does, or for a while if
+it is silent, as a watchdog is that restores changes. Any other occupant of a name is no holder: the next name is the
+lock then. A user who speaks the protocol can hold the host, as by running benchkit, and is named by pid and uid.
 """
 
 from __future__ import annotations

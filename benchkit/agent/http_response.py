@@ -1,7 +1,7 @@
 """An HTTP response read from a socket, with every byte of it counted.
 
-`http.client` does not serve here: it loses the bytes of a chunk that ends early, cannot tell a broken chunk from the end of
-the connection, accepts a header without its end, and counts nothing (Python 3.8 to 3.13).
+`http.client` does not serve here: it loses the bytes of a chunk that ends early, cannot tell a broken chunk from the
+end of the connection, accepts a header without its end, and counts nothing (Python 3.8 to 3.13).
 """
 
 from __future__ import annotations

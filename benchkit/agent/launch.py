@@ -174,7 +174,7 @@ def _on_cpus(cpus: Optional[List[int]], allowed: Set[int]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _soft_nofile(limit: Optional[int]) -> Iterator[None]:
-    """Set the soft limit of open files within the context, for children to inherit; raise the hard limit where needed."""
+    """Set the soft limit of open files within the context, for children to inherit; raise the hard limit if needed."""
     if limit is None:
         yield
         return

@@ -41,7 +41,8 @@ class Lease:
         now = time.monotonic()
         if now - self._renewed_at >= self._renewal_s:
             self._renewed_at = now
-            # A failure means that the watchdog was killed, which `notices` reports, or has earlier renewals in its queue.
+            # A failure means that the watchdog was killed, which `notices` reports, or has earlier renewals in its
+            # queue.
             with contextlib.suppress(OSError):
                 self._control.send(b'{"op": "renew"}', socket.MSG_DONTWAIT)
 
@@ -53,8 +54,8 @@ class Lease:
         """Lock this host for a run; `host` is its name in the inventory, `who` the user and machine of the controller.
 
         An interrupted run takes over its own host at once, and hosts of one run on one machine share the lock. With
-        `take_over` another run's lock is taken over after its lease has expired. A holder that is restoring its changes is
-        waited for. Raises RefusedError naming the holder.
+        `take_over` another run's lock is taken over after its lease has expired. A holder that is restoring its changes
+        is waited for. Raises RefusedError naming the holder.
         """
         about = {"run": run, "host": host, "who": who, "since": time.time()}
         holder: Optional[Json] = None
@@ -78,7 +79,7 @@ class Lease:
         raise RefusedError("held", "this host is in use", describe_holder(holder))
 
     def keep(self, *, lease_s: Optional[float] = None) -> Json:
-        """Keep processes and changes after this agent's end, for `lease_s` seconds or (None) until they are released."""
+        """Keep processes and changes after the agent's end, for `lease_s` seconds or (None) until they are released."""
         self._request({"op": "keep", "lease_s": lease_s})
         self.kept = True
         return {"kept": True}

@@ -58,7 +58,7 @@ def memory_bytes() -> Optional[int]:
 
 
 def memory_kills() -> Optional[int]:
-    """Return the number of processes killed for lack of memory since boot; None where the kernel has no counter (< 4.13)."""
+    """Return the number of processes killed for lack of memory; None where the kernel counts none (< 4.13)."""
     for line in (read_text("/proc/vmstat") or "").splitlines():
         if line.startswith("oom_kill "):
             return int(line.split()[1])
@@ -72,7 +72,7 @@ def governor(cpus: List[int]) -> Optional[str]:
 
 
 def virtualisation() -> Optional[str]:
-    """Return the kind of container, or the vendor of the virtual machine, that the host runs in; None where none shows."""
+    """Return the kind of container, or the vendor of the virtual machine, that the host runs in; None if none shows."""
     container = read_text("/run/systemd/container") or ("docker" if Path("/.dockerenv").exists() else None)
     if container:
         return container

@@ -18,7 +18,7 @@ from benchkit.agent.workdir import Workdir
 
 
 def main(argv: List[str]) -> int:
-    """Run the agent under a watchdog; return 3 where the work directory cannot be used, 1 where the agent was killed."""
+    """Run the agent under a watchdog; return 3 if the work directory cannot be used, 1 if the agent was killed."""
     lease_s = float(argv[1]) if argv[:1] == ["--lease"] else 0.0
     try:
         workdir = Workdir(argv[-1])

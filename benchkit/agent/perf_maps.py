@@ -26,7 +26,8 @@ class PerfMaps:
     def expect(self, *, pids: List[int]) -> Json:
         """Record that these processes write maps, which are removed when the agent ends, also after a crash.
 
-        Raises RefusedError where one of them has no map of this user, so that perf would have no names of its functions.
+        Raises RefusedError where one of them has no map of this user, so that perf would have no names of its
+        functions.
         """
         record = self._records.note(KIND, {"pids": pids}).name
         missing = [str(path) for path in map(_path, pids) if not _is_own(path)]

@@ -21,9 +21,10 @@ def members(
 ) -> Dict[int, List[ProcStat]]:
     """Return the live processes of each started process, by its number.
 
-    `everything` has all processes of the host; `by_pid` the running started processes; `by_session` also those that ended,
-    as a session can outlive its leader; `by_tag` returns the number in the environment of a pid. A subreaper remains an
-    ancestor of everything it started; without one, orphans move to init and are recognised by session or tag.
+    `everything` has all processes of the host; `by_pid` the running started processes; `by_session` also those that
+    ended, as a session can outlive its leader; `by_tag` returns the number in the environment of a pid. A subreaper
+    remains an ancestor of everything it started; without one, orphans move to init and are recognised by session or
+    tag.
     """
     agent = os.getpid()
     found: Dict[int, List[ProcStat]] = {}

@@ -259,7 +259,10 @@ class Processes:
                         self._record_end(ready.si_pid)
 
     def _record_end(self, pid: int) -> None:
-        """Reap a child and record its end. Until it is reaped its pid is not reused, so no signal reaches another process."""
+        """Reap a child and record its end.
+
+        Until it is reaped its pid is not reused, so no signal reaches another process.
+        """
         with self._changed:  # held during a start, so that a process that ends at once is registered
             before = proc_stat(pid)
             try:
@@ -324,7 +327,7 @@ class Processes:
         return remaining
 
     def trees(self, everything: Optional[Dict[int, ProcStat]] = None) -> Dict[int, List[ProcStat]]:
-        """Return the live processes of each started process, by its number; `everything`: all processes, if already read."""
+        """Return the live processes of each started process, by number; `everything`: all processes, if known."""
         with self._changed:
             by_pid, by_session = dict(self._by_pid), dict(self._by_session)
         trees = members(

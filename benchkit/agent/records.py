@@ -36,8 +36,8 @@ _STAMP = re.compile(r"(?:report-)?([0-9]{20})-")
 class Records:
     """The changes to undo on this host, one file each, which survive the agent.
 
-    A record belongs to the watchdog of the agent that wrote it as long as that watchdog is running; after that anyone may
-    undo it. Created by the watchdog, before it starts the agent.
+    A record belongs to the watchdog of the agent that wrote it as long as that watchdog is running; after that anyone
+    may undo it. Created by the watchdog, before it starts the agent.
     """
 
     def __init__(self, workdir: Workdir) -> None:

@@ -164,14 +164,17 @@ class Agent:
         return {"records": records, "orphans": orphans, "reports": self.records.reports(), "holder": holder()}
 
     def restore(self, *, own: bool = False) -> Json:
-        """Restore what this agent changed and, unless `own`, everything that abandoned ones left; end their processes."""
+        """Restore what this agent changed and, unless `own`, all that abandoned ones left; end their processes."""
         undone = self._undo.own()
         if any(each["notes"] for each in undone):
             self._undo.report_notes("the settings of a run were restored", undone)
         return {"undone": undone if own else [*undone, *self._undo.abandoned()]}
 
     def remove_workdir(self) -> Json:
-        """Remove the work directory with everything in it. Raises RefusedError while it has records of changes to undo."""
+        """Remove the work directory with everything in it.
+
+        Raises RefusedError while it has records of changes to undo.
+        """
         remaining = len(self.records.all())
         if remaining:
             raise RefusedError(

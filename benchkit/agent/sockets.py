@@ -95,8 +95,9 @@ class Sockets:
     def port_owners(self, *, ports: List[int]) -> Json:
         """Return what has each of these TCP ports, with pid and command where they are visible; nothing for a free one.
 
-        That is the listeners; where there are none and no server could listen, the connections that have the port at this
-        end: outgoing ones may have any port of ip_local_port_range, and keep it for a minute after their end (TIME-WAIT).
+        That is the listeners; where there are none and no server could listen, the connections that have the port at
+        this end: outgoing ones may have any port of ip_local_port_range, and keep it for a minute after their end
+        (TIME-WAIT).
         """
         bindable = {port: is_free(port) for port in ports}
         busy = [port for port in ports if not bindable[port]]
@@ -133,8 +134,8 @@ class Sockets:
     def _try_to_connect(self, tcp: Optional[Tuple[str, int]], unix: Optional[str], timeout_s: float) -> Optional[str]:
         """Try to connect; return the reason of a failure.
 
-        A port without a listener can connect to itself, where the kernel chooses it as source port too (RFC 9293, section
-        3.5, simultaneous open). Such a connection is reset at once, or the port would be in use for a minute.
+        A port without a listener can connect to itself, where the kernel chooses it as source port too (RFC 9293,
+        section 3.5, simultaneous open). Such a connection is reset at once, or the port would be in use for a minute.
         """
         try:
             with self._socket(tcp, unix, min(timeout_s, 1.0)) as connection:

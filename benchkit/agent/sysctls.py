@@ -27,7 +27,7 @@ class Sysctls:
         self._lock = threading.Lock()
 
     def read(self, *, keys: List[str]) -> Json:
-        """Return the state of each key ("present", "absent", "unreadable"), its value, and whether this user may write it."""
+        """Return the state of each key ("present", "absent", "unreadable"), its value, and whether it is writable."""
         return {"sysctls": {key: self._read(key) for key in keys}}
 
     def write(self, *, values: Dict[str, str], sudo: Optional[List[str]] = None) -> Json:

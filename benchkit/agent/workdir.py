@@ -51,7 +51,10 @@ class Workdir:
             (self.root / name).mkdir(mode=0o700, exist_ok=True)
 
     def inside(self, path: str, *, write: bool = False) -> Path:
-        """Return a path below the work directory, given relative to it or absolute. Raises RefusedError for any other path."""
+        """Return a path below the work directory, given relative to it or absolute.
+
+        Raises RefusedError for any other path.
+        """
         if "\0" in path:
             raise RefusedError("bad-path", f"{path!r} is not a path")
         full = self.root / path

@@ -24,9 +24,9 @@ ALPHA_PER_LOOK = 0.03
 
 A run that stops when its intervals are narrow sometimes stops because its noise happened to look small: at 0.05 such
 fixed-width intervals cover 92.6 % (Anscombe, Sequential estimation, 1953; Chow and Robbins, On the asymptotic theory of
-fixed-width sequential confidence intervals, 1965). One stricter level at every look corrects that (as Pocock, 1977, does
-for tests). This one is from simulation, from 6 blocks to 60 and for one ratio, the worst case: coverage is at least
-95.2 % under every simulated noise and precision. `make bench` prints the table.
+fixed-width sequential confidence intervals, 1965). One stricter level at every look corrects that (as Pocock, 1977,
+does for tests). This one is from simulation, from 6 blocks to 60 and for one ratio, the worst case: coverage is at
+least 95.2 % under every simulated noise and precision. `make bench` prints the table.
 """
 
 
@@ -95,9 +95,9 @@ def decide(
 ) -> StopDecision:
     """Decide whether to end the run after the blocks in `trials`, all of them complete.
 
-    `requested` are the ratios that must be known, each with its metric. `elapsed_s` is the time spent, `block_s` that of the
-    next block: a block that would exceed the budget is not started. The rule uses the widths of intervals and never their
-    position, and is the same after every block.
+    `requested` are the ratios that must be known, each with its metric. `elapsed_s` is the time spent, `block_s` that
+    of the next block: a block that would exceed the budget is not started. The rule uses the widths of intervals and
+    never their position, and is the same after every block.
     """
     blocks = int(trials["block"].nunique())
     excluded = tuple(exclusions)

@@ -38,7 +38,8 @@ LEAST_BLOCKS = 2
 """Fewer blocks cannot separate noise from differences."""
 
 TOOL_CHECKS = frozenset({"generator-saturated", "server-idle", "littles-law", "tool-limit"})
-"""Checks that invalidate a trial because of a limit of its load tool: such trials are used, as the limit is a reason why tools disagree, and it is stated."""
+"""Checks that invalidate a trial because of a limit of its load tool: such trials are used, as the limit is a reason
+why tools disagree, and it is stated."""
 
 _FACTOR = "factor_"
 
@@ -109,8 +110,9 @@ def sentence(agreement: Agreement) -> str:
 def agreements(trials: pd.DataFrame, caveats: Iterable[Caveat] = ()) -> tuple[Agreement, ...]:
     """Compare the tools of a run; empty if no cells differ only in their tool.
 
-    `trials` is the table of that name with its `factor_<name>` columns, `caveats` the findings about them: invalid trials
-    are not used, except those in which the tool itself was the limit, and unless fewer than two tools would remain.
+    `trials` is the table of that name with its `factor_<name>` columns, `caveats` the findings about them: invalid
+    trials are not used, except those in which the tool itself was the limit, and unless fewer than two tools would
+    remain.
     """
     measured = trials[trials["kind"] == "measure"]
     by_tool = _tool_factor(measured)

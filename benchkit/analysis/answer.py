@@ -69,10 +69,10 @@ class Answer(Frozen):
 
 
 def write_answer(ratios: Sequence[Ratio], runs: Sequence[RunData], changes: Sequence[FactDifference] = ()) -> Answer:
-    """Return the answer that ratios give: of one run (cells relative to a baseline), or of two (the second to the first).
+    """Return the answer of ratios within one run (cells relative to a baseline) or of two runs (second to first).
 
-    The first metric among the ratios is the headline; the others are added to its sentences. `runs` are the runs compared,
-    `changes` the differences between their hosts and settings.
+    The first metric among the ratios is the headline; the others are added to its sentences. `runs` are the runs
+    compared, `changes` the differences between their hosts and settings.
     """
     names = {view.cell_id: view.label for run in runs for view in cell_views(run.manifest)}
     compared = [ratio for ratio in ratios if not ratio.control]
@@ -106,8 +106,8 @@ def write_answer(ratios: Sequence[Ratio], runs: Sequence[RunData], changes: Sequ
 def choose_headlines(ratios: Sequence[Ratio]) -> list[Ratio]:
     """Return the ratios that get a sentence: all of up to two; of more the highest and the lowest.
 
-    Those are chosen among the differences that are shown; if there are none, among the ratios that are not shown to differ,
-    then among those that are undecided.
+    Those are chosen among the differences that are shown; if there are none, among the ratios that are not shown to
+    differ, then among those that are undecided.
     """
     if len(ratios) <= MAX_SENTENCES:
         return list(ratios)
@@ -149,7 +149,7 @@ class _Writer:
         return f"{cell} {_predicate(ratio, base, is_decided=True)}{common}{_interval(ratio)}"
 
     def _sides(self, ratio: Ratio) -> tuple[str, str, str]:
-        """Return the names of the two sides of a ratio by the levels in which they differ, and the others in brackets."""
+        """Return the names of the two sides of a ratio by the levels in which they differ, the others in brackets."""
         if len(self.runs) > 1:
             cell = self.names.get(ratio.cell_id, ratio.cell_id)
             relative = f" relative to {self.names.get(ratio.relative_to, '')}" if ratio.relative_to else ""

@@ -56,7 +56,7 @@ def cells_with_levels(levels: Levels, cells: Sequence[CellRecord]) -> list[CellR
 
 
 def partner_finder(levels: Levels, cells: Sequence[CellRecord]) -> Callable[[CellRecord], CellRecord | None]:
-    """Return a function from a cell to the one that differs from it only in these levels, else the only one that has them."""
+    """Return a function from a cell to the one that differs in these levels alone, else the only one with them."""
     found = {frozenset(level_texts(cell.levels).items()): cell for cell in cells_with_levels(levels, cells)}
     only = next(iter(found.values())) if len(found) == 1 else None
     return lambda cell: found.get(frozenset({**level_texts(cell.levels), **levels}.items()), only)
@@ -107,8 +107,8 @@ def requested_ratios(
 ) -> Iterator[tuple[str, Pair, str | None]]:
     """Yield every ratio that a stored scenario asks for: metric, comparison, and the claim that asks for it.
 
-    These are the cells relative to their baseline in each of the metrics, and the comparisons of claims in theirs. Claims
-    on cells that the run does not have, unsupported cells and controls are skipped.
+    These are the cells relative to their baseline in each of the metrics, and the comparisons of claims in theirs.
+    Claims on cells that the run does not have, unsupported cells and controls are skipped.
     """
     pairs, _ = baseline_pairs(cells, scenario_baseline(scenario, cells))
     for metric in metrics:

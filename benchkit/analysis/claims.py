@@ -30,8 +30,8 @@ def judge_claims(data: RunData) -> tuple[ClaimResult, ...]:
 def judge_claim(claim: Claim, data: RunData) -> ClaimResult:
     """Evaluate one claim: it holds if every interval lies in what it allows, and is refuted if one lies outside.
 
-    Only cells that the hosts support are used; without any the claim is not testable. Any one of several ratios can refute:
-    for that their intervals are widened for their number (Bonferroni).
+    Only cells that the hosts support are used; without any the claim is not testable. Any one of several ratios can
+    refute: for that their intervals are widened for their number (Bonferroni).
     """
     result = ClaimResult(
         text=claim.text,

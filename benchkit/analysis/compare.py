@@ -33,7 +33,8 @@ METRICS = ("rps",)
 """Metrics that are compared by default."""
 
 ANSWER_METRICS = ("rps", P99)
-"""Metrics of the sentences that open a comparison, unless metrics are chosen: each a family of comparisons of its own."""
+"""Metrics of the sentences that open a comparison, unless metrics are chosen: each a family of comparisons of its
+own."""
 
 SHOWN_METRICS = (P99, "server_cpu_s_per_request")
 """Metrics that a report compares as well, unless the run has too many cells to read through."""
@@ -63,9 +64,9 @@ def compare(
     """Compare the cells of a stored run with a baseline, or with the same cells in `run2`, relative to `run`.
 
     `run` and `run2` are ids, their beginnings, or `latest`. `baseline` is a cell or a part of its levels (`stack=go`):
-    within a run each cell is compared with the one that differs from it only in those; between runs, ratios to that cell
-    are compared. `metrics` are numeric columns of `trials`: by default `rps`, and those with `thresholds`, which the gate
-    uses. `exclusions` are the trials to exclude; None: those that verdicts make invalid. Raises InputError.
+    within a run each cell is compared with the one that differs from it only in those; between runs, ratios to that
+    cell are compared. `metrics` are numeric columns of `trials`: by default `rps`, and those with `thresholds`, which
+    the gate uses. `exclusions` are the trials to exclude; None: those that verdicts make invalid. Raises InputError.
     """
     where = Store(store_path(Path(store) if store is not None else None))
     data = [read_run_data(where, where.run(name), exclusions) for name in (run, run2) if name is not None]
@@ -113,7 +114,7 @@ def compare_cells(data: RunData, metrics: Sequence[str], baseline: str | None = 
 
 
 def answer_of_run(data: RunData, comparisons: Iterable[Comparison] = ()) -> Answer:
-    """Return the answer of one run in sentences, as `compare` gives it; `comparisons` of single metrics are used again."""
+    """Return the answer of one run in sentences, as `compare` gives it; `comparisons` of single metrics are reused."""
     known = {comparison.metrics: comparison for comparison in comparisons}
     parts = [known.get((metric,)) or compare_cells(data, [metric]) for metric in _answer_metrics(data)]
     return write_answer([ratio for part in parts for ratio in part.ratios], [data])
@@ -147,7 +148,10 @@ def compare_runs(
     *,
     facts: tuple[pd.DataFrame, pd.DataFrame],
 ) -> Comparison:
-    """Compare the same cells in two runs, `after` relative to `before`; `facts` are the rows of `hosts` of each. Raises InputError."""
+    """Compare the same cells in two runs, `after` relative to `before`; `facts` are the rows of `hosts` of each.
+
+    Raises InputError.
+    """
     runs = (before, after)
     names = [[cell.cell_id for cell in data.manifest.cells if controlled(cell.cell_id) is None] for data in runs]
     common = [name for name in names[0] if name in names[1]]

@@ -40,8 +40,8 @@ class Comparison(Frozen):
     """Cells of a run relative to a baseline, or the same cells in two runs, the second relative to the first.
 
     `drift` (of hosts) and `asked` (of scenarios) hold the differences between two runs; `notices` are sentences to read
-    before any ratio. `alpha` is the probability that a family of comparisons of equal cells shows any difference, `level`
-    the largest `p_holm` that shows one: less than `alpha` in runs that may end early.
+    before any ratio. `alpha` is the probability that a family of comparisons of equal cells shows any difference,
+    `level` the largest `p_holm` that shows one: less than `alpha` in runs that may end early.
     """
 
     mode: Literal["cells", "runs"]
@@ -77,7 +77,8 @@ class Comparison(Frozen):
     def frame(self, *, full: bool = False) -> pd.DataFrame:
         """Return the ratios as a table, a row each; their remarks are one text.
 
-        The columns are those that a reader needs; all fields of a ratio if `full`, most of them for further computation.
+        The columns are those that a reader needs; all fields of a ratio if `full`, most of them for further
+        computation.
         """
         columns = [name for name in Ratio.model_fields if name not in _NOT_IN_FRAME] if full else list(_FRAME)
         rows = [

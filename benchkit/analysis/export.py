@@ -40,8 +40,8 @@ def csv(trials: pd.DataFrame) -> str:
 def benchstat(manifest: Manifest, trials: pd.DataFrame, exclusions: Iterable[Exclusion] = ()) -> str:
     """Return the trials in the Go benchmark format that benchstat reads: a line for each, a name for each cell.
 
-    Format: Go proposal 14313 and golang.org/x/perf/benchfmt (unit lines). Metrics that a trial is excluded for are omitted;
-    `benchstat old.txt new.txt` compares runs, though without blocks.
+    Format: Go proposal 14313 and golang.org/x/perf/benchfmt (unit lines). Metrics that a trial is excluded for are
+    omitted; `benchstat old.txt new.txt` compares runs, though without blocks.
     """
     excluded = tuple(exclusions)
     metrics = [metric_named(name) for name in BENCHSTAT_METRICS if name in trials and trials[name].notna().any()]
@@ -64,9 +64,9 @@ def benchstat(manifest: Manifest, trials: pd.DataFrame, exclusions: Iterable[Exc
 def hgrm(buckets: pd.DataFrame) -> str:
     """Return a percentile distribution as HdrHistogram writes it (`.hgrm`), in milliseconds.
 
-    `buckets` are rows of `latency` of one series: low_s and high_s (both included) and count; rows of several trials are
-    one histogram. The steps are those of Java's PercentileIterator. (`outputPercentileDistribution` of the Python library
-    uses others, and does not scale the deviation.) Raises InputError without rows.
+    `buckets` are rows of `latency` of one series: low_s and high_s (both included) and count; rows of several trials
+    are one histogram. The steps are those of Java's PercentileIterator. (`outputPercentileDistribution` of the Python
+    library uses others, and does not scale the deviation.) Raises InputError without rows.
     """
     if buckets.empty:
         raise InputError("no histogram to export", hint="only tools that give every request have one")
@@ -93,9 +93,10 @@ def hgrm(buckets: pd.DataFrame) -> str:
 
 
 def _levels(before_last: float) -> Iterator[float]:
-    """Yield percentages to report, ever finer towards 100: up to one beyond what the last bucket but one reaches, and 100.
+    """Yield percentages to report, ever finer towards 100: to one beyond what the last bucket but one reaches, and 100.
 
-    The step is 100 / (ticks · 2^(⌊log2(100 / (100 - level))⌋ + 1)): each half of the remaining distance has as many ticks.
+    The step is 100 / (ticks · 2^(⌊log2(100 / (100 - level))⌋ + 1)): each half of the remaining distance has as many
+    ticks.
     """
     level = 0.0
     while True:
@@ -108,7 +109,7 @@ def _levels(before_last: float) -> Iterator[float]:
 
 
 def _about(manifest: Manifest) -> Iterator[str]:
-    """Yield the keys that benchstat groups results by (it compares only results with equal keys), and comments, which it ignores."""
+    """Yield the keys that benchstat groups results by (those with equal keys are compared), and comments."""
     yield f"scenario: {_one_line(str(manifest.scenario['name']))}"
     yield f"scale: {manifest.scale}"
     for name, value in {"run": manifest.run_id, **manifest.versions}.items():

@@ -83,8 +83,8 @@ def response_mismatches(
 ) -> tuple[ResponseMismatch, ...]:
     """Return the traits in which the answers of two cells differ, including traits that vary within one of them.
 
-    Bodies of different length are not reported as different bodies, too. `baseline_answers` are those of another run, if
-    the baseline is a cell of that. Cells that were never probed have no mismatch.
+    Bodies of different length are not reported as different bodies, too. `baseline_answers` are those of another run,
+    if the baseline is a cell of that. Cells that were never probed have no mismatch.
     """
     of_cell = answers.get(cell_id, {})
     of_baseline = (answers if baseline_answers is None else baseline_answers).get(baseline, {})

@@ -41,7 +41,7 @@ Worsening = Annotated[float, BeforeValidator(parse_share), Field(ge=0, lt=1, all
 
 
 class Thresholds(Frozen):
-    """Worsening that is allowed, as a share, by metric: `rps: 5%` lets it fall by 5 %, `latency_p99_s: 5%` rise by 5 %."""
+    """Allowed worsening, as a share, by metric: `rps: 5%` lets it fall by 5 %, `latency_p99_s: 5%` rise by 5 %."""
 
     metrics: Mapping[str, Worsening] = Field(min_length=1)
 
@@ -154,7 +154,7 @@ def _limit(metric: str, worsening: float) -> float:
 
 
 def _p_beyond(ratio: Ratio, limit: float) -> float | None:
-    """Return the one-sided p of the ratio being no worse than the limit, by t on its logarithm; None without an interval."""
+    """Return the one-sided p of the ratio being no worse than the limit, by t on its log; None without an interval."""
     if ratio.ratio is None or ratio.log_error is None or ratio.df is None:
         return None
     distance = math.log(limit) - math.log(ratio.ratio)

@@ -72,7 +72,7 @@ def sign_flip_p_values(differences: Reals, seed: int = 0) -> Reals:
 
 
 def smallest_p(blocks: int) -> float:
-    """Return the smallest p that the two-sided sign-flip test can reach: only the observed pattern is as far from zero."""
+    """Return the smallest p that a two-sided sign-flip test can reach: only the observed one is as far from zero."""
     return 1 / _pattern_count(blocks)
 
 
@@ -113,11 +113,11 @@ def welch(one: Reals, other: Reals, inflation: float = 1.0) -> tuple[float, floa
 
 
 def serial_inflation(runs: list[Reals]) -> float:
-    """Return the factor, at least 1, by which the variance of a cell's mean grows because neighbouring blocks are alike.
+    """Return the factor, at least 1, by which the variance of a cell's mean grows as neighbouring blocks are alike.
 
     Each of `runs` is (cells, blocks) of logarithms. The autocorrelation at lag 1 is taken over all cells, freed of its
-    small-sample bias of -(1 + 3r)/n (Kendall 1954), and enters (1 + r)/(1 - r), the inflation of an AR(1) process (Bayley
-    and Hammersley 1946). At most 9 (r = 0.8): more cannot be estimated from so few blocks.
+    small-sample bias of -(1 + 3r)/n (Kendall 1954), and enters (1 + r)/(1 - r), the inflation of an AR(1) process
+    (Bayley and Hammersley 1946). At most 9 (r = 0.8): more cannot be estimated from so few blocks.
     """
     found = [r for run in runs if (r := _autocorrelation(run)) is not None]
     if not found:

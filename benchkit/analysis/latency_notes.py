@@ -59,7 +59,7 @@ def _coverage(covers: pd.Series) -> str:
 
 
 def notices(metrics: Iterable[str], runs: Sequence[pd.DataFrame]) -> list[str]:
-    """Return the notice that precedes ratios of latencies, over the measured trials of all runs; none without such a metric."""
+    """Return the notice above ratios of latencies, over the measured trials of all runs; none without such a metric."""
     if not any(metric.startswith(_LATENCY) for metric in metrics):
         return []
     measured = pd.concat([_kinds(trials) for trials in runs])
@@ -67,7 +67,7 @@ def notices(metrics: Iterable[str], runs: Sequence[pd.DataFrame]) -> list[str]:
 
 
 def with_latency_remarks(ratios: Iterable[Ratio], before: pd.DataFrame, after: pd.DataFrame) -> list[Ratio]:
-    """Return the ratios, with a remark where latencies were measured in different ways; `before` has the baselines, `after` the cells."""
+    """Return the ratios of `after` to `before`, with a remark where latencies were measured in different ways."""
     kinds = [_kinds(trials) for trials in (before, after)]
     if len(pd.concat(kinds)[_KIND].drop_duplicates()) <= 1:
         return list(ratios)
@@ -86,7 +86,7 @@ def with_latency_remarks(ratios: Iterable[Ratio], before: pd.DataFrame, after: p
 
 
 def _kinds(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return how latencies of measured trials were measured, each way of each cell once; all target rates are one way."""
+    """Return how latencies of measured trials were measured, each way of a cell once; all target rates are one way."""
     kinds = trials.loc[is_comparable(trials), ["cell_id", *_KIND]]
     return kinds.assign(
         rate_requested=kinds["rate_requested"].where(kinds["rate_requested"].isna(), 1.0)

@@ -44,8 +44,8 @@ def blocks_to_decide(family: int = 1, alpha: float = ALPHA) -> int | None:
 def deciding_test(blocks: int, family: int, alpha: float = ALPHA) -> Test | None:
     """Return the test whose p-values decide, chosen before any result: the sign-flip test wherever it can decide.
 
-    With enough blocks for one comparison, but too few for the whole family, it is t on the same log-ratios, which assumes
-    nearly normal noise. With too few blocks even for one comparison nothing decides.
+    With enough blocks for one comparison, but too few for the whole family, it is t on the same log-ratios, which
+    assumes nearly normal noise. With too few blocks even for one comparison nothing decides.
     """
     if smallest_p(blocks) > alpha:
         return None

@@ -48,9 +48,10 @@ class RatioPower(Frozen, serialize_by_alias=True):
 
 
 class PowerAnalysis(Frozen):
-    """Power of a planned run. `noise_from` names the runs (or the pilot) that the noise comes from; none: it is unknown.
+    """Power of a planned run.
 
-    `blocks_expected` is the expected number of blocks of a run that may end early.
+    `noise_from` names the runs (or the pilot) that the noise comes from; none: it is unknown. `blocks_expected` is the
+    expected number of blocks of a run that may end early.
     """
 
     noise_from: tuple[str, ...] = ()
@@ -63,9 +64,9 @@ def analyse_power(
 ) -> PowerAnalysis:
     """Return the power of a planned run, from the noise of these runs; `noise_from` are their names.
 
-    `planned` is the manifest that the run will begin with, `block_s` the time of a block, if known. A run that may end early
-    has the resolution of its expected number of blocks; if that is unknown, of its minimum. A sequential design has no
-    prediction: its noise does not include drift.
+    `planned` is the manifest that the run will begin with, `block_s` the time of a block, if known. A run that may end
+    early has the resolution of its expected number of blocks; if that is unknown, of its minimum. A sequential design
+    has no prediction: its noise does not include drift.
     """
     if design_of(planned.scenario) == "sequential":
         return PowerAnalysis()
@@ -105,7 +106,7 @@ def analyse_power(
 
 
 def planned_ratios(planned: Manifest) -> Iterator[tuple[str, Pair, str | None]]:
-    """Yield metric, comparison, and the claim that asks for it: in requests per second, and in the metrics of the rule for ending early."""
+    """Yield metric, comparison, and the claim that asks for it: for `rps` and metrics of the rule for ending early."""
     until = until_of(planned.scenario)
     metrics = dict.fromkeys(("rps", *(until.metrics if until else ())))
     yield from cell_pairs.requested_ratios(planned.scenario, planned.cells, metrics)
@@ -161,7 +162,7 @@ def _must_be_known(metric: str, claim: str | None, until: Until | None) -> bool:
 
 
 def _expected(until: Until, most: int, noises: Sequence[Noise | None], block_s: float | None) -> int | None:
-    """Return the number of blocks after which the least precise ratio is precise enough, or the time is spent; at most all."""
+    """Return the blocks after which the least precise ratio is precise enough, or time is spent; at most all."""
     known = [noise for noise in noises if noise is not None]
     if not noises or len(known) < len(noises):
         return None

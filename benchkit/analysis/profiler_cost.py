@@ -61,10 +61,10 @@ def profiler_costs(
     """Return the cost over all cells, then that of each, from the pairs of the profile pass; empty without one.
 
     `trials` has rows of one run as `benchkit.load("trials")` gives them, `exclusions` the excluded ones. A pair is both
-    trials of a cell in a block. A cell's interval is Student's t about the mean of its log-ratios, with the variance within
-    cells pooled over all cells (one-way layout; Montgomery, Design and Analysis of Experiments, 3.5): a pass has few
-    blocks, and its cells have the same noise. The one over all cells uses every pair as a sample, so that differences
-    between cells widen it.
+    trials of a cell in a block. A cell's interval is Student's t about the mean of its log-ratios, with the variance
+    within cells pooled over all cells (one-way layout; Montgomery, Design and Analysis of Experiments, 3.5): a pass has
+    few blocks, and its cells have the same noise. The one over all cells uses every pair as a sample, so that
+    differences between cells widen it.
     """
     rows = trials[in_profile_pass(trials)]
     if rows.empty:

@@ -24,9 +24,10 @@ _LARGEST = 700.0
 class Ratio(Frozen):
     """A cell relative to its baseline in one metric.
 
-    `value` and `baseline_value` are geometric means over the blocks used. The interval holds at `confidence` for this ratio
-    alone; `outcome` holds for the family, by `p_holm`. `log_error` and `df` are those of the logarithm of the ratio, from
-    which every other interval and test follows. Figures that need more blocks are absent, with the `reason`.
+    `value` and `baseline_value` are geometric means over the blocks used. The interval holds at `confidence` for this
+    ratio alone; `outcome` holds for the family, by `p_holm`. `log_error` and `df` are those of the logarithm of the
+    ratio, from which every other interval and test follows. Figures that need more blocks are absent, with the
+    `reason`.
     """
 
     metric: str

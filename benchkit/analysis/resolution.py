@@ -20,10 +20,12 @@ POWER = 0.8
 """Probability that a difference of the stated size is shown (Cohen, Statistical Power Analysis, 1988, ch. 2)."""
 
 _MARGIN = 0.02
-"""Margin above `POWER` in planning: the power of the sign-flip test is simulated, and approximated by t from 14 blocks."""
+"""Margin above `POWER` in planning: the power of the sign-flip test is simulated, and approximated by t from 14
+blocks."""
 
 _ENUMERATED = 13
-"""Largest number of blocks for which the sign-flip test's power is simulated over all its patterns; beyond, t agrees within 1 %."""
+"""Largest number of blocks for which the sign-flip test's power is simulated over all its patterns; beyond, t agrees
+within 1 %."""
 
 _MEANS_SIMULATED = 1 << 23
 """Number of subset means that are simulated: 2,000 runs of 12 blocks, never more than 4,000 of fewer."""
@@ -48,9 +50,9 @@ class Noise:
     def safe_sd(self) -> float:
         """Upper 80 % confidence limit of `sd`.
 
-        A pilot's own estimate is as often too low as too high, and a plan based on it too weak; with this limit the plan has the
-        power it states (Browne, On the use of a pilot sample for sample size determination, 1995): under all simulated noise but
-        one, where a tenth of the trials are disturbed and the power is 77 % instead of 80 %.
+        A pilot's own estimate is as often too low as too high, and a plan based on it too weak; with this limit the
+        plan has the power it states (Browne, On the use of a pilot sample for sample size determination, 1995): under
+        all simulated noise but one, where a tenth of the trials are disturbed and the power is 77 % instead of 80 %.
         """
         if self.df is None:
             return self.sd
@@ -58,10 +60,10 @@ class Noise:
 
 
 class Resolution(Frozen):
-    """Differences that a number of blocks can show in a family of comparisons; ratios above one, a fall by their inverse.
+    """Differences that a number of blocks can show in a family of comparisons; ratios above 1, a fall by the inverse.
 
-    `detectable`: the ratio that is shown with a power of `POWER`; `half_width`: the expected half-width of an interval, as a
-    ratio; both need known noise.
+    `detectable`: the ratio that is shown with a power of `POWER`; `half_width`: the expected half-width of an interval,
+    as a ratio; both need known noise.
     """
 
     blocks: int
@@ -134,8 +136,8 @@ def half_width(noise: Noise, blocks: int, alpha: float = ALPHA) -> float | None:
 def mde(noise: Noise, blocks: int, family: int = 1, alpha: float = ALPHA, power: float = POWER) -> float | None:
     """Return the minimum detectable effect: the ratio (above one) that the design shows with this power.
 
-    For one comparison while all others are of equal cells, the hardest case of Holm. None: so few blocks cannot show any
-    difference.
+    For one comparison while all others are of equal cells, the hardest case of Holm. None: so few blocks cannot show
+    any difference.
     """
     test = deciding_test(blocks, family, alpha)
     if test is None:
@@ -159,9 +161,9 @@ def blocks_for(ratio: float, noise: Noise, family: int = 1, alpha: float = ALPHA
 def noise_of(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusion] = ()) -> Noise | None:
     """Return the noise of the ratios of a run, over all its cells; None if it has too few samples.
 
-    The residual of the logarithms after removing cells and blocks (two-way layout without interaction: Montgomery, Design
-    and Analysis of Experiments, ch. 4) is the noise of a trial; a ratio has that of two. Excluded trials are missing from
-    the layout, which is therefore fitted by least squares (the same, section 4.1.3, The exact approach).
+    The residual of the logarithms after removing cells and blocks (two-way layout without interaction: Montgomery,
+    Design and Analysis of Experiments, ch. 4) is the noise of a trial; a ratio has that of two. Excluded trials are
+    missing from the layout, which is therefore fitted by least squares (the same, section 4.1.3, The exact approach).
     """
     logs = take_samples(trials, metric, exclusions).logs
     known = ~np.isnan(logs)
@@ -195,9 +197,9 @@ def _effect(blocks: int, alpha: float, power: float, test: Test) -> float:
 def _sign_flip_effect(blocks: int, alpha: float, power: float) -> float:
     """Return the same for normal noise and the sign-flip test, by simulation.
 
-    The test shows a rise when the k-th smallest of the means of all subsets of blocks is above zero, where k patterns on one
-    side are within its level (Hartigan, Using subsample values as typical values, 1969). Those means move with the effect,
-    so that a quantile of them is the answer.
+    The test shows a rise when the k-th smallest of the means of all subsets of blocks is above zero, where k patterns
+    on one side are within its level (Hartigan, Using subsample values as typical values, 1969). Those means move with
+    the effect, so that a quantile of them is the answer.
     """
     k = int(alpha / 2 * 2**blocks * (1 + 1e-12))
     subsets = binary_patterns(blocks, 2**blocks)[1:]

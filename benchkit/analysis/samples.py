@@ -52,8 +52,8 @@ class ExcludedTrial(Frozen):
 class Samples:
     """One metric of a run.
 
-    `logs[c, b]` is the natural logarithm of the metric of cell `cells[c]` in block `blocks[b]`; NaN where that block has
-    no usable trial of the cell. `excluded` holds the excluded trials, by cell.
+    `logs[c, b]` is the natural logarithm of the metric of cell `cells[c]` in block `blocks[b]`; NaN where that block
+    has no usable trial of the cell. `excluded` holds the excluded trials, by cell.
     """
 
     metric: str

@@ -25,10 +25,10 @@ Figure = Literal["shares", "goroutines", "rps", "server_cpu_s_per_request"]
 class ServiceProfile(Frozen, serialize_by_alias=True):
     """A service of a cell, over the profiles of it that the run has.
 
-    Shares are means over profiles, each from 0 to 1; `scheduling` is the scheduler's including netpoll, `range` its smallest
-    and largest value. `cumulative` holds the figures that study 4 used. Goroutines, rate and CPU are medians over the
-    cell's measured trials, which were not profiled; absent if unknown. Excluded trials are not used, unless all trials of a
-    figure are excluded: `invalid_figures` then names it.
+    Shares are means over profiles, each from 0 to 1; `scheduling` is the scheduler's including netpoll, `range` its
+    smallest and largest value. `cumulative` holds the figures that study 4 used. Goroutines, rate and CPU are medians
+    over the cell's measured trials, which were not profiled; absent if unknown. Excluded trials are not used, unless
+    all trials of a figure are excluded: `invalid_figures` then names it.
     """
 
     cell_id: str
@@ -146,7 +146,7 @@ def _cumulative(functions: pd.DataFrame, profiles: int) -> Iterator[tuple[str, f
 
 
 def goroutines_of(trials: pd.DataFrame, telemetry: pd.DataFrame) -> pd.DataFrame:
-    """Return the goroutines of each service in each trial, the median over its window: trial_id, cell_id, block, service, count."""
+    """Return the median goroutines of each service in each trial's window: trial_id, cell_id, block, service, count."""
     rows = telemetry[telemetry["metric"] == GOROUTINES]
     rows = rows.merge(trials[["trial_id", "cell_id", "block", "duration_s"]], on="trial_id")
     rows = rows[(rows["t_s"] >= 0) & (rows["t_s"] <= rows["duration_s"])]

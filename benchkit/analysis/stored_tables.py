@@ -41,16 +41,17 @@ def load(
     - `run`: a run's id, the beginning of it, or `latest`; with `scenario` or `scale`, `latest` is the latest of those.
     - `run_id`: a run's exact id.
     - `scenario`, `scale`: only runs of this scenario, and of this scale (`paper`, `lab`, `smoke`).
-    - `kind`: only trials of this kind, and rows that belong to them; with `valid_for` the default is `measure`, else all.
+    - `kind`: only trials of this kind, and rows that belong to them; with `valid_for` the default is `measure`, else
+      all.
     - `valid_for`: a metric (a column of `trials`), or several. Only trials that have a value of each, and that no ratio
       excludes: no finding of severity `invalid` names the metric, and a percentile has enough requests. Suspect trials
       stay, and so do trials that were never judged. In tables other than `trials`, only rows of these trials.
 
-    Added columns: `scenario` and `run_id`, and in tables with `cell_id` a `factor_<name>` for each factor of the runs read
-    (numbers if all its levels are numbers, else text; null where a run has no such factor).
+    Added columns: `scenario` and `run_id`, and in tables with `cell_id` a `factor_<name>` for each factor of the runs
+    read (numbers if all its levels are numbers, else text; null where a run has no such factor).
 
-    Raises InputError for an unknown store, table, run, scenario, scale, kind or metric, for a selection by trial in a table
-    that has no trials, and for damaged files and those of a newer benchkit.
+    Raises InputError for an unknown store, table, run, scenario, scale, kind or metric, for a selection by trial in a
+    table that has no trials, and for damaged files and those of a newer benchkit.
     """
     if table not in TABLES:
         raise InputError(f"no table {table!r}", why=suggestion(table, TABLES))

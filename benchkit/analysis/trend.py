@@ -43,8 +43,8 @@ class TrendPoint(Frozen):
 class Trend(Frozen):
     """The trend of a metric over a factor, the other factors at `levels`.
 
-    `per_doubling` is the ratio by which the metric changes when the level doubles. `p_curved` tests for a bend: if it is
-    small, the line does not describe the points. With too few blocks there are no points, and a `reason`.
+    `per_doubling` is the ratio by which the metric changes when the level doubles. `p_curved` tests for a bend: if it
+    is small, the line does not describe the points. With too few blocks there are no points, and a `reason`.
     """
 
     metric: str
@@ -69,7 +69,7 @@ class Trend(Frozen):
 
 
 def trends(run: str, factor: str, metric: str = "rps", *, store: str | Path | None = None) -> tuple[Trend, ...]:
-    """Return the trends of a stored run, one for every combination of the other factors: `benchkit.trends("latest", "connections")`.
+    """Return the trends of a run, one per combination of other factors: `benchkit.trends("latest", "connections")`.
 
     `run` is an id, its beginning, or `latest`. Invalid trials are excluded. Raises InputError.
     """
@@ -80,9 +80,9 @@ def trends(run: str, factor: str, metric: str = "rps", *, store: str | Path | No
 def trends_of(data: RunData, metric: str, factor: str) -> tuple[Trend, ...]:
     """Return a trend for every combination of the other factors.
 
-    Levels and metric are taken as logarithms, so that a straight line is a power law. Each block gives a line of its own and
-    is the sample, as for ratios: a change of all levels of a block leaves the slope unchanged. Raises InputError for a
-    factor without at least two positive numeric levels.
+    Levels and metric are taken as logarithms, so that a straight line is a power law. Each block gives a line of its
+    own and is the sample, as for ratios: a change of all levels of a block leaves the slope unchanged. Raises
+    InputError for a factor without at least two positive numeric levels.
     """
     samples = take_samples(data.trials, metric, data.exclusions)
     groups: dict[tuple[tuple[str, str], ...], list[tuple[float, str]]] = {}
@@ -170,7 +170,7 @@ def _points(
 
 
 def _curved(x: Reals, logs: Reals) -> float | None:
-    """Return the p-value of the quadratic contrast, block by block (Montgomery, Design and Analysis of Experiments, ch. 3)."""
+    """Return the p-value of the quadratic contrast, block by block (Montgomery, Design and Analysis of Experiments)."""
     if len(x) < _CURVED_FROM:
         return None
     quadratic = np.linalg.pinv(np.vander(x - x.mean(), 3))[0]

@@ -17,11 +17,11 @@ IDLE = 0.1
 
 
 class WorkerBalance(Frozen):
-    """The workers of a service of a cell, over its usable measured trials; `only_invalid`: over invalid ones, if there are no others.
+    """The workers of a service of a cell, over usable trials; `only_invalid`: over invalid ones, for lack of others.
 
     `busiest` is the CPU time of the busiest worker over the mean of all: 1 if all work alike, their number if one does
-    everything. `idle` counts those that used less than a tenth of the mean. Both are medians over trials, `highest` is the
-    largest `busiest` of any trial.
+    everything. `idle` counts those that used less than a tenth of the mean. Both are medians over trials, `highest` is
+    the largest `busiest` of any trial.
     """
 
     cell_id: str
@@ -40,8 +40,8 @@ def worker_balances(
 ) -> tuple[WorkerBalance, ...]:
     """Return the services with several workers, cell by cell in the order of `trials`.
 
-    `trials` are the measured ones of a run, `telemetry` its table, `excluded` the excluded trials. The figure is the CPU
-    time of a worker, not the connections it accepted: kernels and servers count those by socket or in total.
+    `trials` are the measured ones of a run, `telemetry` its table, `excluded` the excluded trials. The figure is the
+    CPU time of a worker, not the connections it accepted: kernels and servers count those by socket or in total.
     """
     found = []
     of_trials = _balance_by_trial(trials, telemetry)
@@ -65,7 +65,7 @@ def worker_balances(
 
 
 def _balance_by_trial(trials: pd.DataFrame, telemetry: pd.DataFrame) -> pd.DataFrame:
-    """Return trial_id, cell_id, host, service, workers, busiest, idle; a row for each service of a trial with several workers.
+    """Return trial_id, cell_id, host, service, workers, busiest, idle; one row per service with several workers.
 
     Services of one name on several hosts are several services: their processes may even have the same pids.
     """
@@ -89,8 +89,8 @@ def _balance_by_trial(trials: pd.DataFrame, telemetry: pd.DataFrame) -> pd.DataF
 def _worker_cpu_times(samples: pd.DataFrame) -> pd.Series[float]:
     """Return the CPU time over the window of each worker of a service in a trial; empty for a single process.
 
-    Workers are the processes that exist before the window and after it, except the first: it started the others (nginx's
-    master, the primary of Node's cluster) and serves no requests. It has the lowest pid.
+    Workers are the processes that exist before the window and after it, except the first: it started the others
+    (nginx's master, the primary of Node's cluster) and serves no requests. It has the lowest pid.
     """
     wide = samples.pivot_table(index="t_s", columns="instance", values="value").sort_index()
     before, after = wide[wide.index <= 0], wide[wide.index >= samples["duration_s"].iloc[0]]

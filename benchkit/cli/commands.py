@@ -36,14 +36,14 @@ PASSED_ON = frozenset({"notebook"})
 
 
 class Commands(TyperGroup):
-    """Command group that imports a command when it is asked for: importing all of them would dominate a short command's time."""
+    """Command group that imports a command on demand: importing all of them would dominate a short command's time."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401, ARG002 - typer's context is of its own copy of click
         """Return the names of all commands in the order of the help."""
         return [*HOMES]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401
-        """Return the command of that name; for an unknown name build all, so that Click can suggest one, and return None."""
+        """Return the command of that name; for an unknown name build all, so that Click suggests one."""
         for name in [cmd_name] if cmd_name in HOMES else HOMES:
             if name not in self.commands:
                 self.commands[name] = _build_command(name)

@@ -106,7 +106,7 @@ def _print(found: Comparison, form: str) -> None:
 
 
 def _show(found: Comparison) -> None:
-    """Print the comparison: the answer, caveats, then a table for each metric, the statistical power, claims and gate."""
+    """Print the comparison: the answer, caveats, then a table per metric, the statistical power, claims and gate."""
     from benchkit.analysis.wording import describe_runs
 
     if found.answer is not None:

@@ -1,4 +1,7 @@
-"""Values for shell completion: scenarios, runs, scales, metrics, load tools. What cannot be read completes to nothing."""
+"""Values for shell completion: scenarios, runs, scales, metrics, load tools.
+
+What cannot be read completes to nothing.
+"""
 
 from __future__ import annotations
 

@@ -36,7 +36,10 @@ class _Output(io.FileIO):
         self._is_essential = is_essential
 
     def write(self, data: Buffer, /) -> int:
-        """Write data. Where that fails for good, write no more, unless the output is essential and its reader is there."""
+        """Write data.
+
+        Where that fails for good, write no more, unless the output is essential and its reader is there.
+        """
         try:
             return super().write(data)
         except OSError as error:
@@ -53,7 +56,7 @@ _READER_GONE = frozenset({errno.EPIPE, errno.EIO})
 
 
 def survive_closed_outputs() -> None:
-    """Let no command fail because its output is not read to the end (`benchkit … | head -2`), or its messages not at all."""
+    """Let no command fail because its output is not read to the end (`benchkit … | head -2`), or its messages not."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         output = io.BufferedWriter(_Output(stream.fileno(), is_essential=name == "stdout"))

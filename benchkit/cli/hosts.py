@@ -22,7 +22,7 @@ app = typer.Typer(help="Hosts: facts, missing programs, leftovers of abandoned r
 
 @app.command()
 def check(inventory: InventoryFile = None, lab: LabName = None, json: Json = False) -> None:
-    """Show facts and limits of every host, its tools, the run that uses it, and what abandoned runs left or had restored."""
+    """Show facts and limits of every host, its tools, the run that uses it, and what abandoned runs left behind."""
     from benchkit.cli.console import print_json, print_table
     from benchkit.cli.inventory_choice import inventory_of
     from benchkit.hosts.connections import connect_all

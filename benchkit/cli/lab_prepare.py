@@ -31,7 +31,8 @@ def prepare(
 ) -> None:
     """Install the system packages that a lab on this machine needs and that are missing.
 
-    Installs with apt, as root or with passwordless sudo, after asking; otherwise prints the one line that installs them.
+    Installs with apt, as root or with passwordless sudo, after asking; otherwise prints the one line that installs
+    them.
     """
     from benchkit.cli.signals import signals_interrupt
     from benchkit.hosts.package_steps import install_steps, survey
@@ -71,7 +72,10 @@ def lab_programs() -> tuple[str, ...]:
 
 
 def _wanted(also: Sequence[str]) -> tuple[str, ...]:
-    """Return the programs that this machine needs for a lab, and the requested ones. Raises InputError for an unknown one."""
+    """Return the programs that this machine needs for a lab, and the requested ones.
+
+    Raises InputError for an unknown one.
+    """
     from benchkit.hosts.packages import LINUX_ONLY
     from benchkit.hosts.packages import PROGRAMS as KNOWN
 

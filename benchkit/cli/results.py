@@ -214,8 +214,8 @@ def check(
 ) -> None:
     """Verify the files of stored runs: their checksums, and that they can be read and fit together.
 
-    With --repair, damaged tables and journals are rebuilt from the raw files. Rows of a trial whose raw files are damaged stay
-    as they are. Exit code 1: something is damaged, and is not repaired.
+    With --repair, damaged tables and journals are rebuilt from the raw files. Rows of a trial whose raw files are
+    damaged stay as they are. Exit code 1: something is damaged, and is not repaired.
     """
     from benchkit.cli.console import print_json, say
     from benchkit.results.store import Store, existing_store

@@ -130,7 +130,7 @@ def failed_blocks(outcome: RunOutcome) -> dict[str, list[int]]:
 
 
 def _cells(data: RunData, failed: dict[str, list[int]]) -> list[dict[str, Any]]:
-    """Return a record for each cell; its median is over trials with a usable rate, over all if there are none, else None."""
+    """Return a record for each cell; its median is over trials with a usable rate, else over all, else None."""
     from statistics import median
 
     from benchkit.analysis.samples import is_comparable

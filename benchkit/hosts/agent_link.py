@@ -1,4 +1,4 @@
-"""The link to an agent: numbered requests, answered in any order, each answer delivered to the thread that waits for it."""
+"""The link to an agent: numbered requests, answered in any order, each delivered to the thread that waits for it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ HEARTBEAT_TIMEOUT_S = 15.0
 HELLO_TIMEOUT_S = 60.0
 """Time for the agent to arrive over a slow link and to start."""
 FRAME_TIMEOUT_S = 2.0
-"""Time for the frame that is being sent when the link is closed; then the link is broken off, and the watchdog restores the host."""
+"""Time for the frame that is being sent when the link is closed; then the link is broken off, and the watchdog restores
+the host."""
 LAST_OUTPUT_S = 1.0
 """Wait for what an ending agent printed, which may still be in transit when the link breaks."""
 
@@ -157,8 +158,9 @@ class AgentLink:
     def result(self, future: Future[Reply], timeout_s: float) -> Reply:
         """Wait for the answer to a submitted request; `timeout_s` as in `request`.
 
-        While files are being transferred, which may take the whole link, the time counts from the last piece that arrived.
-        A link without an answer in time is closed for all requests, so that no other request waits for this host.
+        While files are being transferred, which may take the whole link, the time counts from the last piece that
+        arrived. A link without an answer in time is closed for all requests, so that no other request waits for this
+        host.
         """
         patience_s = timeout_s + ANSWER_TIMEOUT_S
         waiting_since = time.monotonic()

@@ -50,8 +50,8 @@ class Clock:
 def estimate(samples: Iterable[Sample]) -> Clock:
     """Estimate the offsets from the fastest exchange, as if the host read its clocks in the middle of it.
 
-    Half of the exchange's duration bounds the error, whatever the asymmetry of the two directions: F. Cristian, Probabilistic clock
-    synchronization, Distributed Computing 3 (1989), section 3.
+    Half of the exchange's duration bounds the error, whatever the asymmetry of the two directions: F. Cristian,
+    Probabilistic clock synchronization, Distributed Computing 3 (1989), section 3.
     """
     best = min(samples, key=lambda sample: sample.received_ns - sample.sent_ns)
     half_ns = (best.received_ns - best.sent_ns) / 2

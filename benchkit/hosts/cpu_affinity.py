@@ -17,7 +17,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def controller_record(servers: Mapping[str, Collection[int]]) -> ControllerRecord:
-    """Return the machine of this process and the CPUs it shall use; `servers`: boot id of a machine → CPUs of its servers.
+    """Return the machine of this process and the CPUs to use; `servers`: boot id of a machine → CPUs of its servers.
 
     On a machine with servers these are the CPUs without servers, or all of its own where none remains.
     """

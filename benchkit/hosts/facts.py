@@ -115,8 +115,8 @@ def facts_request(*, sudo: bool, named: Mapping[str, str] = MappingProxyType({})
 def parse_facts(answer: Mapping[str, Any], clock: Clock, named: Mapping[str, str] = MappingProxyType({})) -> HostFacts:
     """Convert an agent's answer to facts, with the programs that the inventory names; pure.
 
-    Facts are printed, so control characters are replaced. Raises AttributeError, KeyError, TypeError or ValueError for an
-    answer of another form.
+    Facts are printed, so control characters are replaced. Raises AttributeError, KeyError, TypeError or ValueError for
+    an answer of another form.
     """
     fields = _printable(answer)
     tools = fields.pop("tools")
@@ -139,7 +139,7 @@ def parse_facts(answer: Mapping[str, Any], clock: Clock, named: Mapping[str, str
 
 
 class VariableFacts(Frozen):
-    """The facts that influence results and may change while a host is up: CPUs go offline, limits and governors are set."""
+    """Facts that influence results and may change while a host is up: CPUs go offline, limits and governors are set."""
 
     kernel: str
     cpus: tuple[int, ...]

@@ -47,7 +47,7 @@ class PlacedFile:
 
     @property
     def is_secret(self) -> bool:
-        """True where only its owner may use it: then the host has one copy, which is removed with the connection's changes."""
+        """True where only its owner may use it: then the host has one copy, removed with the connection's changes."""
         return self.mode & OTHERS == 0
 
 
@@ -92,7 +92,10 @@ class Files:
         return b"".join(self._read_chunks(path))
 
     def fetch(self, path: HostPath, target: Path) -> int:
-        """Copy a file to the controller and return its size; `target` appears complete or not at all. Raises HostError."""
+        """Copy a file to the controller and return its size; `target` appears complete or not at all.
+
+        Raises HostError.
+        """
         part = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
         digest = hashlib.sha256()
         try:
@@ -132,8 +135,8 @@ class Files:
     def remove_workdir(self) -> PurePosixPath:
         """Remove benchkit's folder on the host with everything in it; return its path.
 
-        The host must be locked, and nothing but the end of the connection may follow. Raises RefusedError while the folder
-        has records of changes to undo.
+        The host must be locked, and nothing but the end of the connection may follow. Raises RefusedError while the
+        folder has records of changes to undo.
         """
         return PurePosixPath(self._link.request("remove_workdir", {}).fields["path"])
 
@@ -143,7 +146,7 @@ class Files:
         return entries
 
     def _write_temporary(self, file: PlacedFile) -> bool:
-        """Write a file that is removed with the changes of this connection; return False where it is in place already."""
+        """Write a file that is removed with the changes of this connection; return False if it is there already."""
         content = file.content if isinstance(file.content, bytes) else file.content.read_bytes()
         args = {"path": str(file.path), "mode": file.mode}
         return bool(self._link.request("write_temporary", args, content, timeout_s=CHUNK_TIMEOUT_S).fields["changed"])

@@ -91,8 +91,8 @@ class Host:
     def variable_facts(self, sysctls: Iterable[str] = (), programs: Mapping[str, str] = NO_PROGRAMS) -> VariableFacts:
         """Return the facts that may change while the host is up, read now, with its clock offset.
 
-        `sysctls` are read in addition to the usual ones; `programs`: name → path. Of programs only size and time of change
-        are read: if either differs, the program is another.
+        `sysctls` are read in addition to the usual ones; `programs`: name → path. Of programs only size and time of
+        change are read: if either differs, the program is another.
         """
         keys = sorted({*self.facts.sysctls, *sysctls})
         args = {"tools": {}, "sysctls": keys, "files": list(programs.values())}

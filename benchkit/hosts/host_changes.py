@@ -126,10 +126,10 @@ class HostChanges:
     def write_sysctls(
         self, values: Mapping[str, str], *, sudo: Sequence[str] | None = None
     ) -> Mapping[str, SysctlOutcome]:
-        """Set kernel settings in this order and read them; the former values are on the host's disk before the first write.
+        """Set kernel settings in this order and read them; former values are on the host's disk before the first write.
 
-        The agent restores them when it ends, `restore` does so earlier. What the login user may not write is refused, or
-        written by the command `sudo`, to which `key=value` is added. Raises HostError.
+        The agent restores them when it ends, `restore` does so earlier. What the login user may not write is refused,
+        or written by the command `sudo`, to which `key=value` is added. Raises HostError.
         """
         logger.info("%s: writing %d kernel settings", self._host, len(values))
         args = {"values": dict(values), "sudo": sudo and list(sudo)}
@@ -146,7 +146,10 @@ class HostChanges:
         self._link.request("create_cgroup", {"name": name, "cpus": cpus})
 
     def set_go_env(self, go: str, values: Mapping[str, str]) -> None:
-        """Write settings of the login user's go command (`go env -w`); restored like kernel settings. Raises HostError."""
+        """Write settings of the login user's go command (`go env -w`); restored like kernel settings.
+
+        Raises HostError.
+        """
         self._link.request("set_go_env", {"go": go, "values": dict(values)}, timeout_s=CHANGE_TIMEOUT_S)
 
     def expect_perf_maps(self, pids: Sequence[int]) -> None:

@@ -22,8 +22,8 @@ class LockHolder:
 
     pid: int
     state: Literal["running", "ending", "kept", "silent"]
-    """"ending": it is about to restore what it changed; "kept": a stack that stays up without a controller; "silent": it
-    does not answer."""
+    """"ending": it is about to restore what it changed; "kept": a stack that stays up without a controller; "silent":
+    it does not answer."""
     run: str | None = None
     who: str | None = None
     """User and machine of the controller."""

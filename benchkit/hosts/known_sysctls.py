@@ -1,7 +1,7 @@
 """Kernel settings of Linux, past and present, in the sysctl folders that tuning profiles use.
 
-A host need not have all of them: newer kernels removed some (tcp_tw_recycle) and added others. A setting that is neither
-listed here nor present on any host is misspelt.
+A host need not have all of them: newer kernels removed some (tcp_tw_recycle) and added others. A setting that is
+neither listed here nor present on any host is misspelt.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ KNOWN = frozenset(f"{folder}.{name}" for folder, names in _NAMES.items() for nam
 
 
 def is_unknown(key: str) -> bool:
-    """Return whether no Linux version has this setting; settings in other folders than those listed are never rejected."""
+    """Return whether no Linux version has this setting; those in other folders than the listed are never rejected."""
     return key.rpartition(".")[0] in _NAMES and key not in KNOWN
 
 

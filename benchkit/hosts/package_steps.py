@@ -1,7 +1,7 @@
 """The steps that install packages on a host, as data; `benchkit.hosts.steps` runs them.
 
-`survey` reads the state of a host, `install_steps` converts it to steps, `shell_line` shows them as one line for users to
-paste where benchkit may not install.
+`survey` reads the state of a host, `install_steps` converts it to steps, `shell_line` shows them as one line for users
+to paste where benchkit may not install.
 
 The nginx and openssh-server packages of Debian and its descendants start their daemons, at once and at every boot. A
 machine for benchmarks needs their programs only, so the steps prevent new daemons from starting. Daemons that existed
@@ -28,8 +28,8 @@ _DAEMONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 _INSTALL: Mapping[Manager, tuple[str, ...]] = MappingProxyType(
     {
-        # noninteractive: there is no terminal; needrestart would restart unrelated daemons; a new machine often holds the
-        # lock for its first upgrade; existing configuration files are kept.
+        # noninteractive: there is no terminal; needrestart would restart unrelated daemons; a new machine often holds
+        # the lock for its first upgrade; existing configuration files are kept.
         "apt": (
             *("env", "DEBIAN_FRONTEND=noninteractive", "NEEDRESTART_SUSPEND=1"),
             *("apt-get", "install", "--yes", "--no-install-recommends", "-o", "DPkg::Lock::Timeout=300"),
@@ -97,7 +97,10 @@ def survey(runner: Runner, manager: Manager, privilege: Privilege, packages: Ite
 
 
 def install_steps(state: PackageState, packages: Iterable[str]) -> tuple[Step, ...]:
-    """Return the steps that install `packages` without starting their daemons; pure. Without privilege: root's steps."""
+    """Return the steps that install `packages` without starting their daemons; pure.
+
+    Without privilege: root's steps.
+    """
     packages = tuple(packages)
     if not packages:
         return ()

@@ -105,7 +105,8 @@ class ExitStatus:
     voluntary_switches: int
     involuntary_switches: int
     memory_kills: int | None = None
-    """Processes that the kernel of the host killed for lack of memory since the start; None where no signal ended it."""
+    """Processes that the kernel of the host killed for lack of memory since the start; None where no signal ended
+    it."""
 
     def __str__(self) -> str:
         """Return `exit code 1`, `signal SIGKILL` and the like."""

@@ -59,7 +59,7 @@ class HttpAnswer:
 
 @dataclass(frozen=True)
 class PortOwner:
-    """The socket that has a port: a listener, or a connection; fields are None where the login user may not see them."""
+    """The socket that has a port: a listener or a connection; fields are None if the login user may not see them."""
 
     port: int
     address: str | None
@@ -139,7 +139,7 @@ class Sockets:
         return HttpAnswer(headers=pairs, body=reply.body, **fields)
 
     def owners(self, ports: Iterable[int]) -> Mapping[int, tuple[PortOwner, ...]]:
-        """Return what has each of these TCP ports, on any address: listeners, else connections; empty for a free port."""
+        """Return what has each of these TCP ports, on any address: listeners, else connections, if any."""
         owners_of = self._link.request("port_owners", {"ports": list(ports)}).fields["owners"]
         return {int(port): tuple(PortOwner(**owner) for owner in owners) for port, owners in owners_of.items()}
 

@@ -27,7 +27,8 @@ from benchkit.hosts.known_hosts import is_plain, known_name, read_lines, revoked
 CONNECT_S = 10
 """Timeout of each step: TCP, banner, key exchange, authentication, opening a channel."""
 RECEIVE_TIMEOUT_S = 15.0
-"""Timeout of reading from a `SshStream`, and interval of keep-alive messages, which keep connections open in middleboxes."""
+"""Timeout of reading from a `SshStream`, and interval of keep-alive messages, which keep connections open in
+middleboxes."""
 SEND_TIMEOUT_S = 60.0
 """Time without any byte accepted by the host, after which sending fails."""
 SEND_BYTES = 65536

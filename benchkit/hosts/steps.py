@@ -50,7 +50,7 @@ class LocalRunner:
     """Runs steps on this machine. Their output goes to stderr: stdout is for results."""
 
     def run(self, argv: tuple[str, ...], *, stdin: str | None = None, shown: bool = True) -> StepOutcome:
-        """Run a command and wait for its end, also when interrupted: a killed package manager leaves a broken machine."""
+        """Run a command and wait for it, also when interrupted: a killed package manager leaves a broken machine."""
         sys.stderr.flush()
         path = os.pathsep.join((os.environ.get("PATH", os.defpath), *SBIN))  # dpkg requires these folders
         try:

@@ -13,7 +13,10 @@ class Stream(Protocol):
         ...
 
     def receive(self, size: int) -> bytes:
-        """Return 1 to `size` bytes of standard output, none at its end. Raises TimeoutError after a while without any."""
+        """Return 1 to `size` bytes of standard output, none at its end.
+
+        Raises TimeoutError after a while without any.
+        """
         ...
 
     def end_input(self) -> None:

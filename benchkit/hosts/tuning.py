@@ -15,7 +15,8 @@ from benchkit.hosts.inventory import HostSpec
 from benchkit.hosts.processes import Processes
 
 SUDO_SYSCTL = ("sudo", "-n", "--", "sysctl", "-q", "-w")
-"""Command that writes a setting where the inventory allows sudo and the login user may not write; `key=value` follows."""
+"""Command that writes a setting where the inventory allows sudo and the login user may not write; `key=value`
+follows."""
 
 SUDO_CHECK = ("sudo", "-n", "--", "true")
 """Command by which the agent checks, at each connection to a host that allows sudo, that no password is needed."""

@@ -31,7 +31,7 @@ class Hierarchy:
 
 
 def hierarchies(mountinfo: str, membership: str) -> list[Hierarchy]:
-    """Return the trees with a CPU controller, from the texts of /proc/self/mountinfo and /proc/self/cgroup (proc(5))."""
+    """Return the trees with a CPU controller, from the text of /proc/self/mountinfo and /proc/self/cgroup (proc(5))."""
     memberships = {}
     for line in membership.splitlines():
         _, controllers, path = line.split(":", 2)

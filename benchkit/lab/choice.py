@@ -116,7 +116,7 @@ def find_holders(lab: Lab) -> dict[str, str]:
 
 
 def remove_abandoned() -> None:
-    """Remove labs of this owner whose processes made them for themselves and were killed before they could remove them."""
+    """Remove labs of this owner that processes made for themselves and could not remove, because they were killed."""
     for name in lab_names():
         owner = owner_of(name)
         if owner is not None and owner.is_current() and owner.is_abandoned():

@@ -77,7 +77,10 @@ class InitLauncher:
             raise self._ended() from None
 
     def receive(self) -> dict[str, Any]:
-        """Return the next message. Raises NotPermittedError or HostError for a message of failure, and after the deadline."""
+        """Return the next message.
+
+        Raises NotPermittedError or HostError for a message of failure, and after the deadline.
+        """
         while b"\n" not in self._received:
             chunk = self._read()
             if not chunk:

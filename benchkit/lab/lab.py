@@ -106,16 +106,16 @@ def owner_of(name: str) -> LabOwner | None:
 
 
 def has_processes(name: str) -> bool:
-    """Return whether an init process of the lab is running, also where the lab is damaged or its state cannot be read."""
+    """Return whether an init process of the lab is running, also if the lab is damaged or its state cannot be read."""
     return bool(find_init_processes(_folder(name).key))
 
 
 def up(spec: LabSpec, *, progress: Progress | None = None, temporary: bool = False) -> Lab:
-    """Start the lab, or return it where it is already up with the same hosts. Removes the remains of a killed `up` first.
+    """Start the lab, or return it where it is already up with the same hosts.
 
-    A `temporary` lab is no other process's default. Raises InputError where a lab of that name belongs to another owner or
-    is up with other hosts, a program is missing or this is not Linux; HostError where it does not start. After an error
-    nothing of the lab remains.
+    Removes the remains of a killed `up` first. A `temporary` lab is no other process's default. Raises InputError where
+    a lab of that name belongs to another owner or is up with other hosts, a program is missing or this is not Linux;
+    HostError where it does not start. After an error nothing of the lab remains.
     """
     _require_linux()
     report = progress or (lambda _: None)
@@ -175,7 +175,10 @@ def _start(spec: LabSpec, folder: LabFolder, owner: LabOwner, report: Progress) 
 
 
 def _remove(folder: LabFolder) -> bool:
-    """Remove everything of a lab, in an order that works after any interruption. Return False where there was nothing."""
+    """Remove everything of a lab, in an order that works after any interruption.
+
+    Return False where there was nothing.
+    """
     state = folder.read()
     killed_any = kill_all(folder.key)
     loopback.clean_up(state)
@@ -211,7 +214,10 @@ def _require_shape(present: LabSpec, requested: LabSpec) -> None:
 
 
 def _require_answers(lab: Lab) -> None:
-    """Raise HostError where a host does not answer. The lab is not restarted: a run may have set its link down on purpose."""
+    """Raise HostError where a host does not answer.
+
+    The lab is not restarted: a run may have set its link down on purpose.
+    """
     silent = [host for host, answer in lab.answering().items() if not answer]
     if silent:
         raise HostError(

@@ -130,7 +130,7 @@ def is_sshd_running() -> bool:
 
 
 def _with_sshd_folder(state: LabState, folder: LabFolder, sshd: Sequence[str]) -> LabState:
-    """Create the empty folder that an sshd of root requires, where its service has never run, and record it in the state."""
+    """Create the empty folder that root's sshd requires, if its service has never run, and record it in the state."""
     if os.geteuid() != 0:
         return state
     checked = subprocess.run([*sshd, "-t"], capture_output=True, text=True, check=False)

@@ -1,7 +1,7 @@
 """The owner of a lab: the checkout and the user that started it.
 
-It is in a file of its own, which is written before anything else of the lab: so it is known even where the lab's state is
-damaged or was written by another version of benchkit.
+It is in a file of its own, which is written before anything else of the lab: so it is known even where the lab's state
+is damaged or was written by another version of benchkit.
 """
 
 from __future__ import annotations

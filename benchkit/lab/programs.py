@@ -16,7 +16,10 @@ _VERSION = re.compile(r"OpenSSH_(\d+)\.(\d+)")
 
 
 def find_programs(names: Iterable[str]) -> dict[str, str]:
-    """Return the path of each program. Raises InputError naming all missing ones, with the command that installs them."""
+    """Return the path of each program.
+
+    Raises InputError naming all missing ones, with the command that installs them.
+    """
     search_path = os.pathsep.join([os.environ.get("PATH", os.defpath), *_SYSTEM_FOLDERS])
     paths = {name: shutil.which(name, path=search_path) for name in names}
     if missing := [name for name, path in paths.items() if path is None]:

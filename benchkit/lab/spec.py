@@ -78,7 +78,10 @@ class LabSpec(Frozen):
 
 
 def requested_name(given: str | None = None) -> str | None:
-    """Return the name of a lab: as given, else from the environment, else None. Raises InputError for an invalid name."""
+    """Return the name of a lab: as given, else from the environment, else None.
+
+    Raises InputError for an invalid name.
+    """
     name = os.environ.get(NAME_VARIABLE) or None if given is None else given
     if name is None:
         return None

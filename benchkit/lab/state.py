@@ -63,7 +63,7 @@ class LabState(Frozen):
 
 
 def base_folder() -> Path:
-    """Return the folder of this user's labs, on a file system that is emptied when the machine restarts, if there is one."""
+    """Return the folder of this user's labs, on a file system that is emptied at a restart, if there is one."""
     if os.geteuid() == 0:
         return ROOT_BASE
     runtime = os.environ.get("XDG_RUNTIME_DIR")

@@ -48,7 +48,7 @@ class Measurement:
     notes: tuple[Note, ...] = ()
 
     def latency(self, series: Series = "raw") -> Latency:
-        """Return exact extremes and mean, and percentiles to p99.99, of a series; all None where nothing was recorded."""
+        """Return exact extremes and mean, and percentiles to p99.99, of a series; all None if nothing was recorded."""
         histogram = self.histograms.get(series)
         if histogram is None:
             return Latency(resolution_s=self.resolution_s, covers=self.covers, corrected=series == "corrected")

@@ -8,7 +8,8 @@ sources:
   include them. Error messages are counted by text; an answer below 200 or above 399 has its status line there.
 - ab (`-g`): every request that ended, in whole milliseconds and without status; failed connections have no row.
 - siege (`-v`): every answer, in steps of 10 ms; failed requests have no row, and in JSON mode there are no rows.
-- h2load (`--log-file`): every request that ended, in microseconds from sending it; failed streams are counted as errors.
+- h2load (`--log-file`): every request that ended, in microseconds from sending it; failed streams are counted as
+  errors.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class ReducedLatency(Frozen):
 
 
 class Span(Frozen):
-    """First and last instants of the requests, in nanoseconds since the start of the tool (`run`) or the epoch (`unix`)."""
+    """First and last instants of the requests, in nanoseconds since the tool's start (`run`) or the epoch (`unix`)."""
 
     origin: Literal["run", "unix"]
     first_start_ns: int

@@ -7,7 +7,8 @@ import unicodedata
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 _UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
-"""Unicode categories without a glyph: control, format (bidirectional overrides among them), surrogates, private, none."""
+"""Unicode categories without a glyph: control, format (bidirectional overrides among them), surrogates, private,
+none."""
 
 
 def legible(text: str) -> str:

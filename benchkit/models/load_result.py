@@ -45,7 +45,7 @@ class Note(Frozen):
 
 
 class LoadResult(Frozen):
-    """Result of one run of a load tool: counts as it states them, times in seconds, sizes in bytes, rates per second."""
+    """Result of a run of a load tool: counts as it states them, times in seconds, sizes in bytes, rates per second."""
 
     tool: str
     tool_version: str | None = None

@@ -81,7 +81,10 @@ class Profile:
     """Wall-clock duration of the profile."""
 
     def value_index(self, kind: str | None = None) -> int:
-        """Return the index of the value type of that kind, or of the default one. Raises KeyError for an unknown kind."""
+        """Return the index of the value type of that kind, or of the default one.
+
+        Raises KeyError for an unknown kind.
+        """
         if kind is None:
             return self.default_value
         for i, value_type in enumerate(self.value_types):
@@ -90,7 +93,7 @@ class Profile:
         raise KeyError(kind)
 
     def weights(self, value: int | None = None) -> list[int]:
-        """Return for each stack the sum of the values of its samples, by the index of a value type (the default one)."""
+        """Return for each stack the sum of the values of its samples, by the index of a value type (or the default)."""
         sums = [0] * len(self.stacks)
         for stack, number in zip(
             self.samples, self.values[self.default_value if value is None else value], strict=True
@@ -102,6 +105,7 @@ class Profile:
     def has_kernel(self) -> bool:
         """True if kernel functions were recorded; pprof counts kernel time under the function that called the kernel.
 
-        A stack that was unwound wrongly ends at any address; the kernel's own functions are in a module that perf names.
+        A stack that was unwound wrongly ends at any address; the kernel's own functions are in a module that perf
+        names.
         """
         return any(frame.kernel and frame.module is not None for frame in self.frames)

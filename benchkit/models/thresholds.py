@@ -1,7 +1,7 @@
 """Thresholds of all checks of trials, each with its source.
 
-A scenario overrides some of them (`thresholds: {server_cpu: 0.5}`). The manifest of a run records all of them, so that a
-stored run is judged by the thresholds that it was run with. Shares are of one.
+A scenario overrides some of them (`thresholds: {server_cpu: 0.5}`). The manifest of a run records all of them, so that
+a stored run is judged by the thresholds that it was run with. Shares are of one.
 """
 
 from __future__ import annotations

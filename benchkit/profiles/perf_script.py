@@ -1,7 +1,7 @@
 """A parser of the output of `perf script`, with or without call stacks.
 
-It reads the default output and output restricted by `-F`, if each sample has its event and its addresses with symbols. A
-sample is a header line, then a line for each frame, innermost first, then an empty line:
+It reads the default output and output restricted by `-F`, if each sample has its event and its addresses with symbols.
+A sample is a header line, then a line for each frame, innermost first, then an empty line:
 
     nginx 4711/4711 [001] 5158.414337:    3412969 cpu-clock:
         ffffffff81e2eed9 sock_write_iter+0x179 ([kernel.kallsyms])
@@ -36,7 +36,8 @@ _FRAME = re.compile(r"\s*(?P<address>[0-9a-f]{1,16})\s+(?P<rest>\S.*)")
 _WITH_OFFSET = re.compile(r"(?P<symbol>.*)\+0x[0-9a-f]+ \((?P<module>.*)\)", re.DOTALL)
 _WITHOUT_OFFSET = re.compile(r"(?P<symbol>.*) \((?!deleted\)\))(?P<module>.*)\)", re.DOTALL)
 _MODIFIERS = re.compile(r"(?<=[^:]):[ukhHGPpSDIWeb]+$")
-"""Suffix of an event's name: where and how precisely it counts (perf-list(1)); the colon of a tracepoint is no suffix."""
+"""Suffix of an event's name: where and how precisely it counts (perf-list(1)); the colon of a tracepoint is no
+suffix."""
 
 _INLINED = "inlined"
 _NAMELESS = "[unknown]"

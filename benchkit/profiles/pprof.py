@@ -24,7 +24,10 @@ _DAMAGED = "the pprof profile is damaged"
 
 
 def parse_pprof(data: bytes) -> Profile:
-    """Parse an uncompressed profile in pprof's format. Raises ParseError for other data, and for inconsistent profiles."""
+    """Parse an uncompressed profile in pprof's format.
+
+    Raises ParseError for other data, and for inconsistent profiles.
+    """
     message = profile_message()()
     try:
         message.ParseFromString(data)
@@ -74,7 +77,7 @@ class _Texts:
 
 
 def _frames_by_location(message: Any, texts: _Texts, frames: Interned[Frame]) -> Mapping[int, tuple[int, ...]]:  # noqa: ANN401 - its class is made at run time
-    """Return the frames of each location, innermost first: several for inlined functions, one unknown frame for none."""
+    """Return the frames of each location, innermost first: several for inlined functions, an unknown one for none."""
     modules = {each.id: texts[each.filename] or None for each in message.mapping}
     functions = {each.id: (texts[each.name], texts[each.filename] or None) for each in message.function}
     found: dict[int, tuple[int, ...]] = {}

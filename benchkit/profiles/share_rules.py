@@ -1,12 +1,12 @@
 """Rules that assign samples to categories by the names of functions, old and new ones.
 
-A rule applies to one frame and may have conditions on the callers of the frame. `shares` walks a stack from the innermost
-frame outward; the first frame to which a rule applies decides, and among several rules the one that is first in this
-list. Functions that no rule names (memmove, nanotime, those of maps and runtime locks, futex) therefore belong to their
-callers.
+A rule applies to one frame and may have conditions on the callers of the frame. `shares` walks a stack from the
+innermost frame outward; the first frame to which a rule applies decides, and among several rules the one that is first
+in this list. Functions that no rule names (memmove, nanotime, those of maps and runtime locks, futex) therefore belong
+to their callers.
 
-Names are those of Go 1.16 to 1.26, fasthttp 1.62, gnet 2.7, netpoll 0.7, hertz 0.10, nginx, Node 20 (as perf sees it with
---perf-basic-prof), glibc and Linux; the tests check them with recorded profiles of each.
+Names are those of Go 1.16 to 1.26, fasthttp 1.62, gnet 2.7, netpoll 0.7, hertz 0.10, nginx, Node 20 (as perf sees it
+with --perf-basic-prof), glibc and Linux; the tests check them with recorded profiles of each.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Rule:
 
 
 def _names(package: str, names: str) -> re.Pattern[str]:
-    """Return the pattern of functions of a Go package, from blank-separated patterns, with their closures (`name.func1`)."""
+    """Return the pattern of a Go package's functions, from blank-separated patterns, with closures (`name.func1`)."""
     return re.compile(rf"(?:{package})\.(?:{'|'.join(names.split())})(?:\.|$)")
 
 

@@ -1,6 +1,7 @@
 """Flat and cumulative values of each function: the table of `go tool pprof -top`, row for row.
 
-Computed as pprof does it (github.com/google/pprof, internal/report and internal/graph), at the granularity of functions:
+Computed as pprof does it (github.com/google/pprof, internal/report and internal/graph), at the granularity of
+functions:
 
 - flat: value of the samples in which the function ran; cum: value of those with the function in their stack, once each
   even if it recurs. An inlined function counts as itself. Functions with the same name in several files are one.

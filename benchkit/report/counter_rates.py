@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 GAP = 3.0
-"""Distance of two samples in usual intervals from which on there is a gap between them, across which no line is drawn."""
+"""Distance of two samples in usual intervals from which on there is a gap between them, across which no line is
+drawn."""
 
 
 def counter_sums(samples: pd.DataFrame, metrics: Sequence[str], by: Sequence[str]) -> pd.DataFrame:
@@ -29,8 +30,8 @@ def counter_sums(samples: pd.DataFrame, metrics: Sequence[str], by: Sequence[str
 def rates(counters: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     """Return the increase per second of a counter between two samples, at the later one: columns `by`, t_s, value.
 
-    A gap gives a row without a value, which interrupts a line through the rows; so does a decrease, as after the restart
-    of a process.
+    A gap gives a row without a value, which interrupts a line through the rows; so does a decrease, as after the
+    restart of a process.
     """
     rows = counters.sort_values([*by, "t_s"], kind="stable")
     groups = rows.groupby(list(by), dropna=False, sort=False)

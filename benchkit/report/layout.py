@@ -188,7 +188,7 @@ def text_width(characters: int, size: float) -> float:
 
 
 def ratio_axis(axes: Axes, points: Iterable[float], ends: Sequence[float] = ()) -> None:
-    """Make the axis logarithmic, over 1 and all points, and over the ends of intervals unless those dwarf the points."""
+    """Make the axis logarithmic, over 1 and all points, and the ends of intervals unless those dwarf the points."""
     points = [1.0, *points]
     least, most = min(points), max(points)
     low = max(min([least, *ends]), least / _DECADE) / 1.04

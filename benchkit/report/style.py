@@ -111,8 +111,8 @@ MAX_HOVERS = 400
 def hover(artist: Artist, *texts: str, most: int = MAX_HOVERS) -> None:
     """Set the hover text of an artist; a collection takes one for each of its marks, in their order.
 
-    More than `most` texts are dropped. Matplotlib has links but no hover texts, so that the texts are set as links, which
-    `benchkit.report.svg` turns into titles.
+    More than `most` texts are dropped. Matplotlib has links but no hover texts, so that the texts are set as links,
+    which `benchkit.report.svg` turns into titles.
     """
     if len(texts) > most:
         return

@@ -1,7 +1,8 @@
 """Text substitutions that fit matplotlib's SVG for a file of its own and for an element of a page. Pure.
 
-Matplotlib writes hover texts as links, six decimals, inline styles and fixed colours. A file needs titles in place of the
-links. In a page, whose policy forbids inline styles, styles become attributes and colours the variables of the theme.
+Matplotlib writes hover texts as links, six decimals, inline styles and fixed colours. A file needs titles in place of
+the links. In a page, whose policy forbids inline styles, styles become attributes and colours the variables of the
+theme.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class Mark:
 
 
 def draw_marks(axes: Axes, hue: int, marks: Sequence[Mark], *, area: float = 13.0, rim: float = 0.0) -> None:
-    """Draw marks in the shape and colour of a level; `area` in square points, `rim` the width of a light one around each."""
+    """Draw marks in the shape and colour of a level; `area` in square points, `rim` the width of a light edge."""
     for hollow in (False, True):
         drawn = [mark for mark in marks if (mark.exclusion is not None) == hollow]
         if not drawn:

@@ -76,7 +76,8 @@ def check_run(store: Store, run: RunFolder) -> RunCheck:
 def restore_journal(run: RunFolder) -> int:
     """Restore what the journal lacks from manifest and raw files, and return the number of lines that were appended.
 
-    The run must be locked. Damaged lines are removed; the journal as it was stays beside it, as `journal.damaged.jsonl`.
+    The run must be locked. Damaged lines are removed; the journal as it was stays beside it, as
+    `journal.damaged.jsonl`.
     """
     manifest = run.manifest()
     if run.journal_file.exists():

@@ -24,7 +24,10 @@ def compress(content: bytes) -> bytes:
 
 
 def decompress(path: Path, max_bytes: int = MAX_BYTES) -> bytes:
-    """Return the content of a compressed file. Raises InputError for a damaged one and for one with too much content."""
+    """Return the content of a compressed file.
+
+    Raises InputError for a damaged one and for one with too much content.
+    """
     content = bytearray()
     with path.open("rb") as file:
         try:

@@ -20,7 +20,8 @@ _LOCK_ATTEMPTS, _LOCK_PAUSE_S = 3, 0.02
 def atomic_file(path: Path) -> Iterator[BinaryIO]:
     """Yield a file that is synced and takes the name `path` when the block ends; if the block fails, it is removed.
 
-    Another file of that name is replaced in one step: readers see the old content or the new, and so they do after a crash.
+    Another file of that name is replaced in one step: readers see the old content or the new, and so they do after a
+    crash.
     """
     partial = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL}")
     try:

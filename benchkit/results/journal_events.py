@@ -1,7 +1,7 @@
 """The events of a run's journal, one model for each kind of line.
 
-Stored names (`event`) stay as earlier runs have them. Fields that a later version needs have a default, so that the journals
-of earlier runs can be read; a kind of line that this version does not know is read as `OtherEvent`.
+Stored names (`event`) stay as earlier runs have them. Fields that a later version needs have a default, so that the
+journals of earlier runs can be read; a kind of line that this version does not know is read as `OtherEvent`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from benchkit.models.run import RunStatus, TrialId
 
 FailureCause = Literal["host-lost", "host-state", "server", "scenario", "other"]
-"""Cause of a trial's failure: the connection to a host, a state of a host that may pass (no space, a port in use), a service
-under test, the scenario or a text that cannot be read, or anything else, such as a load tool."""
+"""Cause of a trial's failure: the connection to a host, a state of a host that may pass (no space, a port in use), a
+service under test, the scenario or a text that cannot be read, or anything else, such as a load tool."""
 
 
 class JournalEvent(BaseModel):
@@ -197,7 +197,7 @@ class TrialSkipped(JournalEvent):
 
 
 class BlockInterrupted(JournalEvent):
-    """A block that a pause interrupted, or whose failed trials are repeated, as `round`; its finished `trials` are excluded."""
+    """A block that a pause interrupted, or whose failed trials are repeated, as `round`; its `trials` are excluded."""
 
     event: Literal["block-split"] = "block-split"
     block: int

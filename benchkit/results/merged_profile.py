@@ -13,8 +13,8 @@ from benchkit.results.store import RunFolder
 def read_merged_profile(run: RunFolder, records: Iterable[TrialRecord], service: str) -> Profile:
     """Merge the profiles of a service in these trials of a run.
 
-    Raises InputError if there is none or a raw file is missing, ParseError for an unreadable profile and for profiles with
-    different value types.
+    Raises InputError if there is none or a raw file is missing, ParseError for an unreadable profile and for profiles
+    with different value types.
     """
     from benchkit.profiles.merge import merge_profiles  # noqa: PLC0415 - protobuf, which most runs have no use for
 

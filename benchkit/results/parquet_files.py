@@ -44,13 +44,16 @@ def read_parquet(path: Path, schema: pa.Schema) -> pa.Table:
 
 
 def read_file_schema(path: Path) -> pa.Schema:
-    """Read columns and metadata of a file. Raises InputError for a damaged file, FileNotFoundError for a missing one."""
+    """Read columns and metadata of a file.
+
+    Raises InputError for a damaged file, FileNotFoundError for a missing one.
+    """
     with _opened(path) as file:
         return file.schema_arrow
 
 
 def current_files(table: str, files: Sequence[Path]) -> tuple[Path, ...]:
-    """Return the files of a run's part of a table, except those that the merged one replaces and a crash left undeleted."""
+    """Return the files of a run's part of a table, except those that the merged one replaced before a crash."""
     merged = next((file for file in files if file.name == f"{table}.parquet"), None)
     if merged is None or len(files) == 1:
         return tuple(files)

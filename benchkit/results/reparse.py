@@ -58,11 +58,11 @@ def reparse(
 ) -> RebuiltRun:
     """Rebuild all tables of a run from its raw files alone. The run must be locked.
 
-    All trials with complete raw files are read, whatever the journal says of them, except those that failed. Readers see the
-    old tables until all trials are judged.
+    All trials with complete raw files are read, whatever the journal says of them, except those that failed. Readers
+    see the old tables until all trials are judged.
 
-    Raises InputError, and replaces nothing, where raw files are missing or damaged; with `keep_damaged`, the rows of such
-    trials stay as they are.
+    Raises InputError, and replaces nothing, where raw files are missing or damaged; with `keep_damaged`, the rows of
+    such trials stay as they are.
     """
     manifest = run.manifest()
     tables = RunTables(store, str(manifest.scenario["name"]), run.run_id)
@@ -136,7 +136,7 @@ def _read_raw_files(
 def _interrupted_trials(
     progress: Progress, records: Iterable[TrialRecord], stored_trials: pa.Table | None
 ) -> frozenset[str]:
-    """Return the trials of interrupted blocks: by the journal, by a later round of their block, or by the stored rows."""
+    """Return the trials of interrupted blocks: by the journal, a later round of their block, or the stored rows."""
     records = list(records)
     rounds = dict(progress.rounds)
     for record in records:

@@ -17,7 +17,8 @@ from benchkit.models.trial import TrialRecord
 from benchkit.results.journal_events import HostFactsRead, JournalEvent
 
 INTERRUPTED = "split"
-"""Kind, in the table, of a trial whose block was interrupted by a pause and repeated: stored, and in no figure or ratio."""
+"""Kind, in the table, of a trial whose block was interrupted by a pause and repeated: stored, and in no figure or
+ratio."""
 
 
 def trial_row(record: TrialRecord, result: LoadResult, *, interrupted: bool = False) -> TrialRow:

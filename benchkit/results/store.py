@@ -56,7 +56,10 @@ Part = tuple[str, str]
 
 
 def store_path(option: Path | None = None) -> Path:
-    """Return the store to use: the option, else BENCHKIT_STORE, else ./results. Raises InputError if it is no folder."""
+    """Return the store to use: the option, else BENCHKIT_STORE, else ./results.
+
+    Raises InputError if it is no folder.
+    """
     path = option or Path(os.environ.get(ENVIRONMENT) or DEFAULT)
     if path.exists() and not path.is_dir():
         raise InputError(
@@ -204,7 +207,10 @@ class RunFolder:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the lock of the run during the block, as its only writer. Raises InputError where another process does."""
+        """Hold the lock of the run during the block, as its only writer.
+
+        Raises InputError where another process does.
+        """
         with self.try_lock() as is_ours:
             if not is_ours:
                 raise InputError(
@@ -274,7 +280,7 @@ class RunFolder:
             raise _missing_raw_file(path) from None
 
     def records(self) -> Iterator[TrialRecord]:
-        """Iterate over the records of all trials that ended according to the journal, in the order in which they ran."""
+        """Iterate over the records of all trials that ended according to the journal, in the order of execution."""
         for event in self.history():
             if isinstance(event, TrialEnded):
                 yield self.record(event.trial_id)
@@ -288,7 +294,10 @@ class Store:
         self.path = path
 
     def create(self, manifest: Manifest) -> RunFolder:
-        """Create the folder of a new run, with its manifest. Raises BenchkitError, and leaves none, if it cannot be written."""
+        """Create the folder of a new run, with its manifest.
+
+        Raises BenchkitError, and leaves none, if it cannot be written.
+        """
         folder = self.path / "runs" / manifest.run_id
         run = RunFolder(folder)
         try:
@@ -315,7 +324,7 @@ class Store:
         return [run for run, _ in self.survey()[0]]
 
     def survey(self) -> tuple[list[tuple[RunFolder, Manifest]], dict[str, InputError]]:
-        """Return all runs with their manifests, oldest first; and the errors of those that cannot be read, by run id."""
+        """Return all runs with their manifests, oldest first, and errors of the unreadable ones, by run id."""
         readable: list[tuple[RunFolder, Manifest]] = []
         unreadable: dict[str, InputError] = {}
         for name in self._names():
@@ -428,8 +437,8 @@ class Store:
 def _parquet_files(folder: Path, table: str) -> tuple[Path, ...]:
     """Return the Parquet files of a run's part of a table, sorted.
 
-    The merged file takes its name before the files that it replaces are deleted. If that happened during the listing, the
-    listing may lack files of both kinds, and is repeated.
+    The merged file takes its name before the files that it replaces are deleted. If that happened during the listing,
+    the listing may lack files of both kinds, and is repeated.
     """
     files = sorted(folder.glob("*.parquet"))
     merged = folder / f"{table}.parquet"

@@ -4,8 +4,8 @@ A file a trial has a purpose: every reader of the store, DuckDB and pandas among
 still running or was killed, and the end of a run does not read all raw files again.
 
 Every file is written under another name, synced and renamed. The merged file names the files whose rows it contains
-(`benchkit.replaces` in its metadata), and these are deleted after it has its name: a crash between the two loses no row,
-and benchkit's own readers skip the files that are replaced. The next merge, resume or `reparse` deletes them.
+(`benchkit.replaces` in its metadata), and these are deleted after it has its name: a crash between the two loses no
+row, and benchkit's own readers skip the files that are replaced. The next merge, resume or `reparse` deletes them.
 """
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ def _remove_replaced(folder: Path, files: Sequence[Path]) -> None:
 def merge_killed_runs(store: Store) -> tuple[int, dict[str, InputError]]:
     """Merge the files of runs that were killed before they did it themselves.
 
-    Return the number of these runs, and the errors of those with damaged files, by run id. A run that another process works
-    on, or removes, is skipped.
+    Return the number of these runs, and the errors of those with damaged files, by run id. A run that another process
+    works on, or removes, is skipped.
     """
     merged, damaged = 0, {}
     for run, manifest in store.survey()[0]:
@@ -138,8 +138,8 @@ def load(
 
     Tables that have `cell_id` also get a column `factor_<name>` for each factor of the runs read: numbers if all
     its levels are numbers, else text; null where a run has no such factor. `run_id` or `scenario` reads that part
-    alone. Raises InputError for a store, a table or a run that does not exist, for damaged files and for those of a newer
-    schema.
+    alone. Raises InputError for a store, a table or a run that does not exist, for damaged files and for those of a
+    newer schema.
     """
     if table not in TABLES:
         raise InputError(f"no table {table!r}", why=suggestion(table, TABLES))

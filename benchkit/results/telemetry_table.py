@@ -25,8 +25,8 @@ def telemetry_columns(
 ) -> tuple[Columns[TelemetryRow], tuple[NoteRow, ...]]:
     """Return the rows of a trial in `telemetry` and in `notes`; `raw` returns the content of a raw file by its name.
 
-    Times count from the start of the measured window on the host's own clock. Counters count from the first sample of the
-    host, or from the start of the service: both come before the load.
+    Times count from the start of the measured window on the host's own clock. Counters count from the first sample of
+    the host, or from the start of the service: both come before the load.
     """
     builder = _TelemetryBuilder(record)
     notes = []

@@ -1,4 +1,4 @@
-"""The check of the runs of a store, and their repair: journals and tables are rebuilt from raw files and judged again."""
+"""The check of the runs of a store, and their repair: journals and tables are rebuilt from raw files and judged."""
 
 from __future__ import annotations
 

@@ -139,7 +139,10 @@ def _missing_settings(cell: PlannedCell, hosts: Hosts) -> Mapping[str, list[Host
 
 
 def _is_up(plan: RunPlan, cell: PlannedCell, hosts: Hosts) -> bool:
-    """Return True if the whole stack is up. Raises HostError where hosts are held for it and a part of it is missing."""
+    """Return True if the whole stack is up.
+
+    Raises HostError where hosts are held for it and a part of it is missing.
+    """
     found = status(plan.experiment, cell, hosts)
     if all(each.is_up for each in found):
         return True
@@ -159,7 +162,7 @@ def _tune(plan: RunPlan, hosts: Hosts) -> None:
 
 
 def _start(service: Service, host: Host, logs: PurePosixPath) -> None:
-    """Start a service that stays up; stop one that verifies the stack, which it has done when it accepts connections."""
+    """Start a service that stays up; stop one that verifies the stack, which is done when it accepts connections."""
     host.files.mkdir_temporary(logs)
     started = deploy.start(host, service, logs, stays=not service.is_verifier)
     if service.is_verifier:
@@ -191,8 +194,8 @@ def _is_listening(service: Service, host: Host) -> bool:
 def down(scenario: str, hosts: Hosts) -> tuple[str, ...]:
     """Take the stack of the scenario of that name down and restore its hosts; return the hosts on which it was up.
 
-    It is also found where the watchdog that kept it was killed: by the records of its processes, which nobody owns then.
-    Raises HostError, naming the host, where something cannot be ended or restored.
+    It is also found where the watchdog that kept it was killed: by the records of its processes, which nobody owns
+    then. Raises HostError, naming the host, where something cannot be ended or restored.
     """
     name = holder_name(scenario)
     results = hosts.map(lambda host: (host.name, *_take_down(host, name)))

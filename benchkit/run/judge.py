@@ -82,7 +82,7 @@ class Judge:
         return {host: _merge_facts(facts, in_block.get(host, {})) for host, facts in self._facts.items()}
 
     def add_verdict(self, record: TrialRecord, tables: TrialTables) -> TrialTables:
-        """Return the rows of a trial with its verdict, the findings, the skipped checks, and the values that checks of runs use."""
+        """Return a trial's row with its verdict, findings, skipped checks, and the values for checks of runs."""
         evidence = self._evidence(record, tables)
         judgement = judge_trial(evidence, self._thresholds)
         self._exclusions += exclusions_from_findings(
@@ -115,7 +115,7 @@ def judge_stored_run(store: Store, run: RunFolder) -> None:
 
 
 def judge_together(manifest: Manifest, tables: ContentByTable) -> ContentByTable:
-    """Judge the trials of a run together; return `verdicts`, `unchecked` and `trials` with the final verdict of each."""
+    """Judge the trials of a run together; return `verdicts`, `unchecked` and `trials` with their final verdicts."""
     judgements = judge_run(RunEvidence(manifest, tables["trials"].to_pandas(), tables["hosts"].to_pandas()))
     rows_of_run: dict[str, list[Row]] = {
         "verdicts": [row for trial, each in judgements.items() for row in each.verdict_rows(trial, "run")],
@@ -135,8 +135,8 @@ def rebuild_tables(
 ) -> RebuiltRun:
     """Rebuild all tables of a run from its raw files alone, verdicts included.
 
-    A given `judge` has judged all of the trials afterwards. Raises InputError, and replaces nothing, where raw files are
-    damaged; with `keep_damaged`, the rows of their trials stay as they are.
+    A given `judge` has judged all of the trials afterwards. Raises InputError, and replaces nothing, where raw files
+    are damaged; with `keep_damaged`, the rows of their trials stay as they are.
     """
     judge = judge or Judge(run.manifest())
     for event in run.history():

@@ -1,7 +1,8 @@
 """A run from its start to its end, to be read from top to bottom.
 
-A run that starts and one that is resumed take the same way: record the start, make the queue of the trials still to run,
-make the testbed ready, run one trial after the other, restore the hosts. What happens in a trial is in `benchkit.run.trial`.
+A run that starts and one that is resumed take the same way: record the start, make the queue of the trials still to
+run, make the testbed ready, run one trial after the other, restore the hosts. What happens in a trial is in
+`benchkit.run.trial`.
 """
 
 from __future__ import annotations
@@ -40,14 +41,14 @@ def execute(
 ) -> RunOutcome:
     """Run the trials of a plan and store their results: all of them, or the pending ones of `resumption`.
 
-    A failed trial is recorded and the run continues. A lost host is reconnected for at most `reconnect_s` seconds; then the
-    run continues without it. `run_id` names a new run, where the hosts are held for it already; the run of a resumption
-    must be locked.
+    A failed trial is recorded and the run continues. A lost host is reconnected for at most `reconnect_s` seconds; then
+    the run continues without it. `run_id` names a new run, where the hosts are held for it already; the run of a
+    resumption must be locked.
 
-    Raises HostError where a host is held by another run or lacks something, or a stack cannot be deployed; BenchkitError
-    where the store cannot be written; KeyboardInterrupt passes through. With any error, services are stopped, hosts
-    restored, and finished trials stored. A host that cannot be restored after the last trial raises no error:
-    the outcome names it.
+    Raises HostError where a host is held by another run or lacks something, or a stack cannot be deployed;
+    BenchkitError where the store cannot be written; KeyboardInterrupt passes through. With any error, services are
+    stopped, hosts restored, and finished trials stored. A host that cannot be restored after the last trial raises no
+    error: the outcome names it.
     """
     raise_first(plan.obstacles)
     with _opened(plan, hosts, store, run_id, resumption) as run, recording(run, store) as recorder:

@@ -84,7 +84,7 @@ def _built_tool_versions(plan: RunPlan) -> dict[str, str]:
 
 
 def used_programs(plan: RunPlan, host: Host) -> dict[str, str]:
-    """Return the host's own programs that the run starts there, name → path; those that benchkit brings do not change."""
+    """Return the host's own programs that the run starts there, name → path; those of benchkit do not change."""
     words = {
         word
         for cell in plan.cells

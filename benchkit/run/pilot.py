@@ -20,7 +20,8 @@ from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.read import vary_experiment
 
 BLOCKS = 5
-"""Number of blocks. They estimate the noise within a factor of 1.6 at 80 % confidence (chi-squared, four degrees of freedom)."""
+"""Number of blocks. They estimate the noise within a factor of 1.6 at 80 % confidence (chi-squared, four degrees of
+freedom)."""
 
 MAX_WINDOW_S = 5
 """Longest measured window. Longer windows have less noise, so a pilot does not underestimate the noise of the run."""

@@ -59,8 +59,8 @@ def check_resumption(
     """Check that a run, which must be locked, can be resumed by this plan on these hosts.
 
     The hosts must be held for the run: until its lease ends, an abandoned one is still tuned. Raises InputError where
-    the run is finished, where the plan has another order, and, unless `accept_changes`, where scenario, versions or hosts
-    have changed; the error lists the changes. With `retry_failed` a run with failed trials is not finished.
+    the run is finished, where the plan has another order, and, unless `accept_changes`, where scenario, versions or
+    hosts have changed; the error lists the changes. With `retry_failed` a run with failed trials is not finished.
     """
     before, progress = run.manifest(), read_progress(run.history())
     require_unfinished(run, retry_failed=retry_failed)
@@ -150,7 +150,7 @@ def _repeat_interrupted_blocks(planned_trials: Sequence[PlannedTrial], recorder:
 
 
 def _repeat_failed_blocks(planned_trials: Sequence[PlannedTrial], recorder: RunRecorder) -> None:
-    """Record each block with a failed trial: it is repeated whole, so that all of its cells run under the same conditions."""
+    """Record each block with a failed trial: it is repeated whole, so that its cells run under the same conditions."""
     run = recorder.run
     progress = read_progress(run.history())
     order = _latest_rounds(planned_trials, progress)

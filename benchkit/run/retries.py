@@ -1,7 +1,7 @@
 """Decisions about failed trials: retries and the pauses before them, and the end of a cell that keeps failing. Pure.
 
-A failure of the server or of the scenario is a result: it is not retried, so that a cell that fails now and then is noticed.
-A lost host and a passing state of a host say nothing about the cell: such trials are retried.
+A failure of the server or of the scenario is a result: it is not retried, so that a cell that fails now and then is
+noticed. A lost host and a passing state of a host say nothing about the cell: such trials are retried.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ MAX_ATTEMPTS = 3
 TRIAL_PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 """Pauses before the retries of a trial that a state of its host made fail, in seconds.
 
-The first are short, because a disk that another program fills is often empty again within a second. Together they are 63.5 s:
-longer than the minute for which the kernel keeps the port of a closed connection (TIME-WAIT).
+The first are short, because a disk that another program fills is often empty again within a second. Together they are
+63.5 s: longer than the minute for which the kernel keeps the port of a closed connection (TIME-WAIT).
 """
 
 RUN_PAUSES_S = 180.0
@@ -27,8 +27,8 @@ RUN_PAUSES_S = 180.0
 change it; then the run should end soon and say so."""
 
 MAX_FAILURES_IN_ROW = 3
-"""Trials of one cell that fail one after the other; the rest of the cell is skipped then. Two may be chance where a server
-fails now and then; after three the next ones would most likely tell nothing new, and take their time."""
+"""Trials of one cell that fail one after the other; the rest of the cell is skipped then. Two may be chance where a
+server fails now and then; after three the next ones would most likely tell nothing new, and take their time."""
 
 
 def cause_of(error: Exception, *, is_host_lost: bool) -> FailureCause:

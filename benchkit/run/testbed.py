@@ -66,8 +66,8 @@ class Testbed:
     def ready(self) -> Iterator[None]:
         """Tune the hosts, deploy the services and keep off the servers' CPUs; at the end restore all hosts, verified.
 
-        Raises HostError where anything fails before the trials are over. What cannot be restored afterwards, or is not seen
-        restored, goes into the outcome: the results of the trials stand.
+        Raises HostError where anything fails before the trials are over. What cannot be restored afterwards, or is not
+        seen restored, goes into the outcome: the results of the trials stand.
         """
         for host in self.hosts:
             self._report_leftovers(host.name)
@@ -111,8 +111,8 @@ class Testbed:
     def recover(self) -> float:
         """Reconnect to the lost hosts and make them ready again; return how long the run was interrupted, in seconds.
 
-        That counts from the last moment when all hosts answered, and includes a time in which this machine was suspended. A
-        host that cannot be reconnected is dropped.
+        That counts from the last moment when all hosts answered, and includes a time in which this machine was
+        suspended. A host that cannot be reconnected is dropped.
         """
         started_s = time.monotonic()
         lost = self.hosts.unreachable()
@@ -133,7 +133,7 @@ class Testbed:
         return elapsed_s() - last_seen_s
 
     def notice_clocks(self) -> None:
-        """Report and record the wall clocks that were set since the last call, as far as their hosts have answered since."""
+        """Report and record the wall clocks that were set since the last call, if their hosts have answered since."""
         text = self._clocks.compare(
             controller_wall_offset_ns(), {host.name: host.clock.host_wall_offset_ns for host in self.hosts}
         )
@@ -169,7 +169,7 @@ class Testbed:
         self._recorder.record_host_facts(host.name, roles_of_host(self.plan, host.name), stage, facts)
 
     def _record_tuning(self, host: Host, stage: str, outcomes: Mapping[str, Mapping[str, str]] | None = None) -> None:
-        """Record the kernel settings that tuning may have changed; with `outcomes` also those of the planned settings."""
+        """Record the kernel settings that tuning may have changed; with `outcomes` also those of planned settings."""
         planned = [each for each in self.plan.tuning if each.host == host.name]
         sysctls = host.changes.read_sysctls(sorted({*SYSCTLS, *(s.key for each in planned for s in each.settings)}))
         facts: dict[str, Any] = {"sysctls": {key: s.value for key, s in sysctls.items()}}

@@ -63,8 +63,8 @@ CLEANUP_STEPS: tuple[Step, ...] = (
 def run_trial(trial: Trial) -> TrialRecord:
     """Run the steps of a trial.
 
-    Raises HostError where one fails; the logs of the services are in the trial's files then. The services are stopped in
-    any case.
+    Raises HostError where one fails; the logs of the services are in the trial's files then. The services are stopped
+    in any case.
     """
     try:
         for step in STEPS:

@@ -32,9 +32,10 @@ class NotRestoredError(HostError):
 def tuned(plan: RunPlan, hosts: Hosts, journal: Journal) -> Iterator[Mapping[str, Mapping[str, str]]]:
     """Apply the plan's tuning, and restore everything at the end, verified.
 
-    Yields the outcome of each setting by host: applied, already so, or why not; the journal has it, too. Raises HostError
-    where a host does not take a setting that the plan expected it to accept and the scenario requires, NotRestoredError where a setting
-    cannot be restored. A host that was dropped, or is lost by then, is restored by its watchdog.
+    Yields the outcome of each setting by host: applied, already so, or why not; the journal has it, too. Raises
+    HostError where a host does not take a setting that the plan expected it to accept and the scenario requires,
+    NotRestoredError where a setting cannot be restored. A host that was dropped, or is lost by then, is restored by its
+    watchdog.
     """
     outcomes: dict[str, dict[str, str]] = {}
     try:

@@ -1,7 +1,7 @@
 """Detection of wall clocks that are set during a run. Pure.
 
-Times of day are off by as much from then on: the names of runs, the starts of trials. Durations, windows, leases and rates
-come from monotonic clocks, which cannot be set.
+Times of day are off by as much from then on: the names of runs, the starts of trials. Durations, windows, leases and
+rates come from monotonic clocks, which cannot be set.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 MIN_STEP_S = 0.5
-"""Smallest step that is reported. Time daemons step from 0.128 s on (ntpd(8)), and on a very busy machine two readings of
-two clocks may be as far apart."""
+"""Smallest step that is reported. Time daemons step from 0.128 s on (ntpd(8)), and on a very busy machine two readings
+of two clocks may be as far apart."""
 
 CONTROLLER = "this machine"
 

@@ -102,7 +102,7 @@ def _summary(name: str, model: type[BaseModel]) -> str:
 
 
 def _fields(model: type[BaseModel], prefix: str, *, split: bool, backend: str | None = None) -> Iterator[Field]:
-    """Yield the fields of a model, that of a backend if it is named; with `split` those of models in it are other parts."""
+    """Yield the fields of a model, of a backend if it is named; with `split` those of models in it are other parts."""
     schema, defs = model_schema(model)
     for name, field in model.model_fields.items():
         inner = None if split else _model_in(field.annotation)

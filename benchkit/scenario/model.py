@@ -1,7 +1,7 @@
 """The fields of a scenario file, at one scale.
 
-Services and load are mappings here, because their values may refer to factors. Each cell has them typed, with the levels
-filled in: see `benchkit.scenario.cells`.
+Services and load are mappings here, because their values may refer to factors. Each cell has them typed, with the
+levels filled in: see `benchkit.scenario.cells`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The profile pass: blocks after the measured ones, in which each cell runs twice in succession, profiled and unprofiled."""
+"""The profile pass: blocks after the measured ones, in which each cell runs twice in a row, profiled and unprofiled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from benchkit.models.run import TrialKind
 from benchkit.scenario.trial_order import PlannedTrial
 
 MIN_PROFILE_S = 2.0
-"""Shortest time for a profile within a window: Go's profiler takes whole seconds, and has to end before the load does."""
+"""Shortest time for a profile within a window: Go's profiler takes whole seconds, and has to end before the load
+does."""
 
 
 class ProfilePass(Frozen):

@@ -145,7 +145,7 @@ def _experiment(document: Document, scale: Scale, settings: Sequence[str], facto
 
 
 def _levels(file: Document, document: Document) -> dict[str, list[object]]:
-    """Return the levels of each factor at any scale of the file and as overridden by `--set`; they are not validated."""
+    """Return the levels of each factor at any scale of the file and as overridden by `--set`; not validated."""
     parts = [file, *(file.at("scales", scale) for scale in file.data.get("scales") or ()), document]
     levels: dict[str, list[object]] = {}
     for part in parts:

@@ -1,7 +1,8 @@
 """JSON Schemas of the files that people write, derived from their models: editors complete and check files with them.
 
-A schema accepts what the models accept, and for a scenario also `$name`, the level of a factor, for any value in its services
-and its load. What concerns several fields (a service that does not exist, a port used twice) only `benchkit validate` finds.
+A schema accepts what the models accept, and for a scenario also `$name`, the level of a factor, for any value in its
+services and its load. What concerns several fields (a service that does not exist, a port used twice) only `benchkit
+validate` finds.
 """
 
 from __future__ import annotations
@@ -221,7 +222,7 @@ def _annotations(schema: Schema) -> Schema:
 
 
 def _plain(node: Any) -> Any:  # noqa: ANN401 - any part of a schema
-    """Return a part of a schema without generated titles, in the terms of draft 7, and with all names of mappings checked."""
+    """Return a part of a schema without generated titles, in terms of draft 7, with all names of mappings checked."""
     if isinstance(node, list):
         return [_plain(item) for item in node]
     if not isinstance(node, dict):

@@ -1,4 +1,4 @@
-"""Deployment of services: files sent where they differ, setup commands and checks run, processes started and stopped."""
+"""Deployment of services: files sent if they differ, setup commands and checks run, processes started and stopped."""
 
 from __future__ import annotations
 
@@ -86,7 +86,8 @@ def start(host: Host, service: Service, logs: PurePosixPath, *, stays: bool = Fa
     """Start a service and wait until it accepts connections; its output goes to a file in the folder `logs`.
 
     With `stays` it will outlive this connection; its log has no limit then, because the agent that enforces it will be
-    gone. Raises ServiceError with the last lines of the log where the service does not open its socket; it is stopped then.
+    gone. Raises ServiceError with the last lines of the log where the service does not open its socket; it is stopped
+    then.
     """
     process, log = service.process, log_path(service, logs)
     for folder in service.scratch_folders:

@@ -23,7 +23,7 @@ Protocol = Literal["http", "https", "fastcgi", "ssh"]
 
 @dataclass(frozen=True)
 class Listen:
-    """Option `listen`: `8080` (on the host's address), `127.0.0.1:9000`, or `unix` (a socket in the service's folder)."""
+    """Option `listen`: `8080` (on the host's address), `127.0.0.1:9000`, or `unix` (a socket in its folder)."""
 
     address: str | None = None
     port: int | None = None

@@ -1,8 +1,8 @@
 """Go programs built on the controller for the hosts that run them, with a cache.
 
-The key of the cache is a hash over sources, target and toolchain, so an unchanged program is hashed and not compiled. The
-sources are never written to: those of an installed wheel may be read-only. Builds are reproducible: the same sources give
-the same bytes, whatever the paths of sources and compiler.
+The key of the cache is a hash over sources, target and toolchain, so an unchanged program is hashed and not compiled.
+The sources are never written to: those of an installed wheel may be read-only. Builds are reproducible: the same
+sources give the same bytes, whatever the paths of sources and compiler.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ class _CacheEntry:
 def build(source: Path, *, goos: str, goarch: str, go_version: str | None = None, package: str = ".") -> BuiltBinary:
     """Build the program of the Go module at `source` for a target, or return it from the cache if nothing changed.
 
-    `go_version` (`1.22.10`) replaces the toolchain that the module pins. `package` is the package to build, as `go build`
-    accepts it: the module's root, or a program that the module requires. Symbols are kept, because profiles need them.
-    Raises InputError where there is no Go, no module or no such release, BenchkitError with the output of Go where the
-    build fails.
+    `go_version` (`1.22.10`) replaces the toolchain that the module pins. `package` is the package to build, as `go
+    build` accepts it: the module's root, or a program that the module requires. Symbols are kept, because profiles need
+    them. Raises InputError where there is no Go, no module or no such release, BenchkitError with the output of Go
+    where the build fails.
     """
     manifest = _manifest(source)
     toolchain = _toolchain_name(go_version) if go_version else pinned_toolchain(source)
@@ -81,7 +81,10 @@ def pinned_toolchain(source: Path) -> str:
 
 
 def oldest_release(source: Path) -> str:
-    """Return the oldest release that compiles a module, from its go.mod: `1.22.0`. Raises InputError where it has none."""
+    """Return the oldest release that compiles a module, from its go.mod: `1.22.0`.
+
+    Raises InputError where it has none.
+    """
     match = _LANGUAGE.search(_manifest(source))
     if match is None:
         raise InputError("go.mod names no Go version", where=str(source / "go.mod"), hint="add a line `go 1.x.y`")
@@ -174,9 +177,9 @@ def _build_into_cache(
 def _modfile(source: Path, manifest: str, folder: Path, toolchain: str) -> Path:
     """Write a copy of go.mod into `folder`, with the toolchain's version in its `go` line, and return its path.
 
-    The `go` line names the oldest release that compiles the module, and Go gives a program the run-time behaviour of the
-    release in that line (GODEBUG defaults, https://go.dev/doc/godebug). When releases are compared, each must behave as
-    itself.
+    The `go` line names the oldest release that compiles the module, and Go gives a program the run-time behaviour of
+    the release in that line (GODEBUG defaults, https://go.dev/doc/godebug). When releases are compared, each must
+    behave as itself.
     """
     modfile = folder / "go.mod"
     changed = _LANGUAGE.sub(f"go {toolchain.removeprefix('go')}", _TOOLCHAIN.sub("", manifest), count=1)

@@ -33,7 +33,7 @@ PURPOSES = ("upstream", "file_bytes", "status", "template")
 
 
 class NginxOptions(ServiceOptions):
-    """nginx in front of another service, as a server of a file or of its status page, or with the scenario's own template.
+    """nginx in front of another service, as a server of a file or of its status page, or with a scenario's template.
 
     The defaults are those of the published set-up of 2013, nginx against Go.
     """

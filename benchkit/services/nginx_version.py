@@ -18,8 +18,8 @@ LISTEN_REUSEPORT = (1, 9, 1)
 """First nginx with `listen … reuseport` (nginx change log, 1.9.1)."""
 
 ERROR_LOG_OPTION = (1, 19, 5)
-"""First nginx with `-e FILE`, the log used until the configuration is read (nginx change log, 1.19.5). Without the option
-nginx also opens the log of the host's own installation."""
+"""First nginx with `-e FILE`, the log used until the configuration is read (nginx change log, 1.19.5). Without the
+option nginx also opens the log of the host's own installation."""
 
 ANGIE_CORE = (1, 23, 4)
 """The nginx that Angie 1.0.0 is based on; `-v` of Angie does not print the present one."""
@@ -42,7 +42,7 @@ class NginxVersion:
 
     @property
     def reuseport(self) -> Reuseport | None:
-        """Block of the configuration that gives each worker its own listening socket; None where that is unsupported."""
+        """Block of the configuration that gives each worker its own listening socket; None if that is unsupported."""
         if self.product == "Tengine" and self.version < TENGINE_LISTEN_REUSEPORT:
             return "events"
         return "listen" if self.product == "Tengine" or self.core >= LISTEN_REUSEPORT else None
@@ -56,8 +56,8 @@ class NginxVersion:
 def parse_version_output(text: str | None) -> NginxVersion | None:
     """Return the version of the nginx whose `-v` prints this text; None where the program is not an nginx.
 
-    Tengine prints the version of its core on the same line (2.2) or on the next (2.3); the first three numbers of OpenResty
-    are those of its core; freenginx continues the numbers of nginx.
+    Tengine prints the version of its core on the same line (2.2) or on the next (2.3); the first three numbers of
+    OpenResty are those of its core; freenginx continues the numbers of nginx.
     """
     match = _PRODUCT.search(text or "")
     if text is None or match is None:

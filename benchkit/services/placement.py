@@ -67,7 +67,10 @@ class ServicePlacement:
         return tuple(self.cpus[place] for place in places)
 
     def file_limit(self, wanted: int | None) -> int:
-        """Return the limit of open files: `wanted`, or the host's hard limit. Raises UnsupportedError above that limit."""
+        """Return the limit of open files: `wanted`, or the host's hard limit.
+
+        Raises UnsupportedError above that limit.
+        """
         if wanted is not None and wanted > self.nofile:
             raise UnsupportedError(
                 f"nofile {wanted}: {self.user} on {self.host} may have {self.nofile} at most",

@@ -27,7 +27,8 @@ def profiler_of(service: Service) -> Profiler:
 def call_graph_of(service: Service) -> CallGraph:
     """Return the way in which perf walks the stacks of a service.
 
-    Code compiled at run time has frame pointers and no unwind tables; native programs of distributions lack frame pointers.
+    Code compiled at run time has frame pointers and no unwind tables; native programs of distributions lack frame
+    pointers.
     """
     return "dwarf" if service.perf_map_launcher is None else "fp"
 

@@ -39,8 +39,8 @@ def render_services(
 ) -> tuple[Service, ...]:
     """Return the services of a cell rendered for their places, in the order in which they start.
 
-    Raises UnsupportedError where a host cannot run one of them, InputError naming file, line and field of an option that
-    does not fit its host.
+    Raises UnsupportedError where a host cannot run one of them, InputError naming file, line and field of an option
+    that does not fit its host.
     """
     places = {spec.name: place(spec) for spec in specs}
     endpoints = {

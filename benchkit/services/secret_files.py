@@ -1,4 +1,4 @@
-"""Secrets of deployed services that the controller creates once and keeps, each in a file that only its user can read."""
+"""Secrets of deployed services that the controller creates once and keeps, each in a file that only its user reads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9]+")
 
 
 def secrets_folder() -> Path:
-    """Return the folder of the secrets. A deleted secret is replaced by a new one, and hosts reject copies of the old."""
+    """Return the folder of the secrets.
+
+    A deleted secret is replaced by a new one, and hosts reject copies of the old.
+    """
     base = os.environ.get(STATE_ENVIRONMENT)
     return (Path(base) if base else Path.home() / ".local" / "state") / "benchkit" / "kept"
 

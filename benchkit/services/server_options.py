@@ -35,7 +35,8 @@ FAULTS: Mapping[str, tuple[re.Pattern[str], str]] = {
     "body": (re.compile("other"), "body:other"),
     "header": (_HEADER, "header:NAME=VALUE"),
 }
-"""Faults that `-inject-fault` accepts: pattern of the value, and form shown in messages (see `backends/kit/fault.go`)."""
+"""Faults that `-inject-fault` accepts: pattern of the value, and form shown in messages (see
+`backends/kit/fault.go`)."""
 
 
 def _check_fault(fault: str) -> str:

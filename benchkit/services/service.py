@@ -109,7 +109,7 @@ class Instruction:
 
 
 class HostSettings(ABC):
-    """Settings of a host that the users of a service need there; `service up --apply` applies them until `service down`.
+    """Settings that the users of a service need on a host; `service up --apply` applies them until `service down`.
 
     A backend that has some derives a frozen dataclass from this one. The host's agent must record what it changes and
     restore it, as it does for everything in `benchkit.hosts.host_changes`.
@@ -126,7 +126,10 @@ class HostSettings(ABC):
 
     @abstractmethod
     def is_applied(self, host: Host) -> bool:
-        """Return True if settings of this kind are in force on the host, held by another connection. Raises HostError."""
+        """Return True if settings of this kind are in force on the host, held by another connection.
+
+        Raises HostError.
+        """
 
 
 @dataclass(frozen=True)
@@ -154,8 +157,10 @@ class Service:
     forks_per_request: bool = False
     """True: it starts processes to answer requests; only the first process of its tree must live through a trial."""
     is_verifier: bool = False
-    """True: a client that tests the other services before it opens its socket; `service up` runs it once and stops it."""
+    """True: a client that tests the other services before it opens its socket; `service up` runs it once and stops
+    it."""
     perf_map_launcher: PurePosixPath | None = None
-    """Program that starts it so that perf gets the names of compiled functions (`/tmp/perf-PID.map`); None: not needed."""
+    """Program that starts it so that perf gets the names of compiled functions (`/tmp/perf-PID.map`); None: not
+    needed."""
     instructions: tuple[Instruction, ...] = ()
     host_settings: tuple[HostSettings, ...] = ()

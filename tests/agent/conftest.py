@@ -1,4 +1,7 @@
-"""Agents on this machine over pipes: everything except SSH is as on a host. The controller's link is tested here too."""
+"""Agents on this machine over pipes: everything except SSH is as on a host.
+
+The controller's link is tested here too.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +92,7 @@ def open_stream(tmp_path: Path) -> Iterator[Callable[..., PipeStream]]:
 
 @pytest.fixture
 def launch(tmp_path: Path) -> Iterator[Callable[..., AgentLink]]:
-    """Start agents: `launch(prefix=[…], workdir=…, python=…, lease_s=…, receive_timeout_s=…)`; all are closed at the end."""
+    """Start agents: `launch(prefix=[…], workdir=…, python=…, lease_s=…, receive_timeout_s=…)`; close all at the end."""
     links: list[AgentLink] = []
 
     def start_agent(

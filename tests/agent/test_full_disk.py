@@ -1,4 +1,4 @@
-"""A full disk under the work directory: nothing is left running, nothing half written, and the message names the disk."""
+"""A full disk under the work directory: nothing is left running or half written, and the message names the disk."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def test_closing_a_lost_link_is_not_confirmed(launch: Launch) -> None:
 
 
 def test_an_interrupted_upload_leaves_whole_frames(launch: Launch) -> None:
-    """Interrupt uploads at random moments, as Ctrl-C does: each time the agent reads the goodbye and confirms its end."""
+    """Interrupt uploads at random moments, as Ctrl-C does: the agent reads the goodbye and confirms its end."""
     content = os.urandom(30_000_000)
     for _ in range(6):
         agent = launch()

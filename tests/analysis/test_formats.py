@@ -143,7 +143,8 @@ def test_csv_is_the_table(make_trials: MakeTrials) -> None:
 
 
 BENCH_LINE = re.compile(r"Benchmark[^a-z\s]\S*\t[1-9]\d*(\t-?\d+(\.\d+)?([eE][-+]?\d+)? \S+)+")
-"""Go proposal 14313: a name that begins with Benchmark and does not continue in lower case, a count, values with units."""
+"""Go proposal 14313: a name that begins with Benchmark and does not continue in lower case, a count, values with
+units."""
 
 
 def test_benchstat_reads_a_line_a_trial(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:

@@ -1,4 +1,4 @@
-"""The tests of the Node backend in Node's test runner; those that it shares with the Go backends are in its Go module."""
+"""Tests of the Node backend in Node's test runner; those that it shares with the Go backends are in its Go module."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_tests_of_the_node_backend_pass(node: str) -> None:
 
 
 def start_with_map(node: str, before: str, script: str) -> subprocess.CompletedProcess[str]:
-    """Run `script` in a node that writes a map for perf, after the command `before`, whose $$ is the pid of that node."""
+    """Run `script` in a node that writes a map for perf, after the command `before`, whose $$ is that node's pid."""
     shell = f'{before}; exec "$0" "$@"'
     argv = ["/bin/sh", "-c", shell, str(NODE / "with-perf-map.sh"), node, "--input-type=module", "--eval", script]
     return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)

@@ -54,8 +54,8 @@ def reduced(command: Sequence[str | Path], rows: Path) -> float:
 def most_memory(command: Sequence[str | Path], rows: Path) -> int:
     """Return the peak memory of a process in bytes.
 
-    A process inherits this value from its parent, so a small process has to start it; the result is then right from about
-    10 MB on.
+    A process inherits this value from its parent, so a small process has to start it; the result is then right from
+    about 10 MB on.
     """
     program = (
         "import os, subprocess, sys; pid = subprocess.Popen(sys.argv[1:]).pid; "

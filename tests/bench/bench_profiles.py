@@ -1,4 +1,4 @@
-"""Cost of profiles: reading one in this process and by a command, compared with `go tool pprof -top`, and taking one."""
+"""Cost of profiles: reading one here and by a command, compared with `go tool pprof -top`, and taking one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Time for a report of 500 cells of 10 trials with telemetry: the command, the page in a browser, and sorting its table."""
+"""Time for a report of 500 cells, 10 trials each with telemetry: the command, the page in a browser, and sorting."""
 
 from __future__ import annotations
 

@@ -196,7 +196,7 @@ def cost_us(look: Callable[[], object]) -> float:
 
 
 def test_collectors_take_less_cpu_than_psutil() -> None:
-    """Compare the collectors that read the kernel directly with psutil, which they replace because they run in every sample."""
+    """Compare the collectors, which read the kernel directly because they run in every sample, with psutil."""
     process = psutil.Process()
 
     def of_process() -> object:

@@ -23,8 +23,8 @@ LIMIT_S = 0.5
 def test_overhead_of_a_warm_trial(tmp_path: Path) -> None:
     """Measure the median overhead of 20 trials of the quickstart, with servers started afresh: at most 0.5 s.
 
-    The overhead is the time in the journal from the start of a trial to the line that it is stored, minus the warm-up and
-    the duration that wrk reports.
+    The overhead is the time in the journal from the start of a trial to the line that it is stored, minus the warm-up
+    and the duration that wrk reports.
     """
     program = str(Path(sys.executable).parent / "benchkit")
     environment = os.environ | {"BENCHKIT_STORE": str(tmp_path), "BENCHKIT_LAB": f"bench-{os.getpid()}"}

@@ -29,7 +29,8 @@ def save_large_run(
 ) -> tuple[RunTables, list[TrialRow]]:
     """Store manifest, trials and factors; return the run's tables and its rows of `trials`.
 
-    `columns` have a value for each block and cell, `constants` one for all trials; the others are fields of the scenario.
+    `columns` have a value for each block and cell, `constants` one for all trials; the others are fields of the
+    scenario.
     """
     levels: list[dict[str, str | int | float | bool]] = [
         {"stack": f"s{i % 5}", "connections": 8 * (1 + i // 5)} for i in range(CELLS)

@@ -33,7 +33,7 @@ def command_server() -> Iterator[CommandServer]:
 
 @pytest.fixture(scope="session")
 def stores() -> Iterator[Path]:
-    """A folder for stores, in memory: these tests kill processes, not machines, so that nothing need wait for a disk."""
+    """A folder for stores, in memory: these tests kill processes, not machines, so nothing need wait for a disk."""
     with tempfile.TemporaryDirectory(dir=MEMORY if os.access(MEMORY, os.W_OK) else None) as folder:
         yield Path(folder)
 

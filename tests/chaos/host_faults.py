@@ -1,7 +1,7 @@
 """Faults of a few seconds on a host or on this machine during a run, and what must hold after each of them.
 
-Work directories and store are on small disks of their own, so that a full one harms nothing else. A kind of fault is one
-line of `KINDS`; whoever adds a cure adds the line.
+Work directories and store are on small disks of their own, so that a full one harms nothing else. A kind of fault is
+one line of `KINDS`; whoever adds a cure adds the line.
 """
 
 from __future__ import annotations

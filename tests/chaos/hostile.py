@@ -1,7 +1,7 @@
 """Hostile text in every field that others write: scenarios, inventories, facts of hosts.
 
-A case is a document with one of its values, or names, replaced. The result must be an error of benchkit's own or a plan;
-never a traceback, a file or an executed command.
+A case is a document with one of its values, or names, replaced. The result must be an error of benchkit's own or a
+plan; never a traceback, a file or an executed command.
 """
 
 from __future__ import annotations

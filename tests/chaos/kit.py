@@ -57,7 +57,7 @@ class CommandServer:
         )
 
     def start(self, bench: Bench, arguments: list[str], crash: str | None) -> Running:
-        """Start a command with its arguments, environment and output files, and with a crash point or other interference."""
+        """Start a command with arguments, environment and output files, with a crash point or other interference."""
         self._count += 1
         out, err = (bench.store.parent / f"{bench.store.name}-{self._count}.{name}" for name in ("out", "err"))
         order = {
@@ -223,7 +223,7 @@ busy machines.
 
 
 def host_command(lab: Lab, host: str) -> list[str]:
-    """Return the command that runs something inside a host, independent of its link where hosts are namespaces; else SSH."""
+    """Return the command that runs something inside a host, apart from its link if hosts are namespaces; else SSH."""
     if lab.state.mode != "namespaces":
         return lab.ssh_command(host)
     return ["nsenter", "-t", str(first_pid(lab, f"host/{host}")), "-a"]

@@ -1,4 +1,4 @@
-"""Containment: secrets stay out of files and process lists, hostile text out of a page, services off other addresses."""
+"""Containment: secrets stay out of files and process lists, hostile text out of pages, services off other addresses."""
 
 from __future__ import annotations
 

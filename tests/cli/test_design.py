@@ -111,7 +111,7 @@ def test_a_pilot_measures_the_noise_and_stores_no_run(
 
 
 def _compare(cli: Cli, first: str, second: str) -> None:
-    """Check that ratios within a run come with its noise, and between two runs with the differences of their hosts first."""
+    """Check that ratios within a run have its noise, and between runs with the differences of their hosts first."""
     found = cli("compare", first, "--json").document()
     by_cell: dict[str, Any] = {ratio["cell_id"]: ratio for ratio in found["ratios"]}
     assert by_cell["stack=busy"]["outcome"] == "lower"

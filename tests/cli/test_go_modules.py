@@ -35,7 +35,7 @@ OTHER_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIP1hWkOdXIH5I5cZaSPzwXqBj0HzkP6
 
 @pytest.fixture(scope="module")
 def inventory() -> Iterator[Inventory]:
-    """Lab of a developer, a proxy, a git server and an upstream proxy; checks in the end that nothing is left on them."""
+    """Lab of a developer, a proxy, a git server and an upstream proxy; checks that nothing is left on them."""
     hosts = tuple(LabHost(name=name, roles=roles) for name, roles in ROLES.items())
     lab = up(LabSpec(name=f"pytest-{os.getpid()}-modules", hosts=hosts))
     try:
@@ -69,7 +69,7 @@ def hosts_file(inventory: Inventory, tmp_path: Path) -> Path:
 
 
 def with_separate_go_settings(inventory: Inventory) -> Inventory:
-    """Return the inventory with a go command on `dev` that has its own settings file, not the one of this machine's user."""
+    """Return the inventory with a go command on `dev` that has its own settings file, not that of its user."""
     with connect_all(inventory) as hosts:
         dev = hosts["dev"]
         line = f'GOENV="${{GOENV:-{dev.workdir / SETTINGS}}}" exec {dev.facts.programs["go"].path} "$@"'

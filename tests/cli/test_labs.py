@@ -1,4 +1,4 @@
-"""Commands and the lab that they use: its name, its owner, signals, closed outputs, and removal of benchkit from hosts."""
+"""Commands and the lab that they use: its name, owner, signals, closed outputs, and removal of benchkit from hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The profile of a node server on a lab host: functions by name, and no file of it left outside of the work directory."""
+"""The profile of a node server on a lab host: functions by name, and no file of it left outside the work directory."""
 
 from __future__ import annotations
 

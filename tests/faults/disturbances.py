@@ -192,7 +192,7 @@ class DisturbanceMonitor:
         self._thread.join()
 
     def foreign_cores(self, window_s: tuple[float, float]) -> float:
-        """Return the cores that others used in this time span, by `time.monotonic()`; 0 where the lab has no control groups."""
+        """Return the cores that others used in this span, by `time.monotonic()`; 0 if the lab has no control groups."""
         return _growth(self._looks, *window_s) if self._looks else 0.0
 
     def stolen_share(self, window_s: tuple[float, float]) -> float:
@@ -241,7 +241,7 @@ def _growth(looks: Sequence[tuple[float, float]], start: float, end: float) -> f
 
 
 def _usage_s(folder: Path, cpus: Iterable[int]) -> float | None:
-    """Return the CPU time of a control group on these cores, or on all in version 2, which does not separate cores; None without it."""
+    """Return the CPU time of a control group on these cores (in version 2 on all, added up); None without a group."""
     if (per_cpu := folder / "cpuacct.usage_percpu").exists():
         spent = per_cpu.read_text().split()
         return sum(int(spent[cpu]) for cpu in cpus) / 1e9

@@ -129,10 +129,10 @@ class FaultLab:
         hook: TrialHook | None = None,
         edit_raw_files: Callable[[RunFolder], None] | None = None,
     ) -> list[JudgedTrial]:
-        """Run a scenario over the base scenario, and return its trials with their findings, in the order in which they ended.
+        """Run a scenario over the base scenario, and return its trials with their findings, in the order of their ends.
 
-        `amend_plan` changes its plan, `hook` is called for each trial, `edit_raw_files` may change its raw files, from which all
-        tables are then rebuilt.
+        `amend_plan` changes its plan, `hook` is called for each trial, `edit_raw_files` may change its raw files, from
+        which all tables are then rebuilt.
         """
         path = self.folder / "faults.yaml"
         path.write_text(json.dumps(BASE))
@@ -151,7 +151,7 @@ class FaultLab:
         return list(self._judged(outcome.run))
 
     def judge_together(self, kept: Sequence[JudgedTrial]) -> list[JudgedTrial]:
-        """Return these trials of one run, with the run checks applied to them alone: other trials do not affect their cells."""
+        """Return these trials of one run, with the run checks applied to them alone, unaffected by others."""
         if not kept:
             return []
         run = self.store.run(kept[0].run_id)

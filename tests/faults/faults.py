@@ -108,7 +108,7 @@ def sysctls(fault_lab: FaultLab, host: str, values: Mapping[str, str]) -> Iterat
 
 @contextmanager
 def short_queue(fault_lab: FaultLab) -> Iterator[None]:
-    """Limit the backlog to 8, and release client ports at once: short of ports, the client could not connect fast enough."""
+    """Limit the backlog to 8 and release client ports at once: short of ports, the client could not connect in time."""
     with (
         sysctls(fault_lab, "sut", {"net.core.somaxconn": "8"}),
         sysctls(fault_lab, "load", {"net.ipv4.tcp_max_tw_buckets": "256"}),
@@ -377,8 +377,9 @@ HEALTHY = (
         },
     ),
     Healthy("Go at a set rate", {"load": {**USUAL["load"], "tool": "vegeta", "rate": 2000, "connections": 8}}),
-    # One h2load barely fills a core of Node: Node gets half of one, as in its study. It takes 0.4 s to come to its rate on
-    # new connections, however long it worked before: in a window of 3 s the first third lacks a fifth of its answers.
+    # One h2load barely fills a core of Node: Node gets half of one, as in its study. It takes 0.4 s to come to its rate
+    # on new connections, however long it worked before: in a window of 3 s the first third lacks a fifth of its
+    # answers.
     Healthy(
         "Node under h2load",
         {

@@ -24,7 +24,7 @@ MIN_DECISIVE_TRIALS = round(1 / MAX_ERROR_RATE)
 
 
 def injected(fault: Fault, fault_lab: FaultLab, trials: int) -> Iterator[JudgedTrial]:
-    """Yield this many trials with each fault, or a few more, with the others of their runs; failed trials are replaced."""
+    """Yield this many trials with each fault, or a few more, and the others of their runs; failed ones are replaced."""
     trials_per_run = fault.trials_per_run or trials
     failed = len(fault_lab.failed)
 

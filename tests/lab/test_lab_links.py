@@ -73,8 +73,8 @@ def test_a_rate_limit_is_effective_in_both_directions(lab_name: str, in_host: In
     assert "tbf" not in in_host(lab, "load", discipline)
     for sender, receiver in (("sut", "load"), ("load", "sut")):
         rates = [_transfer(in_host, lab, sender, receiver) for _ in range(3)]
-        # Payload is 0.956 of the frames (1448 of 1514 bytes); the full bucket sends the first 64 KiB at once. A receiver
-        # that starts late measures too high a rate, one that is delayed later too low a one.
+        # Payload is 0.956 of the frames (1448 of 1514 bytes); the full bucket sends the first 64 KiB at once. A
+        # receiver that starts late measures too high a rate, one that is delayed later too low a one.
         assert min(rates) < 1.1 * CAP_BPS
         assert max(rates) > 0.7 * CAP_BPS
 

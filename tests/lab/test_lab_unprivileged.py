@@ -47,7 +47,7 @@ def home() -> Iterator[Path]:
 
 @pytest.fixture
 def as_user(home: Path) -> Run:
-    """Run a command as a user whose only capability is to read: the Python that runs the tests may be in root's home."""
+    """Run a command as a user whose only capability is to read: the Python of the tests may be in root's home."""
     clean = ["env", "-i", f"HOME={home}", "PATH=/usr/bin:/bin", f"PYTHONPATH={ROOT}"]
     if os.geteuid() == 0:
         accounts = home.parent / "passwd"

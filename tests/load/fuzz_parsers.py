@@ -1,7 +1,8 @@
 """Coverage-guided fuzzing of the parsers: `python tests/load/fuzz_parsers.py [RUNS]`.
 
 It mutates the recorded outputs with words that the tools print, and checks that a parser accepts a text or refuses it
-with ParseError, and that no figure of a result is negative, infinite or NaN. It needs atheris, which is not in the lock.
+with ParseError, and that no figure of a result is negative, infinite or NaN. It needs atheris, which is not in the
+lock.
 """
 
 from __future__ import annotations

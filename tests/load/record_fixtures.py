@@ -1,10 +1,10 @@
 """Recording of real outputs of load tools as fixtures: `python tests/load/record_fixtures.py NAME.made.json…`.
 
-For each of these files, it runs the commands that the file states against a small server, and writes the output beside it
-(`NAME.txt`). To add a fixture, write such a file first: `version` and `command` of the tool, with URLs on 127.0.0.1 at any
-port (1 stays: no server listens there); `before`, the commands to run first; `captured`, the file to record in place of
-stdout and stderr; and `interrupt_s`, the time to an interrupt. Other versions of a tool must be on the PATH under the names
-in the commands. The expected result (`NAME.expected.json`) is written by hand.
+For each of these files, it runs the commands that the file states against a small server, and writes the output beside
+it (`NAME.txt`). To add a fixture, write such a file first: `version` and `command` of the tool, with URLs on 127.0.0.1
+at any port (1 stays: no server listens there); `before`, the commands to run first; `captured`, the file to record in
+place of stdout and stderr; and `interrupt_s`, the time to an interrupt. Other versions of a tool must be on the PATH
+under the names in the commands. The expected result (`NAME.expected.json`) is written by hand.
 """
 
 from __future__ import annotations

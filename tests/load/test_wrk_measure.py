@@ -31,7 +31,7 @@ raws = st.dictionaries(st.integers(0, 200), st.integers(1, 9), min_size=1, max_s
 
 
 def add_samples(raw: Mapping[int, int], interval: int) -> dict[int, int]:
-    """Return the counts that wrk prints for measured ones, as its source adds samples: in place, from twice the interval up."""
+    """Return the counts that wrk prints for measured ones, as its source adds samples: in place, from 2 intervals."""
     counts = Counter(raw)
     for time in range(2 * interval, max(raw) + 1):
         for earlier in range(time - interval, interval, -interval):
@@ -226,7 +226,7 @@ def check_against_summary(text: str) -> Measurement:
 
 
 def step_of(seconds: float) -> float:
-    """Return half the last digit of a time that wrk prints, and a little more: two decimals, in units up to 85 % of the next."""
+    """Return a little more than half the last digit of wrk's times: two decimals, in units up to 85 % of the next."""
     return next(unit for unit in (1e-6, 1e-3, 1.0) if seconds < 850 * unit) * 0.00501
 
 

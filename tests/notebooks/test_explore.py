@@ -1,4 +1,4 @@
-"""Functions for notebooks on the recorded store: percentiles from histograms, published figures beside measured ones."""
+"""Functions for notebooks on the recorded store: percentiles, published figures beside measured ones."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 """Record the profiles for the tests: `python tests/profiles/record_profiles.py [NAME…]`, as root on Linux.
 
-Each case builds one of the programs in tests/fixtures/profiles/programs, or (`shipped-…`) one of benchkit's own backends,
-puts it under load on loopback for some seconds with wrk, and writes its profile (`NAME.pb.gz` from Go's own profiler, `NAME.perf.txt.gz` from `perf script`)
-with the commands that made it (`NAME.made.json`) into tests/fixtures/profiles. Needs go, g++, perf, wrk, nginx and node; the Go
-command fetches the releases of Go that it is asked for.
+Each case builds one of the programs in tests/fixtures/profiles/programs, or (`shipped-…`) one of benchkit's own
+backends, puts it under load on loopback for some seconds with wrk, and writes its profile (`NAME.pb.gz` from Go's own
+profiler, `NAME.perf.txt.gz` from `perf script`) with the commands that made it (`NAME.made.json`) into
+tests/fixtures/profiles. Needs go, g++, perf, wrk, nginx and node; the Go command fetches the releases of Go that it is
+asked for.
 """
 
 from __future__ import annotations

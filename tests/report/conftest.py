@@ -162,9 +162,10 @@ def run() -> StoredRun:
 
 
 def watched(run: StoredRun, *, interval_s: float = 1.0, gap_in: str | None = None) -> StoredRun:
-    """Return the run with telemetry: one CPU of `sut` at 80 % in the window, 1,000 requests/s, 1 MB/s, 7 of 128 waiting.
+    """Return the run with telemetry: one CPU of `sut` at 80 % in the window, 1,000 requests/s, 1 MB/s, 7 waiting.
 
-    Samples from 1 s before the window to 1 s after it, each `interval_s`; the trial `gap_in` has none from 1.5 to 4.5 s.
+    Samples from 1 s before the window to 1 s after it, each `interval_s`; the trial `gap_in` has none from 1.5 to 4.5
+    s.
     """
     rows: list[dict[str, Any]] = []
     for trial_id, duration_s in zip(run.trials["trial_id"], run.trials["duration_s"], strict=True):

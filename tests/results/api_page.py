@@ -16,7 +16,7 @@ _PART = re.compile(r"(<!-- (\w+): [^\n]* -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def functions() -> str:
-    """Return the public functions with their parameters and the first sentences of their docstrings, as a Markdown table."""
+    """Return the public functions with their parameters and the first sentences of their docstrings, in Markdown."""
     lines = []
     for name in benchkit.__all__:
         function = getattr(benchkit, name)

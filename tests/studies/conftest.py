@@ -22,7 +22,8 @@ from benchkit.run.recorder import RunOutcome
 from benchkit.scenario.read import read_experiment
 
 STUDY_CHECKS = ("errors", "unequal-responses", "service-restarted", "drifted-host")
-"""Checks whose findings are due to the study itself, and not to a busy or slow machine; timeouts are due to the machine."""
+"""Checks whose findings are due to the study itself, and not to a busy or slow machine; timeouts are due to the
+machine."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ RunStudy = Callable[..., StudyRun]
 
 @pytest.fixture(scope="module")
 def run_study(tmp_path_factory: pytest.TempPathFactory) -> RunStudy:
-    """Run a scenario on the hosts of an inventory, `run_study(inventory, name, "blocks=1", …)`; every trial must succeed."""
+    """Run a scenario on an inventory's hosts, `run_study(inventory, name, "blocks=1", …)`; every trial must succeed."""
 
     def run(inventory: Inventory, name: str | Path, *settings: str, scale: str = "smoke") -> StudyRun:
         store = Store(tmp_path_factory.mktemp("store"))

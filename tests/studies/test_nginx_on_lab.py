@@ -58,7 +58,7 @@ def with_programs(inventory: Inventory, **programs: str) -> Inventory:
 
 @pytest.fixture
 def opt(lab: Lab) -> Iterator[HostSpec]:
-    """Folder `opt` on the host `sut`: a copy of nginx, a script that claims to be Tengine, and a program that cannot run."""
+    """Folder `opt` on the host `sut`: nginx, a script that claims to be Tengine, a program that cannot run."""
     files = [
         PlacedFile("opt/nginx", Path(NGINX or ""), 0o755),
         PlacedFile("opt/tengine", (AS_TENGINE % NGINX).encode(), 0o755),

@@ -160,7 +160,7 @@ def test_claims_about_a_saturated_link_need_a_link_of_known_rate(node: StudyRun)
 
 
 def link_needed(ran: StudyRun) -> list[str]:
-    """Return the claims about a saturated link that are not testable, because the link is too fast or of unknown rate."""
+    """Return the claims about a saturated link that are not testable, as the link is too fast or of unknown rate."""
     claims = judge_claims(read_run_data(ran.store, ran.outcome.run))
     assert sum("over a link that Go filled" in claim.text for claim in claims) == 2
     return [claim.text for claim in claims if "needs a link of at most" in claim.reason]

@@ -1,8 +1,9 @@
 """Speed of each core: the CPU time of a short loop, always the same one.
 
 Stolen time shows other virtual machines on the same core, and the clock rate shows governors and heat, where the host
-reports them. Neither shows a busy sibling thread of the same physical core. On a virtual machine without stolen time the
-loop took 1.7 times as long for seconds at a time, which such a sibling would explain, though this could not be verified.
+reports them. Neither shows a busy sibling thread of the same physical core. On a virtual machine without stolen time
+the loop took 1.7 times as long for seconds at a time, which such a sibling would explain, though this could not be
+verified.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from benchkit.agent.watch.sampling_schedule import SECOND_NS
 ROUNDS = 400
 """Rounds of the loop, which take some 10 µs."""
 REPEATS = 3
-"""Runs of the loop, of which the median counts: an interrupt falls into one, the first has cold caches, and in one of some
-15,000 the clock of a thread that has just moved to the core loses time, down to 0. More runs cost a tenth of the sample's
-time each and change little: checks take the harmonic mean over many samples, which a slow one hardly moves."""
+"""Runs of the loop, of which the median counts: an interrupt falls into one, the first has cold caches, and in one of
+some 15,000 the clock of a thread that has just moved to the core loses time, down to 0. More runs cost a tenth of the
+sample's time each and change little: checks take the harmonic mean over many samples, which a slow one hardly moves."""
 CORES_PER_INTERVAL = 2
 """Cores measured in one interval; with more cores they take turns."""
 

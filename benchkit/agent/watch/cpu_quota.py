@@ -1,7 +1,7 @@
 """Throttling by the CPU quota of the agent's control groups (cpu.stat).
 
-Version 1: Documentation/scheduler/sched-bwc.rst; version 2: Documentation/admin-guide/cgroup-v2.rst, both of Linux. Processes
-started by the agent stay in its group, and every group above it may have a quota too.
+Version 1: Documentation/scheduler/sched-bwc.rst; version 2: Documentation/admin-guide/cgroup-v2.rst, both of Linux.
+Processes started by the agent stay in its group, and every group above it may have a quota too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ COUNTS = {b"nr_periods": "cgroup_periods_total", b"nr_throttled": "cgroup_thrott
 
 
 def group_folders(mountinfo: str, membership: str) -> List[Path]:
-    """Return the folders of the groups in force, the innermost first, from /proc/self/mountinfo and /proc/self/cgroup."""
+    """Return the folders of the groups in force, innermost first, from /proc/self/mountinfo and /proc/self/cgroup."""
     own: Dict[str, str] = {}
     for line in membership.splitlines():
         _, controllers, path = line.split(":", 2)

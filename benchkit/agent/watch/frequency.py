@@ -1,4 +1,4 @@
-"""Clock rate of every core, from /proc/cpuinfo or, where that has none, from cpufreq in /sys (admin-guide/pm/cpufreq.rst)."""
+"""Clock rate of each core, from /proc/cpuinfo or, failing that, from cpufreq in /sys (admin-guide/pm/cpufreq.rst)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The process trees of everything the agent started, updated without reading all processes at each sample.
 
 The kernel numbers processes and threads consecutively, and /proc/loadavg ends with the last number: while it stays the
-same, there are no new ones. When it changes, only new processes are read. (psutil reads all processes for each tree, and
-the kernel's own list of children, /proc/PID/task/TID/children, is not in every kernel.)
+same, there are no new ones. When it changes, only new processes are read. (psutil reads all processes for each tree,
+and the kernel's own list of children, /proc/PID/task/TID/children, is not in every kernel.)
 """
 
 from __future__ import annotations

@@ -102,8 +102,8 @@ class Recorder:
 class Track:
     """Delays each sample until the next one; for one thread.
 
-    An extra sample replaces the one before it if that is less than a quarter of an interval older: over such a short time
-    counters in hundredths of a second give no rates.
+    An extra sample replaces the one before it if that is less than a quarter of an interval older: over such a short
+    time counters in hundredths of a second give no rates.
     """
 
     def __init__(self, recorder: Recorder, interval_ns: int) -> None:

@@ -1,7 +1,7 @@
 """The collectors. A new collector needs its module, a line here and its metrics in `benchkit.models.telemetry`.
 
-Hosts are sampled while they have much else to do, so collectors read each file of the kernel once, and keep it open: that
-takes a half to a quarter of the time of psutil for the same values.
+Hosts are sampled while they have much else to do, so collectors read each file of the kernel once, and keep it open:
+that takes a half to a quarter of the time of psutil for the same values.
 """
 
 from __future__ import annotations

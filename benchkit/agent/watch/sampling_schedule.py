@@ -24,9 +24,9 @@ class SamplingSchedule:
     def ticks(self) -> Iterator[bool]:
         """Return an iterator over the ticks, for one thread; a tick is True if it was requested by `tick_now`.
 
-        `tick_now` waits for all callers of this method, also before they take their first tick. After a requested tick the
-        next one comes half an interval later: a window of whole intervals with a request at both ends then has no regular
-        tick close to its end.
+        `tick_now` waits for all callers of this method, also before they take their first tick. After a requested tick
+        the next one comes half an interval later: a window of whole intervals with a request at both ends then has no
+        regular tick close to its end.
         """
         with self._changed:
             self._followers += 1

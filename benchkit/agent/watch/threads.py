@@ -65,7 +65,7 @@ class ContextSwitches(Collector):
         self._budget = CpuBudget(self.CPU_SHARE)
 
     def sample(self) -> Values:
-        """Return voluntary and involuntary switches, while the CPU budget allows it; to be called after the tree's sample."""
+        """Return voluntary and involuntary switches, within the CPU budget; to be called after the tree's sample."""
         if not self._budget.start():
             return {}
         if self._changes != self._trees.changes:

@@ -1,4 +1,4 @@
-"""CPU time of a trial: the time that its processes used, the time available to them, and the time their cores were busy."""
+"""CPU time of a trial: the time that its processes used and could use, and the time that their cores were busy."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def generator_cores(generator: GeneratorRecord) -> float:
 
 
 def capacity(cpus: int, parallelism: int | None, quota: float | None) -> float:
-    """Return the CPU seconds per second available to a process: the least of its CPUs, its parallelism and its quota."""
+    """Return the CPU seconds per second for a process: the least of its CPUs, its parallelism and its quota."""
     return min([float(cpus), *(limit for limit in (parallelism, quota) if limit is not None)])
 
 

@@ -51,9 +51,10 @@ def cap_link(program: str, commands: Sequence[str]) -> bool:
 
 
 def wait_for_banner(address: str, port: int, sshd: subprocess.Popen[bytes], deadline_s: float, log: int) -> None:
-    """Wait until an SSH server answers. Raises CommandError, with the last line of its log, if it ends or takes too long.
+    """Wait until an SSH server answers.
 
-    `log` is a file descriptor of its log, open for reading.
+    Raises CommandError, with the last line of its log, if it ends or takes too long. `log` is a file descriptor of its
+    log, open for reading.
     """
     deadline = time.monotonic() + deadline_s
     while not answers(address, port, deadline_s):

@@ -62,7 +62,7 @@ def prepare(config: Mapping[str, Any]) -> None:
 
 
 def writable_sysctls() -> list[str]:
-    """Return the sysctls that this process may write, as paths below /proc/sys, without those of single network links."""
+    """Return the sysctls that this process may write, as paths below /proc/sys, without those of single links."""
     writable = []
     for folder, _, files in os.walk(_SYSCTLS):
         parent = Path(folder)
@@ -166,7 +166,7 @@ def _folders(root: Path) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def _shadow_with_key_login(path: Path) -> str | None:
-    """Return the shadow file with root's entry unlocked and without expiry: sshd without PAM refuses locked accounts."""
+    """Return the shadow file with root's entry unlocked and without expiry: sshd without PAM refuses locked ones."""
     if not path.is_file():
         return None
     lines = path.read_text().splitlines()

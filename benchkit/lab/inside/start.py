@@ -1,4 +1,4 @@
-"""Start of an init process: the first line on stdin is its configuration (`benchkit.lab.init_launcher` has the command).
+"""Start of an init process, configured by the first line on stdin (`benchkit.lab.init_launcher` has the command).
 
 Errors are sent to stdout as messages; stderr is the lab's log.
 """

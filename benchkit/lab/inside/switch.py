@@ -1,9 +1,9 @@
 """The init process of a lab with namespaces: it has the switch between the hosts in its own network namespace.
 
-The switch is a bridge. It is not in the machine's network namespace, so that no firewall, connection tracking or network
-manager of the machine affects traffic between hosts; one link leads to the machine. All hosts are children of this
-process in its PID namespace: when it ends, the kernel kills all of them. The link of host number i is `port<i>`, in the
-network namespace of this process; setting it down disconnects the host.
+The switch is a bridge. It is not in the machine's network namespace, so that no firewall, connection tracking or
+network manager of the machine affects traffic between hosts; one link leads to the machine. All hosts are children of
+this process in its PID namespace: when it ends, the kernel kills all of them. The link of host number i is `port<i>`,
+in the network namespace of this process; setting it down disconnects the host.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def decode(data: bytes) -> str:
 
 
 def split_lines(text: str) -> list[str]:
-    """Return the lines of `text` without terminal escapes; every kind of blank is a space, a carriage return ends a line.
+    """Return the lines of `text` without terminal escapes; any kind of blank is a space, a carriage return ends a line.
 
     The last item is the text after the last line end: empty where the text is whole, else a line that may be truncated.
     """
@@ -111,7 +111,8 @@ def parse_scaled(token: str | None, units: Mapping[str, float]) -> tuple[float, 
     if match is None or match[3] not in units:
         return None
     unit = units[match[3]]
-    # Fifteen digits are more than any tool prints; rounding to them removes the noise of binary fractions (64.69 * 1024).
+    # Fifteen digits are more than any tool prints; rounding to them removes the noise of binary fractions (64.69 *
+    # 1024).
     value = float(match[1]) * unit
     return float(f"{value:.15g}"), unit * math.pow(10, -len(match[2] or ""))
 

@@ -165,7 +165,7 @@ def _row(view: CellView, name: str, measure: _Measure, of_cell: pd.Series, inclu
 
 
 def _rates(samples: pd.DataFrame, measure: _Measure) -> pd.DataFrame:
-    """Return the rates of a measure by trial and name: the host, or the service, with its host if it runs on several."""
+    """Return the rates of a measure by trial and name: the host, or the service with its host if it has several."""
     rows = samples[samples["metric"].isin(list(measure.metrics)) & samples[measure.by].notna()]
     names = rows[measure.by].astype(str)
     if measure.by == "service":

@@ -141,8 +141,8 @@ FIGURE = ReportFigure(
 def intervals(run: StoredRun) -> dict[str, tuple[float, float]]:
     """Return the interval of the rate of each cell over its blocks; cells with too few blocks have none.
 
-    It is Student's t on the logarithms about their mean, as for ratios, at the level of the run. A sequential design has
-    none: its blocks do not sample the conditions of the host.
+    It is Student's t on the logarithms about their mean, as for ratios, at the level of the run. A sequential design
+    has none: its blocks do not sample the conditions of the host.
     """
     if run.data.design == "sequential":
         return {}
@@ -158,7 +158,7 @@ def intervals(run: StoredRun) -> dict[str, tuple[float, float]]:
 
 
 def _colour_legend(cells: Sequence[CellSummary]) -> dict[int, str]:
-    """Return the legend of colours if there are many cells, which differ in colour within their panels; else nothing."""
+    """Return the legend of colours if there are many cells, which differ in colour within panels; else nothing."""
     hues = {cell.cell.hue: cell.cell.hue_label for cell in cells}
     is_long = len(cells) > _MAX_WRITTEN and any(cell.cell.panel for cell in cells)
     return hues if is_long and len(hues) <= len(SERIES) else {}
@@ -184,7 +184,7 @@ def _rows(cells: Sequence[CellSummary], *, has_legend: bool) -> Iterator[_Row]:
 
 
 def _draw_medians(axes: Axes, rows: Sequence[_Row]) -> None:
-    """Draw bars from zero to the median with a marked end; a cell whose trials are all excluded has a faint bar alone."""
+    """Draw bars from zero to the median with a marked end; a cell without any usable trial has only a faint bar."""
     drawn = [(row.y, row.cell, row.cell.median_rps) for row in rows if row.cell and row.cell.median_rps is not None]
     tones = [colour(cell.cell.hue) for _, cell, _ in drawn]
     half = _BAR / 2

@@ -31,7 +31,7 @@ class _Totals:
 
 
 def function_table(tree: CallTree) -> list[FunctionRow]:
-    """Return the functions with most time of their own, or with the largest change of it if two profiles are compared."""
+    """Return the functions with most self time, or with its largest change if two profiles are compared."""
     totals: dict[str, _Totals] = {}
     path: list[str] = []
     for depth, node in tree.nodes():

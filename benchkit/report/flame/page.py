@@ -1,8 +1,8 @@
 """Flame graph as one HTML file that fetches nothing, with zoom, search and keyboard control.
 
 The page is benchkit's own. d3-flame-graph would have to be copied into this repository or fetched by each reader, since
-the file must work offline; speedscope, for which `benchkit profile flame -o FILE.json` writes a file, shows no difference
-of two profiles. Neither can be used with a screen reader.
+the file must work offline; speedscope, for which `benchkit profile flame -o FILE.json` writes a file, shows no
+difference of two profiles. Neither can be used with a screen reader.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _facts(profile: Profile, tree: CallTree) -> Iterator[tuple[str, str]]:
 
 
 def _data(tree: CallTree) -> dict[str, Any]:
-    """Return the input of the script: frames, and nodes as a flat list of frame, depth, value (and base), callers first."""
+    """Return the input of the script: frames, and a flat list of nodes (frame, depth, value, base), callers first."""
     places: dict[tuple[str, str, str], int] = {}
     nodes: list[int] = []
     for depth, node in tree.nodes():

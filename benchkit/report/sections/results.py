@@ -54,7 +54,7 @@ SECTION = Section("results", "Compared cells and results", "results.html.j2", bu
 
 
 def _design(run: StoredRun, summary: Summary) -> str:
-    """Describe cells, factors, repetitions and load: `2 cells (stack: go, nginx-go) in 5 blocks; 10 trials ended; …`."""
+    """Describe cells, factors, repetitions and load: `2 cells (stack: go, nginx-go) in 5 blocks; 10 trials ended`."""
     levels = "; ".join(f"{name}: {', '.join(values)}" for name, values in factors(run.manifest).items())
     cells = units.counted(len(summary.cells), "cell") + (f" ({levels})" if levels else "")
     trials = units.counted(len(run.measured), "trial")

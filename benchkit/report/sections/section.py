@@ -27,7 +27,7 @@ class TableContent:
 
 @dataclass(frozen=True)
 class Section:
-    """A section: `build` returns what its template shows, a dataclass of its own, or None if there is nothing to show."""
+    """A section: `build` returns what its template shows, a dataclass of its own; None if there is nothing to show."""
 
     name: str
     title: str

@@ -108,7 +108,7 @@ def _connection_limit(planned: PlannedCell, capabilities: Mapping[str, HostCapab
 
 
 def skip_equal_cells(cells: Iterable[PlannedCell]) -> Iterator[PlannedCell]:
-    """Yield the cells; one that equals an earlier cell on these hosts, as `1` and `all` CPUs on one CPU, is unsupported."""
+    """Yield the cells; one that equals an earlier one here, as `1` and `all` CPUs on one CPU, is unsupported."""
     first: dict[str, str] = {}
     for cell in cells:
         same_as = cell.cell_id if cell.unsupported else first.setdefault(_description(cell), cell.cell_id)

@@ -28,7 +28,10 @@ def check_node_releases(cells: Iterable[PlannedCell]) -> None:
 
 
 def check_configs(cells: Iterable[PlannedCell], hosts: Hosts) -> None:
-    """Check every configuration of the cells on its host. Raises InputError naming the scenario's file, line and field."""
+    """Check every configuration of the cells on its host.
+
+    Raises InputError naming the scenario's file, line and field.
+    """
     _raise(_config_faults(cells, hosts))
 
 

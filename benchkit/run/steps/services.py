@@ -145,7 +145,10 @@ def stop_services(trial: Trial) -> None:
 
 
 def remove_folders(trial: Trial) -> None:
-    """Remove the trial's folder and the services' own files, also where one fails. Raises the first HostError afterwards."""
+    """Remove the trial's folder and the services' own files, also where one fails.
+
+    Raises the first HostError afterwards.
+    """
     paths = [(host, trial.folder) for host in trial.used_hosts]
     for service in trial.cell.services:
         host = trial.hosts[service.host]

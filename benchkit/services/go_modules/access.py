@@ -1,4 +1,4 @@
-"""Access control of the reverse proxy: users, their passwords as hashes and .netrc lines, and rights to module paths."""
+"""Access control of the reverse proxy: users, their passwords as hashes and .netrc lines, rights to module paths."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ PASSWORD_BYTES = 18
 """144 random bits: too many to guess, however cheap the hash is."""
 
 BCRYPT_COST = 5
-"""nginx hashes the password for each request, which takes 2 ms of its worker at this cost. A higher cost would slow pulls
-down and only protect passwords that people choose, which these are not. The libc's crypt(3) must support `$2b$`: libxcrypt
-(Debian 11 and later, Fedora) and musl do."""
+"""nginx hashes the password for each request, which takes 2 ms of its worker at this cost. A higher cost would slow
+pulls down and only protect passwords that people choose, which these are not. The libc's crypt(3) must support `$2b$`:
+libxcrypt (Debian 11 and later, Fedora) and musl do."""
 
 ALLOWED, DENIED = "allowed", "denied"
 
@@ -99,10 +99,10 @@ def _create_password() -> bytes:
 def access_rules(users: Mapping[Name, AccessRight], private: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the lines of an nginx map from `user:path` to allowed or denied; the first expression that matches applies.
 
-    A private path is denied to users without a right to it; other paths are allowed to everybody. Without users there is
-    no access control. The paths above private ones (`mycompany.com` of `mycompany.com/go`) are denied to everybody: the go
-    command asks for them whenever it looks for a module (`go help modules`), and they are not modules. If the upstream proxy
-    is down, such a request would fail, and the pull of the private module with it.
+    A private path is denied to users without a right to it; other paths are allowed to everybody. Without users there
+    is no access control. The paths above private ones (`mycompany.com` of `mycompany.com/go`) are denied to everybody:
+    the go command asks for them whenever it looks for a module (`go help modules`), and they are not modules. If the
+    upstream proxy is down, such a request would fail, and the pull of the private module with it.
     """
     for path in sorted({parent for pattern in private for parent in _parents(pattern)}):
         yield _map_key("[^:]*", f"/{path_expression(path)}/@"), DENIED
@@ -124,6 +124,6 @@ def _parents(pattern: str) -> Iterator[str]:
 
 
 def _map_key(user: str, path: str) -> str:
-    """Return a regular expression as a quoted key of a map, with backslashes doubled, as the configuration unescapes them."""
+    """Return a regular expression as a quoted key of a map, with backslashes doubled, as nginx unescapes them."""
     text = f"~^{user}:{path}".replace("\\", "\\\\").replace('"', '\\"')
     return f'"{text}"'

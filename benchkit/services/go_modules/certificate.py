@@ -1,4 +1,4 @@
-"""A self-signed certificate for an address: the controller creates and keeps it, and instructions tell users to trust it."""
+"""A self-signed certificate for an address: the controller keeps it, and instructions tell users to trust it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Git repositories of Go modules as input of `git fast-import`.
 
-Author, times and content are fixed, so the same options give the same commits, pseudo-versions and lines of go.sum on every
-host and in every run. Pure.
+Author, times and content are fixed, so the same options give the same commits, pseudo-versions and lines of go.sum on
+every host and in every run. Pure.
 """
 
 from __future__ import annotations

@@ -41,7 +41,10 @@ class GitServerOptions(ServiceOptions):
 
 @dataclass(frozen=True)
 class PlacedRepository:
-    """A repository on its host. Its folder is named by its content, so it is created once for all cells that have it."""
+    """A repository on its host.
+
+    Its folder is named by its content, so it is created once for all cells that have it.
+    """
 
     name: str
     content: bytes

@@ -1,7 +1,7 @@
 """Module proxies with a cache on disk: goproxy 2.0.7 as published, and one on the library goproxy/goproxy.
 
-Both have the same options. The host's own go command gets private modules from their repositories, and all others from the
-upstream proxy.
+Both have the same options. The host's own go command gets private modules from their repositories, and all others from
+the upstream proxy.
 """
 
 from __future__ import annotations
@@ -150,8 +150,8 @@ def go_environment(place: ServicePlacement, home: PurePosixPath, scratch: PurePo
 def http_proxy_environment(vanity: Endpoint, direct_host: str | None) -> dict[str, str]:
     """Return the settings that make the vanity import server the HTTP proxy for all hosts but `direct_host`.
 
-    The published recipe writes the company's host into /etc/hosts, which needs root and affects the whole machine. The go
-    command tries https first, which the server refuses at once.
+    The published recipe writes the company's host into /etc/hosts, which needs root and affects the whole machine. The
+    go command tries https first, which the server refuses at once.
     """
     proxy = f"http://{vanity.authority}"
     return {"HTTP_PROXY": proxy, "HTTPS_PROXY": proxy, "NO_PROXY": direct_host or ""}

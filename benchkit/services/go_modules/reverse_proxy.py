@@ -1,7 +1,7 @@
-"""The reverse proxy that developers use: nginx in front of the module proxy, with TLS and access control if it has users.
+"""The reverse proxy that developers use: nginx before the module proxy, with TLS and access control if it has users.
 
-Credentials stop here: the module proxy gets no password, and no request of a user without the right to it. Versions in the
-module proxy's cache never change, so they can be served from its files.
+Credentials stop here: the module proxy gets no password, and no request of a user without the right to it. Versions in
+the module proxy's cache never change, so they can be served from its files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A module proxy over files that replaces a public one where there is no internet, and a guard that checks an upstream."""
+"""A module proxy over files that replaces a public one if there is no internet, and a guard that checks an upstream."""
 
 from __future__ import annotations
 

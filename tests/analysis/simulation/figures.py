@@ -43,7 +43,7 @@ def student(differences: Reals) -> tuple[Reals, Reals]:
 
 
 def inverted_sign_flip(differences: Reals) -> tuple[Reals, Reals]:
-    """Return all shifts that the sign-flip test does not reject: order statistics of the means of subsets (Hartigan 1969).
+    """Return all shifts that the sign-flip test does not reject: order statistics of means of subsets (Hartigan 1969).
 
     Of every subset up to 10 blocks, of drawn ones beyond; below 6 blocks the interval is unlimited.
     """
@@ -91,8 +91,8 @@ def coverage(interval: Interval, model: Model, blocks: int, *, cells: int = 2, r
 def coverage_unequal(model: Model, blocks: int, *, response: float = 2.0, runs: int = 4_000) -> float:
     """Return the coverage of t where the noise of the host affects one cell `response` times as much as the other.
 
-    Its ratio then changes with the state of the host, and the true ratio is that over all states, of which a run sees some.
-    If the states last long, no interval from one run covers it.
+    Its ratio then changes with the state of the host, and the true ratio is that over all states, of which a run sees
+    some. If the states last long, no interval from one run covers it.
     """
     generator = np.random.default_rng(blocks)
     logs = cells_in_blocks(model, generator, runs, 2, blocks)

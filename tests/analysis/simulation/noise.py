@@ -39,7 +39,7 @@ def disturbed(generator: np.random.Generator, runs: int, trials: int) -> Reals:
 
 
 def drift(generator: np.random.Generator, runs: int, trials: int) -> Reals:
-    """Return trials of a host that loses a quarter of its speed over the run (a CPU that heats up, a shrinking quota)."""
+    """Return trials of a host that loses a quarter of its speed over the run (a hot CPU, a shrinking quota)."""
     return normal(generator, runs, trials) + np.linspace(0, -0.3, trials)
 
 

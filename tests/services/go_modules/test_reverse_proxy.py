@@ -1,4 +1,4 @@
-"""The reverse proxy in front of a module proxy: requests of each user to a real nginx, with a stub as the module proxy."""
+"""The reverse proxy in front of a module proxy: requests of each user to a real nginx, with a stub as module proxy."""
 
 from __future__ import annotations
 

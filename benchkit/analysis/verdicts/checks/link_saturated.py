@@ -11,8 +11,8 @@ from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.models.thresholds import Thresholds
 
 FRAME_OVERHEAD_BYTES = 24
-"""Bytes of each packet on the wire of Ethernet that interfaces do not count: preamble 8, checksum 4, gap 12 (IEEE 802.3,
-clause 3). With them, small packets fill a link that their bytes alone do not."""
+"""Bytes of each packet on the wire of Ethernet that interfaces do not count: preamble 8, checksum 4, gap 12 (IEEE
+802.3, clause 3). With them, small packets fill a link that their bytes alone do not."""
 
 BITS = 8
 LOOPBACK = "lo"

@@ -16,8 +16,8 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     """Compare the established connections on the loaded port, in every sample, with those requested.
 
     Only for kept connections at full speed: some short connections are always being opened, and a tool with a target
-    rate opens only those that it needs. In a window that ends after a number of requests, samples in its last tenth do not
-    count, and it may be too short for more than one.
+    rate opens only those that it needs. In a window that ends after a number of requests, samples in its last tenth do
+    not count, and it may be too short for more than one.
     """
     record = evidence.record
     if not record.load.keepalive or not evidence.closed_loop:

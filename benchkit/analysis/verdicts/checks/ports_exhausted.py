@@ -11,8 +11,8 @@ from benchkit.models.thresholds import Thresholds
 PORT_RANGE = "net.ipv4.ip_local_port_range"
 REUSE = "net.ipv4.tcp_tw_reuse"
 REUSE_ALWAYS = "1"
-"""Value that allows reuse of a port after a second in TIME_WAIT (Documentation/networking/ip-sysctl.rst of Linux; 2 does
-so over loopback only)."""
+"""Value that allows reuse of a port after a second in TIME_WAIT (Documentation/networking/ip-sysctl.rst of Linux; 2
+does so over loopback only)."""
 IN_USE = "in_use"
 HOLDING_STATES = ("time_wait", IN_USE)
 """States of sockets that hold a port: connections, and those that wait for late packets (RFC 9293, 3.5)."""

@@ -59,7 +59,7 @@ def _shares(evidence: Evidence, used: Mapping[str, float]) -> Iterator[tuple[flo
 def _host_shares(
     evidence: Evidence, host: str, services: Sequence[ServiceRecord], used: Mapping[str, float]
 ) -> Iterator[float]:
-    """Yield the shares used by all services of a host: of their CPUs, of a common quota, and with kernel time of the cores.
+    """Yield the shares used by all services of a host: of their CPUs, of a common quota, with kernel time of the cores.
 
     Services of one role share its quota. Interrupts run on any core and under no quota. Kernels that also charge them
     to processes count them twice, but not in the time that the cores were busy.

@@ -66,7 +66,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
 
 
 def of_run(evidence: RunEvidence, _thresholds: Thresholds) -> RunCheckResult:
-    """Compare each trial's probe with the most frequent answer of its baseline cell, or of its own if it is the baseline."""
+    """Compare each trial's probe with the most frequent answer of its baseline cell, or of its own if that is it."""
     cells = evidence.manifest.cells
     pairs, _ = baseline_pairs(cells, scenario_baseline(evidence.manifest.scenario, cells))
     baselines = {pair.cell_id: pair.baseline for pair in pairs}

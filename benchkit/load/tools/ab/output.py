@@ -59,7 +59,8 @@ _ABORTED = re.compile(
 )
 _INTERRUPT = re.compile(r"\^C|Benchmarking .{1,300}\(be patient\)\.{3,}(?:\^C)?")
 _HTML_ROW = re.compile(r"<tr [^>]{0,200}><th [^>]{0,200}>(?:Server Software|Complete requests):</th>")
-"""A row of the table that `ab -w` writes, with the attributes that -x, -y and -z add (support/ab.c, output_html_results)."""
+"""A row of the table that `ab -w` writes, with the attributes that -x, -y and -z add (support/ab.c,
+output_html_results)."""
 _SUM = re.compile(r"Total of (\S+) requests completed")
 _DAMAGED = re.compile(
     r"(?:Server Port|Concurrency Level|Complete requests|Failed requests|Write errors|Non-2xx responses"
@@ -275,7 +276,10 @@ def _field(label: str) -> str:
 
 
 def parse(text: str) -> LoadResult:
-    """Return the result that ab printed, or wrote with `-e` or `-g`. Raises ParseError for other text, and several runs."""
+    """Return the result that ab printed, or wrote with `-e` or `-g`.
+
+    Raises ParseError for other text, and several runs.
+    """
     return _parse_file(text) or to_result(read(text))
 
 

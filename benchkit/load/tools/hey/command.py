@@ -41,7 +41,8 @@ time_s {{printf "%.9f" .AvgTotal}}
 errors {{printf "%x" (jsonify .ErrorDist)}}
 --- end of benchkit counters of hey
 """
-"""Output template. hey passes the text to fmt.Fprintf as a format, so error messages, which may have a `%`, are in hex."""
+"""Output template. hey passes the text to fmt.Fprintf as a format, so error messages, which may have a `%`, are in
+hex."""
 
 
 def _measure(output: ToolOutput) -> ParsedOutput:

@@ -3,9 +3,9 @@
 What the figures mean, read from its source (requester/report.go, print.go):
 
 - It keeps the times and statuses of 1,000,000 answers. For more answers, percentiles and status counts are of the first
-  million, and "Average" is the sum of all times ÷ one million: wrong, and not stated here. The rate counts every request,
-  failed ones too (in boom and early versions of hey only answered ones). The number of requests is not printed; below the
-  limit it is the sum of statuses and errors.
+  million, and "Average" is the sum of all times ÷ one million: wrong, and not stated here. The rate counts every
+  request, failed ones too (in boom and early versions of hey only answered ones). The number of requests is not
+  printed; below the limit it is the sum of statuses and errors.
 - A time runs from before connecting to the end of the body. Summary and CSV round to 0.1 ms.
 - Percentiles that few requests do not have are printed as "0% in 0.0000 secs". Where every request failed, average is
   "NaN" and slowest and fastest are 0.0000, which are no measured times.

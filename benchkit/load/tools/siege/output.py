@@ -208,9 +208,10 @@ def _value(field: str, token: str, unit: float | None) -> float | int | None:
 
 
 def parse(text: str) -> LoadResult:
-    """Return the result that siege printed, or wrote to its log file. Raises ParseError for other text, and several runs.
+    """Return the result that siege printed, or wrote to its log file.
 
-    A log file has a row for every run: the last row is the result, and a note states it.
+    Raises ParseError for other text, and several runs. A log file has a row for every run: the last row is the result,
+    and a note states it.
     """
     return to_result(read(text))
 

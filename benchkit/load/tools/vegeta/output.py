@@ -5,8 +5,8 @@ What the figures mean, read from its source (lib/metrics.go, reporters.go, attac
 - "rate" is requests ÷ attack time, which runs from the first request to the last one; "throughput" is good answers ÷
   (attack + wait). `duration_s` here is the attack time, so that requests ÷ duration is the rate.
 - Status code 0 is a request without an answer. Success is the share of 200 to 399.
-- A time runs from sending the request to the end of its body; it includes connecting, and waiting for a connection where
-  their number is limited. Percentiles are estimates (t-digest); the text rounds to three or six decimals.
+- A time runs from sending the request to the end of its body; it includes connecting, and waiting for a connection
+  where their number is limited. Percentiles are estimates (t-digest); the text rounds to three or six decimals.
 - Bytes are of bodies alone.
 """
 
@@ -185,7 +185,7 @@ class _Reader(Reader):
 
 
 def _figure(label: str, name: str, cell: str) -> dict[str, object]:
-    """Return the model's field for one figure of a row; empty for figures that the model does not have (means of bytes)."""
+    """Return the model's field for one figure of a row; empty for figures not in the model (means of bytes)."""
     match label, name:
         case "Requests", "total":
             return {"requests": parse_count(cell)}

@@ -8,8 +8,8 @@ What the figures mean, read from the sources of both (src/wrk.c, src/stats.c, sr
   expected interval = runtime ÷ (requests ÷ connections)); versions 2 and 3 do not. wrk2 measures from when a request
   should have been sent. The text has the version only where `-v` was given.
 - Answers later than the timeout (2 s by default) are counted as `timeout` and have no latency since version 4, and
-  answers that never came are not counted at all. Before version 4, and in wrk2, a waiting connection is counted again at
-  every check.
+  answers that never came are not counted at all. Before version 4, and in wrk2, a waiting connection is counted again
+  at every check.
 - The connections of each thread are connections ÷ threads, rounded down.
 - "Non-2xx or 3xx responses" counts status above 399. That line, and "Socket errors", are printed unless all are zero.
 - A server that closes without "Connection: close" causes a read error for each answer; the answer is counted as well.
