@@ -72,7 +72,7 @@ def planned_cells(experiment: Experiment, **unsupported: str) -> tuple[PlannedCe
     """Return the cells without services or generators; `unsupported` has the reason for those of a stack."""
     return tuple(
         PlannedCell(
-            cell=cell,
+            spec=cell,
             services=(),
             load=cell.load,
             generators=(),

@@ -191,14 +191,14 @@ class LiveProgress(SilentProgress):
         """Mark the trial with its verdict."""
         self._finish(planned_trial, verdict, rate_with_verdict(planned_trial, rps, verdict, checks))
 
-    def trial_failed(self, planned_trial: PlannedTrial, why: str) -> None:
+    def trial_failed(self, planned_trial: PlannedTrial, reason: str) -> None:
         """Mark the trial as failed, and print the reason above the matrix, where it stays."""
-        self._console.print(f"block {planned_trial.block}  {planned_trial.cell_id}  failed: {why}", markup=False)
+        self._console.print(f"block {planned_trial.block}  {planned_trial.cell_id}  failed: {reason}", markup=False)
         self._finish(planned_trial, "failed", "failed")
 
-    def trial_retrying(self, planned_trial: PlannedTrial, why: str) -> None:
+    def trial_retrying(self, planned_trial: PlannedTrial, reason: str) -> None:
         """Print the reason above the matrix."""
-        self._console.print(f"block {planned_trial.block}  {planned_trial.cell_id}  retrying: {why}", markup=False)
+        self._console.print(f"block {planned_trial.block}  {planned_trial.cell_id}  retrying: {reason}", markup=False)
 
     def run_resumed(self, finished: Mapping[PlannedTrial, str]) -> None:
         """Mark the trials that were finished before the run was resumed."""
@@ -249,7 +249,7 @@ class LiveProgress(SilentProgress):
                 with contextlib.suppress(HostError):  # the run itself speaks of a host that is lost
                     after |= host.telemetry.latest()
             cell = self._plan.cell_of(planned_trial)
-            rps = growth_per_s(before, after, cell.cell.entry, "requests_total")
+            rps = growth_per_s(before, after, cell.spec.entry, "requests_total")
             if rps and generators_run(before, after):
                 loaded = planned_trial
             # Before the load begins, 0 requests per second is no result, and a few are those of probes.

@@ -115,7 +115,7 @@ def _document(plan: RunPlan) -> dict[str, object]:
         "cells": [
             {
                 "cell_id": cell.cell_id,
-                "levels": cell.cell.levels,
+                "levels": cell.spec.levels,
                 "target": cell.target or None,
                 "services": [{"name": s.name, "host": s.host, "argv": s.process.argv} for s in cell.services],
                 "generators": [

@@ -42,10 +42,10 @@ class SilentProgress:
     def trial_ended(self, planned_trial: PlannedTrial, rps: float | None, verdict: str, checks: Sequence[str]) -> None:
         """Note that a trial ended, with its rate, its verdict, and the checks that gave it."""
 
-    def trial_failed(self, planned_trial: PlannedTrial, why: str) -> None:
+    def trial_failed(self, planned_trial: PlannedTrial, reason: str) -> None:
         """Note that a trial failed."""
 
-    def trial_retrying(self, planned_trial: PlannedTrial, why: str) -> None:
+    def trial_retrying(self, planned_trial: PlannedTrial, reason: str) -> None:
         """Note that a trial failed and is repeated."""
 
     def run_resumed(self, over: Mapping[PlannedTrial, str]) -> None:
@@ -87,13 +87,13 @@ class PlainProgress(SilentProgress):
         """Print block, cell, rate and remaining time."""
         self._line(planned_trial, rate_with_verdict(planned_trial, rps, verdict, checks))
 
-    def trial_failed(self, planned_trial: PlannedTrial, why: str) -> None:
+    def trial_failed(self, planned_trial: PlannedTrial, reason: str) -> None:
         """Print block, cell and the reason."""
-        self._line(planned_trial, f"failed: {why}")
+        self._line(planned_trial, f"failed: {reason}")
 
-    def trial_retrying(self, planned_trial: PlannedTrial, why: str) -> None:
+    def trial_retrying(self, planned_trial: PlannedTrial, reason: str) -> None:
         """Print block, cell and the reason, without counting the trial."""
-        self.notify(f"block {planned_trial.block}  {planned_trial.title}  retrying: {why}")
+        self.notify(f"block {planned_trial.block}  {planned_trial.title}  retrying: {reason}")
 
     def _line(self, planned_trial: PlannedTrial, outcome: str) -> None:
         self._done += 1

@@ -27,7 +27,8 @@ def print_run_summary(
         say(f"benchkit: not restored: {why}\n  → the record is kept on the host; run `benchkit hosts restore`")
     for why in outcome.restore_unconfirmed.values():
         say(
-            f"benchkit: restore not confirmed: {why}\n  → its watchdog restores the host; `benchkit hosts check` shows the result"
+            f"benchkit: restore not confirmed: {why}\n"
+            "  → its watchdog restores the host; `benchkit hosts check` shows the result"
         )
     data = read_run_data(store, outcome.run)
     cells, claims, compared = _cells(data, failed_blocks(outcome)), judge_claims(data), compare_cells(data, METRICS)

@@ -17,11 +17,11 @@ from benchkit.hosts.facts import VariableFacts, facts_request, parse_facts, pars
 from benchkit.hosts.files import Files
 from benchkit.hosts.host_changes import HostChanges, Leftovers
 from benchkit.hosts.host_lock import HostLock
+from benchkit.hosts.host_telemetry import Telemetry
 from benchkit.hosts.inventory import HostSpec
 from benchkit.hosts.private_folders import hint_at_private_folder
 from benchkit.hosts.processes import Processes
 from benchkit.hosts.sockets import Sockets
-from benchkit.hosts.watch import Telemetry
 from benchkit.models.facts import HostFacts
 
 CLOSE_TIMEOUT_S = 20.0

@@ -288,7 +288,13 @@ def _entry(fields: list[str]) -> HostKeyEntry | None:
         return None
 
 
-def _explained(error: Exception, where: str, connection: Any, files: list[Path], began: float) -> HostError:  # noqa: ANN401 - Fabric has no types
+def _explained(
+    error: Exception,
+    where: str,
+    connection: Any,  # noqa: ANN401 - Fabric has no types
+    files: list[Path],
+    began: float,
+) -> HostError:
     """Convert a failure to connect, at the instant `began`, to an error that names its reason and what to do."""
     target = f"{connection.host}:{connection.port}"
     if isinstance(error, UnknownHostKeyError):

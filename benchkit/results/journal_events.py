@@ -86,10 +86,12 @@ class LeftoverRestored(JournalEvent):
 class HostTuned(JournalEvent):
     """Settings applied to a host, each with its outcome."""
 
+    model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)  # stored runs have the name `short`
+
     event: Literal["tuned"] = "tuned"
     host: str
     outcomes: dict[str, str]
-    short: tuple[str, ...] = ()
+    not_applied: tuple[str, ...] = Field(default=(), alias="short")
     """Settings that do not have the planned value, in sentences."""
 
 

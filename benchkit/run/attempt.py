@@ -35,7 +35,7 @@ meanwhile, and may have drifted."""
 class AttemptResult:
     """The result of a trial: it `ended`, `failed`, or was `skipped`, or a pause `interrupted` its block."""
 
-    how: Literal["ended", "failed", "skipped", "interrupted"]
+    outcome: Literal["ended", "failed", "skipped", "interrupted"]
     row: TrialRow | None = None
     """Its row of `trials`, where it ended."""
 

@@ -31,7 +31,7 @@ class CheckedRun:
 
     @property
     def summary(self) -> str:
-        """Line for people."""
+        """One line of text."""
         if self.status == "in use":
             return "not checked: a benchkit process writes to it"
         verified = (
@@ -44,7 +44,7 @@ class CheckedRun:
 
     @property
     def document(self) -> dict[str, object]:
-        """The same for programs."""
+        """The same as a JSON document."""
         return {
             "run_id": self.run_id,
             "status": self.status,

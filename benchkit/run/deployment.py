@@ -59,7 +59,7 @@ def select_cell(plan: RunPlan, wanted: str | None = None) -> PlannedCell:
         if not matching:
             raise InputError(f"no cell {wanted!r}", where="--cell", why=suggestion(wanted, cell_ids))
     elif levels is not None:
-        matching = [cell for cell in plan.cells if levels.items() <= cell.cell.levels.items()]
+        matching = [cell for cell in plan.cells if levels.items() <= cell.spec.levels.items()]
         if not matching:
             text = ", ".join(f"{name}: {level}" for name, level in levels.items())
             raise InputError(

@@ -26,10 +26,10 @@ class RunObserver(Protocol):
         `checks` are the names of the checks that gave a verdict other than `valid`.
         """
 
-    def trial_failed(self, planned_trial: PlannedTrial, why: str) -> None:
+    def trial_failed(self, planned_trial: PlannedTrial, reason: str) -> None:
         """Show that a trial failed or was skipped."""
 
-    def trial_retrying(self, planned_trial: PlannedTrial, why: str) -> None:
+    def trial_retrying(self, planned_trial: PlannedTrial, reason: str) -> None:
         """Show that a trial failed and is about to be retried."""
 
     def block_interrupted(self, block: int) -> None:

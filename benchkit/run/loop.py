@@ -99,16 +99,16 @@ def _run_trials(queue: TrialQueue, testbed: Testbed, recorder: RunRecorder, obse
         observer.trial_started(planned_trial)
         started_s = time.monotonic()
         result = attempt_trial(planned_trial, testbed, recorder, observer)
-        took_s = time.monotonic() - started_s
+        duration_s = time.monotonic() - started_s
         testbed.notice_clocks()
-        if result.how == "interrupted":
+        if result.outcome == "interrupted":
             finished = queue.interrupt(planned_trial)
             if finished is not None:
                 logger.info("block %d: interrupted by a pause, repeated", planned_trial.block)
                 recorder.record_interrupted_block(planned_trial.block, planned_trial.round + 1, finished)
                 observer.block_interrupted(planned_trial.block)
         else:
-            decision = queue.finish(planned_trial, result.row, took_s, recorder.exclusions)
+            decision = queue.finish(planned_trial, result.row, duration_s, recorder.exclusions)
             recorder.record_decision(decision)
 
 

@@ -34,7 +34,7 @@ def make_manifest(plan: RunPlan, hosts: Hosts, run_id: str | None = None) -> Man
         seed=plan.seed,
         blocks=plan.blocks,
         cells=tuple(
-            CellRecord(cell_id=cell.cell_id, levels=cell.cell.levels, unsupported=cell.unsupported)
+            CellRecord(cell_id=cell.cell_id, levels=cell.spec.levels, unsupported=cell.unsupported)
             for cell in plan.cells
         ),
         hosts=tuple(
@@ -46,7 +46,7 @@ def make_manifest(plan: RunPlan, hosts: Hosts, run_id: str | None = None) -> Man
             **_program_versions(hosts),
             **_built_tool_versions(plan),
         },
-        controller=locate_controller(plan, hosts),
+        controller=controller_placement(plan, hosts),
         thresholds=plan.experiment.scenario.thresholds.model_dump(),
         notices=plan.notices,
         started_at=datetime.now(UTC),
@@ -59,8 +59,8 @@ def inventory_facts(host: Host) -> dict[str, Any]:
     return host.facts.model_dump(mode="json") | ({} if cap is None else {"link_bps": cap})
 
 
-def locate_controller(plan: RunPlan, hosts: Hosts) -> ControllerRecord:
-    """Return on which CPUs this process runs during the run: not on those of servers, where it shares their machine."""
+def controller_placement(plan: RunPlan, hosts: Hosts) -> ControllerRecord:
+    """Return the CPUs for this process during the run: none of the servers' CPUs, where it shares their machine."""
     servers: dict[str, set[int]] = {}
     for cell in plan.cells:
         for service in cell.services:

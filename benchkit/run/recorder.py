@@ -65,15 +65,17 @@ class RunOutcome:
     restore_unconfirmed: dict[str, str] = field(default_factory=dict)
     """Hosts that were lost before they were seen restored, each with the reason; their watchdogs restore them."""
 
-    def restore_counts(self, progress: Progress) -> None:
+    def count_finished_trials(self, progress: Progress) -> None:
         """Count the trials that finished before the run was resumed."""
         self.trials = len(progress.ended.keys() - progress.interrupted)
-        self.failures = {trial: why for trial, why in progress.failed.items() if trial not in progress.interrupted}
-        self.retries = {trial: list(whys) for trial, whys in progress.retries.items()}
+        self.failures = {
+            trial: reason for trial, reason in progress.failed.items() if trial not in progress.interrupted
+        }
+        self.retries = {trial: list(reasons) for trial, reasons in progress.retries.items()}
 
     def add_restore_outcome(self, restored: RestoreOutcome) -> None:
         """Add what the hosts reported when they were released, after their agents had tried once more."""
-        still_unconfirmed = {host: why for host, why in self.not_restored.items() if host in restored.unconfirmed}
+        still_unconfirmed = {host: reason for host, reason in self.not_restored.items() if host in restored.unconfirmed}
         self.not_restored = {**still_unconfirmed, **restored.not_restored}
         self.restore_unconfirmed.update(restored.unconfirmed)
 
@@ -144,11 +146,11 @@ class RunRecorder:
         for change in leftovers.restored:
             self.journal.append(LeftoverRestored(host=host, by="run", text=change.text, how=change.how))
 
-    def record_lost_host(self, host: str, why: str) -> None:
+    def record_lost_host(self, host: str, reason: str) -> None:
         """Record that a host is lost and not used any more."""
-        logger.info("%s: lost: %s", host, why)
-        self.journal.append(HostLost(host=host, why=why))
-        self.outcome.restore_unconfirmed[host] = why
+        logger.info("%s: lost: %s", host, reason)
+        self.journal.append(HostLost(host=host, why=reason))
+        self.outcome.restore_unconfirmed[host] = reason
 
     def add_notice(self, text: str) -> None:
         """Add a notice for readers of the results to the manifest."""
@@ -180,31 +182,31 @@ class RunRecorder:
     def record_trial_failed(
         self,
         planned_trial: PlannedTrial,
-        why: str,
+        reason: str,
         cause: FailureCause | None = None,
         *,
         is_retried: bool = False,
         pause_s: float | None = None,
     ) -> None:
-        """Record why a trial failed, and whether it is retried, after which pause."""
+        """Record the reason why a trial failed, whether it is retried, and the pause before that."""
         trial_id = self.trial_id(planned_trial)
         self.journal.append(
             TrialFailed(
                 trial_id=trial_id,
                 cell_id=planned_trial.cell_id,
-                why=why,
+                why=reason,
                 will_retry=is_retried,
                 cause=cause,
                 pause_s=pause_s,
             )
         )
         if is_retried:
-            self.outcome.retries.setdefault(trial_id, []).append(why)
+            self.outcome.retries.setdefault(trial_id, []).append(reason)
         else:
-            self.outcome.failures[trial_id] = why
+            self.outcome.failures[trial_id] = reason
 
-    def record_trial_skipped(self, planned_trial: PlannedTrial, why: str) -> None:
-        """Record why a trial is skipped; a resumed run attempts it."""
+    def record_trial_skipped(self, planned_trial: PlannedTrial, reason: str) -> None:
+        """Record the reason why a trial is skipped; a resumed run attempts it."""
         trial_id = self.trial_id(planned_trial)
         self.journal.append(
             TrialSkipped(
@@ -213,10 +215,10 @@ class RunRecorder:
                 block=planned_trial.block,
                 round=planned_trial.round,
                 position=planned_trial.position,
-                why=why,
+                why=reason,
             )
         )
-        self.outcome.failures[trial_id] = why
+        self.outcome.failures[trial_id] = reason
 
     def record_interrupted_block(self, block: int, next_round: int, finished: Iterable[PlannedTrial]) -> None:
         """Record that a pause interrupted a block, whose `finished` trials are repeated in its next round."""
@@ -247,7 +249,7 @@ class RunRecorder:
             raise _store_lost(self.outcome)
 
     def record_early_stop(self, blocks: int, notice: str) -> None:
-        """Record in the manifest how many blocks there are in the end, and a notice that says why."""
+        """Record in the manifest the number of blocks that ran, and a notice with the reason."""
         manifest = self.run.manifest()
         notices = (*manifest.notices, notice)
         self.run.write_manifest(manifest.model_copy(update={"blocks": blocks, "notices": notices}))

@@ -101,15 +101,15 @@ def resume_queue(plan: RunPlan, resumption: Resumption, recorder: RunRecorder) -
     progress = read_progress(run.history())
     manifest = _reopen_manifest(run, resumption.changes)
     rebuild_tables(recorder.store, run, recorder.judge)
-    recorder.outcome.restore_counts(progress)
+    recorder.outcome.count_finished_trials(progress)
     rows = {row.trial_id: row for row in recorder.tables.trials()}
     order = _latest_rounds(plan.planned_trials, progress)
     queue = TrialQueue(order, stop_rule(manifest))
     for trial in order:
         if _is_finished(run.run_id, trial, progress):
             trial_id = recorder.trial_id(trial)
-            took_s = progress.ended.get(trial_id, 0.0)
-            queue.restore_finished(trial, rows.get(trial_id), took_s, recorder.exclusions)
+            duration_s = progress.ended.get(trial_id, 0.0)
+            queue.skip_finished(trial, rows.get(trial_id), duration_s, recorder.exclusions)
     return queue
 
 
@@ -141,7 +141,7 @@ def _repeat_interrupted_blocks(planned_trials: Sequence[PlannedTrial], recorder:
     queue = TrialQueue(order)
     for trial in order:
         if _is_finished(run.run_id, trial, progress):
-            queue.restore_finished(trial, None, 0.0)
+            queue.skip_finished(trial, None, 0.0)
     for block in queue.interrupted_blocks():
         finished = queue.repeat_block(block)
         trials = tuple(map(recorder.trial_id, finished))

@@ -92,9 +92,9 @@ class RetryPolicy:
         """Add a trial of a cell that ended."""
         self._failures.pop(cell_id, None)
 
-    def add_failure(self, cell_id: str, why: str) -> None:
+    def add_failure(self, cell_id: str, reason: str) -> None:
         """Add a trial of a cell that failed for good."""
-        self._failures.setdefault(cell_id, []).append(why)
+        self._failures.setdefault(cell_id, []).append(reason)
 
     def why_skipped(self, cell_id: str) -> str | None:
         """Return why the rest of a cell is skipped; None where it is not."""

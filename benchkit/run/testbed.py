@@ -19,7 +19,7 @@ from benchkit.hosts.host import Host
 from benchkit.hosts.host_changes import Leftovers
 from benchkit.results.journal_events import ClocksSet, HostReconnected, ProgramsInstalled, ServicesDeployed
 from benchkit.run.events import RunObserver
-from benchkit.run.manifest import inventory_facts, locate_controller, roles_of_host, used_programs, with_programs
+from benchkit.run.manifest import controller_placement, inventory_facts, roles_of_host, used_programs, with_programs
 from benchkit.run.plan.model import PlannedCell, RunPlan
 from benchkit.run.plan.tuning_plan import nofile_limit
 from benchkit.run.recorder import RunRecorder
@@ -82,7 +82,7 @@ class Testbed:
                 self._observer.notify("building and deploying")
                 self._wait_out(self._install_programs)
                 self._wait_out(self._deploy)
-                with pinned(locate_controller(self.plan, self.hosts)):
+                with pinned(controller_placement(self.plan, self.hosts)):
                     yield
                 are_trials_over = True
                 self._record_final_facts()

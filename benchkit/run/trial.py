@@ -27,8 +27,8 @@ from benchkit.run.steps.services import (
     start_services,
     stop_services,
 )
+from benchkit.run.steps.telemetry_steps import collect_telemetry, unwatch_hosts, watch_hosts
 from benchkit.run.steps.trial_state import Step, Trial
-from benchkit.run.steps.watch import collect_telemetry, unwatch_hosts, watch_hosts
 
 logger = logging.getLogger(__name__)
 

@@ -61,9 +61,9 @@ class TrialQueue:
         return not any(map(self._is_wanted, self._pending))
 
     def finish(
-        self, trial: PlannedTrial, row: TrialRow | None, took_s: float, exclusions: Iterable[Exclusion] = ()
+        self, trial: PlannedTrial, row: TrialRow | None, duration_s: float, exclusions: Iterable[Exclusion] = ()
     ) -> StopDecision | None:
-        """Add a finished trial with its row of `trials` (None where it failed) and the time that it took.
+        """Add a finished trial with its row of `trials` (None where it failed) and its duration.
 
         `exclusions` are those of all trials so far. Returns the decision of the rule after the last trial of a block,
         else None.
@@ -72,7 +72,7 @@ class TrialQueue:
         if not _is_measured(trial):
             return None
         self._pending_in_block[trial.block] -= 1
-        self._elapsed_s += took_s
+        self._elapsed_s += duration_s
         if row is not None:
             self._rows.append(row)
         if self._pending_in_block[trial.block]:
@@ -86,12 +86,12 @@ class TrialQueue:
             self.early_stop = decision
         return decision
 
-    def restore_finished(
-        self, trial: PlannedTrial, row: TrialRow | None, took_s: float, exclusions: Iterable[Exclusion] = ()
+    def skip_finished(
+        self, trial: PlannedTrial, row: TrialRow | None, duration_s: float, exclusions: Iterable[Exclusion] = ()
     ) -> None:
         """Add a trial that finished before the run was resumed: it does not run again."""
         self._pending.remove(trial)
-        self.finish(trial, row, took_s, exclusions)
+        self.finish(trial, row, duration_s, exclusions)
 
     def interrupted_blocks(self) -> tuple[int, ...]:
         """Return the contiguous blocks that have both finished and pending trials.

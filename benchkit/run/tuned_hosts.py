@@ -32,8 +32,8 @@ class NotRestoredError(HostError):
 def tuned(plan: RunPlan, hosts: Hosts, journal: Journal) -> Iterator[Mapping[str, Mapping[str, str]]]:
     """Apply the plan's tuning, and restore everything at the end, verified.
 
-    Yields the outcome of each setting by host: applied, already so, or why not; the journal has it, too. Raises
-    HostError where a host does not take a setting that the plan expected it to accept and the scenario requires,
+    Yields the outcome of each setting by host, which the journal records as well: applied, unchanged, or the reason why
+    not. Raises HostError where a host refuses a setting that the plan expected it to accept and the scenario requires,
     NotRestoredError where a setting cannot be restored. A host that was dropped, or is lost by then, is restored by its
     watchdog.
     """
@@ -64,7 +64,7 @@ def tune(planned: TuningPlan, plan: RunPlan, hosts: Hosts, journal: Journal) -> 
             result = apply(hosts.kernel_host(planned.host).changes, planned)
         applied = {key: written.outcome for key, written in result.written.items()}
         outcomes.update(applied)
-        journal.append(HostTuned(host=planned.host, outcomes=applied, short=tuple(result.sentences)))
+        journal.append(HostTuned(host=planned.host, outcomes=applied, not_applied=tuple(result.sentences)))
         plan.require_tuning(planned.host, result.sentences)
     return outcomes
 

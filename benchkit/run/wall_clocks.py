@@ -32,11 +32,11 @@ class WallClocks:
         steps_s = {name: (ns - self._offsets_ns.get(name, ns)) / 1e9 for name, ns in offsets_ns.items()}
         self._offsets_ns |= offsets_ns
         parts = [
-            f"of {name} by {abs(step_s):.1f} s {'forward' if step_s > 0 else 'back'}"
+            f"{name} by {abs(step_s):.1f} s {'forward' if step_s > 0 else 'back'}"
             for name, step_s in steps_s.items()
             if abs(step_s) >= MIN_STEP_S
         ]
-        return f"wall clocks were set, or machines slept for so long: {', '.join(parts)}" if parts else None
+        return f"a wall clock was set, or the machine was suspended: {', '.join(parts)}" if parts else None
 
     def forget(self, name: str) -> None:
         """Forget the clock of a host that has rebooted: it is another one now."""

@@ -23,8 +23,8 @@ def typed_load(document: Document) -> Load:
 def check_generators(experiment: Experiment, load_hosts: int) -> None:
     """Check that tools can apply each load, divided among the generator processes on `load_hosts` hosts.
 
-    Reading a scenario checks the smallest number of load hosts, planning the actual one if it is larger. Covers the
-    load of profile trials too. Raises InputError naming file, line and field.
+    Reading a scenario checks the smallest number of load hosts, planning the actual one if it is larger. This includes
+    the load of profile trials. Raises InputError naming file, line and field.
     """
     for faults in (_cell_faults(experiment, load_hosts), _profile_faults(experiment, load_hosts)):
         if messages := list(dict.fromkeys(faults)):

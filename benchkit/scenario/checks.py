@@ -166,9 +166,15 @@ def _profile_window_faults(experiment: Experiment) -> Iterator[str]:
     for cell in experiment.cells:
         window_s = profile.load(cell.load).duration_s
         if window_s is None:
-            message = f"the load ends after a number of requests; set the duration of profile trials: --set profile.duration_s={MIN_PROFILE_S + profile.settle_s:g}"
+            message = (
+                "the load ends after a number of requests; set the duration of profile trials: "
+                f"--set profile.duration_s={MIN_PROFILE_S + profile.settle_s:g}"
+            )
             yield experiment.document.fault(("profile",), message)
         elif window_s - profile.settle_s < MIN_PROFILE_S:
             needed_s = profile.settle_s + MIN_PROFILE_S
-            message = f"a window of {window_s:g} s is too short to profile; lengthen it: --set profile.duration_s={needed_s:g}"
+            message = (
+                f"a window of {window_s:g} s is too short to profile; lengthen it: "
+                f"--set profile.duration_s={needed_s:g}"
+            )
             yield experiment.document.fault(("profile",), message)

@@ -27,7 +27,7 @@ class PlannedTrial:
 
     @property
     def title(self) -> str:
-        """Name of the cell as shown to people, marked if the trial is profiled."""
+        """Name of the cell as displayed, marked if the trial is profiled."""
         return f"{self.cell_id} (profiled)" if self.kind == "profile" else self.cell_id
 
 

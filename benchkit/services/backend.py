@@ -82,7 +82,7 @@ class Backend(ABC, Generic[OptionsT]):
         """
 
     def resolve(self, options: OptionsT, source: SourceMap) -> OptionsT:
-        """Return the options with the files that they name found or read, relative to the scenario's file.
+        """Return the options with the paths of the files that they name resolved, relative to the scenario's file.
 
         Raises InputError naming file, line and field.
         """

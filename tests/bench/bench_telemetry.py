@@ -30,8 +30,8 @@ from benchkit.results.telemetry_file import Key, Series, read_telemetry
 from benchkit.results.trial_tables import merge_outputs, read_generators
 from benchkit.run.plan.model import RunPlan
 from benchkit.run.plan.planner import make_plan
+from benchkit.run.steps.telemetry_steps import watched_service
 from benchkit.run.steps.trial_state import make_trial
-from benchkit.run.steps.watch import watched_service
 from benchkit.run.testbed import install_programs
 from benchkit.run.trial import run_trial
 from benchkit.scenario.experiment import Experiment

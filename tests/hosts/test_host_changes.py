@@ -11,9 +11,9 @@ from benchkit.errors import HostError, LostError
 from benchkit.hosts.agent_link import RefusedError
 from benchkit.hosts.host_changes import HostChanges, Leftovers
 from benchkit.hosts.host_lock import HostLock
+from benchkit.hosts.host_telemetry import Telemetry, TelemetrySummary
 from benchkit.hosts.inventory import HostSpec
 from benchkit.hosts.tuning import apply, plan
-from benchkit.hosts.watch import Telemetry, TelemetrySummary
 from tests.hosts.fake_link import HOST, FakeLink, refusal
 
 SYSCTL_RECORD: dict[str, Any] = {"kind": "sysctl", "state": "abandoned", "at": 0.0, "former": {"a.b": "1"}}

@@ -47,7 +47,7 @@ def test_trials_of_a_repeated_block_are_not_counted_whether_they_ended_failed_or
     outcome = recorder.outcome
     assert (outcome.trials, outcome.failures) == (2, {})
     resumed = RunOutcome(outcome.run)
-    resumed.restore_counts(read_progress(outcome.run.history()))
+    resumed.count_finished_trials(read_progress(outcome.run.history()))
     assert (resumed.trials, resumed.failures) == (2, {})
     kinds = benchkit.load("trials", store=recorder.store.path).set_index("trial_id")["kind"].to_dict()
     assert kinds == {"r1.b001.p001": "measure", "r1.b002.p001": "split", "r1.b002r2.p001": "measure"}

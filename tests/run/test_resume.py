@@ -109,7 +109,7 @@ def test_the_blocks_of_a_sequential_design_are_not_contiguous_so_the_trial_alone
 def test_a_resumed_queue_repeats_an_interrupted_block_and_no_finished_one() -> None:
     queue = TrialQueue(ORDER)
     for trial in ORDER[:4]:
-        queue.restore_finished(trial, None, 1.0)
+        queue.skip_finished(trial, None, 1.0)
     assert queue.interrupted_blocks() == (2,)
     assert trial_ids(queue.repeat_block(2)) == ["r.b002.p001"]
     assert trial_ids(queue) == [
@@ -122,7 +122,7 @@ def test_a_resumed_queue_repeats_an_interrupted_block_and_no_finished_one() -> N
 def test_an_interruption_between_two_blocks_interrupts_none(finished: int) -> None:
     queue = TrialQueue(ORDER)
     for trial in ORDER[:finished]:
-        queue.restore_finished(trial, None, 1.0)
+        queue.skip_finished(trial, None, 1.0)
     assert queue.interrupted_blocks() == ()
     assert queue.is_empty == (finished == len(ORDER))
     assert trial_ids(queue) == trial_ids(ORDER[finished:])

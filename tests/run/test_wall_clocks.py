@@ -16,11 +16,11 @@ def test_a_clock_that_is_set_is_reported_once_with_its_step() -> None:
     )
     clause = clocks.compare(start, {"sut": start + HOUR_NS, "load": start - 2 * HOUR_NS})
     assert clause is not None
-    assert clause.endswith("of sut by 3600.1 s forward, of load by 7200.0 s back")
+    assert clause.endswith(": sut by 3600.1 s forward, load by 7200.0 s back")
     assert clocks.compare(start, {"sut": start + HOUR_NS, "load": start - 2 * HOUR_NS}) is None
     back = clocks.compare(start - HOUR_NS, {"sut": start + HOUR_NS})
     assert back is not None
-    assert back.endswith("of this machine by 3600.0 s back")
+    assert back.endswith(": this machine by 3600.0 s back")
 
 
 def test_the_new_clock_of_a_rebooted_host_is_not_reported() -> None:

@@ -11,8 +11,8 @@ from benchkit.errors import HostError, InputError, UnsupportedError
 from benchkit.hosts.packages import PROGRAMS
 from benchkit.hosts.private_folders import hint_at_private_folder
 from benchkit.load.generators.generator import plan_generators
+from benchkit.run.plan.host_capabilities import HostCapabilities, connection_limit, place_on, with_quota
 from benchkit.run.plan.model import PlannedCell
-from benchkit.run.plan.placement import HostCapabilities, connection_limit, place_on, with_quota
 from benchkit.scenario.experiment import Cell, Experiment
 from benchkit.scenario.model import LOAD_ROLE
 from benchkit.services.endpoint import is_loopback

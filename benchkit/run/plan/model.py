@@ -25,7 +25,8 @@ OVERHEAD_S = 0.5
 class PlannedCell:
     """A cell as it runs on these hosts; `unsupported` is the reason why it cannot."""
 
-    cell: Cell
+    spec: Cell
+    """The cell of the scenario."""
     services: tuple[Service, ...]
     load: Load
     generators: tuple[Generator, ...]
@@ -35,7 +36,7 @@ class PlannedCell:
     @property
     def cell_id(self) -> str:
         """Name of the cell."""
-        return self.cell.cell_id
+        return self.spec.cell_id
 
     @property
     def seconds(self) -> float | None:
@@ -56,7 +57,7 @@ class RunPlan:
     cells: tuple[PlannedCell, ...]
     planned_trials: tuple[PlannedTrial, ...]
     notices: tuple[str, ...]
-    """Limitations to show to people: settings not isolated, not applied, lowered."""
+    """Limitations for readers of the results: settings not isolated, not applied, lowered."""
     obstacles: tuple[BenchkitError, ...]
     """Errors that prevent the run: missing programs, required settings that a host does not accept."""
     tuning: tuple[TuningPlan, ...]

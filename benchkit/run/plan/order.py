@@ -19,9 +19,9 @@ SEQUENTIAL = (
 def control_cells(experiment: Experiment, cells: Sequence[PlannedCell]) -> tuple[PlannedCell, ...]:
     """Return the control cells: copies, under names of their own, of the cells that the scenario lists as `control`."""
     return tuple(
-        replace(cell, cell=replace(cell.cell, cell_id=control_of(cell.cell_id)))
+        replace(cell, spec=replace(cell.spec, cell_id=control_of(cell.cell_id)))
         for cell in cells
-        if cell.unsupported is None and experiment.scenario.has_control(cell.cell.levels)
+        if cell.unsupported is None and experiment.scenario.has_control(cell.spec.levels)
     )
 
 

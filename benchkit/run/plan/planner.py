@@ -9,10 +9,10 @@ from benchkit.hosts.connections import Hosts
 from benchkit.hosts.inventory import Inventory
 from benchkit.hosts.tuning import TuningPlan, sudo_commands
 from benchkit.run.plan.cells import missing_program_error, plan_cell, skip_equal_cells
+from benchkit.run.plan.host_capabilities import HostCapabilities, host_capabilities, quota_not_applied
 from benchkit.run.plan.model import PlannedCell, RunPlan
 from benchkit.run.plan.order import control_cells, order_trials
-from benchkit.run.plan.placement import HostCapabilities, host_capabilities, quota_not_applied
-from benchkit.run.plan.profile_pass import profile_cells, profile_notices, profile_order
+from benchkit.run.plan.profiled_cells import profile_cells, profile_notices, profile_order
 from benchkit.run.plan.reserved_ports import plan_reserved_ports
 from benchkit.run.plan.service_checks import check_configs, check_go_releases, check_node_releases
 from benchkit.run.plan.tuning_plan import plan_tuning, tuning_required_error

@@ -57,7 +57,7 @@ def _node_release_faults(cells: Iterable[PlannedCell]) -> Iterator[str]:
                         file.content.path()
                     except InputError as error:
                         message = ": ".join(filter(None, (error.what, error.why)))
-                        yield cell.cell.service(service.name).source.fault(("node_version",), message)
+                        yield cell.spec.service(service.name).source.fault(("node_version",), message)
 
 
 def _config_faults(cells: Iterable[PlannedCell], hosts: Hosts) -> Iterator[str]:
@@ -74,5 +74,5 @@ def _config_faults(cells: Iterable[PlannedCell], hosts: Hosts) -> Iterator[str]:
                 why = check_config(hosts[service.host], service, check)
                 if why is not None:
                     message = f"{service.backend} on {service.host} rejects it: {why}"
-                    source = cell.cell.service(service.name).source
+                    source = cell.spec.service(service.name).source
                     yield source.fault((check.field,) if check.field else (), message)

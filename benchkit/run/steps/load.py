@@ -15,9 +15,9 @@ from benchkit.load.generators.execution import (
 from benchkit.load.tools.registry import get_tool
 from benchkit.models.trial import GeneratorRecord
 from benchkit.run.steps.profiles import start_captures
-from benchkit.run.steps.services import naming_ended_services
+from benchkit.run.steps.services import blame_ended_service
+from benchkit.run.steps.telemetry_steps import snapshot_hosts, watch_generators
 from benchkit.run.steps.trial_state import Trial
-from benchkit.run.steps.watch import snapshot_hosts, watch_generators
 
 
 def warm_up(trial: Trial) -> None:
@@ -25,7 +25,7 @@ def warm_up(trial: Trial) -> None:
     started_s = time.monotonic()
     if trial.cell.load.warmup_s:
         generators = [each.as_warm_up(trial.cell.target) for each in trial.cell.generators]
-        with naming_ended_services(trial):
+        with blame_ended_service(trial):
             run_generators(trial.hosts, generators, trial.folder / "warm-up")
         trial.warmed_up_s = time.monotonic() - started_s
 
@@ -39,7 +39,7 @@ def measure(trial: Trial) -> None:
 
     before = _cpu_s_of_services(trial)
     trial.processes_before = snapshot_hosts(trial)
-    with naming_ended_services(trial):
+    with blame_ended_service(trial):
         trial.generator_runs = run_generators(trial.hosts, trial.cell.generators, trial.folder / "measure", on_start)
     trial.processes_after = snapshot_hosts(trial)
     after = _cpu_s_of_services(trial)

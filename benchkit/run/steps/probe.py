@@ -17,7 +17,7 @@ def probe_response(trial: Trial) -> None:
     """Send one request from the first load host, and keep the response."""
     load, host = trial.cell.load, trial.load_hosts[0]
     endpoint = next(
-        each.service.endpoint for each in trial.running_services if each.service.name == trial.cell.cell.entry
+        each.service.endpoint for each in trial.running_services if each.service.name == trial.cell.spec.entry
     )
     response = host.sockets.http(
         deploy.socket_of(endpoint),
@@ -41,7 +41,7 @@ def probe_response(trial: Trial) -> None:
 def _probe_headers(load: Load, authority: str) -> list[tuple[str, str]]:
     """Return the headers of the load, with the target's Host where they have none (RFC 9112, 3.2: exactly one).
 
-    A response says whether its connection will be closed, which changes its length.
+    The response states whether the connection is closed, which changes its length, so the probe asks as the load does.
     """
     names = {name.lower() for name in load.headers}
     host = [] if "host" in names else [("Host", authority)]

@@ -1,4 +1,4 @@
-"""The profiles of a trial that is run for its profile: captured within its window, fetched after the load."""
+"""The profiles of a profile trial: captured within its window, fetched after the load."""
 
 from __future__ import annotations
 

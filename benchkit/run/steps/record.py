@@ -18,7 +18,7 @@ def make_record(trial: Trial) -> TrialRecord:
     return TrialRecord(
         trial_id=trial.trial_id,
         cell_id=trial.cell.cell_id,
-        levels=trial.cell.cell.levels,
+        levels=trial.cell.spec.levels,
         block=trial.planned_trial.block,
         position=trial.planned_trial.position,
         round=trial.planned_trial.round,

@@ -72,8 +72,8 @@ def cause_outages(trial: Trial) -> None:
 
 
 @contextmanager
-def naming_ended_services(trial: Trial) -> Iterator[None]:
-    """Raise the error of the service whose end made the load fail: that of the load tool would mislead."""
+def blame_ended_service(trial: Trial) -> Iterator[None]:
+    """Replace an error of the load by that of a service that has ended, which caused it."""
     try:
         yield
     except (LostError, HostStateError):
@@ -107,7 +107,7 @@ def measure_disk_usage(trial: Trial) -> None:
         for service in (each.service for each in services):
             for folder in service.scratch_folders:
                 usage = host.processes.run(["du", "-sk", str(folder)])
-                if not usage.stdout:  # with output, it failed only over a file that was removed meanwhile
+                if not usage.stdout:  # du prints a total even if a file vanished while it ran
                     why = usage.stderr.decode(errors="replace").strip()
                     raise HostError(f"cannot measure the size of {folder}", where=host.name, why=why)
                 size = int(usage.stdout.split()[0]) * KIB

@@ -23,7 +23,7 @@ def test_a_control_repeats_its_cell_in_every_block() -> None:
     scenario = two_stacks(control=[{"stack": "go"}])
     cells = with_controls(scenario)
     assert [cell.cell_id for cell in cells] == ["stack=go", "stack=nginx", "stack=go~control"]
-    assert (cells[2].cell.services, cells[2].cell.levels) == (cells[0].cell.services, cells[0].cell.levels)
+    assert (cells[2].spec.services, cells[2].spec.levels) == (cells[0].spec.services, cells[0].spec.levels)
     assert cells[2].load == cells[0].load
     trials, notices = order_trials(scenario, cells, 1)
     assert Counter((trial.cell_id, trial.kind) for trial in trials) == {

@@ -10,7 +10,7 @@ import pytest
 
 from benchkit.errors import LostError
 from benchkit.hosts.host import Host
-from benchkit.run.steps.watch import run_on_hosts
+from benchkit.run.steps.telemetry_steps import run_on_hosts
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from benchkit.hosts.host import Host
+from benchkit.hosts.host_telemetry import CounterPage, TelemetrySnapshot, WatchedService
 from benchkit.hosts.processes import Process
-from benchkit.hosts.watch import CounterPage, TelemetrySnapshot, WatchedService
 from benchkit.load.generators.execution import GeneratorProcess
 from benchkit.models.telemetry import SAMPLE_SHARES, SAMPLE_TIMES_S, generator_service, reducer_service
 from benchkit.models.trial import ProcessId, WatchRecord

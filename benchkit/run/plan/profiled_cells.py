@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from benchkit.models.design import controlled
+from benchkit.run.plan.host_capabilities import HostCapabilities
 from benchkit.run.plan.model import PlannedCell
-from benchkit.run.plan.placement import HostCapabilities
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.profile_pass import profile_trials
 from benchkit.scenario.trial_order import PlannedTrial
