@@ -10,12 +10,16 @@ from pydantic import Field, PositiveFloat, PositiveInt
 from benchkit.models.base import Frozen
 from benchkit.models.levels import Name
 
-Design = Literal["blocks", "abba", "sequential"]
+Design = Literal["blocks", "abba", "sequential", "sliced"]
 """Order of trials.
 
 `blocks`: every cell once per block, in random order; `abba`: two cells, each twice per block, mirrored; `sequential`:
-all trials of one cell, then all of the next, so that drift can be mistaken for a difference.
+all trials of one cell, then all of the next, so that drift can be mistaken for a difference; `sliced`: in each block
+all cells are up together, and the load goes to one after the other in short slices, each round of them in random order.
 """
+
+SLICE_S = 0.25
+"""Default length of a slice, in seconds."""
 
 CONTROL = "~control"
 """Suffix of a control cell's name; no level can contain the character `~`."""
@@ -58,7 +62,7 @@ def controlled(cell_id: str) -> str | None:
 def design_of(scenario: Mapping[str, Any]) -> Design:
     """Return the design of a stored scenario."""
     design = scenario.get("design")
-    return design if design in {"abba", "sequential"} else "blocks"
+    return design if design in {"abba", "sequential", "sliced"} else "blocks"
 
 
 def until_of(scenario: Mapping[str, Any]) -> Until | None:

@@ -224,6 +224,42 @@ class LatencyRow(Row):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SliceRow(Row):
+    """A slice of a trial, in a sliced block (`benchkit.models.trial.SliceRecord`)."""
+
+    TABLE: ClassVar[str] = "slices"
+
+    trial_id: Annotated[str, Column(description="trial")]
+    slice: Annotated[int, Column(description="number of the slice and of its round in the block, from 1")]
+    place: Annotated[int, Column(description="place in the round, from 1")]
+    started_s: Annotated[
+        float, Column(description="start of its window, from that of the block's first slice", unit="sec")
+    ]
+    duration_s: Annotated[float | None, Column(description="length of its window, by the load tool", unit="sec")]
+    late_s: Annotated[float, Column(description="largest delay of a generator's start", unit="sec")]
+    requests: Annotated[int | None, Column(description="completed requests", unit="requests")]
+    rps: Annotated[float | None, Column(description="requests per second", unit="req/s")]
+    latency_p50_s: Annotated[float | None, Column(description="median response time", unit="sec")]
+    latency_p99_s: Annotated[float | None, Column(description="99th percentile of the response time", unit="sec")]
+    server_cpu_s: Annotated[float | None, Column(description="CPU time of the trial's services", unit="sec")]
+    neighbour_cpu_s: Annotated[
+        float | None, Column(description="CPU time of the services of the block's other cells", unit="sec")
+    ]
+    generator_cpu_s: Annotated[float | None, Column(description="CPU time of the generators", unit="sec")]
+    foreign_cpu_s: Annotated[
+        float | None, Column(description="CPU time of other processes on the trial's CPUs", unit="sec")
+    ]
+    stolen_s: Annotated[
+        float | None, Column(description="time that the hypervisor took from the trial's CPUs", unit="sec")
+    ]
+    server_loop_s: Annotated[
+        float | None, Column(description="CPU time of a small fixed loop on the servers' CPUs", unit="sec")
+    ]
+    accept_queue: Annotated[int | None, Column(description="connections that waited for its services before it")]
+    time_wait: Annotated[int | None, Column(description="sockets in TIME_WAIT on its services' hosts before it")]
+
+
+@dataclass(frozen=True, kw_only=True)
 class NoteRow(Row):
     """A note on a trial: a defect of a tool that its output shows, or a measurement that is missing."""
 
@@ -270,6 +306,7 @@ TABLES: Mapping[str, type[Row]] = MappingProxyType(
             ProfileRow,
             ProfileShareRow,
             LatencyRow,
+            SliceRow,
             NoteRow,
             FactorRow,
             HostRow,

@@ -112,6 +112,40 @@ class ProfileRecord(Frozen):
     why_not: str | None = Field(default=None, description="reason why it is missing")
 
 
+class SliceRecord(Frozen):
+    """One slice of a trial in a sliced block: its place among the others, and what its hosts counted during it.
+
+    CPU times and the like are None without telemetry. What the load tool measured is read from its own output.
+    """
+
+    number: int = Field(description="from 1; the number of its round, in which each cell of the block has one slice")
+    place: int = Field(description="place in the round, from 1")
+    started_s: float = Field(description="start of its measured window, from that of the block's first slice")
+    duration_s: float = Field(description="length of its measured window, as planned")
+    late_s: float = Field(description="largest delay of a generator's start after its planned instant")
+    server_cpu_s: float | None = Field(default=None, description="CPU time of the trial's services")
+    neighbour_cpu_s: float | None = Field(
+        default=None, description="CPU time of the services of the block's other cells, which have no load meanwhile"
+    )
+    generator_cpu_s: float | None = Field(default=None, description="CPU time of the generators")
+    foreign_cpu_s: float | None = Field(
+        default=None,
+        description="CPU time, on the CPUs of the trial's processes, of processes that the run did not start",
+    )
+    stolen_s: float | None = Field(
+        default=None, description="time that the hypervisor took from the CPUs of the trial's processes"
+    )
+    loop_s: float | None = Field(
+        default=None, description="mean CPU time of a small fixed loop on the CPUs of the servers: how slow they are"
+    )
+    accept_queue: int | None = Field(
+        default=None, description="connections that waited for the trial's services before its generators started"
+    )
+    time_wait: int | None = Field(
+        default=None, description="sockets in TIME_WAIT on the services' hosts before its generators started"
+    )
+
+
 class TrialRecord(Frozen):
     """One trial that ended: its times, its load, its processes and its overhead."""
 
@@ -139,6 +173,7 @@ class TrialRecord(Frozen):
     probe: ProbeRecord
     watched: tuple[WatchRecord, ...] = Field(default=(), description="hosts with telemetry; empty: telemetry was off")
     profiles: tuple[ProfileRecord, ...] = Field(default=(), description="profiles of services, in a profile trial")
+    slices: tuple[SliceRecord, ...] = Field(default=(), description="slices of its window, in a sliced block")
 
     @property
     def window_s(self) -> float:

@@ -16,6 +16,7 @@ from benchkit.models.rows import (
     NoteRow,
     ProfileRow,
     ProfileShareRow,
+    SliceRow,
     TelemetryRow,
     TrialRow,
     UncheckedRow,
@@ -41,6 +42,7 @@ class TrialTables:
     telemetry: Columns[TelemetryRow]
     profile: Columns[ProfileRow]
     profile_share: tuple[ProfileShareRow, ...] = ()
+    slices: tuple[SliceRow, ...] = ()
     verdicts: tuple[VerdictRow, ...] = ()
     unchecked: tuple[UncheckedRow, ...] = ()
 
@@ -58,6 +60,7 @@ class TrialTables:
             TelemetryRow.TABLE: self.telemetry,
             ProfileRow.TABLE: self.profile,
             ProfileShareRow.TABLE: self.profile_share,
+            SliceRow.TABLE: self.slices,
             VerdictRow.TABLE: self.verdicts,
             UncheckedRow.TABLE: self.unchecked,
         }
@@ -65,7 +68,17 @@ class TrialTables:
 
 TRIAL_TABLES = tuple(
     row.TABLE
-    for row in (TrialRow, NoteRow, LatencyRow, TelemetryRow, ProfileRow, ProfileShareRow, VerdictRow, UncheckedRow)
+    for row in (
+        TrialRow,
+        NoteRow,
+        LatencyRow,
+        TelemetryRow,
+        ProfileRow,
+        ProfileShareRow,
+        SliceRow,
+        VerdictRow,
+        UncheckedRow,
+    )
 )
 """The tables whose rows belong to trials."""
 

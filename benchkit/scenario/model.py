@@ -14,7 +14,7 @@ from pydantic import Field, PositiveInt, StringConstraints
 from benchkit.models.base import Frozen
 from benchkit.models.claims import Claim
 from benchkit.models.cpus import Cpus
-from benchkit.models.design import Design, Until
+from benchkit.models.design import SLICE_S, Design, Until
 from benchkit.models.levels import Level, Levels, Name
 from benchkit.models.published import Published
 from benchkit.models.response_differences import Difference
@@ -133,7 +133,12 @@ class Scenario(Frozen):
     )
     design: Design = Field(
         default="blocks",
-        description="order of trials: every cell once per block in random order, two cells mirrored (ABBA), or cell after cell",
+        description="order of trials: every cell once per block in random order, two cells mirrored (ABBA), cell after cell, "
+        "or all cells of a block up together, with the load in turns (sliced)",
+    )
+    slice_s: Annotated[float, Field(ge=0.05, le=10)] = Field(
+        default=SLICE_S,
+        description="length of a turn in a sliced block, in seconds; `duration_s` of the load is a cell's total in the block",
     )
     control: tuple[Levels, ...] = Field(
         default=(),

@@ -37,7 +37,7 @@ def planned_trials(design: Design, cell_ids: Sequence[str], blocks: int, seed: i
     Raises InputError if the number of cells does not fit the design.
     """
     match design:
-        case "blocks":
+        case "blocks" | "sliced":
             trials = randomised_blocks(cell_ids, blocks, seed)
         case "abba":
             trials = abba(cell_ids, blocks, seed)

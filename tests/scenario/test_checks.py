@@ -68,7 +68,7 @@ def test_faults_of_claims_name_file_line_and_field(tmp_path: Path) -> None:
             {"control": [{"stack": "go"}], "design": "abba"},
             "10: design: abba compares two cells; there are 3, controls included",
         ),
-        ({"design": "latin"}, "9: design: found 'latin'; allowed: 'blocks', 'abba' or 'sequential'"),
+        ({"design": "latin"}, "9: design: found 'latin'; allowed: 'blocks', 'abba', 'sequential' or 'sliced'"),
         (
             {"until": {"precision": 0.05, "metrics": ["rps", "rsp"]}},
             "9: until.metrics.1: no metric 'rsp'; did you mean 'rps'?",

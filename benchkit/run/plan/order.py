@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from benchkit.errors import InputError
 from benchkit.models.design import control_of
 from benchkit.run.plan.model import PlannedCell
 from benchkit.scenario.experiment import Experiment
@@ -33,6 +34,8 @@ def order_trials(
     supported = [cell.cell_id for cell in cells if cell.unsupported is None]
     design = scenario.design
     notices: tuple[str, ...] = (SEQUENTIAL,) if design == "sequential" else ()
+    if design == "sliced":
+        raise InputError("the design sliced cannot be run yet", where=scenario.name, hint="use design: blocks")
     if design == "abba" and len(supported) != CELLS_OF_ABBA:
         design = "blocks"
         notices = ("ABBA needs two cells, and these hosts do not support both: the other cell runs alone.",)
