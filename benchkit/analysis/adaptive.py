@@ -19,16 +19,6 @@ from benchkit.models.rows import TrialRow
 from benchkit.models.run import Manifest
 from benchkit.results.schema import arrow_table
 
-ALPHA_PER_LOOK = 0.03
-"""Error rate of each interval and test of an adaptive run that keeps 0.05 overall.
-
-A run that stops when its intervals are narrow sometimes stops because its noise happened to look small: at 0.05 such
-fixed-width intervals cover 92.6 % (Anscombe, Sequential estimation, 1953; Chow and Robbins, On the asymptotic theory of
-fixed-width sequential confidence intervals, 1965). One stricter level at every look corrects that (as Pocock, 1977,
-does for tests). This one is from simulation, from 6 blocks to 60 and for one ratio, the worst case: coverage is at
-least 95.2 % under every simulated noise and precision. `make bench` prints the table.
-"""
-
 
 class StopDecision(Frozen):
     """Decision to end or continue a run, with the reason; `widest` is the least precise ratio."""
@@ -96,8 +86,8 @@ def decide(
     """Decide whether to end the run after the blocks in `trials`, all of them complete.
 
     `requested` are the ratios that must be known, each with its metric. `elapsed_s` is the time spent, `block_s` that
-    of the next block: a block that would exceed the budget is not started. The rule uses the widths of intervals and
-    never their position, and is the same after every block.
+    of the next block: a block that would exceed the budget is not started. The rule is the same after every block, and
+    uses the widths of intervals and not their position, unless `until.excludes` asks on which side of a ratio they are.
     """
     blocks = int(trials["block"].nunique())
     excluded = tuple(exclusions)
@@ -105,7 +95,7 @@ def decide(
         ratio
         for metric in dict.fromkeys(metric for metric, _ in requested)
         for ratio in block_ratios(
-            take_samples(trials, metric, excluded), [pair for name, pair in requested if name == metric], ALPHA_PER_LOOK
+            take_samples(trials, metric, excluded), [pair for name, pair in requested if name == metric], until.alpha
         )
     ]
     widest = max(ratios, key=_reach, default=None)
@@ -116,6 +106,8 @@ def decide(
     too_few = fewest is None or fewest.blocks < until.min_blocks
     if not too_few and precision is not None and precision <= until.precision:
         return StopDecision(stop=True, reason=f"every interval is within ± {until.precision:.1%}", **state)
+    if not too_few and until.excludes is not None and all(_excludes(ratio, until.excludes) for ratio in ratios):
+        return StopDecision(stop=True, reason=f"every interval excludes {until.excludes:.3g}", **state)
     if blocks >= max_blocks:
         return StopDecision(stop=True, reason=f"all {max_blocks} blocks are done", **state)
     if until.budget_s is not None and elapsed_s + block_s > until.budget_s:
@@ -129,6 +121,10 @@ def decide(
     else:
         reason = f"the widest interval is ± {precision:.1%}, the target is ± {until.precision:.1%}"
     return StopDecision(stop=False, reason=reason, blocks_expected=_expected(blocks, reach, until, max_blocks), **state)
+
+
+def _excludes(ratio: Ratio, value: float) -> bool:
+    return ratio.low is not None and ratio.high is not None and not ratio.low <= value <= ratio.high
 
 
 def _reach(ratio: Ratio) -> float:

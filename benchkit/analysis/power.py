@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from pydantic import Field
 
-from benchkit.analysis import adaptive, cell_pairs
+from benchkit.analysis import cell_pairs
 from benchkit.analysis.multiple_tests import ALPHA, blocks_to_decide
 from benchkit.analysis.ratios import Pair
 from benchkit.analysis.resolution import Noise, Resolution, half_width, noise_of, resolution
@@ -71,7 +71,7 @@ def analyse_power(
     if design_of(planned.scenario) == "sequential":
         return PowerAnalysis()
     until = until_of(planned.scenario)
-    alpha = ALPHA if until is None else adaptive.ALPHA_PER_LOOK
+    alpha = ALPHA if until is None else until.alpha
     requested = list(planned_ratios(planned))
     family = Counter(claim is None for _, _, claim in requested)[True]
     run_noises = {metric: _run_noise(metric, runs, planned) for metric, _, _ in requested}
@@ -170,7 +170,7 @@ def _expected(until: Until, most: int, noises: Sequence[Noise | None], block_s: 
         most = min(most, max(math.floor(until.budget_s / block_s), 1))
     worst = Noise(max(noise.sd for noise in known))
     for blocks in range(until.min_blocks, most):
-        if (half_width(worst, blocks, adaptive.ALPHA_PER_LOOK) or math.inf) <= 1 + until.precision:
+        if (half_width(worst, blocks, until.alpha) or math.inf) <= 1 + until.precision:
             return blocks
     return most
 

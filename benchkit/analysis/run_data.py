@@ -8,7 +8,6 @@ from functools import cached_property
 
 import pandas as pd
 
-from benchkit.analysis import adaptive
 from benchkit.analysis.caveats import Caveat, RatioBasis, caveats_of, ratio_basis
 from benchkit.analysis.multiple_tests import ALPHA
 from benchkit.analysis.samples import Exclusion
@@ -74,7 +73,8 @@ class RunData:
     @property
     def alpha(self) -> float:
         """Significance level of each interval and test; stricter for a run that may end early."""
-        return ALPHA if until_of(self.manifest.scenario) is None else adaptive.ALPHA_PER_LOOK
+        until = until_of(self.manifest.scenario)
+        return ALPHA if until is None else until.alpha
 
 
 def read_run_data(store: Store, run: RunFolder, without: Iterable[Exclusion] | None = None) -> RunData:

@@ -25,6 +25,17 @@ CONTROL = "~control"
 """Suffix of a control cell's name; no level can contain the character `~`."""
 
 
+ALPHA_PER_LOOK = 0.03
+"""Error rate of each interval and test of an adaptive run that keeps 0.05 overall.
+
+A run that stops when its intervals are narrow sometimes stops because its noise happened to look small: at 0.05 such
+fixed-width intervals cover 92.6 % (Anscombe, Sequential estimation, 1953; Chow and Robbins, On the asymptotic theory of
+fixed-width sequential confidence intervals, 1965). One stricter level at every look corrects that (as Pocock, 1977,
+does for tests). This one is from simulation, from 6 blocks to 60 and for one ratio, the worst case: coverage is at
+least 95.2 % under every simulated noise and precision. `make bench` prints the table.
+"""
+
+
 class Until(Frozen):
     """Condition under which a run ends before its last block: ratios precise enough, or time budget spent.
 
@@ -41,6 +52,17 @@ class Until(Frozen):
         default=7,
         ge=6,
         description="7 are enough for the sign-flip test to show a difference at the significance level of such runs",
+    )
+    excludes: PositiveFloat | None = Field(
+        default=None,
+        description="ratio that tells two answers apart: the run also ends once every interval excludes it",
+        examples=[0.95],
+    )
+    alpha: float = Field(
+        default=ALPHA_PER_LOOK,
+        gt=0,
+        le=ALPHA_PER_LOOK,
+        description="error rate of each interval at each look; 0.03 keeps 0.05 over the whole run",
     )
     budget_s: PositiveFloat | None = Field(
         default=None,

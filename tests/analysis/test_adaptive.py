@@ -157,3 +157,22 @@ def test_percentiles_of_too_few_requests_do_not_end_a_run(
     made = make_trials(times, metric="latency_p99_s")
     assert rule(rows_of(made), 10, 1).stop
     assert not rule(rows_of(made.assign(requests=500)), 10, 1).stop
+
+
+def test_run_ends_once_every_interval_excludes_the_asked_ratio(make_trials: MakeTrials) -> None:
+    until = Until(precision=0.001, min_blocks=6, excludes=0.9)
+    made = trials(make_trials, 8, 0.02)  # ratios near 0.5 and 0.7
+    decision = decide(made, ASKED, until, max_blocks=MOST)
+    assert decision.stop
+    assert decision.reason == "every interval excludes 0.9"
+    assert not decide(made, ASKED, until.model_copy(update={"excludes": 0.7}), max_blocks=MOST).stop
+    assert not decide(made, ASKED, until.model_copy(update={"excludes": None}), max_blocks=MOST).stop
+
+
+def test_smaller_error_rate_asks_for_more_blocks(make_trials: MakeTrials) -> None:
+    made = trials(make_trials, 8, 0.03)
+    wide = decide(made, ASKED, Until(precision=0.05, alpha=0.001), max_blocks=MOST)
+    narrow = decide(made, ASKED, Until(precision=0.05), max_blocks=MOST)
+    assert wide.precision is not None
+    assert narrow.precision is not None
+    assert wide.precision > narrow.precision

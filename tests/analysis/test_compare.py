@@ -7,12 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchkit.analysis.adaptive import ALPHA_PER_LOOK
 from benchkit.analysis.compare import compare
 from benchkit.analysis.gate import Thresholds
 from benchkit.analysis.markdown import markdown
 from benchkit.analysis.samples import Exclusion
 from benchkit.errors import InputError
+from benchkit.models.design import ALPHA_PER_LOOK
 from benchkit.models.run import Manifest
 from benchkit.results.store import RunFolder
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from benchkit.analysis.adaptive import ALPHA_PER_LOOK
+from benchkit.models.design import ALPHA_PER_LOOK
 from tests.analysis.simulation.figures import (
     CANDIDATES,
     adaptive_run,

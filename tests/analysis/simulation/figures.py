@@ -11,7 +11,6 @@ from typing import Literal
 import numpy as np
 from scipy import stats
 
-from benchkit.analysis import adaptive
 from benchkit.analysis.inference import (
     binary_patterns,
     serial_inflation,
@@ -24,6 +23,7 @@ from benchkit.analysis.inference import (
 from benchkit.analysis.multiple_tests import ALPHA, deciding_test, holm
 from benchkit.analysis.resolution import Noise, mde
 from benchkit.analysis.samples import Reals
+from benchkit.models.design import ALPHA_PER_LOOK
 from tests.analysis.simulation.noise import Model, cells_in_blocks
 
 Interval = Callable[[Reals], tuple[Reals, Reals]]
@@ -140,7 +140,7 @@ def coverage_between_runs(model: Model, blocks: int, *, relative: bool, cells: i
 
 
 def adaptive_run(
-    model: Model, precision: float, *, level: float = adaptive.ALPHA_PER_LOOK, max_blocks: int = 60, runs: int = 4_000
+    model: Model, precision: float, *, level: float = ALPHA_PER_LOOK, max_blocks: int = 60, runs: int = 4_000
 ) -> tuple[float, float, float]:
     """Coverage, false alarms and mean number of blocks of runs of two cells that stop at a precision.
 

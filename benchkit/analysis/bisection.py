@@ -1,0 +1,134 @@
+"""The search for the commit that made a server slower, among noisy measurements. Pure.
+
+Every step compares a commit with the good end, in blocks that have both, until the interval of their ratio lies on one
+side of a threshold half-way (on a logarithmic scale) between no change and the change of the bad end: a sequential
+classification between two known means (Wald, Sequential Analysis, 1947, ch. 7), with t intervals because the noise is
+not known. The error rate of the whole search is divided among its steps (Bonferroni), whose number is known beforehand.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from benchkit.analysis.ratio import Ratio
+from benchkit.models.base import Frozen
+from benchkit.models.metrics import metric_named
+
+ERROR_RATE = 0.05
+"""Probability, at most, that a search names a wrong commit; `make bench` simulates it."""
+
+MIN_BLOCKS = 6
+"""Fewest blocks of a step: from here on the t interval covers its share (see `benchkit.analysis.inference`)."""
+
+Judgement = Literal["good", "bad", "skipped"]
+
+
+class Step(Frozen):
+    """The result of one step of the search: a commit compared with the good end, or the reason why it was skipped."""
+
+    commit: str
+    judgement: Judgement
+    is_decided: bool = True
+    """False if the interval still contained the threshold when the step ended: then the ratio's point decided."""
+    run_id: str | None = None
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    blocks: int = 0
+    reason: str | None = None
+    """Reason for which it was skipped."""
+
+
+@dataclass(frozen=True)
+class Bisection:
+    """State of a search: the commits after the good end, oldest first, the last of them bad, and the steps so far."""
+
+    commits: tuple[str, ...]
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def suspects(self) -> tuple[str, ...]:
+        """Commits of which one is the first bad one: those after the last good commit, up to the first bad one."""
+        first, last = self._bounds
+        return self.commits[first : last + 1]
+
+    @property
+    def next_commit(self) -> str | None:
+        """The commit to compare next: the untested one nearest to the middle of the suspects; None at the end."""
+        first, last = self._bounds
+        middle = (first + last - 1) / 2
+        skipped = {step.commit for step in self.steps if step.judgement == "skipped"}
+        untested = [i for i in range(first, last) if self.commits[i] not in skipped]
+        return self.commits[min(untested, key=lambda i: (abs(i - middle), i))] if untested else None
+
+    @property
+    def _bounds(self) -> tuple[int, int]:
+        """Places of the first and the last suspect."""
+        judged = {step.commit: step.judgement for step in self.steps}
+        bad = [i for i, commit in enumerate(self.commits) if judged.get(commit) == "bad"]
+        last = min(bad, default=len(self.commits) - 1)
+        good = [i for i in range(last) if judged.get(self.commits[i]) == "good"]
+        return max(good, default=-1) + 1, last
+
+    def with_step(self, step: Step) -> Bisection:
+        """Return the search after one more step."""
+        return Bisection(self.commits, (*self.steps, step))
+
+
+def count_steps(commits: int) -> int:
+    """Return the number of comparisons of a search without skipped commits, that of the bad end included."""
+    return 1 + math.ceil(math.log2(max(commits, 1)))
+
+
+def step_error_rate(commits: int) -> float:
+    """Return the error rate of each step that keeps `ERROR_RATE` over a search among this number of commits."""
+    return ERROR_RATE / count_steps(commits)
+
+
+def halfway(change: float) -> float:
+    """Return the threshold between no change and a change, both as ratios: their geometric mean."""
+    return math.sqrt(change)
+
+
+def is_worse(ratio: float, metric: str, than: float = 1.0) -> bool:
+    """Return True if a ratio to the good end is on the worse side of another ratio, in this metric."""
+    return ratio < than if metric_named(metric).better == "higher" else ratio > than
+
+
+def is_shown_worse(ratio: Ratio, error_rate: float) -> bool:
+    """Return True if the whole interval of the ratio is on the worse side of 1."""
+    low, high = ratio.interval(error_rate)
+    nearest = high if metric_named(ratio.metric).better == "higher" else low
+    return math.isfinite(nearest) and nearest > 0 and is_worse(nearest, ratio.metric)
+
+
+def classify(ratio: Ratio, threshold: float, error_rate: float) -> tuple[Judgement, bool] | None:
+    """Return the judgement of a commit by its ratio to the good end, and True if it is decided; None without a ratio.
+
+    It is decided once the interval with this error rate lies on one side of the threshold.
+    """
+    if ratio.ratio is None:
+        return None
+    low, high = ratio.interval(error_rate)
+    judgement: Judgement = "bad" if is_worse(ratio.ratio, ratio.metric, threshold) else "good"
+    return judgement, not low <= threshold <= high
+
+
+def describe(search: Bisection, names: Mapping[str, str] | None = None) -> str:
+    """Return the result of a finished search in one sentence; `names` are the commits' subjects."""
+    known = names or {}
+    suspects = search.suspects
+    shown = [f"{commit[:12]} ({known[commit]})" if commit in known else commit[:12] for commit in suspects]
+    if len(suspects) == 1:
+        return f"{shown[0]} is the first bad commit."
+    return (
+        f"The first bad commit is one of {len(suspects)}, of which the others could not be tested: {', '.join(shown)}."
+    )
+
+
+def undecided_steps(steps: Sequence[Step]) -> tuple[Step, ...]:
+    """Return the steps whose judgement is by the point of the ratio alone."""
+    return tuple(step for step in steps if step.judgement != "skipped" and not step.is_decided)

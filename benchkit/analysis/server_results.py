@@ -1,0 +1,60 @@
+"""The results of a run as a table of its cells: rate, ratio to the baseline, latency, CPU and verdicts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from benchkit.analysis.cell_labels import cell_views
+from benchkit.analysis.compare import compare_cells
+from benchkit.analysis.ratio import Ratio
+from benchkit.analysis.run_data import RunData
+from benchkit.analysis.samples import is_comparable, take_samples
+from benchkit.analysis.verdicts.summary import VerdictCounts, count_verdicts
+from benchkit.models.base import Frozen
+from benchkit.models.metrics import P99
+
+RPS, CPU = "rps", "server_cpu_s_per_request"
+
+
+class ServerResult(Frozen):
+    """One cell of a run: geometric means over its usable trials; None where there is none."""
+
+    cell_id: str
+    label: str
+    rps: float | None = None
+    latency_p99_s: float | None = None
+    server_cpu_s_per_request: float | None = None
+    ratio: Ratio | None = None
+    """Its rate relative to the baseline's; None for the baseline."""
+    verdicts: VerdictCounts = VerdictCounts()
+
+
+def server_results(data: RunData) -> tuple[ServerResult, ...]:
+    """Return a row for each cell that the hosts support, in the order of the plan."""
+    means = {metric: _means(data, metric) for metric in (RPS, P99, CPU)}
+    ratios = {ratio.cell_id: ratio for ratio in compare_cells(data, [RPS]).ratios if not ratio.control}
+    trials = data.trials[is_comparable(data.trials)]
+    verdicts = {str(cell_id): count_verdicts(rows) for cell_id, rows in trials.groupby("cell_id")}
+    return tuple(
+        ServerResult(
+            cell_id=view.cell_id,
+            label=view.label,
+            rps=means[RPS].get(view.cell_id),
+            latency_p99_s=means[P99].get(view.cell_id),
+            server_cpu_s_per_request=means[CPU].get(view.cell_id),
+            ratio=ratios.get(view.cell_id),
+            verdicts=verdicts.get(view.cell_id, VerdictCounts()),
+        )
+        for view in cell_views(data.manifest)
+        if view.unsupported is None
+    )
+
+
+def _means(data: RunData, metric: str) -> Mapping[str, float]:
+    """Return the geometric mean of a metric by cell, of those cells that have a usable trial."""
+    samples = take_samples(data.trials, metric, data.exclusions)
+    known = {cell_id: samples.known(cell_id) for cell_id in samples.cells}
+    return {cell_id: math.exp(float(np.mean(logs))) for cell_id, logs in known.items() if len(logs)}

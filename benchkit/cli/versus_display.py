@@ -1,0 +1,161 @@
+"""The table of `benchkit versus`: redrawn after each block on a terminal, a line per block elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from benchkit import units
+from benchkit.cli.progress import SilentProgress, without_block
+
+if TYPE_CHECKING:
+    from benchkit.analysis.server_results import ServerResult
+    from benchkit.cli.progress import Positions
+    from benchkit.scenario.trial_order import PlannedTrial
+
+WIDTH = 80
+"""Columns that the table fits."""
+_NAME_WIDTH = 16
+
+ReadResults = Callable[[], Sequence["ServerResult"]]
+"""Function that reads the results of the run so far."""
+
+
+def results_table(results: Sequence[ServerResult]) -> Table:
+    """Return the results as a table of at most `WIDTH` columns."""
+    table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False, padding=(0, 1))
+    table.add_column("server", no_wrap=True, overflow="ellipsis", max_width=_NAME_WIDTH)
+    for title in ("RPS", "ratio [95 %]", "p99", "CPU/req"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True, overflow="ellipsis")
+    for result in results:
+        table.add_row(
+            Text(result.label),
+            units.rate(result.rps),
+            _ratio(result),
+            units.seconds(result.latency_p99_s),
+            units.seconds(result.server_cpu_s_per_request),
+            _verdict(result),
+        )
+    return table
+
+
+def _ratio(result: ServerResult) -> str:
+    ratio = result.ratio
+    if ratio is None:
+        return "baseline"
+    if ratio.ratio is None:
+        return ""
+    return f"{ratio.ratio:.2f}" + ("" if ratio.low is None else f" [{ratio.low:.2f}, {ratio.high:.2f}]")
+
+
+def _verdict(result: ServerResult) -> str:
+    """Return the verdict in few words: problems first, as they decide if the row can be believed."""
+    return result.verdicts.problems or (f"{result.verdicts.valid} valid" if result.verdicts.trials else "")
+
+
+class VersusProgress(SilentProgress):
+    """Display of a comparison: the results so far, and what happens now."""
+
+    def __init__(self, read_results: ReadResults, cells: int, budget_s: float) -> None:
+        """Show the results that `read_results` gives after each block of this number of cells."""
+        self._read_results, self._cells, self._budget_s = read_results, cells, budget_s
+        self._finished: Counter[int] = Counter()
+        self._positions: Positions = frozenset()
+        self._results: Sequence[ServerResult] = ()
+        self._stage, self._blocks = "", 0
+        self._began_s: float | None = None
+        self._console = Console(stderr=True)
+        self._live = (
+            Live(console=self._console, get_renderable=self._draw, refresh_per_second=2)
+            if self._console.is_terminal
+            else None
+        )
+
+    def __enter__(self) -> Self:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Remove the live table: the command prints the final one."""
+        if self._live is not None:
+            self._live.update(Text(""), refresh=True)
+            self._live.stop()
+
+    def notify(self, text: str) -> None:
+        """Show the stage, or print it where no table is redrawn."""
+        self._stage = text
+        if self._live is None:
+            self._print(text)
+
+    def trial_started(self, planned_trial: PlannedTrial) -> None:
+        """Show which server is under load; time counts from the first trial."""
+        self._began_s = time.monotonic() if self._began_s is None else self._began_s
+        self._stage = f"block {planned_trial.block}: {planned_trial.cell_id}"
+
+    def trial_ended(
+        self,
+        planned_trial: PlannedTrial,
+        rps: float | None,  # noqa: ARG002 - part of the interface
+        verdict: str,  # noqa: ARG002 - part of the interface
+        checks: Sequence[str],  # noqa: ARG002 - part of the interface
+    ) -> None:
+        """Read the results after the last trial of a block."""
+        self._finish(planned_trial)
+
+    def trial_failed(self, planned_trial: PlannedTrial, why: str) -> None:
+        """Print the reason, where it stays."""
+        self._print(f"block {planned_trial.block}  {planned_trial.title}  failed: {why}")
+        self._finish(planned_trial)
+
+    def trial_retrying(self, planned_trial: PlannedTrial, why: str) -> None:
+        """Print the reason."""
+        self._print(f"block {planned_trial.block}  {planned_trial.title}  retrying: {why}")
+
+    def run_resumed(self, over: Mapping[PlannedTrial, str]) -> None:
+        """Note nothing: these runs are not resumed."""
+
+    def block_interrupted(self, block: int) -> None:
+        """Count the trials of the block from zero."""
+        self._finished[block] = 0
+        self._positions = without_block(self._positions, block)
+        self._print(f"block {block} was interrupted by a pause and is repeated")
+
+    def _finish(self, planned_trial: PlannedTrial) -> None:
+        self._finished[planned_trial.block] += 1
+        if self._finished[planned_trial.block] != self._cells:
+            return
+        self._blocks += 1
+        self._results = self._read_results()
+        if self._live is None:
+            ratios = ", ".join(
+                f"{result.label} {_ratio(result) or 'no ratio yet'}" for result in self._results if result.ratio
+            )
+            self._print(f"block {self._blocks}: {ratios}")
+
+    def _draw(self) -> RenderableType:
+        elapsed_s = 0.0 if self._began_s is None else time.monotonic() - self._began_s
+        state = f"{units.counted(self._blocks, 'block')}, {elapsed_s:.0f} of {self._budget_s:.0f} s"
+        parts = [Text(state, "bold"), Text(self._stage, "dim")]
+        for part in parts:
+            part.truncate(min(WIDTH, self._console.width), overflow="ellipsis")
+        return Group(parts[0], *([results_table(self._results)] if self._results else []), parts[1])
+
+    def _print(self, text: str) -> None:
+        if self._live is None:
+            print(text, file=sys.stderr, flush=True)
+        else:
+            self._console.print(text, markup=False)

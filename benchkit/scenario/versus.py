@@ -1,0 +1,172 @@
+"""The scenario of `benchkit versus`: servers given by their command lines, or one server at several git refs. Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+
+from benchkit.errors import InputError
+from benchkit.models.design import Until
+from benchkit.models.levels import NAME_FORM
+
+SCENARIO_NAME = "versus"
+SERVICE = "app"
+PORT = 8080
+MAX_BLOCKS = 60
+"""Blocks after which a comparison ends even if its intervals are still wide and its budget is not spent."""
+
+WARM_UP_SHARE = 0.25
+"""Share of a trial's time that warms the server up."""
+OVERHEAD_S = 0.5
+"""Time of a trial that is no load, as in `benchkit.run.plan.model`."""
+SHORTEST_WINDOW_S = 0.5
+"""Shortest measured window: with less, a slow server answers too few requests for a p99."""
+LONGEST_WINDOW_S = 5.0
+
+MIN_BLOCKS = int(Until.model_fields["min_blocks"].default)
+
+
+@dataclass(frozen=True)
+class Request:
+    """The request that every server gets."""
+
+    path: str = "/"
+    method: str = "GET"
+    body: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A comparison of servers: its load, its duration, and where they start."""
+
+    request: Request
+    tool: str
+    connections: int
+    threads: int
+    budget_s: float
+    precision: float
+    files: tuple[str, ...] = ()
+    """Files and folders to carry to the hosts, relative to the scenario's file."""
+    cwd: str | None = None
+    """Folder on the host in which servers start; None: a folder of their own."""
+    quota: float | None = None
+    """CPUs that a server may use, where the load tool would otherwise be the limit."""
+
+
+def compare_commands(commands: Mapping[str, str], comparison: Comparison) -> dict[str, object]:
+    """Return the fields of a scenario that compares command lines by name; the first is the baseline."""
+    names = list(commands)
+    return {
+        "name": SCENARIO_NAME,
+        "title": " against ".join(names),
+        "question": f"Which of these servers is faster: {', '.join(names)}?",
+        "factors": {"stack": names},
+        "stacks": {name: _stack({"run": command}, comparison) for name, command in commands.items()},
+        **_common(len(names), comparison),
+    }
+
+
+def compare_refs(
+    build: str, run: str, refs: Sequence[str], repository: str, comparison: Comparison
+) -> dict[str, object]:
+    """Return the fields of a scenario that compares a server at several git refs; the first is the baseline.
+
+    `repository` is the folder of the git checkout, relative to the scenario's file.
+    """
+    options = {"build": {"run": build}, "source": {"git": repository, "ref": "$ref"}, "run": run}
+    return {
+        "name": SCENARIO_NAME,
+        "title": " against ".join(refs),
+        "question": f"Which of these revisions is faster: {', '.join(refs)}?",
+        "factors": {"ref": list(refs)},
+        "stacks": {"server": _stack(options, comparison)},
+        **_common(len(refs), comparison),
+    }
+
+
+def window_s(servers: int, budget_s: float) -> float:
+    """Return the measured window of a trial with which the fewest blocks of a comparison fit its budget, in seconds.
+
+    Raises InputError where the budget is too short for the shortest window.
+    """
+    trial_s = budget_s / MIN_BLOCKS / servers - OVERHEAD_S
+    window = trial_s * (1 - WARM_UP_SHARE)
+    if window < SHORTEST_WINDOW_S:
+        needed = MIN_BLOCKS * servers * (SHORTEST_WINDOW_S / (1 - WARM_UP_SHARE) + OVERHEAD_S)
+        raise InputError(
+            f"{budget_s:g} s are too short to compare {servers} servers",
+            where="--duration",
+            why=f"{MIN_BLOCKS} blocks, the fewest that can show a difference, take {math.ceil(needed)} s",
+            hint=f"--duration {math.ceil(needed)}",
+        )
+    return min(LONGEST_WINDOW_S, math.floor(10 * window) / 10)
+
+
+def server_names(commands: Sequence[str], names: Sequence[str] = ()) -> list[str]:
+    """Return a name for each command: those given, else its program's, numbered where two are equal.
+
+    Raises InputError for names that are too few, too many, equal, or no names.
+    """
+    if names:
+        if len(names) != len(commands):
+            raise InputError(f"{len(names)} names for {len(commands)} commands", where="--names")
+        wrong = [name for name in names if not re.fullmatch(r"[a-z][a-z0-9_-]{0,63}", name)]
+        if wrong:
+            raise InputError(f"{wrong[0]!r} is no name", where="--names", why=f"allowed: {NAME_FORM}")
+        if len(set(names)) < len(names):
+            raise InputError("two names are equal", where="--names")
+        return list(names)
+    plain = [_program_name(command) for command in commands]
+    return [name if plain.count(name) == 1 else f"{name}-{1 + plain[:i].count(name)}" for i, name in enumerate(plain)]
+
+
+def _program_name(command: str) -> str:
+    """Return the name of the program of a command line, in the form of names."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise InputError(f"{command!r} cannot be split into arguments", why=str(error)) from None
+    if not words:
+        raise InputError("a command is empty", hint="give each server's command line as one argument, in quotes")
+    name = re.sub(r"[^a-z0-9_-]+", "-", PurePath(words[0]).name.lower()).strip("-_")[:60]
+    return name if name[:1].isalpha() else f"server-{name}".rstrip("-")
+
+
+def _stack(options: Mapping[str, object], comparison: Comparison) -> dict[str, object]:
+    service: dict[str, object] = {"backend": "command", "listen": PORT, **options}
+    if comparison.files:
+        service["files"] = list(comparison.files)
+    if comparison.cwd is not None:
+        service["cwd"] = comparison.cwd
+    return {"entry": SERVICE, "services": {SERVICE: service}}
+
+
+def _common(servers: int, comparison: Comparison) -> dict[str, object]:
+    """Return the fields that both kinds of comparison share."""
+    request, window = comparison.request, window_s(servers, comparison.budget_s)
+    load: dict[str, object] = {
+        "tool": comparison.tool,
+        "connections": comparison.connections,
+        "threads": comparison.threads,
+        "duration_s": window,
+        "warmup_s": round(window * WARM_UP_SHARE / (1 - WARM_UP_SHARE), 1),
+        "path": request.path,
+        "method": request.method,
+    }
+    if request.body is not None:
+        load["body"] = request.body
+    if request.headers:
+        load["headers"] = dict(request.headers)
+    roles = {} if comparison.quota is None else {"roles": {"sut": {"quota": comparison.quota}, "load": {}}}
+    return {
+        **roles,
+        "differs": [{"what": ["header_bytes"], "why": "two servers send headers of their own"}],
+        "load": load,
+        "blocks": MAX_BLOCKS,
+        "until": {"precision": comparison.precision, "budget_s": comparison.budget_s},
+    }
