@@ -97,11 +97,13 @@ def _power(run_plan: RunPlan, hosts: Hosts, store: Path, *, pilot: bool, quiet: 
             say(f"skipped as evidence of the noise: {error}")
         return analyse_power(planned, runs, [run.manifest.run_id for run in runs], block_s=block_s)
     from benchkit.cli.progress import display
-    from benchkit.run.pilot import plan_pilot, run_pilot
+    from benchkit.run.pilot import open_pilot, run_pilot
 
-    pilot_run_plan = plan_pilot(run_plan.experiment, planned, hosts)
-    with display(pilot_run_plan, hosts, quiet=quiet) as observer:
-        return analyse_power(planned, [run_pilot(pilot_run_plan, hosts, observer)], ["the pilot"], block_s=block_s)
+    with (
+        open_pilot(run_plan.experiment, planned, hosts) as opened,
+        display(opened.plan, hosts, quiet=quiet) as observer,
+    ):
+        return analyse_power(planned, [run_pilot(opened, observer)], ["the pilot"], block_s=block_s)
 
 
 def _document(plan: RunPlan) -> dict[str, object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from benchkit.hosts.inventory import Inventory
     from benchkit.lab.lab import Lab
     from benchkit.results.store import RunFolder, Store
+    from benchkit.run.plan.model import RunPlan
     from benchkit.run.recorder import RunOutcome
     from benchkit.scenario.experiment import Experiment
 
@@ -104,10 +105,16 @@ def run(
         if run_folder is None
         else ResumeOptions(run_folder, accept_changes=accept_changes, retry_failed=retry_failed)
     )
-    timeouts = ConnectionTimeouts(lease, reconnect)
     chosen = inventory_of(inventory, lab, quiet=quiet)
     outcome = run_experiment(
-        experiment, chosen, stored_in, seed=seed, quiet=quiet, resume_options=resume_options, timeouts=timeouts
+        experiment,
+        chosen,
+        stored_in,
+        seed=seed,
+        quiet=quiet,
+        resume_options=resume_options,
+        lease_s=lease,
+        reconnect_s=reconnect,
     )
     print_run_summary(outcome, stored_in, quiet=quiet, json=json, lab=chosen.lab)
     if outcome.failures or outcome.not_restored:
@@ -121,14 +128,6 @@ class ResumeOptions:
     run: RunFolder
     accept_changes: bool
     retry_failed: bool
-
-
-@dataclass(frozen=True)
-class ConnectionTimeouts:
-    """Lease of hosts and time to reconnect, in seconds; None: the default."""
-
-    lease_s: float | None = None
-    reconnect_s: float | None = None
 
 
 def demo(
@@ -180,9 +179,14 @@ def run_experiment(
     seed: int | None,
     quiet: bool,
     resume_options: ResumeOptions | None = None,
-    timeouts: ConnectionTimeouts = ConnectionTimeouts(),
+    lease_s: float | None = None,
+    reconnect_s: float | None = None,
 ) -> RunOutcome:
-    """Plan and execute an experiment on the hosts of an inventory, with a display of its progress."""
+    """Plan and execute an experiment on the hosts of an inventory, with a display of its progress.
+
+    Hosts restore themselves after `lease_s` seconds without a heartbeat; a lost one is reconnected for `reconnect_s`
+    seconds. None: the default.
+    """
     from benchkit import units
     from benchkit.cli.console import announced_if_slow, say
     from benchkit.cli.progress import display
@@ -191,34 +195,34 @@ def run_experiment(
     from benchkit.hosts.connections import RECONNECT_S, connect_all
     from benchkit.run.loop import execute
     from benchkit.run.manifest import new_run_id
+    from benchkit.run.opened_run import open_run, reopen_run
     from benchkit.run.plan.planner import make_plan
-    from benchkit.run.resume import check_resumption
 
     run_id = new_run_id() if resume_options is None else resume_options.run.run_id
-    lease_s, reconnect_s = timeouts.lease_s or LEASE_S, timeouts.reconnect_s or RECONNECT_S
+    lease_s = LEASE_S if lease_s is None else lease_s
+    reconnect_s = RECONNECT_S if reconnect_s is None else reconnect_s
     signals = Signals()
     try:
-        with (
-            signals_interrupt() as signals,
-            connect_all(inventory, lease_s=lease_s) as hosts,
-            nullcontext() if resume_options is None else resume_options.run.locked(),
-        ):
-            hosts.lock(run_id)  # first: only held hosts are certain to be restored from earlier runs
-            with announced_if_slow(f"planning {units.counted(len(experiment.cells), 'cell')}", quiet=quiet):
-                plan = make_plan(experiment, hosts, seed)
-            resumption = None
-            if resume_options is not None:
-                resumption = check_resumption(
+        with signals_interrupt() as signals, connect_all(inventory, lease_s=lease_s) as hosts:
+
+            def plan() -> RunPlan:
+                with announced_if_slow(f"planning {units.counted(len(experiment.cells), 'cell')}", quiet=quiet):
+                    return make_plan(experiment, hosts, seed)
+
+            opening = (
+                open_run(plan, hosts, store, run_id)
+                if resume_options is None
+                else reopen_run(
                     plan,
                     hosts,
+                    store,
                     resume_options.run,
                     accept_changes=resume_options.accept_changes,
                     retry_failed=resume_options.retry_failed,
                 )
-            with display(plan, hosts, quiet=quiet) as observer:
-                outcome = execute(
-                    plan, hosts, store, observer, run_id=run_id, resumption=resumption, reconnect_s=reconnect_s
-                )
+            )
+            with opening as opened, display(opened.plan, hosts, quiet=quiet) as observer:
+                outcome = execute(opened, observer, reconnect_s=reconnect_s)
             outcome.add_restore_outcome(hosts.close())
             return outcome
     except KeyboardInterrupt as stopped:

@@ -9,19 +9,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from benchkit.analysis.adaptive import stop_rule
-from benchkit.errors import raise_first
-from benchkit.hosts.connections import RECONNECT_S, Hosts
-from benchkit.results.store import RunFolder, Store
+from benchkit.hosts.connections import RECONNECT_S
 from benchkit.run.attempt import attempt_trial
 from benchkit.run.events import RunObserver
-from benchkit.run.manifest import make_manifest
-from benchkit.run.plan.model import RunPlan
+from benchkit.run.opened_run import OpenedRun
 from benchkit.run.recorder import RunOutcome, RunRecorder, recording
-from benchkit.run.resume import Resumption, finished_verdicts, resume_queue
+from benchkit.run.resume import finished_verdicts, resume_queue
 from benchkit.run.testbed import Testbed
 from benchkit.run.trial_queue import TrialQueue
 from benchkit.units import counted
@@ -29,67 +24,38 @@ from benchkit.units import counted
 logger = logging.getLogger(__name__)
 
 
-def execute(
-    plan: RunPlan,
-    hosts: Hosts,
-    store: Store,
-    observer: RunObserver,
-    *,
-    run_id: str | None = None,
-    resumption: Resumption | None = None,
-    reconnect_s: float = RECONNECT_S,
-) -> RunOutcome:
-    """Run the trials of a plan and store their results: all of them, or the pending ones of `resumption`.
+def execute(run: OpenedRun, observer: RunObserver, *, reconnect_s: float = RECONNECT_S) -> RunOutcome:
+    """Run the trials of an opened run that are still to run, and store their results.
 
     A failed trial is recorded and the run continues. A lost host is reconnected for at most `reconnect_s` seconds; then
-    the run continues without it. `run_id` names a new run, where the hosts are held for it already; the run of a
-    resumption must be locked.
+    the run continues without it.
 
-    Raises HostError where a host is held by another run or lacks something, or a stack cannot be deployed;
-    BenchkitError where the store cannot be written; KeyboardInterrupt passes through. With any error, services are
-    stopped, hosts restored, and finished trials stored. A host that cannot be restored after the last trial raises no
-    error: the outcome names it.
+    Raises HostError where a stack cannot be deployed; BenchkitError where the store cannot be written;
+    KeyboardInterrupt passes through. With any error, services are stopped, hosts restored, and finished trials stored.
+    A host that cannot be restored after the last trial raises no error: the outcome names it.
     """
-    raise_first(plan.obstacles)
-    with _opened(plan, hosts, store, run_id, resumption) as run, recording(run, store) as recorder:
-        queue = _make_queue(plan, recorder, observer, resumption)
+    with recording(run.folder, run.store) as recorder:
+        queue = _make_queue(run, recorder, observer)
         if not queue.is_empty:  # empty if the run was killed after its last trial
-            testbed = Testbed(plan, hosts, recorder, observer, reconnect_s=reconnect_s)
+            testbed = Testbed(run.plan, run.hosts, recorder, observer, reconnect_s=reconnect_s)
             with testbed.ready():
                 _run_trials(queue, testbed, recorder, observer)
         note_early_stop(queue, recorder, observer)
     return recorder.outcome
 
 
-@contextmanager
-def _opened(
-    plan: RunPlan, hosts: Hosts, store: Store, run_id: str | None, resumption: Resumption | None
-) -> Iterator[RunFolder]:
-    """Hold the hosts for the run and give its locked folder, a new one or that of the resumption."""
-    if resumption is not None:
-        hosts.lock(resumption.run.run_id)
-        yield resumption.run
-        return
-    manifest = make_manifest(plan, hosts, run_id)
-    hosts.lock(manifest.run_id)
-    run = store.create(manifest)
-    with run.locked():
-        yield run
-
-
-def _make_queue(
-    plan: RunPlan, recorder: RunRecorder, observer: RunObserver, resumption: Resumption | None
-) -> TrialQueue:
+def _make_queue(run: OpenedRun, recorder: RunRecorder, observer: RunObserver) -> TrialQueue:
     """Record the start, and return the queue of the trials that are still to run."""
-    run, trials = recorder.run, counted(len(plan.planned_trials), "trial")
+    plan, resumption, run_id = run.plan, run.resumption, run.folder.run_id
+    trials = counted(len(plan.planned_trials), "trial")
     names = ", ".join(sorted({name for names in plan.roles.values() for name in names}))
-    logger.info("run %s: %s: %s on %s", run.run_id, "start" if resumption is None else "resume", trials, names)
+    logger.info("run %s: %s: %s on %s", run_id, "start" if resumption is None else "resume", trials, names)
     recorder.record_start(plan.planned_trials)
     if resumption is None:
-        return TrialQueue(plan.planned_trials, stop_rule(run.manifest()))
+        return TrialQueue(plan.planned_trials, stop_rule(run.folder.manifest()))
     queue = resume_queue(plan, resumption, recorder)
     observer.run_resumed(finished_verdicts(queue, recorder))
-    logger.info("run %s: %s had finished", run.run_id, counted(len(queue.finished), "trial"))
+    logger.info("run %s: %s had finished", run_id, counted(len(queue.finished), "trial"))
     return queue
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from benchkit.analysis.power import planned_ratios
@@ -14,7 +16,7 @@ from benchkit.models.run import Manifest
 from benchkit.results.store import Store
 from benchkit.run.events import RunObserver
 from benchkit.run.loop import execute
-from benchkit.run.plan.model import RunPlan
+from benchkit.run.opened_run import OpenedRun, open_run
 from benchkit.run.plan.planner import make_plan
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.read import vary_experiment
@@ -27,8 +29,8 @@ MAX_WINDOW_S = 5
 """Longest measured window. Longer windows have less noise, so a pilot does not underestimate the noise of the run."""
 
 
-def plan_pilot(experiment: Experiment, planned: Manifest, hosts: Hosts) -> RunPlan:
-    """Return the plan of a pilot for a planned run: its first ratio alone.
+def pilot_experiment(experiment: Experiment, planned: Manifest) -> Experiment:
+    """Return the experiment of a pilot for a planned run: its first ratio alone.
 
     Raises InputError where the run has no ratio, and for a sequential design, whose drift the noise does not show.
     """
@@ -57,11 +59,20 @@ def plan_pilot(experiment: Experiment, planned: Manifest, hosts: Hosts) -> RunPl
     }
     if isinstance(window_s, int | float) and window_s > MAX_WINDOW_S:
         changes["load"] = {"duration_s": MAX_WINDOW_S}
-    return make_plan(vary_experiment(experiment, changes, "--pilot"), hosts)
+    return vary_experiment(experiment, changes, "--pilot")
 
 
-def run_pilot(plan: RunPlan, hosts: Hosts, observer: RunObserver) -> RunData:
-    """Run a pilot and return its data; nothing of it stays in a store. Raises HostError."""
-    with tempfile.TemporaryDirectory(prefix="benchkit-pilot-") as folder:
-        store = Store(Path(folder))
-        return read_run_data(store, execute(plan, hosts, store, observer).run)
+@contextmanager
+def open_pilot(experiment: Experiment, planned: Manifest, hosts: Hosts) -> Iterator[OpenedRun]:
+    """Open a pilot for a planned run, in a temporary store. Raises as `pilot_experiment` and `open_run` do."""
+    pilot = pilot_experiment(experiment, planned)
+    with (
+        tempfile.TemporaryDirectory(prefix="benchkit-pilot-") as folder,
+        open_run(lambda: make_plan(pilot, hosts), hosts, Store(Path(folder))) as run,
+    ):
+        yield run
+
+
+def run_pilot(pilot: OpenedRun, observer: RunObserver) -> RunData:
+    """Run a pilot and return its data. Raises HostError."""
+    return read_run_data(pilot.store, execute(pilot, observer).run)

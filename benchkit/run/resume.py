@@ -34,9 +34,8 @@ MAX_LISTED = 20
 
 @dataclass(frozen=True)
 class Resumption:
-    """A stored run that may be resumed."""
+    """What is resumed of a stored run."""
 
-    run: RunFolder
     changes: tuple[FactDifference, ...]
     """Accepted differences from the start of the run."""
     retry_failed: bool = False
@@ -83,7 +82,7 @@ def check_resumption(
             why=_listed(changes),
             hint="undo the changes, or resume with --accept-changes: the run records them, and later trials may differ",
         )
-    return Resumption(run, changes if accept_changes else (), retry_failed)
+    return Resumption(changes if accept_changes else (), retry_failed)
 
 
 def resume_queue(plan: RunPlan, resumption: Resumption, recorder: RunRecorder) -> TrialQueue:
@@ -92,7 +91,7 @@ def resume_queue(plan: RunPlan, resumption: Resumption, recorder: RunRecorder) -
     Trials whose raw files are complete have ended; blocks with both finished and pending trials are repeated, and with
     `retry_failed` those with failed trials. The run must be locked.
     """
-    run = resumption.run
+    run = recorder.run
     recorder.record_resumption(change.text for change in resumption.changes)
     _resolve_unfinished_trials(run, recorder)
     if resumption.retry_failed:

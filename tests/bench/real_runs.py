@@ -12,6 +12,7 @@ from benchkit.cli.progress import SilentProgress
 from benchkit.hosts.connections import Hosts
 from benchkit.results.store import Store
 from benchkit.run.loop import execute
+from benchkit.run.opened_run import open_run
 from benchkit.run.plan.planner import make_plan
 from benchkit.scenario.experiment import Experiment
 
@@ -31,7 +32,8 @@ def run_once(
     store: Path, experiment: Experiment, hosts: Hosts, *, seed: int = 1, watcher: SilentProgress = QUIET
 ) -> str:
     """Execute a run, and return its id."""
-    outcome = execute(make_plan(experiment, hosts, seed), hosts, Store(store), watcher)
+    with open_run(lambda: make_plan(experiment, hosts, seed), hosts, Store(store)) as opened:
+        outcome = execute(opened, watcher)
     assert outcome.status == "done", outcome.failures
     return outcome.run.run_id
 

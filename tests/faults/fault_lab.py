@@ -19,6 +19,7 @@ from benchkit.results.store import RunFolder, Store
 from benchkit.results.tables import load
 from benchkit.run.judge import rebuild_tables
 from benchkit.run.loop import execute
+from benchkit.run.opened_run import open_run
 from benchkit.run.plan.model import RunPlan
 from benchkit.run.plan.planner import make_plan
 from benchkit.scenario.read import read_experiment
@@ -138,10 +139,11 @@ class FaultLab:
         path.write_text(json.dumps(BASE))
         document = parse_document(path.read_text(), "faults").overridden(parse_document(json.dumps(scenario), "fault"))
         path.write_text(json.dumps(document.data))
-        plan = amend_plan(make_plan(read_experiment(str(path)), self.hosts))
-        assert [cell.unsupported for cell in plan.cells] == [None] * len(plan.cells)
+        experiment = read_experiment(str(path))
         watcher = HookObserver(hook or TrialHook())
-        outcome = execute(plan, self.hosts, self.store, watcher)
+        with open_run(lambda: amend_plan(make_plan(experiment, self.hosts)), self.hosts, self.store) as opened:
+            assert [cell.unsupported for cell in opened.plan.cells] == [None] * len(opened.plan.cells)
+            outcome = execute(opened, watcher)
         assert outcome.status == ("failed" if watcher.failed else "done"), outcome.failures
         self.failed += watcher.failed
         if edit_raw_files is not None:

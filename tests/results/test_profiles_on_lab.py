@@ -35,6 +35,7 @@ from benchkit.results.profile_tables import NO_PROFILE
 from benchkit.results.store import Store
 from benchkit.run.judge import rebuild_tables
 from benchkit.run.loop import execute
+from benchkit.run.opened_run import open_run
 from benchkit.run.plan.model import RunPlan
 from benchkit.run.plan.planner import make_plan
 from benchkit.run.recorder import RunOutcome
@@ -79,8 +80,14 @@ def run_scenario(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Callable
         with connect_all(lab.inventory()) as hosts:
             if prepare is not None:
                 prepare(hosts)
-            plan = make_plan(read_experiment(str(path)), hosts)
-            return store, execute(plan if change is None else change(plan), hosts, store, SilentProgress())
+            experiment = read_experiment(str(path))
+
+            def plan() -> RunPlan:
+                made = make_plan(experiment, hosts)
+                return made if change is None else change(made)
+
+            with open_run(plan, hosts, store) as opened:
+                return store, execute(opened, SilentProgress())
 
     return run
 

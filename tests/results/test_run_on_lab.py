@@ -22,6 +22,7 @@ from benchkit.report.run_reader import read_run
 from benchkit.results.store import Store
 from benchkit.run.judge import rebuild_tables
 from benchkit.run.loop import execute
+from benchkit.run.opened_run import open_run
 from benchkit.run.plan.planner import make_plan
 from benchkit.run.recorder import RunOutcome
 from benchkit.scenario.read import read_experiment
@@ -37,10 +38,12 @@ def ran(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, RunO
     ]:
         pytest.skip(f"not installed: {', '.join(missing)}")
     store = Store(tmp_path_factory.mktemp("store"))
-    with connect_all(lab.inventory()) as hosts:
-        outcome = execute(
-            make_plan(read_experiment("tool-agreement", "smoke", ["blocks=1"]), hosts), hosts, store, SilentProgress()
-        )
+    experiment = read_experiment("tool-agreement", "smoke", ["blocks=1"])
+    with (
+        connect_all(lab.inventory()) as hosts,
+        open_run(lambda: make_plan(experiment, hosts), hosts, store) as opened,
+    ):
+        outcome = execute(opened, SilentProgress())
     assert (outcome.status, outcome.failures) == ("done", {})
     return store, outcome
 

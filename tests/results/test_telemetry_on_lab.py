@@ -13,6 +13,7 @@ from benchkit.models.telemetry import TELEMETRY_METRICS, generator_service
 from benchkit.models.trial import TrialRecord
 from benchkit.results.store import Store
 from benchkit.run.loop import execute
+from benchkit.run.opened_run import open_run
 from benchkit.run.plan.planner import make_plan
 from benchkit.scenario.read import read_experiment
 
@@ -24,8 +25,9 @@ WARM_UP_S = 1.0
 
 def run(hosts: Hosts, store: Store, *settings: str) -> dict[str, TrialRecord]:
     """Run one block of the shipped scenario, and return its trials by stack."""
-    plan = make_plan(read_experiment("quickstart", "smoke", ["blocks=1", *settings]), hosts)
-    outcome = execute(plan, hosts, store, SilentProgress())
+    experiment = read_experiment("quickstart", "smoke", ["blocks=1", *settings])
+    with open_run(lambda: make_plan(experiment, hosts), hosts, store) as opened:
+        outcome = execute(opened, SilentProgress())
     assert (outcome.status, outcome.failures) == ("done", {})
     return {str(record.levels["stack"]): record for record in outcome.run.records()}
 

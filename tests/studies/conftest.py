@@ -17,6 +17,7 @@ from benchkit.hosts.inventory import Inventory
 from benchkit.models.trial import TrialRecord
 from benchkit.results.store import Store
 from benchkit.run.loop import execute
+from benchkit.run.opened_run import open_run
 from benchkit.run.plan.planner import make_plan
 from benchkit.run.recorder import RunOutcome
 from benchkit.scenario.read import read_experiment
@@ -72,8 +73,11 @@ def run_study(tmp_path_factory: pytest.TempPathFactory) -> RunStudy:
     def run(inventory: Inventory, name: str | Path, *settings: str, scale: str = "smoke") -> StudyRun:
         store = Store(tmp_path_factory.mktemp("store"))
         experiment = read_experiment(str(name), "lab" if scale == "lab" else "smoke", settings)
-        with connect_all(inventory) as hosts:
-            outcome = execute(make_plan(experiment, hosts), hosts, store, SilentProgress())
+        with (
+            connect_all(inventory) as hosts,
+            open_run(lambda: make_plan(experiment, hosts), hosts, store) as opened,
+        ):
+            outcome = execute(opened, SilentProgress())
         assert (outcome.status, outcome.failures) == ("done", {})
         return StudyRun(store, outcome)
 
