@@ -111,11 +111,11 @@ def _unmet_needs(claim: Claim, manifest: Manifest) -> Iterator[str]:
 
 
 def _unmet_need(need: Need, host: HostRecord, most_cpus: float) -> Iterator[str]:
-    cpus = min(len(host.facts.get("cpus") or ()), most_cpus)
+    cpus = min(len(host.facts.cpus), most_cpus)
     if need.cpus is not None and cpus < need.cpus:
         yield f"needs {need.cpus} CPUs on {host.name}, which has {cpus:g}"
-    memory = host.facts.get("memory_bytes")
-    if need.memory_bytes is not None and (memory is None or float(memory) < need.memory_bytes):
+    memory = host.facts.memory_bytes
+    if need.memory_bytes is not None and (memory is None or memory < need.memory_bytes):
         yield f"needs {need.memory_bytes:g} bytes of memory on {host.name}, which has {memory or 'unknown'}"
     link = _link(host)
     known = "whose link speed is unknown; set link_bps" if link is None else f"which has {link:g}"
@@ -136,8 +136,6 @@ def _role_cpus(manifest: Manifest, role: str) -> float:
 
 def _link(host: HostRecord) -> float | None:
     """Return the rate of a host's link: the recorded cap of a lab or inventory, else that of its fastest interface."""
-    cap = host.facts.get("link_bps")
-    if cap is not None:
-        return float(cap)
-    speeds = [interface.get("speed_bps") for interface in host.facts.get("interfaces") or ()]
-    return max((float(speed) for speed in speeds if speed), default=None)
+    if host.facts.link_bps is not None:
+        return host.facts.link_bps
+    return max((interface.speed_bps for interface in host.facts.interfaces if interface.speed_bps), default=None)

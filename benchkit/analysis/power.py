@@ -187,4 +187,4 @@ def _is_similar(run: Manifest, planned: Manifest) -> bool:
 
 def _host_kind(host: HostRecord) -> tuple[str, str, int]:
     """Return the facts of a host that determine its noise."""
-    return "+".join(host.roles), str(host.facts.get("cpu_model")), len(host.facts.get("cpus") or ())
+    return "+".join(host.roles), str(host.facts.cpu_model), len(host.facts.cpus)

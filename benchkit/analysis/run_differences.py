@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from benchkit.models.base import Frozen
+from benchkit.models.facts import RecordedFacts
 from benchkit.models.run import Manifest
 from benchkit.results.row_builders import flatten_facts
 
@@ -62,12 +63,11 @@ def host_differences(before: pd.DataFrame, after: pd.DataFrame) -> tuple[FactDif
     return tuple(changes)
 
 
-def fact_differences(
-    where: str, before: Mapping[str, object], after: Mapping[str, object]
-) -> tuple[FactDifference, ...]:
+def fact_differences(where: str, before: RecordedFacts, after: RecordedFacts) -> tuple[FactDifference, ...]:
     """Return the relevant facts that differ between two readings of a host, each as in a manifest."""
     looks = [
-        _relevant({name: text for name, text in flatten_facts(facts) if text is not None}) for facts in (before, after)
+        _relevant({name: text for name, text in flatten_facts(facts.model_dump(mode="json")) if text is not None})
+        for facts in (before, after)
     ]
     return tuple(_differing(where, *looks))
 

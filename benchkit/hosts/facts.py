@@ -10,8 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from benchkit.hosts.clock import Clock
-from benchkit.models.base import Frozen
-from benchkit.models.facts import HostFacts, Interface, ProgramFact
+from benchkit.models.facts import HostFacts, Interface, ProgramFact, RecordedFacts
 
 
 @dataclass(frozen=True)
@@ -138,28 +137,14 @@ def parse_facts(answer: Mapping[str, Any], clock: Clock, named: Mapping[str, str
     )
 
 
-class VariableFacts(Frozen):
-    """Facts that influence results and may change while a host is up: CPUs go offline, limits and governors are set."""
-
-    kernel: str
-    cpus: tuple[int, ...]
-    cores: int | None
-    memory_bytes: int | None
-    nofile_soft: int | None
-    nofile_hard: int | None
-    governor: str | None
-    sysctls: Mapping[str, str]
-    executables: Mapping[str, str | None]
-    """Size and time of change by program; None where the program is missing."""
-    clock_offset_s: float
-    clock_uncertainty_s: float
-
-
 def parse_variable_facts(
     facts: Mapping[str, Any], files: Mapping[str, Any], clock: Clock, programs: Mapping[str, str]
-) -> VariableFacts:
-    """Convert an agent's answer to the facts that may change; `programs`: name → path of the files; pure."""
-    return VariableFacts(
+) -> RecordedFacts:
+    """Convert an agent's answer to the facts that influence results and may change while a host is up; pure.
+
+    CPUs go offline, limits and governors are set. `programs`: name → path of the files.
+    """
+    return RecordedFacts(
         kernel=facts["kernel"],
         cpus=tuple(facts["cpus"]),
         cores=facts["cores"],

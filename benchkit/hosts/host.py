@@ -13,7 +13,7 @@ from benchkit.errors import HostError
 from benchkit.hosts import clock as clocks
 from benchkit.hosts.agent_link import Link
 from benchkit.hosts.clock import Clock
-from benchkit.hosts.facts import VariableFacts, facts_request, parse_facts, parse_variable_facts
+from benchkit.hosts.facts import facts_request, parse_facts, parse_variable_facts
 from benchkit.hosts.files import Files
 from benchkit.hosts.host_changes import HostChanges, Leftovers
 from benchkit.hosts.host_lock import HostLock
@@ -22,7 +22,7 @@ from benchkit.hosts.inventory import HostSpec
 from benchkit.hosts.private_folders import hint_at_private_folder
 from benchkit.hosts.processes import Processes
 from benchkit.hosts.sockets import Sockets
-from benchkit.models.facts import HostFacts
+from benchkit.models.facts import HostFacts, RecordedFacts
 
 CLOSE_TIMEOUT_S = 20.0
 """Time for an agent to stop its processes and to restore its changes."""
@@ -88,7 +88,7 @@ class Host:
         fields = self.link.request("cores", {}).fields
         return CoreTimes({int(core): times for core, times in fields["cores"].items()}, fields["monotonic_ns"])
 
-    def variable_facts(self, sysctls: Iterable[str] = (), programs: Mapping[str, str] = NO_PROGRAMS) -> VariableFacts:
+    def variable_facts(self, sysctls: Iterable[str] = (), programs: Mapping[str, str] = NO_PROGRAMS) -> RecordedFacts:
         """Return the facts that may change while the host is up, read now, with its clock offset.
 
         `sysctls` are read in addition to the usual ones; `programs`: name → path. Of programs only size and time of

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from typing import Self
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from benchkit.models.base import Frozen
 
 
 class Interface(Frozen):
     """A network interface."""
+
+    model_config = ConfigDict(extra="allow")  # runs of other versions may have recorded more
 
     name: str
     mtu: int | None = None
@@ -25,7 +28,9 @@ class Interface(Frozen):
 class ProgramFact(Frozen):
     """An executable on the host."""
 
-    model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)  # stored runs have the name `said`
+    model_config = ConfigDict(
+        populate_by_name=True, serialize_by_alias=True, extra="allow"
+    )  # stored runs have the name `said`
 
     path: str
     version: str | None = Field(default=None, description="as it states itself; None: unknown")
@@ -34,25 +39,30 @@ class ProgramFact(Frozen):
     )
 
 
-class HostFacts(Frozen):
-    """One host, as its agent reports it."""
+class RecordedFacts(Frozen):
+    """Facts of a host as a run records them: all of them at its start, later those that may have changed.
 
-    hostname: str
-    os: str = Field(description="`linux`; the name that Go uses")
+    Only the facts that were read are stored. A stored fact that this version does not know stays as it is.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    hostname: str | None = None
+    os: str | None = Field(default=None, description="`linux`; the name that Go uses")
     distribution: str | None = None
-    kernel: str
-    machine: str = Field(description="architecture as the kernel names it: x86_64, aarch64, …")
+    kernel: str | None = None
+    machine: str | None = Field(default=None, description="architecture as the kernel names it: x86_64, aarch64, …")
     goarch: str | None = Field(default=None, description="architecture as Go names it; None: Go has no such target")
     glibc: str | None = None
-    python: str = Field(description="version that the agent runs on")
+    python: str | None = Field(default=None, description="version that the agent runs on")
     psutil: str | None = Field(default=None, description="version used there; in runs of older versions only")
     psutil_source: str | None = Field(default=None, description="host: psutil of the host; sent: benchkit sent it")
-    cpus: tuple[int, ...] = Field(description="CPUs that the login may use (affinity)")
+    cpus: tuple[int, ...] = Field(default=(), description="CPUs that the login may use (affinity)")
     cpu_model: str | None = None
     cores: int | None = Field(default=None, description="physical cores of the whole machine")
     memory_bytes: int | None = None
-    user: str
-    uid: int
+    user: str | None = None
+    uid: int | None = None
     can_sudo: bool | None = Field(
         default=None, description="`sudo -n` works; None: not tried, the inventory has no sudo"
     )
@@ -64,8 +74,8 @@ class HostFacts(Frozen):
     package_manager: str | None = Field(default=None, description="apt, dnf, apk, pacman or zypper")
     programs: Mapping[str, ProgramFact] = Field(default_factory=dict, description="programs that benchkit may use")
     boot_id: str | None = None
-    clock_offset_s: float = Field(description="the host's wall clock minus the controller's")
-    clock_uncertainty_s: float
+    clock_offset_s: float | None = Field(default=None, description="the host's wall clock minus the controller's")
+    clock_uncertainty_s: float | None = None
     interfaces: tuple[Interface, ...] = ()
     sysctls: Mapping[str, str | None] = Field(
         default_factory=dict, description="by name; None: the host has no such setting"
@@ -74,6 +84,50 @@ class HostFacts(Frozen):
     virtualisation: str | None = Field(
         default=None, description="hypervisor or container of the host, if it can be detected"
     )
+    workdir: str | None = None
+    link_bps: float | None = Field(default=None, description="capacity of its link, where the inventory states it")
+    executables: Mapping[str, str | None] = Field(
+        default_factory=dict, description="size and time of change of programs, by name; None: missing"
+    )
+    tuning: Mapping[str, str] = Field(
+        default_factory=dict, description="outcome of each setting that the run applied, by name"
+    )
+    nofile: int | None = Field(
+        default=None, description="limit of open files that tuning sets for benchkit's processes"
+    )
+
+    def updated(self, later: RecordedFacts) -> RecordedFacts:
+        """Return these facts with those that were read later, kernel settings one by one."""
+        read = {name: getattr(later, name) for name in later.model_fields_set}
+        return self.model_copy(update={**read, "sysctls": {**self.sysctls, **later.sysctls}})
+
+    def with_programs(self, names: Collection[str]) -> Self:
+        """Return these facts with the programs of these names only."""
+        return self.model_copy(
+            update={"programs": {name: fact for name, fact in self.programs.items() if name in names}}
+        )
+
+    @model_serializer(mode="wrap")
+    def _without_unread(self, serialize: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Serialize the facts that were read."""
+        return {name: value for name, value in serialize(self).items() if name in self.model_fields_set}
+
+
+class HostFacts(RecordedFacts):
+    """One connected host, as its agent reports it: planning needs some facts for certain."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    hostname: str
+    os: str
+    kernel: str
+    machine: str
+    python: str
+    cpus: tuple[int, ...]
+    user: str
+    uid: int
+    clock_offset_s: float
+    clock_uncertainty_s: float
     workdir: str
 
     @property

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, StringConstraints, TypeAdapter, ValidationError
 
 from benchkit.models.base import Frozen
+from benchkit.models.facts import RecordedFacts
 from benchkit.models.levels import NAME_FORM, Name
 
 SCHEMA_VERSION = 1
@@ -54,7 +55,7 @@ class HostRecord(Frozen):
 
     name: str
     roles: tuple[str, ...]
-    facts: Mapping[str, Any]
+    facts: RecordedFacts
 
 
 class ControllerRecord(Frozen):

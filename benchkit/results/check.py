@@ -99,7 +99,7 @@ def _lost_events(run: RunFolder, manifest: Manifest) -> Iterator[JournalEvent]:
     progress = read_progress(history)
     for host in manifest.hosts:
         if host.name not in progress.known_hosts:
-            yield HostFactsRead(host=host.name, roles=host.roles, stage="start", facts=dict(host.facts))
+            yield HostFactsRead(host=host.name, roles=host.roles, stage="start", facts=host.facts)
     records = list(_readable_records(run))
     for record in records:
         if record.trial_id not in progress.ended and record.trial_id not in progress.failed and _ended(run, record):

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from benchkit.models.facts import RecordedFacts
 from benchkit.models.run import RunStatus, TrialId
 
 FailureCause = Literal["host-lost", "host-state", "server", "scenario", "other"]
@@ -69,7 +70,7 @@ class HostFactsRead(JournalEvent):
     host: str
     roles: tuple[str, ...] = ()
     stage: str
-    facts: dict[str, Any]
+    facts: RecordedFacts
 
 
 class LeftoverRestored(JournalEvent):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from benchkit.load.measurement import Measurement
+from benchkit.models.facts import RecordedFacts
 from benchkit.models.levels import level_text
 from benchkit.models.load_result import LoadResult
 from benchkit.models.metrics import PERCENTILES
@@ -104,9 +105,9 @@ def factor_rows(cells: Iterable[CellRecord]) -> list[FactorRow]:
     ]
 
 
-def host_rows(host: str, roles: Iterable[str], at: str, facts: Mapping[str, Any]) -> list[HostRow]:
+def host_rows(host: str, roles: Iterable[str], at: str, facts: RecordedFacts) -> list[HostRow]:
     """Return the rows of `hosts`: each fact of a host in each of its roles; nested facts get dotted names."""
-    named = dict(flatten_facts(facts))
+    named = dict(flatten_facts(facts.model_dump(mode="json")))
     return [
         HostRow(host=host, role=role, at=at, fact=fact, value=value) for role in roles for fact, value in named.items()
     ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,10 +12,11 @@ import pyarrow.compute as pc
 from benchkit.analysis.samples import Exclusion
 from benchkit.analysis.verdicts.checks.cold import first_over_last
 from benchkit.analysis.verdicts.core_speed import server_loop_s
-from benchkit.analysis.verdicts.evidence import Evidence, Facts, RunEvidence, requested_metrics
+from benchkit.analysis.verdicts.evidence import Evidence, RunEvidence, requested_metrics
 from benchkit.analysis.verdicts.exclusions import exclusions_from_findings
 from benchkit.analysis.verdicts.judge import Judgement, judge_run, judge_trial, verdict_of
 from benchkit.analysis.verdicts.trial_telemetry import TrialTelemetry
+from benchkit.models.facts import RecordedFacts
 from benchkit.models.rows import Row
 from benchkit.models.run import Manifest
 from benchkit.models.thresholds import thresholds_of
@@ -43,8 +43,8 @@ class Judge:
         self._manifest = manifest
         self._thresholds = thresholds_of(manifest)
         self._requested_metrics = requested_metrics(manifest.scenario)
-        self._facts: dict[str, Facts] = {host.name: host.facts for host in manifest.hosts}
-        self._facts_in_block: dict[int, dict[str, Facts]] = {}
+        self._facts: dict[str, RecordedFacts] = {host.name: host.facts for host in manifest.hosts}
+        self._facts_in_block: dict[int, dict[str, RecordedFacts]] = {}
         self._exclusions: list[Exclusion] = []
 
     @property
@@ -52,13 +52,13 @@ class Judge:
         """Exclusions of the trials judged so far: for which metrics, and why."""
         return tuple(self._exclusions)
 
-    def add_host_facts(self, host: str, stage: str, facts: Mapping[str, Any]) -> None:
+    def add_host_facts(self, host: str, stage: str, facts: RecordedFacts) -> None:
         """Add the facts of a host at a stage of the run."""
         block = BLOCK_STAGE.fullmatch(stage)
         if block is not None:
             self._facts_in_block.setdefault(int(block[1]), {})[host] = facts
         elif stage in RUN_STAGES:
-            self._facts[host] = _merge_facts(self._facts.get(host, {}), facts)
+            self._facts[host] = self._facts.get(host, RecordedFacts()).updated(facts)
 
     def judge(self, record: TrialRecord, tables: TrialTables) -> Judgement:
         """Judge a trial by itself, from its record and its rows."""
@@ -76,10 +76,10 @@ class Judge:
             controller=self._manifest.controller,
         )
 
-    def _facts_of_block(self, block: int) -> Mapping[str, Facts]:
+    def _facts_of_block(self, block: int) -> Mapping[str, RecordedFacts]:
         """Return the facts of all hosts in a block."""
         in_block = self._facts_in_block.get(block, {})
-        return {host: _merge_facts(facts, in_block.get(host, {})) for host, facts in self._facts.items()}
+        return {host: facts.updated(in_block.get(host, RecordedFacts())) for host, facts in self._facts.items()}
 
     def add_verdict(self, record: TrialRecord, tables: TrialTables) -> TrialTables:
         """Return a trial's row with its verdict, findings, skipped checks, and the values for checks of runs."""
@@ -156,9 +156,3 @@ def _replace_verdicts(trials: pa.Table, verdicts: pa.Table) -> pa.Table:
     ]
     column = trials.schema.get_field_index("verdict")
     return trials.set_column(column, trials.schema.field(column), pa.array(final, pa.string()))
-
-
-def _merge_facts(facts: Facts, later: Facts) -> Facts:
-    """Return facts overridden by later ones, kernel settings one by one."""
-    sysctls = {**(facts.get("sysctls") or {}), **(later.get("sysctls") or {})}
-    return {**facts, **later, "sysctls": sysctls}

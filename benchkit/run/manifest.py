@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import platform
 import secrets
-from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
-from typing import Any
 
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.cpu_affinity import controller_record
 from benchkit.hosts.host import Host
 from benchkit.load.tools.registry import get_tool
+from benchkit.models.facts import RecordedFacts
 from benchkit.models.run import CellRecord, ControllerRecord, HostRecord, Manifest
 from benchkit.run.plan.model import RunPlan
 from benchkit.version import __version__
@@ -53,10 +52,10 @@ def make_manifest(plan: RunPlan, hosts: Hosts, run_id: str | None = None) -> Man
     )
 
 
-def inventory_facts(host: Host) -> dict[str, Any]:
+def inventory_facts(host: Host) -> RecordedFacts:
     """Return the facts of a host, with the capacity of its link where the inventory has it."""
     cap = host.spec.link_bps
-    return host.facts.model_dump(mode="json") | ({} if cap is None else {"link_bps": cap})
+    return RecordedFacts.model_validate(host.facts.model_dump() | ({} if cap is None else {"link_bps": cap}))
 
 
 def controller_placement(plan: RunPlan, hosts: Hosts) -> ControllerRecord:
@@ -97,12 +96,6 @@ def used_programs(plan: RunPlan, host: Host) -> dict[str, str]:
     }
     programs = host.facts.programs.items()
     return {name: fact.path for name, fact in programs if not words.isdisjoint((name, fact.path))}
-
-
-def with_programs(facts: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
-    """Return facts of a host with these of its programs only: a change of the others changes no result."""
-    programs = facts.get("programs") or {}
-    return {**facts, "programs": {name: fact for name, fact in programs.items() if name in names}}
 
 
 def roles_of_host(plan: RunPlan, host: str) -> tuple[str, ...]:

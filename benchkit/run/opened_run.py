@@ -26,7 +26,7 @@ class OpenedRun:
     store: Store
     folder: RunFolder
     resumption: Resumption | None = None
-    """What is resumed; None for a new run."""
+    """Its resumption; None for a new run."""
 
 
 @contextmanager

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 from benchkit.analysis.adaptive import StopDecision
 from benchkit.analysis.samples import Exclusion
@@ -14,6 +13,7 @@ from benchkit.errors import BenchkitError, InputError
 from benchkit.hosts.connections import RestoreOutcome
 from benchkit.hosts.host_changes import Leftovers
 from benchkit.load.tools.tool import ParsedOutput
+from benchkit.models.facts import RecordedFacts
 from benchkit.models.run import RunStatus
 from benchkit.models.trial import TrialRecord
 from benchkit.results.checksums import remove_checksums, write_checksums
@@ -120,13 +120,13 @@ class RunRecorder:
         """Record that the run is resumed, with the accepted differences from its start."""
         self.journal.append(RunResumed(changes=tuple(changes)))
 
-    def record_host_facts(self, host: str, roles: tuple[str, ...], stage: str, facts: Mapping[str, Any]) -> None:
+    def record_host_facts(self, host: str, roles: tuple[str, ...], stage: str, facts: RecordedFacts) -> None:
         """Record the facts of a host at a stage of the run; they are in the tables after `write_host_facts`.
 
         Raises BenchkitError where the run's folder is gone.
         """
         self._require_store()
-        self.journal.append(HostFactsRead(host=host, roles=roles, stage=stage, facts=dict(facts)))
+        self.journal.append(HostFactsRead(host=host, roles=roles, stage=stage, facts=facts))
         self.judge.add_host_facts(host, stage, facts)
 
     def write_host_facts(self) -> None:

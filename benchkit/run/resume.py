@@ -18,7 +18,7 @@ from benchkit.results.progress import Progress, read_progress
 from benchkit.results.store import RunFolder
 from benchkit.results.trial_tables import read_generators
 from benchkit.run.judge import rebuild_tables
-from benchkit.run.manifest import inventory_facts, make_manifest, used_programs, with_programs
+from benchkit.run.manifest import inventory_facts, make_manifest, used_programs
 from benchkit.run.plan.model import RunPlan
 from benchkit.run.recorder import RunRecorder
 from benchkit.run.steps.trial_state import trial_id_of
@@ -34,7 +34,7 @@ MAX_LISTED = 20
 
 @dataclass(frozen=True)
 class Resumption:
-    """What is resumed of a stored run."""
+    """Options of a run that is resumed, after its checks."""
 
     changes: tuple[FactDifference, ...]
     """Accepted differences from the start of the run."""
@@ -213,8 +213,8 @@ def _changes(before: Manifest, plan: RunPlan, hosts: Hosts) -> Iterable[FactDiff
             yield FactDifference(where=f"host {host.name}", what="host of the run", before=None, after=host.name)
         else:
             used = used_programs(plan, hosts[host.name])
-            facts = (with_programs(each, used) for each in (known.facts, inventory_facts(hosts[host.name])))
-            yield from fact_differences(f"host {host.name}", *facts)
+            readings = (facts.with_programs(used) for facts in (known.facts, inventory_facts(hosts[host.name])))
+            yield from fact_differences(f"host {host.name}", *readings)
     for name in hosts_before:
         yield FactDifference(where=f"host {name}", what="host of the run", before=name, after=None)
 

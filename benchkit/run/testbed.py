@@ -6,7 +6,6 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any
 
 from benchkit.analysis.run_differences import fact_differences
 from benchkit.errors import HostError, HostStateError, LostError
@@ -17,9 +16,10 @@ from benchkit.hosts.facts import SYSCTLS
 from benchkit.hosts.files import Placed
 from benchkit.hosts.host import Host
 from benchkit.hosts.host_changes import Leftovers
+from benchkit.models.facts import RecordedFacts
 from benchkit.results.journal_events import ClocksSet, HostReconnected, ProgramsInstalled, ServicesDeployed
 from benchkit.run.events import RunObserver
-from benchkit.run.manifest import controller_placement, inventory_facts, roles_of_host, used_programs, with_programs
+from benchkit.run.manifest import controller_placement, inventory_facts, roles_of_host, used_programs
 from benchkit.run.plan.model import PlannedCell, RunPlan
 from benchkit.run.plan.tuning_plan import nofile_limit
 from benchkit.run.recorder import RunRecorder
@@ -165,16 +165,21 @@ class Testbed:
         keys = {
             setting.key for planned in self.plan.tuning if planned.host == host.name for setting in planned.settings
         }
-        facts = host.variable_facts(keys, used_programs(self.plan, host)).model_dump(mode="json")
+        facts = host.variable_facts(keys, used_programs(self.plan, host))
         self._recorder.record_host_facts(host.name, roles_of_host(self.plan, host.name), stage, facts)
 
     def _record_tuning(self, host: Host, stage: str, outcomes: Mapping[str, Mapping[str, str]] | None = None) -> None:
         """Record the kernel settings that tuning may have changed; with `outcomes` also those of planned settings."""
         planned = [each for each in self.plan.tuning if each.host == host.name]
         sysctls = host.changes.read_sysctls(sorted({*SYSCTLS, *(s.key for each in planned for s in each.settings)}))
-        facts: dict[str, Any] = {"sysctls": {key: s.value for key, s in sysctls.items()}}
+        values = {key: setting.value for key, setting in sysctls.items()}
+        facts = RecordedFacts(sysctls=values)
         if outcomes is not None:
-            facts |= {"tuning": outcomes.get(host.name, {}), "nofile": nofile_limit(host.name, self.plan.tuning)}
+            facts = RecordedFacts(
+                sysctls=values,
+                tuning=outcomes.get(host.name, {}),
+                nofile=nofile_limit(host.name, self.plan.tuning),
+            )
         self._recorder.record_host_facts(host.name, roles_of_host(self.plan, host.name), stage, facts)
 
     def _report_leftovers(self, name: str) -> None:
@@ -196,8 +201,8 @@ class Testbed:
         if host.facts.boot_id != before.facts.boot_id:
             self._clocks.forget(name)
         used = used_programs(self.plan, host)
-        facts = (with_programs(inventory_facts(each), used) for each in (before, host))
-        changes = fact_differences(f"host {name}", *facts)
+        readings = (inventory_facts(reading).with_programs(used) for reading in (before, host))
+        changes = fact_differences(f"host {name}", *readings)
         if changes:
             raise HostError(
                 "the host has changed since the run started", where=name, why="; ".join(each.text for each in changes)

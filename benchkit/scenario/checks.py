@@ -32,22 +32,13 @@ def check_scenario(scenario: Scenario, document: Document, cells: Sequence[Level
         *_role_faults(scenario, document),
         *_tool_faults(scenario, document),
         *_profile_faults(scenario, document),
-        *(
-            fault
-            for i, difference in enumerate(scenario.differs)
-            for fault in _level_faults(difference.cells, ("differs", i, "cells"), document, factors)
-        ),
-        *(
-            fault
-            for i, claim in enumerate(scenario.claims)
-            for fault in _claim_faults(i, claim, scenario, document, factors)
-        ),
-        *(
-            fault
-            for i, published in enumerate(scenario.published)
-            for fault in _published_faults(i, published, document, factors)
-        ),
     ]
+    for i, difference in enumerate(scenario.differs):
+        faults += _level_faults(difference.cells, ("differs", i, "cells"), document, factors)
+    for i, claim in enumerate(scenario.claims):
+        faults += _claim_faults(i, claim, scenario, document, factors)
+    for i, published in enumerate(scenario.published):
+        faults += _published_faults(i, published, document, factors)
     if faults:
         raise InputError("\n".join(faults))
 

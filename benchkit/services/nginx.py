@@ -177,7 +177,7 @@ def _nginx_version(binary: str, place: ServicePlacement) -> NginxVersion:
         raise FieldError(
             "binary",
             f"{program.path} on {place.host} is not nginx: `-v` {found}",
-            hint=program.named_by or f"it is the {binary} on the PATH there; the inventory may name another (programs)",
+            hint=program.hint(binary),
         )
     return version
 

@@ -117,7 +117,7 @@ def _host_node(place: ServicePlacement) -> str:
         raise FieldError(
             "backend",
             f"{program.path} on {place.host} prints no version: is it built for this host's architecture?",
-            hint=program.named_by or "it is the node on the PATH there; the inventory may name another (programs)",
+            hint=program.hint("node"),
         )
     if program.version < OLDEST:
         found = ".".join(map(str, program.version))

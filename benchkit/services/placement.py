@@ -22,6 +22,10 @@ class Program:
     named_by: str | None = None
     """Place in the inventory that names it, for messages; None: found on the PATH."""
 
+    def hint(self, name: str) -> str:
+        """Return where the executable `name` comes from, for an error about it."""
+        return self.named_by or f"it is the {name} on the PATH there; the inventory may name another (programs)"
+
 
 @dataclass(frozen=True)
 class CpuQuota:

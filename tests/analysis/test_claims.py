@@ -110,17 +110,17 @@ def test_a_refutation_among_several_needs_more_than_one_interval(judge: Judge) -
         ),
         (
             {"sut": {"link_bps": 1e9}},
-            {"cpus": [0], "link_bps": 2e8, "interfaces": [{"speed_bps": 1e10}]},
+            {"cpus": [0], "link_bps": 2e8, "interfaces": [{"name": "eth0", "speed_bps": 1e10}]},
             "needs a link of 1e+09 bit/s on sut, which has 2e+08",
         ),
         (
             {"sut": {"link_at_most_bps": 1e9}},
-            {"cpus": [0], "interfaces": [{"speed_bps": 1e10}]},
+            {"cpus": [0], "interfaces": [{"name": "eth0", "speed_bps": 1e10}]},
             "needs a link of at most 1e+09 bit/s on sut, which has 1e+10",
         ),
         (
             {"sut": {"link_at_most_bps": 1e9}},
-            {"cpus": [0], "interfaces": [{"speed_bps": None}]},
+            {"cpus": [0], "interfaces": [{"name": "eth1", "speed_bps": None}]},
             "needs a link of at most 1e+09 bit/s on sut, whose link speed is unknown; set link_bps",
         ),
     ],
@@ -133,7 +133,11 @@ def test_unmet_need_makes_a_claim_not_testable(
 
 
 def test_met_need_changes_nothing(judge: Judge) -> None:
-    facts = {"cpus": list(range(8)), "memory_bytes": 1e10, "interfaces": [{"speed_bps": None}, {"speed_bps": 1e10}]}
+    facts = {
+        "cpus": list(range(8)),
+        "memory_bytes": 1e10,
+        "interfaces": [{"name": "eth1", "speed_bps": None}, {"name": "eth0", "speed_bps": 1e10}],
+    }
     needs = {"sut": {"cpus": 6, "memory_bytes": 8e9, "link_bps": 1e9, "link_at_most_bps": 1e10}}
     assert judge({**EIGHT, "at_most": 0.7, "needs": needs}, facts=facts).state == "holds"
     fewer = {"roles": {"sut": {"cpus": 4}}}

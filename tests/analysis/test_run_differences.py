@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from benchkit.analysis.run_differences import fact_differences, host_differences, setting_differences
+from benchkit.models.facts import RecordedFacts
 from benchkit.models.run import Manifest
 from benchkit.results.row_builders import host_rows
 
@@ -26,7 +27,13 @@ FACTS = {
 
 
 def rows(*hosts: tuple[str, str, str, Mapping[str, Any]]) -> pd.DataFrame:
-    return pd.DataFrame([asdict(row) for name, role, at, facts in hosts for row in host_rows(name, [role], at, facts)])
+    return pd.DataFrame(
+        [
+            asdict(row)
+            for name, role, at, facts in hosts
+            for row in host_rows(name, [role], at, RecordedFacts.model_validate(facts))
+        ]
+    )
 
 
 def test_equal_hosts_have_no_differences() -> None:
@@ -66,7 +73,10 @@ def test_link_cap_and_missing_quotas_are_relevant() -> None:
 
 
 def test_lost_core_is_a_difference() -> None:
-    (change,) = fact_differences("host sut", FACTS, {**FACTS, "cpus": [0], "hostname": "two"})
+    before, after = (
+        RecordedFacts.model_validate(facts) for facts in (FACTS, {**FACTS, "cpus": [0], "hostname": "two"})
+    )
+    (change,) = fact_differences("host sut", before, after)
     assert change.text == "host sut: cpus was 0,1, is 0"
 
 

@@ -15,6 +15,7 @@ from benchkit.analysis.claims import judge_claims
 from benchkit.analysis.compare import compare
 from benchkit.analysis.gate import Thresholds
 from benchkit.analysis.run_data import RunData
+from benchkit.models.facts import RecordedFacts
 from benchkit.results.row_builders import host_rows
 from benchkit.results.store import Store
 from benchkit.results.tables import load
@@ -45,7 +46,7 @@ def _save(store: Store, run_id: str) -> None:
     noise = np.random.default_rng(1).lognormal(0, 0.05, (BLOCKS, CELLS, len(METRICS)))
     columns = {metric: noise[:, :, i] for i, metric in enumerate(METRICS)}
     tables, _ = save_large_run(store, run_id, columns, constants={}, claims=claims)
-    tables.replace("hosts", host_rows("sut", ["sut"], "start", {"kernel": "6.1"}))
+    tables.replace("hosts", host_rows("sut", ["sut"], "start", RecordedFacts(kernel="6.1")))
 
 
 def test_comparing_a_run_of_500_cells_takes_at_most_3_seconds(store: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from benchkit.analysis.compare import compare
 from benchkit.analysis.verdicts.judge import judge_trial
+from benchkit.models.facts import RecordedFacts
 from benchkit.models.rows import VerdictRow
 from benchkit.models.thresholds import Thresholds
 from benchkit.results.row_builders import host_rows
@@ -57,7 +58,7 @@ def store(tmp_path: Path) -> Store:
             for trial_id in invalid
         ],
     )
-    facts = [host_rows("sut", ["sut"], f"block {block}", {"kernel": "6.1"}) for block in range(1, BLOCKS + 1)]
+    facts = [host_rows("sut", ["sut"], f"block {block}", RecordedFacts(kernel="6.1")) for block in range(1, BLOCKS + 1)]
     tables.replace("hosts", *facts)
     return made
 

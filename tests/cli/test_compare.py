@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from benchkit.cli.compare import compare
 from benchkit.cli.export import export
 from benchkit.errors import InputError
+from benchkit.models.facts import RecordedFacts
 from benchkit.models.levels import cell_id
 from benchkit.models.rows import LatencyRow, TrialRow, VerdictRow
 from benchkit.models.run import CellRecord, HostRecord, Manifest
@@ -57,7 +58,7 @@ def store(tmp_path: Path) -> Path:
 
 def save(store: Store, run_id: str, blocks: int, rates: Sequence[float], *, kernel: str) -> None:
     cells = tuple(CellRecord(cell_id=cell_id({"stack": stack}), levels={"stack": stack}) for stack in STACKS)
-    facts = {"kernel": kernel, "cpus": [0, 1]}
+    facts = RecordedFacts(kernel=kernel, cpus=(0, 1))
     manifest = Manifest(
         run_id=run_id,
         scenario={"name": "small", "title": "Small", "baseline": {"stack": "go"}, "claims": CLAIMS},

@@ -54,7 +54,7 @@ def runs(make_run: MakeRun) -> list[StoredRun]:
 
 def cpus_of(run: StoredRun) -> int:
     """Return the number of CPUs of the largest host; two hosts of a built run have one each."""
-    return max([1, *(len(host.facts.get("cpus", ())) for host in run.manifest.hosts)])
+    return max([1, *(len(host.facts.cpus) for host in run.manifest.hosts)])
 
 
 def numbers(rows: Sequence[Sequence[float | None]]) -> list[float]:

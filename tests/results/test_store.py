@@ -12,6 +12,7 @@ import pytest
 
 import benchkit
 from benchkit.errors import BenchkitError, InputError
+from benchkit.models.facts import RecordedFacts
 from benchkit.models.load import Load
 from benchkit.models.run import SCHEMA_VERSION, CellRecord, Manifest
 from benchkit.models.trial import GeneratorRecord, ProbeRecord, ServiceRecord, TrialRecord
@@ -262,19 +263,26 @@ def test_an_empty_store_gives_empty_tables_with_their_columns(tmp_path: Path) ->
 def test_host_facts_are_flat_rows() -> None:
     facts = {
         "cpus": [0, 1],
-        "tools": {"wrk": {"version": "4.1"}},
-        "root": True,
-        "psutil": None,
-        "nics": [{"mtu": 1500}],
+        "sysctls": {"net.core.somaxconn": "4096"},
+        "cpu_groups": True,
+        "governor": None,
+        "interfaces": [{"name": "eth0", "mtu": 1500}],
+        "of_a_later_version": {"wrk": {"version": "4.1"}},
     }
-    rows = host_rows("h", ["sut"], "start", facts)
-    assert [(row.fact, row.value) for row in rows] == [
-        ("cpus", "0,1"),
-        ("tools.wrk.version", "4.1"),
-        ("root", "true"),
-        ("psutil", None),
-        ("nics.0.mtu", "1500"),
-    ]
+    rows = host_rows("h", ["sut"], "start", RecordedFacts.model_validate(facts))
+    assert {row.fact: row.value for row in rows} == {
+        "cpus": "0,1",
+        "cpu_groups": "true",
+        "interfaces.0.name": "eth0",
+        "interfaces.0.mtu": "1500",
+        "interfaces.0.speed_bps": None,
+        "interfaces.0.virtual": None,
+        "interfaces.0.up": None,
+        "interfaces.0.addresses": "",
+        "sysctls.net.core.somaxconn": "4096",
+        "governor": None,
+        "of_a_later_version.wrk.version": "4.1",
+    }
 
 
 def test_the_store_comes_from_the_option_then_the_environment_then_the_default(

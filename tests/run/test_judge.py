@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from benchkit.models.facts import RecordedFacts
 from benchkit.models.rows import Columns, LatencyRow, ProfileRow, VerdictRow
 from benchkit.models.run import HostRecord, Manifest
 from benchkit.results.store import RunFolder, Store
@@ -87,10 +88,10 @@ def test_thresholds_are_those_of_the_runs_manifest() -> None:
 def test_facts_are_those_of_the_trials_own_block() -> None:
     """Narrow the port range before block 2, with 71 sockets in use."""
     judge = Judge(manifest())
-    judge.add_host_facts("load", "tuned", {"sysctls": {"net.ipv4.ip_local_port_range": "1025\t65535"}})
-    judge.add_host_facts("load", "block 1", {"sysctls": {}})
-    judge.add_host_facts("load", "block 2", {"sysctls": {"net.ipv4.ip_local_port_range": "10001 10070"}})
-    judge.add_host_facts("load", "restored", {"sysctls": {"net.ipv4.ip_local_port_range": "10001 10002"}})
+    judge.add_host_facts("load", "tuned", RecordedFacts(sysctls={"net.ipv4.ip_local_port_range": "1025\t65535"}))
+    judge.add_host_facts("load", "block 1", RecordedFacts(sysctls={}))
+    judge.add_host_facts("load", "block 2", RecordedFacts(sysctls={"net.ipv4.ip_local_port_range": "10001 10070"}))
+    judge.add_host_facts("load", "restored", RecordedFacts(sysctls={"net.ipv4.ip_local_port_range": "10001 10002"}))
     short = build_load(keepalive=False)
     covered = {"latency_covers": "connect+request"}
     findings = {b: judge.judge(build_trial(block=b, load=short).record, tables(row=covered)).findings for b in (1, 2)}

@@ -6,16 +6,15 @@ import pytest
 
 from benchkit.analysis.run_differences import fact_differences
 from benchkit.errors import InputError
-from benchkit.run.manifest import with_programs
+from benchkit.models.facts import ProgramFact, RecordedFacts
 from benchkit.run.resume import require_unfinished
 from benchkit.scenario.trial_order import PlannedTrial
 from tests.run.conftest import OpenRecorder
 from tests.run.test_recorder import end_trial, fail_trial
 
-FACTS = {
-    "kernel": "6.1",
-    "programs": {"nginx": {"path": "/usr/sbin/nginx", "version": "1.22"}, "node": {"path": "node", "version": "20"}},
-}
+NGINX = ProgramFact(path="/usr/sbin/nginx", version="1.22")
+NODE = ProgramFact(path="node", version="20")
+NEWER_NODE = ProgramFact(path="node", version="22")
 
 
 def test_nothing_of_a_finished_run_is_left_to_do_without_asking_any_host(open_recorder: OpenRecorder) -> None:
@@ -35,10 +34,10 @@ def test_a_run_with_a_failed_trial_may_have_something_left_to_do(open_recorder: 
 
 @pytest.mark.parametrize(("used", "changes"), [({"nginx"}, 0), ({"nginx", "node"}, 1), (set(), 0)])
 def test_only_programs_that_the_run_uses_count_as_changes(used: set[str], changes: int) -> None:
-    after = {**FACTS, "programs": {**FACTS["programs"], "node": {"path": "node", "version": "22"}}}  # type: ignore[dict-item]
-    facts = (with_programs(each, used) for each in (FACTS, after))
+    readings = (RecordedFacts(kernel="6.1", programs={"nginx": NGINX, "node": node}) for node in (NODE, NEWER_NODE))
+    facts = (reading.with_programs(used) for reading in readings)
     assert len(fact_differences("host sut", *facts)) == changes
 
 
 def test_facts_of_a_host_without_programs_stay_as_they_are() -> None:
-    assert with_programs({"kernel": "6.1"}, {"nginx"}) == {"kernel": "6.1", "programs": {}}
+    assert RecordedFacts(kernel="6.1").with_programs({"nginx"}) == RecordedFacts(kernel="6.1", programs={})

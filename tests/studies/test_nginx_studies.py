@@ -62,7 +62,7 @@ def test_all_four_topologies_send_the_same_header_and_body_bytes(nginx_vs_go: St
 def test_levels_that_are_equal_on_one_cpu_run_once(nginx_vs_go: StudyRun) -> None:
     (sut,) = (host for host in nginx_vs_go.outcome.run.manifest().hosts if "sut" in host.roles)
     same = [cell for cell in nginx_vs_go.outcome.run.manifest().cells if cell.unsupported]
-    assert len(same) == (4 if len(sut.facts["cpus"]) == 1 else 0)
+    assert len(same) == (4 if len(sut.facts.cpus) == 1 else 0)
     assert all("on these hosts the same as" in str(cell.unsupported) for cell in same)
 
 

@@ -94,7 +94,7 @@ def test_node_and_go_send_equal_responses_and_count_them(node: StudyRun) -> None
 def test_cells_with_one_worker_fewer_need_two_cpus(node: StudyRun) -> None:
     manifest = node.outcome.run.manifest()
     (sut,) = (host for host in manifest.hosts if "sut" in host.roles)
-    cpus = len(sut.facts["cpus"])
+    cpus = len(sut.facts.cpus)
     fewer = {cell.cell_id: cell.unsupported for cell in manifest.cells if "fewer" in cell.cell_id}
     assert len(fewer) == 4
     if cpus == 1:

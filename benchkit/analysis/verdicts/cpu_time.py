@@ -109,7 +109,7 @@ def _process_usage(evidence: Evidence, services: Sequence[tuple[ServiceRecord, f
 
 def _cpus_of(evidence: Evidence, host: str) -> tuple[int, ...]:
     """Return the CPUs of a process that is not bound to any."""
-    return tuple(evidence.facts.get(host, {}).get("cpus") or ())
+    return evidence.facts_of(host).cpus
 
 
 def _telemetry_usage(
@@ -124,4 +124,4 @@ def _telemetry_usage(
 
 def machine_of(evidence: Evidence, host: str) -> str:
     """Return an identifier of the host's machine: all hosts of a lab share one boot of one kernel."""
-    return str(evidence.facts.get(host, {}).get("boot_id") or host)
+    return evidence.facts_of(host).boot_id or host

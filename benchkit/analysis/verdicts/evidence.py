@@ -10,13 +10,11 @@ from typing import Any
 import pandas as pd
 
 from benchkit.analysis.verdicts.trial_telemetry import TrialTelemetry
+from benchkit.models.facts import RecordedFacts
 from benchkit.models.levels import STACK
 from benchkit.models.rows import TrialRow
 from benchkit.models.run import ControllerRecord, Manifest
 from benchkit.models.trial import TrialRecord, WatchRecord
-
-Facts = Mapping[str, Any]
-"""Facts of a host from the manifest, updated with the settings that the run applied."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,8 +25,8 @@ class Evidence:
     row: TrialRow
     """Its row in `trials`; absent values are None."""
     telemetry: TrialTelemetry = field(default_factory=TrialTelemetry)
-    facts: Mapping[str, Facts] = field(default_factory=dict)
-    """Host facts, by host."""
+    facts: Mapping[str, RecordedFacts] = field(default_factory=dict)
+    """Facts of each host at the start, updated with the settings that the run applied."""
     notes: Mapping[str, str] = field(default_factory=dict)
     """Known defects of the tool in this output: message by code."""
     requested_metrics: frozenset[str] = frozenset()
@@ -69,6 +67,10 @@ class Evidence:
     def hosts(self) -> tuple[str, ...]:
         """All of its hosts."""
         return tuple(dict.fromkeys((*self.server_hosts, *self.load_hosts)))
+
+    def facts_of(self, host: str) -> RecordedFacts:
+        """Return the facts of a host; those that are unknown are absent."""
+        return self.facts.get(host) or RecordedFacts()
 
     def watch(self, host: str) -> WatchRecord | None:
         """Return how the host was sampled; None: it was not."""

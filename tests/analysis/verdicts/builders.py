@@ -13,6 +13,7 @@ from benchkit.analysis.verdicts.check import CheckResult, Finding, SkippedCheck
 from benchkit.analysis.verdicts.evidence import Evidence, RunEvidence
 from benchkit.analysis.verdicts.registry import CHECKS
 from benchkit.analysis.verdicts.trial_telemetry import TrialTelemetry
+from benchkit.models.facts import RecordedFacts
 from benchkit.models.load import Load
 from benchkit.models.load_result import LoadResult
 from benchkit.models.rows import Columns, TelemetryRow, TrialRow
@@ -241,7 +242,10 @@ def build_trial(
         record=TrialRecord.model_validate(fields),
         row=TrialRow(**{**ROW, **(row or {})}),
         telemetry=TrialTelemetry(telemetry_columns(telemetry)),
-        facts={host: {**defaults, **((facts or {}).get(host, {}))} for host, defaults in FACTS.items()},
+        facts={
+            host: RecordedFacts.model_validate({**defaults, **((facts or {}).get(host, {}))})
+            for host, defaults in FACTS.items()
+        },
         notes=notes or {},
         requested_metrics=requested_metrics,
         scenario=scenario or {},

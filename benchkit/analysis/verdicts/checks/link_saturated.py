@@ -93,17 +93,17 @@ def _traffic(evidence: Evidence, host: str) -> dict[str, float]:
 
 def _links(evidence: Evidence, host: str) -> Iterator[_Link]:
     """Yield the host's interfaces with the cap of its inventory or lab, else its physical ones with their rates."""
-    facts = evidence.facts.get(host, {})
-    cap = facts.get("link_bps")
+    facts = evidence.facts_of(host)
+    cap = facts.link_bps
     if cap is not None:
         for each in evidence.telemetry.series("net_sent_bytes_total", host):
             if each.instance not in (None, LOOPBACK):
-                yield _Link(host, str(each.instance), float(cap), is_ethernet=False)
+                yield _Link(host, str(each.instance), cap, is_ethernet=False)
         return
-    for interface in facts.get("interfaces") or ():
+    for interface in facts.interfaces:
         # A virtual interface reports a rate that does not limit it.
-        if interface.get("speed_bps") and interface.get("virtual") is False:
-            yield _Link(host, interface["name"], float(interface["speed_bps"]), is_ethernet=True)
+        if interface.speed_bps and interface.virtual is False:
+            yield _Link(host, interface.name, interface.speed_bps, is_ethernet=True)
 
 
 def _bits_per_s(evidence: Evidence, link: _Link, direction: str) -> float | None:

@@ -59,14 +59,14 @@ def _counted_states(evidence: Evidence, host: str) -> tuple[str, ...] | None:
         return HOLDING_STATES
     if any(_has_same_addresses(evidence, host, server) for server in evidence.server_hosts):
         return None if failed is None else ()
-    if (evidence.facts.get(host, {}).get("sysctls") or {}).get(REUSE) == REUSE_ALWAYS:
+    if evidence.facts_of(host).sysctls.get(REUSE) == REUSE_ALWAYS:
         return None if failed is None else (IN_USE,)
     return HOLDING_STATES
 
 
 def _ports_in_use(evidence: Evidence, host: str, states: tuple[str, ...] | None) -> tuple[float, int] | None:
     """Return (most ports in use at once, local ports); None if one of them is unknown."""
-    port_range = str((evidence.facts.get(host, {}).get("sysctls") or {}).get(PORT_RANGE) or "").split()
+    port_range = (evidence.facts_of(host).sysctls.get(PORT_RANGE) or "").split()
     series = [each for each in evidence.telemetry.series("tcp_sockets", host) if each.instance in HOLDING_STATES]
     sockets = {each.instance: maximum for each in series if (maximum := each.maximum(evidence.window_s)) is not None}
     if states is None or len(port_range) != len(("first", "last")) or len(sockets) < len(HOLDING_STATES):
@@ -83,5 +83,5 @@ def _has_same_addresses(evidence: Evidence, host: str, other: str) -> bool:
 
 
 def _addresses(evidence: Evidence, host: str) -> frozenset[str]:
-    interfaces = evidence.facts.get(host, {}).get("interfaces") or ()
-    return frozenset(address for each in interfaces for address in each["addresses"])
+    interfaces = evidence.facts_of(host).interfaces
+    return frozenset(address for interface in interfaces for address in interface.addresses)

@@ -106,7 +106,7 @@ def _quota_withheld(evidence: Evidence, host: str) -> float | None:
 
 def _nominal_hz(evidence: Evidence, host: str) -> float | None:
     """Return the clock rate that the maker of its CPUs states."""
-    stated = NOMINAL.search(str(evidence.facts.get(host, {}).get("cpu_model") or ""))
+    stated = NOMINAL.search(evidence.facts_of(host).cpu_model or "")
     return None if stated is None else float(stated[1]) * 1e9
 
 
