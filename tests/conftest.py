@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,11 @@ pytest_plugins = ("tests.browser",)
 
 LONGEST = ("cli/test_go_modules.py", "faults/test_faults.py", "cli/test_run.py", "test_readme.py", "test_wheel.py")
 """Files that take a minute and more: they run first, so that no worker ends long after the others."""
+
+
+def pytest_sessionstart() -> None:
+    """Let SIGINT raise KeyboardInterrupt, although a shell that starts tests in the background has it ignored."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
