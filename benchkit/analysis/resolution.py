@@ -145,19 +145,6 @@ def mde(noise: Noise, blocks: int, family: int = 1, alpha: float = ALPHA, power:
     return math.exp(_effect(blocks, alpha / max(family, 1), power + _MARGIN, test) * noise.safe_sd)
 
 
-def blocks_for(ratio: float, noise: Noise, family: int = 1, alpha: float = ALPHA, most: int = 200) -> int | None:
-    """Return the fewest blocks that show a difference of this ratio with a power of `POWER`; None: more than `most`."""
-    wanted = abs(math.log(ratio))
-    for blocks in range(2, most + 1):
-        if deciding_test(blocks, family, alpha) is None:
-            continue
-        # t is the stronger test of the two, and quick to compute: what it cannot show needs no simulation.
-        least = _effect(blocks, alpha / max(family, 1), POWER + _MARGIN, "t") * noise.safe_sd
-        if least <= wanted and math.log(mde(noise, blocks, family, alpha) or math.inf) <= wanted:
-            return blocks
-    return None
-
-
 def noise_of(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusion] = ()) -> Noise | None:
     """Return the noise of the ratios of a run, over all its cells; None if it has too few samples.
 

@@ -1,22 +1,13 @@
 """The reducer's file: a load tool's rows, one per request, as a histogram and exact counts. Pure.
 
-The reducer (`backends/reduce`) reads the rows on the load host, so that they need not be stored. By tool, from their
-sources:
-
-- hey (with benchkit's template): the first million answers; failed requests have no row.
-- vegeta: every request; those without an answer (status 0) have the time until they failed, and vegeta's own figures
-  include them. Error messages are counted by text; an answer below 200 or above 399 has its status line there.
-- ab (`-g`): every request that ended, in whole milliseconds and without status; failed connections have no row.
-- siege (`-v`): every answer, in steps of 10 ms; failed requests have no row, and in JSON mode there are no rows.
-- h2load (`--log-file`): every request that ended, in microseconds from sending it; failed streams are counted as
-  errors.
+The reducer (`backends/reduce`) reads the rows on the load host, so that they need not be stored. What the rows of a
+tool mean is with the tool: `rows` in its `TOOL`.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import re
 import zlib
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
@@ -32,12 +23,11 @@ from pydantic import Field, ValidationError
 
 from benchkit.errors import ParseError
 from benchkit.load.measurement import Counters, Measurement
-from benchkit.load.tools.go_errors import errors_of
 from benchkit.load.tools.text import excerpt
-from benchkit.load.tools.tool import ParsedOutput
+from benchkit.load.tools.tool import ParsedOutput, RequestRows
 from benchkit.models.base import Frozen
 from benchkit.models.histogram import NS_PER_S, Histogram
-from benchkit.models.load_result import Errors, LoadResult, Note
+from benchkit.models.load_result import LoadResult, Note
 from benchkit.validation import first_fault
 
 LOWEST_US, HIGHEST_US, DIGITS = 1, 3_600_000_000, 4
@@ -45,7 +35,6 @@ LOWEST_US, HIGHEST_US, DIGITS = 1, 3_600_000_000, 4
 
 _MAX_PAYLOAD = 40 + 9 * 400_000
 """Most bytes that a histogram can have: a header, and the longest number for each bucket of the layout."""
-_STATUS_LINE = re.compile(r"[1-9][0-9]{2}(?: .*)?")
 
 Count = Annotated[int, Field(ge=0)]
 
@@ -123,33 +112,39 @@ def read(text: str | bytes) -> ReducerOutput:
         ) from None
 
 
-def measurement(output: ReducerOutput) -> Measurement:
-    """Return what the tool measured. Raises ParseError for a histogram that cannot be read, or has other counts."""
-    transport = {text: n for text, n in output.errors.items() if not _STATUS_LINE.fullmatch(text)}
-    failed = output.status.get("0", 0)
-    is_vegeta = output.tool == "vegeta"
+def read_file(file: bytes | None, tool: str) -> ReducerOutput:
+    """Return the file that the reducer wrote for a tool as a model. Raises ParseError; also where there is no file."""
+    if file is None:
+        raise ParseError("the reducer's file is missing", where=tool)
+    return read(file)
+
+
+def measurement(output: ReducerOutput, rows: RequestRows) -> Measurement:
+    """Return what a tool with such rows measured.
+
+    Raises ParseError for a histogram that cannot be read, or has other counts.
+    """
     counters = Counters(
         requests=output.rows,
         recorded=output.rows,
         bytes_total=output.bytes_in,
         status=output.status,
-        non_2xx=None if output.tool == "ab" else sum(n for code, n in output.status.items() if code[0] not in "02"),
-        errors=errors_of(transport, max(0, failed - sum(transport.values()))) if is_vegeta else Errors(),
+        non_2xx=sum(n for code, n in output.status.items() if code[0] not in "02") if rows.has_status else None,
     )
     return Measurement(
         tool=output.tool,
         histograms={} if output.latency is None else {"raw": _histogram(output.latency, output.rows)},
         counters=counters,
         resolution_s=output.resolution_ns / NS_PER_S,
-        covers="request" if output.tool == "h2load" else "connect+request",
+        covers=rows.covers,
         complete=output.ended == "whole" and not output.unread.count,
         notes=tuple(_notes(output)),
     )
 
 
-def summary_with_rows(summary: LoadResult, file: bytes | None) -> ParsedOutput:
+def summary_with_rows(summary: LoadResult, file: bytes | None, rows: RequestRows) -> ParsedOutput:
     """Return a tool's summary with its rows: counts are the summary's, times those of the rows. Raises ParseError."""
-    measured = measurement(_read_file(file, summary.tool))
+    measured = measurement(read_file(file, summary.tool), rows)
     counters = measured.counters
     notes = {note.code: note for note in (*measured.notes, *summary.notes)}
     if summary.requests is not None and counters.recorded != summary.requests:
@@ -165,48 +160,7 @@ def summary_with_rows(summary: LoadResult, file: bytes | None) -> ParsedOutput:
     return ParsedOutput(summary.model_copy(update=exact), measured)
 
 
-def rows_alone(file: bytes | None) -> ParsedOutput:
-    """Return the result of vegeta, which prints no summary, only rows; `duration_s` as vegeta defines it.
-
-    Raises ParseError.
-    """
-    output = _read_file(file, None)
-    if output.tool != "vegeta":
-        raise ParseError(f"the rows of {output.tool} are only a part of its result", hint="parse its summary")
-    measured, span = measurement(output), output.span
-    counters, duration_s = measured.counters, (span.last_start_ns - span.first_start_ns) / NS_PER_S if span else None
-    succeeded = sum(n for code, n in output.status.items() if code[0] in "23")
-    result = LoadResult(
-        tool=output.tool,
-        duration_s=duration_s,
-        requests=output.rows,
-        rps=output.rows / duration_s if output.rows and duration_s else None,
-        bytes_total=counters.bytes_total,
-        bytes_per_s=counters.bytes_total / duration_s if counters.bytes_total is not None and duration_s else None,
-        latency=measured.latency(),
-        errors=counters.errors,
-        status=counters.status,
-        non_2xx=counters.non_2xx,
-        failed=output.rows - succeeded,
-        availability=succeeded / output.rows if output.rows else None,
-        complete=measured.complete and output.rows > 0,
-        notes=measured.notes,
-    )
-    return ParsedOutput(result, measured)
-
-
-def _read_file(file: bytes | None, tool: str | None) -> ReducerOutput:
-    if file is None:
-        raise ParseError("the reducer's file is missing", where=tool)
-    return read(file)
-
-
 def _notes(output: ReducerOutput) -> Iterator[Note]:
-    if failed := output.status.get("0"):
-        yield Note(
-            code="vegeta-unanswered",
-            message=f"the latencies include {failed} requests without an answer, as vegeta's own figures do",
-        )
     if output.unread.count:
         first = excerpt(output.unread.first or "")
         yield Note(code="unread", message=f"{output.unread.count} rows could not be read; the first: {first}")

@@ -27,11 +27,9 @@ def read_generator(tool: Tool, load: Load, output: ToolOutput) -> ParsedOutput:
     """Return what one generator measured, read from the files that it wrote. Raises ParseError."""
     if load.histogram and tool.measure is not None:
         return tool.measure(output)
-    if tool.summary is None:
-        return reducer_output.rows_alone(output.reduction)
     summary = tool.parse(output.stdout if tool.summary == "stdout" else output.stderr)
     if load.histogram and tool.rows is not None:
-        return reducer_output.summary_with_rows(summary, output.reduction)
+        return reducer_output.summary_with_rows(summary, output.reduction, tool.rows)
     return ParsedOutput(summary, None)
 
 

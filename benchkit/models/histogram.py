@@ -160,13 +160,6 @@ class Histogram:
         """Return the rows as arrays: low_s, high_s, count."""
         return self.lowest / _UNITS_PER_S, self.highest / _UNITS_PER_S, self.counts
 
-    def coarsened(self, digits: int) -> Histogram:
-        """Return the same histogram with fewer significant digits, whose buckets contain the present ones."""
-        if digits > self.digits:
-            raise ValueError(f"a histogram of {self.digits} significant digits cannot have {digits}")
-        indexes, counts = _without_duplicates(_indexes_of(self.lowest, digits), self.counts)
-        return Histogram(indexes, counts, digits, self.min_ns, self.max_ns, self.sum_ns)
-
 
 def merge_histograms(histograms: Sequence[Histogram]) -> Histogram:
     """Return one histogram of all requests. Raises ValueError for no histogram, or for different significant digits."""

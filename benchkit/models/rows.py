@@ -27,7 +27,7 @@ class Row:
     TABLE: ClassVar[str]
     """Name of the table."""
     IS_LARGE: ClassVar[bool] = False
-    """True for tables with thousands of rows a trial: they are built as columns and read run by run."""
+    """True for tables with thousands of rows per trial: they are built as columns and read run by run."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 
 from benchkit.report.style import colour, dashes, hover, marker
-from benchkit.report.theme import SURFACE
+from benchkit.report.theme import GRID, SURFACE
 
 HOLLOW = "hollow: excluded"
 DOTTED = "dotted: excluded"
@@ -63,3 +64,18 @@ def draw_lines(axes: Axes, hue: int, lines: Sequence[np.ndarray], excluded: Sequ
             axes.add_collection(
                 LineCollection(drawn, colors=colour(hue), linestyles=[style], linewidths=1.0, alpha=_FAINT)
             )
+
+
+def draw_time_series(axes: Axes, hue: int, samples: pd.DataFrame, exclusions: Container[str]) -> None:
+    """Draw the samples (trial_id, t_s, value) of each trial over time, those of excluded trials dotted."""
+    lines = {
+        str(trial_id): rows.sort_values("t_s")[["t_s", "value"]].to_numpy(dtype=float)
+        for trial_id, rows in samples.groupby("trial_id", sort=True)
+    }
+    draw_lines(axes, hue, list(lines.values()), [trial_id in exclusions for trial_id in lines])
+
+
+def shade_window(axes: Axes, durations_s: pd.Series[float]) -> None:
+    """Shade the measured window, by the median of the durations of trials that start at 0; nothing without any."""
+    if durations_s.notna().any():
+        axes.axvspan(0, float(durations_s.median()), color=GRID.light, alpha=0.55, linewidth=0, zorder=0)

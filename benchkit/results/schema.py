@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Union, get_args, get_
 
 import pyarrow as pa
 
-from benchkit.models.rows import TABLES, Columns, Row, column_names, column_types, columns_of
+from benchkit.models.rows import TABLES, Columns, Row, column_names, column_types
 from benchkit.models.run import SCHEMA_VERSION
 
 if TYPE_CHECKING:
@@ -59,16 +59,6 @@ def empty_frame(table: str) -> pd.DataFrame:
     """Return the table without rows, its columns typed as those of a stored one."""
     frame: pd.DataFrame = arrow_schema(table).empty_table().to_pandas()
     return frame
-
-
-def describe_columns(table: str) -> str:
-    """Return the documentation of a table's columns as a Markdown table."""
-    schema = arrow_schema(table)
-    lines = (
-        f"| `{column.name}` | {schema.field(column.name).type} | {column.unit or ''} | {column.description} |"
-        for column in columns_of(table)
-    )
-    return "\n".join(("| column | type | unit | description |", "|---|---|---|---|", *lines)) + "\n"
 
 
 def _arrow_type(hint: Any) -> pa.DataType:  # noqa: ANN401 - a type

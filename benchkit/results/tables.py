@@ -1,7 +1,7 @@
-"""The Parquet tables of runs: written as one file a trial, merged into one file when the run ends, read over all runs.
+"""The Parquet tables of runs: one file per trial, merged into one when the run ends, and read over all runs.
 
-A file a trial has a purpose: every reader of the store, DuckDB and pandas among them, sees the trials of a run that is
-still running or was killed, and the end of a run does not read all raw files again.
+There is one file per trial so that every reader of the store, DuckDB and pandas among them, sees the trials of a run
+that is still running or was killed, and so that the end of a run does not read all raw files again.
 
 Every file is written under another name, synced and renamed. The merged file names the files whose rows it contains
 (`benchkit.replaces` in its metadata), and these are deleted after it has its name: a crash between the two loses no

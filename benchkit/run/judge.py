@@ -14,7 +14,7 @@ from benchkit.analysis.verdicts.checks.cold import first_over_last
 from benchkit.analysis.verdicts.core_speed import server_loop_s
 from benchkit.analysis.verdicts.evidence import Evidence, RunEvidence, requested_metrics
 from benchkit.analysis.verdicts.exclusions import exclusions_from_findings
-from benchkit.analysis.verdicts.judge import Judgement, judge_run, judge_trial, verdict_of
+from benchkit.analysis.verdicts.judge import judge_run, judge_trial, verdict_of
 from benchkit.analysis.verdicts.trial_telemetry import TrialTelemetry
 from benchkit.models.facts import RecordedFacts
 from benchkit.models.rows import Row
@@ -59,10 +59,6 @@ class Judge:
             self._facts_in_block.setdefault(int(block[1]), {})[host] = facts
         elif stage in RUN_STAGES:
             self._facts[host] = self._facts.get(host, RecordedFacts()).updated(facts)
-
-    def judge(self, record: TrialRecord, tables: TrialTables) -> Judgement:
-        """Judge a trial by itself, from its record and its rows."""
-        return judge_trial(self._evidence(record, tables), self._thresholds)
 
     def _evidence(self, record: TrialRecord, tables: TrialTables) -> Evidence:
         return Evidence(

@@ -147,7 +147,7 @@ BENCH_LINE = re.compile(r"Benchmark[^a-z\s]\S*\t[1-9]\d*(\t-?\d+(\.\d+)?([eE][-+
 units."""
 
 
-def test_benchstat_reads_a_line_a_trial(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+def test_benchstat_reads_one_line_per_trial(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
     cells = [{"stack": "go", "n": 8}, {"stack": "x-8", "n": 8}]
     trials = make_trials({"stack=go,n=8": [100, 101], "stack=x-8": [50, 51]}, latency_p99_s=0.0125)
     trials.loc[0, "kind"] = "profile"

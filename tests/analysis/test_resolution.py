@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from benchkit.analysis.resolution import Noise, blocks_for, mde, noise_of, resolution
+from benchkit.analysis.resolution import Noise, mde, noise_of, resolution
 from benchkit.analysis.samples import Exclusion
 
 MakeTrials = Callable[..., pd.DataFrame]
@@ -60,17 +60,6 @@ def test_more_blocks_with_the_same_test_detect_less(family: int) -> None:
     found = [effect(blocks, family) for blocks in (8, 10, 12, 14, 20, 30)]
     assert found == sorted(found, reverse=True)
     assert effect(10, 1) < effect(10, 3) < effect(10, 7)
-
-
-def test_blocks_for_a_difference_are_the_fewest_that_detect_it() -> None:
-    blocks = blocks_for(1.1, NOISE)
-    assert blocks is not None
-    detected, not_yet = mde(NOISE, blocks), mde(NOISE, blocks - 1)
-    assert detected is not None
-    assert not_yet is not None
-    assert detected <= 1.1 < not_yet
-    assert blocks_for(1 / 1.1, NOISE) == blocks
-    assert blocks_for(1.0001, NOISE) is None
 
 
 def test_noise_is_the_residual_of_cells_and_blocks(make_trials: MakeTrials) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from benchkit.analysis.inference import MIN_BLOCKS
 from benchkit.analysis.ratio import Ratio
-from benchkit.analysis.resolution import blocks_for, noise_of
+from benchkit.analysis.resolution import mde, noise_of
 from benchkit.cli.progress import SilentProgress
 from benchkit.hosts.connections import connect_all
 from benchkit.lab.lab import Lab
@@ -69,7 +70,8 @@ def test_blocks_find_the_ratio_that_a_sequential_design_misses(lab: Lab, tmp_pat
         pilot = load("trials", store=store, run_id=run("blocks", PILOT_BLOCKS))
         noise = noise_of(pilot, "rps")
         assert noise is not None
-        pairs = blocks_for(RESOLVED, noise, most=MOST_BLOCKS)
+        detected = ((blocks, mde(noise, blocks)) for blocks in range(MIN_BLOCKS, MOST_BLOCKS + 1))
+        pairs = next((blocks for blocks, ratio in detected if ratio is not None and ratio <= RESOLVED), None)
         print(f"\nlog-ratios of {PILOT_BLOCKS} blocks have a standard deviation of {noise.sd:.3f}: {pairs} blocks")
         assert pairs is not None, f"{MOST_BLOCKS} blocks are not enough"
         # The quota rightly makes trials invalid. No trial is excluded here, to test the design alone.

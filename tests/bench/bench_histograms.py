@@ -17,6 +17,7 @@ import pytest
 
 from benchkit.load.generators.generator import REDUCER
 from benchkit.load.reducer_output import measurement, read
+from benchkit.load.tools.ab.command import ROWS as AB_ROWS
 from benchkit.models.histogram import Histogram, merge_histograms
 from benchkit.services.go_build import build
 
@@ -45,7 +46,7 @@ def reduced(command: Sequence[str | Path], rows: Path) -> float:
     started = time.perf_counter()
     with rows.open("rb") as file:
         subprocess.run(command, stdin=file, check=True)
-    histogram = measurement(read(Path(command[-1]).read_bytes())).histograms["raw"]
+    histogram = measurement(read(Path(command[-1]).read_bytes()), AB_ROWS).histograms["raw"]
     for percent in PERCENTS:
         histogram.percentile(percent)
     return time.perf_counter() - started
@@ -91,7 +92,7 @@ def test_rows_to_a_histogram_three_times_as_fast_as_pandas(rows: Path, tmp_path:
         f"at most {memory / 1e6:.1f} MB of memory, {memory / size:.1%} of the file"
     )
     exact_s = pd.read_csv(rows, sep="\t", usecols=["ttime"])["ttime"] / 1000
-    histogram = measurement(read(out.read_bytes())).histograms["raw"]
+    histogram = measurement(read(out.read_bytes()), AB_ROWS).histograms["raw"]
     assert json.loads(out.read_bytes())["rows"] == histogram.total == ROWS
     for percent in PERCENTS:
         assert histogram.percentile(percent) == pytest.approx(exact_s.quantile(percent / 100), rel=1e-3, abs=1e-3)

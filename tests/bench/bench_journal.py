@@ -23,5 +23,5 @@ def test_the_journal_of_a_trial(tmp_path: Path) -> None:
             journal.append(TrialStarted(trial_id=trial_id, cell_id=cell_id, block=number, position=1))
             journal.append(TrialEnded(trial_id=trial_id, cell_id=cell_id, wall_s=6.5))
             took.append(time.perf_counter() - began)
-    print(f"\njournal: median {median(took) * 1000:.2f} ms a trial, longest {max(took) * 1000:.2f} ms")
+    print(f"\njournal: median {median(took) * 1000:.2f} ms per trial, longest {max(took) * 1000:.2f} ms")
     assert median(took) <= LIMIT_S

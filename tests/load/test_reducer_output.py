@@ -19,12 +19,16 @@ from hypothesis import strategies as st
 
 from benchkit.errors import ParseError
 from benchkit.load.generators.generator import REDUCER
-from benchkit.load.reducer_output import ReducerOutput, measurement, read, rows_alone
+from benchkit.load.measurement import Measurement
+from benchkit.load.reducer_output import ReducerOutput, measurement, read
 from benchkit.load.tools.ab import output as ab
 from benchkit.load.tools.hey.command import TEMPLATE
 from benchkit.load.tools.hey.measure import read_counters
+from benchkit.load.tools.registry import get_tool
 from benchkit.load.tools.siege import output as siege
 from benchkit.load.tools.text import decode
+from benchkit.load.tools.tool import ToolOutput
+from benchkit.load.tools.vegeta import measure as vegeta_measure
 from benchkit.load.tools.vegeta import output as vegeta
 from benchkit.models.load_result import LoadResult
 from benchkit.services.go_build import build
@@ -50,9 +54,16 @@ def reduce_file(reducer: Path, tool: str, path: Path, folder: Path) -> tuple[Red
     return read(out.read_bytes()), rest.read_text()
 
 
+def measured(reduction: ReducerOutput) -> Measurement:
+    """Return what the tool of a reduction measured."""
+    rows = get_tool(reduction.tool).rows
+    assert rows is not None
+    return vegeta_measure.measurement(reduction) if reduction.tool == "vegeta" else measurement(reduction, rows)
+
+
 def same_latency(reduction: ReducerOutput, expected: LoadResult) -> None:
     """Check extremes and mean exactly, and percentiles to the histogram's 1/16384."""
-    found = measurement(reduction).latency()
+    found = measured(reduction).latency()
     assert found.min_s == expected.latency.min_s
     assert found.max_s == expected.latency.max_s
     assert found.mean_s == pytest.approx(expected.latency.mean_s, rel=1e-9)
@@ -69,8 +80,8 @@ def test_reducer_and_parser_agree_on_abs_table(reducer: Path, tmp_path: Path) ->
     same_latency(reduction, expected)
     assert reduction.rows == expected.requests
     assert rest == ""
-    with pytest.raises(ParseError, match="parse its summary"):
-        rows_alone(reduction.model_dump_json().encode())
+    with pytest.raises(ParseError, match="rows of ab, not of vegeta"):
+        vegeta_measure.measure(ToolOutput("", reduction=reduction.model_dump_json().encode()))
 
 
 def test_the_reducer_passes_on_sieges_summary(reducer: Path, tmp_path: Path) -> None:
@@ -80,7 +91,7 @@ def test_the_reducer_passes_on_sieges_summary(reducer: Path, tmp_path: Path) -> 
     expected = siege.parse(text)
     assert siege.parse(rest) == expected
     assert reduction.rows == expected.requests == text.count("secs:")
-    found = measurement(reduction)
+    found = measured(reduction)
     assert found.complete
     assert found.latency().max_s == expected.latency.max_s
     assert found.counters.status == {"200": reduction.rows}
@@ -91,7 +102,7 @@ def test_the_reducer_passes_on_sieges_summary(reducer: Path, tmp_path: Path) -> 
 def test_the_reducer_agrees_with_vegetas_own_report(reducer: Path, tmp_path: Path, name: str) -> None:
     expected = vegeta.parse((HISTOGRAMS / f"{name}.report.json").read_text())
     reduction, _ = reduce_file(reducer, "vegeta", HISTOGRAMS / f"{name}.gob", tmp_path)
-    found = rows_alone(reduction.model_dump_json().encode()).result
+    found = vegeta_measure.measure(ToolOutput("", reduction=reduction.model_dump_json().encode())).result
     for field in ("requests", "rps", "duration_s", "bytes_total", "non_2xx", "failed", "availability", "complete"):
         assert getattr(found, field) == pytest.approx(getattr(expected, field)), field
     assert found.status == expected.status
@@ -104,11 +115,11 @@ def test_the_reducer_agrees_with_vegetas_own_report(reducer: Path, tmp_path: Pat
 
 def test_vegetas_failures_are_counted_by_kind(reducer: Path, tmp_path: Path) -> None:
     refused, _ = reduce_file(reducer, "vegeta", HISTOGRAMS / "vegeta-v12-refused.gob", tmp_path)
-    found = measurement(refused).counters
+    found = measured(refused).counters
     assert (found.requests, found.errors.connect, found.errors.other, found.non_2xx) == (50, 50, 0, 0)
     assert len(refused.errors) == 1
     failing, _ = reduce_file(reducer, "vegeta", HISTOGRAMS / "vegeta-v12-stream.gob", tmp_path)
-    found = measurement(failing).counters
+    found = measured(failing).counters
     assert found.status == {"200": 100, "503": 50}
     assert (found.errors.connect, found.errors.other, found.non_2xx) == (0, 0, 50)
 
@@ -116,7 +127,7 @@ def test_vegetas_failures_are_counted_by_kind(reducer: Path, tmp_path: Path) -> 
 def test_unread_rows_are_noted(reducer: Path, tmp_path: Path) -> None:
     path = tmp_path / "rows.txt"
     path.write_text(f"{HEY_HEADING}\n0.000239526,200,0.000131\nNaN,<script>\x1b[0m\n")
-    found = measurement(reduce_file(reducer, "hey", path, tmp_path)[0])
+    found = measured(reduce_file(reducer, "hey", path, tmp_path)[0])
     assert not found.complete
     (note,) = [note for note in found.notes if note.code == "unread"]
     assert note.message.startswith("1 rows could not be read; the first: NaN,<script>")
@@ -126,7 +137,7 @@ def test_unread_rows_are_noted(reducer: Path, tmp_path: Path) -> None:
 def test_truncated_rows_are_noted(reducer: Path, tmp_path: Path) -> None:
     path = tmp_path / "cut.gob"
     path.write_bytes((HISTOGRAMS / "vegeta-v12-stream.gob").read_bytes()[:-100])
-    found = measurement(reduce_file(reducer, "vegeta", path, tmp_path)[0])
+    found = measured(reduce_file(reducer, "vegeta", path, tmp_path)[0])
     assert not found.complete
     assert [note.code for note in found.notes] == ["rows-cut"]
 
@@ -136,15 +147,15 @@ def test_dropped_text_is_noted(reducer: Path, tmp_path: Path) -> None:
     path.write_text("[error] a line that is no row\n" * 40_000)
     reduction, rest = reduce_file(reducer, "siege", path, tmp_path)
     assert len(rest) == 1 << 20
-    assert [note.code for note in measurement(reduction).notes] == ["text-cut"]
+    assert [note.code for note in measured(reduction).notes] == ["text-cut"]
 
 
 def test_a_file_without_rows_is_incomplete(reducer: Path, tmp_path: Path) -> None:
     path = tmp_path / "empty"
     path.touch()
     reduction, _ = reduce_file(reducer, "vegeta", path, tmp_path)
-    assert measurement(reduction).histograms == {}
-    result = rows_alone(reduction.model_dump_json().encode()).result
+    assert measured(reduction).histograms == {}
+    result = vegeta_measure.measure(ToolOutput("", reduction=reduction.model_dump_json().encode())).result
     assert not result.complete
     assert result.latency.percentiles == {}
 
@@ -183,7 +194,7 @@ def document(**changed: object) -> dict[str, Any]:
 
 
 def measure_document(whole: dict[str, Any]) -> object:
-    return measurement(read(json.dumps(whole)))
+    return measured(read(json.dumps(whole)))
 
 
 def document_with_histogram(encoded: str) -> dict[str, Any]:
@@ -200,7 +211,7 @@ def payload(numbers: bytes, *, highest: int = 3_600_000_000, digits: int = 4) ->
 
 
 def test_a_complete_file_is_read() -> None:
-    found = measurement(read(json.dumps(document())))
+    found = measured(read(json.dumps(document())))
     assert list(found.histograms["raw"].rows()) == [(300e-6, 300e-6, 2), (2e-3, 2e-3, 1)]
     assert found.histograms["raw"].mean_s == pytest.approx(2.6e-3 / 3)
 
@@ -253,7 +264,7 @@ def test_text_that_is_no_json_is_refused(text: str | bytes) -> None:
 @given(st.binary(max_size=60))
 def test_any_histogram_payload_is_read_or_refused(numbers: bytes) -> None:
     try:
-        found = measurement(read(json.dumps(document_with_histogram(wrapped(payload(numbers))))))
+        found = measured(read(json.dumps(document_with_histogram(wrapped(payload(numbers))))))
     except ParseError:
         return
     assert found.histograms["raw"].total == 3
@@ -283,7 +294,7 @@ def reduce_run(reducer: Path, tool: str, command: list[str], folder: Path) -> tu
 def test_the_real_hey(reducer: Path, url: str, tmp_path: Path) -> None:
     command = ["hey", "-n", "300", "-c", "3", "-o", TEMPLATE, f"{url}fail"]
     reduction, rest, _ = reduce_run(reducer, "hey", command, tmp_path)
-    found = measurement(reduction)
+    found = measured(reduction)
     assert found.complete
     assert (found.counters.recorded, found.counters.status) == (300, {"200": 200, "503": 100})
     assert read_counters(rest).requests == 300
@@ -293,7 +304,7 @@ def test_the_real_hey(reducer: Path, url: str, tmp_path: Path) -> None:
 def test_the_real_ab(reducer: Path, url: str, tmp_path: Path) -> None:
     command = ["ab", "-k", "-c4", "-n2000", "-g", "/dev/stdout", url]
     reduction, summary, _ = reduce_run(reducer, "ab", command, tmp_path)
-    stated, found = ab.parse(summary), measurement(reduction)
+    stated, found = ab.parse(summary), measured(reduction)
     assert stated.complete
     assert found.complete
     assert found.counters.requests == stated.requests == 2000
@@ -317,7 +328,7 @@ def test_the_real_siege(reducer: Path, url: str, tmp_path: Path) -> None:
     )
     command = ["siege", "--rc=siege.conf", "-b", "-c4", "-r25", f"{url}slow"]
     reduction, rest, errors = reduce_run(reducer, "siege", command, tmp_path)
-    stated, found = siege.parse(rest + errors), measurement(reduction)
+    stated, found = siege.parse(rest + errors), measured(reduction)
     assert found.complete
     assert found.counters.requests == stated.requests == 100
     assert found.latency().min_s == stated.latency.min_s

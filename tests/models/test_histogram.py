@@ -129,17 +129,6 @@ def test_only_histograms_of_one_resolution_are_merged() -> None:
         merge_histograms([])
 
 
-@given(samples, digit, digit)
-def test_a_coarsened_histogram_equals_one_recorded_with_fewer_digits(times: list[int], one: int, other: int) -> None:
-    fine, coarse = max(one, other), min(one, other)
-    assert histogram_of(times, fine).coarsened(coarse) == histogram_of(times, coarse)
-
-
-def test_a_histogram_cannot_gain_digits() -> None:
-    with pytest.raises(ValueError, match="of 3 significant digits cannot have 4"):
-        histogram_of([1], 3).coarsened(4)
-
-
 @given(samples, digit)
 def test_rows_are_the_buckets_in_seconds(times: list[int], digits: int) -> None:
     histogram = histogram_of(times, digits)
@@ -172,7 +161,6 @@ def test_an_empty_histogram() -> None:
     assert empty.percentiles() == {}
     assert list(empty.rows()) == []
     assert empty == histogram_of([])
-    assert empty.coarsened(2).total == 0
 
 
 def test_histograms_with_equal_counts_are_equal() -> None:

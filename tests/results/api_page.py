@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import benchkit
-from benchkit.models.rows import TABLES
-from benchkit.results.schema import describe_columns
+from benchkit.models.rows import TABLES, columns_of
+from benchkit.results.schema import arrow_schema
 
 PAGE = Path(benchkit.__file__).parent / "results" / "README.md"
 _PART = re.compile(r"(<!-- (\w+): [^\n]* -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -39,6 +39,16 @@ def tables() -> str:
         summary = inspect.cleandoc(row.__doc__ or "")
         parts.append(f"### {name}\n\nA row: {summary[0].lower()}{summary[1:]}\n\n{describe_columns(name)}")
     return "\n".join(parts)
+
+
+def describe_columns(table: str) -> str:
+    """Return the documentation of a table's columns as a Markdown table."""
+    schema = arrow_schema(table)
+    lines = (
+        f"| `{column.name}` | {schema.field(column.name).type} | {column.unit or ''} | {column.description} |"
+        for column in columns_of(table)
+    )
+    return "\n".join(("| column | type | unit | description |", "|---|---|---|---|", *lines)) + "\n"
 
 
 PARTS: Mapping[str, Callable[[], str]] = {"functions": functions, "tables": tables}

@@ -82,7 +82,7 @@ def test_the_row_of_a_trial_has_the_speed_of_the_servers_cores() -> None:
 def test_thresholds_are_those_of_the_runs_manifest() -> None:
     busy = build_trial(generators=(build_generator(cpu_s=0.95 * WINDOW_S),)).record
     lax = Judge(manifest(thresholds={"generator_cpu": 0.99}))
-    assert lax.judge(busy, tables()).verdict == "valid"
+    assert lax.add_verdict(busy, tables()).trial.verdict == "valid"
 
 
 def test_facts_are_those_of_the_trials_own_block() -> None:
@@ -94,9 +94,11 @@ def test_facts_are_those_of_the_trials_own_block() -> None:
     judge.add_host_facts("load", "restored", RecordedFacts(sysctls={"net.ipv4.ip_local_port_range": "10001 10002"}))
     short = build_load(keepalive=False)
     covered = {"latency_covers": "connect+request"}
-    findings = {b: judge.judge(build_trial(block=b, load=short).record, tables(row=covered)).findings for b in (1, 2)}
-    assert findings[1] == ()
-    assert [each.check for each in findings[2]] == ["ports-exhausted"]
+    first, second = (
+        judge.add_verdict(build_trial(block=block, load=short).record, tables(row=covered)) for block in (1, 2)
+    )
+    assert first.verdicts == ()
+    assert [row.check for row in second.verdicts] == ["ports-exhausted"]
 
 
 def stored(path: Path) -> tuple[Store, RunFolder]:

@@ -110,7 +110,7 @@ def _generator(number: int, count: int, load: Load, url: str, placement: Service
     reducer = None
     if tool.rows is not None and load.histogram:
         path = PurePosixPath(placement.folder / "reduce")
-        reducer = (str(path), "-tool", tool.rows)
+        reducer = (str(path), "-tool", tool.rows.name)
         programs.append(File(path, GoSource(REDUCER, placement.goos, placement.goarch), EXECUTABLE))
     return Generator(
         number=number,

@@ -90,11 +90,6 @@ def parse_count(token: str | None) -> int | None:
     return int(token) if token is not None and _COUNT.fullmatch(token) else None
 
 
-def zero_as_none(value: float | None, *, unmeasured: bool) -> float | None:
-    """Return the value, but `None` for the 0 that a tool prints where it measured nothing (`unmeasured`)."""
-    return None if unmeasured and value == 0 else value
-
-
 def without_times(latency: Latency) -> Latency:
     """Return the latency of a run that measured none: `None` for the zeros that its tool prints."""
     zeros = {name: getattr(latency, name) or None for name in ("min_s", "mean_s", "stdev_s", "max_s")}
@@ -161,11 +156,6 @@ class Reader:
         self.starts_mid_number = False
         """True where the current line is the first one and starts with a digit: its first figure may lack digits."""
 
-    @property
-    def rules(self) -> Rules:
-        """Rules for the current line."""
-        return self._rules
-
     def read_lines(self, text: str) -> list[str]:
         """Read every line of `text` by the rules, and return the lines."""
         lines = split_lines(text)
@@ -179,8 +169,8 @@ class Reader:
         return lines
 
     def read_line(self, line: str) -> None:
-        """Read one line, stripped of blanks and quoting, by the rules."""
-        for pattern, action in self.rules:
+        """Read one line, stripped of blanks and quoting, by the first rule that matches it."""
+        for pattern, action in self._rules:
             if match := pattern.fullmatch(line):
                 action(match)
                 return

@@ -68,6 +68,18 @@ class GoProgram:
 
 
 @dataclass(frozen=True)
+class RequestRows:
+    """Rows of a tool's output, one per request, which the reducer (`backends/reduce`) reads on the load host."""
+
+    name: str
+    """Name by which the reducer knows the rows."""
+    covers: Literal["request", "connect+request"] = "connect+request"
+    """Part of a request that their times cover."""
+    has_status: bool = True
+    """False: rows do not state the status of the answer."""
+
+
+@dataclass(frozen=True)
 class Tool:
     """One load tool: how it is called, and how its output is read.
 
@@ -85,9 +97,9 @@ class Tool:
     options: frozenset[str]
     """Fields of `Load` beyond `ALWAYS` that the tool supports."""
     summary: Literal["stdout", "stderr"] | None = "stdout"
-    """Stream with the text that `parse` reads; None: the tool prints rows and no summary."""
-    rows: str | None = None
-    """Name by which the reducer (`backends/reduce`) knows the rows on stdout, one per request; None: no such rows."""
+    """Stream with the text that `parse` reads; None: the tool prints rows and no summary, so it has `measure`."""
+    rows: RequestRows | None = None
+    """Rows that it prints on stdout, one per request; None: no such rows."""
     measure: Callable[[ToolOutput], ParsedOutput] | None = field(default=None, repr=False)
     """Output of a load with `histogram` → result and measurement; pure. Raises ParseError.
 

@@ -16,8 +16,8 @@ from benchkit.report.metric_values import numbers
 from benchkit.report.stored_run import StoredRun, cached_per_run
 from benchkit.report.style import styled
 from benchkit.report.tables import Column, Entry, Table, number
-from benchkit.report.theme import GRID, MUTED
-from benchkit.report.trial_marks import DOTTED, draw_lines
+from benchkit.report.theme import MUTED
+from benchkit.report.trial_marks import DOTTED, draw_time_series, shade_window
 
 TITLE = "Accept queues"
 
@@ -49,7 +49,7 @@ def caption(run: StoredRun) -> str:
     """Explain lines and overflows."""
     cells = _drawn(run)
     return (
-        "Connections that wait to be accepted, of the socket with the deepest queue, one line a trial; dashed: the limit of "
+        "Connections that wait to be accepted, of the socket with the deepest queue, one line per trial; dashed: the limit of "
         "the queue. Overflows are connections that arrived when the queue was full (ListenOverflows over the measured "
         "window)."
         + (
@@ -70,7 +70,7 @@ def draw(run: StoredRun) -> Figure:
         panel_height(len(by_label)),
         title=TITLE,
         subtitle=[
-            "depth of the deepest queue over time, one line a trial",
+            "depth of the deepest queue over time, one line per trial",
             "dashed: its limit" + (f" \N{MIDDLE DOT} {DOTTED}" if run.values("rps").has_exclusions else ""),
         ],
         source=provenance(run),
@@ -178,14 +178,9 @@ def _overflow_text(view: CellView, counts: pd.Series[float]) -> str:
 def _draw_cell(axes: Axes, run: StoredRun, view: CellView) -> float:
     """Draw the lines of a cell, and return the highest value among them."""
     samples = run.telemetry_of(view.cell_id)
-    window = numbers(run.trials_of(view.cell_id)["duration_s"]).median()
-    axes.axvspan(0, float(window), color=GRID.light, alpha=0.55, linewidth=0, zorder=0)
+    shade_window(axes, numbers(run.trials_of(view.cell_id)["duration_s"]))
     depths = samples[samples["metric"] == QUEUE].groupby(["trial_id", "t_s"])["value"].max().reset_index()
-    lines = {
-        str(trial_id): rows.sort_values("t_s")[["t_s", "value"]].to_numpy(dtype=float)
-        for trial_id, rows in depths.groupby("trial_id", sort=True)
-    }
-    draw_lines(axes, view.hue, list(lines.values()), [trial in run.values("rps").exclusions for trial in lines])
+    draw_time_series(axes, view.hue, depths, run.values("rps").exclusions)
     axes.set_xlim(float(samples["t_s"].min()), float(samples["t_s"].max()))
     limit = samples.loc[samples["metric"] == LIMIT, "value"].max()
     if not np.isnan(limit):

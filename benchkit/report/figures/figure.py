@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from matplotlib.figure import Figure
 
 from benchkit import units
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.tables import Table
+
+Thing = TypeVar("Thing")
 
 
 @dataclass(frozen=True)
@@ -42,3 +45,10 @@ def provenance(run: StoredRun) -> str:
 def more_in_table(count: int, what: str) -> str:
     """Return the sentence of a caption on what a figure omits; empty if it omits nothing."""
     return f" {units.counted(count, what)} more are not drawn; the table has all." if count > 0 else ""
+
+
+def name_extremes(ranked: Sequence[Thing], most: int, things: str = "") -> tuple[Sequence[Thing], str]:
+    """Return what a description names: all of up to `most`, of more the first and the last; and a text that says so."""
+    if len(ranked) <= most:
+        return ranked, ""
+    return [ranked[0], ranked[-1]], f" of {len(ranked)}{things and ' '}{things}, the highest and the lowest"

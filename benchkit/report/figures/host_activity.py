@@ -21,8 +21,7 @@ from benchkit.report.metric_values import numbers
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.style import drawable, styled, tick
 from benchkit.report.tables import Column, Entry, Table
-from benchkit.report.theme import GRID
-from benchkit.report.trial_marks import DOTTED, draw_lines
+from benchkit.report.trial_marks import DOTTED, draw_time_series, shade_window
 
 TITLE = "Hosts before, during and after the measured window"
 
@@ -67,7 +66,7 @@ def alt(run: StoredRun) -> str:
 def caption(run: StoredRun) -> str:
     """Explain lines, shade and gaps."""
     return (
-        "One line a trial; second 0 is the start of the measured window, which is shaded; the warm-up lies before it. A "
+        "One line per trial; second 0 is the start of the measured window, which is shaded; the warm-up lies before it. A "
         "line is interrupted where a host sent no samples. Requests are the server's own count, probes and warm-up "
         "included."
         + (" Dotted lines are of excluded trials." if run.values("rps").has_exclusions else "")
@@ -88,7 +87,7 @@ def draw(run: StoredRun) -> Figure:
         title=TITLE,
         subtitle=[
             " \N{MIDDLE DOT} ".join(measure.heading for measure in _MEASURES),
-            "one line a trial" + (f" \N{MIDDLE DOT} {DOTTED}" if run.values("rps").has_exclusions else ""),
+            "one line per trial" + (f" \N{MIDDLE DOT} {DOTTED}" if run.values("rps").has_exclusions else ""),
         ],
         source=provenance(run),
         legend=line_legend({hue: name for name, hue in hues.items()}),
@@ -192,17 +191,11 @@ def _samples(run: StoredRun, cells: Sequence[CellView]) -> pd.DataFrame:
 
 def _draw_trials(axes: Axes, run: StoredRun, view: CellView, values: pd.DataFrame, hues: dict[str, int]) -> None:
     """Draw the lines of a cell's trials; the columns of `values` are trial_id, name, t_s and value."""
-    trials, exclusions = run.trials_of(view.cell_id), run.values("rps").exclusions
-    windows = numbers(trials["duration_s"]).dropna()
-    if len(windows):
-        axes.axvspan(0, float(windows.median()), color=GRID.light, alpha=0.55, linewidth=0, zorder=0)
+    trials = run.trials_of(view.cell_id)
+    shade_window(axes, numbers(trials["duration_s"]))
     of_cell = values[values["trial_id"].isin(list(trials["trial_id"]))]
     for name, rows in of_cell.groupby("name", sort=True):
-        lines = {
-            str(trial_id): line[["t_s", "value"]].to_numpy(dtype=float)
-            for trial_id, line in rows.groupby("trial_id", sort=True)
-        }
-        draw_lines(axes, hues[str(name)], list(lines.values()), [trial_id in exclusions for trial_id in lines])
+        draw_time_series(axes, hues[str(name)], rows, run.values("rps").exclusions)
 
 
 def _set_axes(axes: Axes, values: pd.DataFrame, measure: _Measure) -> None:

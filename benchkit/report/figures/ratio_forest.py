@@ -14,7 +14,7 @@ from benchkit.analysis.cell_pairs import scenario_baseline
 from benchkit.analysis.ratio import Ratio
 from benchkit.models.levels import cell_id
 from benchkit.models.metrics import metric_named
-from benchkit.report.figures.figure import ReportFigure, provenance
+from benchkit.report.figures.figure import ReportFigure, name_extremes, provenance
 from benchkit.report.layout import (
     label_rows,
     new_figure,
@@ -60,8 +60,7 @@ def alt(run: StoredRun) -> str:
     """Describe the ratios; of many the highest and the lowest."""
     ratios = [(row.text, row.ratio) for row in _rows(run) if row.ratio is not None and row.ratio.ratio is not None]
     ranked = sorted(ratios, key=lambda each: each[1].ratio or 0, reverse=True)
-    shown = ranked if len(ranked) <= _MAX_NAMED else [ranked[0], ranked[-1]]
-    which = "" if shown is ranked else f" of {len(ranked)}, the highest and the lowest"
+    shown, which = name_extremes(ranked, _MAX_NAMED)
     return (
         f"Forest plot of ratios with their intervals{which}: "
         f"{'; '.join(f'{text} {ratio_with_interval(ratio)}' for text, ratio in shown)}."

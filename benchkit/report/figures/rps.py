@@ -16,7 +16,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from benchkit import units
 from benchkit.analysis.inference import MIN_BLOCKS, t_quantile, t_statistics
 from benchkit.analysis.samples import take_samples
-from benchkit.report.figures.figure import ReportFigure, provenance
+from benchkit.report.figures.figure import ReportFigure, name_extremes, provenance
 from benchkit.report.layout import label_rows, line_legend, new_figure, row_text_size, rows_height, write_heading
 from benchkit.report.metric_values import numbers
 from benchkit.report.stored_run import StoredRun, cached_per_run
@@ -60,9 +60,8 @@ def alt(run: StoredRun) -> str:
         ((cell.median_rps, cell.cell.label) for cell in [each for each in known if each.is_usable] or known),
         reverse=True,
     )
-    shown = ranked if len(ranked) <= _MAX_NAMED else [ranked[0], ranked[-1]]
+    shown, which = name_extremes(ranked, _MAX_NAMED, "cells")
     medians = "; ".join(f"{label} {units.rate(rps)}" for rps, label in shown)
-    which = "" if shown is ranked else f" of {len(ranked)} cells, the highest and the lowest"
     return f"Bar chart of the median requests per second{which}: {medians}."
 
 

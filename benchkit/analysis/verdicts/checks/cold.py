@@ -19,16 +19,16 @@ from benchkit.analysis.verdicts.evidence import Evidence, RunEvidence
 from benchkit.models.thresholds import Thresholds
 
 MIN_THIRD_S = 1.0
-"""Shorter thirds have rates that differ by more than 10 % on a server that has long settled."""
+"""In shorter thirds rates vary by more than 10 % even on a server in steady state."""
 MIN_SAMPLES = 4
-"""Three thirds have four ends."""
+"""Samples needed to bound three thirds."""
 MIN_SPAN = 0.6
 """Share of the window between the first and the last sample in it."""
 MIN_SPEED_SAMPLES = 8
 """Samples of a core's speed in each third: fewer add more noise than they remove."""
-CLEAR_FACTOR = 2
-"""Multiple of the threshold, as a power, beyond which no t test is needed if every trial lies beyond it. Three trials
-whose rates vary by 30 % each do so by chance in 1 % of cells."""
+CLEAR_EXPONENT = 2
+"""A cell is cold without a t test if all of its ratios are below (1 - threshold) to this power: 0.81 for a threshold of
+10 %. Three trials whose rates vary by 30 % each are so by chance in 1 % of cells."""
 
 
 def first_over_last(evidence: Evidence) -> float | None:
@@ -63,8 +63,8 @@ def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
 
     Each trial starts its servers afresh, so a server that has to warm up does so in every trial, while a host whose
     speed drifts makes one trial faster and the next slower. The geometric mean of the ratios must be below the
-    threshold, and from three trials up also below one by a one-sided t test, unless every trial is `CLEAR_FACTOR`
-    times beyond the threshold: a third that is a tenth of another varies so much that three trials fail the test. All
+    threshold, and from three trials up also below one by a one-sided t test, unless every ratio is clearly below the
+    threshold (`CLEAR_EXPONENT`): a third that is a tenth of another varies so much that three trials fail the test. All
     trials of such a cell are cold, or none: excluding only those in which the rate rose would select trials by value.
     """
     results: dict[str, CheckResult] = {}
@@ -86,7 +86,7 @@ def _is_cold(ratios: Reals, threshold: float) -> bool:
     mean = float(logs.mean())
     if math.exp(mean) >= 1 - threshold:
         return False
-    if len(logs) < MIN_BLOCKS or ratios.max() < (1 - threshold) ** CLEAR_FACTOR:
+    if len(logs) < MIN_BLOCKS or ratios.max() < (1 - threshold) ** CLEAR_EXPONENT:
         return True
     error = float(logs.std(ddof=1)) / math.sqrt(len(logs))
     return mean + t_quantile(1 - 2 * ALPHA, len(logs) - 1) * error < 0

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from benchkit.load.tools.ab.output import parse
 from benchkit.load.tools.tool import (
     Objection,
+    RequestRows,
     Tool,
     either_time_or_count,
     header_lines,
@@ -58,12 +59,16 @@ def _argv(load: Load, url: str) -> list[str]:
     return [*argv, *load.extra_args, url]
 
 
+ROWS = RequestRows("ab", has_status=False)
+"""Every request that ended, in whole milliseconds; failed connections have no row."""
+
+
 TOOL = Tool(
     name="ab",
     binary="ab",
     argv=_argv,
     parse=parse,
-    rows="ab",
+    rows=ROWS,
     options=frozenset({"duration_s", "requests", "keepalive", "method", "headers", "timeout_s", "extra_args"}),
     check=_check,
     single_threaded=True,

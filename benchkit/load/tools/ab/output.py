@@ -176,10 +176,6 @@ class _Reader(Reader):
             (_DAMAGED, self.add_unread),
         )
 
-    @property
-    def rules(self) -> Rules:
-        return self._rules
-
     def read(self, text: str) -> AbOutput:
         if (row := _HTML_ROW.search(text)) is not None:
             raise ParseError(
@@ -190,9 +186,7 @@ class _Reader(Reader):
         lines = self.read_lines(text)
         if not self.fields.values.keys() & _IDENTIFYING_FIELDS:
             raise not_output_of("ab", lines)
-        return AbOutput.model_validate(
-            {**self.fields.values, **self.flags, "percentages": self.percentages, "unread": tuple(self.fields.unread)}
-        )
+        return self.output(AbOutput, **self.flags, percentages=self.percentages)
 
     def flag(self, name: str) -> Action:
         def set_flag(_match: re.Match[str]) -> None:

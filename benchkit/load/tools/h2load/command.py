@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from benchkit.load.tools.h2load.output import parse
 from benchkit.load.tools.tool import (
     Objection,
+    RequestRows,
     Tool,
     either_time_or_count,
     header_lines,
@@ -63,12 +64,16 @@ def _argv(load: Load, url: str) -> list[str]:
     return [*argv, *load.extra_args, url]
 
 
+ROWS = RequestRows("h2load", covers="request")
+"""Every request that ended, in microseconds from sending it; failed streams are counted as errors."""
+
+
 TOOL = Tool(
     name="h2load",
     binary="h2load",
     argv=_argv,
     parse=parse,
-    rows="h2load",
+    rows=ROWS,
     options=frozenset(
         {"threads", "duration_s", "requests", "method", "headers", "body", "rate", "timeout_s", "extra_args"}
     ),

@@ -17,6 +17,7 @@ from benchkit.load.tools.hey.output import MAX_RESULTS, parse
 from benchkit.load.tools.tool import (
     Objection,
     ParsedOutput,
+    RequestRows,
     Tool,
     ToolOutput,
     either_time_or_count,
@@ -27,8 +28,8 @@ from benchkit.load.tools.tool import (
 )
 from benchkit.models.load import Load
 
-ROWS = "hey"
-"""The reducer's name for the rows that the template prints."""
+ROWS = RequestRows("hey")
+"""The first million answers, printed by the template; failed requests have no row."""
 
 TEMPLATE = """\
 benchkit rows of hey: time_s,status,offset_s

@@ -16,6 +16,7 @@ from benchkit.errors import ParseError
 from benchkit.load import reducer_output
 from benchkit.load.measurement import Measurement
 from benchkit.load.tools.go_errors import errors_of
+from benchkit.load.tools.hey.command import ROWS
 from benchkit.load.tools.hey.output import MAX_RESULTS
 from benchkit.load.tools.text import excerpt
 from benchkit.load.tools.tool import ParsedOutput, ToolOutput
@@ -51,10 +52,8 @@ class HeyCounters(Frozen):
 
 def measure(output: ToolOutput) -> ParsedOutput:
     """Return what hey measured, from the reducer's file and the counters. Raises ParseError."""
-    if output.reduction is None:
-        raise ParseError("the reducer's file is missing", where="hey")
-    counters, rows = read_counters(output.stdout), reducer_output.read(output.reduction)
-    of_rows = reducer_output.measurement(rows)
+    rows = reducer_output.read_file(output.reduction, "hey")
+    counters, of_rows = read_counters(output.stdout), reducer_output.measurement(rows, ROWS)
     answers = counters.requests - counters.failed
     if rows.rows != min(answers, MAX_RESULTS):
         raise ParseError(f"{rows.rows} rows of hey, but {answers} answers in its counters", where="hey")

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from benchkit.load.tools.siege.output import parse
 from benchkit.load.tools.tool import (
     Objection,
+    RequestRows,
     Tool,
     either_time_or_count,
     header_lines,
@@ -79,12 +80,16 @@ def _argv(load: Load, url: str) -> list[str]:
     return [*argv, *load.extra_args, target]
 
 
+ROWS = RequestRows("siege")
+"""Every answer, in steps of 10 ms; failed requests have no row, and in JSON mode there are no rows."""
+
+
 TOOL = Tool(
     name="siege",
     binary="siege",
     argv=_argv,
     parse=parse,
-    rows="siege",
+    rows=ROWS,
     summary="stderr",
     options=frozenset({"duration_s", "requests", "keepalive", "method", "headers", "body", "timeout_s", "extra_args"}),
     files=_files,

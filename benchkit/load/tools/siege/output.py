@@ -24,7 +24,6 @@ from benchkit.load.tools.text import (
     several_runs,
     unread_notes,
     without_times,
-    zero_as_none,
 )
 from benchkit.models.base import Frozen
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
@@ -223,10 +222,10 @@ def to_result(output: SiegeOutput) -> LoadResult:
         tool_version=output.version,
         duration_s=output.elapsed_time,
         requests=output.transactions,
-        rps=zero_as_none(output.transaction_rate, unmeasured=_too_fast(output)),
+        rps=_measured_rate(output.transaction_rate, output),
         connections=output.users,
         bytes_total=output.data_transferred,
-        bytes_per_s=zero_as_none(output.throughput, unmeasured=_too_fast(output)),
+        bytes_per_s=_measured_rate(output.throughput, output),
         latency=_latency(output),
         errors=Errors(),
         failed=output.failed_transactions,
@@ -234,6 +233,11 @@ def to_result(output: SiegeOutput) -> LoadResult:
         complete=_complete(output),
         notes=tuple(_notes(output)),
     )
+
+
+def _measured_rate(rate: float | None, output: SiegeOutput) -> float | None:
+    """Return a rate, but None for the 0 that siege prints where it measured nothing."""
+    return None if rate == 0 and _too_fast(output) else rate
 
 
 def _too_fast(output: SiegeOutput) -> bool:

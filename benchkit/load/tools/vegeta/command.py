@@ -13,7 +13,10 @@ from collections.abc import Iterable, Mapping
 from benchkit.load.tools.tool import (
     GoProgram,
     Objection,
+    ParsedOutput,
+    RequestRows,
     Tool,
+    ToolOutput,
     either_time_or_count,
     header_lines,
 )
@@ -24,6 +27,9 @@ from benchkit.resources import BACKENDS
 TARGETS = "vegeta.targets"
 BODY = "vegeta.body"
 PROGRAM = GoProgram(BACKENDS / "vegeta", "github.com/tsenart/vegeta/v12", "12.8.4")
+ROWS = RequestRows("vegeta")
+"""Every request; those without an answer (status 0) have the time until they failed, as in vegeta's own figures. Error
+messages are counted by text; an answer below 200 or above 399 has its status line there."""
 
 
 def _check(load: Load) -> Iterable[Objection]:
@@ -66,13 +72,20 @@ def _rate(per_s: float) -> str:
     return f"{per_s:.0f}/1s" if per_s == int(per_s) else f"{per_s * 1000:.0f}/1000s"
 
 
+def _measure(output: ToolOutput) -> ParsedOutput:
+    from benchkit.load.tools.vegeta.measure import measure  # noqa: PLC0415 - numpy is slow to import
+
+    return measure(output)
+
+
 TOOL = Tool(
     name="vegeta",
     binary="vegeta",
     argv=_argv,
     parse=parse,
     summary=None,
-    rows="vegeta",
+    measure=_measure,
+    rows=ROWS,
     go_program=PROGRAM,
     options=frozenset(
         {"duration_s", "requests", "keepalive", "method", "headers", "body", "rate", "timeout_s", "extra_args"}
