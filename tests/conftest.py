@@ -8,10 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from benchkit.lab.choice import remove_abandoned
 from benchkit.lab.lab import Lab, down, up
 from benchkit.lab.spec import LabSpec
+
+settings.register_profile("benchkit", deadline=None)  # a busy machine is no failure
+settings.load_profile("benchkit")
 
 pytest_plugins = ("tests.browser",)
 

@@ -7,6 +7,7 @@ import itertools
 import re
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,11 @@ FILES = _files()
 PYTHON = [file for file in FILES if file.suffix == ".py" and file != Path(__file__)]
 
 
+@cache
+def _parse(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
 def _documented(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Yield line and text of docstrings of modules and classes, and of strings that document a constant or field."""
     for node in ast.walk(tree):
@@ -133,7 +139,7 @@ def test_docstrings_are_no_headless_clauses(folder: str) -> None:
         f"{file.relative_to(ROOT)}:{line}: {text.splitlines()[0]}"
         for file in PYTHON
         if file.is_relative_to(ROOT / folder)
-        for line, text in _documented(ast.parse(file.read_text(encoding="utf-8")))
+        for line, text in _documented(_parse(file))
         if HEADLESS.match(text)
     ]
     assert offenders == []
@@ -143,7 +149,7 @@ def test_classes_have_standard_names() -> None:
     offenders = [
         f"{file.relative_to(ROOT)}:{node.lineno}: {node.name}"
         for file in PYTHON
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        for node in ast.walk(_parse(file))
         if isinstance(node, ast.ClassDef) and node.name in NAMES
     ]
     assert offenders == []

@@ -32,7 +32,7 @@ def pieces_of(stream: bytes, sizes: list[int]) -> Callable[[int], bytes]:
     return receive
 
 
-@given(st.lists(frames, max_size=6), st.lists(st.integers(1, 40), max_size=200))
+@given(st.lists(frames, max_size=6), st.lists(st.integers(1, 40), max_size=50))
 def test_frames_come_out_as_they_went_in_however_the_stream_is_cut(
     sent: list[tuple[dict[str, object], bytes]], sizes: list[int]
 ) -> None:

@@ -50,8 +50,17 @@ def test_a_lab_that_is_not_up_is_refused_with_those_that_are(cli: Cli, lab: Lab)
         assert cli(*command, "--lab", "zzz", "-i", "hosts.yaml").code == 2
 
 
-@pytest.mark.parametrize("option", ["--lease", "--reconnect"])
-@pytest.mark.parametrize("seconds", ["inf", "nan", "1e9", "0", "-1", "x"])
+@pytest.mark.parametrize(
+    ("option", "seconds"),
+    [
+        ("--lease", "inf"),
+        ("--lease", "0"),
+        ("--lease", "1e9"),
+        ("--reconnect", "nan"),
+        ("--reconnect", "-1"),
+        ("--reconnect", "x"),
+    ],
+)
 def test_a_timeout_without_sense_is_refused_before_anything_starts(cli: Cli, option: str, seconds: str) -> None:
     refused = cli("run", "quickstart", option, seconds)
     assert refused.code == 2

@@ -25,10 +25,11 @@ from tests.results.test_store import stored
 TRIALS = ("r1.b01.p01", "r1.b01.p02")
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    """A store with a run of two trials that has ended."""
-    store = Store(tmp_path)
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a store with a run of two trials that has ended; tests use copies."""
+    path = tmp_path_factory.mktemp("finished")
+    store = Store(path)
     run = stored(store, "r1", "small", [{"stack": "go"}, {"stack": "nginx"}])
     with run.journal() as journal:
         journal.append(HostFactsRead(host="sut", roles=("sut",), stage="tuned", facts={"somaxconn": 4096}))
@@ -36,7 +37,14 @@ def store(tmp_path: Path) -> Store:
     rebuild_tables(store, run)
     run.finish("done")
     write_checksums(store, run)
-    return store
+    return path
+
+
+@pytest.fixture
+def store(finished: Path, tmp_path: Path) -> Store:
+    """A copy of the finished run's store."""
+    shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
+    return Store(tmp_path)
 
 
 def tables(store: Store) -> dict[str, pd.DataFrame]:
@@ -70,7 +78,7 @@ def overwrite(path: Path) -> None:
 def test_a_run_that_nobody_touched_is_intact(store: Store) -> None:
     found = check(store, repair=True)
     assert (found.status, found.damages, found.repaired) == ("intact", (), ())
-    assert found.checksums == 2 + 2 * 2 + len(TABLES), "manifest, journal, two files a trial, a file a table"
+    assert found.checksums == 2 + 2 * 2 + len(TABLES), "manifest, journal, two files per trial, one file per table"
 
 
 def test_sha256sum_verifies_the_checksums(store: Store) -> None:
