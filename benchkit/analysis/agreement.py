@@ -61,7 +61,7 @@ class Agreement(Frozen, serialize_by_alias=True):
     """Levels that the compared cells have in common, by factor."""
     metric: str
     tools: tuple[ToolFigures, ...]
-    left_out: Mapping[str, str]
+    excluded_tools: Mapping[str, str] = Field(serialization_alias="left_out")
     """Tools that are not compared, and why."""
     invalid_trials: Mapping[str, str] = Field(serialization_alias="void")
     """Compared tools with invalid trials, and whether these are used."""
@@ -171,7 +171,7 @@ def _invalidating_checks(metric: str, invalid: Iterable[Caveat]) -> dict[str, li
 def _agreement(
     levels: Mapping[str, str], metric: str, every: pd.DataFrame, against: Mapping[str, Sequence[str]]
 ) -> Agreement | None:
-    left_out: dict[str, str] = {}
+    excluded_tools: dict[str, str] = {}
     invalid_trials: dict[str, str] = {}
     figures: list[ToolFigures] = []
     counts = [TOOL_CHECKS.issuperset(against.get(trial_id, ())) for trial_id in every["trial_id"]]
@@ -181,15 +181,15 @@ def _agreement(
         note = _describe_invalid(every.loc[every["tool"] == tool, "trial_id"], against, used=not enough)
         values = pd.to_numeric(rows.loc[rows["tool"] == tool, metric]).astype("float64")
         if values.empty:
-            left_out[tool] = note
+            excluded_tools[tool] = note
             continue
         steps = pd.to_numeric(rows.loc[rows["tool"] == tool, "latency_resolution_s"]).fillna(0.0).max()
         least = STEPS * steps if metric in STEPPED else 0.0
         if bool(values.isna().any()):
             above = f" above its resolution of {units.seconds(float(steps))}" if least else ""
-            left_out[tool] = f"not every trial reports this metric{above}"
+            excluded_tools[tool] = f"not every trial reports this metric{above}"
         elif not bool((values > least).all()):
-            left_out[tool] = f"its resolution is {units.seconds(float(steps))}"
+            excluded_tools[tool] = f"its resolution is {units.seconds(float(steps))}"
         else:
             spread = float(values.min()), float(values.max())
             figures.append(
@@ -207,7 +207,7 @@ def _agreement(
         levels=levels,
         metric=metric,
         tools=tuple(figures),
-        left_out=left_out,
+        excluded_tools=excluded_tools,
         invalid_trials=invalid_trials,
         blocks=len(table),
         between=max(medians) / min(medians),

@@ -271,7 +271,7 @@ def _answer_without_ratios(runs: Sequence[RunData], names: Mapping[str, str]) ->
         f"(median of {units.counted(len(values), 'block')}{spread}); the run has no other cell to compare it with."
     )
     (only,) = with_caveats(
-        [Ratio(metric=RPS, cell_id=cell_id, baseline=cell_id, blocks=len(values), left_out=excluded)],
+        [Ratio(metric=RPS, cell_id=cell_id, baseline=cell_id, blocks=len(values), exclusions=excluded)],
         {run.manifest.run_id: run.basis},
     )
     reasons = tuple(dict.fromkeys(clean(_with_names(reason, names)) for reason in _reservations([only], [run])))

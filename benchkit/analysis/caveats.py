@@ -118,7 +118,7 @@ def _caveats_of_ratio(
     """Yield the findings for each cell of the ratio, and each severity."""
     if not against:
         return
-    out = {trial.trial_id for trial in ratio.left_out}
+    out = {trial.trial_id for trial in ratio.exclusions}
     for cell_id in dict.fromkeys(filter(None, (ratio.cell_id, ratio.baseline, ratio.relative_to))):
         counted = [trial_id for trial_id in side.trials.get(cell_id, ()) if trial_id not in out]
         reasons = {trial_id: against[trial_id] for trial_id in counted if trial_id in against}

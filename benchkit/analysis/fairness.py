@@ -149,8 +149,8 @@ def with_response_remarks_between(
     annotated = []
     for ratio in ratios:
         found = response_mismatches(ratio.cell_id, ratio.baseline, answers_after, answers_before)
-        if found and ratio.left_out:
-            excluded = [trial.trial_id for trial in ratio.left_out]
+        if found and ratio.exclusions:
+            excluded = [trial.trial_id for trial in ratio.exclusions]
             remaining = [answers_by_cell(side[~side["trial_id"].isin(excluded)]) for side in reversed(sides)]
             if ratio.cell_id in remaining[0] and ratio.baseline in remaining[1]:
                 found = response_mismatches(ratio.cell_id, ratio.baseline, *remaining)

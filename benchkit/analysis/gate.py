@@ -186,7 +186,7 @@ def _line(ratio: Ratio, limit: float, p: float | None, alpha: float, limitation:
         p_holm=p,
         text=text,
         remarks=(
-            *([describe_exclusions(ratio.left_out)] if ratio.left_out and not ratio.reason else []),
+            *([describe_exclusions(ratio.exclusions)] if ratio.exclusions and not ratio.reason else []),
             *ratio.remarks,
         ),
     )

@@ -21,7 +21,7 @@ _LARGEST = 700.0
 """Largest logarithm whose exponential a double can hold, nearly."""
 
 
-class Ratio(Frozen):
+class Ratio(Frozen, serialize_by_alias=True):
     """A cell relative to its baseline in one metric.
 
     `value` and `baseline_value` are geometric means over the blocks used. The interval holds at `confidence` for this
@@ -53,7 +53,7 @@ class Ratio(Frozen):
     worth: Worth | None = None
     """Direction of a difference that is shown; None if none is, or if the metric has no better direction."""
     reason: str | None = None
-    left_out: tuple[ExcludedTrial, ...] = ()
+    exclusions: tuple[ExcludedTrial, ...] = Field(default=(), serialization_alias="left_out")
     remarks: tuple[str, ...] = ()
     """Caveats of this ratio alone, such as different answers of its cells."""
     reservations: tuple[str, ...] = Field(default=(), exclude=True)
@@ -89,13 +89,13 @@ class Ratio(Frozen):
         number = {0: "no block has", 1: "one block has"}.get(self.blocks, f"{self.blocks} blocks have")
         return self.model_copy(
             update={
-                "reason": self.with_left_out(f"{number} usable trials of both cells; an interval needs {MIN_BLOCKS}")
+                "reason": self.with_exclusions(f"{number} usable trials of both cells; an interval needs {MIN_BLOCKS}")
             }
         )
 
-    def with_left_out(self, text: str) -> str:
+    def with_exclusions(self, text: str) -> str:
         """Return the text, with the reasons why trials of the ratio are excluded."""
-        return f"{text} ({describe_reasons(self.left_out)})" if self.left_out else text
+        return f"{text} ({describe_reasons(self.exclusions)})" if self.exclusions else text
 
     def with_remarks(self, remarks: Sequence[str], reservations: Sequence[str] | None = None) -> Ratio:
         """Return the ratio with more remarks; `reservations` are those that cast doubt on it; None: all of them."""
@@ -126,7 +126,7 @@ def _with_decision(ratio: Ratio, test: Test | None, p: float, alpha: float) -> R
             f"{ratio.blocks} blocks cannot show a difference: by chance all have the same sign with "
             f"p = {smallest_p(ratio.blocks):.2g}; {blocks_to_decide(1, alpha)} blocks can"
         )
-        return ratio.model_copy(update={"p_holm": p, "reason": ratio.with_left_out(why)})
+        return ratio.model_copy(update={"p_holm": p, "reason": ratio.with_exclusions(why)})
     if p > alpha:
         return ratio.model_copy(update={"test": test, "p_holm": p, "outcome": "not shown"})
     way = "higher" if (ratio.ratio or 0) > 1 else "lower"

@@ -88,7 +88,7 @@ def run_ratios(
             baseline=cell_id,
             relative_to=reference,
             blocks=min(len(logs_before), len(logs_after)),
-            left_out=(*before.excluded_of(cell_id, *involved), *after.excluded_of(cell_id, *involved)),
+            exclusions=(*before.excluded_of(cell_id, *involved), *after.excluded_of(cell_id, *involved)),
         )
         ratios.append(_unpaired(ratio, logs_before, logs_after, inflation, alpha))
     return ratios
@@ -96,14 +96,14 @@ def run_ratios(
 
 def _ratio(samples: Samples, pair: Pair, blocks: int) -> Ratio:
     """Return the ratio of a comparison, without figures."""
-    left_out: tuple[ExcludedTrial, ...] = samples.excluded_of(pair.cell_id, pair.baseline)
+    exclusions: tuple[ExcludedTrial, ...] = samples.excluded_of(pair.cell_id, pair.baseline)
     return Ratio(
         metric=samples.metric,
         cell_id=pair.cell_id,
         baseline=pair.baseline,
         control=pair.control,
         blocks=blocks,
-        left_out=left_out,
+        exclusions=exclusions,
     )
 
 

@@ -41,7 +41,7 @@ class ServiceProfile(Frozen, serialize_by_alias=True):
     goroutines: float | None = None
     rps: float | None = None
     server_cpu_s_per_request: float | None = None
-    left_out: int = 0
+    excluded_profiles: int = Field(default=0, serialization_alias="left_out")
     """Number of profiles that are not in these shares because the rate of their trials is invalid."""
     invalid_figures: tuple[Figure, ...] = Field(default=(), serialization_alias="void")
 
@@ -130,7 +130,7 @@ def _service_profile(
         goroutines=_median(goroutines["count"]),
         rps=_median(rps["rps"]),
         server_cpu_s_per_request=_median(cpu[CPU]),
-        left_out=shares["trial_id"].nunique() - len(profiles),
+        excluded_profiles=shares["trial_id"].nunique() - len(profiles),
         invalid_figures=tuple(name for name, is_only_invalid in only_invalid.items() if is_only_invalid),
     )
 

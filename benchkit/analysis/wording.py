@@ -40,7 +40,7 @@ def outcome(ratio: Ratio, *, brief: bool = False) -> str:
         return "undecided" if brief or not ratio.reason else f"undecided: {ratio.reason}"
     shown = f"{ratio.outcome} ({ratio.worth})" if ratio.worth else ratio.outcome
     kind = "control" if ratio.control else ""
-    out = describe_exclusions(ratio.left_out)
+    out = describe_exclusions(ratio.exclusions)
     return "; ".join(part for part in (shown, kind, out.partition(":")[0] if brief else out) if part)
 
 

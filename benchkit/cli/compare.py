@@ -174,7 +174,7 @@ def _show_metric(ratios: list[Ratio], found: Comparison) -> None:
         heads, rows, right=tuple(i for i, head in enumerate(heads) if head in {"", "ratio", "95 % interval", "p"})
     )
     for ratio in ratios:
-        if ratio.outcome == "undecided" or ratio.left_out:
+        if ratio.outcome == "undecided" or ratio.exclusions:
             print(f"{ratio.cell_id}: {outcome(ratio)}")
         for remark in ratio.remarks:
             print(f"! {ratio.cell_id} relative to {ratio.baseline}: {remark}")

@@ -171,7 +171,7 @@ def agreement(run: RunId, store: StoreFolder = None, json: Json = False) -> None
     for each in shown:
         label = ", ".join(f"{name}={level}" for name, level in each.levels.items())
         print(f"{label}{': ' if label else ''}{sentence(each)}")
-        for tool, why in each.left_out.items():
+        for tool, why in each.excluded_tools.items():
             print(f"  {tool} is excluded: {why}")
         for tool, what in each.invalid_trials.items():
             print(f"  {tool}: {what}")

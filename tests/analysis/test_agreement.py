@@ -102,17 +102,17 @@ def test_tool_with_coarse_resolution_is_left_out() -> None:
     frame = trials(dict.fromkeys(TOOLS, 1.0))
     frame.loc[frame["tool"] == "ab", "latency_resolution_s"] = 1e-3
     found = agreements(frame)
-    assert of(found, "latency_p50_s").left_out == {"ab": "its resolution is 1.00 ms"}
+    assert of(found, "latency_p50_s").excluded_tools == {"ab": "its resolution is 1.00 ms"}
     assert [each.tool for each in of(found, "latency_p50_s").tools] == ["wrk", "hey", "h2load"]
-    assert of(found, "latency_mean_s").left_out == {"ab": "its resolution is 1.00 ms"}  # cut, not rounded
+    assert of(found, "latency_mean_s").excluded_tools == {"ab": "its resolution is 1.00 ms"}  # cut, not rounded
     frame.loc[frame["tool"] == "ab", "latency_p99_s"] = None  # below its step: a table has no figure there
-    assert of(agreements(frame), "latency_p99_s").left_out == {
+    assert of(agreements(frame), "latency_p99_s").excluded_tools == {
         "ab": "not every trial reports this metric above its resolution of 1.00 ms"
     }
     assert sentence(of(found, "latency_p50_s")).startswith("p50 latency: ")
     frame["latency_resolution_s"] = frame["latency_resolution_s"].where(frame["tool"] != "hey")
     frame.loc[frame["tool"] == "hey", "latency_p99_s"] = None
-    assert of(agreements(frame), "latency_p99_s").left_out["hey"] == "not every trial reports this metric"
+    assert of(agreements(frame), "latency_p99_s").excluded_tools["hey"] == "not every trial reports this metric"
 
 
 def test_only_cells_that_differ_only_in_the_tool_are_compared() -> None:
@@ -145,7 +145,7 @@ def test_invalid_trials_are_excluded_unless_the_tool_was_the_limit() -> None:
     }
     assert of(agreements(frame, caveats), "latency_p50_s").invalid_trials == {}
     none = of(agreements(frame, excluded("errors", *(f"ab.8.b{block}" for block in range(1, 7)))), "rps")
-    assert none.left_out == {"ab": "6 of 6 trials are invalid and excluded (errors)"}
+    assert none.excluded_tools == {"ab": "6 of 6 trials are invalid and excluded (errors)"}
     assert [each.tool for each in none.tools] == ["wrk", "hey"]
     every = of(agreements(frame, excluded("noisy-host", *frame["trial_id"])), "rps")
     assert [each.tool for each in every.tools] == ["wrk", "ab", "hey"]

@@ -59,7 +59,7 @@ def test_cells_of_a_run_relative_to_its_baseline(
     assert other.ratios[0].p_holm == pytest.approx(4 * 2 / 256)  # one family over metrics and cells
     frame = other.frame()
     assert frame["ratio"].tolist() == [ratio.ratio for ratio in other.ratios]
-    assert "left_out" not in frame
+    assert "exclusions" not in frame
 
 
 def test_excluded_trials_are_not_used(
@@ -72,7 +72,9 @@ def test_excluded_trials_are_not_used(
     (ratio,) = compare("r1", store=tmp_path, exclusions=excluded).ratios
     assert ratio.blocks == 7
     assert ratio.ratio == pytest.approx(0.5, rel=0.02)
-    assert ratio.left_out[0].reason == "a saturated generator"
+    assert ratio.exclusions[0].reason == "a saturated generator"
+    (exclusion,) = ratio.model_dump(mode="json")["left_out"]  # its name in JSON is part of the contract
+    assert exclusion["reason"] == "a saturated generator"
 
 
 def test_limits_of_a_run_are_notices(
@@ -152,7 +154,7 @@ def test_exclusions_of_the_reference_cell_are_recorded(
     excluded = [Exclusion("r1.stack=go.b3", "invalid: errors"), Exclusion("r2.stack=nginx.b1", "invalid: errors")]
     (ratio,) = compare("r1", "r2", store=tmp_path, baseline="stack=go", exclusions=excluded).ratios
     assert ratio.blocks == 7
-    assert [trial.trial_id for trial in ratio.left_out] == ["r1.stack=go.b3", "r2.stack=nginx.b1"]
+    assert [trial.trial_id for trial in ratio.exclusions] == ["r1.stack=go.b3", "r2.stack=nginx.b1"]
 
 
 def test_resolution_is_that_of_the_cell_with_the_most_blocks(

@@ -50,7 +50,7 @@ def test_excluded_trial_is_not_used_in_ratios(make_trials: MakeTrials) -> None:
         (without.ratio, without.low, without.high, 7)
     )
     assert ratio.value == pytest.approx(without.value)
-    assert [(out.trial_id, out.reason) for out in ratio.left_out] == [("r1.b.b3", "the link was full")]
+    assert [(out.trial_id, out.reason) for out in ratio.exclusions] == [("r1.b.b3", "the link was full")]
 
 
 def test_too_few_blocks_are_undecided_with_the_reason(make_trials: MakeTrials) -> None:

@@ -132,7 +132,7 @@ def test_excluded_profiles_are_used_only_without_others(trials: pd.DataFrame, ma
     functions = pd.DataFrame([*functions_of(one, "app", mcall=0.2), *functions_of(other, "app", mcall=0.6)])
     telemetry = empty_frame("telemetry")
     every, few = frozenset({"rps", "latency_p99_s"}), frozenset({"latency_p99_s"})
-    for excluded, scheduling, mcall, left_out in (
+    for excluded, scheduling, mcall, omitted in (
         ([], 0.3, 0.4, 0),
         ([Exclusion(other, "few", few)], 0.3, 0.4, 0),
         ([Exclusion(other, "noisy", every)], 0.1, 0.2, 1),
@@ -143,5 +143,5 @@ def test_excluded_profiles_are_used_only_without_others(trials: pd.DataFrame, ma
         )
         assert found.scheduling == pytest.approx(scheduling)
         assert found.cumulative["mcall"] == pytest.approx(mcall)
-        assert (found.profiles, found.left_out) == (2 - left_out, left_out)
+        assert (found.profiles, found.excluded_profiles) == (2 - omitted, omitted)
         assert found.invalid_figures == (("shares",) if len(excluded) == 2 else ())

@@ -46,7 +46,7 @@ def ratio_of(store: Path, run_id: str, exclusions: Sequence[Exclusion] | None = 
 
 def interval(ratio: Ratio) -> str:
     """Return the interval of a ratio as text, or the number of excluded trials if there is none."""
-    return f"{len(ratio.left_out)} excluded" if ratio.low is None else f"{ratio.low:.3f} to {ratio.high:.3f}"
+    return f"{len(ratio.exclusions)} excluded" if ratio.low is None else f"{ratio.low:.3f} to {ratio.high:.3f}"
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

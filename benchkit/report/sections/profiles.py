@@ -87,7 +87,7 @@ def _scheduler_table(profiles: Sequence[ServiceProfile], run: StoredRun) -> Tabl
 
 
 def _excluded(each: ServiceProfile) -> str:
-    return f" ({units.count(each.left_out)} invalid excluded)" if each.left_out else ""
+    return f" ({units.count(each.excluded_profiles)} invalid excluded)" if each.excluded_profiles else ""
 
 
 def _share_table(profiles: Sequence[ServiceProfile], run: StoredRun) -> Table:

@@ -69,7 +69,7 @@ def _table(comparison: Comparison, names: Mapping[str, str]) -> Table:
 
 def _row(ratio: Ratio, names: Mapping[str, str]) -> tuple[Entry, ...]:
     shown = metric_named(ratio.metric).format
-    notes = [ratio.reason or describe_exclusions(ratio.left_out), *ratio.remarks]
+    notes = [ratio.reason or describe_exclusions(ratio.exclusions), *ratio.remarks]
     return (
         Entry(names[ratio.cell_id]),
         Entry(names[ratio.baseline]),

@@ -60,7 +60,7 @@ def _cell(number: int, agreements: Sequence[Agreement]) -> CellContent:
             *(
                 clean(f"{title_and_format(each.metric)[0]}: {tool} is excluded, {reason}.")
                 for each in agreements
-                for tool, reason in each.left_out.items()
+                for tool, reason in each.excluded_tools.items()
             ),
             *(
                 clean(f"{title_and_format(each.metric)[0]}: {tool}, {note}.")
