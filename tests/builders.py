@@ -6,6 +6,7 @@
     experiment(blocks=3)                       an experiment without a file
     planned_cells(experiment(), one="full")    its cells on hosts that support all of them but those of stack `one`
     run_plan(experiment(), seed=7)             a plan of it on no hosts
+    manifest(cells=cells({"stack": "one"}))    the manifest of a run that is under way, of these cells
 
 The default scenario has one stack, `one`, with a single `nethttp` server called `app` on port 8080, and 2 blocks of wrk
 for 1 s. `stacks(one={}, two={"listen": 8081})` gives several stacks of such a server; a scenario of several stacks also
@@ -17,9 +18,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from benchkit.models.levels import Levels, cell_id
+from benchkit.models.run import CellRecord, Manifest
 from benchkit.models.scale import Scale
 from benchkit.run.plan.model import PlannedCell, RunPlan
 from benchkit.scenario.experiment import Experiment
@@ -97,3 +101,24 @@ def run_plan(experiment: Experiment, **fields: Any) -> RunPlan:  # noqa: ANN401 
         tuning_required=frozenset(),
     )
     return replace(plan, **fields)
+
+
+def cells(*levels: Levels) -> tuple[CellRecord, ...]:
+    """Return the cells of these levels as a manifest has them."""
+    return tuple(CellRecord(cell_id=cell_id(each), levels=each) for each in levels)
+
+
+def manifest(**fields: Any) -> Manifest:  # noqa: ANN401 - fields of Manifest
+    """Return the manifest of a run of one block without cells and hosts, with these fields replaced."""
+    defaults = {
+        "run_id": "r1",
+        "scenario": {"name": "small", "title": "Small"},
+        "scale": "lab",
+        "seed": 1,
+        "blocks": 1,
+        "cells": (),
+        "hosts": (),
+        "versions": {},
+        "started_at": datetime(2026, 1, 1, tzinfo=UTC),
+    }
+    return Manifest(**{**defaults, **fields})

@@ -35,11 +35,14 @@ class ProcStat(NamedTuple):
 def proc_stat(pid: int) -> Optional[ProcStat]:
     """Return one process; None where it does not exist."""
     content = read_bytes(f"/proc/{pid}/stat")
-    if not content:
-        return None
+    return parse_stat(pid, content)[0] if content else None
+
+
+def parse_stat(pid: int, content: bytes) -> Tuple[ProcStat, List[bytes]]:
+    """Return a process from its /proc/PID/stat (proc(5)), and all fields of it from the state on."""
     name_end = content.rindex(b")")  # the name may contain blanks and brackets
     field = content[name_end + 2 :].split()
-    return ProcStat(
+    stat = ProcStat(
         pid=pid,
         name=content[content.index(b"(") + 1 : name_end].decode(errors="replace"),
         state=field[0].decode(),
@@ -49,6 +52,7 @@ def proc_stat(pid: int) -> Optional[ProcStat]:
         user_s=(int(field[11]) + int(field[13])) / TICKS,
         system_s=(int(field[12]) + int(field[14])) / TICKS,
     )
+    return stat, field
 
 
 def pids() -> List[int]:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from benchkit.models.levels import cell_id
 from benchkit.models.rows import TrialRow
-from benchkit.models.run import CellRecord, HostRecord, Manifest
+from benchkit.models.run import HostRecord
 from benchkit.results.row_builders import factor_rows
 from benchkit.results.store import Store
 from benchkit.results.tables import RunTables
+from tests import builders
 
 CELLS, BLOCKS, REPEATS = 500, 10, 5
 
@@ -35,16 +34,12 @@ def save_large_run(
     levels: list[dict[str, str | int | float | bool]] = [
         {"stack": f"s{i % 5}", "connections": 8 * (1 + i // 5)} for i in range(CELLS)
     ]
-    manifest = Manifest(
+    manifest = builders.manifest(
         run_id=run_id,
         scenario={"name": "large", "title": "Large", "baseline": {"stack": "s0"}, **scenario},
-        scale="lab",
-        seed=1,
         blocks=BLOCKS,
-        cells=tuple(CellRecord(cell_id=cell_id(each), levels=each) for each in levels),
+        cells=builders.cells(*levels),
         hosts=(HostRecord(name="sut", roles=("sut",), facts={"cpus": [0, 1]}),),
-        versions={"benchkit": "0"},
-        started_at=datetime(2026, 1, 1, tzinfo=UTC),
         status="done",
     )
     store.create(manifest)

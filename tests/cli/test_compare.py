@@ -18,12 +18,12 @@ from benchkit.cli.compare import compare
 from benchkit.cli.export import export
 from benchkit.errors import InputError
 from benchkit.models.facts import RecordedFacts
-from benchkit.models.levels import cell_id
 from benchkit.models.rows import LatencyRow, TrialRow, VerdictRow
-from benchkit.models.run import CellRecord, HostRecord, Manifest
+from benchkit.models.run import HostRecord
 from benchkit.results.row_builders import factor_rows, host_rows
 from benchkit.results.store import Store
 from benchkit.results.tables import RunTables
+from tests import builders
 
 pytestmark = pytest.mark.system
 
@@ -57,17 +57,14 @@ def store(tmp_path: Path) -> Path:
 
 
 def save(store: Store, run_id: str, blocks: int, rates: Sequence[float], *, kernel: str) -> None:
-    cells = tuple(CellRecord(cell_id=cell_id({"stack": stack}), levels={"stack": stack}) for stack in STACKS)
+    cells = builders.cells(*({"stack": stack} for stack in STACKS))
     facts = RecordedFacts(kernel=kernel, cpus=(0, 1))
-    manifest = Manifest(
+    manifest = builders.manifest(
         run_id=run_id,
         scenario={"name": "small", "title": "Small", "baseline": {"stack": "go"}, "claims": CLAIMS},
-        scale="lab",
-        seed=1,
         blocks=blocks,
         cells=cells,
         hosts=(HostRecord(name="sut", roles=("sut",), facts=facts),),
-        versions={"benchkit": "0.1.0"},
         started_at=STARTED + timedelta(days=int(run_id[1:])),
         status="done",
     )

@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 from benchkit.cli.results import app
 from benchkit.errors import InputError
 from benchkit.models.rows import NoteRow, TrialRow
-from benchkit.models.run import CellRecord, Manifest
 from benchkit.results.row_builders import factor_rows
 from benchkit.results.store import Store
 from benchkit.results.tables import RunTables
+from tests import builders
 
 SPEED = {"wrk": 10_000.0, "ab": 9_900.0, "hey": 5_000.0}
 
@@ -41,21 +41,9 @@ def _row(tool: str, block: int) -> TrialRow:
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     """A store with one run of three tools in four blocks."""
-    cells = tuple(CellRecord(cell_id=f"tool={tool}", levels={"tool": tool}) for tool in SPEED)
+    cells = builders.cells(*({"tool": tool} for tool in SPEED))
     store = Store(tmp_path)
-    store.create(
-        Manifest(
-            run_id="r1",
-            scenario={"name": "tools"},
-            scale="smoke",
-            seed=1,
-            blocks=4,
-            cells=cells,
-            hosts=(),
-            versions={},
-            started_at=datetime(2026, 1, 2, tzinfo=UTC),
-        )
-    )
+    store.create(builders.manifest(scenario={"name": "tools"}, blocks=4, cells=cells))
     tables = RunTables(store, "tools", "r1")
     tables.replace("trials", [_row(tool, block) for block in range(1, 5) for tool in SPEED])
     tables.replace("factors", factor_rows(cells))

@@ -24,6 +24,7 @@ from benchkit.results.row_builders import host_rows
 from benchkit.results.schema import VERSION_KEY, arrow_schema
 from benchkit.results.store import LARGE_BYTES, RunFolder, Store, store_path
 from benchkit.results.tables import RunTables, load_columns
+from tests import builders
 
 STARTED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -45,14 +46,11 @@ Transfer/sec:      1.33MB
 
 
 def manifest(run_id: str, scenario: str = "small", cells: tuple[CellRecord, ...] = ()) -> Manifest:
-    return Manifest(
+    return builders.manifest(
         run_id=run_id,
         scenario={"name": scenario, "title": "Small"},
         scale="smoke",
-        seed=1,
-        blocks=1,
         cells=cells,
-        hosts=(),
         versions={"benchkit": benchkit.__version__},
         started_at=STARTED,
     )

@@ -10,7 +10,7 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from benchkit.agent.child_process import Child
 from benchkit.agent.common import read_bytes
-from benchkit.agent.proc import TICKS, ProcStat
+from benchkit.agent.proc import ProcStat, parse_stat
 from benchkit.agent.watch.collector import Collector, Values, read_once
 from benchkit.agent.watch.process_trees import ProcessTrees
 
@@ -87,16 +87,5 @@ def read_process(pid: int) -> Optional[TreeProcess]:
         content = read_once(f"/proc/{pid}/stat")
     except OSError:
         return None
-    name_end = content.rindex(b")")  # the name may contain blanks and brackets
-    field = content[name_end + 2 :].split()
-    stat = ProcStat(
-        pid=pid,
-        name=content[content.index(b"(") + 1 : name_end].decode(errors="replace"),
-        state=field[0].decode(),
-        parent=int(field[1]),
-        session=int(field[3]),
-        start=int(field[19]),
-        user_s=(int(field[11]) + int(field[13])) / TICKS,
-        system_s=(int(field[12]) + int(field[14])) / TICKS,
-    )
+    stat, field = parse_stat(pid, content)
     return TreeProcess(stat, threads=int(field[17]), rss_bytes=int(field[21]) * PAGE)
