@@ -42,13 +42,11 @@ test: also = chromium
 test: system
 	.venv/bin/python -m pytest $(IN_LABS) $(APART:%=--ignore=tests/%) $(ARGS)
 
-# Tests that write stores sync every file, so that a disk would take much of the time.
-IN_MEMORY = $(if $(wildcard /dev/shm/.),TMPDIR=/dev/shm)
 check: .venv/installed
 	.venv/bin/ruff format --check
 	.venv/bin/ruff check
 	@.venv/bin/mypy & types=$$!; \
-	$(IN_MEMORY) .venv/bin/python -m pytest $(BESIDE) -m 'not lab and not system and not long' $(ARGS); tests=$$?; \
+	.venv/bin/python -m pytest $(BESIDE) -m 'not lab and not system and not long' $(ARGS); tests=$$?; \
 	wait $$types && exit $$tests
 
 # The versions that pyproject.toml claims, each in an environment of its own. uv looks for them on PATH, pyenv's included,

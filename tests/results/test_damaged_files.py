@@ -22,13 +22,19 @@ from benchkit.results.tables import RunTables
 from tests.results.test_store import stored
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    """A store in a folder of its own, with two runs of two trials."""
-    store = Store(tmp_path / "outer" / "store")
+@pytest.fixture(scope="module")
+def intact(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a store with two runs of two trials; tests damage copies."""
+    path = tmp_path_factory.mktemp("intact")
     for run_id in ("r1", "r2"):
-        stored(store, run_id, "small", [{"stack": "go"}, {"stack": "nginx"}])
-    return store
+        stored(Store(path), run_id, "small", [{"stack": "go"}, {"stack": "nginx"}])
+    return path
+
+
+@pytest.fixture
+def store(intact: Path, tmp_path: Path) -> Store:
+    """A copy of the intact store in a folder of its own."""
+    return Store(shutil.copytree(intact, tmp_path / "outer" / "store"))
 
 
 def table_file(store: Store, table: str = "trials", run_id: str = "r1") -> Path:
