@@ -6,7 +6,7 @@
     experiment(blocks=3)                       an experiment without a file
     planned_cells(experiment(), one="full")    its cells on hosts that support all of them but those of stack `one`
     run_plan(experiment(), seed=7)             a plan of it on no hosts
-    manifest(cells=cells({"stack": "one"}))    the manifest of a run that is under way, of these cells
+    manifest(cells=cells({"stack": "one"}))    the manifest of an unfinished run of these cells
 
 The default scenario has one stack, `one`, with a single `nethttp` server called `app` on port 8080, and 2 blocks of wrk
 for 1 s. `stacks(one={}, two={"listen": 8081})` gives several stacks of such a server; a scenario of several stacks also
