@@ -123,7 +123,6 @@ def _cell_faults(scenario: Scenario, document: Document) -> Iterator[str]:
                 yield document.fault(("factors", name, i), f"level {level_text(level)} is listed twice")
     references: list[tuple[Location, Levels]] = [
         *((("cells", i), cell) for i, cell in enumerate(scenario.cells or ())),
-        *((("exclude", i), cell) for i, cell in enumerate(scenario.exclude)),
         *([(("baseline",), scenario.baseline)] if scenario.baseline is not None else []),
         *([(("service",), scenario.service)] if scenario.service is not None else []),
     ]

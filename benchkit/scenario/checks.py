@@ -13,15 +13,17 @@ from benchkit.models.metrics import METRICS
 from benchkit.models.published import Published
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.model import LOAD_ROLE, Scenario
-from benchkit.scenario.profile_pass import MIN_PROFILE_S
 from benchkit.scenario.trial_order import CELLS_OF_ABBA
 from benchkit.validation import Location
 
 MAX_TRIALS = 200_000
 """Largest number of trials of a run; at two seconds each, they take five days."""
 
-Factors = Mapping[str, Sequence[object]]
-"""Levels of each factor at any scale; a claim may name a level of another scale, and is not testable at this one."""
+Factors = Mapping[str, Sequence[object] | None]
+"""Levels of each factor at any scale; a claim may name a level of another scale, and is not testable at this one.
+
+None for a stored scenario, whose other scales are unknown: any level may be named.
+"""
 
 
 def check_scenario(scenario: Scenario, document: Document, cells: Sequence[Levels], factors: Factors) -> None:
@@ -33,6 +35,8 @@ def check_scenario(scenario: Scenario, document: Document, cells: Sequence[Level
         *_tool_faults(scenario, document),
         *_profile_faults(scenario, document),
     ]
+    for i, excluded in enumerate(scenario.exclude):
+        faults += _level_faults(excluded, ("exclude", i), document, factors)
     for i, difference in enumerate(scenario.differs):
         faults += _level_faults(difference.cells, ("differs", i, "cells"), document, factors)
     for i, claim in enumerate(scenario.claims):
@@ -136,7 +140,10 @@ def _level_faults(levels: Levels, location: Location, document: Document, factor
         if factor not in factors:
             yield document.fault((*location, factor), f"no factor {factor!r}; {suggestion(factor, factors)}")
             continue
-        known = [level_text(other) for other in factors[factor] if isinstance(other, bool | int | float | str)]
+        at_any_scale = factors[factor]
+        if at_any_scale is None:
+            continue
+        known = [level_text(other) for other in at_any_scale if isinstance(other, bool | int | float | str)]
         if level_text(level) not in known:
             allowed = suggestion(level_text(level), dict.fromkeys(known))
             yield document.fault((*location, factor), f"no level {level_text(level)!r} at any scale; {allowed}")
@@ -152,20 +159,7 @@ def _quota_faults(experiment: Experiment) -> Iterator[str]:
 
 def _profile_window_faults(experiment: Experiment) -> Iterator[str]:
     profile = experiment.scenario.profile
-    if profile is None:
+    if profile is None or profile.duration_s is None or profile.duration_s >= profile.needed_s:
         return
-    for cell in experiment.cells:
-        window_s = profile.load(cell.load).duration_s
-        if window_s is None:
-            message = (
-                "the load ends after a number of requests; set the duration of profile trials: "
-                f"--set profile.duration_s={MIN_PROFILE_S + profile.settle_s:g}"
-            )
-            yield experiment.document.fault(("profile",), message)
-        elif window_s - profile.settle_s < MIN_PROFILE_S:
-            needed_s = profile.settle_s + MIN_PROFILE_S
-            message = (
-                f"a window of {window_s:g} s is too short to profile; lengthen it: "
-                f"--set profile.duration_s={needed_s:g}"
-            )
-            yield experiment.document.fault(("profile",), message)
+    message = f"found {profile.duration_s:g}; a profile needs a window of at least {profile.needed_s:g} s"
+    yield experiment.document.fault(("profile", "duration_s"), message)

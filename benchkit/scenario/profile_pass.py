@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 from typing import Annotated
@@ -29,7 +30,9 @@ class ProfilePass(Frozen):
 
     blocks: PositiveInt = Field(default=2, description="repetitions of the profiled trials")
     duration_s: PositiveFloat | None = Field(
-        default=None, description="measured window of its trials; absent: that of the load", examples=[10]
+        default=None,
+        description="measured window of its trials; absent: that of the load, but long enough for the profiler",
+        examples=[10],
     )
     settle_s: float = Field(
         default=0,
@@ -45,12 +48,24 @@ class ProfilePass(Frozen):
 
     def load(self, load: Load) -> Load:
         """Return the load of a trial of the pass."""
-        return load if self.duration_s is None else load.model_copy(update=self.window)
+        return load.model_copy(update=self.window(load))
+
+    def window(self, load: Load) -> dict[str, float | None]:
+        """Return the fields of the load that the pass sets: none where the load's own window is long enough."""
+        if self.duration_s is not None:
+            return {"duration_s": self.duration_s, "requests": None}
+        if self.lengthens(load):
+            return {"duration_s": math.ceil(self.needed_s), "requests": None}  # some tools take whole seconds only
+        return {}
 
     @property
-    def window(self) -> dict[str, float | None]:
-        """Fields of the load that the pass sets."""
-        return {} if self.duration_s is None else {"duration_s": self.duration_s, "requests": None}
+    def needed_s(self) -> float:
+        """Shortest window in which a profile can be taken."""
+        return self.settle_s + MIN_PROFILE_S
+
+    def lengthens(self, load: Load) -> bool:
+        """Return whether the load's own window is no time, or too short, so that the pass uses a longer one."""
+        return self.duration_s is None and (load.duration_s is None or load.duration_s < self.needed_s)
 
     def includes(self, service: str) -> bool:
         """Return whether the service of that name is profiled."""

@@ -74,7 +74,7 @@ def vary_experiment(experiment: Experiment, changes: Mapping[str, object], origi
     Raises InputError.
     """
     document = experiment.document.overridden(_unmapped(changes, origin))
-    return _experiment(document, experiment.scale, experiment.settings, _levels(document, document))
+    return _experiment(document, experiment.scale, experiment.settings, _any_level(document))
 
 
 def stored_experiment(
@@ -85,7 +85,7 @@ def stored_experiment(
     `data` is its scenario with scale and settings applied, `source` the file that it came from. Raises InputError.
     """
     document = _unmapped(data, source)
-    return _experiment(document, scale, settings, _levels(document, document))
+    return _experiment(document, scale, settings, _any_level(document))
 
 
 class _Named(BaseModel):
@@ -153,6 +153,11 @@ def _levels(file: Document, document: Document) -> dict[str, list[object]]:
         for name, values in factors.items() if isinstance(factors, dict) else ():
             levels.setdefault(name, []).extend(values if isinstance(values, list) else ())
     return levels
+
+
+def _any_level(document: Document) -> Factors:
+    """Return the factors of a document whose other scales are unknown."""
+    return dict.fromkeys(document.data.get("factors") or ())
 
 
 def _setting(setting: str, document: Document) -> Document:

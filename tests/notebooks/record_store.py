@@ -1,8 +1,9 @@
-"""Take runs of a store, without their raw files, into the small store that ships with the notebooks.
+"""Copy runs of a store, without their raw files, into the small store that ships with the notebooks.
 
     python tests/notebooks/record_store.py results notebooks/recorded RUN…
 
-The runs are real ones of a lab; `notebooks/recorded/README.md` names the commands that made them.
+Older runs of the same scenarios are removed there. The runs are real ones of a lab: `notebooks/recorded/README.md` has
+their commands.
 """
 
 from __future__ import annotations
@@ -12,28 +13,58 @@ import shutil
 import sys
 from pathlib import Path
 
-from benchkit.models.rows import TABLES
+import numpy as np
+import pyarrow as pa
+
+from benchkit.models.rows import TABLES, LatencyRow
+from benchkit.results.parquet_files import read_parquet, write_parquet
+from benchkit.results.schema import arrow_schema
 from benchkit.results.store import Store
 
 SHIPPED = re.compile(rb'"/[^"]*/scenarios/(?=[a-z-]+\.yaml")')
+COPIED = ("manifest.json", "journal.jsonl")
+"""Files of a run; its log names folders of the machine, and its checksums are of all files."""
+STEP = 1.015
+"""Ratio of the starts of adjacent buckets in copied histograms; wrk records each microsecond."""
 
 
 def record(source: Store, target: Store, names: list[str]) -> None:
     """Copy manifest, journal and tables of these runs."""
     for name in names:
         run = source.run(name)
+        scenario = run.manifest().scenario["name"]
+        for old in target.runs():
+            if old.manifest().scenario["name"] == scenario:
+                target.remove(old)
         folder = target.path / run.path.relative_to(source.path)
         folder.mkdir(parents=True)
-        for file in run.path.iterdir():
-            if file.is_file():
-                # Where the scenario's file stood is of use on that machine alone.
-                (folder / file.name).write_bytes(SHIPPED.sub(rb'"scenarios/', file.read_bytes()))
+        for copied in COPIED:
+            # Where the scenario's file stood is of use on that machine alone.
+            (folder / copied).write_bytes(SHIPPED.sub(rb'"scenarios/', (run.path / copied).read_bytes()))
         for table in TABLES:
             for files in source.parts(table, run_id=run.run_id).values():
                 for file in files:
                     copy = target.path / file.relative_to(source.path)
                     copy.parent.mkdir(parents=True, exist_ok=True)
-                    shutil.copyfile(file, copy)
+                    if table == LatencyRow.TABLE:
+                        rows = read_parquet(file, arrow_schema(table))
+                        write_parquet(copy, coarsened(rows))
+                    else:
+                        shutil.copyfile(file, copy)
+
+
+def coarsened(rows: pa.Table) -> pa.Table:
+    """Return the rows of histograms with buckets joined that start within a step of each other."""
+    low_us = np.maximum(np.rint(rows["low_s"].to_numpy() * 1e6), 1)
+    steps = pa.array(np.floor(np.log(low_us) / np.log(STEP)))
+    grouped = (
+        rows.append_column("step", steps)
+        .group_by(["trial_id", "series", "step"], use_threads=False)
+        .aggregate([("low_s", "min"), ("high_s", "max"), ("count", "sum")])
+    )
+    columns = dict(zip(rows.column_names, ("trial_id", "series", "low_s_min", "high_s_max", "count_sum"), strict=True))
+    table = pa.table([grouped[column] for column in columns.values()], names=list(columns)).cast(rows.schema)
+    return table.sort_by([("trial_id", "ascending"), ("series", "ascending"), ("low_s", "ascending")])
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ def test_trials_of_the_pass_are_distinguished_from_measured_and_control_trials()
 
 def test_the_pass_may_have_a_window_of_its_own() -> None:
     by_requests = Load(tool="hey", connections=8, requests=1_000_000)
-    assert ProfilePass().load(by_requests) == by_requests
+    assert ProfilePass().load(by_requests) == Load(tool="hey", connections=8, duration_s=2)
     assert ProfilePass(duration_s=3).load(by_requests) == Load(tool="hey", connections=8, duration_s=3)
 
 
@@ -112,11 +112,8 @@ def test_valid_passes_are_accepted(tmp_path: Path, profile: object) -> None:
 @pytest.mark.parametrize(
     ("profile", "message"),
     [
-        (
-            {"duration_s": 1},
-            "profile: a window of 1 s is too short to profile; lengthen it: --set profile.duration_s=2",
-        ),
-        ({"settle_s": 3}, "profile: a window of 4 s is too short to profile; lengthen it: --set profile.duration_s=5"),
+        ({"duration_s": 1}, "profile.duration_s: found 1; a profile needs a window of at least 2 s"),
+        ({"settle_s": 3, "duration_s": 4}, "profile.duration_s: found 4; a profile needs a window of at least 5 s"),
         ({"duration_s": 2.5}, "profile.duration_s: wrk takes whole seconds, not 2.5"),
         ({"services": ["wbe"]}, "profile.services.0: no stack has a service 'wbe'"),
         ({"blocks": 0}, "profile.blocks"),
@@ -129,16 +126,31 @@ def test_a_pass_that_does_not_fit_the_load_is_refused(tmp_path: Path, profile: d
     assert f"small.yaml:8: {message}" in str(caught.value)
 
 
-def test_a_pass_needs_a_duration_if_the_load_has_none(tmp_path: Path) -> None:
-    with pytest.raises(
-        InputError, match=r"after a number of requests; set the duration of profile trials: --set profile\.duration_s=2"
-    ):
-        read(tmp_path, {}, tool="hey", duration_s=None, requests=100_000)
+@pytest.mark.parametrize(
+    ("profile", "load_fields", "window_s"),
+    [
+        ({}, {}, 4),  # long enough
+        ({}, {"duration_s": 1}, 2),
+        ({"settle_s": 3}, {}, 5),
+        ({"settle_s": 0.5}, {"duration_s": 2}, 3),  # wrk takes whole seconds
+        ({}, {"tool": "hey", "duration_s": None, "requests": 100_000}, 2),
+        ({"duration_s": 3}, {"duration_s": 1}, 3),
+    ],
+)
+def test_a_pass_has_a_window_that_a_profile_needs(
+    tmp_path: Path, profile: dict[str, Any], load_fields: dict[str, Any], window_s: float
+) -> None:
+    experiment = read(tmp_path, profile, **load_fields)
+    assert experiment.scenario.profile is not None
+    used = experiment.scenario.profile.load(experiment.cells[0].load)
+    assert (used.duration_s, used.requests) == (window_s, None)
 
 
-def test_the_option_for_profiles_is_named_as_it_was_typed(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"^--profile: profile: a window of 1 s is too short"):
-        read_scenario(tmp_path, settings=[WITH_PROFILES])
+def test_the_option_for_profiles_adds_a_pass_to_short_windows(tmp_path: Path) -> None:
+    experiment = read_scenario(tmp_path, settings=[WITH_PROFILES])
+    assert experiment.cells[0].load.duration_s == 1
+    assert experiment.scenario.profile is not None
+    assert experiment.scenario.profile.load(experiment.cells[0].load).duration_s == 2
 
 
 @pytest.mark.parametrize(

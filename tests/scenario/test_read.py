@@ -80,8 +80,21 @@ def test_scales_and_settings_override_fields(tmp_path: Path) -> None:
 def test_cells_may_be_excluded_or_listed(tmp_path: Path) -> None:
     excluded = read_experiment(write(tmp_path, ("blocks: 2", "blocks: 2\nexclude: [{stack: two, threads: 1}]")))
     assert cell_ids(excluded) == ["stack=one,threads=1", "stack=one,threads=all", "stack=two,threads=all"]
+    narrowed = write(tmp_path, ("blocks: 2", "blocks: 2\nexclude: [{stack: two, threads: 1}]"))
+    assert cell_ids(read_experiment(narrowed, settings=["factors.threads=[all]"])) == [
+        "stack=one,threads=all",
+        "stack=two,threads=all",
+    ]
     listed = read_experiment(write(tmp_path, ("blocks: 2", "blocks: 2\ncells: [{stack: two, threads: 1}]")))
     assert cell_ids(listed) == ["stack=two,threads=1"]
+
+
+@pytest.mark.parametrize("scale", ["paper", "lab", "smoke"])
+def test_a_stored_scenario_may_name_levels_of_other_scales(scale: Scale) -> None:
+    experiment = read_experiment("nethttp-vs-fasthttp", scale)
+    stored = stored_experiment(experiment.document.data, "small.yaml", scale)
+    assert stored.scenario.claims == experiment.scenario.claims
+    assert vary_experiment(stored, {"blocks": 1}, "test").scenario.claims == experiment.scenario.claims
 
 
 def test_a_stored_scenario_gives_the_same_cells(tmp_path: Path) -> None:
@@ -115,6 +128,7 @@ def test_a_variation_is_checked_like_a_file(tmp_path: Path) -> None:
         ("blocks: 2", "blocs: 2", "small.yaml:11: blocs: no such field"),
         ("blocks: 2", "blocks: 2\nbaseline: {stack: three}", "small.yaml:12: baseline.stack: found three; levels of stack: one, two"),
         ("blocks: 2", "blocks: 2\nexclude: [{treads: 1}]", "small.yaml:12: exclude.0.treads: no factor 'treads'; did you mean 'threads'?"),
+        ("blocks: 2", "blocks: 2\nexclude: [{threads: 3}]", "small.yaml:12: exclude.0.threads: no level '3' at any scale; allowed: 1, all"),
         ("blocks: 2", "blocks: 2\nexclude: [{}]", "small.yaml:12: exclude: no cell remains"),
         ("blocks: 2", "blocks: 2\ncells: []", "small.yaml:12: cells: no cell remains"),
         ("blocks: 2", "blocks: 2\ncells: [{stack: one}]", "small.yaml:12: cells.0: a cell needs a level of every factor; missing: threads"),

@@ -23,7 +23,9 @@ def profile_cells(experiment: Experiment, cells: Sequence[PlannedCell]) -> tuple
         replace(
             cell,
             load=profile.load(cell.load),
-            generators=tuple(generator.with_window(profile.window, cell.target) for generator in cell.generators),
+            generators=tuple(
+                generator.with_window(profile.window(cell.load), cell.target) for generator in cell.generators
+            ),
         )
         for cell in cells
         if cell.unsupported is None and controlled(cell.cell_id) is None
@@ -44,10 +46,17 @@ def profile_order(
 def profile_notices(
     experiment: Experiment, cells: Sequence[PlannedCell], capabilities: Mapping[str, HostCapabilities]
 ) -> Iterator[str]:
-    """Yield a notice for each host on which services cannot be profiled."""
+    """Yield a notice about lengthened windows, and one for each host on which services cannot be profiled."""
     profile = experiment.scenario.profile
     if profile is None:
         return
+    lengthened = sorted({profile.load(cell.load).duration_s or 0 for cell in cells if profile.lengthens(cell.load)})
+    if lengthened:
+        windows = ", ".join(f"{window_s:g} s" for window_s in lengthened)
+        yield (
+            f"Trials of the profile pass have a window of {windows}, as that of the load is too short for a profile; "
+            "`--set profile.duration_s=…` sets another one."
+        )
     services = [service for cell in cells for service in needs_perf(cell.services) if profile.includes(service.name)]
     without_perf: dict[str, list[str]] = {}
     for service in services:
