@@ -126,6 +126,17 @@ class TrialRow(Row):
             better=None,
         ),
     ] = None
+    slices: Annotated[int | None, Column(description="slices of its window; null: the window is one piece")] = None
+    foreign_share: Annotated[
+        float | None, Column(description="share of the CPU time of its cores that other processes used")
+    ] = None
+    stolen_share: Annotated[
+        float | None, Column(description="share of the CPU time of its cores that the hypervisor withheld")
+    ] = None
+    withheld_share: Annotated[
+        float | None,
+        Column(description="share of the window in which a quota that is not the scenario's withheld CPU time"),
+    ] = None
     verdict: Annotated[str | None, Column(description="valid, suspect, invalid; null: not judged")] = None
     overhead_s: Annotated[
         float | None, duration("overhead of a trial", "time of the trial outside of warm-up and window")

@@ -95,6 +95,32 @@ class Thresholds(Frozen):
         default=0.10,
         description="difference in CPU use between servers on a plateau, above which their limit is not the CPU",
     )
+    unequal: Positive = Field(
+        default=0.10,
+        description="difference between the CPU time that a disturbance left to a cell of a sliced block and what it left to "
+        "the others, as a ratio. Random order cancels such differences over blocks: simulated with recorded noise, intervals "
+        "cover at every limit, and are narrowest around this one, which keeps nine of ten blocks",
+    )
+    neighbour_cpu: Share = Field(
+        default=0.01,
+        description="CPU time that the idle servers of a sliced block use in the slices of another, in cores. Half of the 2 % "
+        "that the design is meant to show",
+    )
+    carry_over: Share = Field(
+        default=0.05,
+        description="change of a cell's rate after a slice of another cell, against one after its own. After its own come a "
+        "quarter of the slices of two cells at most, so that half of this reaches the ratio",
+    )
+    slice_answers: Positive = Field(
+        default=20,
+        description="answers in a slice, for each connection in closed loops. With fewer, the first answers come after the "
+        "time in which connections open, which is up to a tenth of a slice",
+    )
+    slice_effect: Share = Field(
+        default=0.02,
+        description="part of a trial's requests that a single slice lacks, in comparison with the trial's other slices and "
+        "with the other cells in the same round. Less than the differences that runs are meant to show",
+    )
     spread: Positive = Field(
         default=0.10,
         description="standard deviation of a cell's log-rates over six blocks; for another number of blocks, the value that "

@@ -70,6 +70,7 @@ def trial_row(record: TrialRecord, result: LoadResult, *, interrupted: bool = Fa
         probe_body_bytes=record.probe.body_bytes,
         probe_body_sha256=record.probe.body_sha256,
         overhead_s=None if measured is None else record.wall_s - warm_up - measured,
+        slices=len(record.slices) or None,
         **percentiles,
     )
 

@@ -11,6 +11,8 @@ import pyarrow.compute as pc
 
 from benchkit.analysis.samples import Exclusion
 from benchkit.analysis.verdicts.checks.cold import first_over_last
+from benchkit.analysis.verdicts.checks.noisy_host import foreign_share
+from benchkit.analysis.verdicts.checks.throttled import stolen_share, withheld_share
 from benchkit.analysis.verdicts.core_speed import server_loop_s
 from benchkit.analysis.verdicts.evidence import Evidence, RunEvidence, requested_metrics
 from benchkit.analysis.verdicts.exclusions import exclusions_from_findings
@@ -64,6 +66,7 @@ class Judge:
         return Evidence(
             record=record,
             row=tables.trial,
+            slices=tables.slices,
             telemetry=TrialTelemetry(tables.telemetry),
             facts=self._facts_of_block(record.block),
             notes={note.code: note.message for note in tables.notes},
@@ -88,6 +91,9 @@ class Judge:
             tables.trial,
             rate_first_over_last=first_over_last(evidence),
             server_loop_s=server_loop_s(evidence),
+            foreign_share=foreign_share(evidence),
+            stolen_share=stolen_share(evidence),
+            withheld_share=withheld_share(evidence),
             verdict=judgement.verdict,
         )
         return replace(
@@ -105,14 +111,15 @@ def judge_stored_run(store: Store, run: RunFolder) -> None:
     """
     manifest = run.manifest()
     tables = RunTables(store, str(manifest.scenario["name"]), run.run_id)
-    stored = {table: tables.rows(table) for table in ("trials", "hosts", "verdicts", "unchecked")}
+    stored = {table: tables.rows(table) for table in ("trials", "hosts", "slices", "verdicts", "unchecked")}
     for table, rows in judge_together(manifest, stored).items():
         tables.replace(table, rows)
 
 
 def judge_together(manifest: Manifest, tables: ContentByTable) -> ContentByTable:
     """Judge the trials of a run together; return `verdicts`, `unchecked` and `trials` with their final verdicts."""
-    judgements = judge_run(RunEvidence(manifest, tables["trials"].to_pandas(), tables["hosts"].to_pandas()))
+    evidence = RunEvidence(manifest, *(tables[name].to_pandas() for name in ("trials", "hosts", "slices")))
+    judgements = judge_run(evidence)
     rows_of_run: dict[str, list[Row]] = {
         "verdicts": [row for trial, each in judgements.items() for row in each.verdict_rows(trial, "run")],
         "unchecked": [row for trial, each in judgements.items() for row in each.unchecked_rows(trial, "run")],

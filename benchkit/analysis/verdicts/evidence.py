@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import pandas as pd
@@ -12,9 +12,10 @@ import pandas as pd
 from benchkit.analysis.verdicts.trial_telemetry import TrialTelemetry
 from benchkit.models.facts import RecordedFacts
 from benchkit.models.levels import STACK
-from benchkit.models.rows import TrialRow
+from benchkit.models.rows import SliceRow, TrialRow
 from benchkit.models.run import ControllerRecord, Manifest
 from benchkit.models.trial import TrialRecord, WatchRecord
+from benchkit.results.schema import empty_frame
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +25,8 @@ class Evidence:
     record: TrialRecord
     row: TrialRow
     """Its row in `trials`; absent values are None."""
+    slices: Sequence[SliceRow] = ()
+    """Its rows in `slices`, in order; none in other designs."""
     telemetry: TrialTelemetry = field(default_factory=TrialTelemetry)
     facts: Mapping[str, RecordedFacts] = field(default_factory=dict)
     """Facts of each host at the start, updated with the settings that the run applied."""
@@ -91,6 +94,8 @@ class RunEvidence:
     """Rows of `trials`."""
     hosts: pd.DataFrame
     """Rows of `hosts`: the facts of each host at the start and later."""
+    slices: pd.DataFrame = field(default_factory=partial(empty_frame, "slices"))
+    """Rows of `slices`; empty where no block is sliced, and while a run goes on."""
 
 
 def requested_metrics(scenario: Mapping[str, Any]) -> frozenset[str]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
@@ -16,11 +19,11 @@ from benchkit.analysis.verdicts.trial_telemetry import TrialTelemetry
 from benchkit.models.facts import RecordedFacts
 from benchkit.models.load import Load
 from benchkit.models.load_result import LoadResult
-from benchkit.models.rows import Columns, TelemetryRow, TrialRow
+from benchkit.models.rows import Columns, SliceRow, TelemetryRow, TrialRow
 from benchkit.models.run import ControllerRecord, Manifest
 from benchkit.models.thresholds import Thresholds
-from benchkit.models.trial import GeneratorRecord, ProbeRecord, ServiceRecord, TrialRecord, WatchRecord
-from benchkit.results.schema import arrow_schema
+from benchkit.models.trial import GeneratorRecord, ProbeRecord, ServiceRecord, SliceRecord, TrialRecord, WatchRecord
+from benchkit.results.schema import arrow_schema, empty_frame
 
 WINDOW_S = 3.0
 FACTS = {
@@ -280,11 +283,76 @@ def trial_ids(cell: str, blocks: int = 3) -> set[str]:
     return {f"r1.{cell}.b{block}" for block in range(1, blocks + 1)}
 
 
+def build_slices(count: int = 12, **fields: float | None) -> tuple[SliceRecord, ...]:
+    """Return this many slices of a quarter of a second, with these fields in each."""
+    return tuple(
+        SliceRecord.model_validate(
+            {"number": number, "place": 1, "started_s": 0.56 * number, "duration_s": 0.25, "late_s": 0.0, **fields}
+        )
+        for number in range(1, count + 1)
+    )
+
+
+def counted_slices(requests: Sequence[int | None]) -> tuple[SliceRow, ...]:
+    """Return rows of `slices` of the trial with these requests."""
+    return tuple(
+        SliceRow(
+            trial_id="r.b001.p001",
+            slice=number,
+            place=1,
+            started_s=0.56 * number,
+            duration_s=0.25,
+            late_s=0.0,
+            requests=count,
+            rps=None if count is None else 4.0 * count,
+            latency_p50_s=None,
+            latency_p99_s=None,
+            server_cpu_s=None,
+            neighbour_cpu_s=None,
+            generator_cpu_s=None,
+            foreign_cpu_s=None,
+            stolen_s=None,
+            server_loop_s=None,
+            accept_queue=None,
+            time_wait=None,
+        )
+        for number, count in enumerate(requests, start=1)
+    )
+
+
+def slice_rows(logs: Mapping[str, npt.NDArray[np.float64]], orders: npt.NDArray[np.int64]) -> pd.DataFrame:
+    """Return rows of the table `slices` for the trials of `trials_of`: log rates by cell, of shape (blocks, rounds).
+
+    `orders[b, r, place]` is the index of the cell at a place of a round.
+    """
+    cells = list(logs)
+    rows = [
+        {
+            "trial_id": f"r1.{cells[index]}.b{block + 1}",
+            "slice": turn + 1,
+            "place": place + 1,
+            "started_s": 0.28 * (turn * len(cells) + place),
+            "late_s": 0.0,
+            "requests": round(math.exp(logs[cells[index]][block, turn]) / 4),
+            "rps": math.exp(logs[cells[index]][block, turn]),
+        }
+        for block, turn, place in np.ndindex(*orders.shape)
+        for index in [int(orders[block, turn, place])]
+    ]
+    frame: pd.DataFrame = pa.Table.from_pylist(rows, schema=arrow_schema("slices")).to_pandas()
+    return frame
+
+
 def run_findings(
-    code: str, manifest: Manifest, trials: pd.DataFrame, hosts: pd.DataFrame | None = None
+    code: str,
+    manifest: Manifest,
+    trials: pd.DataFrame,
+    hosts: pd.DataFrame | None = None,
+    slices: pd.DataFrame | None = None,
 ) -> dict[str, Finding]:
     """Return the only finding of a run check on each trial that has one; fail if the check was skipped."""
-    results = CHECKS[code].of_run(RunEvidence(manifest, trials, host_rows() if hosts is None else hosts), Thresholds())
+    tables = host_rows() if hosts is None else hosts, empty_frame("slices") if slices is None else slices
+    results = CHECKS[code].of_run(RunEvidence(manifest, trials, *tables), Thresholds())
     findings: dict[str, Finding] = {}
     for trial_id, result in results.items():
         assert not isinstance(result, SkippedCheck), result

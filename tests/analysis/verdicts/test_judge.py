@@ -34,7 +34,8 @@ def test_healthy_trial_is_valid() -> None:
 def test_registry_has_every_check() -> None:
     assert sorted(CHECKS) == sorted(
         [
-            *("accept-overflow", "cold", "drifted-host", "errors", "generator-saturated", "link-saturated"),
+            *("accept-overflow", "busy-neighbour", "carry-over", "cold", "disturbed-slice", "drifted-host", "errors"),
+            *("few-requests-in-slice", "generator-saturated", "link-saturated"),
             *("littles-law", "missing-connections", "noisy-host", "observed", "plateau", "ports-exhausted"),
             *("server-idle", "service-restarted", "shared-cpus", "stalled", "throttled", "too-few-samples"),
             *("tool-limit", "unequal-responses", "unstable"),

@@ -13,15 +13,19 @@ from benchkit import units
 from benchkit.analysis.inference import MIN_BLOCKS, t_quantile
 from benchkit.analysis.multiple_tests import ALPHA
 from benchkit.analysis.samples import Reals, is_comparable
+from benchkit.analysis.verdicts.block_balance import relative_to_block
 from benchkit.analysis.verdicts.check import ALL, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
 from benchkit.analysis.verdicts.core_speed import Span, loop_s, server_cores
 from benchkit.analysis.verdicts.evidence import Evidence, RunEvidence
+from benchkit.models.rows import SliceRow
 from benchkit.models.thresholds import Thresholds
 
 MIN_THIRD_S = 1.0
 """In shorter thirds rates vary by more than 10 % even on a server in steady state."""
 MIN_SAMPLES = 4
 """Samples needed to bound three thirds."""
+MIN_SLICES = 9
+"""Slices of a trial, for three in each third."""
 MIN_SPAN = 0.6
 """Share of the window between the first and the last sample in it."""
 MIN_SPEED_SAMPLES = 8
@@ -35,8 +39,12 @@ def first_over_last(evidence: Evidence) -> float | None:
     """Return the entry server's rate in the first third of the window over that in the last, at equal core speed.
 
     The rate is counted by the server itself. At full speed it is proportional to the speed of the server's cores, so
-    the ratio is divided by the ratio of their speeds, where these were sampled. None where the evidence is missing.
+    the ratio is divided by the ratio of their speeds, where these were sampled. In a sliced block it is that of the
+    first third of the slices over the last, as the load tool counted them; the block's other cells show the speed of
+    the cores. None where the evidence is missing.
     """
+    if evidence.record.slices:
+        return None if _missing_slices(evidence) else _first_over_last_slices(evidence.slices)
     counts = _request_counts(evidence)
     if counts is None or _missing_evidence(evidence, counts[0]):
         return None
@@ -53,6 +61,9 @@ def first_over_last(evidence: Evidence) -> float | None:
 
 def of_trial(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
     """Check that the trial has the evidence that `of_run` compares."""
+    if evidence.record.slices:
+        why = _missing_slices(evidence)
+        return SkippedCheck(why=why) if why else ()
     counts = _request_counts(evidence)
     why = "the server does not count its requests" if counts is None else _missing_evidence(evidence, counts[0])
     return SkippedCheck(why=why) if why else ()
@@ -66,10 +77,11 @@ def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
     threshold, and from three trials up also below one by a one-sided t test, unless every ratio is clearly below the
     threshold (`CLEAR_EXPONENT`): a third that is a tenth of another varies so much that three trials fail the test. All
     trials of such a cell are cold, or none: excluding only those in which the rate rose would select trials by value.
+    In a sliced block the ratio of a trial is relative to those of the block's other cells, which share its seconds.
     """
     results: dict[str, CheckResult] = {}
     trials = evidence.trials[is_comparable(evidence.trials)]
-    ratios: Reals = trials["rate_first_over_last"].to_numpy(dtype=np.float64, na_value=np.nan)
+    ratios = relative_to_block(trials, "rate_first_over_last")
     trial_ids = trials["trial_id"].to_list()
     for rows in trials.groupby("cell_id").indices.values():
         known = [row for row in rows if not math.isnan(ratios[row])]
@@ -104,6 +116,19 @@ def _finding(ratios: Reals, threshold: float) -> Finding:
         means="It was still warming up: its rate depends on when the window begins.",
         advice="Warm up longer (load: warmup_s) or measure longer.",
     )
+
+
+def _missing_slices(evidence: Evidence) -> str:
+    """Return the reason why the slices of a trial do not show how its rate changed; empty if they do."""
+    if len(evidence.slices) < MIN_SLICES:
+        return f"{units.counted(len(evidence.slices), 'slice')}: needs at least {MIN_SLICES}"
+    return "" if all(each.requests is not None for each in evidence.slices) else "the requests of a slice are unknown"
+
+
+def _first_over_last_slices(slices: Sequence[SliceRow]) -> float | None:
+    third = len(slices) // 3
+    first, last = (sum(each.requests or 0 for each in part) for part in (slices[:third], slices[-third:]))
+    return max(first, 1.0) / last if last else None
 
 
 def _missing_evidence(evidence: Evidence, t_s: Sequence[float]) -> str:

@@ -6,9 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from benchkit.analysis.verdicts.check import ALL, Check, CheckResult, Finding, SkippedCheck
+from benchkit import units
+from benchkit.analysis.verdicts.block_balance import Balance, balances, log_left
+from benchkit.analysis.verdicts.check import ALL, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
 from benchkit.analysis.verdicts.cpu_time import INTERRUPTS, CpuUsage, cores_busy, cores_spent, cpu_usage, machine_of
-from benchkit.analysis.verdicts.evidence import Evidence
+from benchkit.analysis.verdicts.evidence import Evidence, RunEvidence
 from benchkit.models.thresholds import Thresholds
 
 CHARGED_FROM = 0.03
@@ -69,31 +71,37 @@ class _GroupUsage(NamedTuple):
         return self.busy - self.own - self.shared - separate
 
 
+class _ForeignUsage(NamedTuple):
+    """CPU usage of a group by processes outside of the trial, in cores."""
+
+    cores: float
+    group: _Group
+    error: float
+
+
 def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     """Compare the busy time of the trial's cores with the CPU time of its own processes there.
 
     The cores' counters include processes that a process list within a namespace cannot see. Interrupts are mostly the
-    trial's own packets, and no noise. CPUs that only benchkit's agent may use do not belong to the trial.
+    trial's own packets, and no noise. CPUs that only benchkit's agent may use do not belong to the trial. A trial of a
+    sliced block is judged by `of_run`.
     """
-    usages = cpu_usage(evidence)
-    if usages is None:
-        return SkippedCheck(why="the CPU time of its own processes is unknown")
-    processes = list(usages)
-    if any(not each.cpus for each in processes):
-        return SkippedCheck(why="the CPUs of its own processes are not recorded")
+    processes = _processes(evidence)
+    if isinstance(processes, SkippedCheck):
+        return processes
     groups = _groups(evidence, processes)
-    measured = [usage for group in groups if (usage := _group_usage(evidence, group, processes)) is not None]
-    charging = {usage.group.machine for usage in measured if usage.charges_interrupts}
+    usages = _foreign_usages(evidence, groups, processes)
     noisy = [
-        (foreign, usage.group, limit)
-        for usage in measured
-        if (foreign := usage.foreign(charges_interrupts=usage.group.machine in charging))
-        > (limit := max(thresholds.foreign_cores, usage.error))
+        (usage.cores, usage.group, limit)
+        for usage in usages
+        if usage.cores > (limit := max(thresholds.foreign_cores, usage.error))
     ]
     if not noisy:
-        known = {usage.group for usage in measured}
+        known = {usage.group for usage in usages}
         unknown = [group.title for group in groups if group not in known]
         return SkippedCheck(why=f"no telemetry for {'; '.join(unknown)}") if unknown else ()
+    if evidence.record.slices:
+        return ()
     cores, group, limit = max(noisy, key=lambda each: each[0])
     return [
         Finding(
@@ -107,7 +115,66 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     ]
 
 
-CHECK = Check("noisy-host", "something else ran on the host's CPUs", of_trial=of_trial)
+def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
+    """Judge the trials of sliced blocks by how unequally others used the cores in the slices of the block's cells."""
+    return {
+        each.trial_id: [_sliced_finding(each, thresholds)]
+        for each in balances(evidence.trials, "foreign_share", log_left)
+        if each.value > thresholds.foreign_cores or each.inequality > thresholds.unequal
+    }
+
+
+CHECK = Check("noisy-host", "something else ran on the host's CPUs", of_trial=of_trial, of_run=of_run)
+
+
+def foreign_share(evidence: Evidence) -> float | None:
+    """Return the share of the CPU time of the trial's cores that others used, where it was highest; None if unknown."""
+    processes = _processes(evidence)
+    if isinstance(processes, SkippedCheck):
+        return None
+    usages = _foreign_usages(evidence, _groups(evidence, processes), processes)
+    return max((max(0.0, usage.cores) / len(usage.group.cpus) for usage in usages), default=None)
+
+
+def _sliced_finding(balance: Balance, thresholds: Thresholds) -> Finding:
+    is_unequal = balance.inequality > thresholds.unequal
+    seen = f"processes outside the trial used {units.share(balance.value)} of the CPU time of its cores"
+    return Finding(
+        severity="invalid" if is_unequal else "suspect",
+        metrics=ALL,
+        seen=f"{seen}, and left {units.share(math.expm1(balance.inequality))} more or less than in the slices of the "
+        "block's other cells",
+        threshold=f"limit: {units.share(thresholds.unequal)}"
+        if is_unequal
+        else f"limit: {units.share(thresholds.foreign_cores)} used, {units.share(thresholds.unequal)} more or less",
+        means="Ratios within the block include that difference."
+        if is_unequal
+        else "All cells of the block were disturbed alike: their ratio holds, while each rate is lower than it could be.",
+        advice="Look for it with top on the host, and run again without it.",
+    )
+
+
+def _processes(evidence: Evidence) -> Sequence[CpuUsage] | SkippedCheck:
+    """Return the processes of the trial, with benchkit's."""
+    usages = cpu_usage(evidence)
+    if usages is None:
+        return SkippedCheck(why="the CPU time of its own processes is unknown")
+    processes = list(usages)
+    if any(not each.cpus for each in processes):
+        return SkippedCheck(why="the CPUs of its own processes are not recorded")
+    return processes
+
+
+def _foreign_usages(
+    evidence: Evidence, groups: Sequence[_Group], processes: Sequence[CpuUsage]
+) -> Sequence[_ForeignUsage]:
+    """Return the usage of each group by others, of those with telemetry."""
+    usages = [usage for group in groups if (usage := _group_usage(evidence, group, processes)) is not None]
+    charging = {usage.group.machine for usage in usages if usage.charges_interrupts}
+    return [
+        _ForeignUsage(usage.foreign(charges_interrupts=usage.group.machine in charging), usage.group, usage.error)
+        for usage in usages
+    ]
 
 
 def _groups(evidence: Evidence, processes: Sequence[CpuUsage]) -> list[_Group]:
@@ -133,6 +200,7 @@ def _group_usage(evidence: Evidence, group: _Group, processes: Sequence[CpuUsage
     of_machine = [each for each in processes if machine_of(evidence, each.host) == group.machine]
     own = sum(each.cores for each in of_machine if group.cpus.issuperset(each.cpus))
     possible = sum(each.cores for each in of_machine if not group.cpus.isdisjoint(each.cpus))
+    pieces = max(1, len(evidence.record.slices))  # each has two readings
     for host in group.hosts:
         busy, interrupts = cores_busy(evidence, host, group.cpus), cores_spent(evidence, host, group.cpus, INTERRUPTS)
         if busy is not None and interrupts is not None:
@@ -144,6 +212,6 @@ def _group_usage(evidence: Evidence, group: _Group, processes: Sequence[CpuUsage
                 interrupts_while_busy=cores_spent(evidence, host, full, INTERRUPTS) or 0.0,
                 own=own,
                 shared=possible - own,
-                error=Z * STEP_S * math.sqrt(len(group.cpus) / 6) / evidence.window_s,
+                error=Z * STEP_S * math.sqrt(len(group.cpus) * pieces / 6) / evidence.window_s,
             )
     return None

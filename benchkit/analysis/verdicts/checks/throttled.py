@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 
 from benchkit import units
-from benchkit.analysis.verdicts.check import ALL, LOAD, Check, CheckResult, Finding, SkippedCheck
+from benchkit.analysis.verdicts.block_balance import Balance, balances, log_left, log_speed
+from benchkit.analysis.verdicts.check import ALL, LOAD, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
 from benchkit.analysis.verdicts.cpu_time import STOLEN, cores_busy, cores_spent, quota_of
-from benchkit.analysis.verdicts.evidence import Evidence
+from benchkit.analysis.verdicts.evidence import Evidence, RunEvidence
 from benchkit.models.thresholds import Thresholds
 
 NOMINAL = re.compile(r"@ ([0-9.]+) ?GHz")
@@ -19,7 +21,10 @@ MOSTLY_BUSY = 0.5
 
 
 def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
-    """Check each host for time withheld by a hypervisor or a control group, and for a clock below its nominal rate."""
+    """Check each host for time withheld by a hypervisor or a control group, and for a clock below its nominal rate.
+
+    A trial of a sliced block is judged by `of_run` for the first two.
+    """
     findings = [finding for host in evidence.hosts for finding in _host_findings(evidence, host, thresholds)]
     unknown: dict[str, list[str]] = {}
     for host in evidence.hosts:
@@ -30,12 +35,70 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     return SkippedCheck(why="unknown: " + "; ".join(f"{each} of {', '.join(hosts)}" for each, hosts in unknown.items()))
 
 
-CHECK = Check("throttled", "the host did not get its CPU", of_trial=of_trial)
+def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
+    """Judge the trials of sliced blocks by how unequally the block's cells got their CPU time, and how fast it was."""
+    trials = evidence.trials
+    results: dict[str, list[Finding]] = {}
+    for column, who, limit in (
+        ("stolen_share", "the hypervisor", thresholds.steal),
+        ("withheld_share", "a CPU quota of the host", thresholds.throttled),
+    ):
+        for each in balances(trials, column, log_left):
+            if each.value > limit or each.inequality > thresholds.unequal:
+                results.setdefault(each.trial_id, []).append(_withheld_finding(each, who, limit, thresholds))
+    for each in balances(trials, "server_loop_s", log_speed):
+        if each.inequality > thresholds.unequal:
+            results.setdefault(each.trial_id, []).append(_speed_finding(each, thresholds))
+    return results
+
+
+CHECK = Check("throttled", "the host did not get its CPU", of_trial=of_trial, of_run=of_run)
+
+
+def stolen_share(evidence: Evidence) -> float | None:
+    """Return the share of CPU time that the hypervisor withheld, of the host with most of it; None if unknown."""
+    shares = (_stolen_share(evidence, host, _cpus(evidence, host)) for host in evidence.hosts)
+    return max((share for share in shares if share is not None), default=None)
+
+
+def withheld_share(evidence: Evidence) -> float | None:
+    """Return the share of the window in which a quota withheld CPU time, of the host with most; None if unknown."""
+    shares = (_quota_withheld(evidence, host) for host in evidence.hosts)
+    return max((share for share in shares if share is not None), default=None)
+
+
+def _withheld_finding(balance: Balance, who: str, limit: float, thresholds: Thresholds) -> Finding:
+    is_unequal = balance.inequality > thresholds.unequal
+    return Finding(
+        severity="invalid" if is_unequal else "suspect",
+        metrics=ALL,
+        seen=f"{who} withheld {units.share(balance.value)} of the CPU time, and left "
+        f"{units.share(math.expm1(balance.inequality))} more or less than in the slices of the block's other cells",
+        threshold=f"limit: {units.share(thresholds.unequal)}"
+        if is_unequal
+        else f"limit: {units.share(limit)} withheld, {units.share(thresholds.unequal)} more or less",
+        means="Ratios within the block include that difference."
+        if is_unequal
+        else "All cells of the block were limited alike: their ratio holds, while each rate is lower than it could be.",
+        advice="Use a dedicated machine without a quota, or run again when the others are quiet.",
+    )
+
+
+def _speed_finding(balance: Balance, thresholds: Thresholds) -> Finding:
+    return Finding(
+        severity="suspect",
+        metrics=LOAD,
+        seen=f"a short loop took {units.seconds(balance.value)} on the server's cores, "
+        f"{units.share(math.expm1(balance.inequality))} more or less than in the slices of the block's other cells",
+        threshold=f"limit: {units.share(thresholds.unequal)}",
+        means="The cores were not equally fast for the cells of the block: their ratio includes that difference.",
+        advice="Measure longer (load: duration_s): slices average the speed of cores.",
+    )
 
 
 def _host_findings(evidence: Evidence, host: str, thresholds: Thresholds) -> Iterator[Finding]:
     cpus = _cpus(evidence, host)
-    stolen = _stolen_share(evidence, host, cpus)
+    stolen = None if evidence.record.slices else _stolen_share(evidence, host, cpus)
     if stolen is not None and stolen > thresholds.steal:
         yield Finding(
             severity="invalid",
@@ -45,7 +108,7 @@ def _host_findings(evidence: Evidence, host: str, thresholds: Thresholds) -> Ite
             means="The machine did less than it can: other machines on the same hardware took its CPU time.",
             advice="Use a dedicated machine, or run again when the others are quiet.",
         )
-    withheld = _quota_withheld(evidence, host)
+    withheld = None if evidence.record.slices else _quota_withheld(evidence, host)
     if withheld is not None and withheld > thresholds.throttled:
         yield Finding(
             severity="invalid",
@@ -89,7 +152,7 @@ def _cpus(evidence: Evidence, host: str) -> set[int]:
 def _stolen_share(evidence: Evidence, host: str, cpus: set[int]) -> float | None:
     """Return the share of time in which its cores had work but another machine ran."""
     stolen = cores_spent(evidence, host, cpus, STOLEN)
-    return None if stolen is None else stolen / len(cpus)
+    return None if stolen is None else max(0.0, stolen) / len(cpus)
 
 
 def _quota_withheld(evidence: Evidence, host: str) -> float | None:

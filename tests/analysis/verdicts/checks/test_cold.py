@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -15,7 +17,9 @@ from tests.analysis.verdicts.builders import (
     build_generator,
     build_load,
     build_service,
+    build_slices,
     build_trial,
+    counted_slices,
     run_findings,
     skip_reason,
     trial_ids,
@@ -143,3 +147,17 @@ def test_trials_without_a_ratio_are_ignored(make_trials: MakeTrials, make_manife
     assert set(cold_findings(make_trials, make_manifest, 0.5, None, 0.5, 0.6)) == trial_ids("stack=a", 4) - {
         "r1.stack=a.b2"
     }
+
+
+@pytest.mark.parametrize(("first", "expected"), [(800, 0.8), (1000, 1.0), (0, 1 / 3000)])
+def test_ratio_of_first_to_last_slices(first: int, expected: float) -> None:
+    counted = counted_slices([first] * 3 + [900] * 4 + [1000] * 3)
+    trial = dataclasses.replace(build_trial(served_requests(1, 50_000), slices=build_slices(10)), slices=counted)
+    assert first_over_last(trial) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("requests", "why"), [([1000] * 8, "8 slices"), ([1000] * 8 + [None], "unknown")])
+def test_slices_that_show_no_change(requests: list[int | None], why: str) -> None:
+    trial = dataclasses.replace(build_trial(slices=build_slices()), slices=counted_slices(requests))
+    assert first_over_last(trial) is None
+    assert why in skip_reason("cold", trial)
