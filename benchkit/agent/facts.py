@@ -22,6 +22,7 @@ from benchkit.agent.machine import (
     governor,
     memory_bytes,
     physical_cores,
+    service_account,
     user_name,
     virtualisation,
 )
@@ -76,6 +77,7 @@ class Facts:
             "memory_bytes": memory_bytes(),
             "user": user_name(),
             "uid": os.geteuid(),
+            "service_account": service_account() if os.geteuid() == 0 else None,
             "can_sudo": self._can_sudo() if sudo else None,
             "cpu_groups": writable_parent() is not None,
             "nofile_soft": None if soft == resource.RLIM_INFINITY else soft,

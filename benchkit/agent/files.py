@@ -95,7 +95,7 @@ class Files:
             os.utime(str(entry), ns=(time.time_ns(), entry.stat().st_mtime_ns))  # time of its last use, for `_prune`
             if same_file(entry, target):
                 continue
-            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._workdir.make_folder(target.parent)
             part = target.with_name(f".{target.name}.{threading.get_ident()}")
             with contextlib.suppress(FileNotFoundError):
                 part.unlink()
@@ -111,7 +111,7 @@ class Files:
     def mkdir(self, *, path: str) -> Json:
         """Make a folder and its parents, unless they exist."""
         folder = self._workdir.inside(path, write=True)
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._workdir.make_folder(folder)
         return {"path": str(folder)}
 
     def remove(self, *, path: str) -> Json:
@@ -125,6 +125,14 @@ class Files:
         except FileNotFoundError:
             return {"removed": False}
         return {"removed": True}
+
+    def share_socket(self, *, path: str) -> Json:
+        """Let processes of other users connect to a unix socket, as far as they get to its folder."""
+        target = self._workdir.inside(path, write=True)
+        if not stat.S_ISSOCK(target.lstat().st_mode):
+            raise RefusedError("bad-request", f"{target} is not a socket")
+        target.chmod(0o666)
+        return {}
 
     def list(self, *, path: str) -> Json:
         """Return the entries of a folder: name → size in bytes; None for what is no regular file."""

@@ -90,7 +90,7 @@ class Streams:
         if "pipe" in spec:
             return self._pipe_end(spec["pipe"], "write", parent_fds)
         path = self._workdir.inside(spec["path"], write=True)
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._workdir.make_folder(path.parent)
         fd = os.open(str(path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         if spec.get("max_bytes") is None:
             parent_fds.callback(os.close, fd)

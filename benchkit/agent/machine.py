@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
-from typing import List, Optional
+from typing import List, Optional, Tuple
 
-from benchkit.agent.common import read_text
+from benchkit.agent.common import RefusedError, read_text
 
 
 def distribution() -> Optional[str]:
@@ -32,6 +33,33 @@ def user_name() -> str:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
         return str(os.geteuid())
+
+
+SERVICE_USERS = ("www-data", "nginx", "http", "www", "nobody")
+"""Users that systems have for servers, in the order of preference; "nobody" exists nearly everywhere."""
+
+
+def service_account() -> Optional[Tuple[str, str]]:
+    """Return an unprivileged user of this host for servers that root starts, and its group; None without one."""
+    import grp  # noqa: PLC0415 - some small systems lack them
+    import pwd  # noqa: PLC0415
+
+    for name in SERVICE_USERS:
+        with contextlib.suppress(KeyError):
+            user = pwd.getpwnam(name)
+            if user.pw_uid and user.pw_gid:
+                return name, grp.getgrgid(user.pw_gid).gr_name
+    return None
+
+
+def user_id(name: str) -> int:
+    """Return the number of a user. Raises RefusedError where there is none of this name."""
+    import pwd  # noqa: PLC0415 - some small systems lack it
+
+    try:
+        return pwd.getpwnam(name).pw_uid
+    except KeyError:
+        raise RefusedError("not-found", f"there is no user {name}") from None
 
 
 def cpu_model() -> Optional[str]:

@@ -35,6 +35,7 @@ def serve(workdir: Workdir, lease: Lease, records: Records) -> int:
     os.dup2(null, 0)
     os.dup2(2, 1)  # prints must not get between the frames
     os.chdir(str(workdir.root))
+    os.umask(0o022)  # whatever the login has: modes of files and folders are those that the agent states
     agent = Agent(workdir, records, lease, requests, answers)
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, lambda *_: agent.end())

@@ -79,6 +79,7 @@ class Agent:
             "write_temporary": temporary_folders.write,
             "remove": temporary_folders.remove,
             "remove_workdir": self.remove_workdir,
+            "share_socket": files.share_socket,
             "list": files.list,
             "hash": files.hash,
             "read": files.read,

@@ -7,11 +7,12 @@ import os
 import stat
 import threading
 from pathlib import Path
-from typing import Dict
+from typing import Dict, Optional
 
 from benchkit.agent.common import RefusedError, write_all
 from benchkit.agent.files import Files
 from benchkit.agent.frames import Json
+from benchkit.agent.machine import user_id
 from benchkit.agent.records import Records
 from benchkit.agent.workdir import Workdir
 
@@ -32,24 +33,28 @@ class TemporaryFolders:
         self._record("folder", folder)
         return self._files.mkdir(path=path)
 
-    def write(self, *, path: str, mode: int, body: bytes = b"") -> Json:
+    def write(self, *, path: str, mode: int, owner: Optional[str] = None, body: bytes = b"") -> Json:
         """Write a file that is removed when the agent ends at the latest; no other copy of it is made.
 
-        One that is in place already is not touched.
+        One that is in place already is not touched. `owner` is a user of the host; None: the login user.
         """
         file = self._workdir.inside(path, write=True)
         if mode & ~0o777:
             raise RefusedError("bad-request", f"mode {mode:o} is not allowed")
+        uid = os.geteuid() if owner is None else user_id(owner)
         self._record("file", file)
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._workdir.make_folder(file.parent)
         with contextlib.suppress(FileNotFoundError):
             status = file.lstat()
             is_only_copy = stat.S_ISREG(status.st_mode) and status.st_nlink == 1
-            if is_only_copy and stat.S_IMODE(status.st_mode) == mode and file.read_bytes() == body:
+            is_same = (stat.S_IMODE(status.st_mode), status.st_uid) == (mode, uid)
+            if is_only_copy and is_same and file.read_bytes() == body:
                 return {"changed": False}
             file.unlink()
         fd = os.open(str(file), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
+            if owner is not None:
+                os.fchown(fd, uid, -1)
             os.fchmod(fd, mode)
             write_all(fd, body)
         finally:

@@ -14,6 +14,7 @@ class Workdir:
 
     MARK = ".benchkit"
     RESERVED = frozenset({MARK, "agent", "store", "psutil", "records", "home"})
+    PASSABLE = 0o711
 
     def __init__(self, path: str) -> None:
         """Create or check it. Raises RefusedError."""
@@ -49,6 +50,16 @@ class Workdir:
         self.root = folder.resolve()
         for name in ("store", "records", "home"):
             (self.root / name).mkdir(mode=0o700, exist_ok=True)
+
+    def make_folder(self, folder: Path) -> None:
+        """Make a folder below the work directory and its parents, unless they exist.
+
+        Other users may pass through these folders, but get there from the work directory only, which they may not
+        enter. A process that starts in one of them and changes to another user, as nginx's workers do, can use them.
+        """
+        folder.mkdir(mode=self.PASSABLE, parents=True, exist_ok=True)
+        if stat.S_IMODE(folder.stat().st_mode) & self.PASSABLE != self.PASSABLE:  # made by an older version
+            folder.chmod(self.PASSABLE)
 
     def inside(self, path: str, *, write: bool = False) -> Path:
         """Return a path below the work directory, given relative to it or absolute.

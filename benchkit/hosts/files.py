@@ -44,6 +44,8 @@ class PlacedFile:
     content: bytes | Path
     """Bytes, or a file of the controller."""
     mode: int = 0o644
+    owner: str | None = None
+    """User of the host who owns a secret; None: the login user."""
 
     @property
     def is_secret(self) -> bool:
@@ -145,10 +147,17 @@ class Files:
         entries: Mapping[str, int | None] = self._link.request("list", {"path": str(path)}).fields["entries"]
         return entries
 
+    def share_socket(self, path: HostPath) -> None:
+        """Let processes of other users connect to a unix socket below the work directory, if they get to its folder.
+
+        None does but those that benchkit starts there, such as the workers of nginx. Raises HostError.
+        """
+        self._link.request("share_socket", {"path": str(path)})
+
     def _write_temporary(self, file: PlacedFile) -> bool:
         """Write a file that is removed with the changes of this connection; return False if it is there already."""
         content = file.content if isinstance(file.content, bytes) else file.content.read_bytes()
-        args = {"path": str(file.path), "mode": file.mode}
+        args = {"path": str(file.path), "mode": file.mode, "owner": file.owner}
         return bool(self._link.request("write_temporary", args, content, timeout_s=CHUNK_TIMEOUT_S).fields["changed"])
 
     def _send(self, file: PlacedFile, sha256: str) -> int:

@@ -63,6 +63,9 @@ class RecordedFacts(Frozen):
     memory_bytes: int | None = None
     user: str | None = None
     uid: int | None = None
+    service_account: tuple[str, str] | None = Field(
+        default=None, description="user and group for servers that root starts; None: no root, or none exists"
+    )
     can_sudo: bool | None = Field(
         default=None, description="`sudo -n` works; None: not tried, the inventory has no sudo"
     )

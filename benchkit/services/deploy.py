@@ -112,6 +112,8 @@ def start(host: Host, service: Service, logs: PurePosixPath, *, stays: bool = Fa
     running = RunningService(service, started, log)
     try:
         host.sockets.wait_open(socket_of(service.endpoint), service.ready_timeout_s, started)
+        if service.endpoint.path is not None:
+            host.files.share_socket(service.endpoint.path)
     except (LostError, HostStateError):
         host.processes.stop([started], grace_s=STOP_GRACE_S)
         raise
@@ -238,4 +240,4 @@ def _load(file: File) -> PlacedFile:
         )
         return PlacedFile(file.path, binary.path, file.mode)
     content = file.content.read() if isinstance(file.content, ControllerFile) else file.content
-    return PlacedFile(file.path, content, file.mode)
+    return PlacedFile(file.path, content, file.mode, file.owner)

@@ -1,7 +1,18 @@
-"""The nginx of the host, started with a prefix and a configuration of benchkit's own."""
+"""The nginx of the host, started with a prefix and a configuration of benchkit's own.
+
+Where root starts it, its workers run as an unprivileged user that the host has (`ServicePlacement.service_account`;
+none is created), as under any distribution's configuration. That user may not enter benchkit's work directory, which
+stays private (0700), and often not even the home folder around it. So nginx is started in the folder of its service,
+and all paths that workers open (files, temporary folders, sockets of upstreams, passwords) are relative to it (prefix
+`./`): the kernel checks only the folders on a relative path, and those below the work directory let everybody through
+(0711). Nobody gains access from outside. Within the stack, workers read what everybody may read (configurations,
+pages, programs), and no keys, which are root's (0600); the master reads those before it starts workers. Sockets of
+upstreams are shared by mode, and the password file, which workers read at each request, belongs to their user.
+"""
 
 from __future__ import annotations
 
+import posixpath
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal, Self
 
@@ -129,20 +140,20 @@ class Nginx(Backend[NginxOptions]):
         text = _config_text(
             options,
             upstream.protocol if upstream else "status" if options.status else "files",
-            folder=str(place.folder),
-            user=place.user if place.root else None,
+            folder=".",
+            user=worker_user(place),
             workers=workers,
             worker_cpus=[cpus[worker % len(cpus)] for worker in range(workers)] if options.pin_workers else [],
             nofile=nofile,
             listen=quoted(request.endpoint.authority),
             reuseport=version.reuseport if options.reuseport else None,
-            upstream=quoted(upstream.authority) if upstream else None,
+            upstream=quoted(relative_authority(upstream, place.folder)) if upstream else None,
             admin=quoted(admin.authority) if len(str(admin.path)) <= MAX_SOCKET_PATH else None,
         )
         files = [File(config, text.encode())]
         if options.file_bytes is not None:
             files.append(File(place.folder / "html" / "index.html", hello_body(options.file_bytes)))
-        argv = nginx_arguments(place.program(options.binary).path, version, place.folder, config)
+        argv = nginx_arguments(place.program(options.binary).path, version, config)
         return Service(
             name=request.name,
             backend=self.name,
@@ -159,12 +170,27 @@ class Nginx(Backend[NginxOptions]):
         )
 
 
-def nginx_arguments(
-    program: str, version: NginxVersion, prefix: PurePosixPath, config: PurePosixPath
-) -> tuple[str, ...]:
-    """Return the command line of an nginx that reads this configuration and logs to its standard error."""
+def nginx_arguments(program: str, version: NginxVersion, config: PurePosixPath) -> tuple[str, ...]:
+    """Return the command line of an nginx that is started in the folder of this configuration.
+
+    It reads the configuration, takes that folder as prefix and logs to its standard error.
+    """
     log = ("-e", "stderr") if version.has_error_log_option else ()
-    return (program, "-p", f"{prefix}/", "-c", str(config), *log)
+    return (program, "-p", "./", "-c", config.name, *log)
+
+
+def worker_user(place: ServicePlacement) -> str | None:
+    """Return user and group of the workers, as the directive `user` has them; None where root does not start nginx."""
+    if not place.root:
+        return None
+    return " ".join(place.service_account) if place.service_account else place.user
+
+
+def relative_authority(endpoint: Endpoint, folder: PurePosixPath) -> str:
+    """Return the address of a service for an nginx that runs in `folder`: `10.0.0.1:8080` or `unix:../app/app.sock`."""
+    if endpoint.path is None:
+        return endpoint.authority
+    return f"unix:{posixpath.relpath(endpoint.path, folder)}"
 
 
 def _nginx_version(binary: str, place: ServicePlacement) -> NginxVersion:

@@ -54,6 +54,8 @@ class ServicePlacement:
     """The hard limit of open files."""
     programs: Mapping[str, Program]
     """Executables of the host that backends may use (nginx, node)."""
+    service_account: tuple[str, str] | None = None
+    """User and group for processes that root starts and that need no root; None: no root, or no such user there."""
     quota: CpuQuota | None = None
 
     def select_cpus(self, wanted: Cpus, field_name: str) -> tuple[int, ...]:

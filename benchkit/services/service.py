@@ -50,6 +50,8 @@ class File:
     path: PurePosixPath
     content: bytes | GoSource | ControllerFile
     mode: int = 0o644
+    owner: str | None = None
+    """User of the host who owns a file that only its owner may read; None: the login user."""
 
 
 @dataclass(frozen=True)

@@ -136,6 +136,13 @@ def execute_command(order: dict[str, Any], main: Callable[[], NoReturn]) -> NoRe
     nothing = os.open(os.devnull, os.O_RDONLY)
     for stream, path in ((0, None), (1, order["out"]), (2, order["err"])):
         os.dup2(nothing if path is None else os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), stream)
+    if order["lines_read"] is not None:  # as by `2>&1 | head`
+        head = ["head", "-n", str(order["lines_read"])]
+        pipe = subprocess.Popen(head, stdin=subprocess.PIPE).stdin
+        assert pipe is not None
+        os.dup2(pipe.fileno(), 1)
+        os.dup2(pipe.fileno(), 2)
+        pipe.close()
     os.environ.clear()
     os.environ.update(order["environment"])
     if order["point"] is not None:

@@ -14,10 +14,23 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
+import benchkit
+from benchkit.errors import InputError
 from benchkit.lab.lab import Lab
-from tests.chaos.kit import BLOCKS, CELLS, SCENARIO, Bench, CommandResult, Running, host_command, on_host
+from tests.chaos.kit import (
+    BLOCKS,
+    CELLS,
+    SCENARIO,
+    Bench,
+    CommandResult,
+    Running,
+    diff_snapshots,
+    host_command,
+    on_host,
+)
 
 DISK = "/run/small"
 """Small disk of each host, with its work directory."""
@@ -78,6 +91,16 @@ true
 """
 
 
+KILL_AGENT = """
+for watchdog in $(grep -hoE '"owner": .."pid": [0-9]+' {workdir}/records/[0-9]*.json 2> /dev/null | grep -oE '[0-9]+' | sort -u)
+do kill -9 $watchdog $(pgrep -P $watchdog); done 2> /dev/null
+true
+"""
+"""Kills watchdog and agent together; the agent is the watchdog's only child."""
+
+LINE_WITHOUT_TRIAL = b'{"at":"2026-01-01T00:00:00Z","event":"trial-ended"}\n'
+
+
 @dataclass(frozen=True)
 class Target:
     """A run that a fault is to happen to."""
@@ -109,13 +132,21 @@ class FaultKind:
     name: str
     words: tuple[str, ...]
     """Host, and cause; empty where the fault may end the run without being the cause of a failure."""
-    start: Callable[[Target], subprocess.Popen[str] | None]
+    start: Callable[[Target], subprocess.Popen[str] | None] = lambda _target: None
     prepare: Callable[[Bench], None] = lambda _bench: None
     """Bring the hosts into the state that the fault needs, before the run."""
     within_s: float | None = None
     """Seconds after the run's first step in which the fault happens; None: at any moment of the command."""
     keeps_run: bool = True
     """False where the fault destroys what is stored, so that nothing can be resumed."""
+    never_fails: bool = False
+    """True where the command itself has to end well."""
+    read_lines: Callable[[random.Random], int | None] = lambda _rng: None
+    """Return the lines of output that the command's reader waits for; None: all."""
+    examine_hosts: Callable[[Bench, dict[str, str]], list[str]] = lambda _bench, _before: []
+    """Return what is wrong on the hosts after the command has ended, given their state before."""
+    examine_store: Callable[[Bench, random.Random], list[str]] = lambda _bench, _rng: []
+    """Damage the store of the finished run, and return what is wrong with the commands that read it."""
 
 
 def remove_programs(bench: Bench) -> None:
@@ -130,6 +161,83 @@ def interrupt(target: Target, signum: signal.Signals) -> None:
         os.kill(target.running.pid, signum)
 
 
+def kill_all(target: Target) -> None:
+    """Kill the command, and on every host the agent with its watchdog, so that nobody is left to restore anything."""
+    if target.running.is_alive():
+        target.running.kill()
+    for host in target.bench.lab.hosts:
+        target.on(host.name, KILL_AGENT).wait()
+
+
+def restore_by_command(bench: Bench, before: dict[str, str]) -> list[str]:
+    """Have `hosts check` find and `hosts restore` undo what is left; return what they did not."""
+    inventory = ("-i", str(bench.inventory), "--json")
+    problems = []
+    left = {host for host, text in bench.snapshot().items() if text != before[host]}
+    checked = bench.cli("hosts", "check", *inventory)
+    found = {host["host"] for host in json.loads(checked.out)["hosts"] if host["records"]}
+    if left - found:
+        problems.append(f"`hosts check` does not see what is left on {', '.join(left - found)}: {checked.out}")
+    restored = bench.cli("hosts", "restore", *inventory)
+    if restored.code != 0:
+        problems.append(f"`hosts restore`: {restored.err}")
+    if difference := diff_snapshots(before, bench.snapshot()):
+        problems.append(f"after `hosts restore`: {difference}")
+    return problems
+
+
+def damage_table(bench: Bench, rng: random.Random) -> list[str]:
+    """Truncate or overwrite a table."""
+    table = rng.choice(["trials", "factors", "verdicts"])
+    path = rng.choice(sorted((bench.store / "tables" / table).rglob("*.parquet")))
+    content = path.read_bytes()
+    part = content[: rng.randrange(len(content) - 1)]
+    path.write_bytes(rng.choice([part, part.ljust(len(content), b"\0"), rng.randbytes(len(content))]))
+    problems = []
+    try:
+        benchkit.load(table, store=bench.store)
+    except InputError as error:
+        if str(path) not in str(error):
+            problems.append(f"load: {error}")
+    else:
+        problems.append(f"load reads {path} although it is damaged")
+    compacted = bench.cli("results", "compact")
+    if compacted.code != 1 or str(path) not in compacted.err:
+        problems.append(f"results compact: {compacted}")
+    return problems + _commands_read(bench, path, names_file=table == "trials") + _repair(bench, path)
+
+
+def damage_journal(bench: Bench, rng: random.Random) -> list[str]:
+    """Put a line without its fields, or one that is no JSON, into the journal."""
+    path = bench.folder() / "journal.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines.insert(rng.randrange(1, len(lines)), rng.choice([LINE_WITHOUT_TRIAL, b'{"at":\n', rng.randbytes(40) + b"\n"]))
+    path.write_bytes(b"".join(lines))
+    resumed = bench.run("--resume", "latest")
+    problems = [] if resumed.code == 2 and str(path) in resumed.err else [f"run --resume: {resumed}"]
+    return problems + _commands_read(bench, path, names_file=False) + _repair(bench, path)
+
+
+def _commands_read(bench: Bench, path: Path, *, names_file: bool) -> list[str]:
+    """Return what is wrong with commands that have to do their work although a file is damaged."""
+    commands = (("results", "list"), ("plan", str(SCENARIO), "-i", str(bench.inventory)))
+    results = {command[0]: bench.cli(*command) for command in commands}
+    problems = [f"{name}: {result}" for name, result in results.items() if result.code != 0]
+    if names_file and str(path) not in results["plan"].err:
+        problems.append(f"plan does not name {path}: {results['plan']}")
+    return problems
+
+
+def _repair(bench: Bench, path: Path) -> list[str]:
+    """Have `results check` name the damaged file and repair it; return what it did not."""
+    checked = bench.cli("results", "check")
+    problems = [] if checked.code == 1 and path.name in checked.out + checked.err else [f"results check: {checked}"]
+    repaired = bench.cli("results", "check", "--repair")
+    if repaired.code != 0 or len(benchkit.load("trials", store=bench.store)) < CELLS * BLOCKS:
+        problems.append(f"results check --repair: {repaired}")
+    return problems
+
+
 KINDS: tuple[FaultKind, ...] = (
     FaultKind("server's disk full", ("sut", NO_SPACE), lambda target: target.on("sut", BLOCKS_FULL)),
     FaultKind("server's inodes used up", ("sut", NO_SPACE), lambda target: target.on("sut", INODES_USED)),
@@ -141,10 +249,15 @@ KINDS: tuple[FaultKind, ...] = (
     FaultKind("port taken by a connection", ("sut", "port 8080 by python3"), lambda target: target.on("sut", CONNECT)),
     FaultKind("Ctrl-C in an upload", (), lambda target: interrupt(target, signal.SIGINT), remove_programs, UPLOAD_S),
     FaultKind("SIGTERM in an upload", (), lambda target: interrupt(target, signal.SIGTERM), remove_programs, UPLOAD_S),
-    FaultKind("watchdog killed", (), lambda target: target.on("sut", KILL_WATCHDOG), within_s=3.0),
+    FaultKind("watchdog killed", ("sut",), lambda target: target.on("sut", KILL_WATCHDOG), within_s=3.0),
+    FaultKind("agent and watchdog killed", ("sut",), lambda target: target.on("sut", KILL_AGENT), within_s=3.0),
+    FaultKind("command, agents and watchdogs killed", (), kill_all, within_s=3.0, examine_hosts=restore_by_command),
+    FaultKind("output's reader gone", (), never_fails=True, read_lines=lambda rng: rng.randrange(6)),
+    FaultKind("table damaged", (), never_fails=True, examine_store=damage_table),
+    FaultKind("journal damaged", (), never_fails=True, examine_store=damage_journal),
     FaultKind(
         "store deleted",
-        (),
+        ("was deleted or moved",),
         lambda target: target.here("rm -rf {disk}/runs/* {disk}/tables"),
         within_s=3.0,
         keeps_run=False,
@@ -166,6 +279,8 @@ class FaultOutcome:
     """Differences of the hosts from before; empty: none."""
     bad_messages: tuple[str, ...]
     """Messages that do not name host and cause."""
+    problems: tuple[str, ...]
+    """Other requirements of the kind that do not hold."""
 
 
 @contextmanager
@@ -197,7 +312,10 @@ def run_with_fault(kind: FaultKind, bench: Bench, rng: random.Random, within_s: 
     empty_store(bench)
     before = bench.snapshot()
     kind.prepare(bench)
-    running = bench.start(str(SCENARIO), "--json", "--lease", str(LEASE_S))
+    piped = replace(bench, lines_read=kind.read_lines(rng))
+    running = piped.start(
+        str(SCENARIO), *(() if piped.lines_read is not None else ("--json",)), "--lease", str(LEASE_S)
+    )
     if kind.within_s is not None or rng.random() < STARTED_SHARE:
         running.journal()
     time.sleep(rng.uniform(0, kind.within_s or within_s))
@@ -205,6 +323,9 @@ def run_with_fault(kind: FaultKind, bench: Bench, rng: random.Random, within_s: 
     results = [running.wait()]
     if fault is not None:
         fault.wait()
+    problems = kind.examine_hosts(bench, before)
+    if kind.never_fails and results[0].code != 0:
+        problems.append(f"ended with {results[0]}")
     for _ in range(RESUMPTIONS):
         if not kind.keeps_run or results[-1].code == 0 or "nothing is left to do" in results[-1].err:
             break
@@ -215,7 +336,8 @@ def run_with_fault(kind: FaultKind, bench: Bench, rng: random.Random, within_s: 
         empty_store(bench)
         assert bench.run(str(SCENARIO), "--json").code == 0
     progress = bench.progress()
-    failed = [result for result in results if result.code not in (0, -signal.SIGINT, 130)]
+    problems += kind.examine_store(bench, rng)
+    failed = [result for result in results if result.code not in (0, -signal.SIGINT, -signal.SIGKILL, 130)]
     texts = [result.err + result.out for result in failed if "nothing is left to do" not in result.err]
     return FaultOutcome(
         results=tuple(results),
@@ -223,6 +345,7 @@ def run_with_fault(kind: FaultKind, bench: Bench, rng: random.Random, within_s: 
         retried=len(progress.retries),
         left=_wait_until_like(bench, before),
         bad_messages=tuple(text for text in texts if not all(word in text for word in kind.words)),
+        problems=tuple(problems),
     )
 
 

@@ -69,6 +69,7 @@ class CommandServer:
             "point": crash,
             "meanwhile": bench.meanwhile,
             "clock": None if bench.clock is None else str(bench.clock),
+            "lines_read": bench.lines_read,
         }
         known = frozenset(bench.runs())
         pid = self._ask(order)
@@ -152,6 +153,8 @@ class Bench:
     """Commands to run at a moment of the run; see `crash.MOMENTS`."""
     clock: Path | None = None
     """File with the seconds by which the command's wall clock is shifted."""
+    lines_read: int | None = None
+    """Lines of the command's output after which its reader closes the pipe; None: the output goes to files."""
 
     @property
     def environment(self) -> dict[str, str]:

@@ -65,7 +65,7 @@ def place_with_nginx(program: str) -> ServicePlacement:
 
 def test_fastcgi_has_the_standard_parameters_and_a_connection_pool() -> None:
     config = config_text(render("upstream: app", protocol="fastcgi", unix=True))
-    assert "server unix:/w/app/app.sock;\n        keepalive 300;" in config
+    assert "server unix:../app/app.sock;\n        keepalive 300;" in config
     assert "fastcgi_pass backend;\n            fastcgi_keep_conn on;" in config
     assert config.count("fastcgi_param ") == 19
     stock = Path("/etc/nginx/fastcgi_params")
@@ -80,6 +80,13 @@ def test_an_upstream_with_an_unsupported_protocol_is_rejected() -> None:
     with pytest.raises(FieldError, match="app speaks ssh; nginx is configured here for http and fastcgi") as error:
         render("upstream: app", protocol="ssh")
     assert error.value.field == "upstream"
+
+
+def test_workers_have_the_host_s_account_for_servers_where_root_starts_nginx() -> None:
+    accounts = {("www-data", "www-data"): "user www-data www-data;", None: "user root;"}
+    for account, line in accounts.items():
+        assert line in config_text(render("status: true", place=replace(PLACE, service_account=account)))
+    assert "user " not in config_text(render("status: true", place=replace(PLACE, root=False)))
 
 
 def test_a_file_is_placed_with_the_body_of_the_other_servers() -> None:
@@ -202,7 +209,7 @@ def test_nginx_accepts_the_configuration_of_every_purpose(tmp_path: Path, purpos
     place = replace(PLACE, folder=PurePosixPath(tmp_path), root=root)
     service = render(f"{PURPOSES[purpose]}\n{more}", place=place, protocol=protocol)
     (tmp_path / "nginx.conf").write_text(config_text(service))
-    check = subprocess.run(service.checks[0].argv, capture_output=True, text=True, check=False)
+    check = subprocess.run(service.checks[0].argv, cwd=service.folder, capture_output=True, text=True, check=False)
     assert (check.returncode, check.stderr) == (0, "")
 
 
@@ -219,7 +226,7 @@ def test_a_folder_may_have_blanks_and_quotes_in_its_name(tmp_path: Path, purpose
     service = NGINX.render(RenderRequest("front", document.validated(NGINX.options), place, listen, {"app": upstream}))
     assert service.admin is not None
     (folder / "nginx.conf").write_text(config_text(service))
-    check = subprocess.run(service.checks[0].argv, capture_output=True, text=True, check=False)
+    check = subprocess.run(service.checks[0].argv, cwd=service.folder, capture_output=True, text=True, check=False)
     assert (check.returncode, check.stderr) == (0, "")
     assert [path.name for path in folder.glob("*.sock")] == []
 

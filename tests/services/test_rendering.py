@@ -93,7 +93,7 @@ def test_options_of_a_go_server_become_its_command_line(tmp_path: Path) -> None:
 
 def test_nginx_runs_from_its_own_prefix_and_is_checked_first(tmp_path: Path) -> None:
     _, front = render_services(read_services(tmp_path), place)
-    argv = ("/usr/sbin/nginx", "-p", "/w/front/", "-c", "/w/front/nginx.conf", "-e", "stderr")
+    argv = ("/usr/sbin/nginx", "-p", "./", "-c", "nginx.conf", "-e", "stderr")
     assert front.process.argv == argv
     assert front.checks == (ConfigCheck((*argv, "-t", "-q"), PurePosixPath("/w/front/nginx.conf")),)
     config = config_text(front)
@@ -122,7 +122,7 @@ def test_unix_sockets_and_no_keepalive_to_the_upstream(tmp_path: Path) -> None:
     app, front = render_services(services, place)
     assert app.process.argv[2] == "unix:/w/app/app.sock"
     config = config_text(front)
-    assert "server unix:/w/app/app.sock;\n    }" in config
+    assert "server unix:../app/app.sock;\n    }" in config
     assert 'proxy_set_header Connection "close";' in config
     assert "listen 10.0.0.1:8080 backlog=7;" in config
 
@@ -136,7 +136,7 @@ def test_nginx_accepts_the_rendered_configuration(tmp_path: Path) -> None:
 
     _, front = render_services(read_services(tmp_path), place_here)
     (tmp_path / "front" / "nginx.conf").write_text(config_text(front))
-    check = subprocess.run(front.checks[0].argv, capture_output=True, text=True, check=False)
+    check = subprocess.run(front.checks[0].argv, cwd=front.folder, capture_output=True, text=True, check=False)
     assert (check.returncode, check.stderr) == (0, "")
 
 

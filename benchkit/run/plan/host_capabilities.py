@@ -88,6 +88,7 @@ def place_on(host: HostCapabilities, folder: PurePosixPath, role: str, cpus: Cpu
         folder=folder,
         user=facts.user,
         root=facts.root,
+        service_account=facts.service_account,
         goos=facts.os,
         goarch=facts.goarch,
         nofile=host.nofile,

@@ -22,7 +22,7 @@ from benchkit.services.go_modules.certificate import CertificateFile, certificat
 from benchkit.services.go_modules.module_paths import PathPattern
 from benchkit.services.go_modules.proxy import CACHE, DOWNLOADS
 from benchkit.services.go_modules.ssh import PRIVATE_FILE
-from benchkit.services.nginx import ADMIN_SOCKET, nginx_arguments
+from benchkit.services.nginx import ADMIN_SOCKET, nginx_arguments, relative_authority, worker_user
 from benchkit.services.nginx_config import quoted, render_config
 from benchkit.services.nginx_version import parse_version_output
 from benchkit.services.service import AdminPage, File, Instruction, Process, Service, SetupCommand
@@ -99,27 +99,30 @@ class ReverseProxy(Backend[ReverseProxyOptions]):
         certificate, key = folder / "certificate.pem", folder / "key.pem"
         text = render_config(
             shipped("configs") / TEMPLATE,
-            folder=str(folder),
-            user=place.user if place.root else None,
+            user=worker_user(place),
             workers=workers,
             worker_connections=options.worker_connections,
             nofile=nofile,
             listen=quoted(server.authority),
-            denied=quoted(f"unix:{folder}/_denied.sock"),
-            proxy=quoted(proxy.authority),
+            proxy=quoted(relative_authority(proxy, folder)),
             rights=list(access_rules(options.users, options.private)),
-            passwords=quoted(str(passwords)) if options.users else None,
-            certificate=quoted(str(certificate)),
-            key=quoted(str(key)),
-            files=quoted(str(folder.parent / options.proxy / CACHE / DOWNLOADS)) if options.serve_files else None,
+            passwords=passwords.name if options.users else None,
+            certificate=certificate.name,
+            key=key.name,
+            files=str(PurePosixPath("..", options.proxy, CACHE, DOWNLOADS)) if options.serve_files else None,
             admin=quoted(admin.authority),
         )
         secrets = (
-            File(passwords, PasswordFile(server, tuple(options.users)), PRIVATE_FILE),
+            File(
+                passwords,
+                PasswordFile(server, tuple(options.users)),
+                PRIVATE_FILE,
+                place.service_account[0] if place.service_account else None,
+            ),
             File(certificate, CertificateFile(server, "certificate")),
             File(key, CertificateFile(server, "key"), PRIVATE_FILE),
         )
-        argv = nginx_arguments(nginx.path, version, folder, config)
+        argv = nginx_arguments(nginx.path, version, config)
         return Service(
             name=request.name,
             backend=self.name,

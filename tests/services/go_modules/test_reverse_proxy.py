@@ -105,7 +105,7 @@ def start_proxy(
             content = file.content.read() if isinstance(file.content, ControllerFile) else file.content
             assert isinstance(content, bytes)
             Path(file.path).write_bytes(content)
-        subprocess.run(service.setup_commands[0].argv, check=True)
+        subprocess.run(service.setup_commands[0].argv, cwd=service.folder, check=True)
         running.append(subprocess.Popen(service.process.argv, cwd=service.folder))
         proxy = RunningProxy(service, requests)
         deadline = time.monotonic() + 10
@@ -311,4 +311,4 @@ def test_files_are_served_from_the_cache_of_the_proxy(place: Callable[..., Servi
     )
     content = service.files[0].content
     assert isinstance(content, bytes)
-    assert "root /w/stack/cell/cache1/cache/pkg/mod/cache/download;" in content.decode()
+    assert "root ../cache1/cache/pkg/mod/cache/download;" in content.decode()
