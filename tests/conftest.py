@@ -19,6 +19,8 @@ settings.load_profile("benchkit")
 
 pytest_plugins = ("tests.browser",)
 
+V8_LOGS = "isolate-*-v8.log"
+"""Logs that node writes into its working directory with a map for perf."""
 LONGEST = ("cli/test_go_modules.py", "faults/test_faults.py", "cli/test_run.py", "test_readme.py", "test_wheel.py")
 """Files that take a minute and more: they run first, so that no worker ends long after the others."""
 
@@ -32,6 +34,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the longest files first, in the same order for every worker."""
     rank = {Path(__file__).parent / name: i for i, name in enumerate(LONGEST)}
     items.sort(key=lambda item: rank.get(item.path, len(rank)))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def clean_checkout() -> Iterator[None]:
+    """Check that tests leave no log of V8 in the folder that they are started in, which is the checkout."""
+    before = set(Path.cwd().glob(V8_LOGS))
+    yield
+    assert set(Path.cwd().glob(V8_LOGS)) <= before, (
+        "node was started in the checkout: give it another working directory"
+    )
 
 
 @pytest.fixture(scope="session")

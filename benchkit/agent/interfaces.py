@@ -18,19 +18,24 @@ REQUEST_BYTES = 40 if struct.calcsize("P") > 4 else 32  # noqa: PLR2004 - struct
 NAME_BYTES = 16
 IPV4 = slice(NAME_BYTES + 4, NAME_BYTES + 8)
 """Place of the address in struct ifreq: after the name, the family and the port."""
+LAB_LINKS = "bk-"
+"""Start of the names of links to the labs of this machine: they belong to hosts of their own."""
 BUFFER_BYTES = 1024 * REQUEST_BYTES
 
 
 def interfaces() -> List[Json]:
     """Return the network interfaces: name, MTU, rate in bits per second where known, up or not, addresses.
 
-    `virtual` is true where there is no device, so that the stated rate does not limit the interface.
+    Links to labs of this machine are left out. `virtual` is true where there is no device, so that the stated
+    rate does not limit the interface.
     """
     addresses: Dict[str, List[str]] = {}
     for name, address in (*_ipv4_addresses(), *_ipv6_addresses()):
         addresses.setdefault(name, []).append(address)
     found = []
     for _, name in socket.if_nameindex():
+        if name.startswith(LAB_LINKS):
+            continue
         speed = read_text(f"/sys/class/net/{name}/speed") or ""
         mtu = read_text(f"/sys/class/net/{name}/mtu")
         state = read_text(f"/sys/class/net/{name}/operstate")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from benchkit.cli.options import InventoryFile, Json, LabName, Quiet, Scale, ScenarioName, Set
+from benchkit.errors import InputError
 
 if TYPE_CHECKING:
     from benchkit.hosts.connections import Hosts
@@ -76,11 +77,20 @@ def status(
     cell: Cell = None,
     json: Json = False,
 ) -> None:
-    """Show which services of the stack are up; exit code 1 if one of them is not."""
-    from benchkit.cli.console import print_json
+    """Show which services of the stack are up; exit code 1 if one of them is not.
+
+    If the scenario is no longer valid, show the hosts that are held for it, which its name tells.
+    """
+    from benchkit.cli.console import print_json, scale_named
     from benchkit.run import deployment
+    from benchkit.scenario.read import read_experiment
 
     hosts_given = _GivenHosts(inventory, lab)
+    try:
+        read_experiment(scenario, scale_named(scale), settings or ())
+    except InputError as error:
+        _print_holding_hosts(scenario, hosts_given, error, json=json)
+        return
     with _connected(scenario, hosts_given, scale, settings, cell) as (plan, planned, hosts):
         statuses = deployment.status(plan.experiment, planned, hosts)
     if json:
@@ -123,6 +133,31 @@ def down(
     elif not quiet:
         down_on = f"{deployment.holder_name(name)} is down on {', '.join(released)}"
         say(down_on if released else f"{deployment.holder_name(name)} is not up")
+
+
+def _print_holding_hosts(scenario: str, given: _GivenHosts, error: InputError, *, json: bool) -> None:
+    """Show the hosts that are held for a scenario that cannot be read; exit code 1 if there is none.
+
+    Raises InputError, the given one or another, where the file does not even have a name.
+    """
+    from benchkit.cli.console import print_json, say
+    from benchkit.cli.inventory_choice import inventory_of
+    from benchkit.hosts.connections import connect_all
+    from benchkit.run import deployment
+    from benchkit.scenario.read import scenario_name
+
+    name = scenario_name(scenario)
+    chosen = inventory_of(given.inventory, given.lab, quiet=given.quiet)
+    with connect_all(chosen) as hosts:
+        held = deployment.holding_hosts(name, hosts)
+    if json:
+        print_json({"scenario": name, "lab": chosen.lab, "up": bool(held), "hosts": held, "services": []})
+    else:
+        say(f"its services are not known: {error}")
+        holder = deployment.holder_name(name)
+        print(f"{holder} is up on {', '.join(held)}" if held else f"{holder} is not up")
+    if not held:
+        raise typer.Exit(1)
 
 
 @dataclass(frozen=True)

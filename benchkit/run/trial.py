@@ -13,7 +13,7 @@ from benchkit.models.trial import TrialRecord
 from benchkit.run.run_log import log_step
 from benchkit.run.steps.load import collect_load, measure, warm_up
 from benchkit.run.steps.probe import probe_response
-from benchkit.run.steps.profiles import collect_profiles, stop_captures
+from benchkit.run.steps.profiles import collect_profiles, expect_perf_maps, stop_captures
 from benchkit.run.steps.record import make_record
 from benchkit.run.steps.services import (
     cause_outages,
@@ -36,6 +36,7 @@ STEPS: tuple[Step, ...] = (
     require_free_ports,
     make_folders,
     start_services,
+    expect_perf_maps,
     watch_hosts,
     probe_response,
     warm_up,

@@ -35,7 +35,8 @@ def start_with_map(node: str, before: str, script: str) -> subprocess.CompletedP
     """Run `script` in a node that writes a map for perf, after the command `before`, whose $$ is that node's pid."""
     shell = f'{before}; exec "$0" "$@"'
     argv = ["/bin/sh", "-c", shell, str(NODE / "with-perf-map.sh"), node, "--input-type=module", "--eval", script]
-    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    with tempfile.TemporaryDirectory() as folder:  # V8 writes a log into its working directory
+        return subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False, timeout=60)
 
 
 PRINT_MAP = """

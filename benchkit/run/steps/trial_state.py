@@ -24,6 +24,16 @@ from benchkit.services.profilers import with_perf_map
 
 
 @dataclass(frozen=True)
+class PerfMaps:
+    """Maps of compiled functions that the processes of a service write for perf."""
+
+    running: RunningService
+    pids: tuple[int, ...]
+    error: HostError | None
+    """Reason why perf cannot use them; None: it can."""
+
+
+@dataclass(frozen=True)
 class ProfileCapture:
     """Capture of the profile of one service."""
 
@@ -31,8 +41,6 @@ class ProfileCapture:
     profiler: Profiler
     profile: ProfileInProgress | HostError
     """The profile being captured, or why there is none."""
-    mapped_pids: tuple[int, ...] = ()
-    """Processes of the service that write a map of compiled code for perf, outside of the trial's folder."""
 
 
 @dataclass
@@ -57,6 +65,8 @@ class Trial:
     profile: ProfilePass | None = None
     """Options of its profile; None for other kinds of trials."""
     captures: list[ProfileCapture] = field(default_factory=list)
+    perf_maps: dict[str, PerfMaps] = field(default_factory=dict)
+    """Maps of compiled functions, by service."""
     profiles: tuple[ProfileRecord, ...] = ()
     telemetry_options: Watching | None = None
     """Options of telemetry; None where there is none."""

@@ -102,10 +102,13 @@ def access_rules(users: Mapping[Name, AccessRight], private: Sequence[str]) -> I
     A private path is denied to users without a right to it; other paths are allowed to everybody. Without users there
     is no access control. The paths above private ones (`mycompany.com` of `mycompany.com/go`) are denied to everybody:
     the go command asks for them whenever it looks for a module (`go help modules`), and they are not modules. If the
-    upstream proxy is down, such a request would fail, and the pull of the private module with it.
+    upstream proxy is down, such a request would fail, and the pull of the private module with it. No checksum database
+    is asked for a private module, whose name would leave the company.
     """
     for path in sorted({parent for pattern in private for parent in _parents(pattern)}):
         yield _map_key("[^:]*", f"/{path_expression(path)}/@"), DENIED
+    for pattern in private:
+        yield _map_key("[^:]*", f"/sumdb/[^/]+/lookup/{path_expression(pattern)}[/@]"), DENIED
     if not users:
         yield "~.", ALLOWED
         return

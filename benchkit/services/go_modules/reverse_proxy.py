@@ -7,8 +7,10 @@ the module proxy's cache never change, so they can be served from its files.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Annotated, Self
+from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
@@ -20,7 +22,7 @@ from benchkit.services.endpoint import Endpoint, Protocol
 from benchkit.services.go_modules.access import AccessRight, PasswordFile, access_rules, netrc_path
 from benchkit.services.go_modules.certificate import CertificateFile, certificate_path
 from benchkit.services.go_modules.module_paths import PathPattern
-from benchkit.services.go_modules.proxy import CACHE, DOWNLOADS
+from benchkit.services.go_modules.proxy import CACHE, DOWNLOADS, Upstream, upstream_service, upstream_url
 from benchkit.services.go_modules.ssh import PRIVATE_FILE
 from benchkit.services.nginx import ADMIN_SOCKET, nginx_arguments, relative_authority, worker_user
 from benchkit.services.nginx_config import quoted, render_config
@@ -29,6 +31,7 @@ from benchkit.services.service import AdminPage, File, Instruction, Process, Ser
 
 TEMPLATE = PurePosixPath("go-module-proxy") / "site.conf.j2"
 CHECK_TIMEOUT_S = 10.0
+HTTP_PORT, HTTPS_PORT = 80, 443
 
 
 class ReverseProxyOptions(ServiceOptions):
@@ -39,6 +42,12 @@ class ReverseProxyOptions(ServiceOptions):
         default=(),
         description="module paths that need a right; the same as the proxy's",
         examples=[["mycompany.com/go"]],
+    )
+    upstream: Upstream | None = Field(
+        default=None,
+        description="the proxy of all other modules, to which requests for checksum databases (/sumdb/) go, if it "
+        "serves them: a service of the stack, or a URL; absent: they get 404, and the go command asks the database itself",
+        examples=["https://proxy.example.org"],
     )
     users: Mapping[Name, AccessRight] = Field(
         default_factory=dict,
@@ -78,8 +87,8 @@ class ReverseProxy(Backend[ReverseProxyOptions]):
         return ("nginx",)
 
     def connects_to(self, options: ReverseProxyOptions) -> tuple[str, ...]:
-        """Return the module proxy."""
-        return (options.proxy,)
+        """Return the module proxy, and the upstream proxy if it is in the stack."""
+        return tuple(name for name in (options.proxy, upstream_service(options.upstream)) if name)
 
     def render(self, request: RenderRequest[ReverseProxyOptions]) -> Service:
         """Return one reverse proxy."""
@@ -105,6 +114,7 @@ class ReverseProxy(Backend[ReverseProxyOptions]):
             nofile=nofile,
             listen=quoted(server.authority),
             proxy=quoted(relative_authority(proxy, folder)),
+            database=_database(options.upstream, request.peers) if options.upstream else None,
             rights=list(access_rules(options.users, options.private)),
             passwords=passwords.name if options.users else None,
             certificate=certificate.name,
@@ -137,6 +147,32 @@ class ReverseProxy(Backend[ReverseProxyOptions]):
             setup_commands=(SetupCommand((*argv, "-t", "-q"), CHECK_TIMEOUT_S),),
             instructions=_instructions(server, options),
         )
+
+
+@dataclass(frozen=True)
+class DatabaseUpstream:
+    """The server that passes requests on to checksum databases, as nginx's configuration needs it."""
+
+    scheme: str
+    server: str
+    """Address and port."""
+    host: str
+    """Host and port as the URL has them, for the request."""
+    name: str
+    """Host alone, for TLS."""
+    prefix: str
+    """Path before `/sumdb/`."""
+
+
+def _database(upstream: str, peers: Mapping[str, Endpoint]) -> DatabaseUpstream:
+    """Return the server of an upstream: that of a service of the stack, or that of a URL.
+
+    What it sends is signed by the database, and the go command checks that; nginx does not check its certificate.
+    """
+    url = urlsplit(upstream_url(upstream, peers))
+    host = f"[{url.hostname}]" if ":" in str(url.hostname) else str(url.hostname)
+    port = url.port or (HTTPS_PORT if url.scheme == "https" else HTTP_PORT)
+    return DatabaseUpstream(url.scheme, f"{host}:{port}", url.netloc, host, url.path.rstrip("/"))
 
 
 def _instructions(server: Endpoint, options: ReverseProxyOptions) -> tuple[Instruction, ...]:

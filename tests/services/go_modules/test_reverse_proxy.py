@@ -202,6 +202,42 @@ def test_requests_for_checksum_databases_are_not_passed_on(start_proxy: Callable
     assert started.requests == []
 
 
+def test_checksum_databases_are_asked_through_the_upstream_under_the_access_rules(
+    start_proxy: Callable[..., RunningProxy],
+) -> None:
+    requests: list[tuple[str, Mapping[str, str]]] = []
+    stub = type("Stub", (ModuleProxyStub,), {"requests": requests})
+    upstream = ThreadingHTTPServer(("127.0.0.1", 0), stub)
+    threading.Thread(target=upstream.serve_forever, args=(0.01,), daemon=True).start()
+    address = f"127.0.0.1:{upstream.server_address[1]}"
+    database = "/sumdb/sum.example.org"
+    allowed = [
+        f"{database}/supported",
+        f"{database}/lookup/github.com/!burnt!sushi/toml@v1.0.0",
+        f"{database}/tile/8/0/x001/234.p/5",
+    ]
+    denied = [
+        f"{database}/lookup/mycompany.com/go/module1@v1.0.0",
+        f"{database}/lookup/mycompany.com/go/module1/sub@v1.0.0",
+        f"{database}/lookup/!secret.example@v1.0.0",
+        f"{database}/lookup/mycompany.com/go@v1.0.0",
+    ]
+    try:
+        started = start_proxy(users=USERS, private=PRIVATE, serve_files=True, upstream=f"http://{address}/prefix")
+        assert {path: started.request(path, "alice") for path in allowed} == dict.fromkeys(allowed, (200, b"ok"))
+        assert [started.request(path, "alice")[0] for path in denied] == [404] * len(denied)
+        assert [started.request(path)[0] for path in (*allowed, *denied)] == [401] * 7
+        assert started.request(allowed[0], "alice", "wrong")[0] == 401
+    finally:
+        upstream.shutdown()
+        upstream.server_close()
+    assert started.requests == []
+    assert [path for path, _ in requests] == [f"/prefix{path}" for path in allowed]
+    assert {headers["Host"] for _, headers in requests} == {address}
+    assert not any("Authorization" in headers for _, headers in requests)
+    assert started.request(allowed[0], "alice")[0] == 502
+
+
 def test_only_get_requests_are_allowed(start_proxy: Callable[..., RunningProxy]) -> None:
     started = start_proxy(users=USERS, private=PRIVATE)
     for method in ("POST", "PUT", "DELETE", "CONNECT"):
@@ -280,6 +316,7 @@ def test_the_netrc_names_the_server_with_and_without_port() -> None:
 def test_rights_become_ordered_expressions() -> None:
     assert list(access_rules({"bob": AccessRight(may_pull=("a.example/Go/lib-*",))}, ["a.example/Go"])) == [
         ('"~^[^:]*:/a\\\\.example/@"', "denied"),
+        ('"~^[^:]*:/sumdb/[^/]+/lookup/a\\\\.example/!go[/@]"', "denied"),
         ('"~^bob:/a\\\\.example/!go/lib\\\\-[^/]*/"', "allowed"),
         ('"~^[^:]*:/a\\\\.example/!go/"', "denied"),
         ('"~^[^:]+:/"', "allowed"),
