@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from benchkit.agent.common import HOST_STATE
 from benchkit.agent.frames import FAILURE_PREFIX, FrameError, FrameReader, pack
 from benchkit.errors import HostError, HostStateError, LostError
+from benchkit.hosts.bootstrap import full_disk_hint
 from benchkit.hosts.clock import elapsed_s
 from benchkit.hosts.frame_sender import FrameSender
 from benchkit.hosts.stream import Stream
@@ -292,4 +293,4 @@ class AgentLink:
 
     def _dead(self) -> LostError:
         what, why = self._end or ("the link is dead", None)
-        return LostError(what, where=self._host, why=why)
+        return LostError(what, where=self._host, why=why, hint=full_disk_hint(why))

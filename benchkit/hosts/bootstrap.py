@@ -6,10 +6,12 @@ requests it where it is missing, and runs it. What start-up files of the shell p
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import json
 import logging
+import os
 import re
 import shlex
 import time
@@ -28,6 +30,8 @@ LEASE_S = 60.0
 
 DEFAULT_WORKDIR = "~/.benchkit"
 OLDEST_PYTHON = "3.8"
+
+FULL_HINT = "make room on its disk, then run the command again; `workdir` in the inventory may name another disk"
 
 _STATUS = re.compile(rb"(?:^|\n)benchkit-agent (have|need|old [0-9.]+)\n")
 _MAX_BANNER = 65536
@@ -175,7 +179,15 @@ def _start_error(stream: Stream, host: str, output: bytes) -> HostError:
         return HostError("there is no python3", where=host, why=printed or None, hint=hint)
     if code in (None, -1):
         return LostError("the agent does not start", where=host, why=printed or "the connection broke")
-    return HostError("the agent does not start", where=host, why=printed or f"exit code {code}")
+    return HostError(
+        "the agent does not start", where=host, why=printed or f"exit code {code}", hint=full_disk_hint(printed)
+    )
+
+
+def full_disk_hint(printed: str | None) -> str | None:
+    """Return what to do about a full disk, if that is the reason that an agent printed for not starting."""
+    is_full = any(os.strerror(number) in (printed or "") for number in (errno.ENOSPC, errno.EDQUOT))
+    return FULL_HINT if is_full else None
 
 
 def _printable(output: bytes) -> str:

@@ -157,8 +157,9 @@ def test_an_agent_that_cannot_be_stored_leaves_nothing(launch: Launch, disk: Pat
     (disk / "work").mkdir(mode=0o700)
     (disk / "work/agent").mkdir(mode=0o700)
     fill(disk, free_pages=1)
-    with pytest.raises(HostError, match=f"cannot use the work directory {disk}/work: No space left on device"):
+    with pytest.raises(HostError, match=f"cannot use the work directory {disk}/work: No space left on device") as full:
         launch(workdir=disk / "work").hello()
+    assert "make room on its disk" in str(full.value)
     assert list((disk / "work/agent").iterdir()) == []
 
 
