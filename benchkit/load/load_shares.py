@@ -23,16 +23,16 @@ def divide_load(load: Load, generators: int) -> tuple[Load, ...]:
     if reasons:
         raise ValueError("; ".join(reasons))
     rates = [None if steps is None else steps / RATE_STEPS for steps in _divide(_rate_steps(load), generators)]
-    shares = zip(_divide(load.connections, generators), _divide(load.requests, generators), rates, strict=True)
+    shares = zip(_divide(load.connections, generators), _divide(load.request_count, generators), rates, strict=True)
     return tuple(
-        load.model_copy(update={"connections": connections, "requests": requests, "rate": rate, "processes": 1})
+        load.model_copy(update={"connections": connections, "request_count": requests, "rate": rate, "processes": 1})
         for connections, requests, rate in shares
     )
 
 
 def warm_up_load(load: Load) -> Load:
     """Return the same load for the time of its warm-up, with nothing recorded."""
-    return load.model_copy(update={"duration_s": load.warmup_s, "requests": None, "histogram": False})
+    return load.model_copy(update={"duration_s": load.warmup_s, "request_count": None, "histogram": False})
 
 
 def objections(tool: Tool, load: Load, generators: int) -> tuple[Objection, ...]:
@@ -47,7 +47,8 @@ def objections(tool: Tool, load: Load, generators: int) -> tuple[Objection, ...]
     for share in divide_load(load, generators):
         suffix = f" (one of {generators} generators has {_describe(share)})" if generators > 1 else ""
         for objection in _objections_to_share(tool, share):
-            unique.setdefault(objection, Objection(objection.field, objection.why + suffix))
+            why = objection.why if objection.concerns_requests else objection.why + suffix
+            unique.setdefault(objection, Objection(objection.field, why))
     return tuple(unique.values())
 
 
@@ -65,7 +66,11 @@ def _objections_to_share(tool: Tool, load: Load) -> Iterator[Objection]:
 def _indivisible(load: Load, generators: int) -> Iterator[Objection]:
     if load.rate is not None and load.rate != round(load.rate * RATE_STEPS) / RATE_STEPS:
         yield Objection("rate", f"divided among generators in thousandths of a request per second, not {load.rate!r}")
-    for name, amount in (("connections", load.connections), ("requests", load.requests), ("rate", _rate_steps(load))):
+    for name, amount in (
+        ("connections", load.connections),
+        ("request_count", load.request_count),
+        ("rate", _rate_steps(load)),
+    ):
         if amount is not None and amount < generators:
             total = load.rate if name == "rate" else amount
             yield Objection(name, f"{total:g} is too few for {generators} generators: each needs a share")
@@ -85,8 +90,8 @@ def _divide(total: int | None, parts: int) -> list[int | None]:
 def _describe(share: Load) -> str:
     """Return the amounts of a share for messages: `4 connections, 100 requests`."""
     amounts = [units.counted(share.connections, "connection")]
-    if share.requests is not None:
-        amounts.append(units.counted(share.requests, "request"))
+    if share.request_count is not None:
+        amounts.append(units.counted(share.request_count, "request"))
     if share.rate is not None:
         amounts.append(f"{share.rate:g} requests/s")
     return ", ".join(amounts)

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Any, Self
 
-from pydantic import BeforeValidator, Field, PositiveFloat, PositiveInt, StringConstraints
+from pydantic import Field, JsonValue, PositiveFloat, PositiveInt, model_validator
 
 from benchkit.models.base import Frozen
+from benchkit.models.headers import Headers, merged_headers
+from benchkit.models.request import Method, Request, RequestPath
 
-HeaderName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")]
-HeaderValue = Annotated[str, StringConstraints(pattern=r"^[!-~]([ -~]*[!-~])?$")]
-"""Header names and values of RFC 9110, 5.1 and 5.5: tokens, and visible characters with blanks between them."""
+OLD_COUNT, COUNT = "requests", "request_count"
+"""`requests: 1000`, a number, is the earlier spelling of `request_count: 1000`."""
 
 
-def _from_root(path: object) -> object:
-    """Return a path with a slash at its start."""
-    return f"/{path}" if isinstance(path, str) and path[:1].isalnum() else path
+def has_old_count(data: Mapping[str, Any]) -> bool:
+    """Return whether the fields of a load have the count of requests under its earlier name."""
+    return OLD_COUNT in data and not isinstance(data[OLD_COUNT], list | tuple)
+
+
+def _allow_old_count(schema: dict[str, JsonValue]) -> None:
+    items = {key: schema.pop(key) for key in ("type", "items")}
+    schema["anyOf"] = [items, {"type": "integer", "exclusiveMinimum": 0}, {"type": "null"}]
 
 
 class Load(Frozen):
     """The load of one cell, the same for all tools; a tool refuses a field that it does not support.
 
-    `connections`, `requests` and `rate` are totals over all generators.
+    `connections`, `request_count` and `rate` are totals over all generators.
     """
 
     tool: str = Field(description="load tool: wrk, ab, hey, h2load, siege, vegeta, …", examples=["wrk"])
@@ -34,25 +40,31 @@ class Load(Frozen):
         description="run each process on CPUs of its own: the CPUs of the role are divided among the processes",
     )
     duration_s: PositiveFloat | None = Field(
-        default=None, description="measured window in seconds; this or `requests` is required", examples=[5]
+        default=None, description="measured window in seconds; this or `request_count` is required", examples=[5]
     )
-    requests: PositiveInt | None = Field(
+    request_count: PositiveInt | None = Field(
         default=None, description="stop after this number of requests instead of after a time", examples=[10000]
     )
     warmup_s: float = Field(
         default=0, ge=0, description="run the same load for this time before the measured window, without recording it"
     )
     keepalive: bool = Field(default=True, description="keep connections open from one request to the next")
-    method: Annotated[str, StringConstraints(pattern=r"^[A-Z]{1,20}$")] = Field(
-        default="GET", description="method of the requests"
+    method: Method = Field(default="GET", description="method of the request, where there is one")
+    path: RequestPath = Field(
+        default="/", description="its path; the slash is optional, because levels of factors cannot begin with one"
     )
-    path: Annotated[str, BeforeValidator(_from_root), StringConstraints(pattern=r"^/[!-~]*$")] = Field(
-        default="/", description="the leading slash is optional, because levels of factors cannot begin with one"
+    headers: Headers = Field(
+        default_factory=dict,
+        description="headers of the request, or of all `requests`, by name",
+        examples=[{"Accept": "text/html"}],
     )
-    headers: Mapping[HeaderName, HeaderValue] = Field(
-        default_factory=dict, description="headers of the requests, by name", examples=[{"Accept": "text/html"}]
+    body: str | None = Field(default=None, description="body of the request", examples=["hello"])
+    requests: tuple[Request, ...] = Field(
+        default=(),
+        json_schema_extra=_allow_old_count,
+        description="several requests, each with a weight, in place of method, path and body; a number means request_count",
+        examples=[[{"path": "/a", "weight": 3}, {"method": "POST", "path": "/b", "body": "hello"}]],
     )
-    body: str | None = Field(default=None, description="body of the requests", examples=["hello"])
     rate: PositiveFloat | None = Field(
         default=None, description="target rate in requests per second; None: as fast as possible", examples=[1000]
     )
@@ -67,3 +79,29 @@ class Load(Frozen):
     extra_args: tuple[str, ...] = Field(
         default=(), description="arguments that are passed on to the tool unchanged", examples=[["--latency"]]
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _rename_old_count(cls, data: object) -> object:
+        if not isinstance(data, Mapping) or not has_old_count(data):
+            return data
+        if data[OLD_COUNT] is not None and data.get(COUNT) is not None:
+            raise ValueError("a number of requests and request_count are the same: give one of them")
+        renamed = {name: value for name, value in data.items() if name != OLD_COUNT}
+        return renamed if data[OLD_COUNT] is None and COUNT in data else {**renamed, COUNT: data[OLD_COUNT]}
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Self:
+        single = Request(method=self.method, path=self.path, body=self.body)
+        if self.requests and single != Request():
+            raise ValueError("requests excludes method, path and body: state them for each request")
+        return self
+
+    @property
+    def request_mix(self) -> tuple[Request, ...]:
+        """The requests that are sent, with all their headers: at least one."""
+        single = Request(method=self.method, path=self.path, body=self.body)
+        return tuple(
+            request.model_copy(update={"headers": merged_headers(self.headers, request.headers)})
+            for request in self.requests or (single,)
+        )

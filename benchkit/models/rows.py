@@ -104,10 +104,18 @@ class TrialRow(Row):
             format=units.seconds,
         ),
     ] = None
-    probe_status: Annotated[int | None, Column(description="status of the response to the probe")] = None
-    probe_header_bytes: Annotated[int | None, Column(description="size of its header", unit="B")] = None
-    probe_body_bytes: Annotated[int | None, Column(description="size of its body", unit="B")] = None
-    probe_body_sha256: Annotated[str | None, Column(description="SHA-256 of its body")] = None
+    probe_status: Annotated[
+        int | None, Column(description="status of the response to the probe; of several requests, the highest")
+    ] = None
+    probe_header_bytes: Annotated[
+        int | None, Column(description="size of its header; of several, the sum", unit="B")
+    ] = None
+    probe_body_bytes: Annotated[int | None, Column(description="size of its body; of several, the sum", unit="B")] = (
+        None
+    )
+    probe_body_sha256: Annotated[
+        str | None, Column(description="SHA-256 of its body; of several, that of their digests")
+    ] = None
     rate_first_over_last: Annotated[
         float | None,
         Metric(

@@ -73,7 +73,7 @@ class GeneratorRecord(Frozen):
 
 
 class ProbeRecord(Frozen):
-    """The response to one request before the load: what the cell sends."""
+    """The response to one request before the load: what the server sends for it."""
 
     status: int
     header_bytes: int = Field(description="size from the status line to the blank line, both included")
@@ -170,10 +170,16 @@ class TrialRecord(Frozen):
     clock_uncertainty_s: float = Field(
         default=0, description="maximum error of the difference between starts on different hosts"
     )
-    probe: ProbeRecord
+    probe: ProbeRecord = Field(description="response to the first request of the load")
+    other_probes: tuple[ProbeRecord, ...] = Field(default=(), description="responses to the others, in their order")
     watched: tuple[WatchRecord, ...] = Field(default=(), description="hosts with telemetry; empty: telemetry was off")
     profiles: tuple[ProfileRecord, ...] = Field(default=(), description="profiles of services, in a profile trial")
     slices: tuple[SliceRecord, ...] = Field(default=(), description="slices of its window, in a sliced block")
+
+    @property
+    def probes(self) -> tuple[ProbeRecord, ...]:
+        """Responses to the requests of the load, in the order of `Load.request_mix`."""
+        return (self.probe, *self.other_probes)
 
     @property
     def window_s(self) -> float:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -65,14 +66,19 @@ def trial_row(record: TrialRecord, result: LoadResult, *, interrupted: bool = Fa
         errors_timeout=result.errors.timeout,
         non_2xx=result.non_2xx,
         server_cpu_s_per_request=_cpu_s_per_request(cpu, result.requests),
-        probe_status=record.probe.status,
-        probe_header_bytes=record.probe.header_bytes,
-        probe_body_bytes=record.probe.body_bytes,
-        probe_body_sha256=record.probe.body_sha256,
+        probe_status=max(probe.status for probe in record.probes),
+        probe_header_bytes=sum(probe.header_bytes for probe in record.probes),
+        probe_body_bytes=sum(probe.body_bytes for probe in record.probes),
+        probe_body_sha256=_joint_sha256([probe.body_sha256 for probe in record.probes]),
         overhead_s=None if measured is None else record.wall_s - warm_up - measured,
         slices=len(record.slices) or None,
         **percentiles,
     )
+
+
+def _joint_sha256(digests: Sequence[str]) -> str:
+    """Return the SHA-256 of a body, or for several that of their digests."""
+    return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
 def note_rows(trial_id: str, result: LoadResult) -> list[NoteRow]:

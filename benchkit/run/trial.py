@@ -12,7 +12,7 @@ from benchkit.errors import BenchkitError, HostError, HostStateError, LostError,
 from benchkit.models.trial import TrialRecord
 from benchkit.run.run_log import log_step
 from benchkit.run.steps.load import collect_load, measure, warm_up
-from benchkit.run.steps.probe import probe_response
+from benchkit.run.steps.probe import probe_responses
 from benchkit.run.steps.profiles import collect_profiles, expect_perf_maps, stop_captures
 from benchkit.run.steps.record import make_record
 from benchkit.run.steps.services import (
@@ -38,7 +38,7 @@ STEPS: tuple[Step, ...] = (
     start_services,
     expect_perf_maps,
     watch_hosts,
-    probe_response,
+    probe_responses,
     warm_up,
     cause_outages,
     measure,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from benchkit.document import Document
 from benchkit.errors import InputError, suggestion
 from benchkit.load.load_shares import objections
 from benchkit.load.tools.registry import TOOLS, get_tool
-from benchkit.models.load import Load
+from benchkit.models.load import COUNT, OLD_COUNT, Load, has_old_count
 from benchkit.scenario.experiment import Experiment
 
 
@@ -17,14 +18,44 @@ def typed_load(document: Document) -> Load:
     tool = document.data.get("tool")
     if isinstance(tool, str) and tool not in TOOLS:
         raise InputError(document.fault(("tool",), f"no load tool {tool!r}; {suggestion(tool, TOOLS)}"))
-    return document.validated(Load)
+    load = document.validated(Load)
+    requests = tuple(
+        request if request.body_file is None else request.with_file_content(_content(request.body_file, i, document))
+        for i, request in enumerate(load.requests)
+    )
+    return load.model_copy(update={"requests": requests})
+
+
+def with_new_count(document: Document) -> Document:
+    """Return the load of a cell with a number as `requests` renamed to `request_count`, before it is overridden."""
+    if not has_old_count(document.data):
+        return document
+    if COUNT not in document.data:
+        return document.renamed(OLD_COUNT, COUNT)
+    if document.data[OLD_COUNT] is None:
+        return document.without(OLD_COUNT)
+    if document.data[COUNT] is None:
+        return document.without(COUNT).renamed(OLD_COUNT, COUNT)
+    raise InputError(document.fault((OLD_COUNT,), "a number here is the same as request_count; give one of them"))
+
+
+def _content(name: str, number: int, document: Document) -> bytes:
+    """Return the content of a body file, whose path is relative to the scenario's file."""
+    location = ("requests", number, "body_file")
+    path = Path(document.source.origin(location).source).parent / name
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(document.fault(location, f"cannot read {path}: {error.strerror}")) from None
 
 
 def check_generators(experiment: Experiment, load_hosts: int) -> None:
     """Check that tools can apply each load, divided among the generator processes on `load_hosts` hosts.
 
     Reading a scenario checks the smallest number of load hosts, planning the actual one if it is larger. This includes
-    the load of profile trials. Raises InputError naming file, line and field.
+    the load of profile trials. Requests that a tool cannot send are no fault: planning reports these cells as
+    unsupported.
+    Raises InputError naming file, line and field.
     """
     for faults in (_cell_faults(experiment, load_hosts), _profile_faults(experiment, load_hosts)):
         if messages := list(dict.fromkeys(faults)):
@@ -34,7 +65,8 @@ def check_generators(experiment: Experiment, load_hosts: int) -> None:
 def _cell_faults(experiment: Experiment, load_hosts: int) -> Iterator[str]:
     for cell in experiment.cells:
         for objection in objections(get_tool(cell.load.tool), cell.load, cell.load.processes * load_hosts):
-            yield cell.load_source.fault((objection.field,), objection.why)
+            if not objection.concerns_requests:
+                yield cell.load_source.fault((objection.field,), objection.why)
 
 
 def _profile_faults(experiment: Experiment, load_hosts: int) -> Iterator[str]:
@@ -44,4 +76,5 @@ def _profile_faults(experiment: Experiment, load_hosts: int) -> Iterator[str]:
     for cell in experiment.cells:
         load = profile.load(cell.load)
         for objection in objections(get_tool(load.tool), load, load.processes * load_hosts):
-            yield experiment.document.fault(("profile", objection.field), objection.why)
+            if not objection.concerns_requests:
+                yield experiment.document.fault(("profile", objection.field), objection.why)

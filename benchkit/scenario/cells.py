@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from benchkit.document import Document
 from benchkit.errors import InputError, suggestion
 from benchkit.models.levels import STACK, Level, Levels, cell_id, level_text
-from benchkit.scenario.cell_load import typed_load
+from benchkit.scenario.cell_load import typed_load, with_new_count
 from benchkit.scenario.cell_services import typed_services
 from benchkit.scenario.experiment import Cell
 from benchkit.scenario.model import Scenario
@@ -75,9 +75,11 @@ def typed_cell(levels: Levels, scenario: Scenario, document: Document) -> Cell:
 
 def _load(scenario: Scenario, document: Document, levels: Levels) -> Document:
     """Return the load of a cell, overridden by the fields that `tools` has for its tool."""
-    load = _filled_in(document.at("load"), levels)
+    load = with_new_count(_filled_in(document.at("load"), levels))
     tool = load.data.get("tool")
-    return load.overridden(_filled_in(document.at("tools", tool), levels)) if tool in scenario.tools else load
+    if tool not in scenario.tools:
+        return load
+    return load.overridden(with_new_count(_filled_in(document.at("tools", tool), levels)))
 
 
 def _check_factors(scenario: Scenario, document: Document) -> None:

@@ -53,9 +53,9 @@ class ProfilePass(Frozen):
     def window(self, load: Load) -> dict[str, float | None]:
         """Return the fields of the load that the pass sets: none where the load's own window is long enough."""
         if self.duration_s is not None:
-            return {"duration_s": self.duration_s, "requests": None}
+            return {"duration_s": self.duration_s, "request_count": None}
         if self.lengthens(load):
-            return {"duration_s": math.ceil(self.needed_s), "requests": None}  # some tools take whole seconds only
+            return {"duration_s": math.ceil(self.needed_s), "request_count": None}  # some tools take whole seconds only
         return {}
 
     @property

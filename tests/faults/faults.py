@@ -132,7 +132,7 @@ def limit_siege_users(plan: RunPlan) -> RunPlan:
     cells = []
     for cell in plan.cells:
         limited = {
-            each.number: {name: re.sub(r"(?m)^limit = .*", "limit = 8", text) for name, text in each.files.items()}
+            each.number: {name: re.sub(rb"(?m)^limit = .*", b"limit = 8", text) for name, text in each.files.items()}
             for each in cell.generators
         }
         assert all(limited[each.number] != each.files for each in cell.generators)

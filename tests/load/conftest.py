@@ -29,10 +29,11 @@ class Server:
             text=True,
         )
         assert self.process.stdout is not None
-        self.url = f"http://127.0.0.1:{int(self.process.stdout.readline())}/"
+        self.origin = f"http://127.0.0.1:{int(self.process.stdout.readline())}"
+        self.url = f"{self.origin}/"
 
     def stop(self) -> set[str]:
-        """Stop it, and return the lines that `echo` printed."""
+        """Stop it, and return the lines that it printed for `echo` and `count`."""
         printed, _ = self.process.communicate(timeout=10)
         return set(printed.splitlines())
 

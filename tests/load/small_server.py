@@ -2,18 +2,23 @@
 
 It prints its port. `/` answers 12 bytes. Paths that start with these words differ: `missing` answers 404, `fail` every
 third time 503, `vary` a different length each time, `slow` after 30 ms, `stall` after 1.5 s, `drop` closes every fourth
-connection without an answer, `echo` prints and answers the request's method, body and X-Test header.
+connection without an answer, `echo` prints and answers the request's method, body and X-Test header, `count` counts
+such requests, whose numbers are printed at the end.
 """
 
 from __future__ import annotations
 
 import http.server
 import itertools
+import json
 import sys
 import threading
 import time
+from collections import Counter
 
 _COUNTER = itertools.count()
+_SEEN: Counter[tuple[str, str, str | None, str]] = Counter()
+_LOCK = threading.Lock()
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -42,6 +47,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             body = f"{self.command} {request_body.decode()} {self.headers.get('X-Test')}\n".encode()
             sys.stdout.write(body.decode())
             sys.stdout.flush()
+        elif word.startswith("count"):
+            with _LOCK:
+                _SEEN[self.command, self.path, self.headers.get("X-Test"), request_body.hex()] += 1
         elif word.startswith("drop") and number % 4 == 0:
             self.close_connection = True
             return
@@ -54,7 +62,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    do_GET = do_POST = do_PUT = do_DELETE = answer  # noqa: N815 - the names http.server calls
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = answer  # noqa: N815 - the names http.server calls
 
     def log_message(self, *_arguments: object) -> None:
         """Log nothing: a line for every request would slow the server down."""
@@ -75,6 +83,8 @@ def main() -> None:
     print(server.server_port, flush=True)  # noqa: T201 - the port is what a caller reads
     sys.stdin.read()
     server.shutdown()
+    for request, number in _SEEN.items():
+        print(json.dumps([*request, number]))  # noqa: T201 - what a caller reads
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scipy.stats import binomtest
 
 from benchkit.load.generators.generator import plan_generators
 from benchkit.load.tools.registry import TOOLS
@@ -24,15 +26,15 @@ from tests.load.conftest import GOARCH, Server, place
 pytestmark = pytest.mark.lab
 
 
-def _run_generator(load: Load, url: str, folder: Path) -> ParsedOutput:
+def _run_generator(load: Load, origin: str, folder: Path) -> ParsedOutput:
     """Run one generator as planned, with its rows piped to the reducer, and return its output."""
     tool = TOOLS[load.tool]
     if tool.go_program is None and shutil.which(tool.binary) is None:
         pytest.skip(f"{tool.binary} is not installed")
     here = place("here", folder=folder, cpus=(0,), nofile=1024, goos=sys.platform, goarch=GOARCH)
-    (generator,) = plan_generators(load, url, [here])
-    for name, text in generator.files.items():
-        (folder / name).write_text(text)
+    (generator,) = plan_generators(load, origin, [here])
+    for name, content in generator.files.items():
+        (folder / name).write_bytes(content)
     for program in generator.programs:
         assert isinstance(program.content, GoSource)
         source = program.content
@@ -57,7 +59,7 @@ def _run_generator(load: Load, url: str, folder: Path) -> ParsedOutput:
 
 @pytest.mark.parametrize("tool", TOOLS)
 def test_a_run_for_a_time_gives_a_complete_result(tool: str, server: Server, tmp_path: Path) -> None:
-    output = _run_generator(Load(tool=tool, connections=3, duration_s=2), f"{server.url}slow", tmp_path)
+    output = _run_generator(Load(tool=tool, connections=3, duration_s=2, path="/slow"), server.origin, tmp_path)
     result, measured = output.result, output.measurement
     assert result.complete, result
     assert result.requests is not None
@@ -78,34 +80,81 @@ def test_a_run_for_a_time_gives_a_complete_result(tool: str, server: Server, tmp
     assert result.latency.percentiles["50"] == pytest.approx(result.latency.mean_s, rel=0.5)
 
 
-@pytest.mark.parametrize("tool", [name for name, tool in TOOLS.items() if "requests" in tool.options])
+@pytest.mark.parametrize("tool", [name for name, tool in TOOLS.items() if "request_count" in tool.options])
 def test_a_run_makes_its_count_of_requests(tool: str, server: Server, tmp_path: Path) -> None:
     rate = 50 if tool == "vegeta" else None
-    output = _run_generator(Load(tool=tool, connections=4, requests=40, rate=rate), f"{server.url}slow", tmp_path)
+    output = _run_generator(
+        Load(tool=tool, connections=4, request_count=40, rate=rate, path="/slow"), server.origin, tmp_path
+    )
     assert output.result.requests == 40
     assert output.measurement is not None
     assert output.measurement.histograms["raw"].total == 40
 
 
 REQUESTS: dict[str, dict[str, Any]] = {
-    "wrk": {"headers": {"X-Test": "a b"}},
-    "ab": {"headers": {"X-Test": "a b"}, "method": "PUT", "requests": 8},
-    "hey": {"headers": {"X-Test": "a b"}, "method": "PUT", "body": "k=v", "requests": 8},
-    "siege": {"headers": {"X-Test": "a b"}, "method": "PUT", "body": "k=v", "requests": 8},
-    "vegeta": {"headers": {"X-Test": "a b"}, "method": "PUT", "body": "k=v", "requests": 8, "rate": 20},
-    "h2load": {"headers": {"X-Test": "a b"}, "method": "PUT", "body": "k=v", "requests": 8},
+    "wrk": {"headers": {"X-Test": "a b"}, "method": "PUT", "body": "k=v"},
+    "ab": {"headers": {"X-Test": "a b"}, "method": "PUT", "body": "k=v", "request_count": 8},
+    "hey": {"headers": {"X-Test": "a b"}, "method": "PUT", "body": "k=v", "request_count": 8},
+    "siege": {"headers": {"X-Test": "a b"}, "method": "PUT", "body": "k=v", "request_count": 8},
+    "vegeta": {"headers": {"X-Test": "a b"}, "method": "PUT", "body": "k=v", "request_count": 8, "rate": 20},
+    "h2load": {"headers": {"X-Test": "a b"}, "method": "PUT", "body": "k=v", "request_count": 8},
 }
 
 
 @pytest.mark.parametrize("tool", REQUESTS)
 def test_method_headers_and_body_reach_the_server(tool: str, server: Server, tmp_path: Path) -> None:
-    fields = {"duration_s": None if "requests" in REQUESTS[tool] else 1, **REQUESTS[tool]}
-    _run_generator(Load(tool=tool, connections=2, **fields), f"{server.url}echo", tmp_path)
+    fields = {"duration_s": None if "request_count" in REQUESTS[tool] else 1, **REQUESTS[tool]}
+    _run_generator(Load(tool=tool, connections=2, path="/echo", **fields), server.origin, tmp_path)
     assert server.stop() == {f"{fields.get('method', 'GET')} {fields.get('body', '')} a b"}
 
 
+ANY_BYTES = bytes(range(256)) * 3
+"""A body that no text can be."""
+MIXES: dict[str, list[dict[str, Any]]] = {
+    "wrk": [
+        {"path": "/count/a", "weight": 5, "headers": {"X-Test": 'a "\\b'}},
+        {"path": "/count/b?q=1", "weight": 2.5, "method": "POST", "body": "k=v\n"},
+        {"path": "/count/c", "weight": 2.5, "method": "PATCH", "body_file": "any"},
+    ],
+    "vegeta": [
+        {"path": "/count/a", "weight": 5, "headers": {"X-Test": "a b"}},
+        {"path": "/count/b?q=1", "weight": 3, "method": "POST", "body": "k=v\n"},
+        {"path": "/count/c", "weight": 2, "method": "PATCH", "body_file": "any"},
+    ],
+    "h2load": [{"path": "/count/a", "weight": 3}, {"path": "/count/b?q=1"}],
+    "siege": [
+        {"path": "/count/a", "weight": 5},
+        {"path": "/count/b?q=1", "weight": 3, "method": "POST", "body": "k=v\nw"},
+        {"path": "/count/c", "weight": 2, "method": "PATCH", "body_file": "text"},
+    ],
+    "ab": [{"path": "/count/c", "method": "PATCH", "body_file": "any", "headers": {"X-Test": "a b"}}],
+    "hey": [{"path": "/count/c", "method": "PATCH", "body_file": "any", "headers": {"X-Test": "a b"}}],
+}
+"""The most that each tool can send."""
+
+
+@pytest.mark.parametrize("tool", MIXES)
+def test_requests_arrive_as_they_are_stated_and_by_their_weights(tool: str, server: Server, tmp_path: Path) -> None:
+    load = Load.model_validate({"tool": tool, "connections": 3, "duration_s": 2, "requests": MIXES[tool]})
+    contents = {"any": ANY_BYTES, "text": ANY_BYTES.replace(b"\0", b"")}
+    resolved = tuple(r.with_file_content(contents[r.body_file]) if r.body_file else r for r in load.requests)
+    load = load.model_copy(update={"requests": resolved})
+    result = _run_generator(load, server.origin, tmp_path).result
+    assert not result.non_2xx
+    counts = {tuple(seen[:-1]): seen[-1] for seen in map(json.loads, server.stop())}
+    mix = load.request_mix
+    expected = {(r.method, r.path, r.headers.get("X-Test"), (r.content or b"").hex()): r.weight for r in mix}
+    assert counts.keys() == expected.keys()
+    number, weights = sum(counts.values()), sum(expected.values())
+    assert number > 100
+    for request, weight in expected.items():
+        assert binomtest(counts[request], number, weight / weights).pvalue > 1e-6, (request, counts)
+
+
 def test_ab_does_not_count_answers_of_varying_length_as_failed(server: Server, tmp_path: Path) -> None:
-    result = _run_generator(Load(tool="ab", connections=2, requests=50), f"{server.url}vary", tmp_path).result
+    result = _run_generator(
+        Load(tool="ab", connections=2, request_count=50, path="/vary"), server.origin, tmp_path
+    ).result
     assert (result.requests, result.failed, result.failed_length) == (50, 0, 0)
 
 
@@ -116,5 +165,7 @@ def test_siege_writes_nothing_into_the_home_of_its_user(
     home.mkdir()
     folder.mkdir()
     monkeypatch.setitem(os.environ, "HOME", str(home))
-    _run_generator(Load(tool="siege", connections=2, requests=4, histogram=False), f"{server.url}slow", folder)
+    _run_generator(
+        Load(tool="siege", connections=2, request_count=4, histogram=False, path="/slow"), server.origin, folder
+    )
     assert list(home.iterdir()) == []

@@ -14,7 +14,7 @@ from benchkit.models.load import Load
 from benchkit.services.service import GoSource
 from tests.load.conftest import place
 
-URL = "http://10.0.0.2:8080/"
+ORIGIN = "http://10.0.0.2:8080"
 
 
 def _load(tool: str, **fields: Any) -> Load:  # noqa: ANN401 - any field of a load
@@ -22,39 +22,39 @@ def _load(tool: str, **fields: Any) -> Load:  # noqa: ANN401 - any field of a lo
 
 
 def test_every_host_runs_the_same_number_of_processes() -> None:
-    planned = plan_generators(_load("wrk", processes=2, connections=9), URL, [place("a"), place("b")])
+    planned = plan_generators(_load("wrk", processes=2, connections=9), ORIGIN, [place("a"), place("b")])
     assert [(each.number, each.of, each.host, each.load.connections) for each in planned] == [
         (1, 4, "a", 3),
         (2, 4, "a", 2),
         (3, 4, "b", 2),
         (4, 4, "b", 2),
     ]
-    assert planned[0].argv == ("wrk", "-v", "-t1", "-c3", "-d5s", "--latency", "-s", "histogram.lua", URL)
+    assert planned[0].argv == ("wrk", "-v", "-t1", "-c3", "-d5s", "--latency", "-s", "benchkit.lua", f"{ORIGIN}/")
     assert {(each.cpus, each.nofile) for each in planned} == {((2, 3), 4096)}
     assert [each.name for each in planned] == ["wrk.a.1", "wrk.a.2", "wrk.b.3", "wrk.b.4"]
     assert str(planned[2]) == "wrk, generator 3 of 4,"
-    assert str(plan_generators(_load("wrk"), URL, [place("a")])[0]) == "wrk"
+    assert str(plan_generators(_load("wrk"), ORIGIN, [place("a")])[0]) == "wrk"
 
 
 @pytest.mark.parametrize(("processes", "cpus"), [(1, [(2, 3, 5)]), (2, [(2, 3), (5,)]), (3, [(2,), (3,), (5,)])])
 def test_pinned_processes_have_cpus_of_their_own(processes: int, cpus: list[tuple[int, ...]]) -> None:
-    planned = plan_generators(_load("wrk", processes=processes, pin=True), URL, [place("a", cpus=(2, 3, 5))])
+    planned = plan_generators(_load("wrk", processes=processes, pin=True), ORIGIN, [place("a", cpus=(2, 3, 5))])
     assert [each.cpus for each in planned] == cpus
 
 
 def test_more_pinned_processes_than_cpus_are_unsupported() -> None:
     with pytest.raises(UnsupportedError, match="pin: a has 2 CPUs for 3 processes"):
-        plan_generators(_load("wrk", processes=3, pin=True), URL, [place("a")])
+        plan_generators(_load("wrk", processes=3, pin=True), ORIGIN, [place("a")])
 
 
 def test_wrk_needs_nothing_built() -> None:
-    (generator,) = plan_generators(_load("wrk"), URL, [place("a")])
+    (generator,) = plan_generators(_load("wrk"), ORIGIN, [place("a")])
     assert (generator.reducer, generator.programs) == (None, ())
-    assert list(generator.files) == ["histogram.lua"]
+    assert list(generator.files) == ["benchkit.lua"]
 
 
 def test_rows_go_to_a_reducer_built_for_the_host() -> None:
-    (generator,) = plan_generators(_load("ab"), URL, [place("a", goarch="arm64")])
+    (generator,) = plan_generators(_load("ab"), ORIGIN, [place("a", goarch="arm64")])
     assert generator.reducer == ("/w/tools/reduce", "-tool", "ab")
     (program,) = generator.programs
     assert (program.path, program.mode) == (PurePosixPath("/w/tools/reduce"), 0o755)
@@ -62,13 +62,13 @@ def test_rows_go_to_a_reducer_built_for_the_host() -> None:
 
 
 def test_without_a_histogram_there_is_no_reducer() -> None:
-    (generator,) = plan_generators(_load("hey", histogram=False), URL, [place("a")])
+    (generator,) = plan_generators(_load("hey", histogram=False), ORIGIN, [place("a")])
     assert (generator.reducer, generator.programs) == (None, ())
     assert "-o" not in generator.argv
 
 
 def test_vegeta_is_always_the_one_that_benchkit_builds() -> None:
-    (generator,) = plan_generators(_load("vegeta"), URL, [place("a")])
+    (generator,) = plan_generators(_load("vegeta"), ORIGIN, [place("a")])
     assert generator.argv[0] == "/w/tools/vegeta"
     sources = {program.path.name: program.content for program in generator.programs}
     assert sources["vegeta"] == GoSource(PROGRAM.module, "linux", "amd64", package="github.com/tsenart/vegeta/v12")
@@ -83,12 +83,12 @@ def test_vegetas_module_pins_the_registered_version() -> None:
 
 
 def test_a_warm_up_records_nothing_and_runs_the_built_program() -> None:
-    (generator,) = plan_generators(_load("vegeta", duration_s=5, warmup_s=2), URL, [place("a")])
-    warming = generator.as_warm_up(URL)
+    (generator,) = plan_generators(_load("vegeta", duration_s=5, warmup_s=2), ORIGIN, [place("a")])
+    warming = generator.as_warm_up()
     assert warming.argv[0] == "/w/tools/vegeta"
     assert "-output=/dev/null" in warming.argv
     assert "-duration=2.000000000s" in warming.argv
     assert warming.reducer is None
-    (siege,) = plan_generators(_load("siege", warmup_s=1), URL, [place("a")])
-    assert "verbose = true\n" in siege.files["siege.conf"]
-    assert "verbose = false\n" in siege.as_warm_up(URL).files["siege.conf"]
+    (siege,) = plan_generators(_load("siege", warmup_s=1), ORIGIN, [place("a")])
+    assert b"verbose = true\n" in siege.files["siege.conf"]
+    assert b"verbose = false\n" in siege.as_warm_up().files["siege.conf"]

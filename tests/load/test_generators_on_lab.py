@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from benchkit.errors import HostError, InputError
+from benchkit.errors import HostError, InputError, ServiceError
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.hosts.sockets import Tcp
 from benchkit.lab.lab import down, up
@@ -35,8 +35,8 @@ from benchkit.services import deploy
 pytestmark = pytest.mark.lab
 
 ADMIN_PORT = 8099
-PROBES = 1
-"""Number of requests that the probe of a trial makes."""
+HELLO_SHA256 = "d2a84f4b8b650937ec8f73cd8be2c74add5a911ba64df27458ed8229da804a26"
+"""SHA-256 of the body that the servers of benchkit send."""
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def plan_for(hosts: Hosts, load: Mapping[str, Any]) -> RunPlan:
     return make_plan(read_experiment("quickstart", "smoke", settings), hosts)
 
 
-def run_counted_trial(hosts: Hosts, load: Mapping[str, Any]) -> Counted:
+def run_counted_trial(hosts: Hosts, load: Mapping[str, Any], probes: int = 1) -> Counted:
     """Run a trial step by step, and read the server's counter right after the load."""
     plan = plan_for(hosts, load)
     (cell,) = plan.cells
@@ -95,7 +95,7 @@ def run_counted_trial(hosts: Hosts, load: Mapping[str, Any]) -> Counted:
     assert served is not None
     record = make_record(trial)
     outputs = read_generators(record, trial.files.__getitem__)
-    return Counted(record, outputs, merge_outputs(record, outputs), trial.files, served - PROBES)
+    return Counted(record, outputs, merge_outputs(record, outputs), trial.files, served - probes)
 
 
 def _served(trial: Trial, address: str) -> int:
@@ -161,7 +161,7 @@ def test_four_processes_on_each_of_two_hosts_count_exactly_what_the_server_count
     )
     generators = trial.record.generators
     assert [generator.host for generator in generators] == ["load1"] * 4 + ["load2"] * 4
-    assert [generator.load.requests for generator in generators] == [700] * 8
+    assert [generator.load.request_count for generator in generators] == [700] * 8
     assert [generator.load.connections for generator in generators] == [2] * 8
     assert all(generator.late_s is not None and generator.late_s < 5 for generator in generators)
     assert 0 < trial.record.start_spread_s < 5
@@ -174,7 +174,7 @@ def test_the_first_generators_get_the_remainders(hosts: Hosts) -> None:
     load = {"tool": "h2load", "connections": 11, "processes": 4, "requests": 1003}
     trial = run_counted_trial(hosts, load)
     assert [generator.load.connections for generator in trial.record.generators] == [2, 2, 2, 1, 1, 1, 1, 1]
-    assert [generator.load.requests for generator in trial.record.generators] == [
+    assert [generator.load.request_count for generator in trial.record.generators] == [
         126,
         126,
         126,
@@ -256,3 +256,44 @@ def test_a_share_that_is_too_small_is_reported_with_its_field(hosts: Hosts) -> N
     assert "load.threads: 2 threads need at least 2 connections, not 1 (one of 4 generators has 1 connection)" in str(
         error.value
     )
+
+
+MIX = [
+    {"path": "/a", "weight": 3, "expect": {"status": 200, "contains": "Hello", "sha256": HELLO_SHA256}},
+    {"method": "POST", "path": "/b", "body": "k=v"},
+]
+
+
+def test_every_request_is_checked_before_the_load_and_recorded(hosts: Hosts) -> None:
+    trial = run_counted_trial(hosts, {"tool": "vegeta", "connections": 4, "duration_s": 1, "requests": MIX}, probes=2)
+    assert trial.served == trial.output.result.requests
+    assert [probe.body_sha256 for probe in trial.record.probes] == [HELLO_SHA256] * 2
+    assert trial.output.result.status == {"200": trial.served}
+
+
+def test_a_response_that_is_not_the_expected_one_fails_naming_the_request_and_what_differs(hosts: Hosts) -> None:
+    wrong = {
+        "method": "POST",
+        "path": "/b",
+        "body": "k=v",
+        "expect": {"status": 201, "contains": "Bye", "sha256": "0" * 64},
+    }
+    with pytest.raises(ServiceError) as failure:
+        run_counted_trial(hosts, {"tool": "vegeta", "connections": 4, "duration_s": 1, "requests": [MIX[0], wrong]})
+    message = str(failure.value)
+    assert "answers POST /b otherwise than expected: status 200, expected 201; 'Bye' is not in its body; " in message
+    assert f"SHA-256 {HELLO_SHA256}, expected {'0' * 64}" in message
+    assert "the body begins with 'Hello World'" in message
+
+
+def test_requests_that_a_tool_cannot_send_make_its_cell_unsupported_and_no_other(hosts: Hosts) -> None:
+    settings = [
+        *("baseline=null", "blocks=1", "tuning=[]", "factors.stack=[go]", "factors.tool=[wrk, ab]"),
+        f"load={json.dumps({'tool': '$tool', 'connections': 4, 'threads': 1, 'warmup_s': 0, 'duration_s': 1, 'requests': MIX})}",
+    ]
+    plan = make_plan(read_experiment("quickstart", "smoke", settings), hosts)
+    assert {str(cell.spec.levels["tool"]): cell.unsupported for cell in plan.cells} == {
+        "wrk": None,
+        "ab": "ab sends one request, not 2",
+    }
+    assert {trial.cell_id for trial in plan.planned_trials} == {plan.cells[0].cell_id}

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from benchkit.errors import ParseError
 from benchkit.load.measurement import Measurement
 from benchkit.load.tools.wrk import output as wrk
-from benchkit.load.tools.wrk.command import SCRIPT
+from benchkit.load.tools.wrk.command import HISTOGRAM
 from benchkit.load.tools.wrk.measure import expected_interval_us, measurement, read_block, without_additions
 from benchkit.models.histogram import Histogram
 
@@ -240,7 +240,7 @@ def test_a_recorded_output_has_added_samples() -> None:
     assert found.histograms["corrected"].total > found.histograms["raw"].total * 1.05
 
 
-def run_wrk(url: str, *options: str, script: Path = SCRIPT) -> str:
+def run_wrk(url: str, *options: str, script: Path = HISTOGRAM) -> str:
     command = ["wrk", "-v", "--latency", "-s", str(script), *options, url]
     return subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout
 
@@ -280,7 +280,7 @@ WITHOUT_CALLS = 'debug.getregistry()["wrk.stats"].__call = nil\n'
 @pytest.mark.parametrize("lack", [WITHOUT_FFI, WITHOUT_CALLS], ids=["by calls", "from memory"])
 def test_the_script_reads_the_cells_either_way(url: str, tmp_path: Path, lack: str) -> None:
     script = tmp_path / "lacking.lua"
-    script.write_text(f'{lack}dofile("{SCRIPT}")\n')
+    script.write_text(f'{lack}dofile("{HISTOGRAM}")\n')
     check_against_summary(run_wrk(url, "-d1s", "-t1", "-c4", script=script))
 
 
@@ -288,7 +288,7 @@ def test_the_script_reads_the_cells_either_way(url: str, tmp_path: Path, lack: s
 @needs_wrk
 def test_a_wrk_whose_cells_cannot_be_read_is_an_error(url: str, tmp_path: Path) -> None:
     script = tmp_path / "lacking.lua"
-    script.write_text(f'{WITHOUT_FFI}{WITHOUT_CALLS}dofile("{SCRIPT}")\n')
+    script.write_text(f'{WITHOUT_FFI}{WITHOUT_CALLS}dofile("{HISTOGRAM}")\n')
     text = run_wrk(url, "-d1s", "-t1", "-c4", script=script)
     assert wrk.parse(text).complete
     with pytest.raises(ParseError, match="the script failed"):

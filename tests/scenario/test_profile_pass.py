@@ -143,7 +143,7 @@ def test_a_pass_has_a_window_that_a_profile_needs(
     experiment = read(tmp_path, profile, **load_fields)
     assert experiment.scenario.profile is not None
     used = experiment.scenario.profile.load(experiment.cells[0].load)
-    assert (used.duration_s, used.requests) == (window_s, None)
+    assert (used.duration_s, used.request_count) == (window_s, None)
 
 
 def test_the_option_for_profiles_adds_a_pass_to_short_windows(tmp_path: Path) -> None:

@@ -102,10 +102,7 @@ class GeneratorProcess:
 
     def input_files(self) -> list[PlacedFile]:
         """Return the files that its command names."""
-        return [
-            PlacedFile(self.working_directory / name, content.encode())
-            for name, content in self.generator.files.items()
-        ]
+        return [PlacedFile(self.working_directory / name, content) for name, content in self.generator.files.items()]
 
     def reducer_start(self) -> ProcessSpec | None:
         """Return how to start its reducer; None where it has none."""
@@ -289,7 +286,7 @@ def time_limit_s(load: Load) -> float:
     if load.duration_s is not None:
         return load.duration_s + GRACE_S
     slowest_rps = SLOWEST_RPS if load.rate is None else min(load.rate, SLOWEST_RPS)
-    return (load.requests or 0) / slowest_rps + GRACE_S
+    return (load.request_count or 0) / slowest_rps + GRACE_S
 
 
 def _start_instant(groups: Iterable[GeneratorGroup]) -> float:

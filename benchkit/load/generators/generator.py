@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 
 from benchkit.errors import UnsupportedError
-from benchkit.load.load_shares import divide_load, warm_up_load
+from benchkit.load.load_shares import divide_load, objections, warm_up_load
 from benchkit.load.tools.registry import get_tool
 from benchkit.models.load import Load
 from benchkit.resources import BACKENDS
@@ -37,7 +37,9 @@ class Generator:
     load: Load
     """Its share of the cell's load."""
     argv: tuple[str, ...]
-    files: Mapping[str, str]
+    origin: str
+    """URL of its target without a path."""
+    files: Mapping[str, bytes]
     """Files for its working directory: name → content."""
     programs: tuple[File, ...]
     """Programs that have to be built for it and copied to its host."""
@@ -56,30 +58,32 @@ class Generator:
         """Return its name for messages: `hey`, or `hey, generator 3 of 8,`."""
         return self.tool if self.of == 1 else f"{self.tool}, generator {self.number} of {self.of},"
 
-    def as_warm_up(self, url: str) -> Generator:
+    def as_warm_up(self) -> Generator:
         """Return the same generator for the warm-up, in which nothing is recorded."""
         tool, load = get_tool(self.tool), warm_up_load(self.load)
-        argv = (self.argv[0], *tool.argv(load, url)[1:])
-        return replace(self, load=load, argv=argv, files=tool.files(load, url), reducer=None)
+        argv = (self.argv[0], *tool.argv(load, self.origin)[1:])
+        return replace(self, load=load, argv=argv, files=tool.files(load, self.origin), reducer=None)
 
-    def with_window(self, window: Mapping[str, float | None], url: str) -> Generator:
+    def with_window(self, window: Mapping[str, float | None]) -> Generator:
         """Return the same generator with another measured window: `window` has the fields of its load that differ."""
         tool, load = get_tool(self.tool), self.load.model_copy(update=dict(window))
-        argv = (self.argv[0], *tool.command(load, url)[1:])
-        return replace(self, load=load, argv=argv, files=tool.files(load, url))
+        argv = (self.argv[0], *tool.command(load, self.origin)[1:])
+        return replace(self, load=load, argv=argv, files=tool.files(load, self.origin))
 
 
-def plan_generators(load: Load, url: str, placements: Sequence[ServicePlacement]) -> tuple[Generator, ...]:
+def plan_generators(load: Load, origin: str, placements: Sequence[ServicePlacement]) -> tuple[Generator, ...]:
     """Return the generators of a load: `load.processes` on each of these hosts, the load divided among all.
 
-    The folder of a placement is where programs that benchkit builds are put on that host. Every tool option of the load
-    must have been checked (`objections`). Raises UnsupportedError where `load.pin` is set and a host has fewer CPUs
-    than processes.
+    `origin` is the URL of the target without a path. The folder of a placement is where programs that benchkit builds
+    are put on that host. Every tool option of the load must have been checked (`objections`). Raises UnsupportedError
+    where the tool cannot send the requests, and where `load.pin` is set and a host has fewer CPUs than processes.
     """
     count = load.processes * len(placements)
+    if unsent := [each.why for each in objections(get_tool(load.tool), load, count) if each.concerns_requests]:
+        raise UnsupportedError("; ".join(unsent))
     expanded = [one for placement in placements for one in _per_process(load, placement)]
     return tuple(
-        _generator(number, count, share, url, placement)
+        _generator(number, count, share, origin, placement)
         for number, (share, placement) in enumerate(zip(divide_load(load, count), expanded, strict=True), 1)
     )
 
@@ -98,9 +102,9 @@ def _per_process(load: Load, placement: ServicePlacement) -> list[ServicePlaceme
     return [replace(placement, cpus=placement.cpus[first:end]) for first, end in pairwise(bounds)]
 
 
-def _generator(number: int, count: int, load: Load, url: str, placement: ServicePlacement) -> Generator:
+def _generator(number: int, count: int, load: Load, origin: str, placement: ServicePlacement) -> Generator:
     tool = get_tool(load.tool)
-    argv = tool.command(load, url)
+    argv = tool.command(load, origin)
     programs = []
     if tool.go_program is not None:
         path = placement.folder / tool.binary
@@ -119,7 +123,8 @@ def _generator(number: int, count: int, load: Load, url: str, placement: Service
         tool=tool.name,
         load=load,
         argv=tuple(argv),
-        files=tool.files(load, url),
+        origin=origin,
+        files=tool.files(load, origin),
         programs=tuple(programs),
         reducer=reducer,
         cpus=placement.cpus,

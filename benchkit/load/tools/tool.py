@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from benchkit.errors import InputError
+from benchkit.load.tools.requests import ONE_REQUEST, REQUEST_FIELDS, RequestSupport
 from benchkit.models.load import Load
 from benchkit.models.load_result import LoadResult
 
 if TYPE_CHECKING:
     from benchkit.load.measurement import Measurement  # it imports numpy, which is slow and which no parser needs
 
-ALWAYS: Final = frozenset({"tool", "connections", "processes", "pin", "warmup_s", "path", "histogram"})
-"""Fields of `Load` that every tool supports, or that benchkit handles for it."""
+ALWAYS: Final = frozenset({"tool", "connections", "processes", "pin", "warmup_s", "histogram"}) | REQUEST_FIELDS
+"""Fields of `Load` that every tool supports, that benchkit handles for it, or that `Tool.requests` is about."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +47,18 @@ class Objection:
     field: str
     why: str
 
+    @property
+    def concerns_requests(self) -> bool:
+        """Whether only a cell is unsupported: the tool cannot send its requests. All other loads are refused."""
+        return self.field in REQUEST_FIELDS
+
 
 def no_objections(_load: Load) -> Iterable[Objection]:
     """Return no objection, for a tool that supports every value of its options."""
     return ()
 
 
-def no_files(_load: Load, _url: str) -> Mapping[str, str]:
+def no_files(_load: Load, _origin: str) -> Mapping[str, bytes]:
     """Return no files, for a tool that needs none."""
     return {}
 
@@ -91,11 +97,16 @@ class Tool:
     binary: str
     """Program that runs on the load host."""
     argv: Callable[[Load, str], list[str]] = field(repr=False)
-    """(load of one generator, URL) → argument list, for a load without objections; pure."""
+    """(load of one generator, origin) → argument list, for a load without objections; pure.
+
+    The origin is the URL without a path, `http://10.0.0.2:8080` (RFC 6454).
+    """
     parse: Callable[[str], LoadResult] = field(repr=False)
     """Printed text → LoadResult; pure. Raises ParseError for text that is no output of the tool."""
     options: frozenset[str]
     """Fields of `Load` beyond `ALWAYS` that the tool supports."""
+    requests: RequestSupport = ONE_REQUEST
+    """The requests that it can send."""
     summary: Literal["stdout", "stderr"] | None = "stdout"
     """Stream with the text that `parse` reads; None: the tool prints rows and no summary, so it has `measure`."""
     rows: RequestRows | None = None
@@ -107,8 +118,8 @@ class Tool:
     """
     go_program: GoProgram | None = None
     """Program that benchkit builds; None: hosts have `binary` from a package (`benchkit.hosts.packages.PROGRAMS`)."""
-    files: Callable[[Load, str], Mapping[str, str]] = field(default=no_files, repr=False)
-    """(load, URL) → files that the argument list names, for the working directory: name → content; pure."""
+    files: Callable[[Load, str], Mapping[str, bytes]] = field(default=no_files, repr=False)
+    """(load, origin) → files that the argument list names, for the working directory: name → content; pure."""
     check: Callable[[Load], Iterable[Objection]] = field(default=no_objections, repr=False)
     """Return objections to values of the options; pure."""
     single_threaded: bool = False
@@ -134,9 +145,10 @@ class Tool:
             for name, spec in Load.model_fields.items()
             if name not in ALWAYS | self.options and getattr(load, name) != spec.get_default(call_default_factory=True)
         ]
-        return (*unsupported, *self.check(load))
+        requests = [Objection(name, why) for name, why in self.requests.objections(load, self.name)]
+        return (*unsupported, *requests, *self.check(load))
 
-    def command(self, load: Load, url: str) -> list[str]:
+    def command(self, load: Load, origin: str) -> list[str]:
         """Return the argument list of one generator. Raises InputError where the tool has objections to `load`."""
         objections = self.objections(load)
         if objections:
@@ -145,13 +157,13 @@ class Tool:
                 why="; ".join(f"{o.field}: {o.why}" for o in objections),
                 hint="change the load, or choose another tool",
             )
-        return self.argv(load, url)
+        return self.argv(load, origin)
 
 
 def either_time_or_count(load: Load) -> Iterable[Objection]:
     """Yield an objection to a load with both a time and a count of requests, or with neither."""
-    if (load.duration_s is None) == (load.requests is None):
-        yield Objection("duration_s", "set either duration_s or requests")
+    if (load.duration_s is None) == (load.request_count is None):
+        yield Objection("duration_s", "set either duration_s or request_count")
 
 
 def whole_seconds(value: float | None, name: str, tool: str) -> Iterable[Objection]:
@@ -165,15 +177,3 @@ def reserved_arguments(load: Load, tool: str, *flags: str) -> Iterable[Objection
     conflicts = [argument for argument in load.extra_args if any(argument.startswith(flag) for flag in flags)]
     if conflicts and load.histogram:
         yield Objection("extra_args", f"{conflicts[0]}: with histogram: true, benchkit sets {flags[0]} of {tool}")
-
-
-def reserved_headers(load: Load, tool: str, *names: str) -> Iterable[Objection]:
-    """Yield an objection to each header that the tool always sets itself."""
-    for name in load.headers:
-        if name.lower() in names:
-            yield Objection("headers", f"{tool} always sends its own {name}")
-
-
-def header_lines(load: Load) -> list[str]:
-    """Return `Name: value` of every header, in the scenario's order."""
-    return [f"{name}: {value}" for name, value in load.headers.items()]

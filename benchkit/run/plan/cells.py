@@ -61,13 +61,15 @@ def plan_cell(
         services = render_services(cell.services, place)
         entry = next(service for service in services if service.name == cell.entry)
         _require_reachable(cell, entry, roles[LOAD_ROLE], capabilities[entry.host])
-        target = f"http://{entry.endpoint.authority}{cell.load.path}"
+        origin = f"http://{entry.endpoint.authority}"
         cpus = experiment.scenario.roles[LOAD_ROLE].cpus
         places = [
             place_on(host, PurePosixPath(host.facts.workdir) / "tools", LOAD_ROLE, cpus)
             for host in (capabilities[name] for name in roles[LOAD_ROLE])
         ]
-        planned = PlannedCell(cell, services, cell.load, plan_generators(cell.load, target, places), target)
+        mix = cell.load.request_mix
+        target = origin + mix[0].path if len(mix) == 1 else origin
+        planned = PlannedCell(cell, services, cell.load, plan_generators(cell.load, origin, places), target)
     except UnsupportedError as error:
         return PlannedCell(cell, (), cell.load, (), "", str(error))
     return replace(planned, unsupported=_connection_limit(planned, capabilities))

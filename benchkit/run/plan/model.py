@@ -31,6 +31,7 @@ class PlannedCell:
     load: Load
     generators: tuple[Generator, ...]
     target: str
+    """URL that the load goes to, without a path where its requests have several."""
     unsupported: str | None = None
 
     @property
@@ -42,7 +43,7 @@ class PlannedCell:
     def seconds(self) -> float | None:
         """Estimated duration of a trial; None if it ends after a number of requests at no set rate."""
         load = self.load
-        measured = load.requests / load.rate if load.requests and load.rate else load.duration_s
+        measured = load.request_count / load.rate if load.request_count and load.rate else load.duration_s
         return None if measured is None else load.warmup_s + measured + OVERHEAD_S
 
 

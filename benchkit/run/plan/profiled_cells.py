@@ -23,9 +23,7 @@ def profile_cells(experiment: Experiment, cells: Sequence[PlannedCell]) -> tuple
         replace(
             cell,
             load=profile.load(cell.load),
-            generators=tuple(
-                generator.with_window(profile.window(cell.load), cell.target) for generator in cell.generators
-            ),
+            generators=tuple(generator.with_window(profile.window(cell.load)) for generator in cell.generators),
         )
         for cell in cells
         if cell.unsupported is None and controlled(cell.cell_id) is None

@@ -24,7 +24,7 @@ def warm_up(trial: Trial) -> None:
     """Run the same load for the warm-up time, without keeping its results."""
     started_s = time.monotonic()
     if trial.cell.load.warmup_s:
-        generators = [each.as_warm_up(trial.cell.target) for each in trial.cell.generators]
+        generators = [each.as_warm_up() for each in trial.cell.generators]
         with blame_ended_service(trial):
             run_generators(trial.hosts, generators, trial.folder / "warm-up")
         trial.warmed_up_s = time.monotonic() - started_s

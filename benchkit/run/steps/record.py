@@ -13,7 +13,7 @@ from benchkit.services.deploy import RunningService
 
 def make_record(trial: Trial) -> TrialRecord:
     """Return the record of a trial whose steps have run."""
-    if trial.probe is None or not trial.generators:
+    if not trial.probes or not trial.generators:
         raise AssertionError("a step did not run")
     return TrialRecord(
         trial_id=trial.trial_id,
@@ -49,7 +49,8 @@ def make_record(trial: Trial) -> TrialRecord:
         generators=trial.generators,
         start_spread_s=max(each.started_s for each in trial.generators),
         clock_uncertainty_s=_uncertainty_s(trial.generator_runs),
-        probe=trial.probe,
+        probe=trial.probes[0],
+        other_probes=trial.probes[1:],
         watched=trial.watch_records,
         profiles=trial.profiles,
     )

@@ -57,7 +57,7 @@ class Trial:
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     started_s: float = field(default_factory=time.monotonic)
     running_services: list[RunningService] = field(default_factory=list)
-    probe: ProbeRecord | None = None
+    probes: tuple[ProbeRecord, ...] = ()
     warmed_up_s: float = 0.0
     cpu_s: dict[str, float] = field(default_factory=dict)
     generator_runs: tuple[GeneratorRun, ...] = ()

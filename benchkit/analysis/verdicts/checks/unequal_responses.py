@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -20,13 +20,16 @@ from benchkit.analysis.fairness import (
 from benchkit.analysis.verdicts.check import ALL, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
 from benchkit.analysis.verdicts.evidence import Evidence, RunEvidence
 from benchkit.models.thresholds import Thresholds
-from benchkit.models.trial import ProbeRecord
+from benchkit.models.trial import ProbeRecord, TrialRecord
 
 HTTP_1_0_TOOLS = frozenset({"ab"})
 """Tools that send HTTP/1.0 requests; all others and the probe send HTTP/1.1."""
 
 MIN_CHUNK_BYTES = 1024
 """Smallest chunk to expect: servers send their whole buffers, 2 kB and 4 kB in Go's net/http, pages in nginx."""
+
+STANDARD_ERRORS = 4
+"""Standard errors by which drawn requests may deviate: a normal variable does so once in 16,000 cases."""
 
 _ROUNDING_BYTES = 0.005 * (1 << 20)
 """Half of the last digit of the megabytes that tools print; with a histogram, all but siege count bytes."""
@@ -39,25 +42,26 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     part of an answer. Cells whose answers vary in length, as their scenario declares, are skipped; a declared
     difference between cells does not matter here.
     """
-    probe, requests, received = evidence.record.probe, evidence.number("requests"), evidence.number("bytes_total")
+    record, requests, received = evidence.record, evidence.number("requests"), evidence.number("bytes_total")
     if not requests or received is None:
         return SkippedCheck(why="the tool does not report how much it received")
     if _lengths_vary(evidence) or (evidence.number("non_2xx") or 0) > 0:
         return ()
     per_request = received / requests
-    counts_bytes = evidence.record.load.histogram and evidence.row.tool != "siege"
+    counts_bytes = record.load.histogram and evidence.row.tool != "siege"
     rounding = 0.0 if counts_bytes else _ROUNDING_BYTES / requests
-    unfinished, frames = evidence.record.load.connections / requests, _chunk_frames(probe)
+    unfinished, frames = record.load.connections / requests, _mean(record, map(_chunk_frames, record.probes))
+    mixed = _mix_tolerance(record, requests)
     for size in _accepted_sizes(evidence):
-        tolerance = thresholds.bytes_per_request * size + rounding
+        tolerance = thresholds.bytes_per_request * size + rounding + mixed
         if size - tolerance <= per_request <= (size + frames) * (1 + unfinished) + tolerance:
             return ()
     return [
         Finding(
             severity="invalid",
             metrics=ALL,
-            seen=f"{per_request:.1f} bytes per request under load, but {probe.header_bytes + probe.body_bytes} in the "
-            f"probe ({probe.body_bytes} of them body)",
+            seen=f"{per_request:.1f} bytes per request under load, but {_mean(record, map(_whole, record.probes)):g} "
+            f"in the probe ({_mean(record, (probe.body_bytes for probe in record.probes)):g} of them body)",
             threshold=f"limit: a difference of {units.share(thresholds.bytes_per_request)}",
             means="Under load the server sent other answers than at rest.",
             advice="Read the tool's raw output for statuses and lengths.",
@@ -132,17 +136,47 @@ def _findings(cell_id: str, answer: Answer, baseline: str, reference: Answer, ev
     ]
 
 
-def _accepted_sizes(evidence: Evidence) -> Sequence[int]:
+def _accepted_sizes(evidence: Evidence) -> Sequence[float]:
     """Return the sizes that tools may count for an answer: its body, all of it, and all of an answer to HTTP/1.0.
+
+    Of several requests, they are the means by weight.
+    """
+    by_probe = [_sizes_of_answer(probe, evidence.row.tool) for probe in evidence.record.probes]
+    return [_mean(evidence.record, sizes) for sizes in zip(*by_probe, strict=True)]
+
+
+def _sizes_of_answer(probe: ProbeRecord, tool: str | None) -> Sequence[int]:
+    """Return the same of one request.
 
     In answers to HTTP/1.0, servers announce that they keep the connection, not that they close it (RFC 9112, 9.3).
     """
-    probe = evidence.record.probe
-    whole = probe.header_bytes + probe.body_bytes
-    if evidence.row.tool not in HTTP_1_0_TOOLS:
+    whole = _whole(probe)
+    if tool not in HTTP_1_0_TOOLS:
         return probe.body_bytes, whole
     header = sum(len(f"{name}: {value}\r\n") for name, value in probe.headers if name.lower() == "connection")
     return probe.body_bytes, whole, whole - header, whole - header + len("Connection: keep-alive\r\n")
+
+
+def _whole(probe: ProbeRecord) -> int:
+    return probe.header_bytes + probe.body_bytes
+
+
+def _mean(record: TrialRecord, values: Iterable[float]) -> float:
+    """Return the mean of a value of each request, by the weights of the requests."""
+    weights = [request.weight for request in record.load.request_mix]
+    return sum(weight * value for weight, value in zip(weights, values, strict=True)) / sum(weights)
+
+
+def _mix_tolerance(record: TrialRecord, requests: float) -> float:
+    """Return how far the mean size may be off because requests of different sizes are not sent exactly by weight.
+
+    Drawn requests have a standard error; in a list that every connection goes through, the last round is incomplete.
+    """
+    sizes = [_whole(probe) for probe in record.probes]
+    mean = _mean(record, sizes)
+    deviation = math.sqrt(_mean(record, ((size - mean) ** 2 for size in sizes)))
+    incomplete = record.load.connections * len(sizes) * (max(sizes) - min(sizes)) / requests
+    return STANDARD_ERRORS * deviation / math.sqrt(requests) + incomplete
 
 
 def _chunk_frames(probe: ProbeRecord) -> int:

@@ -4,20 +4,21 @@ Limits, read from its source (support/ab.c):
 
 - At most 20,000 concurrent connections.
 - A run that `-t` ends is also ended by `-n`, which is 50,000 where it is not set.
+- A body (`-p`) is sent with any method (`-m`), and with a Content-Type: `text/plain` unless `-T` sets another.
 - `-g` writes every request's time at the end; here to `/dev/stdout`, where the reducer reads the rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from benchkit.load.tools.ab.output import parse
+from benchkit.load.tools.requests import body_file, body_files, header_lines
 from benchkit.load.tools.tool import (
     Objection,
     RequestRows,
     Tool,
     either_time_or_count,
-    header_lines,
     reserved_arguments,
     whole_seconds,
 )
@@ -35,28 +36,36 @@ def _check(load: Load) -> Iterable[Objection]:
     yield from whole_seconds(load.timeout_s, "timeout_s", "ab")
     if load.connections > MAX_CONCURRENCY:
         yield Objection("connections", f"one ab opens at most {MAX_CONCURRENCY} connections: use more processes")
-    if load.requests is not None and load.requests < load.connections:
-        yield Objection("requests", f"ab needs at least one for each of {load.connections} connections")
+    if load.request_count is not None and load.request_count < load.connections:
+        yield Objection("request_count", f"ab needs at least one for each of {load.connections} connections")
     yield from reserved_arguments(load, "ab", "-g")
 
 
-def _argv(load: Load, url: str) -> list[str]:
+def _files(load: Load, _origin: str) -> Mapping[str, bytes]:
+    return body_files(load, "ab")
+
+
+def _argv(load: Load, origin: str) -> list[str]:
+    (request,) = load.request_mix
     argv = ["ab", "-q", "-r", "-l", f"-c{load.connections}"]  # -l: answers may differ in length
-    if load.requests is not None:
-        argv.append(f"-n{load.requests}")
+    if load.request_count is not None:
+        argv.append(f"-n{load.request_count}")
     elif load.duration_s is not None:
         argv += [f"-t{load.duration_s:.0f}", f"-n{load.duration_s * MAX_RATE:.0f}"]  # -t sets -n, so it comes first
     if load.histogram:
         argv += ["-g", "/dev/stdout"]
     if load.keepalive:
         argv.append("-k")
-    if load.method != "GET":
-        argv += ["-m", load.method]
+    if body := body_file(load, "ab", request):
+        argv += ["-p", body]  # it sets POST, so it comes first
+    if request.method != "GET" or body:
+        argv += ["-m", request.method]
     if load.timeout_s is not None:
         argv.append(f"-s{load.timeout_s:.0f}")
-    for line in header_lines(load):
-        argv += ["-H", line]
-    return [*argv, *load.extra_args, url]
+    for line in header_lines(request):
+        name, _, value = line.partition(": ")
+        argv += ["-T", value] if body and name.lower() == "content-type" else ["-H", line]
+    return [*argv, *load.extra_args, origin + request.path]
 
 
 ROWS = RequestRows("ab", has_status=False)
@@ -69,7 +78,8 @@ TOOL = Tool(
     argv=_argv,
     parse=parse,
     rows=ROWS,
-    options=frozenset({"duration_s", "requests", "keepalive", "method", "headers", "timeout_s", "extra_args"}),
+    options=frozenset({"duration_s", "request_count", "keepalive", "timeout_s", "extra_args"}),
+    files=_files,
     check=_check,
     single_threaded=True,
 )

@@ -11,25 +11,33 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from benchkit.load.tools.h2load.output import parse
+from benchkit.load.tools.requests import (
+    RequestPart,
+    RequestSupport,
+    body_file,
+    body_files,
+    has_body,
+    header_lines,
+    repeated_requests,
+    reserved_headers,
+)
 from benchkit.load.tools.tool import (
     Objection,
     RequestRows,
     Tool,
     either_time_or_count,
-    header_lines,
     reserved_arguments,
-    reserved_headers,
     whole_seconds,
 )
 from benchkit.models.load import Load
+from benchkit.models.request import Request
 
-BODY = "h2load.body"
-"""File with the body of requests."""
+URIS = "h2load.uris"
+"""File with the URIs of several requests."""
 
 
 def _check(load: Load) -> Iterable[Objection]:
     yield from either_time_or_count(load)
-    yield from reserved_headers(load, "h2load", "host")
     yield from whole_seconds(load.timeout_s, "timeout_s", "h2load")
     yield from reserved_arguments(load, "h2load", "--log-file")
     if not load.keepalive:
@@ -38,30 +46,44 @@ def _check(load: Load) -> Iterable[Objection]:
         yield Objection(
             "threads", f"{load.threads} threads need at least {load.threads} connections, not {load.connections}"
         )
-    if load.requests is not None and load.requests < load.connections:
-        yield Objection("requests", f"h2load needs at least one for each of {load.connections} connections")
-    if load.body is not None and load.method == "GET":
-        yield Objection("body", "h2load sends no body with GET: set another method")
+    if load.request_count is not None and load.request_count < load.connections:
+        yield Objection("request_count", f"h2load needs at least one for each of {load.connections} connections")
 
 
-def _files(load: Load, _url: str) -> Mapping[str, str]:
-    return {} if load.body is None else {BODY: load.body}
+def _check_request(request: Request) -> Iterable[tuple[RequestPart, str]]:
+    yield from reserved_headers(request, "h2load", "host")
+    if has_body(request) and request.method == "GET":
+        yield "body", "h2load sends no body with GET: set another method"
 
 
-def _argv(load: Load, url: str) -> list[str]:
+def _files(load: Load, origin: str) -> Mapping[str, bytes]:
+    bodies = {name: content for name, content in body_files(load, "h2load").items() if name == _body(load)}
+    if len(load.request_mix) == 1:
+        return bodies
+    return {URIS: "".join(f"{origin}{request.path}\n" for request in repeated_requests(load)).encode(), **bodies}
+
+
+def _body(load: Load) -> str | None:
+    """Return the file of the body, which is the same for all requests."""
+    return body_file(load, "h2load", load.request_mix[0])
+
+
+def _argv(load: Load, origin: str) -> list[str]:
+    first = load.request_mix[0]
     argv = ["h2load", "--h1", f"-c{load.connections}", f"-t{load.threads}"]
-    argv.append(f"-n{load.requests}" if load.duration_s is None else f"-D{load.duration_s:g}s")
+    argv.append(f"-n{load.request_count}" if load.duration_s is None else f"-D{load.duration_s:g}s")
     if load.histogram:
         argv.append("--log-file=/dev/stdout")
     if load.rate is not None:
         argv.append(f"--rps={load.rate / load.connections:.6g}")
     if load.timeout_s is not None:
         argv.append(f"-N{load.timeout_s:.0f}s")
-    if load.body is not None:
-        argv.append(f"-d{BODY}")
-    for line in [*([] if load.method == "GET" else [f":method: {load.method}"]), *header_lines(load)]:
+    if body := _body(load):
+        argv.append(f"-d{body}")
+    for line in [*([] if first.method == "GET" else [f":method: {first.method}"]), *header_lines(first)]:
         argv += ["-H", line]
-    return [*argv, *load.extra_args, url]
+    target = f"-i{URIS}" if len(load.request_mix) > 1 else origin + first.path
+    return [*argv, *load.extra_args, target]
 
 
 ROWS = RequestRows("h2load", covers="request")
@@ -74,9 +96,8 @@ TOOL = Tool(
     argv=_argv,
     parse=parse,
     rows=ROWS,
-    options=frozenset(
-        {"threads", "duration_s", "requests", "method", "headers", "body", "rate", "timeout_s", "extra_args"}
-    ),
+    options=frozenset({"threads", "duration_s", "request_count", "rate", "timeout_s", "extra_args"}),
+    requests=RequestSupport(differing=frozenset({"path"}), weights="in turn by connection", check=_check_request),
     files=_files,
     check=_check,
 )

@@ -11,9 +11,17 @@ Limits, read from its source (requester/requester.go, print.go):
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from benchkit.load.tools.hey.output import MAX_RESULTS, parse
+from benchkit.load.tools.requests import (
+    RequestPart,
+    RequestSupport,
+    body_file,
+    body_files,
+    header_lines,
+    reserved_headers,
+)
 from benchkit.load.tools.tool import (
     Objection,
     ParsedOutput,
@@ -21,12 +29,11 @@ from benchkit.load.tools.tool import (
     Tool,
     ToolOutput,
     either_time_or_count,
-    header_lines,
     reserved_arguments,
-    reserved_headers,
     whole_seconds,
 )
 from benchkit.models.load import Load
+from benchkit.models.request import Request
 
 ROWS = RequestRows("hey")
 """The first million answers, printed by the template; failed requests have no row."""
@@ -54,37 +61,48 @@ def _measure(output: ToolOutput) -> ParsedOutput:
 
 def _check(load: Load) -> Iterable[Objection]:
     yield from either_time_or_count(load)
-    yield from reserved_headers(load, "hey", "host", "user-agent")
     yield from whole_seconds(load.timeout_s, "timeout_s", "hey")
     yield from reserved_arguments(load, "hey", "-o")
-    if load.requests is None:
+    if load.request_count is None:
         return
-    if load.requests % load.connections:
+    if load.request_count % load.connections:
         yield Objection(
-            "requests", f"hey gives every connection the same number: not divisible by {load.connections} connections"
+            "request_count",
+            f"hey gives every connection the same number: not divisible by {load.connections} connections",
         )
-    if load.requests > MAX_RESULTS:
-        yield Objection("requests", f"one hey keeps {MAX_RESULTS:,} results and drops the rest: use more processes")
+    if load.request_count > MAX_RESULTS:
+        yield Objection(
+            "request_count", f"one hey keeps {MAX_RESULTS:,} results and drops the rest: use more processes"
+        )
 
 
-def _argv(load: Load, url: str) -> list[str]:
+def _check_request(request: Request) -> Iterable[tuple[RequestPart, str]]:
+    return reserved_headers(request, "hey", "host", "user-agent")
+
+
+def _files(load: Load, _origin: str) -> Mapping[str, bytes]:
+    return body_files(load, "hey")
+
+
+def _argv(load: Load, origin: str) -> list[str]:
+    (request,) = load.request_mix
     argv = ["hey", "-c", str(load.connections), "-disable-redirects"]
-    argv += ["-n", str(load.requests)] if load.duration_s is None else ["-z", f"{load.duration_s:g}s"]
+    argv += ["-n", str(load.request_count)] if load.duration_s is None else ["-z", f"{load.duration_s:g}s"]
     if load.histogram:
         argv += ["-o", TEMPLATE]
     if not load.keepalive:
         argv.append("-disable-keepalive")
-    if load.method != "GET":
-        argv += ["-m", load.method]
+    if request.method != "GET":
+        argv += ["-m", request.method]
     if load.rate is not None:
         argv += ["-q", f"{load.rate / load.connections:.6g}"]
     if load.timeout_s is not None:
         argv += ["-t", f"{load.timeout_s:.0f}"]
-    for line in header_lines(load):
+    for line in header_lines(request):
         argv += ["-H", line]
-    if load.body is not None:
-        argv += ["-d", load.body]
-    return [*argv, *load.extra_args, url]
+    if body := body_file(load, "hey", request):
+        argv += ["-D", body]
+    return [*argv, *load.extra_args, origin + request.path]
 
 
 TOOL = Tool(
@@ -94,8 +112,8 @@ TOOL = Tool(
     parse=parse,
     rows=ROWS,
     measure=_measure,
-    options=frozenset(
-        {"duration_s", "requests", "keepalive", "method", "headers", "body", "rate", "timeout_s", "extra_args"}
-    ),
+    options=frozenset({"duration_s", "request_count", "keepalive", "rate", "timeout_s", "extra_args"}),
+    requests=RequestSupport(check=_check_request),
+    files=_files,
     check=_check,
 )

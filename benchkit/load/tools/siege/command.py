@@ -13,38 +13,54 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from benchkit.load.tools.requests import (
+    RequestPart,
+    RequestSupport,
+    body_file,
+    body_files,
+    has_body,
+    header_lines,
+    repeated_requests,
+    reserved_headers,
+)
 from benchkit.load.tools.siege.output import parse
 from benchkit.load.tools.tool import (
     Objection,
     RequestRows,
     Tool,
     either_time_or_count,
-    header_lines,
-    reserved_headers,
     whole_seconds,
 )
 from benchkit.models.load import Load
+from benchkit.models.request import Request
 
 CONFIG = "siege.conf"
+URLS = "siege.urls"
+"""File with the URLs of several requests."""
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
 def _check(load: Load) -> Iterable[Objection]:
     yield from either_time_or_count(load)
-    yield from reserved_headers(load, "siege", "user-agent")
     yield from whole_seconds(load.duration_s, "duration_s", "siege")
     yield from whole_seconds(load.timeout_s, "timeout_s", "siege")
-    if load.requests is not None and load.requests % load.connections:
+    if load.request_count is not None and load.request_count % load.connections:
         yield Objection(
-            "requests", f"siege gives every user the same number: not divisible by {load.connections} connections"
+            "request_count", f"siege gives every user the same number: not divisible by {load.connections} connections"
         )
-    if load.method not in _METHODS:
-        yield Objection("method", f"siege sends {', '.join(sorted(_METHODS))}, not {load.method}")
-    if load.body is not None and (load.method == "GET" or "\n" in load.body):
-        yield Objection("body", "siege sends a body of one line, and none with GET")
 
 
-def _files(load: Load, _url: str) -> Mapping[str, str]:
+def _check_request(request: Request) -> Iterable[tuple[RequestPart, str]]:
+    yield from reserved_headers(request, "siege", "user-agent")
+    if request.method not in _METHODS:
+        yield "method", f"siege sends {', '.join(sorted(_METHODS))}, not {request.method}"
+    if has_body(request) and request.method == "GET":
+        yield "body", "siege sends no body with GET"
+    if b"\0" in (request.content or b""):
+        yield "body", "siege ends a body at its first zero byte"
+
+
+def _files(load: Load, origin: str) -> Mapping[str, bytes]:
     """Return the configuration file: the load and nothing else, and no log outside the working directory."""
     options = {
         "limit": max(load.connections, 255),
@@ -64,20 +80,36 @@ def _files(load: Load, _url: str) -> Mapping[str, str]:
         "accept-encoding": "identity",
         **({} if load.timeout_s is None else {"timeout": f"{load.timeout_s:.0f}"}),
     }
-    return {CONFIG: "".join(f"{name} = {value}\n" for name, value in options.items())}
+    urls = "".join(f"{_target(load, request, origin)}\n" for request in repeated_requests(load))
+    return {
+        CONFIG: "".join(f"{name} = {value}\n" for name, value in options.items()).encode(),
+        **({URLS: urls.encode()} if len(load.request_mix) > 1 else {}),
+        **body_files(load, "siege"),
+    }
 
 
-def _argv(load: Load, url: str) -> list[str]:
+def _target(load: Load, request: Request, origin: str) -> str:
+    """Return a request as siege reads it: `URL`, `URL METHOD`, or `URL METHOD <file of the body`."""
+    words = [origin + request.path]
+    if request.method != "GET":
+        words.append(request.method)
+    if body := body_file(load, "siege", request):
+        words.append(f"<{body}")
+    return " ".join(words)
+
+
+def _argv(load: Load, origin: str) -> list[str]:
     # siege always writes .siege/ into its home directory.
     argv = ["env", "HOME=.", "siege", f"--rc={CONFIG}", "-b", f"-c{load.connections}"]
     if load.duration_s is not None:
         argv.append(f"-t{load.duration_s:.0f}S")
-    elif load.requests is not None:
-        argv.append(f"-r{load.requests // load.connections}")
-    for line in header_lines(load):
+    elif load.request_count is not None:
+        argv.append(f"-r{load.request_count // load.connections}")
+    for line in header_lines(load.request_mix[0]):
         argv += ["-H", line]
-    target = url if load.method == "GET" else f"{url} {load.method} {load.body or ''}".rstrip()
-    return [*argv, *load.extra_args, target]
+    mix = load.request_mix
+    target = [f"-f{URLS}"] if len(mix) > 1 else [_target(load, mix[0], origin)]
+    return [*argv, *load.extra_args, *target]
 
 
 ROWS = RequestRows("siege")
@@ -91,7 +123,10 @@ TOOL = Tool(
     parse=parse,
     rows=ROWS,
     summary="stderr",
-    options=frozenset({"duration_s", "requests", "keepalive", "method", "headers", "body", "timeout_s", "extra_args"}),
+    options=frozenset({"duration_s", "request_count", "keepalive", "timeout_s", "extra_args"}),
+    requests=RequestSupport(
+        differing=frozenset({"method", "path", "body"}), weights="in turn by connection", check=_check_request
+    ),
     files=_files,
     check=_check,
     thread_per_connection=True,

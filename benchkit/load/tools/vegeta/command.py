@@ -3,6 +3,7 @@
 How it is used, read from its source (lib/attack.go):
 
 - The attack writes every result at once, in a binary form of Go's (gob) that the reducer reads; it prints no summary.
+- All workers take their targets from one list, in turn and from its start again.
 - Bytes are those of the bodies that it keeps (`-max-body`); all are kept.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from benchkit.load.tools.requests import RequestSupport, body_file, body_files, header_lines, repeated_requests
 from benchkit.load.tools.tool import (
     GoProgram,
     Objection,
@@ -18,14 +20,13 @@ from benchkit.load.tools.tool import (
     Tool,
     ToolOutput,
     either_time_or_count,
-    header_lines,
 )
 from benchkit.load.tools.vegeta.output import parse
 from benchkit.models.load import Load
+from benchkit.models.request import Request
 from benchkit.resources import BACKENDS
 
 TARGETS = "vegeta.targets"
-BODY = "vegeta.body"
 PROGRAM = GoProgram(BACKENDS / "vegeta", "github.com/tsenart/vegeta/v12", "12.8.4")
 ROWS = RequestRows("vegeta")
 """Every request; those without an answer (status 0) have the time until they failed, as in vegeta's own figures. Error
@@ -34,21 +35,27 @@ messages are counted by text; an answer below 200 or above 399 has its status li
 
 def _check(load: Load) -> Iterable[Objection]:
     yield from either_time_or_count(load)
-    if load.requests is not None and load.rate is None:
-        yield Objection("requests", "vegeta runs for a time: set a rate to reach a count")
+    if load.request_count is not None and load.rate is None:
+        yield Objection("request_count", "vegeta runs for a time: set a rate to reach a count")
     if not load.histogram:
         yield Objection("histogram", "vegeta prints no summary: it needs histogram: true")
     if load.rate is not None and load.rate != round(load.rate * 1000) / 1000:
         yield Objection("rate", f"vegeta takes thousandths of a request per second, not {load.rate!r}")
 
 
-def _files(load: Load, url: str) -> Mapping[str, str]:
-    body = {} if load.body is None else {BODY: load.body}
-    lines = [f"{load.method} {url}", *header_lines(load), *(f"@{name}" for name in body)]
-    return {TARGETS: "".join(f"{line}\n" for line in lines), **body}
+def _files(load: Load, origin: str) -> Mapping[str, bytes]:
+    targets = "\n".join(_target(load, request, origin) for request in repeated_requests(load))
+    return {TARGETS: targets.encode(), **body_files(load, "vegeta")}
 
 
-def _argv(load: Load, _url: str) -> list[str]:
+def _target(load: Load, request: Request, origin: str) -> str:
+    """Return a request as vegeta reads it: method and URL, a line for each header, and the file of the body."""
+    body = body_file(load, "vegeta", request)
+    lines = [f"{request.method} {origin}{request.path}", *header_lines(request), *([f"@{body}"] if body else [])]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _argv(load: Load, _origin: str) -> list[str]:
     output = "stdout" if load.histogram else "/dev/null"
     argv = ["vegeta", "attack", f"-targets={TARGETS}", f"-output={output}", "-redirects=-1"]
     argv += [f"-connections={load.connections}", f"-max-connections={load.connections}"]
@@ -57,8 +64,8 @@ def _argv(load: Load, _url: str) -> list[str]:
     else:
         argv.append(f"-rate={_rate(load.rate)}")
     seconds = load.duration_s
-    if seconds is None and load.requests is not None and load.rate is not None:
-        seconds = load.requests / load.rate
+    if seconds is None and load.request_count is not None and load.rate is not None:
+        seconds = load.request_count / load.rate
     argv.append(f"-duration={seconds:.9f}s")
     if not load.keepalive:
         argv.append("-keepalive=false")
@@ -87,9 +94,8 @@ TOOL = Tool(
     measure=_measure,
     rows=ROWS,
     go_program=PROGRAM,
-    options=frozenset(
-        {"duration_s", "requests", "keepalive", "method", "headers", "body", "rate", "timeout_s", "extra_args"}
-    ),
+    options=frozenset({"duration_s", "request_count", "keepalive", "rate", "timeout_s", "extra_args"}),
+    requests=RequestSupport(differing=frozenset({"method", "path", "headers", "body"})),
     files=_files,
     check=_check,
 )

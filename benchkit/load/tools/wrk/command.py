@@ -1,8 +1,9 @@
-"""The command line of wrk: closed loop over keep-alive connections, HTTP/1.1, GET.
+"""The command line of wrk: closed loop, HTTP/1.1.
 
 Limits, read from its source (src/wrk.c):
 
 - It opens connections ÷ threads, rounded down, in each thread.
+- By itself it sends GET without a body. A script has it send other requests (`script.py`).
 - Its summary has few percentiles and two decimals: a Lua script has it print its whole histogram and exact counters.
 """
 
@@ -11,19 +12,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from benchkit.load.tools.requests import RequestSupport, body_files
 from benchkit.load.tools.tool import (
     Objection,
     ParsedOutput,
     Tool,
     ToolOutput,
-    header_lines,
     reserved_arguments,
     whole_seconds,
 )
 from benchkit.load.tools.wrk.output import parse
+from benchkit.load.tools.wrk.script import is_plain, request_script, sent_headers
 from benchkit.models.load import Load
 
-SCRIPT = Path(__file__).with_name("histogram.lua")
+SCRIPT = "benchkit.lua"
+"""Script with which wrk is started, in its working directory."""
+HISTOGRAM = Path(__file__).with_name("histogram.lua")
 """Lua script that prints wrk's whole latency histogram and its exact counters after wrk's own text."""
 
 
@@ -43,22 +47,32 @@ def _check(load: Load) -> Iterable[Objection]:
             "threads", f"{load.threads} threads need at least {load.threads} connections, not {load.connections}"
         )
     yield from reserved_arguments(load, "wrk", "-s", "--script")
+    if (
+        not load.histogram
+        and not is_plain(load)
+        and any(each.startswith(("-s", "--script")) for each in load.extra_args)
+    ):
+        yield Objection("extra_args", "wrk takes one script, and benchkit sends these requests by it")
 
 
-def _files(load: Load, _url: str) -> Mapping[str, str]:
-    return {SCRIPT.name: SCRIPT.read_text(encoding="utf-8")} if load.histogram else {}
+def _files(load: Load, _origin: str) -> Mapping[str, bytes]:
+    histogram = HISTOGRAM.read_text(encoding="utf-8") if load.histogram else ""
+    script = ("" if is_plain(load) else request_script(load)) + histogram
+    return {SCRIPT: script.encode(), **body_files(load, "wrk")} if script else {}
 
 
-def _argv(load: Load, url: str) -> list[str]:
+def _argv(load: Load, origin: str) -> list[str]:
     argv = ["wrk", "-v", f"-t{load.threads}", f"-c{load.connections}", f"-d{load.duration_s:.0f}s", "--latency"]
-    if load.histogram:
-        argv += ["-s", SCRIPT.name]
+    if load.histogram or not is_plain(load):
+        argv += ["-s", SCRIPT]
     if load.timeout_s is not None:
         argv += ["--timeout", f"{load.timeout_s:.0f}s"]
-    closing = [] if load.keepalive else ["Connection: close"]
-    for line in [*header_lines(load), *closing]:
-        argv += ["-H", line]
-    return [*argv, *load.extra_args, url]
+    if is_plain(load):
+        (request,) = load.request_mix
+        for name, value in sent_headers(load, request):
+            argv += ["-H", f"{name}: {value}"]
+        return [*argv, *load.extra_args, origin + request.path]
+    return [*argv, *load.extra_args, origin]
 
 
 TOOL = Tool(
@@ -67,7 +81,8 @@ TOOL = Tool(
     argv=_argv,
     parse=parse,
     measure=_measure,
-    options=frozenset({"threads", "duration_s", "keepalive", "headers", "timeout_s", "extra_args"}),
+    options=frozenset({"threads", "duration_s", "keepalive", "timeout_s", "extra_args"}),
+    requests=RequestSupport(differing=frozenset({"method", "path", "headers", "body"}), weights="drawn"),
     files=_files,
     check=_check,
 )

@@ -31,7 +31,7 @@ from benchkit.load.measurement import Counters, Measurement, Series
 from benchkit.load.tools.text import excerpt
 from benchkit.load.tools.tool import ParsedOutput, ToolOutput
 from benchkit.load.tools.wrk import output as summary_output
-from benchkit.load.tools.wrk.command import SCRIPT
+from benchkit.load.tools.wrk.command import HISTOGRAM
 from benchkit.models.histogram import Histogram, Integers
 from benchkit.models.load_result import Errors, LoadResult, Note
 
@@ -161,7 +161,7 @@ def _body(text: str) -> str:
         raise ParseError(
             "more than one latency histogram" if blocks else "no complete latency histogram",
             where="wrk",
-            hint=f"was wrk called with -s {SCRIPT.name}, and did it end by itself?",
+            hint=f"was wrk called with -s {HISTOGRAM.name}, and did it end by itself?",
         )
     version, body, failure = blocks[0]
     if failure:

@@ -8,6 +8,7 @@ from benchkit.analysis.verdicts.check import ALL
 from benchkit.models.load_result import Errors, LoadResult
 from tests.analysis.verdicts.builders import (
     build_generator,
+    build_load,
     build_trial,
     finding_of,
     skip_reason,
@@ -53,3 +54,28 @@ def test_other_failures_count() -> None:
     found = finding_of("errors", build_trial(generators=(hey,)))
     assert found is not None
     assert found.seen.startswith("1 other failures")
+
+
+NOT_FOUND = build_load(requests=[{"path": "/a"}, {"path": "/b", "expect": {"status": 404}}])
+
+
+@pytest.mark.parametrize(
+    ("status", "unexpected"),
+    [
+        ({"200": 50_000, "404": 50_000}, None),
+        ({"200": 50_000, "404": 49_000, "500": 1000}, "1,000 answers with a status"),
+    ],
+)
+def test_expected_error_statuses_are_no_failures(status: dict[str, int], unexpected: str | None) -> None:
+    generator = build_generator(result=LoadResult(tool="vegeta", status=status))
+    found = finding_of("errors", build_trial(row={"non_2xx": 50_000}, load=NOT_FOUND, generators=(generator,)))
+    assert (found is None) == (unexpected is None)
+    assert found is None or (found.severity, found.seen.startswith(str(unexpected))) == ("invalid", True)
+
+
+def test_a_tool_without_counts_of_statuses_cannot_tell_expected_ones() -> None:
+    assert "does not count each status" in skip_reason("errors", build_trial(row={"non_2xx": 50_000}, load=NOT_FOUND))
+    with_timeouts = build_trial(row={"non_2xx": 50_000, "errors_timeout": 5}, load=NOT_FOUND)
+    found = finding_of("errors", with_timeouts)
+    assert found is not None
+    assert found.seen.startswith("5 timeouts:")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchkit.analysis.verdicts.check import ALL
+from benchkit.models.trial import ProbeRecord
 from tests.analysis.conftest import MakeManifest, MakeTrials
 from tests.analysis.verdicts.builders import (
     EQUAL_PROBES,
@@ -108,3 +109,14 @@ def test_declared_difference_is_accepted(make_trials: MakeTrials, make_manifest:
 def test_trials_without_probe_are_skipped(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
     trials = make_trials({"stack=a": [1, 2, 3]})
     assert skipped_trials("unequal-responses", make_manifest(SERVERS[:1]), trials) == trial_ids("stack=a")
+
+
+@pytest.mark.parametrize(("each", "expected"), [(303, False), (300, False), (310, False), (330, True), (153, True)])
+def test_bytes_of_several_requests_are_compared_by_their_weights(each: float, *, expected: bool) -> None:
+    """Three of four answers have 153 bytes, one has 753: 303 on average, within a few."""
+    load = build_load(requests=[{"path": "/a", "weight": 3}, {"path": "/b"}])
+    other = ProbeRecord(status=200, header_bytes=141, headers=(), body_bytes=612, body_sha256="0" * 64)
+    row = {"bytes_total": 100_000 * each}
+    found = finding_of("unequal-responses", build_trial(row=row, load=load, other_probes=(other,)))
+    assert (found is not None) == expected
+    assert found is None or "303 in the probe (162 of them body)" in found.seen
