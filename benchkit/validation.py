@@ -124,7 +124,8 @@ def _parts(detail: ErrorDetails, model: type[BaseModel]) -> tuple[str, str | Non
         case "recursion_loop" | "recursion_depth_exceeded":
             return "refers to itself", None
         case "too_short" | "too_long":
-            found = f"found {context['actual_length'] or 'more'}"
+            length = context["actual_length"]
+            found = f"found {'more' if length is None else length}"
         case _:
             found = f"found {_shown(detail['input'])}"
     allowed = ALLOWED.get(detail["type"])
@@ -151,7 +152,7 @@ def _fields_of(annotation: Any, location: Sequence[str | int]) -> list[str]:  # 
     """Return the field names of the model at a location; empty if there is no model."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         if not location:
-            return list(annotation.model_fields)
+            return [field.alias or name for name, field in annotation.model_fields.items()]
         field = annotation.model_fields.get(str(location[0]))
         return [] if field is None else _fields_of(field.annotation, location[1:])
     origin, arguments = get_origin(annotation), get_args(annotation)

@@ -95,6 +95,7 @@ class Agent:
             "probe_port": sockets.probe_port,
             "http_probe": sockets.http_probe,
             "port_owners": sockets.port_owners,
+            "listeners": sockets.listeners,
             "sysctl_read": sysctls.read,
             "sysctl_write": sysctls.write,
             "create_cgroup": cgroups.create,

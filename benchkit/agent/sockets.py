@@ -33,6 +33,9 @@ TCP_STATES = {
 }
 """Names of the states of include/net/tcp_states.h, as ss(8) prints them; /proc/net/tcp has the numbers."""
 
+SOCKET_LINK = "socket:["
+"""Start of the target of a link in /proc/PID/fd to a socket; its inode and a bracket follow."""
+
 MAX_OWNERS = 5
 """Sockets named for a port: a server that has just ended can leave thousands of connections."""
 
@@ -117,6 +120,16 @@ class Sockets:
             each.update(pid=process.pid if process else None, command=process.name if process else None)
         return {"owners": owners}
 
+    def listeners(self, *, process: int) -> Json:
+        """Return the TCP addresses on which a started process and its descendants listen."""
+        inodes = {inode for each in self._processes.trees().get(process, ()) for inode in socket_inodes(each.pid)}
+        found = {
+            (each["address"], each["port"])
+            for each in _tcp_sockets()
+            if each["state"] == TCP_LISTEN and each["inode"] in inodes
+        }
+        return {"listeners": sorted(found)}
+
     def _socket(self, tcp: Optional[Tuple[str, int]], unix: Optional[str], timeout_s: float) -> socket.socket:
         if tcp is not None:
             return socket.create_connection((tcp[0], tcp[1]), timeout_s)
@@ -198,13 +211,19 @@ def kernel_address(text: str, family: int) -> str:
 
 def holders_of(inodes: Iterable[int]) -> Dict[int, int]:
     """Return the lowest pid that has each of these sockets open, as far as it is visible."""
-    wanted = {f"socket:[{inode}]": inode for inode in inodes}
+    wanted = set(inodes)
     found: Dict[int, int] = {}
     for pid in pids():
-        with contextlib.suppress(OSError):  # of another user, or ended meanwhile
-            for entry in os.scandir(f"/proc/{pid}/fd"):
-                with contextlib.suppress(OSError):
-                    target = os.readlink(entry.path)  # noqa: PTH115 - thousands of them
-                    if target in wanted:
-                        found.setdefault(wanted[target], pid)
+        for inode in wanted.intersection(socket_inodes(pid)):
+            found.setdefault(inode, pid)
     return found
+
+
+def socket_inodes(pid: int) -> Iterator[int]:
+    """Yield the inodes of the sockets that a process has open; none where it has ended or belongs to another user."""
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):
+                target = os.readlink(entry.path)  # noqa: PTH115 - thousands of them
+                if target.startswith(SOCKET_LINK):
+                    yield int(target[len(SOCKET_LINK) : -1])

@@ -11,24 +11,24 @@ LEVELS = ("debug", "info", "warning", "error")
 BY_VERBOSITY = ("warning", "info", "debug")
 """Level without `-v`, with one and with two of them."""
 
-UPLOAD_PROGRESS = "benchkit.hosts.files.progress"
-"""Logger of uploads that take long, for users who wait."""
+PROGRESS = ("benchkit.hosts.files.progress", "benchkit.services.command_build.progress")
+"""Loggers of what takes long, for users who wait: uploads and builds."""
 
 LIBRARIES = ("paramiko", "fabric", "invoke")
 """Libraries whose messages below warnings are shown at level `debug` only."""
 
 
 def show_logs(verbosity: int, level: str | None) -> None:
-    """Log to stderr at the level that the options ask for; without options only the progress of long uploads.
+    """Log to stderr at the level that the options ask for; without options only the progress of uploads and builds.
 
     Raises InputError for an unknown level.
     """
     if level is not None and level.lower() not in LEVELS:
         raise InputError(f"no log level {level!r}", why=f"levels: {', '.join(LEVELS)}")
     if level is None and not verbosity:
-        progress = logging.getLogger(UPLOAD_PROGRESS)
         if logging.lastResort is not None:  # writes warnings to stderr; adding it again has no effect
-            progress.addHandler(logging.lastResort)
+            for name in PROGRESS:
+                logging.getLogger(name).addHandler(logging.lastResort)
         return
     from rich.console import Console
     from rich.logging import RichHandler

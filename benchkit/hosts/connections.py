@@ -198,6 +198,7 @@ class Hosts:
                 logger.info("%s: retrying in %g s: %s", name, pause_s, error)
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, RECONNECT_PAUSES_S[1])
+        host.find_programs(self._hosts[name].sought_programs)
         self._hosts[name] = host
         if self._run is not None:
             self.leftovers[name] = host.lock_for(self._run, _user())

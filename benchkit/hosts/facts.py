@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -92,27 +92,38 @@ GOARCH: Mapping[str, str] = MappingProxyType(
 """Architecture as the kernel names it → as Go names it."""
 
 
-def version_queries(named: Mapping[str, str]) -> dict[str, VersionQuery]:
+def version_queries(named: Mapping[str, str], sought: Collection[str] = ()) -> dict[str, VersionQuery]:
     """Return the queries of all programs; `named` are those of the inventory, name → path, searched at that path only.
 
-    A name that benchkit does not know is queried like nginx: of the other programs a host has one binary.
+    A name that benchkit does not know is queried like nginx: of the other programs a host has one binary. Those in
+    `sought` are only looked for: an option that prints the version of one program starts another.
     """
-    known = dict(PROGRAMS)
+    known = {**{name: VersionQuery((name,)) for name in sought}, **PROGRAMS}
     for name, path in named.items():
         query = known.get(name, PROGRAMS["nginx"])
         known[name] = replace(query, command=(path, *query.command[1:]))
     return known
 
 
-def facts_request(*, sudo: bool, named: Mapping[str, str] = MappingProxyType({})) -> dict[str, Any]:
-    """Return the arguments of the request; `sudo`: the inventory allows it, `named`: the programs of the inventory."""
-    tools = {name: list(query.command) for name, query in version_queries(named).items()}
+def facts_request(
+    *, sudo: bool, named: Mapping[str, str] = MappingProxyType({}), sought: Collection[str] = ()
+) -> dict[str, Any]:
+    """Return the arguments of the request; `sudo`: the inventory allows it.
+
+    `named`: the programs of the inventory, `sought`: those that are only looked for.
+    """
+    tools = {name: list(query.command) for name, query in version_queries(named, sought).items()}
     tools |= {binary: [binary] for binary in PACKAGE_MANAGERS.values()}
     return {"tools": tools, "sysctls": list(SYSCTLS), "sudo": sudo}
 
 
-def parse_facts(answer: Mapping[str, Any], clock: Clock, named: Mapping[str, str] = MappingProxyType({})) -> HostFacts:
-    """Convert an agent's answer to facts, with the programs that the inventory names; pure.
+def parse_facts(
+    answer: Mapping[str, Any],
+    clock: Clock,
+    named: Mapping[str, str] = MappingProxyType({}),
+    sought: Collection[str] = (),
+) -> HostFacts:
+    """Convert an agent's answer to facts, with the programs that the inventory names and those that were sought; pure.
 
     Facts are printed, so control characters are replaced. Raises AttributeError, KeyError, TypeError or ValueError for
     an answer of another form.
@@ -126,7 +137,7 @@ def parse_facts(answer: Mapping[str, Any], clock: Clock, named: Mapping[str, str
         package_manager=managers[0] if managers else None,
         programs={
             name: program_fact(tools[name]["path"], tools[name]["text"], query)
-            for name, query in version_queries(named).items()
+            for name, query in version_queries(named, sought).items()
             if name in tools
         },
         clock_offset_s=clock.wall_offset_s,

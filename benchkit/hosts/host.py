@@ -13,7 +13,7 @@ from benchkit.errors import HostError
 from benchkit.hosts import clock as clocks
 from benchkit.hosts.agent_link import Link
 from benchkit.hosts.clock import Clock
-from benchkit.hosts.facts import facts_request, parse_facts, parse_variable_facts
+from benchkit.hosts.facts import facts_request, parse_facts, parse_variable_facts, version_queries
 from benchkit.hosts.files import Files
 from benchkit.hosts.host_changes import HostChanges, Leftovers
 from benchkit.hosts.host_lock import HostLock
@@ -61,6 +61,7 @@ class Host:
         """Another host of the same run on the same machine, which answers for its kernel."""
         self.notices: tuple[str, ...]
         """Problems of this host that limit what benchkit can do there, as sentences."""
+        self._sought: frozenset[str] = frozenset()
         self.facts = self._gather_facts()
         self.workdir = PurePosixPath(self.facts.workdir)
 
@@ -72,6 +73,21 @@ class Host:
         if locked.waited or leftovers != Leftovers():  # its facts were gathered before it was restored
             self.facts = self._gather_facts()
         return leftovers
+
+    def find_programs(self, names: Iterable[str]) -> None:
+        """Add these programs to the facts, as far as the host has them: names on its PATH, or absolute paths.
+
+        Only programs that benchkit does not know have to be sought; their versions are not asked for. Raises HostError.
+        """
+        unknown = frozenset(names) - self._sought - version_queries(self.spec.programs).keys()
+        if unknown:
+            self._sought |= unknown
+            self.facts = self._gather_facts()
+
+    @property
+    def sought_programs(self) -> frozenset[str]:
+        """Names of the programs that were sought in addition to those that benchkit knows."""
+        return self._sought
 
     def compare_clocks(self) -> Clock:
         """Compare the host's clocks with the controller's."""
@@ -135,11 +151,11 @@ class Host:
 
     def _gather_facts(self) -> HostFacts:
         named = self.spec.programs
-        args = facts_request(sudo=self.spec.sudo, named=named)
+        args = facts_request(sudo=self.spec.sudo, named=named, sought=self._sought)
         fields = self.link.request("facts", args, timeout_s=FACTS_TIMEOUT_S).fields
         answer, full_disk = fields["facts"], fields.get("full_disk")
         try:
-            facts = parse_facts(answer, self._clock, named)
+            facts = parse_facts(answer, self._clock, named, self._sought)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise HostError("the host's facts cannot be read", where=self.name, why=repr(error)) from error
         full = f"{self.name}: the disk of {facts.workdir} is full ({full_disk}): nothing can be started there; free some room"

@@ -281,11 +281,15 @@ class Processes:
 
     def members(self, process: Process) -> tuple[int, ...]:
         """Return the pids of a process and of its descendants. Raises HostError where all have ended."""
-        trees = self._link.request("process_trees", {}).fields["processes"]
-        pids = tuple(member["pid"] for tree in trees if tree["id"] == process.id for member in tree["members"])
+        pids = self.running_members(process)
         if not pids:
             raise HostError(f"no process of {process.argv[0]} is running", where=self._host)
         return pids
+
+    def running_members(self, process: Process) -> tuple[int, ...]:
+        """Return the pids of a process and of its descendants that are running. Raises HostError."""
+        trees = self._link.request("process_trees", {}).fields["processes"]
+        return tuple(member["pid"] for tree in trees if tree["id"] == process.id for member in tree["members"])
 
     def _started(self, spec: ProcessSpec, future: Future[Reply], remaining_s: float) -> Process:
         report = self._link.result(future, remaining_s).fields

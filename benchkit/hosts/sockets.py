@@ -143,6 +143,11 @@ class Sockets:
         owners_of = self._link.request("port_owners", {"ports": list(ports)}).fields["owners"]
         return {int(port): tuple(PortOwner(**owner) for owner in owners) for port, owners in owners_of.items()}
 
+    def listeners(self, process: Process) -> tuple[Tcp, ...]:
+        """Return the TCP addresses on which a process and its descendants listen. Raises HostError."""
+        found = self._link.request("listeners", {"process": process.id}).fields["listeners"]
+        return tuple(Tcp(address, port) for address, port in found)
+
     def require_free(self, ports: Iterable[int]) -> None:
         """Raise PortTakenError, naming the owners, where one of these TCP ports is taken."""
         taken = {port: owners for port, owners in self.owners(ports).items() if owners}

@@ -66,6 +66,9 @@ class TrialTables:
         }
 
 
+KILLED = "service-killed"
+"""Code of the note on a service that did not end when it was stopped."""
+
 TRIAL_TABLES = tuple(
     row.TABLE
     for row in (
@@ -101,7 +104,12 @@ def build_trial_tables(
     telemetry, telemetry_notes = telemetry_columns(record, raw)
     return TrialTables(
         trial=trial_row(record, output.result, interrupted=interrupted),
-        notes=(*note_rows(record.trial_id, output.result), *profiles.notes, *telemetry_notes),
+        notes=(
+            *note_rows(record.trial_id, output.result),
+            *profiles.notes,
+            *telemetry_notes,
+            *(NoteRow(trial_id=record.trial_id, code=KILLED, message=sentence) for sentence in record.killed),
+        ),
         latency=latency_columns(record.trial_id, output.measurement),
         telemetry=telemetry,
         profile=profiles.functions,

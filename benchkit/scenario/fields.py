@@ -106,10 +106,11 @@ def _fields(model: type[BaseModel], prefix: str, *, split: bool, backend: str | 
     schema, defs = model_schema(model)
     for name, field in model.model_fields.items():
         inner = None if split else _model_in(field.annotation)
-        node = schema["properties"][name]
+        written = field.alias or name
+        node = schema["properties"][written]
         default = None if field.is_required() else to_jsonable_python(field.get_default(call_default_factory=True))
         yield Field(
-            name=prefix + name,
+            name=prefix + written,
             type=_type_text(node, defs),
             required=field.is_required(),
             default=default,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from benchkit.services.service import File, GoSource
+from benchkit.services.command_build import BuiltFolder
+from benchkit.services.service import File, Folder, GoSource
 
 
 @dataclass(frozen=True)
@@ -25,20 +26,26 @@ class Build:
         return f"{self.program} for {self.target}{go} ({', '.join(self.hosts)})"
 
 
-def list_builds(files: Iterable[tuple[str, File]]) -> tuple[Build, ...]:
+def list_builds(files: Iterable[tuple[str, File | Folder]]) -> tuple[Build, ...]:
     """Return the programs among the files of hosts, each once for a target, in order of first use."""
-    hosts_of: dict[GoSource, list[str]] = {}
+    hosts_of: dict[GoSource | BuiltFolder, list[str]] = {}
     for host, file in files:
-        if isinstance(file.content, GoSource):
+        if isinstance(file.content, GoSource | BuiltFolder):
             hosts = hosts_of.setdefault(file.content, [])
             if host not in hosts:
                 hosts.append(host)
     return tuple(
-        Build(_program_name(source), f"{source.goos}/{source.goarch}", source.go_version, tuple(hosts))
+        Build(_program_name(source), f"{source.goos}/{source.goarch}", _go_version(source), tuple(hosts))
         for source, hosts in hosts_of.items()
     )
 
 
-def _program_name(source: GoSource) -> str:
-    """Return the name of the folder that the program is built from: the module, or one of several programs in it."""
+def _go_version(source: GoSource | BuiltFolder) -> str | None:
+    return source.go_version if isinstance(source, GoSource) else None
+
+
+def _program_name(source: GoSource | BuiltFolder) -> str:
+    """Return the command that builds it, or the name of its folder: of the module, or one of several programs in it."""
+    if isinstance(source, BuiltFolder):
+        return f"`{source}`"
     return source.package.removeprefix("./") if source.package.startswith("./") else source.module.name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -14,14 +15,27 @@ from benchkit.hosts.host import Host
 from benchkit.hosts.private_folders import hint_at_private_folder
 from benchkit.hosts.processes import Completed, Process, ProcessSpec, ToFile
 from benchkit.hosts.sockets import Tcp, Unix
+from benchkit.services.carried_files import files_below, mode_of
 from benchkit.services.endpoint import Endpoint
 from benchkit.services.go_build import build
-from benchkit.services.service import ConfigCheck, ControllerFile, File, GoSource, Service, SetupCommand
+from benchkit.services.service import (
+    ConfigCheck,
+    ControllerFile,
+    File,
+    Folder,
+    GoSource,
+    Service,
+    SetupCommand,
+    StopSignal,
+)
 
 CHECK_TIMEOUT_S = 10.0
-STOP_GRACE_S = 3.0
+READY_PAUSE_S = 0.05
+"""Time between two requests to a service that is not ready yet."""
 LOG_BYTES = 1 << 20
 """Limit of a service's log, so that a service that prints without end does not fill the disk."""
+IN_BACKGROUND = "its first process ended and left others in the background"
+STAY_IN_FOREGROUND = "let it run in the foreground (an option like nginx's `daemon off`): its first process is watched"
 LAST_LOG_LINES = 20
 """Lines of a log that an error message quotes."""
 
@@ -41,7 +55,7 @@ def deploy(host: Host, services: Iterable[Service]) -> Placed:
     This is idempotent: a second call sends no file. Raises HostError with the output of a command that fails.
     """
     wanted = list(services)
-    placed = place_files(host, [file for service in wanted for file in service.files])
+    placed = place_files(host, [file for service in wanted for file in service.placed])
     for service in wanted:
         for command in service.setup_commands:
             _run_setup_command(host, service, command)
@@ -77,9 +91,9 @@ def check_config(host: Host, service: Service, check: ConfigCheck) -> str | None
         host.files.remove(folder)
 
 
-def place_files(host: Host, files: Iterable[File]) -> Placed:
+def place_files(host: Host, files: Iterable[File | Folder]) -> Placed:
     """Place files on a host; build those that are programs first. Raises HostError, BenchkitError if a build fails."""
-    return host.files.place([_load(file) for file in files])
+    return host.files.place([placed for file in files for placed in _load(file)])
 
 
 def start(host: Host, service: Service, logs: PurePosixPath, *, stays: bool = False) -> RunningService:
@@ -111,29 +125,43 @@ def start(host: Host, service: Service, logs: PurePosixPath, *, stays: bool = Fa
     )
     running = RunningService(service, started, log)
     try:
-        host.sockets.wait_open(socket_of(service.endpoint), service.ready_timeout_s, started)
-        if service.endpoint.path is not None:
-            host.files.share_socket(service.endpoint.path)
+        _wait_until_ready(host, service, started)
     except (LostError, HostStateError):
-        host.processes.stop([started], grace_s=STOP_GRACE_S)
+        stop(host, [running])
         raise
     except HostError as error:
-        host.processes.stop([started], grace_s=STOP_GRACE_S)
-        raise ServiceError(
-            f"{service.name} ({service.backend}) did not start: {error.what}",
-            where=host.name,
-            why=last_log_lines(host, log) or error.why,
-            hint=hint_at_private_folder(" ".join(process.argv), host.files.read(log).decode(errors="replace")),
-        ) from error
+        explained = _explain_failed_start(host, running, error)
+        stop(host, [running])
+        raise explained from error
     except BaseException:
-        host.processes.stop([started], grace_s=STOP_GRACE_S)
+        stop(host, [running])
         raise
     return running
 
 
-def stop(host: Host, services: Sequence[RunningService]) -> None:
-    """Stop services with all their descendants. Raises HostError naming the processes that do not end."""
-    host.processes.stop([running.process for running in services], grace_s=STOP_GRACE_S)
+def stop(host: Host, services: Sequence[RunningService]) -> tuple[str, ...]:
+    """Stop services with all their descendants; return a sentence for those that had to be killed.
+
+    Raises HostError naming the processes that do not end.
+    """
+    groups: dict[StopSignal, list[RunningService]] = {}
+    for running in services:
+        groups.setdefault(running.service.stop, []).append(running)
+    killed = []
+    for how, group in groups.items():
+        stopped = host.processes.stop([each.process for each in group], signum=how.signum, grace_s=how.within_s)
+        if stopped.killed:
+            names = " and ".join(each.service.name for each in group)
+            killed.append(
+                f"{names} did not end within {how.within_s:g} s of {how.signum.name}, and was killed: "
+                f"{', '.join(stopped.killed)}"
+            )
+    return tuple(killed)
+
+
+def is_in_background(host: Host, running: RunningService) -> bool:
+    """Return True where the first process of a service has ended, and others of it are running. Raises HostError."""
+    return running.process.wait(0) is not None and bool(host.processes.running_members(running.process))
 
 
 def socket_files(service: Service) -> list[PurePosixPath]:
@@ -193,6 +221,60 @@ def explain_rejection(output: str, name: str, text: str) -> str:
     return " / ".join(explained)
 
 
+def _wait_until_ready(host: Host, service: Service, process: Process) -> None:
+    """Wait until a service accepts connections and, where it has a ready request, answers it. Raises HostError."""
+    deadline = time.monotonic() + service.ready_timeout_s
+    socket = socket_of(service.endpoint)
+    host.sockets.wait_open(socket, service.ready_timeout_s, process)
+    if service.endpoint.path is not None:
+        host.files.share_socket(service.endpoint.path)
+    request = service.ready_request
+    if request is None:
+        return
+    headers = [("Host", service.endpoint.authority), ("Connection", "close")]
+    while True:
+        timeout_s = max(READY_PAUSE_S, deadline - time.monotonic())
+        try:
+            status = host.sockets.http(socket, request.path, headers=headers, timeout_s=timeout_s).status
+            found = f"it answers {status}"
+        except (LostError, HostStateError):
+            raise
+        except HostError as error:
+            status, found = None, error.why or error.what
+        if status == request.status:
+            return
+        ended = process.wait(0)
+        if ended is not None:
+            raise HostError(f"{process.argv[0]} ended before it was ready", where=host.name, why=str(ended))
+        if time.monotonic() + READY_PAUSE_S > deadline:
+            raise HostError(
+                f"{request.path} does not answer {request.status} within {service.ready_timeout_s:g} s",
+                where=host.name,
+                why=found,
+            )
+        time.sleep(READY_PAUSE_S)
+
+
+def _explain_failed_start(host: Host, running: RunningService, error: HostError) -> ServiceError:
+    """Return the error of a service that is not ready, with the end of its log and what it does instead."""
+    service, process = running.service, running.process
+    listeners = host.sockets.listeners(process)
+    instead, hint = None, None
+    if is_in_background(host, running):
+        instead, hint = IN_BACKGROUND, STAY_IN_FOREGROUND
+    elif listeners and socket_of(service.endpoint) not in listeners:
+        found = " and ".join(map(str, listeners))
+        instead = f"it listens on {found} instead"
+        hint = f"let it listen on {service.endpoint.authority}, or name the right port in `listen`"
+    log = host.files.read(running.log).decode(errors="replace")
+    return ServiceError(
+        f"{service.name} ({service.backend}) did not start: {error.what}",
+        where=host.name,
+        why="; ".join(filter(None, (instead, error.why, last_log_lines(host, running.log)))),
+        hint=hint or hint_at_private_folder(" ".join(process.argv), log),
+    )
+
+
 def _run_check(
     host: Host, service: Service, argv: tuple[str, ...], folder: PurePosixPath, check: ConfigCheck
 ) -> str | None:
@@ -207,7 +289,8 @@ def _run_check(
 
 
 def _run_setup_command(host: Host, service: Service, command: SetupCommand) -> None:
-    done = host.processes.run(command.argv, env=command.env, cwd=service.folder, timeout_s=command.timeout_s)
+    folder = command.cwd or service.folder
+    done = host.processes.run(command.argv, env=command.env, cwd=folder, timeout_s=command.timeout_s)
     if not done.ok:
         raise HostError(
             f"a setup command of {service.name} ({service.backend}) failed: {command.argv[0]}",
@@ -231,13 +314,23 @@ def _config_bytes(service: Service, check: ConfigCheck) -> bytes:
     return content
 
 
-def _load(file: File) -> PlacedFile:
-    """Build, create or read the content of a file."""
-    if isinstance(file.content, GoSource):
-        source = file.content
+def _load(file: File | Folder) -> Iterator[PlacedFile]:
+    """Build, create or read the content of a file, or of all files of a folder."""
+    if isinstance(file, Folder):
+        folder = file.content.read()
+        for path in files_below(folder):
+            yield PlacedFile(file.path / path.relative_to(folder), path, mode_of(path))
+        return
+    content = file.content
+    if isinstance(content, GoSource):
         binary = build(
-            source.module, goos=source.goos, goarch=source.goarch, go_version=source.go_version, package=source.package
+            content.module,
+            goos=content.goos,
+            goarch=content.goarch,
+            go_version=content.go_version,
+            package=content.package,
         )
-        return PlacedFile(file.path, binary.path, file.mode)
-    content = file.content.read() if isinstance(file.content, ControllerFile) else file.content
-    return PlacedFile(file.path, content, file.mode, file.owner)
+        yield PlacedFile(file.path, binary.path, file.mode)
+    else:
+        placed = content.read() if isinstance(content, ControllerFile) else content
+        yield PlacedFile(file.path, placed, file.mode, file.owner)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from benchkit.services.backend import AnyBackend
+from benchkit.services.command import COMMAND
 from benchkit.services.fasthttp import FASTHTTP
 from benchkit.services.fcgi import FCGI
 from benchkit.services.fileserver import FILESERVER
@@ -28,6 +29,7 @@ _BACKENDS: tuple[AnyBackend, ...] = (
     HERTZ,
     NODE,
     NGINX,
+    COMMAND,
     *MODULE_BACKENDS,
 )
 

@@ -5,6 +5,7 @@ Nothing here touches a host, so a plan can show a service and a test can compare
 
 from __future__ import annotations
 
+import signal
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ from benchkit.services.placement import CpuQuota
 
 READY_TIMEOUT_S = 10.0
 """Default time for a service to open its socket."""
+STOP_TIMEOUT_S = 3.0
+"""Default time for a service to end; what is running then is killed."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,23 @@ class File:
 
 
 @dataclass(frozen=True)
+class ControllerFolder(ABC):
+    """A folder of files that the controller creates on first use and keeps: the result of a build."""
+
+    @abstractmethod
+    def read(self) -> Path:
+        """Return the folder; create it first if it does not exist yet. Raises BenchkitError."""
+
+
+@dataclass(frozen=True)
+class Folder:
+    """The place of a controller's folder on the host: its files keep their names, and executables stay executable."""
+
+    path: PurePosixPath
+    content: ControllerFolder
+
+
+@dataclass(frozen=True)
 class Process:
     """The process of a service: arguments, environment added to the host's, CPUs, soft limit of open files."""
 
@@ -72,6 +92,8 @@ class SetupCommand:
     argv: tuple[str, ...]
     timeout_s: float
     env: Mapping[str, str] = field(default_factory=dict)
+    cwd: PurePosixPath | None = None
+    """Folder in which it runs; None: the service's own."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +130,22 @@ class Instruction:
 
     what: str
     value: str
+
+
+@dataclass(frozen=True)
+class ReadyRequest:
+    """A request whose answer tells that a service is ready for load."""
+
+    path: str
+    status: int
+
+
+@dataclass(frozen=True)
+class StopSignal:
+    """The signal that ends a service, and the time after which what is running is killed."""
+
+    signum: signal.Signals = signal.SIGTERM
+    within_s: float = STOP_TIMEOUT_S
 
 
 class HostSettings(ABC):
@@ -153,7 +191,12 @@ class Service:
     """Commands run at deployment, between files and checks."""
     scratch_folders: tuple[PurePosixPath, ...] = ()
     """Folders that are emptied before each start, so that no trial finds data of the one before."""
+    folders: tuple[Folder, ...] = ()
+    """Folders of the controller to place beside the files."""
     ready_timeout_s: float = READY_TIMEOUT_S
+    ready_request: ReadyRequest | None = None
+    """None: it is ready when it accepts connections."""
+    stop: StopSignal = StopSignal()
     outage: bool = False
     """True: stopped between warm-up and measured window."""
     forks_per_request: bool = False
@@ -166,3 +209,8 @@ class Service:
     needed."""
     instructions: tuple[Instruction, ...] = ()
     host_settings: tuple[HostSettings, ...] = ()
+
+    @property
+    def placed(self) -> tuple[File | Folder, ...]:
+        """All that is placed on its host."""
+        return (*self.files, *self.folders)

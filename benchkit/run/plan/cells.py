@@ -31,8 +31,13 @@ def missing_program_error(host: HostCapabilities, program: str, experiment: Expe
             hint=hint_at_private_folder(path) or "correct the path in the inventory, or put the program there",
         )
     hint = f"`benchkit hosts prepare {experiment.scenario.name}` installs it where permitted"
-    if program not in PROGRAMS:  # not a package, but a name that the scenario expects in the inventory
-        hint = f"name the executable in the inventory: hosts.{host.spec.name}.programs: {{{program}: /path/to/it}}"
+    if program.startswith("/"):
+        hint = "put it there, or carry it to the host (`files`, `build`)"
+    elif program not in PROGRAMS:  # not a package of benchkit's list
+        hint = (
+            f"install it on {host.spec.name}'s PATH, name it in the inventory (hosts.{host.spec.name}.programs: "
+            f"{{{program}: /path/to/it}}), or carry it to the host (`files`, `build`) and write ./{program}"
+        )
     return HostError(f"{program} is missing", where=host.spec.name, hint=hint)
 
 

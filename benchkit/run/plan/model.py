@@ -85,7 +85,7 @@ class RunPlan:
     def builds(self) -> tuple[Build, ...]:
         """Programs to build: servers, load tools and reducers of their rows."""
         return list_builds(
-            [(service.host, file) for cell in self.cells for service in cell.services for file in service.files]
+            [(service.host, file) for cell in self.cells for service in cell.services for file in service.placed]
             + [
                 (generator.host, file)
                 for cell in self.cells

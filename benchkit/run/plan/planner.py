@@ -14,12 +14,12 @@ from benchkit.run.plan.model import PlannedCell, RunPlan
 from benchkit.run.plan.order import control_cells, order_trials
 from benchkit.run.plan.profiled_cells import profile_cells, profile_notices, profile_order
 from benchkit.run.plan.reserved_ports import plan_reserved_ports
-from benchkit.run.plan.service_checks import check_configs, check_go_releases, check_node_releases
+from benchkit.run.plan.service_checks import check_builds, check_configs, check_go_releases, check_node_releases
 from benchkit.run.plan.tuning_plan import plan_tuning, tuning_required_error
 from benchkit.scenario.cell_load import check_generators
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.model import LOAD_ROLE
-from benchkit.scenario.programs import load_program
+from benchkit.scenario.programs import load_program, needed_programs
 
 Roles = Mapping[str, tuple[str, ...]]
 """Names of the hosts of each role."""
@@ -36,10 +36,12 @@ def make_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) -> 
     roles = require_roles(experiment, hosts.inventory)
     if (load_hosts := len(roles[LOAD_ROLE])) > experiment.scenario.roles[LOAD_ROLE].hosts:
         check_generators(experiment, load_hosts)
+    _find_programs(experiment, roles, hosts)
     tuning, required = plan_tuning(experiment, roles, hosts)
     capabilities = {host.name: host_capabilities(host, tuning) for host in hosts}
     supported, missing = _plan_cells(experiment, roles, capabilities)
     tuning = (*tuning, *plan_reserved_ports(tuning, supported, hosts))
+    check_builds(supported)
     check_configs(supported, hosts)
     check_node_releases(supported)
     cells = (*supported, *control_cells(experiment, supported))
@@ -80,6 +82,13 @@ def require_roles(experiment: Experiment, inventory: Inventory) -> dict[str, tup
             )
         roles[name] = hosts
     return roles
+
+
+def _find_programs(experiment: Experiment, roles: Roles, hosts: Hosts) -> None:
+    """Have the hosts of each role look for the programs that the experiment needs there."""
+    for role, programs in needed_programs(experiment).items():
+        for host in roles[role]:
+            hosts[host].find_programs(programs)
 
 
 def _missing_role_hint(experiment: Experiment, role: str, inventory: Inventory) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from benchkit.errors import InputError
+from benchkit.errors import BenchkitError, InputError
 from benchkit.hosts.connections import Hosts
 from benchkit.run.plan.model import PlannedCell
 from benchkit.scenario.experiment import Experiment
@@ -15,6 +15,7 @@ from benchkit.services.deploy import check_config
 from benchkit.services.go_server import GoServerOptions
 from benchkit.services.go_toolchain import release_unavailable_reason
 from benchkit.services.node_release import NodeProgram
+from benchkit.services.service import ControllerFolder
 
 
 def check_go_releases(experiment: Experiment) -> None:
@@ -25,6 +26,11 @@ def check_go_releases(experiment: Experiment) -> None:
 def check_node_releases(cells: Iterable[PlannedCell]) -> None:
     """Download the Node releases of the cells, unless cached. Raises InputError naming file, line and field."""
     _raise(_node_release_faults(cells))
+
+
+def check_builds(cells: Iterable[PlannedCell]) -> None:
+    """Build the services whose scenario names a command for it. Raises InputError naming file, line and field."""
+    _raise(_build_faults(cells))
 
 
 def check_configs(cells: Iterable[PlannedCell], hosts: Hosts) -> None:
@@ -58,6 +64,22 @@ def _node_release_faults(cells: Iterable[PlannedCell]) -> Iterator[str]:
                     except InputError as error:
                         message = ": ".join(filter(None, (error.what, error.why)))
                         yield cell.spec.service(service.name).source.fault(("node_version",), message)
+
+
+def _build_faults(cells: Iterable[PlannedCell]) -> Iterator[str]:
+    """Yield the faults of builds; one that several cells need is built once."""
+    built: set[ControllerFolder] = set()
+    for cell in cells:
+        for service in cell.services if cell.unsupported is None else ():
+            for folder in service.folders:
+                if folder.content in built:
+                    continue
+                built.add(folder.content)
+                try:
+                    folder.content.read()
+                except BenchkitError as error:
+                    message = ": ".join(filter(None, (error.what, error.why)))
+                    yield cell.spec.service(service.name).source.fault(("build",), message)
 
 
 def _config_faults(cells: Iterable[PlannedCell], hosts: Hosts) -> Iterator[str]:

@@ -53,6 +53,7 @@ def make_record(trial: Trial) -> TrialRecord:
         other_probes=trial.probes[1:],
         watched=trial.watch_records,
         profiles=trial.profiles,
+        killed=tuple(trial.killed),
     )
 
 

@@ -94,10 +94,12 @@ def require_alive(trial: Trial, wait_s: float = 0.0) -> None:
                 continue
             ended = each.process.wait(wait_s)
             if ended is not None:
+                in_background = deploy.is_in_background(host, each)
                 raise ServiceError(
                     f"{each.service.name} ({each.service.backend}) ended during the trial with {ended}",
                     where=host.name,
-                    why=deploy.last_log_lines(host, each.log),
+                    why=deploy.IN_BACKGROUND if in_background else deploy.last_log_lines(host, each.log),
+                    hint=deploy.STAY_IN_FOREGROUND if in_background else None,
                 )
 
 
@@ -138,7 +140,7 @@ def stop_services(trial: Trial) -> None:
     for host, services in trial.services_by_host():
         try:
             with log_step(logger, f"stop {', '.join(each.service.name for each in services)}", host.name):
-                deploy.stop(host, services)
+                trial.killed += deploy.stop(host, services)
         except HostError as error:
             failures.append(error)
     raise_first(failures)

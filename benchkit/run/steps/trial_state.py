@@ -78,6 +78,8 @@ class Trial:
     watch_records: tuple[WatchRecord, ...] = ()
     folder_bytes: dict[str, dict[str, int]] = field(default_factory=dict)
     """Disk space of the services' own folders, by service and the folder's name."""
+    killed: list[str] = field(default_factory=list)
+    """Sentences on services that did not end by themselves when they were stopped."""
     files: dict[str, bytes] = field(default_factory=dict)
     """Files to store, name → content."""
 

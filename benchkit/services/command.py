@@ -1,0 +1,318 @@
+"""Any program as a service: a command line, its files, and the command that builds it."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, ConfigDict, Field, StrictFloat, StrictInt, StrictStr, StringConstraints
+
+from benchkit.document import SourceMap
+from benchkit.errors import FieldError, InputError
+from benchkit.models.base import Frozen
+from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
+from benchkit.services.carried_files import TEMPLATE_SUFFIX, files_in, mode_of
+from benchkit.services.command_build import BuiltFolder
+from benchkit.services.command_line import CommandLine, fill_in
+from benchkit.services.nginx_config import check_template, render_config
+from benchkit.services.placement import ServicePlacement
+from benchkit.services.service import (
+    READY_TIMEOUT_S,
+    STOP_TIMEOUT_S,
+    File,
+    Folder,
+    Process,
+    ReadyRequest,
+    Service,
+    SetupCommand,
+    StopSignal,
+)
+
+BUILD_TIMEOUT_S = 900.0
+"""Enough for a first build on a slow machine."""
+
+Seconds = Annotated[float, Field(gt=0, le=3600)]
+Status = Annotated[int, Field(strict=True, ge=100, le=599)]
+VariableName = Annotated[str, StringConstraints(strict=True, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+UrlPath = Annotated[str, StringConstraints(strict=True, pattern=r"^/[!-~]*$")]
+FileName = Annotated[str, StringConstraints(strict=True, min_length=1, pattern=r"^[^\x00]+$")]
+
+
+def _check_signal(name: str) -> str:
+    if f"SIG{name}" not in signal.Signals.__members__ or name in {"KILL", "STOP", "CONT"}:
+        raise ValueError(f"found {name!r}; allowed: the name of a signal that ends programs, such as TERM, INT or QUIT")
+    return name
+
+
+SignalName = Annotated[str, StringConstraints(strict=True, pattern=r"^[A-Z0-9]+$"), AfterValidator(_check_signal)]
+
+
+class BuildOptions(Frozen):
+    """The command that builds a server."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    run: CommandLine = Field(
+        description="command, as in the option `run`; what it writes to the folder `{out}` is carried to the service's folder",
+        examples=[["go", "build", "-o", "{out}/app", "."]],
+    )
+    from_: FileName = Field(
+        default=".",
+        alias="from",
+        description="folder in which it runs, relative to the scenario's file",
+        examples=["../myserver"],
+    )
+    on: Literal["controller", "host"] = Field(
+        default="controller",
+        description="controller: here, with GOOS and GOARCH set to the host's platform; host: there, where the folder `from` "
+        "is carried first",
+    )
+
+
+class ReadyOptions(Frozen):
+    """The condition under which a started server is ready."""
+
+    path: UrlPath | None = Field(
+        default=None,
+        description="path that must answer with `status`; absent: it is ready when its socket accepts connections",
+        examples=["/health"],
+    )
+    status: Status = Field(default=200, description="status of that answer")
+    within_s: Seconds = Field(default=READY_TIMEOUT_S, description="time from the start, after which it has failed")
+
+
+class StopOptions(Frozen):
+    """The way in which a server is stopped."""
+
+    signal: SignalName = Field(
+        default="TERM", description="signal to its whole process tree: TERM, INT, QUIT, …", examples=["INT"]
+    )
+    within_s: Seconds = Field(default=STOP_TIMEOUT_S, description="time after which what is running is killed")
+
+
+class CommandOptions(ServiceOptions):
+    """Options of a server that is started by its command line."""
+
+    run: CommandLine = Field(
+        description="its command line: a list of arguments, or text that is split as a shell splits it; no shell runs it",
+        examples=[["./app", "--port", "{port}"]],
+    )
+    build: BuildOptions | None = Field(
+        default=None,
+        description="the command that builds it; absent: nothing is built",
+        examples=[{"run": ["go", "build", "-o", "{out}/app", "."], "from": "../myserver"}],
+    )
+    files: tuple[FileName, ...] = Field(
+        default=(),
+        description="files and folders to carry to its folder, relative to the scenario's file; a file `NAME.j2` is "
+        "rendered by Jinja to `NAME`",
+        examples=[["site/", "config.toml.j2"]],
+    )
+    env: Mapping[VariableName, StrictStr | StrictInt | StrictFloat] = Field(
+        default_factory=dict,
+        description="environment variables, added to its host's",
+        examples=[{"MODE": "production"}],
+    )
+    ready: ReadyOptions = Field(
+        default_factory=ReadyOptions, description="when it is ready for load", examples=[{"path": "/health"}]
+    )
+    stop: StopOptions = Field(
+        default_factory=StopOptions, description="how it is stopped", examples=[{"signal": "INT", "within_s": 10}]
+    )
+    may_use_cpus: Annotated[int, Field(strict=True, gt=0)] | None = Field(
+        default=None,
+        description="CPUs that it can keep busy at once by its own settings, as 1 for one thread; absent: all of its CPUs",
+        examples=[1],
+    )
+
+
+class Command(Backend[CommandOptions]):
+    """Any server, started by its command line, with files of yours and a command that builds it.
+
+    In `run` and `env`, {host} and {port} or {socket} stand for its socket, {cpus} for the number of its CPUs, and
+    {folder} or {out} for its folder, where it starts and which holds what was built and its files. Templates know the
+    same names. {{port}} stands for the text {port}.
+    """
+
+    name = "command"
+    options = CommandOptions
+
+    def programs(self, options: CommandOptions) -> tuple[str, ...]:
+        """Return the program, and that of a build on the host, unless they are in the service's own folder."""
+        first = [options.run[0], *([options.build.run[0]] if options.build and options.build.on == "host" else [])]
+        return tuple(dict.fromkeys(program for program in first if _is_of_host(program)))
+
+    def resolve(self, options: CommandOptions, source: SourceMap) -> CommandOptions:
+        """Return the options with the paths of files and of the sources of its build. Raises InputError."""
+        endpoint = {"host": "h", "port": "1"} if options.listen.port else {"socket": "s"}
+        values = {"host": None, "port": None, "socket": None, **endpoint, "cpus": "1", "folder": "f", "out": "f"}
+        _require_placeholders(options, values, source)
+        files = tuple(str(_existing(path, source, ("files", i))) for i, path in enumerate(options.files))
+        for i, path in enumerate(files):
+            if path.endswith(TEMPLATE_SUFFIX):
+                try:
+                    check_template(Path(path))
+                except InputError as error:
+                    message = ": ".join(filter(None, (error.what, error.why)))
+                    raise InputError(source.fault(("files", i), message)) from None
+        build = options.build
+        if build is not None:
+            folder = _existing(build.from_, source, ("build", "from"))
+            if not folder.is_dir():
+                raise InputError(source.fault(("build", "from"), f"{folder} is not a folder"))
+            build = build.model_copy(update={"from_": str(folder)})
+        return options.model_copy(update={"files": files, "build": build})
+
+    def render(self, request: RenderRequest[CommandOptions]) -> Service:
+        """Return the service."""
+        options, place, endpoint = request.options, request.place, request.endpoint
+        cpus = place.select_cpus(options.cpus, "cpus")
+        values = {
+            "host": endpoint.address,
+            "port": None if endpoint.port is None else str(endpoint.port),
+            "socket": None if endpoint.path is None else str(endpoint.path),
+            "cpus": str(len(cpus)),
+            "folder": str(place.folder),
+            "out": str(place.folder),
+        }
+        files = _files(options, place, values)
+        argv = _argv(options.run, place, values)
+        if options.build is None:
+            _require_executable(options.run[0], argv[0], files)
+        return Service(
+            name=request.name,
+            backend=self.name,
+            host=place.host,
+            folder=place.folder,
+            files=(*files, *_build_sources(options, place)),
+            folders=_built_folders(options, place),
+            checks=(),
+            process=Process(
+                argv,
+                cpus,
+                place.file_limit(options.nofile),
+                {name: fill_in(str(value), values) for name, value in options.env.items()},
+            ),
+            endpoint=endpoint,
+            parallelism=options.may_use_cpus,
+            setup_commands=_build_commands(options, place),
+            ready_timeout_s=options.ready.within_s,
+            ready_request=None
+            if options.ready.path is None
+            else ReadyRequest(options.ready.path, options.ready.status),
+            stop=StopSignal(signal.Signals[f"SIG{options.stop.signal}"], options.stop.within_s),
+        )
+
+
+def _is_of_host(program: str) -> bool:
+    """Return True for a program that its host must have: by its name on the PATH there, or by an absolute path."""
+    return program.startswith("/") or not re.search(r"[/{]", program)
+
+
+def _require_placeholders(options: CommandOptions, values: Mapping[str, str | None], source: SourceMap) -> None:
+    """Raise InputError naming the line of a placeholder that does not exist, or has no value with this socket."""
+    texts: list[tuple[tuple[str | int, ...], str]] = [
+        *((("run",), text) for text in options.run),
+        *((("env", name), str(value)) for name, value in options.env.items()),
+    ]
+    faults = [fault for field, text in texts for fault in _placeholder_faults(field, text, values, source)]
+    if options.build is not None:
+        for text in options.build.run:
+            faults += _placeholder_faults(("build", "run"), text, {"out": "f"}, source)
+    if faults:
+        raise InputError("\n".join(dict.fromkeys(faults)))
+
+
+def _placeholder_faults(
+    field: tuple[str | int, ...], text: str, values: Mapping[str, str | None], source: SourceMap
+) -> Iterable[str]:
+    try:
+        fill_in(text, values)
+    except ValueError as error:
+        yield source.fault(field, str(error))
+
+
+def _existing(path: str, source: SourceMap, field: tuple[str | int, ...]) -> Path:
+    """Return the absolute path of what a field names, relative to the scenario's file. Raises InputError."""
+    found = (Path(source.origin(field).source).parent / path).absolute()
+    if not found.exists():
+        raise InputError(source.fault(field, f"{found} does not exist"))
+    return found
+
+
+def _files(options: CommandOptions, place: ServicePlacement, values: Mapping[str, str | None]) -> tuple[File, ...]:
+    """Return the files to carry, templates rendered. Raises FieldError."""
+    files: dict[PurePosixPath, File] = {}
+    for text in options.files:
+        path = Path(text)
+        try:
+            if text.endswith(TEMPLATE_SUFFIX) and path.is_file():
+                rendered = render_config(path, **values).encode()
+                name = path.name.removesuffix(TEMPLATE_SUFFIX)
+                found: Sequence[File] = [File(place.folder / name, rendered, mode_of(path))]
+            else:
+                found = files_in(path, place.folder / path.resolve().name)
+        except InputError as error:
+            raise FieldError("files", ": ".join(filter(None, (error.what, error.why))), hint=error.hint) from None
+        for file in found:
+            if file.path in files:
+                raise FieldError("files", f"two of them have the name {file.path.relative_to(place.folder)}")
+            files[file.path] = file
+    return tuple(files.values())
+
+
+def _argv(words: Sequence[str], place: ServicePlacement, values: Mapping[str, str | None]) -> tuple[str, ...]:
+    """Return the arguments with placeholders filled in, and the absolute path of the program."""
+    program, *arguments = (fill_in(word, values) for word in words)
+    path = place.program(program).path if _is_of_host(words[0]) else str(place.folder / program)
+    return (path, *arguments)
+
+
+def _require_executable(written: str, program: str, files: Iterable[File]) -> None:
+    """Raise FieldError where a program in the service's folder is not among its files, or is no executable."""
+    if _is_of_host(written):
+        return
+    file = next((file for file in files if str(file.path) == program), None)
+    if file is None:
+        raise FieldError(
+            "run", f"{written} is neither among `files` nor built", hint="name it in `files`, or add `build`"
+        )
+    if not file.mode & 0o111:
+        raise FieldError("run", f"{written} is not executable", hint="chmod +x, or run its interpreter with it")
+
+
+def _built_folders(options: CommandOptions, place: ServicePlacement) -> tuple[Folder, ...]:
+    build = options.build
+    if build is None or build.on == "host":
+        return ()
+    return (Folder(place.folder, BuiltFolder(build.run, Path(build.from_), place.goos, place.goarch)),)
+
+
+def _build_sources(options: CommandOptions, place: ServicePlacement) -> tuple[File, ...]:
+    """Return the files from which the host builds the server."""
+    build = options.build
+    if build is None or build.on == "controller":
+        return ()
+    try:
+        return files_in(Path(build.from_), _source_folder(place))
+    except InputError as error:
+        raise FieldError("build.from", ": ".join(filter(None, (error.what, error.why))), hint=error.hint) from None
+
+
+def _build_commands(options: CommandOptions, place: ServicePlacement) -> tuple[SetupCommand, ...]:
+    build = options.build
+    if build is None or build.on == "controller":
+        return ()
+    argv = _argv(build.run, place, {"out": str(place.folder)})
+    return (SetupCommand(argv, BUILD_TIMEOUT_S, cwd=_source_folder(place)),)
+
+
+def _source_folder(place: ServicePlacement) -> PurePosixPath:
+    """Return the folder on the host in which the server is built there."""
+    return place.folder / "source"
+
+
+COMMAND = Command()

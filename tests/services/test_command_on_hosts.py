@@ -1,0 +1,134 @@
+"""Servers of users with the usual faults, on a lab host: each has a clear message, and nothing of it stays."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from benchkit.errors import HostError, InputError, ServiceError
+from benchkit.hosts.connections import Hosts, connect_all
+from benchkit.lab.lab import Lab
+from benchkit.run.plan.planner import make_plan
+from benchkit.services import deploy
+from benchkit.services.deploy import RunningService
+from benchkit.services.service import Service
+from tests.builders import read_scenario
+
+pytestmark = pytest.mark.lab
+
+FAULTY = Path(__file__).parent / "faulty_server.py"
+PORT = 8790
+
+
+@pytest.fixture(scope="module")
+def hosts(lab: Lab) -> Iterator[Hosts]:
+    with connect_all(lab.inventory()) as connected:
+        yield connected
+
+
+def plan_service(hosts: Hosts, folder: Path, **options: object) -> Service:
+    app = {"backend": "command", "listen": PORT, "ready": {"within_s": 1.5}, **options}
+    experiment = read_scenario(folder, stacks={"one": {"entry": "app", "services": {"app": app}}})
+    plan = make_plan(experiment, hosts)
+    assert plan.obstacles == ()
+    return plan.cells[0].services[0]
+
+
+def start(hosts: Hosts, folder: Path, fault: str, **options: object) -> RunningService:
+    """Start a server with a fault. Raises ServiceError."""
+    shutil.copy(FAULTY, folder)
+    run = f"python3 faulty_server.py {fault} {{host}} {{port}}"
+    service = plan_service(hosts, folder, run=run, files=["faulty_server.py"], **options)
+    host = hosts[service.host]
+    deploy.deploy(host, [service])
+    logs = PurePosixPath("trials") / f"command-{os.getpid()}"
+    host.files.mkdir_temporary(logs)
+    return deploy.start(host, service, logs)
+
+
+def require_nothing_left(hosts: Hosts) -> None:
+    host = hosts["sut"]
+    assert host.link.request("process_trees", {}).fields["processes"] == []
+    host.sockets.require_free([PORT, PORT + 1])
+
+
+@pytest.mark.parametrize(
+    ("fault", "parts"),
+    [
+        ("dies", ("app (command) did not start", "exit code 3", "starting\n    database.example: no such host")),
+        ("never-listens", (f"cannot connect to {{address}}:{PORT}", "Connection refused for 1.5 s", "starting")),
+        (
+            "other-port",
+            (f"it listens on {{address}}:{PORT + 1} instead", f"→ let it listen on {{address}}:{PORT}, or name"),
+        ),
+        ("goes-to-background", ("its first process ended and left others in the background", "→ let it run in the f")),
+    ],
+)
+def test_a_server_that_does_not_start_is_explained(
+    hosts: Hosts, tmp_path: Path, fault: str, parts: tuple[str, ...]
+) -> None:
+    with pytest.raises(ServiceError) as caught:
+        start(hosts, tmp_path, fault)
+    address = hosts["sut"].spec.address
+    for part in parts:
+        assert part.format(address=address) in str(caught.value)
+    require_nothing_left(hosts)
+
+
+def test_a_server_that_answers_another_status_than_ready_asks_for_is_explained(hosts: Hosts, tmp_path: Path) -> None:
+    with pytest.raises(ServiceError) as caught:
+        start(hosts, tmp_path, "answers-500", ready={"path": "/health", "within_s": 0.3})
+    assert "did not start: /health does not answer 200 within 0.3 s: it answers 500" in str(caught.value)
+    require_nothing_left(hosts)
+
+
+def test_children_are_reaped_and_those_that_ignore_the_signal_are_killed_and_noted(
+    hosts: Hosts, tmp_path: Path
+) -> None:
+    running = start(hosts, tmp_path, "leaves-children", stop={"within_s": 0.2}, ready={"path": "/"})
+    assert len(hosts["sut"].processes.running_members(running.process)) == 3
+    (sentence,) = deploy.stop(hosts["sut"], [running])
+    assert sentence.startswith("app did not end within 0.2 s of SIGTERM, and was killed: python3 (")
+    assert sentence.count("python3 (") == 2
+    require_nothing_left(hosts)
+
+
+def test_a_server_that_ignores_its_signal_is_killed_and_another_signal_ends_it(hosts: Hosts, tmp_path: Path) -> None:
+    running = start(hosts, tmp_path, "ignores-term", stop={"within_s": 0.2})
+    (sentence,) = deploy.stop(hosts["sut"], [running])
+    assert "app did not end within 0.2 s of SIGTERM, and was killed: python3 (" in sentence
+    running = start(hosts, tmp_path, "ignores-term", stop={"signal": "INT"})
+    assert deploy.stop(hosts["sut"], [running]) == ()
+    require_nothing_left(hosts)
+
+
+def test_a_missing_program_is_an_obstacle_with_what_to_do(hosts: Hosts, tmp_path: Path) -> None:
+    for run, hint in (("no-such-server -p {port}", "install it on sut's PATH"), ("/opt/no/server", "put it there")):
+        app = {"backend": "command", "listen": PORT, "run": run}
+        experiment = read_scenario(tmp_path, stacks={"one": {"entry": "app", "services": {"app": app}}})
+        (obstacle, *_) = make_plan(experiment, hosts).obstacles
+        assert isinstance(obstacle, HostError)
+        assert str(obstacle).startswith(f"sut: {run.split()[0]} is missing\n  → {hint}")
+
+
+def test_a_build_runs_on_the_host_or_fails_in_the_plan(hosts: Hosts, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "server.sh").write_text(f"#!/bin/sh\nexec python3 {{}}/{FAULTY.name} none $1 $2\n")
+    shutil.copy(FAULTY, tmp_path)
+    build = {"run": ["sh", "-c", "sed s:{}:$0: server.sh > {out}/app; chmod +x {out}/app", "{out}"], "from": "source"}
+    service = plan_service(
+        hosts, tmp_path, run="./app {host} {port}", files=[FAULTY.name], build={**build, "on": "host"}
+    )
+    host = hosts[service.host]
+    deploy.deploy(host, [service])
+    logs = PurePosixPath("trials") / f"command-{os.getpid()}"
+    host.files.mkdir_temporary(logs)
+    deploy.stop(host, [deploy.start(host, service, logs)])
+    require_nothing_left(hosts)
+    with pytest.raises(InputError, match=r"small.yaml:4: .*app.build: .*exit code 1:\n    undefined: main"):
+        plan_service(hosts, tmp_path, run="./app", build={"run": "sh -c 'echo undefined: main; exit 1'"})
