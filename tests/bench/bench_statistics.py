@@ -16,8 +16,10 @@ from tests.analysis.simulation.figures import (
     coverage_unequal,
     false_alarms,
     power,
+    student,
 )
 from tests.analysis.simulation.noise import MODELS
+from tests.analysis.simulation.sliced_noise import RECORDED, coverage_with_limit, read_series, sliced
 
 BLOCKS = (3, 4, 5, 6, 7, 8, 10, 15, 20, 30)
 WIDTH = max(map(len, MODELS))
@@ -99,6 +101,39 @@ def test_coverage_of_every_candidate(candidate: str, cells: int) -> None:
         from_six = [share for i, share in enumerate(found) if BLOCKS[i % len(BLOCKS)] >= 6]
         assert min(from_six) >= 0.93
         assert max(from_six) <= 0.97
+
+
+def test_coverage_of_sliced_blocks() -> None:
+    """Print coverage and false alarms with recorded slices, 5 s of each cell in slices of 0.25 s."""
+    blocks = (6, 8, 10, 15, 20)
+    for name in RECORDED:
+        for cells in (2, 3, 6):
+            shares = [coverage(student, sliced(name, cells), each, cells=cells, runs=10_000) for each in blocks]
+            print(f"\ncoverage, {name}, {cells} cells: " + _by_blocks(blocks, shares))
+            assert min(shares) >= 0.93
+            assert max(shares) <= 0.97
+        alarms = [false_alarms(sliced(name, 2), each, comparisons=1, runs=_runs(each)) for each in blocks[:3]]
+        print(f"false differences of two cells: {_by_blocks(blocks, alarms)}")
+        for each, share in zip(blocks, alarms, strict=False):
+            assert share <= 0.05 + tolerance(0.05, each)
+
+
+def test_limit_of_unequal_disturbances() -> None:
+    """Print what the limit `unequal` does to coverage and width of intervals; any limit must cover."""
+    for name in RECORDED:
+        print(f"\n{name}: blocks beyond a limit of unequal disturbance excluded, 4,000 runs of 6 and of 10 blocks")
+        for limit in (0.01, 0.02, 0.05, 0.1, 0.2, math.inf):
+            for blocks in (6, 10):
+                found = coverage_with_limit(read_series(name), limit, blocks=blocks)
+                print(
+                    f"limit {limit:4g}, {blocks:2} blocks: {found.kept:.0%} kept, {found.decided:.1%} of runs decided, "
+                    f"coverage {found.coverage:.1%}, half-width {found.half_width:.4f}"
+                )
+                assert found.coverage >= 0.93
+
+
+def _by_blocks(blocks: Sequence[int], shares: Sequence[float]) -> str:
+    return ", ".join(f"{share:.1%} of {each} blocks" for each, share in zip(blocks, shares, strict=False))
 
 
 def test_coverage_with_unequal_noise() -> None:
