@@ -17,6 +17,7 @@ from benchkit.report.figures import (
     ratio_forest,
     rps,
     scheduler,
+    slices,
     tool_agreement,
     verdict_matrix,
 )
@@ -27,6 +28,7 @@ FIGURES: Mapping[str, ReportFigure] = {
     for figure in (
         rps.FIGURE,
         ratio_forest.FIGURE,
+        slices.FIGURE,
         latency.FIGURE,
         latency_throughput.FIGURE,
         by_connections.FIGURE,

@@ -58,7 +58,7 @@ def _design(run: StoredRun, summary: Summary) -> str:
     levels = "; ".join(f"{name}: {', '.join(values)}" for name, values in factors(run.manifest).items())
     cells = units.counted(len(summary.cells), "cell") + (f" ({levels})" if levels else "")
     trials = units.counted(len(run.measured), "trial")
-    blocks = units.counted(run.manifest.blocks, "block")
+    blocks = units.counted(run.manifest.blocks, "sliced block" if run.measured["slices"].notna().any() else "block")
     return "; ".join(filter(None, (f"{cells} in {blocks}", f"{trials} ended", _load(run.measured)))) + "."
 
 
@@ -74,6 +74,11 @@ def _load(trials: pd.DataFrame) -> str:
     windows = known(trials["duration_s"])
     if windows:
         parts.append(f"measured for {units.seconds(float(pd.Series(windows).median()))} a trial")
+    slices = known(trials["slices"])
+    if slices:
+        parts.append(
+            f"in {units.counted(round(float(pd.Series(slices).median())), 'slice')} in turn with the other cells"
+        )
     return ", ".join(parts)
 
 

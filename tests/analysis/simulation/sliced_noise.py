@@ -51,7 +51,7 @@ def read_series(name: str) -> SliceSeries:
     return SliceSeries(table["requests"].to_numpy(np.float64), table["foreign_share"].to_numpy(np.float64))
 
 
-def simulate(  # noqa: PLR0913 - the parameters of a design
+def simulate(
     series: SliceSeries, generator: np.random.Generator, *, runs: int, cells: int, blocks: int, in_turns: bool = True
 ) -> SlicedBlocks:
     """Simulate runs: each begins at a random place of the series, and its blocks follow one another, around its end.
