@@ -206,7 +206,7 @@ class Processes:
         """Launch a recorded child at an instant, and add its pid to its record; nothing runs where that fails."""
         command = child.command
         try:
-            folder = self._workdir.root if command.cwd is None else self._workdir.inside(command.cwd)
+            folder = self._workdir.working_folder(command.cwd)
             sleep_until(at_ns)
             with self._changed:
                 self._refuse_while_closing(own=own)

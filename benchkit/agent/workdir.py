@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from typing import Optional
 
 from benchkit.agent.common import RefusedError, describe_disk
 
@@ -50,6 +51,20 @@ class Workdir:
         self.root = folder.resolve()
         for name in ("store", "records", "home"):
             (self.root / name).mkdir(mode=0o700, exist_ok=True)
+
+    def working_folder(self, path: Optional[str]) -> Path:
+        """Return the folder in which a process starts: this one, one below it, or an absolute path anywhere.
+
+        Raises RefusedError where an absolute path is no folder.
+        """
+        if path is None:
+            return self.root
+        folder = Path(path)
+        if not folder.is_absolute() or self.root in (folder, *folder.parents):
+            return self.inside(path)
+        if not folder.is_dir():
+            raise RefusedError("not-found", f"{path} is no folder on this host")
+        return folder
 
     def make_folder(self, folder: Path) -> None:
         """Make a folder below the work directory and its parents, unless they exist.

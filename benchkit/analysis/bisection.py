@@ -11,10 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from benchkit.analysis.ratio import Ratio
-from benchkit.models.base import Frozen
+from benchkit.models.bisection import Judgement, Step
 from benchkit.models.metrics import metric_named
 
 ERROR_RATE = 0.05
@@ -22,24 +21,6 @@ ERROR_RATE = 0.05
 
 MIN_BLOCKS = 6
 """Fewest blocks of a step: from here on the t interval covers its share (see `benchkit.analysis.inference`)."""
-
-Judgement = Literal["good", "bad", "skipped"]
-
-
-class Step(Frozen):
-    """The result of one step of the search: a commit compared with the good end, or the reason why it was skipped."""
-
-    commit: str
-    judgement: Judgement
-    is_decided: bool = True
-    """False if the interval still contained the threshold when the step ended: then the ratio's point decided."""
-    run_id: str | None = None
-    ratio: float | None = None
-    low: float | None = None
-    high: float | None = None
-    blocks: int = 0
-    reason: str | None = None
-    """Reason for which it was skipped."""
 
 
 @dataclass(frozen=True)

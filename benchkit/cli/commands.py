@@ -14,6 +14,7 @@ from typer.main import get_group
 HOMES: Mapping[str, str] = MappingProxyType(
     {
         "demo": "benchkit.cli.run:demo",
+        "versus": "benchkit.cli.versus:versus",
         "validate": "benchkit.cli.validate:validate",
         "fields": "benchkit.cli.fields:fields",
         "plan": "benchkit.cli.plan:plan",

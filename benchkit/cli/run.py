@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -31,9 +29,10 @@ from benchkit.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from benchkit.cli.progress import SilentProgress
     from benchkit.hosts.inventory import Inventory
-    from benchkit.lab.lab import Lab
     from benchkit.results.store import RunFolder, Store
+    from benchkit.run.opened_run import OpenedRun
     from benchkit.run.plan.model import RunPlan
     from benchkit.run.recorder import RunOutcome
     from benchkit.scenario.experiment import Experiment
@@ -137,7 +136,8 @@ def demo(
     json: Json = False,
 ) -> None:
     """Start a lab of its own, compare Go alone with Go behind nginx, write the report, and remove the lab."""
-    from benchkit.cli.console import say, scale_named
+    from benchkit.cli.console import scale_named
+    from benchkit.cli.own_lab import own_lab
     from benchkit.cli.run_summary import print_run_summary
     from benchkit.cli.signals import signals_interrupt
     from benchkit.results.store import Store, store_path
@@ -146,29 +146,12 @@ def demo(
     with signals_interrupt():  # before the lab is started: a signal at any later time removes it
         experiment = read_experiment("quickstart", scale_named(scale))
         stored_in = Store(store_path(store))
-        with _own_lab() as lab:
-            if not quiet:
-                say(f"lab: {lab.name}, of this demo; it is removed at the end")
+        with own_lab("demo", quiet=quiet) as lab:
             outcome = run_experiment(experiment, lab.inventory(), stored_in, seed=None, quiet=quiet)
         report = write_run_report(outcome, stored_in)
     print_run_summary(outcome, stored_in, quiet=quiet, json=json, lab=lab.name, report=report)
     if outcome.failures or outcome.not_restored:
         raise typer.Exit(1)
-
-
-@contextmanager
-def _own_lab() -> Iterator[Lab]:
-    """Yield a new lab that nothing else uses, and remove it at the end."""
-    from benchkit.lab.choice import remove_abandoned
-    from benchkit.lab.lab import down, up
-    from benchkit.lab.spec import LabSpec
-
-    remove_abandoned()
-    name = f"demo-{os.getpid()}"
-    try:
-        yield up(LabSpec(name=name), temporary=True)
-    finally:
-        down(name)
 
 
 def run_experiment(
@@ -181,15 +164,15 @@ def run_experiment(
     resume_options: ResumeOptions | None = None,
     lease_s: float | None = None,
     reconnect_s: float | None = None,
+    show: Callable[[OpenedRun], SilentProgress] | None = None,
 ) -> RunOutcome:
-    """Plan and execute an experiment on the hosts of an inventory, with a display of its progress.
+    """Plan and execute an experiment on the hosts of an inventory, with a display of its progress: `show`, or a matrix.
 
     Hosts restore themselves after `lease_s` seconds without a heartbeat; a lost one is reconnected for `reconnect_s`
     seconds. None: the default.
     """
     from benchkit import units
     from benchkit.cli.console import announced_if_slow, say
-    from benchkit.cli.progress import display
     from benchkit.cli.signals import Signals, signals_interrupt
     from benchkit.hosts.bootstrap import LEASE_S
     from benchkit.hosts.connections import RECONNECT_S, connect_all
@@ -221,7 +204,7 @@ def run_experiment(
                     retry_failed=resume_options.retry_failed,
                 )
             )
-            with opening as opened, display(opened.plan, hosts, quiet=quiet) as observer:
+            with opening as opened, _displayed(opened, show, quiet=quiet) as observer:
                 outcome = execute(opened, observer, reconnect_s=reconnect_s)
             outcome.add_restore_outcome(hosts.close())
             return outcome
@@ -234,6 +217,12 @@ def run_experiment(
         details = stopped.args or ([f"resume it with `benchkit run --resume {run_id}`"] if store.has(run_id) else [])
         say(f"interrupted: {how}" + "".join(f"; {detail}" for detail in details))
         raise
+
+
+def _displayed(run: OpenedRun, show: Callable[[OpenedRun], SilentProgress] | None, *, quiet: bool) -> SilentProgress:
+    from benchkit.cli.progress import display
+
+    return display(run.plan, run.hosts, quiet=quiet) if show is None else show(run)
 
 
 def write_run_report(outcome: RunOutcome, store: Store) -> Path:

@@ -50,6 +50,11 @@ def results_table(results: Sequence[ServerResult]) -> Table:
     return table
 
 
+def print_results(results: Sequence[ServerResult]) -> None:
+    """Print the results as a table on stdout, as wide as the live one."""
+    Console(width=WIDTH).print(results_table(results))
+
+
 def _ratio(result: ServerResult) -> str:
     ratio = result.ratio
     if ratio is None:

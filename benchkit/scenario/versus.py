@@ -7,7 +7,9 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePath
+from pathlib import Path, PurePath
+
+from ruamel.yaml import YAML
 
 from benchkit.errors import InputError
 from benchkit.models.design import Until
@@ -26,6 +28,8 @@ OVERHEAD_S = 0.5
 SHORTEST_WINDOW_S = 0.5
 """Shortest measured window: with less, a slow server answers too few requests for a p99."""
 LONGEST_WINDOW_S = 5.0
+CALIBRATION_S = 1.0
+"""Measured window of a calibration."""
 
 MIN_BLOCKS = int(Until.model_fields["min_blocks"].default)
 
@@ -47,13 +51,14 @@ class Comparison:
     request: Request
     tool: str
     connections: int
-    threads: int
     budget_s: float
     precision: float
     files: tuple[str, ...] = ()
     """Files and folders to carry to the hosts, relative to the scenario's file."""
     cwd: str | None = None
     """Folder on the host in which servers start; None: a folder of their own."""
+    spent_s: float = 0.0
+    """Part of the budget that is spent already."""
     quota: float | None = None
     """CPUs that a server may use, where the load tool would otherwise be the limit."""
 
@@ -89,20 +94,39 @@ def compare_refs(
     }
 
 
+def calibration_fields(fields: Mapping[str, object]) -> dict[str, object]:
+    """Return the fields of the same comparison as one short trial of each server."""
+    window = {"duration_s": CALIBRATION_S, "warmup_s": CALIBRATION_S / 2}
+    load = fields["load"]
+    if not isinstance(load, Mapping):
+        raise TypeError("the load of a scenario is a mapping")
+    kept = {name: value for name, value in fields.items() if name != "until"}
+    return {**kept, "name": f"{SCENARIO_NAME}-calibration", "load": {**load, **window}, "blocks": 1}
+
+
+def save_scenario(fields: Mapping[str, object], path: Path) -> None:
+    """Write a scenario as a file, to be run and edited. Raises OSError."""
+    yaml = YAML()
+    yaml.default_flow_style = False
+    yaml.width = 120
+    with path.open("w", encoding="utf-8") as file:
+        yaml.dump(dict(fields), file)
+
+
 def window_s(servers: int, budget_s: float) -> float:
-    """Return the measured window of a trial with which the fewest blocks of a comparison fit its budget, in seconds.
+    """Return the measured window of a trial, in seconds, with which the fewest blocks of a comparison fit its budget.
 
     Raises InputError where the budget is too short for the shortest window.
     """
-    trial_s = budget_s / MIN_BLOCKS / servers - OVERHEAD_S
-    window = trial_s * (1 - WARM_UP_SHARE)
+    calibration_s = servers * (1.5 * CALIBRATION_S + OVERHEAD_S)
+    window = ((budget_s - calibration_s) / MIN_BLOCKS / servers - OVERHEAD_S) * (1 - WARM_UP_SHARE)
     if window < SHORTEST_WINDOW_S:
-        needed = MIN_BLOCKS * servers * (SHORTEST_WINDOW_S / (1 - WARM_UP_SHARE) + OVERHEAD_S)
+        shortest_s = MIN_BLOCKS * servers * (SHORTEST_WINDOW_S / (1 - WARM_UP_SHARE) + OVERHEAD_S) + calibration_s
         raise InputError(
             f"{budget_s:g} s are too short to compare {servers} servers",
             where="--duration",
-            why=f"{MIN_BLOCKS} blocks, the fewest that can show a difference, take {math.ceil(needed)} s",
-            hint=f"--duration {math.ceil(needed)}",
+            why=f"{MIN_BLOCKS} blocks, the fewest that can show a difference, take {math.ceil(shortest_s)} s",
+            hint=f"--duration {math.ceil(shortest_s)}",
         )
     return min(LONGEST_WINDOW_S, math.floor(10 * window) / 10)
 
@@ -152,7 +176,6 @@ def _common(servers: int, comparison: Comparison) -> dict[str, object]:
     load: dict[str, object] = {
         "tool": comparison.tool,
         "connections": comparison.connections,
-        "threads": comparison.threads,
         "duration_s": window,
         "warmup_s": round(window * WARM_UP_SHARE / (1 - WARM_UP_SHARE), 1),
         "path": request.path,
@@ -168,5 +191,8 @@ def _common(servers: int, comparison: Comparison) -> dict[str, object]:
         "differs": [{"what": ["header_bytes"], "why": "two servers send headers of their own"}],
         "load": load,
         "blocks": MAX_BLOCKS,
-        "until": {"precision": comparison.precision, "budget_s": comparison.budget_s},
+        "until": {
+            "precision": comparison.precision,
+            "budget_s": max(1, round(comparison.budget_s - comparison.spent_s)),
+        },
     }

@@ -111,6 +111,11 @@ class CommandOptions(ServiceOptions):
         "rendered by Jinja to `NAME`",
         examples=[["site/", "config.toml.j2"]],
     )
+    cwd: Annotated[str, StringConstraints(strict=True, pattern=r"^/[^\x00]*$")] | None = Field(
+        default=None,
+        description="folder on its host in which it starts, absolute; absent: its own folder, with its files",
+        examples=["/srv/app"],
+    )
     env: Mapping[VariableName, StrictStr | StrictInt | StrictFloat] = Field(
         default_factory=dict,
         description="environment variables, added to its host's",
@@ -179,8 +184,8 @@ class Command(Backend[CommandOptions]):
             "out": str(place.folder),
         }
         files = _files(options, place, values)
-        argv = _argv(options.run, place, values)
-        if options.build is None:
+        argv = _argv(options.run, place, values, options.cwd)
+        if options.build is None and options.cwd is None:
             _require_executable(options.run[0], argv[0], files)
         return Service(
             name=request.name,
@@ -195,6 +200,7 @@ class Command(Backend[CommandOptions]):
                 cpus,
                 place.file_limit(options.nofile),
                 {name: fill_in(str(value), values) for name, value in options.env.items()},
+                cwd=None if options.cwd is None else PurePosixPath(options.cwd),
             ),
             endpoint=endpoint,
             parallelism=options.may_use_cpus,
@@ -264,10 +270,16 @@ def _files(options: CommandOptions, place: ServicePlacement, values: Mapping[str
     return tuple(files.values())
 
 
-def _argv(words: Sequence[str], place: ServicePlacement, values: Mapping[str, str | None]) -> tuple[str, ...]:
-    """Return the arguments with placeholders filled in, and the absolute path of the program."""
+def _argv(
+    words: Sequence[str], place: ServicePlacement, values: Mapping[str, str | None], cwd: str | None = None
+) -> tuple[str, ...]:
+    """Return the arguments with placeholders filled in, and the absolute path of the program.
+
+    A relative path of the program starts from `cwd`, or from the service's folder.
+    """
     program, *arguments = (fill_in(word, values) for word in words)
-    path = place.program(program).path if _is_of_host(words[0]) else str(place.folder / program)
+    folder = place.folder if cwd is None else PurePosixPath(cwd)
+    path = place.program(program).path if _is_of_host(words[0]) else str(folder / program)
     return (path, *arguments)
 
 

@@ -115,7 +115,7 @@ def start(host: Host, service: Service, logs: PurePosixPath, *, stays: bool = Fa
         ProcessSpec(
             process.argv,
             env=process.env,
-            cwd=service.folder,
+            cwd=process.cwd or service.folder,
             cpus=process.cpus,
             nofile=process.nofile,
             group=process.quota.role if process.quota else None,

@@ -83,6 +83,8 @@ class Process:
     nofile: int
     env: Mapping[str, str] = field(default_factory=dict)
     quota: CpuQuota | None = None
+    cwd: PurePosixPath | None = None
+    """Folder in which it starts; None: the service's own."""
 
 
 @dataclass(frozen=True)

@@ -79,3 +79,15 @@ def test_no_path_leads_out_of_it(workdir: Workdir, path: str, write: bool) -> No
     if write:
         assert real != workdir.root
         assert real.relative_to(workdir.root).parts[0] not in Workdir.RESERVED
+
+
+def test_process_may_start_in_any_folder_that_exists(tmp_path: Path) -> None:
+    workdir = Workdir(str(tmp_path / "workdir"))
+    (workdir.root / "sub").mkdir()
+    assert workdir.working_folder(None) == workdir.root
+    assert workdir.working_folder("sub") == workdir.root / "sub"
+    assert workdir.working_folder(str(tmp_path)) == tmp_path
+    with pytest.raises(RefusedError, match="absent is no folder on this host"):
+        workdir.working_folder(str(tmp_path / "absent"))
+    with pytest.raises(RefusedError, match="not below the work directory"):
+        workdir.working_folder("../elsewhere")

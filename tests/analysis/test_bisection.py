@@ -6,8 +6,6 @@ import pytest
 
 from benchkit.analysis.bisection import (
     Bisection,
-    Judgement,
-    Step,
     classify,
     count_steps,
     describe,
@@ -17,6 +15,7 @@ from benchkit.analysis.bisection import (
     undecided_steps,
 )
 from benchkit.analysis.ratio import Ratio
+from benchkit.models.bisection import Judgement, Step
 
 COMMITS = tuple(f"c{i}" for i in range(8))
 

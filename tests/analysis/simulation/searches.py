@@ -10,7 +10,6 @@ import numpy as np
 from benchkit.analysis.bisection import (
     MIN_BLOCKS,
     Bisection,
-    Step,
     classify,
     halfway,
     is_shown_worse,
@@ -19,6 +18,7 @@ from benchkit.analysis.bisection import (
 from benchkit.analysis.inference import t_statistics
 from benchkit.analysis.ratio import Ratio
 from benchkit.analysis.samples import Reals
+from benchkit.models.bisection import Step
 from benchkit.models.design import ALPHA_PER_LOOK
 from tests.analysis.simulation.noise import SPREAD, Model, cells_in_blocks
 

@@ -40,6 +40,8 @@ def _check(load: Load) -> Iterable[Objection]:
     yield from either_time_or_count(load)
     yield from whole_seconds(load.timeout_s, "timeout_s", "h2load")
     yield from reserved_arguments(load, "h2load", "--log-file")
+    if load.duration_s is not None and round(load.duration_s, 3) != load.duration_s:
+        yield Objection("duration_s", f"h2load takes whole milliseconds, not {load.duration_s:g} s")
     if not load.keepalive:
         yield Objection("keepalive", "h2load always keeps its connections open")
     if load.connections < load.threads:
@@ -71,7 +73,7 @@ def _body(load: Load) -> str | None:
 def _argv(load: Load, origin: str) -> list[str]:
     first = load.request_mix[0]
     argv = ["h2load", "--h1", f"-c{load.connections}", f"-t{load.threads}"]
-    argv.append(f"-n{load.request_count}" if load.duration_s is None else f"-D{load.duration_s:g}s")
+    argv.append(f"-n{load.request_count}" if load.duration_s is None else f"-D{_time(load.duration_s)}")
     if load.histogram:
         argv.append("--log-file=/dev/stdout")
     if load.rate is not None:
@@ -88,6 +90,11 @@ def _argv(load: Load, origin: str) -> list[str]:
 
 ROWS = RequestRows("h2load", covers="request")
 """Every request that ended, in microseconds from sending it; failed streams are counted as errors."""
+
+
+def _time(seconds: float) -> str:
+    """Return a time in the tool's own form, which has no fractions."""
+    return f"{seconds:.0f}s" if seconds == int(seconds) else f"{seconds * 1000:.0f}ms"
 
 
 TOOL = Tool(

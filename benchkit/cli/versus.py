@@ -1,0 +1,260 @@
+"""`benchkit versus`: servers given by their command lines, or one server at several git refs, compared in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from benchkit.cli.options import InventoryFile, Json, LabName, Quiet, StoreFolder
+
+if TYPE_CHECKING:
+    from benchkit.hosts.inventory import Inventory
+    from benchkit.results.store import Store
+    from benchkit.run.opened_run import OpenedRun
+    from benchkit.run.recorder import RunOutcome
+    from benchkit.scenario.experiment import Experiment
+    from benchkit.scenario.versus import Comparison
+
+    MakeFields = Callable[[Comparison], Mapping[str, object]]
+    """Function that makes the fields of a scenario."""
+
+MIN_SERVERS = 2
+"""Sides of a ratio."""
+
+CALIBRATED_QUOTAS = (None, 0.5, 0.25)
+"""CPUs of a server to try, until the load tool is not the limit; None: all that its role has."""
+
+
+def versus(
+    commands: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="COMMAND…",
+            help="Command line of each server, in quotes; {port} stands for its port. The first one is the baseline.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    build: Annotated[
+        str | None, typer.Option(metavar="CMD", help="Command that builds the server, into {out}.")
+    ] = None,
+    run: Annotated[str | None, typer.Option(metavar="CMD", help="Command line of the server that was built.")] = None,
+    ref: Annotated[
+        list[str] | None,
+        typer.Option(metavar="REF", help="Git ref to build; repeatable, `worktree` is the present state of the files."),
+    ] = None,
+    path: Annotated[str, typer.Option(help="Path of the requests.")] = "/",
+    method: Annotated[str, typer.Option(help="Method of the requests.")] = "GET",
+    body: Annotated[str | None, typer.Option(help="Body of the requests.")] = None,
+    header: Annotated[
+        list[str] | None, typer.Option(metavar="'NAME: VALUE'", help="Header of the requests; repeatable.")
+    ] = None,
+    connections: Annotated[int, typer.Option(min=1, help="Open connections.")] = 64,
+    duration: Annotated[float, typer.Option(min=1, help="Time that the comparison may take, in seconds.")] = 60.0,
+    precision: Annotated[
+        float,
+        typer.Option(min=0.001, max=0.5, help="End earlier once intervals reach at most this far to either side."),
+    ] = 0.03,
+    tool: Annotated[str, typer.Option(help="Load tool.")] = "h2load",
+    names: Annotated[str | None, typer.Option(metavar="A,B,…", help="Names of the servers.")] = None,
+    files: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--files",
+            metavar="PATH",
+            help="File or folder that the servers need, carried to the hosts; repeatable. In a lab, servers start in "
+            "this folder and need none.",
+        ),
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the scenario that ran, to continue from it.")
+    ] = None,
+    inventory: InventoryFile = None,
+    lab: LabName = None,
+    store: StoreFolder = None,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Compare servers by their command lines, or one server at several git refs, and say which is faster.
+
+    Starts a lab of its own unless -i or --lab names hosts, finds a load at which the load tool is not the limit, and
+    runs blocks of trials until the intervals are narrow or the time is spent.
+    """
+    from benchkit.cli.inventory_choice import inventory_of
+    from benchkit.cli.own_lab import own_lab
+    from benchkit.cli.run import write_run_report
+    from benchkit.cli.signals import signals_interrupt
+    from benchkit.results.store import Store, store_path
+    from benchkit.scenario.versus import Comparison, Request
+
+    carried = tuple(str(file.resolve()) for file in files or ())
+    comparison = Comparison(
+        request=Request(path, method, body, _headers(header or [])),
+        tool=tool,
+        connections=connections,
+        budget_s=duration,
+        precision=precision,
+        files=carried,
+        cwd=None if carried or inventory is not None else str(Path.cwd()),
+    )
+    make_fields = _servers(commands or [], names, build, run, ref or [])
+    _experiment(make_fields(comparison))  # mistakes are found before a lab is started
+    stored_in = Store(store_path(store))
+    with signals_interrupt():  # before the lab is started: a signal at any later time removes it
+        if inventory is None and lab is None:
+            with own_lab("versus", quiet=quiet) as started:
+                outcome = _compare(make_fields, comparison, started.inventory(), stored_in, save=save, quiet=quiet)
+        else:
+            chosen = inventory_of(inventory, lab, quiet=quiet)
+            outcome = _compare(make_fields, comparison, chosen, stored_in, save=save, quiet=quiet)
+        report = write_run_report(outcome, stored_in)
+    _print_results(outcome, stored_in, report, save, quiet=quiet, json=json)
+    if outcome.failures or outcome.not_restored:
+        raise typer.Exit(1)
+
+
+def _servers(
+    commands: Sequence[str], names: str | None, build: str | None, run: str | None, refs: Sequence[str]
+) -> MakeFields:
+    """Return what makes the scenario of the servers that the options name. Raises BadParameter and InputError."""
+    from benchkit.scenario.versus import compare_commands, compare_refs, server_names
+
+    if refs or build is not None or run is not None:
+        if commands or build is None or run is None or not refs:
+            raise typer.BadParameter("refs need --build and --run, in place of command lines", param_hint="--ref")
+        if len(set(refs)) < MIN_SERVERS:
+            raise typer.BadParameter("name two refs to compare", param_hint="--ref")
+        return partial(compare_refs, build, run, refs, str(Path.cwd()))
+    if len(commands) < MIN_SERVERS:
+        raise typer.BadParameter("name two servers to compare, each command line in quotes", param_hint="COMMAND")
+    given = [name.strip() for name in names.split(",")] if names else []
+    return partial(compare_commands, dict(zip(server_names(commands, given), commands, strict=True)))
+
+
+def _headers(lines: Sequence[str]) -> dict[str, str]:
+    headers = {}
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if not colon:
+            raise typer.BadParameter(f"{line!r} is not of the form 'Name: value'", param_hint="--header")
+        headers[name.strip()] = value.strip()
+    return headers
+
+
+def _experiment(fields: Mapping[str, object]) -> Experiment:
+    """Return the experiment of a scenario whose relative paths start here. Raises InputError."""
+    from benchkit.scenario.read import DEFAULT_SCALE, stored_experiment
+
+    return stored_experiment(fields, str(Path.cwd() / "versus.yaml"), DEFAULT_SCALE)
+
+
+def _compare(
+    make_fields: MakeFields,
+    comparison: Comparison,
+    inventory: Inventory,
+    store: Store,
+    *,
+    save: Path | None,
+    quiet: bool,
+) -> RunOutcome:
+    """Find the load, run the comparison, and return its outcome."""
+    from benchkit.analysis.run_data import read_run_data
+    from benchkit.analysis.server_results import server_results
+    from benchkit.cli.progress import SilentProgress
+    from benchkit.cli.run import run_experiment
+    from benchkit.cli.versus_display import VersusProgress
+    from benchkit.scenario.versus import save_scenario
+
+    def show(run: OpenedRun) -> SilentProgress:
+        if quiet:
+            return SilentProgress()
+        return VersusProgress(
+            lambda: server_results(read_run_data(store, run.folder)), len(run.plan.cells), comparison.budget_s
+        )
+
+    comparison = _calibrate(make_fields, comparison, inventory, store, quiet=quiet)
+    fields = make_fields(comparison)
+    if save is not None:
+        save_scenario(fields, save)
+    return run_experiment(_experiment(fields), inventory, store, seed=None, quiet=quiet, show=show)
+
+
+def _calibrate(
+    make_fields: MakeFields, comparison: Comparison, inventory: Inventory, store: Store, *, quiet: bool
+) -> Comparison:
+    """Return the comparison with less CPU for the servers, if the load tool would be the limit otherwise.
+
+    Runs a short trial of each server, for as long as the load tool is the limit of one, and takes their time off the
+    budget. Raises HostError with the cause if a server does not run.
+    """
+    import time
+
+    from benchkit.analysis.verdicts.checks.generator_saturated import CHECK
+    from benchkit.cli.console import say
+    from benchkit.cli.progress import SilentProgress
+    from benchkit.cli.run import run_experiment
+    from benchkit.errors import HostError
+    from benchkit.results.tables import load
+    from benchkit.scenario.versus import calibration_fields
+
+    began_s = time.monotonic()
+    for quota in CALIBRATED_QUOTAS:
+        trial = replace(comparison, quota=quota)
+        experiment = _experiment(calibration_fields(make_fields(trial)))
+        outcome = run_experiment(
+            experiment, inventory, store, seed=None, quiet=True, show=lambda _run: SilentProgress()
+        )
+        if outcome.failures:
+            raise HostError("a server does not run", why="; ".join(outcome.failures.values()))
+        verdicts = load("verdicts", store=store.path, run_id=outcome.run.run_id)
+        is_saturated = bool((verdicts["check"] == CHECK.code).any())
+        if not is_saturated:
+            break
+    else:
+        if not quiet:
+            say("The load tool stays the limit: rates are its own. More load hosts or --tool wrk may help.")
+    if trial.quota is not None and not quiet:
+        say(f"A server gets {trial.quota:g} CPUs, so that the load tool is not the limit.")
+    return replace(trial, spent_s=time.monotonic() - began_s)
+
+
+def _print_results(
+    outcome: RunOutcome, store: Store, report: Path, save: Path | None, *, quiet: bool, json: bool
+) -> None:
+    """Print the table, the answer in sentences, and where everything is; or one JSON document."""
+    from benchkit.analysis.compare import answer_of_run
+    from benchkit.analysis.run_data import read_run_data
+    from benchkit.analysis.server_results import server_results
+    from benchkit.cli.console import print_json
+    from benchkit.cli.versus_display import print_results
+
+    data = read_run_data(store, outcome.run)
+    results, answer = server_results(data), answer_of_run(data)
+    if json:
+        print_json(
+            {
+                "run_id": outcome.run.run_id,
+                "status": outcome.status,
+                "store": store.path,
+                "servers": [result.model_dump(mode="json") for result in results],
+                "answer": {**answer.model_dump(mode="json"), "trust_sentence": answer.trust_sentence},
+                "failures": outcome.failures,
+                "not_put_back": outcome.not_restored,
+                "report": report,
+                "scenario": save,
+            }
+        )
+        return
+    if not quiet:
+        print_results(results)
+        print()
+    for sentence in (*answer.sentences, answer.trust_sentence):
+        print(sentence)
+    print(f"\nrun       {outcome.run.run_id}\nreport    {report.resolve()}")
+    if save is not None:
+        print(f"scenario  {save}")

@@ -1,0 +1,55 @@
+"""The record of a search for the commit that made a server slower, as the store keeps it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import Field
+
+from benchkit.models.base import Frozen
+from benchkit.models.run import RunId
+
+Judgement = Literal["good", "bad", "skipped"]
+
+
+class Commit(Frozen):
+    """A commit between the good and the bad end."""
+
+    commit: str = Field(description="its full hash")
+    subject: str
+
+
+class Step(Frozen):
+    """The result of one step of the search: a commit compared with the good end, or the reason why it was skipped."""
+
+    commit: str
+    judgement: Judgement
+    is_decided: bool = Field(
+        default=True,
+        description="False if the interval still contained the threshold at the end: then the ratio's point decided",
+    )
+    run_id: RunId | None = None
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    blocks: int = 0
+    reason: str | None = Field(default=None, description="reason for which it was skipped")
+
+
+class BisectionRecord(Frozen):
+    """A search: what is searched, how each commit is built, started and loaded, and the steps so far."""
+
+    bisection_id: RunId
+    started_at: datetime
+    repository: str
+    good: Commit
+    commits: tuple[Commit, ...] = Field(description="after the good end, oldest first; the last is the bad end")
+    metric: str
+    build: str
+    run: str
+    options: str = Field(description="load and duration of each step, as JSON of the command's own options")
+    end: Step | None = Field(
+        default=None, description="comparison of the bad end with the good end; None: not yet made"
+    )
+    steps: tuple[Step, ...] = ()

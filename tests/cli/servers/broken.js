@@ -1,0 +1,2 @@
+console.error("cannot read settings.json");
+process.exit(3);

@@ -1,0 +1,71 @@
+"""`benchkit versus` from the command line: real servers in a lab of the command's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import benchkit
+from benchkit.lab.lab import Lab
+from tests.cli.conftest import CommandResult
+
+Cli = Callable[..., CommandResult]
+SERVERS = Path(__file__).parent / "servers"
+PLAIN, SLOW = "node plain.js {port}", "node plain.js {port} 200000"
+
+
+@pytest.mark.lab
+def test_servers_are_compared_in_one_line(cli: Cli, environment: dict[str, str], tmp_path: Path) -> None:
+    saved = tmp_path / "mine.yaml"
+    done = cli(
+        "versus", PLAIN, SLOW, "--names", "plain,slow", "--files", SERVERS / "plain.js", "--connections", 8,
+        "--duration", 30, "--precision", 0.5, "--save", saved,
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    lines = done.out.splitlines()
+    assert all(len(line) <= 80 for line in lines[: lines.index("")]), "the table fits 80 columns"
+    table = {line.split()[0]: line for line in lines if line.split()[:1] in (["plain"], ["slow"])}
+    assert "baseline" in table["plain"]
+    answer = lines[lines.index("") + 1]
+    assert answer.startswith("slow ")
+    assert "plain" in answer, "the sentence names both, also if a busy machine leaves it undecided"
+    report = next(line.split()[1] for line in lines if line.startswith("report "))
+    assert Path(report).is_file()
+    run = next(line.split()[1] for line in lines if line.startswith("run "))
+    rates = (
+        benchkit.load("trials", store=environment["BENCHKIT_STORE"], run=run).groupby("factor_stack")["rps"].median()
+    )
+    assert rates["slow"] < 0.5 * rates["plain"], "each of its requests computes for a millisecond"
+    assert "block 1: slow " in done.err, "a line per block where no table can be redrawn"
+    assert cli("validate", saved).code == 0
+
+
+@pytest.mark.lab
+def test_server_that_exits_at_once_shows_its_own_last_lines(cli: Cli, lab: Lab) -> None:
+    files = (option for name in ("plain.js", "broken.js") for option in ("--files", SERVERS / name))
+    done = cli("versus", PLAIN, "node broken.js", *files, "--lab", lab.name)
+    assert done.code == 1
+    assert "cannot read settings.json" in done.err
+    assert not done.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "name two servers to compare"),
+        (("one",), "name two servers to compare"),
+        (("one", "two", "--ref", "main"), "refs need --build and --run"),
+        (("--build", "make", "--run", "./app", "--ref", "main"), "name two refs"),
+        (("one", "two", "--names", "a"), "1 names for 2 commands"),
+        (("one", "two", "--header", "plain"), "is not of the form 'Name: value'"),
+        (("one", "two", "--duration", "5"), "5 s are too short to compare 2 servers"),
+        (("one", "two", "--tool", "nothing"), "nothing"),
+        (("one {prt}", "two"), "{prt}"),
+    ],
+)
+def test_mistakes_are_named_before_a_lab_is_started(cli: Cli, arguments: tuple[str, ...], message: str) -> None:
+    done = cli("versus", *arguments)
+    assert done.code == 2
+    assert message in done.err

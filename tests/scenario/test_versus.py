@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchkit.document import read_document
+from benchkit.errors import InputError
+from benchkit.scenario.versus import (
+    MIN_BLOCKS,
+    OVERHEAD_S,
+    WARM_UP_SHARE,
+    Comparison,
+    Request,
+    calibration_fields,
+    compare_commands,
+    compare_refs,
+    save_scenario,
+    server_names,
+    window_s,
+)
+
+COMMANDS = {"node": "node server.js {port}", "caddy": "caddy file-server --listen :{port}"}
+COMPARISON = Comparison(request=Request(), tool="h2load", connections=64, budget_s=60, precision=0.03)
+
+
+def test_commands_become_stacks_of_one_service_each() -> None:
+    fields = compare_commands(COMMANDS, COMPARISON)
+    assert fields["factors"] == {"stack": ["node", "caddy"]}
+    assert fields["stacks"] == {
+        name: {"entry": "app", "services": {"app": {"backend": "command", "listen": 8080, "run": command}}}
+        for name, command in COMMANDS.items()
+    }
+
+
+def test_refs_become_a_factor_of_one_stack() -> None:
+    fields = compare_refs("go build -o {out}/app .", "{out}/app -p {port}", ["main", "HEAD"], "/src", COMPARISON)
+    assert fields["factors"] == {"ref": ["main", "HEAD"]}
+    assert fields["stacks"] == {
+        "server": {
+            "entry": "app",
+            "services": {
+                "app": {
+                    "backend": "command",
+                    "listen": 8080,
+                    "build": {"run": "go build -o {out}/app ."},
+                    "source": {"git": "/src", "ref": "$ref"},
+                    "run": "{out}/app -p {port}",
+                }
+            },
+        }
+    }
+
+
+def test_request_is_that_of_the_load() -> None:
+    request = Request("/items", "POST", "{}", {"Accept": "text/html"})
+    load = compare_commands(COMMANDS, Comparison(request, "wrk", 32, 60, 0.03))["load"]
+    assert isinstance(load, dict)
+    assert {name: load[name] for name in ("tool", "connections", "path", "method", "body", "headers")} == {
+        "tool": "wrk",
+        "connections": 32,
+        "path": "/items",
+        "method": "POST",
+        "body": "{}",
+        "headers": {"Accept": "text/html"},
+    }
+
+
+@pytest.mark.parametrize(("servers", "budget_s"), [(2, 60), (3, 60), (5, 120), (2, 25)])
+def test_fewest_blocks_fit_the_budget(servers: int, budget_s: float) -> None:
+    window = window_s(servers, budget_s)
+    assert MIN_BLOCKS * servers * (window / (1 - WARM_UP_SHARE) + OVERHEAD_S) <= budget_s
+
+
+def test_budget_too_short_for_its_servers_names_one_that_is_not() -> None:
+    with pytest.raises(InputError, match=r"10 s are too short to compare 3 servers") as refused:
+        window_s(3, 10)
+    assert refused.value.hint is not None
+    window_s(3, float(refused.value.hint.removeprefix("--duration ")))
+
+
+def test_time_of_the_calibration_is_taken_off_the_budget() -> None:
+    spent = Comparison(Request(), "h2load", 64, budget_s=60, precision=0.03, spent_s=8)
+    assert compare_commands(COMMANDS, spent)["until"] == {"precision": 0.03, "budget_s": 52}
+    assert compare_commands(COMMANDS, spent)["load"] == compare_commands(COMMANDS, COMPARISON)["load"]
+
+
+def test_calibration_is_one_short_trial_of_each_server() -> None:
+    fields = calibration_fields(compare_commands(COMMANDS, COMPARISON))
+    assert fields["blocks"] == 1
+    assert "until" not in fields
+    assert isinstance(fields["load"], dict)
+    assert fields["load"]["duration_s"] == 1.0
+
+
+def test_names_are_those_of_the_programs() -> None:
+    assert server_names(["node server.js {port}", "/opt/Caddy/caddy run", "./My_Server"]) == [
+        "node",
+        "caddy",
+        "my_server",
+    ]
+
+
+def test_equal_programs_are_numbered() -> None:
+    assert server_names(["node a.js", "caddy run", "node b.js"]) == ["node-1", "caddy", "node-2"]
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [(["a"], "1 names for 2"), (["A", "b"], "'A' is no name"), (["a", "a"], "two names are equal")],
+)
+def test_names_that_do_not_fit_are_refused(names: list[str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        server_names(["x", "y"], names)
+
+
+@pytest.mark.parametrize("command", ["", "app 'unclosed"])
+def test_command_that_is_none_is_refused(command: str) -> None:
+    with pytest.raises(InputError):
+        server_names([command, "b"])
+
+
+def test_saved_scenario_is_read_back_as_it_was(tmp_path: Path) -> None:
+    fields = compare_commands(COMMANDS, COMPARISON)
+    save_scenario(fields, tmp_path / "mine.yaml")
+    assert dict(read_document(tmp_path / "mine.yaml").data) == fields
