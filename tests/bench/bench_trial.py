@@ -13,11 +13,17 @@ from statistics import median
 import pytest
 
 import benchkit
+from benchkit.resources import BACKENDS
+from tests.builders import load, write_scenario
 
 pytestmark = pytest.mark.lab
 
 TRIALS = 20
 LIMIT_S = 0.5
+
+
+LIMIT_OF_COMMAND = 1.1
+"""Largest ratio of the overhead of a server given by its command line to that of the same one as a shipped backend."""
 
 
 def test_overhead_of_a_warm_trial(tmp_path: Path) -> None:
@@ -26,30 +32,57 @@ def test_overhead_of_a_warm_trial(tmp_path: Path) -> None:
     The overhead is the time in the journal from the start of a trial to the line that it is stored, minus the warm-up
     and the duration that wrk reports.
     """
+    overhead = _overhead_by_stack(tmp_path, "quickstart", "--scale", "smoke", "--set", f"blocks={TRIALS // 2 + 1}")
+    everything = [seconds for values in overhead.values() for seconds in values]
+    print(
+        f"overhead of a warm trial: median {median(everything):.3f} s of {len(everything)} trials (limit {LIMIT_S} s)"
+    )
+    assert len(everything) == TRIALS
+    assert median(everything) <= LIMIT_S
+
+
+def test_overhead_of_a_command(tmp_path: Path) -> None:
+    """Compare the overhead of 20 trials of nethttp as a command with that of nethttp as the shipped backend."""
+    run = "./nethttp -listen {host}:{port} -admin unix:{folder}/_admin.sock -work none"
+    build = {"run": "go build -o {out}/nethttp .", "from": str(BACKENDS / "nethttp")}
+    services = {
+        "shipped": {"backend": "nethttp", "listen": 8080},
+        "command": {"backend": "command", "listen": 8080, "run": run, "build": build},
+    }
+    scenario = write_scenario(
+        tmp_path,
+        stacks={name: {"entry": "app", "services": {"app": service}} for name, service in services.items()},
+        factors={"stack": [*services]},
+        load=load(warmup_s=1),
+        blocks=TRIALS + 1,
+    )
+    overhead = _overhead_by_stack(tmp_path / "store", str(scenario))
+    ratio = median(overhead["command"]) / median(overhead["shipped"])
+    print(f"overhead of a command over that of the shipped backend: {ratio:.3f} (limit {LIMIT_OF_COMMAND})")
+    assert [len(values) for values in overhead.values()] == [TRIALS, TRIALS]
+    assert ratio <= LIMIT_OF_COMMAND
+
+
+def _overhead_by_stack(store: Path, *scenario: str) -> dict[str, list[float]]:
+    """Run a scenario of two stacks with a warm-up of 1 s on a lab; return the overheads without the first block."""
     program = str(Path(sys.executable).parent / "benchkit")
-    environment = os.environ | {"BENCHKIT_STORE": str(tmp_path), "BENCHKIT_LAB": f"bench-{os.getpid()}"}
-    settings = ("--scale", "smoke", "--set", f"blocks={TRIALS // 2 + 1}", "-q")
+    environment = os.environ | {"BENCHKIT_STORE": str(store), "BENCHKIT_LAB": f"bench-{os.getpid()}"}
     subprocess.run([program, "lab", "up", "-q"], env=environment, check=True)
     try:
-        subprocess.run([program, "run", "quickstart", *settings], env=environment, check=True)
+        subprocess.run([program, "run", *scenario, "-q"], env=environment, check=True)
     finally:
         subprocess.run([program, "lab", "down", "-q"], env=environment, check=True)
-    trials = benchkit.load("trials", store=tmp_path).sort_values("trial_id")
-    (run,) = (tmp_path / "runs").iterdir()
+    trials = benchkit.load("trials", store=store).sort_values("trial_id")
+    (run,) = (store / "runs").iterdir()
     whole = _wall_s(run / "journal.jsonl")
     warm = trials.iloc[2:]  # the first block also fills the hosts' caches
     overhead: dict[str, list[float]] = {}
     for trial in warm[["factor_stack", "trial_id", "duration_s"]].to_dict("records"):
         seconds = whole[trial["trial_id"]] - 1.0 - trial["duration_s"]
         overhead.setdefault(trial["factor_stack"], []).append(seconds)
-    everything = [seconds for values in overhead.values() for seconds in values]
     for cell, values in overhead.items():
         print(f"{cell}: median {median(values):.3f} s, {min(values):.3f} to {max(values):.3f}, {len(values)} trials")
-    print(
-        f"overhead of a warm trial: median {median(everything):.3f} s of {len(everything)} trials (limit {LIMIT_S} s)"
-    )
-    assert len(everything) == TRIALS
-    assert median(everything) <= LIMIT_S
+    return overhead
 
 
 def _wall_s(journal: Path) -> dict[str, float]:
