@@ -12,6 +12,7 @@ from benchkit.analysis import gate, latency_notes
 from benchkit.analysis.answer import Answer, write_answer
 from benchkit.analysis.caveats import with_caveats
 from benchkit.analysis.cell_pairs import baseline_pairs, cells_with_levels, levels_of, scenario_baseline
+from benchkit.analysis.cell_remarks import with_cell_remarks
 from benchkit.analysis.claims import judge_claims
 from benchkit.analysis.comparison import Comparison
 from benchkit.analysis.fairness import with_response_remarks, with_response_remarks_between
@@ -106,6 +107,7 @@ def compare_cells(data: RunData, metrics: Sequence[str], baseline: str | None = 
     ratios = with_response_remarks(with_outcomes(ratios, data.alpha), data.trials, data.manifest)
     ratios = latency_notes.with_latency_remarks(ratios, data.trials, data.trials)
     ratios = with_caveats(ratios, {data.manifest.run_id: data.basis})
+    ratios = with_cell_remarks(ratios, cells)
     notices = [
         *_run_notices(data),
         *([f"No baseline cell for: {', '.join(unpaired)}."] if unpaired else []),
@@ -202,6 +204,7 @@ def _run_notices(data: RunData) -> list[str]:
     if data.manifest.status != "done":
         notices.append(f"{data.manifest.run_id}: {data.manifest.status}; partial results.")
     notices += [f"{cell.cell_id}: skipped, {cell.unsupported}." for cell in data.manifest.cells if cell.unsupported]
+    notices += [cell.unwatched for cell in data.manifest.cells if cell.unwatched and not cell.unsupported]
     return notices
 
 

@@ -123,6 +123,7 @@ def _document(plan: RunPlan) -> dict[str, object]:
                 "generators": [
                     {"number": g.number, "host": g.host, "argv": g.argv, "reducer": g.reducer} for g in cell.generators
                 ],
+                "external": [{"name": s.name, "url": s.url} for s in cell.spec.external],
                 "unsupported": cell.unsupported,
             }
             for cell in plan.cells
@@ -166,7 +167,12 @@ def _show(plan: RunPlan) -> None:
         (
             (
                 cell.cell_id,
-                ", ".join(f"{service.name} ({service.backend} on {service.host})" for service in cell.services),
+                ", ".join(
+                    (
+                        *(f"{service.name} ({service.backend} on {service.host})" for service in cell.services),
+                        *(f"{service.name} (external, unwatched: {service.url})" for service in cell.spec.external),
+                    )
+                ),
                 _load(cell),
                 f"unsupported: {cell.unsupported}" if cell.unsupported else "yes",
             )

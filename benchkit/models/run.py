@@ -48,6 +48,21 @@ class CellRecord(Frozen):
     cell_id: str
     levels: Mapping[str, str | int | float | bool]
     unsupported: str | None = Field(default=None, description="why these hosts cannot run the cell")
+    external: Mapping[str, str] = Field(
+        default_factory=dict, description="URLs of its services that the run neither starts nor watches, by name"
+    )
+
+    @property
+    def unwatched(self) -> str | None:
+        """Sentence about its external services; None if there are none."""
+        if not self.external:
+            return None
+        listed = " and ".join(f"{name} ({url})" for name, url in self.external.items())
+        are = "is" if len(self.external) == 1 else "are"
+        return (
+            f"{self.cell_id}: {listed} {are} external: neither started afresh nor watched, and what needs "
+            f"{'its host' if len(self.external) == 1 else 'their hosts'} is not checked."
+        )
 
 
 class HostRecord(Frozen):

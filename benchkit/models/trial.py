@@ -175,6 +175,9 @@ class TrialRecord(Frozen):
     watched: tuple[WatchRecord, ...] = Field(default=(), description="hosts with telemetry; empty: telemetry was off")
     profiles: tuple[ProfileRecord, ...] = Field(default=(), description="profiles of services, in a profile trial")
     slices: tuple[SliceRecord, ...] = Field(default=(), description="slices of its window, in a sliced block")
+    external: tuple[str, ...] = Field(
+        default=(), description="names of the services that the trial neither started nor watched"
+    )
     killed: tuple[str, ...] = Field(
         default=(), description="services that did not end when they were stopped, each as a sentence"
     )

@@ -39,7 +39,7 @@ def trial_row(record: TrialRecord, result: LoadResult, *, interrupted: bool = Fa
     }
     measured = result.duration_s
     warm_up = min(record.load.warmup_s, record.warmed_up_s)
-    cpu = [service.cpu_s for service in record.services]
+    cpu = [*(service.cpu_s for service in record.services), *(None for _ in record.external)]
     return TrialRow(
         cell_id=record.cell_id,
         trial_id=record.trial_id,

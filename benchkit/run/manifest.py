@@ -12,7 +12,7 @@ from benchkit.hosts.host import Host
 from benchkit.load.tools.registry import get_tool
 from benchkit.models.facts import RecordedFacts
 from benchkit.models.run import CellRecord, ControllerRecord, HostRecord, Manifest
-from benchkit.run.plan.model import RunPlan
+from benchkit.run.plan.model import PlannedCell, RunPlan
 from benchkit.version import __version__
 
 
@@ -32,10 +32,7 @@ def make_manifest(plan: RunPlan, hosts: Hosts, run_id: str | None = None) -> Man
         settings=plan.experiment.settings,
         seed=plan.seed,
         blocks=plan.blocks,
-        cells=tuple(
-            CellRecord(cell_id=cell.cell_id, levels=cell.spec.levels, unsupported=cell.unsupported)
-            for cell in plan.cells
-        ),
+        cells=tuple(cell_record(cell) for cell in plan.cells),
         hosts=tuple(
             HostRecord(name=name, roles=roles_of_host(plan, name), facts=inventory_facts(hosts[name])) for name in used
         ),
@@ -49,6 +46,16 @@ def make_manifest(plan: RunPlan, hosts: Hosts, run_id: str | None = None) -> Man
         thresholds=plan.experiment.scenario.thresholds.model_dump(),
         notices=plan.notices,
         started_at=datetime.now(UTC),
+    )
+
+
+def cell_record(cell: PlannedCell) -> CellRecord:
+    """Return the record of a planned cell."""
+    return CellRecord(
+        cell_id=cell.cell_id,
+        levels=cell.spec.levels,
+        unsupported=cell.unsupported,
+        external={service.name: service.url for service in cell.spec.external},
     )
 
 

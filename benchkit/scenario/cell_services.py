@@ -7,34 +7,43 @@ from collections.abc import Iterator
 from benchkit.document import Document
 from benchkit.errors import InputError, suggestion
 from benchkit.scenario.model import Scenario
-from benchkit.services.registry import BACKENDS
+from benchkit.services.external import EXTERNAL, ExternalOptions, ExternalService
+from benchkit.services.registry import BACKENDS, SERVICE_OPTIONS
 from benchkit.services.rendering import ServiceSpec
 
 
-def typed_services(document: Document, entry: str, scenario: Scenario) -> tuple[ServiceSpec, ...]:
-    """Return the services of a stack with typed options; the load goes to the service `entry`.
+def typed_services(
+    document: Document, entry: str, scenario: Scenario
+) -> tuple[tuple[ServiceSpec, ...], tuple[ExternalService, ...]]:
+    """Return the services of a stack with typed options, and the external ones; the load goes to the service `entry`.
 
     `document` holds the stack's services, levels filled in. Raises InputError, naming file, line and field, for unknown
     backends, roles and services, options that a backend does not have or accept, and a port used twice.
     """
-    services = [_typed_service(name, document.at(name)) for name in document.data]
+    typed = [_typed_service(name, document.at(name)) for name in document.data]
+    services = [each for each in typed if isinstance(each, ServiceSpec)]
+    external = [each for each in typed if isinstance(each, ExternalService)]
     faults = [
         *_role_faults(services, scenario),
-        *_peer_faults(services),
+        *_peer_faults(services, external),
         *_port_faults(services),
         *_entry_faults(services, entry),
     ]
     if faults:
         raise InputError("\n".join(faults))
-    return tuple(services)
+    return tuple(services), tuple(external)
 
 
-def _typed_service(name: str, document: Document) -> ServiceSpec:
+def _typed_service(name: str, document: Document) -> ServiceSpec | ExternalService:
     wanted = document.data.get("backend")
     if wanted is None:
-        raise InputError(document.fault((), f"service {name}: backend is missing; {suggestion('', BACKENDS)}"))
+        raise InputError(document.fault((), f"service {name}: backend is missing; {suggestion('', SERVICE_OPTIONS)}"))
+    if wanted == EXTERNAL:
+        return ExternalService(name, document.validated(ExternalOptions).url, document.source)
     if wanted not in BACKENDS:
-        raise InputError(document.fault(("backend",), f"no backend {wanted!r}; {suggestion(str(wanted), BACKENDS)}"))
+        raise InputError(
+            document.fault(("backend",), f"no backend {wanted!r}; {suggestion(str(wanted), SERVICE_OPTIONS)}")
+        )
     backend = BACKENDS[wanted]
     options = backend.resolve(document.validated(backend.options), document.source)
     return ServiceSpec(name, backend, options, document.source)
@@ -46,9 +55,10 @@ def _role_faults(services: list[ServiceSpec], scenario: Scenario) -> Iterator[st
             yield service.source.fault(("role",), f"no role {role!r}; {suggestion(role, scenario.roles)}")
 
 
-def _peer_faults(services: list[ServiceSpec]) -> Iterator[str]:
+def _peer_faults(services: list[ServiceSpec], external: list[ExternalService]) -> Iterator[str]:
+    names = [*(service.name for service in services), *(service.name for service in external)]
     for service in services:
-        others = [other.name for other in services if other is not service]
+        others = [name for name in names if name != service.name]
         for peer in service.backend.connects_to(service.options):
             if peer not in others:
                 yield service.source.fault((), f"no other service {peer!r} in this stack; {suggestion(peer, others)}")

@@ -63,11 +63,13 @@ def typed_cell(levels: Levels, scenario: Scenario, document: Document) -> Cell:
     entry = scenario.stacks[name].entry
     services = _filled_in(document.at("stacks", name, "services"), levels)
     load = _load(scenario, document, levels)
+    typed, external = typed_services(services, entry, scenario)
     return Cell(
         cell_id=cell_id(levels),
         levels=levels,
         entry=entry,
-        services=typed_services(services, entry, scenario),
+        services=typed,
+        external=external,
         load=typed_load(load),
         load_source=load.source,
     )

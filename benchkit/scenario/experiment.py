@@ -10,6 +10,7 @@ from benchkit.models.load import Load
 from benchkit.models.scale import Scale
 from benchkit.scenario.model import Scenario
 from benchkit.scenario.tuning_profiles import UsedProfile
+from benchkit.services.external import ExternalService
 from benchkit.services.rendering import ServiceSpec
 
 
@@ -25,6 +26,8 @@ class Cell:
     load: Load
     load_source: SourceMap = field(compare=False, repr=False)
     """Lines of the load in the scenario, for messages."""
+    external: tuple[ExternalService, ...] = ()
+    """Its services that are there already."""
 
     def service(self, name: str) -> ServiceSpec:
         """Return the service of that name."""

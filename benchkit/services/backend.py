@@ -22,13 +22,18 @@ from benchkit.services.placement import ServicePlacement
 from benchkit.services.service import Service
 
 
-class ServiceOptions(Frozen):
-    """Options that every service of a scenario has; a backend adds its own."""
+class BackendOptions(Frozen):
+    """The option of everything that a stack lists as a service."""
 
     backend: str = Field(
         description="kind of server; each has options of its own: see `benchkit fields nginx` and the like",
         examples=["nethttp"],
     )
+
+
+class ServiceOptions(BackendOptions):
+    """Options that every service of a scenario has which benchkit starts; a backend adds its own."""
+
     role: Name = Field(default="sut", description="role of the host that it runs on")
     listen: Listen = Field(
         description="port on its host's address, address with port, or `unix`: a socket in the service's folder",

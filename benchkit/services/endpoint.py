@@ -83,5 +83,8 @@ class Endpoint:
 
 
 def is_loopback(address: str) -> bool:
-    """Return True if an IP address is a loopback address."""
-    return ipaddress.ip_address(address).is_loopback
+    """Return True if an address is a loopback address; a name is none, but for `localhost`."""
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return address == "localhost"

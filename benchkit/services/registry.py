@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from benchkit.services.backend import AnyBackend
+from benchkit.services.backend import AnyBackend, BackendOptions
 from benchkit.services.command import COMMAND
+from benchkit.services.external import EXTERNAL, ExternalOptions
 from benchkit.services.fasthttp import FASTHTTP
 from benchkit.services.fcgi import FCGI
 from benchkit.services.fileserver import FILESERVER
@@ -35,3 +36,9 @@ _BACKENDS: tuple[AnyBackend, ...] = (
 
 BACKENDS: Mapping[str, AnyBackend] = {backend.name: backend for backend in _BACKENDS}
 """All backends by the names that scenarios have for them."""
+
+SERVICE_OPTIONS: Mapping[str, type[BackendOptions]] = {
+    **{name: backend.options for name, backend in BACKENDS.items()},
+    EXTERNAL: ExternalOptions,
+}
+"""The options of all values of `backend`: those of the backends, and of servers that are there already."""

@@ -9,6 +9,7 @@ from benchkit.document import SourceMap
 from benchkit.errors import FieldError, InputError
 from benchkit.services.backend import AnyBackend, RenderRequest, ServiceOptions, service_endpoint
 from benchkit.services.endpoint import Endpoint, Protocol
+from benchkit.services.external import ExternalService
 from benchkit.services.placement import ServicePlacement
 from benchkit.services.service import Service
 
@@ -35,10 +36,13 @@ class ServiceSpec:
 
 
 def render_services(
-    specs: Sequence[ServiceSpec], place: Callable[[ServiceSpec], ServicePlacement]
+    specs: Sequence[ServiceSpec],
+    place: Callable[[ServiceSpec], ServicePlacement],
+    external: Sequence[ExternalService] = (),
 ) -> tuple[Service, ...]:
     """Return the services of a cell rendered for their places, in the order in which they start.
 
+    They may connect to those that are `external`.
     Raises UnsupportedError where a host cannot run one of them, InputError naming file, line and field of an option
     that does not fit its host.
     """
@@ -47,8 +51,9 @@ def render_services(
         spec.name: service_endpoint(spec.name, spec.options, places[spec.name], spec.protocol) for spec in specs
     }
     _require_distinct_ports(specs, endpoints)
+    peers = endpoints | {service.name: service.endpoint for service in external}
     return tuple(
-        _render(spec, RenderRequest(spec.name, spec.options, places[spec.name], endpoints[spec.name], endpoints))
+        _render(spec, RenderRequest(spec.name, spec.options, places[spec.name], endpoints[spec.name], peers))
         for spec in specs
     )
 

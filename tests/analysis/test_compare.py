@@ -306,3 +306,17 @@ def test_a_run_of_one_cell_compares_nothing(
     found = compare("r1", store=tmp_path)
     assert found.ratios == ()
     assert found.frame().empty
+
+
+def test_ratios_with_an_external_server_are_marked(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    manifest = make_manifest(CELLS[:2])
+    go, nginx = manifest.cells
+    there = nginx.model_copy(update={"external": {"app": "http://192.0.2.1:80"}})
+    stored(manifest.model_copy(update={"cells": (go, there)}), make_trials(rates(1, 100, 50)))
+    found = compare("r1", store=tmp_path)
+    assert found.ratios[0].remarks == (
+        "unwatched: stack=nginx uses an external server, which was neither started afresh nor watched",
+    )
+    assert found.notices[0].startswith("stack=nginx: app (http://192.0.2.1:80) is external: neither started afresh")

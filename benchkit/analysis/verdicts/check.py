@@ -78,5 +78,7 @@ class Check:
     """Clause that completes "The number is wrong because …"."""
     of_trial: Callable[[Evidence, Thresholds], CheckResult] = field(default=_no_trial_check, repr=False)
     """Detection within a single trial."""
+    reads: Literal["load", "hosts", "servers"] = "load"
+    """Evidence that it needs beyond the load's: of all hosts, or of the servers' hosts alone."""
     of_run: Callable[[RunEvidence, Thresholds], RunCheckResult] = field(default=_no_run_check, repr=False)
     """Detection by comparison of all trials of a run."""

@@ -54,7 +54,8 @@ class Evidence:
         """Name of the service that the load is sent to."""
         stacks = self.scenario.get("stacks") or {}
         stack = stacks.get(self.record.levels.get(STACK)) or (next(iter(stacks.values())) if len(stacks) == 1 else None)
-        return str(stack["entry"]) if stack else self.record.services[-1].name
+        names = [*self.record.external, *(service.name for service in self.record.services)]
+        return str(stack["entry"]) if stack else names[-1]
 
     @cached_property
     def server_hosts(self) -> tuple[str, ...]:

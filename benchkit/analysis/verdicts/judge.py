@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from benchkit.analysis.verdicts.check import CheckResult, Finding, SkippedCheck, Verdict
+from benchkit.analysis.verdicts.check import Check, CheckResult, Finding, SkippedCheck, Verdict
 from benchkit.analysis.verdicts.evidence import Evidence, RunEvidence
 from benchkit.analysis.verdicts.registry import CHECKS
 from benchkit.models.base import Frozen
@@ -84,7 +84,16 @@ def combine_results(results: Mapping[str, CheckResult]) -> Judgement:
 
 def judge_trial(evidence: Evidence, thresholds: Thresholds) -> Judgement:
     """Run all checks on one trial by itself."""
-    return combine_results({code: check.of_trial(evidence, thresholds) for code, check in CHECKS.items()})
+    return combine_results({code: _result(check, evidence, thresholds) for code, check in CHECKS.items()})
+
+
+def _result(check: Check, evidence: Evidence, thresholds: Thresholds) -> CheckResult:
+    """Run a check; without findings it is skipped where it needs the host of a server that was not watched."""
+    unwatched = evidence.record.external if check.reads != "load" else ()
+    findings = () if unwatched and check.reads == "servers" else check.of_trial(evidence, thresholds)
+    if not unwatched or (findings and not isinstance(findings, SkippedCheck)):
+        return findings
+    return SkippedCheck(why=f"{' and '.join(unwatched)} is external: its host is not watched")
 
 
 def judge_run(evidence: RunEvidence) -> dict[str, Judgement]:

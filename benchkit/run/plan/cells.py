@@ -63,10 +63,13 @@ def plan_cell(
         return with_quota(place_on(host, folder, role, wanted.cpus), role, wanted.quota, host)
 
     try:
-        services = render_services(cell.services, place)
-        entry = next(service for service in services if service.name == cell.entry)
-        _require_reachable(cell, entry, roles[LOAD_ROLE], capabilities[entry.host])
-        origin = f"http://{entry.endpoint.authority}"
+        services = render_services(cell.services, place, cell.external)
+        for service in services:
+            if service.name == cell.entry:
+                _require_reachable(cell, service, roles[LOAD_ROLE], capabilities[service.host])
+        endpoints = {service.name: service.endpoint for service in services}
+        entry = (endpoints | {service.name: service.endpoint for service in cell.external})[cell.entry]
+        origin = f"http://{entry.authority}"
         cpus = experiment.scenario.roles[LOAD_ROLE].cpus
         places = [
             place_on(host, PurePosixPath(host.facts.workdir) / "tools", LOAD_ROLE, cpus)
@@ -74,7 +77,8 @@ def plan_cell(
         ]
         mix = cell.load.request_mix
         target = origin + mix[0].path if len(mix) == 1 else origin
-        planned = PlannedCell(cell, services, cell.load, plan_generators(cell.load, origin, places), target)
+        generators = plan_generators(cell.load, origin, places)
+        planned = PlannedCell(cell, services, cell.load, generators, target, entry=entry)
     except UnsupportedError as error:
         return PlannedCell(cell, (), cell.load, (), "", str(error))
     return replace(planned, unsupported=_connection_limit(planned, capabilities))

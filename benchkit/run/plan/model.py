@@ -15,6 +15,7 @@ from benchkit.scenario.experiment import Cell, Experiment
 from benchkit.scenario.profile_pass import is_profile_pass
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.services.builds import Build, list_builds
+from benchkit.services.endpoint import Endpoint
 from benchkit.services.service import Service
 
 OVERHEAD_S = 0.5
@@ -33,6 +34,8 @@ class PlannedCell:
     target: str
     """URL that the load goes to, without a path where its requests have several."""
     unsupported: str | None = None
+    entry: Endpoint | None = None
+    """The socket that the load goes to; None for an unsupported cell."""
 
     @property
     def cell_id(self) -> str:

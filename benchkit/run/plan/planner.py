@@ -8,6 +8,7 @@ from benchkit.errors import HostError, InputError
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.inventory import Inventory
 from benchkit.hosts.tuning import TuningPlan, sudo_commands
+from benchkit.run.manifest import cell_record
 from benchkit.run.plan.cells import missing_program_error, plan_cell, skip_equal_cells
 from benchkit.run.plan.host_capabilities import HostCapabilities, host_capabilities, quota_not_applied
 from benchkit.run.plan.model import PlannedCell, RunPlan
@@ -55,6 +56,7 @@ def make_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) -> 
         planned_trials=(*measured, *profile_order(experiment, cells, measured, seed)),
         notices=(
             *order_notices,
+            *(notice for cell in supported if (notice := cell_record(cell).unwatched) is not None),
             *profile_notices(experiment, cells, capabilities),
             *hosts.inventory.limits,
             *(notice for host in hosts for notice in host.notices),

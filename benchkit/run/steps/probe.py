@@ -26,9 +26,9 @@ def probe_responses(trial: Trial) -> None:
     Raises ServiceError, naming the request and what differs, for a response that is not the expected one.
     """
     load, host = trial.cell.load, trial.load_hosts[0]
-    endpoint = next(
-        each.service.endpoint for each in trial.running_services if each.service.name == trial.cell.spec.entry
-    )
+    endpoint = trial.cell.entry
+    if endpoint is None:
+        raise AssertionError(f"{trial.cell.cell_id} is unsupported")
     for request in load.request_mix:
         response = host.sockets.http(
             deploy.socket_of(endpoint),

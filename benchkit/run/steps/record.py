@@ -53,6 +53,7 @@ def make_record(trial: Trial) -> TrialRecord:
         other_probes=trial.probes[1:],
         watched=trial.watch_records,
         profiles=trial.profiles,
+        external=tuple(service.name for service in trial.cell.spec.external),
         killed=tuple(trial.killed),
     )
 

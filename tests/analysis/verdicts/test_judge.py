@@ -62,6 +62,18 @@ def test_most_checks_are_skipped_without_telemetry() -> None:
     }
 
 
+def test_checks_that_need_the_host_of_an_external_server_are_skipped() -> None:
+    judgement = judge_trial(build_trial(services=(), external=("app",)), Thresholds())
+    assert judgement.findings == ()
+    reason = "app is external: its host is not watched"
+    assert {check for check, why in judgement.skipped.items() if why == reason} == {
+        *("accept-overflow", "cold", "drifted-host", "link-saturated", "missing-connections", "noisy-host"),
+        *("server-idle", "service-restarted", "shared-cpus", "stalled", "throttled"),
+    }
+    saturated = build_trial(services=(), external=("app",), generators=(build_generator(cpu_s=0.95 * WINDOW_S),))
+    assert [each.check for each in judge_trial(saturated, Thresholds()).findings] == ["generator-saturated"]
+
+
 def test_text_has_observation_limit_consequence_and_advice() -> None:
     finding = finding_of("generator-saturated", build_trial(generators=(build_generator(cpu_s=0.95 * WINDOW_S),)))
     assert finding is not None

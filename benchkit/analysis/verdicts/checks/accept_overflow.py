@@ -43,7 +43,12 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     ]
 
 
-CHECK = Check("accept-overflow", "the kernel dropped connections or answered them with SYN cookies", of_trial=of_trial)
+CHECK = Check(
+    "accept-overflow",
+    "the kernel dropped connections or answered them with SYN cookies",
+    of_trial=of_trial,
+    reads="servers",
+)
 
 
 def _increase(evidence: Evidence, host: str, metric: str) -> float | None:

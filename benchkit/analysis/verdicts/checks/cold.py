@@ -90,7 +90,7 @@ def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
     return results
 
 
-CHECK = Check("cold", "the server was still warming up", of_trial=of_trial, of_run=of_run)
+CHECK = Check("cold", "the server was still warming up", of_trial=of_trial, reads="hosts", of_run=of_run)
 
 
 def _is_cold(ratios: Reals, threshold: float) -> bool:

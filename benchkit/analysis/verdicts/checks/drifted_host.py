@@ -42,7 +42,7 @@ def of_run(evidence: RunEvidence, _thresholds: Thresholds) -> RunCheckResult:
     return results
 
 
-CHECK = Check("drifted-host", "compared trials ran under different conditions", of_run=of_run)
+CHECK = Check("drifted-host", "compared trials ran under different conditions", of_run=of_run, reads="hosts")
 
 Facts = Mapping[tuple[str, str], str | None]
 """Values by host and fact."""

@@ -60,7 +60,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     ]
 
 
-CHECK = Check("link-saturated", "the network was the limit", of_trial=of_trial)
+CHECK = Check("link-saturated", "the network was the limit", of_trial=of_trial, reads="hosts")
 
 
 def _unknown_links(evidence: Evidence, links: Mapping[str, Sequence[_Link]]) -> CheckResult:

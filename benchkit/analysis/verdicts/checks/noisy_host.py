@@ -124,7 +124,7 @@ def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
     }
 
 
-CHECK = Check("noisy-host", "something else ran on the host's CPUs", of_trial=of_trial, of_run=of_run)
+CHECK = Check("noisy-host", "something else ran on the host's CPUs", of_trial=of_trial, reads="hosts", of_run=of_run)
 
 
 def foreign_share(evidence: Evidence) -> float | None:

@@ -40,7 +40,9 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     ]
 
 
-CHECK = Check("server-idle", "the server was not the limit, so its rate is not its capacity", of_trial=of_trial)
+CHECK = Check(
+    "server-idle", "the server was not the limit, so its rate is not its capacity", of_trial=of_trial, reads="servers"
+)
 
 
 def _shares(evidence: Evidence, used: Mapping[str, float]) -> Iterator[tuple[float, str]]:

@@ -34,4 +34,4 @@ def of_trial(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
     ]
 
 
-CHECK = Check("service-restarted", "the process under test changed", of_trial=of_trial)
+CHECK = Check("service-restarted", "the process under test changed", of_trial=of_trial, reads="servers")

@@ -39,7 +39,9 @@ def of_trial(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
     ]
 
 
-CHECK = Check("shared-cpus", "server, load tool or controller may run on the same CPU", of_trial=of_trial)
+CHECK = Check(
+    "shared-cpus", "server, load tool or controller may run on the same CPU", of_trial=of_trial, reads="hosts"
+)
 
 Owner = tuple[str, str]
 """A machine, and the process on it."""

@@ -27,7 +27,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     return SkippedCheck(why=f"no telemetry of {', '.join(sorted(missing))}")
 
 
-CHECK = Check("stalled", "a host stopped for a while", of_trial=of_trial)
+CHECK = Check("stalled", "a host stopped for a while", of_trial=of_trial, reads="hosts")
 
 
 def _longest_gap(t_s: Sequence[float], window_s: float) -> tuple[float, float]:

@@ -52,7 +52,7 @@ def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
     return results
 
 
-CHECK = Check("throttled", "the host did not get its CPU", of_trial=of_trial, of_run=of_run)
+CHECK = Check("throttled", "the host did not get its CPU", of_trial=of_trial, reads="hosts", of_run=of_run)
 
 
 def stolen_share(evidence: Evidence) -> float | None:

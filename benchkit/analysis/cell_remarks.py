@@ -1,0 +1,21 @@
+"""Remarks on ratios that follow from the record of their cells: servers that were not watched, and equal builds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from benchkit.analysis.ratio import Ratio
+from benchkit.models.run import CellRecord
+
+UNWATCHED = "unwatched: {cell} uses an external server, which was neither started afresh nor watched"
+
+
+def with_cell_remarks(ratios: Iterable[Ratio], cells: Iterable[CellRecord]) -> list[Ratio]:
+    """Return the ratios within a run with remarks about their cells."""
+    by_id = {cell.cell_id: cell for cell in cells}
+    return [ratio.with_remarks(_remarks(ratio, by_id)) for ratio in ratios]
+
+
+def _remarks(ratio: Ratio, cells: dict[str, CellRecord]) -> list[str]:
+    own = [cells[name] for name in (ratio.cell_id, ratio.baseline) if name in cells]
+    return [UNWATCHED.format(cell=cell.cell_id) for cell in own if cell.external]

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchkit.errors import InputError
+from benchkit.scenario.experiment import Cell
+from benchkit.services.endpoint import Endpoint
+from tests.builders import read_scenario
+
+
+def read_cell(folder: Path, **services: dict[str, object]) -> Cell:
+    (cell,) = read_scenario(folder, stacks={"one": {"entry": "app", "services": services}}).cells
+    return cell
+
+
+@pytest.mark.parametrize(
+    ("url", "endpoint"),
+    [
+        ("http://192.0.2.10:8080", Endpoint("192.0.2.10", "http", "192.0.2.10", 8080)),
+        ("http://server.example/", Endpoint("server.example", "http", "server.example", 80)),
+        ("http://[2001:db8::1]:81", Endpoint("2001:db8::1", "http", "2001:db8::1", 81)),
+    ],
+)
+def test_an_external_service_is_the_socket_of_its_url(tmp_path: Path, url: str, endpoint: Endpoint) -> None:
+    cell = read_cell(tmp_path, app={"backend": "external", "url": url})
+    assert cell.services == ()
+    assert [service.endpoint for service in cell.external] == [endpoint]
+
+
+def test_a_proxy_may_pass_requests_on_to_an_external_service(tmp_path: Path) -> None:
+    cell = read_cell(
+        tmp_path,
+        app={"backend": "nginx", "listen": 8080, "upstream": "there"},
+        there={"backend": "external", "url": "http://192.0.2.10"},
+    )
+    assert ([each.name for each in cell.services], [each.name for each in cell.external]) == (["app"], ["there"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"url": "https://192.0.2.10"},
+            "app.url: found 'https://192.0.2.10'; allowed: http://HOST or http://HOST:PORT",
+        ),
+        ({"url": "http://192.0.2.10/path"}, "the load has the path (load.path)"),
+        ({"url": "http://192.0.2.10:0"}, "app.url: found"),
+        ({"url": "http://192.0.2.10", "listen": 80}, "app.listen: no such field; allowed: backend, url"),
+        ({}, "app.url: is missing"),
+    ],
+)
+def test_faults_name_file_line_and_field(tmp_path: Path, options: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read_cell(tmp_path, app={"backend": "external", **options})
+    assert message in str(caught.value)
+    assert "small.yaml:4: stacks.one.services.app" in str(caught.value)
