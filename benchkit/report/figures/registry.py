@@ -28,8 +28,8 @@ FIGURES: Mapping[str, ReportFigure] = {
     for figure in (
         rps.FIGURE,
         ratio_forest.FIGURE,
-        slices.FIGURE,
         latency.FIGURE,
+        slices.FIGURE,
         latency_throughput.FIGURE,
         by_connections.FIGURE,
         scheduler.FIGURE,
