@@ -17,6 +17,7 @@ HOMES: Mapping[str, str] = MappingProxyType(
         "versus": "benchkit.cli.versus:versus",
         "validate": "benchkit.cli.validate:validate",
         "fields": "benchkit.cli.fields:fields",
+        "plugins": "benchkit.cli.plugins:plugins",
         "plan": "benchkit.cli.plan:plan",
         "run": "benchkit.cli.run:run",
         "compare": "benchkit.cli.compare:compare",

@@ -44,6 +44,7 @@ PROGRAMS: Mapping[str, VersionQuery] = MappingProxyType(
         "go": VersionQuery(("go", "version"), r"go version go(\S+)"),
         "git": VersionQuery(("git", "--version"), r"git version ([0-9][0-9.]*)"),
         "ssh": VersionQuery(("ssh", "-V"), r"OpenSSH_(\S+?),?\s"),
+        "python3": VersionQuery(("python3", "--version"), r"Python (\S+)"),
         "node": VersionQuery(("node", "--version"), r"v([0-9]\S*)"),
         "taskset": VersionQuery(("taskset", "--version"), r"util-linux ([0-9]\S*)"),
         "ip": VersionQuery(("ip", "-V"), r"iproute2-([^\s,]+)"),

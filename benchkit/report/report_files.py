@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 
 from benchkit.errors import BenchkitError
+from benchkit.plugins import describe_failure
 from benchkit.report.figures.registry import FIGURES
 from benchkit.report.page import page
 from benchkit.report.rendering import Drawing, render
 from benchkit.report.stored_run import StoredRun
+
+logger = logging.getLogger(__name__)
 
 
 def write_report(run: StoredRun, directory: Path, *others: StoredRun) -> Path:
@@ -32,8 +36,18 @@ def write_report(run: StoredRun, directory: Path, *others: StoredRun) -> Path:
 
 
 def draw_figures(run: StoredRun) -> list[Drawing]:
-    """Draw the figures that the run has data for, in the order of the report."""
-    return [render(figure, run) for figure in FIGURES.values() if figure.is_available(run)]
+    """Draw the figures that the run has data for, in the order of the report; one of a plugin that fails is omitted."""
+    drawings = []
+    for figure in FIGURES.values():
+        try:
+            if figure.is_available(run):
+                drawings.append(render(figure, run))
+        except Exception as error:
+            plugin = FIGURES.plugin(figure.name)
+            if plugin is None:
+                raise
+            logger.warning("the figure %s of %s failed: %s", figure.name, plugin.package, describe_failure(error))
+    return drawings
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -8,7 +8,7 @@ from benchkit.document import Document
 from benchkit.errors import InputError, suggestion
 from benchkit.scenario.model import Scenario
 from benchkit.services.external import EXTERNAL, ExternalOptions, ExternalService
-from benchkit.services.registry import BACKENDS, SERVICE_OPTIONS
+from benchkit.services.registry import BACKENDS, service_options
 from benchkit.services.rendering import ServiceSpec
 
 
@@ -37,12 +37,12 @@ def typed_services(
 def _typed_service(name: str, document: Document) -> ServiceSpec | ExternalService:
     wanted = document.data.get("backend")
     if wanted is None:
-        raise InputError(document.fault((), f"service {name}: backend is missing; {suggestion('', SERVICE_OPTIONS)}"))
+        raise InputError(document.fault((), f"service {name}: backend is missing; {suggestion('', service_options())}"))
     if wanted == EXTERNAL:
         return ExternalService(name, document.validated(ExternalOptions).url, document.source)
     if wanted not in BACKENDS:
         raise InputError(
-            document.fault(("backend",), f"no backend {wanted!r}; {suggestion(str(wanted), SERVICE_OPTIONS)}")
+            document.fault(("backend",), f"no backend {wanted!r}; {suggestion(str(wanted), service_options())}")
         )
     backend = BACKENDS[wanted]
     options = backend.resolve(document.validated(backend.options), document.source)

@@ -23,7 +23,7 @@ from benchkit.scenario.model import Scenario
 from benchkit.scenario.schema import Schema, model_schema, resolved
 from benchkit.scenario.tuning_profiles import TuningProfile
 from benchkit.services.backend import ServiceOptions
-from benchkit.services.registry import BACKENDS, SERVICE_OPTIONS
+from benchkit.services.registry import BACKENDS, service_options
 
 _PLAIN = re.compile(r"[A-Za-z/_][A-Za-z0-9/_-]*")
 """Text that YAML needs no quotes for."""
@@ -64,7 +64,7 @@ class Part:
     @property
     def fields(self) -> tuple[Field, ...]:
         """All fields, those of mappings in mappings too, unless these are parts of their own."""
-        backend = self.name if self.name in SERVICE_OPTIONS else None
+        backend = self.name if self.name in service_options() else None
         return tuple(_fields(self.model, "", split=self.model is Scenario, backend=backend))
 
 
@@ -80,7 +80,7 @@ def parts() -> Mapping[str, Part]:
         **of_scenario,
         "load": Load,
         "services": ServiceOptions,
-        **SERVICE_OPTIONS,
+        **service_options(),
         "tuning-file": TuningProfile,
         "inventory": InventoryFile,
     }

@@ -22,7 +22,7 @@ from benchkit.models.scale import Scale
 from benchkit.scenario.model import Scenario
 from benchkit.scenario.read import FIXED
 from benchkit.scenario.tuning_profiles import TuningProfile
-from benchkit.services.registry import SERVICE_OPTIONS
+from benchkit.services.registry import service_options
 
 Schema = dict[str, Any]
 """A JSON Schema, as JSON has it."""
@@ -42,11 +42,11 @@ _REFERENCE_FORM: Schema = {
 def scenario_schema() -> Schema:
     """Return the schema of scenario files."""
     scenario, defs = _schemas([Scenario])
-    cell, cell_defs = _schemas([Load, *SERVICE_OPTIONS.values()])
+    cell, cell_defs = _schemas([Load, *service_options().values()])
     cell_defs = {name: _mapped(definition, _or_reference) for name, definition in cell_defs.items()}
     load = _partial(cell_defs.pop(_name(cell[Load])))
     load["properties"]["tool"] = _either({"enum": [*TOOLS]}, _REFERENCE)
-    options = {name: copy.deepcopy(cell_defs[_name(cell[model])]) for name, model in SERVICE_OPTIONS.items()}
+    options = {name: copy.deepcopy(cell_defs[_name(cell[model])]) for name, model in service_options().items()}
     root = copy.deepcopy(defs.pop(_name(scenario[Scenario])))
     root["properties"] |= {
         "load": {**_annotations(root["properties"]["load"]), "$ref": f"{_DEFS}Load"},

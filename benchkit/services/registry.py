@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from benchkit.services.backend import AnyBackend, BackendOptions
+from benchkit.plugins import Registry
+from benchkit.services.backend import AnyBackend, Backend, BackendOptions
 from benchkit.services.command import COMMAND
 from benchkit.services.external import EXTERNAL, ExternalOptions
 from benchkit.services.fasthttp import FASTHTTP
@@ -34,11 +35,12 @@ _BACKENDS: tuple[AnyBackend, ...] = (
     *MODULE_BACKENDS,
 )
 
-BACKENDS: Mapping[str, AnyBackend] = {backend.name: backend for backend in _BACKENDS}
-"""All backends by the names that scenarios have for them."""
+BACKENDS: Registry[AnyBackend] = Registry(
+    "benchkit.backends", {backend.name: backend for backend in _BACKENDS}, Backend, lambda backend: backend.name
+)
+"""All backends, those of plugins too, by the names that scenarios have for them."""
 
-SERVICE_OPTIONS: Mapping[str, type[BackendOptions]] = {
-    **{name: backend.options for name, backend in BACKENDS.items()},
-    EXTERNAL: ExternalOptions,
-}
-"""The options of all values of `backend`: those of the backends, and of servers that are there already."""
+
+def service_options() -> Mapping[str, type[BackendOptions]]:
+    """Return the options of all values of `backend`: those of the backends, and of servers that are there already."""
+    return {**{name: backend.options for name, backend in BACKENDS.items()}, EXTERNAL: ExternalOptions}

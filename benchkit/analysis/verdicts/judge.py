@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from benchkit.analysis.verdicts.check import Check, CheckResult, Finding, SkippedCheck, Verdict
+from benchkit.analysis.verdicts.check import Check, CheckResult, Finding, RunCheckResult, SkippedCheck, Verdict
 from benchkit.analysis.verdicts.evidence import Evidence, RunEvidence
 from benchkit.analysis.verdicts.registry import CHECKS
 from benchkit.models.base import Frozen
 from benchkit.models.rows import UncheckedRow, VerdictRow
 from benchkit.models.thresholds import Thresholds, thresholds_of
+from benchkit.plugins import describe_failure
 
 Scope = Literal["trial", "run"]
 """Evidence of a judgement: the trial alone, or all trials of its run."""
@@ -90,7 +91,7 @@ def judge_trial(evidence: Evidence, thresholds: Thresholds) -> Judgement:
 def _result(check: Check, evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     """Run a check; without findings it is skipped where it needs the host of a server that was not watched."""
     unwatched = evidence.record.external if check.reads != "load" else ()
-    findings = () if unwatched and check.reads == "servers" else check.of_trial(evidence, thresholds)
+    findings = () if unwatched and check.reads == "servers" else _of_trial(check, evidence, thresholds)
     if not unwatched or (findings and not isinstance(findings, SkippedCheck)):
         return findings
     return SkippedCheck(why=f"{' and '.join(unwatched)} is external: its host is not watched")
@@ -101,7 +102,31 @@ def judge_run(evidence: RunEvidence) -> dict[str, Judgement]:
     thresholds = thresholds_of(evidence.manifest)
     results: dict[str, dict[str, CheckResult]] = {str(trial_id): {} for trial_id in evidence.trials["trial_id"]}
     for code, check in CHECKS.items():
-        for trial_id, result in check.of_run(evidence, thresholds).items():
+        for trial_id, result in _of_run(check, evidence, thresholds).items():
             results[trial_id][code] = result
     no_findings = Judgement()
     return {trial_id: combine_results(of_trial) if of_trial else no_findings for trial_id, of_trial in results.items()}
+
+
+def _of_trial(check: Check, evidence: Evidence, thresholds: Thresholds) -> CheckResult:
+    """Return the result of a check on a trial; one of a plugin that fails is skipped, with the error as the reason."""
+    try:
+        return check.of_trial(evidence, thresholds)
+    except Exception as error:  # noqa: BLE001 - raised again where benchkit ships the check
+        return _skip_failed(check, error)
+
+
+def _of_run(check: Check, evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
+    """Return the results of a check on a run likewise."""
+    try:
+        return check.of_run(evidence, thresholds)
+    except Exception as error:  # noqa: BLE001 - raised again where benchkit ships the check
+        return dict.fromkeys(map(str, evidence.trials["trial_id"]), _skip_failed(check, error))
+
+
+def _skip_failed(check: Check, error: Exception) -> SkippedCheck:
+    """Return the skipped check of a plugin; raise the error of a shipped one."""
+    plugin = CHECKS.plugin(check.code)
+    if plugin is None:
+        raise error
+    return SkippedCheck(why=f"the check of {plugin.package} {plugin.version} failed: {describe_failure(error)}")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from benchkit.analysis.verdicts.check import Check
 from benchkit.analysis.verdicts.checks import (
     accept_overflow,
@@ -32,6 +30,7 @@ from benchkit.analysis.verdicts.checks import (
     unequal_responses,
     unstable,
 )
+from benchkit.plugins import Registry
 
 _ALL = (
     observed,
@@ -61,4 +60,7 @@ _ALL = (
     drifted_host,
 )
 
-CHECKS: Mapping[str, Check] = {module.CHECK.code: module.CHECK for module in _ALL}
+CHECKS: Registry[Check] = Registry(
+    "benchkit.checks", {module.CHECK.code: module.CHECK for module in _ALL}, Check, lambda check: check.code
+)
+"""All checks, those of plugins too, by code."""

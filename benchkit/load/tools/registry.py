@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 from benchkit.errors import InputError, ParseError
 from benchkit.load.tools.ab import command as ab
 from benchkit.load.tools.h2load import command as h2load
@@ -13,11 +10,15 @@ from benchkit.load.tools.siege import command as siege
 from benchkit.load.tools.tool import Tool
 from benchkit.load.tools.vegeta import command as vegeta
 from benchkit.load.tools.wrk import command as wrk
+from benchkit.plugins import Registry
 
-TOOLS: Mapping[str, Tool] = MappingProxyType(
-    {tool.name: tool for tool in (wrk.TOOL, ab.TOOL, hey.TOOL, siege.TOOL, vegeta.TOOL, h2load.TOOL)}
+TOOLS: Registry[Tool] = Registry(
+    "benchkit.load_tools",
+    {tool.name: tool for tool in (wrk.TOOL, ab.TOOL, hey.TOOL, siege.TOOL, vegeta.TOOL, h2load.TOOL)},
+    Tool,
+    lambda tool: tool.name,
 )
-"""Every load tool by name."""
+"""Every load tool, those of plugins too, by name."""
 
 
 def get_tool(name: str) -> Tool:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from benchkit.errors import InputError
+from benchkit.plugins import Registry
 from benchkit.report.figures import (
     accept_queue,
     by_connections,
@@ -23,25 +22,27 @@ from benchkit.report.figures import (
 )
 from benchkit.report.figures.figure import ReportFigure
 
-FIGURES: Mapping[str, ReportFigure] = {
-    figure.name: figure
-    for figure in (
-        rps.FIGURE,
-        ratio_forest.FIGURE,
-        latency.FIGURE,
-        slices.FIGURE,
-        latency_throughput.FIGURE,
-        by_connections.FIGURE,
-        scheduler.FIGURE,
-        cpu_categories.FIGURE,
-        flame.FIGURE,
-        flame_difference.FIGURE,
-        host_activity.FIGURE,
-        accept_queue.FIGURE,
-        verdict_matrix.FIGURE,
-        tool_agreement.FIGURE,
-    )
-}
+_ALL = (
+    rps.FIGURE,
+    ratio_forest.FIGURE,
+    latency.FIGURE,
+    slices.FIGURE,
+    latency_throughput.FIGURE,
+    by_connections.FIGURE,
+    scheduler.FIGURE,
+    cpu_categories.FIGURE,
+    flame.FIGURE,
+    flame_difference.FIGURE,
+    host_activity.FIGURE,
+    accept_queue.FIGURE,
+    verdict_matrix.FIGURE,
+    tool_agreement.FIGURE,
+)
+
+FIGURES: Registry[ReportFigure] = Registry(
+    "benchkit.figures", {figure.name: figure for figure in _ALL}, ReportFigure, lambda figure: figure.name
+)
+"""All figures by name, those of plugins last."""
 
 
 def get_figure(name: str) -> ReportFigure:

@@ -1,0 +1,1 @@
+"""A backend, a load tool, a check and a figure for benchkit, each in one file."""
