@@ -91,7 +91,9 @@ class Streams:
             return self._pipe_end(spec["pipe"], "write", parent_fds)
         path = self._workdir.inside(spec["path"], write=True)
         self._workdir.make_folder(path.parent)
-        fd = os.open(str(path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        # Appending: a program may open /dev/stdout too, and one descriptor would overwrite what the other wrote.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        fd = os.open(str(path), flags, 0o600)
         if spec.get("max_bytes") is None:
             parent_fds.callback(os.close, fd)
             return fd

@@ -77,13 +77,26 @@ class Processes:
         "max_bytes"} (None: no limit) or {"pipe": name}; `stderr` may be "stdout". A pipe connects the two processes
         that name it.
         """
+        child = self.start_child(command=command, stdin=stdin, stdout=stdout, stderr=stderr, at_ns=at_ns)
+        late_s = None if at_ns is None else (child.started_ns - at_ns) / 1e9
+        return {**child.report(), "late_s": late_s}
+
+    def start_child(
+        self,
+        *,
+        command: Json,
+        stdin: Optional[Json] = None,
+        stdout: Optional[Json] = None,
+        stderr: Any = None,  # noqa: ANN401 - as in `start`
+        at_ns: Optional[int] = None,
+    ) -> Child:
+        """Start a process as `start` does, and return it."""
         sinks: Dict[str, Sink] = {}
         with contextlib.ExitStack() as parent_fds:
             descriptors = self._streams.named(stdin, stdout, stderr, sinks, parent_fds)
             child = self._recorded(Command(**command), sinks)
             self._launch(child, descriptors, at_ns)
-        late_s = None if at_ns is None else (child.started_ns - at_ns) / 1e9
-        return {**child.report(), "late_s": late_s}
+        return child
 
     def run(self, *, command: Json, timeout_s: float, max_bytes: int, body: bytes = b"") -> Answer:
         """Run a short command with `body` as its input; the body of the answer is its stdout, then its stderr."""
@@ -100,7 +113,7 @@ class Processes:
     def wait(self, *, id: int, timeout_s: float) -> Json:  # noqa: A002 - the name in messages
         """Wait for the end of a process; `ended` is None where it did not end in time."""
         child = self.child(id)
-        self._wait(child, timeout_s)
+        self.wait_for(child, timeout_s)
         return child.report()
 
     def stop(self, *, ids: List[int], signum: int, grace_s: float) -> Json:
@@ -117,7 +130,7 @@ class Processes:
             remaining = self._wait_for_end(children, 0.05)
         for child in children:
             if not remaining:
-                self._wait(child, self.REAP_S)  # it has ended, but may not be reaped yet
+                self.wait_for(child, self.REAP_S)  # it has ended, but may not be reaped yet
                 self._drop_record(child)
         survivors = [{"pid": each.pid, "name": each.name, "why": refused.get(each.pid)} for each in remaining]
         return {"processes": [child.report() for child in children], "killed": killed, "survivors": survivors}
@@ -177,7 +190,7 @@ class Processes:
             # What the agent runs for itself is short, also undoes changes, and so must not need room for a record.
             child = self._numbered(command, sinks) if own else self._recorded(command, sinks)
             self._launch(child, descriptors, own=own)
-        in_time = self._wait(child, timeout_s)
+        in_time = self.wait_for(child, timeout_s)
         if not in_time:
             self.stop(ids=[child.id], signum=signal.SIGTERM, grace_s=1.0)
         return child, in_time
@@ -283,7 +296,8 @@ class Processes:
             self._drop_records()
             self._changed.notify_all()
 
-    def _wait(self, child: Child, timeout_s: float) -> bool:
+    def wait_for(self, child: Child, timeout_s: float) -> bool:
+        """Wait for the end of a process; return False where it did not end in time."""
         with self._changed:
             ended = self._changed.wait_for(lambda: child.ended is not None, timeout_s)
         if ended:

@@ -26,6 +26,7 @@ from benchkit.agent.records import Records
 from benchkit.agent.sockets import Sockets
 from benchkit.agent.sysctls import Sysctls
 from benchkit.agent.temporary_folders import TemporaryFolders
+from benchkit.agent.timetable import Timetable
 from benchkit.agent.undo import Undo
 from benchkit.agent.watch_requests import Telemetry
 from benchkit.agent.workdir import Workdir
@@ -67,7 +68,8 @@ class Agent:
         self._undo = Undo(workdir, records, sysctls)
         perf_maps = PerfMaps(records)
         self.facts = facts = Facts(workdir, processes, sysctls)
-        telemetry = Telemetry(workdir, processes)
+        timetable = Timetable(processes)
+        telemetry = Telemetry(workdir, processes, timetable)
         self.ops: Dict[str, Callable[..., Answer]] = {
             "clock": self.clock,
             "facts": facts.facts,
@@ -89,6 +91,8 @@ class Agent:
             "stop": processes.stop,
             "process_trees": processes.list_trees,
             "cpu_times": processes.cpu_times,
+            "timetable_run": timetable.run,
+            "timetable_stop": timetable.stop,
             "compress": files.compress,
             "expect_perf_maps": perf_maps.expect,
             "remove_perf_maps": perf_maps.remove,
@@ -103,6 +107,7 @@ class Agent:
             "telemetry_start": telemetry.start,
             "telemetry_add": telemetry.add,
             "telemetry_snapshot": telemetry.snapshot,
+            "telemetry_schedule_snapshots": telemetry.schedule_snapshots,
             "telemetry_schedule_samples": telemetry.schedule_samples,
             "telemetry_latest": telemetry.latest,
             "telemetry_stop": telemetry.stop,

@@ -30,7 +30,8 @@ class WatchedService:
     """A process to sample with all its descendants, under its name in the telemetry."""
 
     name: str
-    process: Process
+    process: Process | None
+    """None: all processes that a timetable starts under this name."""
     listeners: Sequence[Tcp | Unix] = ()
     """Sockets whose accept queues and established connections are sampled."""
     threads: bool = False
@@ -65,13 +66,21 @@ class Telemetry:
         """Send requests to the host's agent over its link."""
         self._link = link
 
-    def start(self, path: HostPath, interval_s: float, services: Iterable[WatchedService] = ()) -> None:
+    def start(
+        self,
+        path: HostPath,
+        interval_s: float,
+        services: Iterable[WatchedService] = (),
+        *,
+        core_interval_s: float | None = None,
+    ) -> None:
         """Start to sample the host and these services, into a new file below the work directory.
 
-        Raises HostError, also where a session is running already.
+        `core_interval_s` is the interval of core speeds where it is another. Raises HostError, also where a session is
+        running already.
         """
-        args = {"path": str(path), "interval_s": interval_s, "services": [_message(each) for each in services]}
-        self._link.request("telemetry_start", args)
+        args: dict[str, Any] = {"path": str(path), "interval_s": interval_s, "core_interval_s": core_interval_s}
+        self._link.request("telemetry_start", {**args, "services": [_message(each) for each in services]})
 
     def add(self, services: Iterable[WatchedService]) -> None:
         """Sample these services too. Raises HostError."""
@@ -82,6 +91,13 @@ class Telemetry:
         fields = self._link.request("telemetry_snapshot", {}, timeout_s=SNAPSHOT_TIMEOUT_S).fields
         trees = {name: tuple((pid, start) for pid, start in tree) for name, tree in fields["processes"].items()}
         return TelemetrySnapshot(fields["at_ns"], trees)
+
+    def schedule_snapshots(self, at_ns: Sequence[int]) -> None:
+        """Sample at these instants of the host's monotonic clock, and at none of the interval until they are over.
+
+        Raises HostError.
+        """
+        self._link.request("telemetry_schedule_snapshots", {"at_ns": list(at_ns)})
 
     def schedule_samples(self, at_ns: Sequence[int]) -> None:
         """Sample what is expensive at these instants of the host's monotonic clock: connections and clock rates.
@@ -109,7 +125,7 @@ def _message(service: WatchedService) -> dict[str, Any]:
     page = service.counters
     return {
         "name": service.name,
-        "process": service.process.id,
+        "process": None if service.process is None else service.process.id,
         "listeners": [address_message(socket) for socket in service.listeners],
         "threads": service.threads,
         "counters": None if page is None else {"kind": page.kind, "path": page.path, **address_message(page.at)},

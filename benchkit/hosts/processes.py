@@ -177,6 +177,28 @@ class Process:
 
 
 @dataclass(frozen=True)
+class PlannedStart:
+    """A process to start at an instant, under the name of its service in the telemetry."""
+
+    service: str
+    spec: ProcessSpec
+    at_ns: int
+    """Instant on the host's monotonic clock."""
+
+
+@dataclass(frozen=True)
+class EndedProcess:
+    """A process of a timetable after its end."""
+
+    started_ns: int
+    """Instant on the host's monotonic clock."""
+    late_s: float
+    """Delay after the planned instant."""
+    ended: ExitStatus | None
+    """None where it did not end in time."""
+
+
+@dataclass(frozen=True)
 class Stopped:
     """The outcome of stopping processes."""
 
@@ -222,6 +244,29 @@ class Processes:
             self.stop(started)
             raise failure
         return started
+
+    def run_timetable(self, starts: Sequence[PlannedStart], timeout_s: float) -> list[EndedProcess]:
+        """Start processes at their instants, in this order, and wait until all have ended.
+
+        `timeout_s` is the time that the last one may take. All are stopped where one cannot be started. Raises
+        HostError.
+        """
+        message = [
+            {"service": start.service, "command": start.spec.command(), **_streams(start.spec), "at_ns": start.at_ns}
+            for start in starts
+        ]
+        last_s = self._clock().to_controller_s(max(start.at_ns for start in starts))
+        total_s = max(0.0, last_s - time.monotonic()) + timeout_s
+        logger.debug("%s: starting %d processes at planned instants", self._host, len(starts))
+        reply = self._link.request("timetable_run", {"starts": message, "timeout_s": timeout_s}, timeout_s=total_s)
+        return [
+            EndedProcess(report["started_ns"], report["late_s"], _exit_status(report))
+            for report in reply.fields["processes"]
+        ]
+
+    def stop_timetable(self) -> None:
+        """Start no more processes of a running timetable. Raises HostError."""
+        self._link.request("timetable_stop", {})
 
     def run(
         self,

@@ -77,6 +77,41 @@ def merge_generator_outputs(outputs: Sequence[ParsedOutput], started_s: Sequence
     )
 
 
+def merge_slices(outputs: Sequence[ParsedOutput]) -> ParsedOutput:
+    """Return the outputs of slices, which one cell had one after the other, as one output over the sum of their times.
+
+    Counts and durations are added up, histograms are merged, and rates are means weighted by the durations. Raises
+    InputError for different tools.
+    """
+    if len(outputs) == 1:
+        return outputs[0]
+    results = [output.result for output in outputs]
+    measurements = [output.measurement for output in outputs if output.measurement is not None]
+    measurement = merge_measurements(measurements) if len(measurements) == len(outputs) else None
+    first = results[0]
+    return ParsedOutput(
+        first.model_copy(
+            update={
+                "duration_s": _total(results, lambda result: result.duration_s),
+                "requests": _sum(results, lambda result: result.requests),
+                "rps": _mean_over_time(results, lambda result: result.rps),
+                "bytes_total": _total(results, lambda result: result.bytes_total),
+                "bytes_per_s": _mean_over_time(results, lambda result: result.bytes_per_s),
+                "latency": _merge_summaries(results) if measurement is None else measurement.latency(),
+                "errors": _add_errors([result.errors for result in results]),
+                "status": _add_status(result.status for result in results),
+                "non_2xx": _sum(results, lambda result: result.non_2xx),
+                "failed": _sum(results, lambda result: result.failed),
+                "failed_length": _sum(results, lambda result: result.failed_length),
+                "availability": _availability(results),
+                "complete": all(result.complete for result in results),
+                "notes": tuple(_merge_notes_of_slices(results, has_histogram=measurement is not None)),
+            }
+        ),
+        measurement,
+    )
+
+
 def merge_measurements(measurements: Sequence[Measurement]) -> Measurement:
     """Return the measurements of generators of one tool as one: counts added up, histograms merged.
 
@@ -116,6 +151,14 @@ def _total(items: Sequence[T], figure: Callable[[T], float | None]) -> float | N
     """Return the sum of a figure; None where one item lacks it."""
     known = _known(items, figure)
     return None if known is None else math.fsum(known)
+
+
+def _mean_over_time(results: Sequence[LoadResult], rate: Callable[[LoadResult], float | None]) -> float | None:
+    """Return the mean of a rate, weighted by durations; None where one result lacks either."""
+    rates, durations = _known(results, rate), _known(results, lambda result: result.duration_s)
+    if rates is None or durations is None or not sum(durations):
+        return None
+    return math.fsum(r * d for r, d in zip(rates, durations, strict=True)) / math.fsum(durations)
 
 
 def _sum(items: Sequence[T], count: Callable[[T], int | None]) -> int | None:
@@ -207,3 +250,18 @@ def _merge_notes(
         yield Note(
             code="percentiles-lost", message="percentiles of several generators cannot be merged without histograms"
         )
+
+
+def _merge_notes_of_slices(results: Sequence[LoadResult], *, has_histogram: bool) -> Iterator[Note]:
+    """Yield each kind of note once, with the first slice that has it, and the notes on the merged result."""
+    by_code: dict[str, list[tuple[int, str]]] = {}
+    for number, result in enumerate(results, 1):
+        for note in result.notes:
+            by_code.setdefault(note.code, []).append((number, note.message))
+    for code, messages in by_code.items():
+        number, message = messages[0]
+        is_in_all = len({number for number, _ in messages}) == len(results) and len({m for _, m in messages}) == 1
+        others = f"; similar for {len(messages) - 1} others" if len(messages) > 1 else ""
+        yield Note(code=code, message=message if is_in_all else f"slice {number} of {len(results)}: {message}{others}")
+    if not has_histogram and any(result.latency.percentiles for result in results):
+        yield Note(code="percentiles-lost", message="percentiles of slices cannot be merged without histograms")

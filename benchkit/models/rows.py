@@ -274,8 +274,10 @@ class SliceRow(Row):
     server_loop_s: Annotated[
         float | None, Column(description="CPU time of a small fixed loop on the servers' CPUs", unit="sec")
     ]
-    accept_queue: Annotated[int | None, Column(description="connections that waited for its services before it")]
-    time_wait: Annotated[int | None, Column(description="sockets in TIME_WAIT on its services' hosts before it")]
+    accept_queue: Annotated[int | None, Column(description="connections that waited for its services after it")] = None
+    time_wait: Annotated[int | None, Column(description="sockets in TIME_WAIT on its services' hosts at its start")] = (
+        None
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -154,9 +154,20 @@ def reducer_service(number: int) -> str:
     return f"reducer-{number}"
 
 
+def neighbour_service(cell: int, service: str) -> str:
+    """Return the name of another cell's service in the telemetry of a sliced trial; cells of a block count from 1."""
+    return f"neighbour.{cell}.{service}"
+
+
+def is_neighbour(service: str) -> bool:
+    """Return True for the name of another cell's service, which has no load while the trial has."""
+    return _NEIGHBOUR.match(service) is not None
+
+
 def is_of_load_tool(service: str) -> bool:
     """Return True for the service name of a load generator or of the process that reads its rows."""
     return _OF_LOAD_TOOL.fullmatch(service) is not None
 
 
+_NEIGHBOUR = re.compile(r"neighbour\.[0-9]+\.")
 _OF_LOAD_TOOL = re.compile(r"(generator|reducer)-[0-9]+")

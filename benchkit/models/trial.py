@@ -53,7 +53,9 @@ class GeneratorRecord(Frozen):
     host: str
     argv: tuple[str, ...]
     load: Load = Field(description="its share of the cell's load")
-    files: Mapping[Literal["stdout", "stderr", "reduction"], RawFileName] = Field(description="names of its raw files")
+    files: Mapping[Literal["stdout", "stderr", "reduction", "slices"], RawFileName] = Field(
+        description="names of its raw files; `slices` is an archive with the files of all slices of a sliced block"
+    )
     started_s: float = Field(description="start, from that of the first generator, on the controller's clock")
     wall_s: float
     late_s: float | None = Field(
@@ -139,10 +141,11 @@ class SliceRecord(Frozen):
         default=None, description="mean CPU time of a small fixed loop on the CPUs of the servers: how slow they are"
     )
     accept_queue: int | None = Field(
-        default=None, description="connections that waited for the trial's services before its generators started"
+        default=None,
+        description="connections that still waited for the trial's services when the next slice of the block began",
     )
     time_wait: int | None = Field(
-        default=None, description="sockets in TIME_WAIT on the services' hosts before its generators started"
+        default=None, description="sockets in TIME_WAIT on the services' hosts at its start, which earlier slices left"
     )
 
 

@@ -28,7 +28,7 @@ from benchkit.results.progress import read_progress
 from benchkit.results.schema import arrow_schema
 from benchkit.results.store import RunFolder, Store
 from benchkit.results.tables import RunTables
-from benchkit.results.trial_tables import read_generators
+from benchkit.results.trial_tables import read_output
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def _readable_records(run: RunFolder) -> Iterator[TrialRecord]:
 def _ended(run: RunFolder, record: TrialRecord) -> bool:
     """Return True if a trial ended well: the output of its generators can be read."""
     try:
-        read_generators(record, partial(run.raw_file, record.trial_id))
+        read_output(record, partial(run.raw_file, record.trial_id))
     except ParseError:
         return False
     except InputError:  # a damaged file: the trial ended, as its record says

@@ -24,8 +24,7 @@ from benchkit.results.trial_tables import (
     TRIAL_TABLES,
     TrialTables,
     build_trial_tables,
-    merge_outputs,
-    read_generators,
+    read_output,
 )
 
 JudgeTrial = Callable[[TrialRecord, TrialTables], TrialTables]
@@ -175,8 +174,7 @@ def _stored_rows(tables: RunTables, table: str) -> pa.Table | None:
 def _read_trial(run: RunFolder, record: TrialRecord, *, interrupted: bool) -> TrialTables:
     raw = partial(run.raw_file, record.trial_id)
     try:
-        output = merge_outputs(record, read_generators(record, raw))
-        return build_trial_tables(record, output, raw, interrupted=interrupted)
+        return build_trial_tables(record, read_output(record, raw), raw, interrupted=interrupted)
     except ParseError as error:
         names = ", ".join(name for generator in record.generators for name in generator.files.values())
         raise ParseError(

@@ -13,7 +13,7 @@ from benchkit.models.facts import RecordedFacts
 from benchkit.models.levels import level_text
 from benchkit.models.load_result import LoadResult
 from benchkit.models.metrics import PERCENTILES
-from benchkit.models.rows import Columns, FactorRow, HostRow, LatencyRow, NoteRow, TrialRow
+from benchkit.models.rows import Columns, FactorRow, HostRow, LatencyRow, NoteRow, SliceRow, TrialRow
 from benchkit.models.run import CellRecord
 from benchkit.models.trial import TrialRecord
 from benchkit.results.journal_events import HostFactsRead, JournalEvent
@@ -100,6 +100,33 @@ def latency_columns(trial_id: str, measurement: Measurement | None) -> Columns[L
     return Columns(
         LatencyRow,
         {"trial_id": [trial_id] * len(series), "series": series, "low_s": low_s, "high_s": high_s, "count": counts},
+    )
+
+
+def slice_rows(record: TrialRecord, results: Sequence[LoadResult]) -> tuple[SliceRow, ...]:
+    """Return the rows of `slices` of a trial, from its record and what the load tool measured in each of its slices."""
+    return tuple(
+        SliceRow(
+            trial_id=record.trial_id,
+            slice=each.number,
+            place=each.place,
+            started_s=each.started_s,
+            duration_s=result.duration_s,
+            late_s=each.late_s,
+            requests=result.requests,
+            rps=result.rps,
+            latency_p50_s=result.latency.percentiles.get("50"),
+            latency_p99_s=result.latency.percentiles.get("99"),
+            server_cpu_s=each.server_cpu_s,
+            neighbour_cpu_s=each.neighbour_cpu_s,
+            generator_cpu_s=each.generator_cpu_s,
+            foreign_cpu_s=each.foreign_cpu_s,
+            stolen_s=each.stolen_s,
+            server_loop_s=each.loop_s,
+            accept_queue=each.accept_queue,
+            time_wait=each.time_wait,
+        )
+        for each, result in zip(record.slices, results, strict=True)
     )
 
 

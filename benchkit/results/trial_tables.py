@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from benchkit.load.tools.registry import get_tool
 from benchkit.load.tools.text import decode
 from benchkit.load.tools.tool import ParsedOutput, ToolOutput
-from benchkit.load.trial_result import merge_generator_outputs, read_generator
+from benchkit.load.trial_result import merge_generator_outputs, merge_slices, read_generator
 from benchkit.models.rows import (
     Columns,
     LatencyRow,
@@ -24,8 +24,9 @@ from benchkit.models.rows import (
 )
 from benchkit.models.trial import GeneratorRecord, TrialRecord
 from benchkit.results.profile_tables import read_profiles
-from benchkit.results.row_builders import latency_columns, note_rows, trial_row
+from benchkit.results.row_builders import latency_columns, note_rows, slice_rows, trial_row
 from benchkit.results.schema import Rows
+from benchkit.results.slice_files import unpack_slices
 from benchkit.results.telemetry_table import telemetry_columns
 
 RawFile = Callable[[str], bytes]
@@ -86,35 +87,67 @@ TRIAL_TABLES = tuple(
 """The tables whose rows belong to trials."""
 
 
-def read_generators(record: TrialRecord, raw: RawFile) -> tuple[ParsedOutput, ...]:
-    """Return the measurement of each generator of a trial, from its raw files. Raises ParseError."""
-    return tuple(_read_generator(record, generator, raw) for generator in record.generators)
+@dataclass(frozen=True)
+class TrialOutput:
+    """Measurement of the load tool in a trial."""
+
+    merged: ParsedOutput
+    """All generators and slices together."""
+    generators: tuple[ParsedOutput, ...]
+    """Each generator, in all slices."""
+    slices: tuple[ParsedOutput, ...] = ()
+    """Each slice of a sliced block, by all generators; empty for other designs."""
 
 
-def merge_outputs(record: TrialRecord, outputs: Sequence[ParsedOutput]) -> ParsedOutput:
-    """Merge the measurements of all generators of a trial. Raises InputError where they are of different tools."""
-    return merge_generator_outputs(outputs, [generator.started_s for generator in record.generators])
+def read_output(record: TrialRecord, raw: RawFile) -> TrialOutput:
+    """Return what the load tool measured in a trial, from its raw files.
+
+    Raises ParseError for outputs that cannot be read, InputError where they are of different tools.
+    """
+    if record.slices:
+        return _read_slices(record, raw)
+    generators = tuple(_read_generator(record, generator, raw) for generator in record.generators)
+    return TrialOutput(merge_generator_outputs(generators, _starts(record)), generators)
 
 
 def build_trial_tables(
-    record: TrialRecord, output: ParsedOutput, raw: RawFile, *, interrupted: bool = False
+    record: TrialRecord, output: TrialOutput, raw: RawFile, *, interrupted: bool = False
 ) -> TrialTables:
     """Build the rows of a trial; `interrupted` if its block was interrupted by a pause and repeated."""
     profiles = read_profiles(record, raw)
     telemetry, telemetry_notes = telemetry_columns(record, raw)
     return TrialTables(
-        trial=trial_row(record, output.result, interrupted=interrupted),
+        trial=trial_row(record, output.merged.result, interrupted=interrupted),
         notes=(
-            *note_rows(record.trial_id, output.result),
+            *note_rows(record.trial_id, output.merged.result),
             *profiles.notes,
             *telemetry_notes,
             *(NoteRow(trial_id=record.trial_id, code=KILLED, message=sentence) for sentence in record.killed),
         ),
-        latency=latency_columns(record.trial_id, output.measurement),
+        latency=latency_columns(record.trial_id, output.merged.measurement),
         telemetry=telemetry,
         profile=profiles.functions,
         profile_share=profiles.shares,
+        slices=slice_rows(record, [each.result for each in output.slices]),
     )
+
+
+def _read_slices(record: TrialRecord, raw: RawFile) -> TrialOutput:
+    tool = get_tool(record.load.tool)
+    by_generator = [
+        [
+            read_generator(tool, generator.load, printed)
+            for printed in unpack_slices(raw(generator.files["slices"]), len(record.slices))
+        ]
+        for generator in record.generators
+    ]
+    starts = _starts(record)
+    slices = tuple(merge_generator_outputs(outputs, starts) for outputs in zip(*by_generator, strict=True))
+    return TrialOutput(merge_slices(slices), tuple(map(merge_slices, by_generator)), slices)
+
+
+def _starts(record: TrialRecord) -> list[float]:
+    return [generator.started_s for generator in record.generators]
 
 
 def _read_generator(record: TrialRecord, generator: GeneratorRecord, raw: RawFile) -> ParsedOutput:

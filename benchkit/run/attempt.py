@@ -5,19 +5,19 @@ from __future__ import annotations
 import itertools
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from benchkit.errors import HostError, InputError, ParseError
-from benchkit.load.tools.tool import ParsedOutput
 from benchkit.models.rows import TrialRow
 from benchkit.models.trial import TrialRecord
 from benchkit.results.store import RunFolder
-from benchkit.results.trial_tables import merge_outputs, read_generators
+from benchkit.results.trial_tables import TrialOutput, read_output
 from benchkit.run.events import RunObserver
 from benchkit.run.recorder import RunRecorder
 from benchkit.run.retries import Retry, TrialAttempts, cause_of
+from benchkit.run.sliced_block import run_sliced_block
 from benchkit.run.steps.trial_state import Trial, make_trial
 from benchkit.run.testbed import Testbed
 from benchkit.run.trial import run_trial
@@ -47,18 +47,15 @@ def attempt_trial(
     cell = testbed.plan.cell_of(planned_trial)
     attempts = TrialAttempts(testbed.retries.pauses())
     for attempt in itertools.count(1):
-        reason = testbed.why_unavailable(cell) or testbed.retries.why_skipped(cell.cell_id)
-        if reason is not None:
-            logger.info("trial %s: skipped: %s", recorder.trial_id(planned_trial), reason)
-            recorder.record_trial_skipped(planned_trial, reason)
-            observer.trial_failed(planned_trial, reason)
+        if _skip(planned_trial, testbed, recorder, observer):
             return AttemptResult("skipped")
         try:
             row = _attempt(planned_trial, attempt, testbed, recorder, observer)
         except (HostError, InputError) as error:
             is_host_lost = bool(testbed.hosts.unreachable())
-            retry = _record_failure(
-                planned_trial, error, attempts, testbed, recorder, observer=observer, is_host_lost=is_host_lost
+            retry = _decide(error, attempts, recorder, is_host_lost=is_host_lost)
+            _record_failure(
+                planned_trial, error, retry, testbed, recorder, observer=observer, is_host_lost=is_host_lost
             )
             disconnected_s = testbed.recover() if is_host_lost else 0.0
             if not retry.is_retried:
@@ -72,6 +69,92 @@ def attempt_trial(
     raise AssertionError
 
 
+def attempt_block(
+    planned_trials: Sequence[PlannedTrial], testbed: Testbed, recorder: RunRecorder, observer: RunObserver
+) -> dict[PlannedTrial, AttemptResult]:
+    """Run the trials of a sliced block together and record their results.
+
+    A trial that fails by its own fault is not retried; where a host was lost or a state of it has to pass, all are.
+    """
+    results: dict[PlannedTrial, AttemptResult] = {}
+    attempts = TrialAttempts(testbed.retries.pauses())
+    pending = tuple(planned_trials)
+    for attempt in itertools.count(1):
+        results |= {each: AttemptResult("skipped") for each in pending if _skip(each, testbed, recorder, observer)}
+        pending = tuple(each for each in pending if each not in results)
+        if not pending:
+            return results
+        try:
+            rows, failures = _attempt_together(pending, attempt, testbed, recorder, observer)
+        except (HostError, InputError) as error:
+            is_host_lost = bool(testbed.hosts.unreachable())
+            retry = _decide(error, attempts, recorder, is_host_lost=is_host_lost)
+            for each in pending:
+                _record_failure(each, error, retry, testbed, recorder, observer=observer, is_host_lost=is_host_lost)
+            disconnected_s = testbed.recover() if is_host_lost else 0.0
+            if not retry.is_retried:
+                return results | {each: AttemptResult("failed") for each in pending}
+            if disconnected_s > MAX_PAUSE_S:
+                return results | {each: AttemptResult("interrupted") for each in pending}
+            time.sleep(retry.pause_s or 0.0)
+        else:
+            for each, failure in failures.items():
+                _record_failure(
+                    each, failure, Retry(is_retried=False), testbed, recorder, observer=observer, is_host_lost=False
+                )
+                results[each] = AttemptResult("failed")
+            for each, row in rows.items():
+                testbed.retries.add_success(each.cell_id)
+                results[each] = AttemptResult("ended", row)
+            return results
+    raise AssertionError
+
+
+def _skip(planned_trial: PlannedTrial, testbed: Testbed, recorder: RunRecorder, observer: RunObserver) -> bool:
+    """Skip a trial whose cell cannot run any more, or has failed too often; return False where it can run."""
+    cell = testbed.plan.cell_of(planned_trial)
+    reason = testbed.why_unavailable(cell) or testbed.retries.why_skipped(cell.cell_id)
+    if reason is None:
+        return False
+    logger.info("trial %s: skipped: %s", recorder.trial_id(planned_trial), reason)
+    recorder.record_trial_skipped(planned_trial, reason)
+    observer.trial_failed(planned_trial, reason)
+    return True
+
+
+def _attempt_together(
+    planned_trials: Sequence[PlannedTrial],
+    attempt: int,
+    testbed: Testbed,
+    recorder: RunRecorder,
+    observer: RunObserver,
+) -> tuple[dict[PlannedTrial, TrialRow], dict[PlannedTrial, HostError | InputError]]:
+    """Run the trials of a block once; return the rows of those that ended, and the errors of the others.
+
+    Raises HostError or InputError where the block as a whole fails.
+    """
+    plan, run = testbed.plan, recorder.run
+    trials: dict[PlannedTrial, Trial] = {}
+    for each in planned_trials:
+        logger.info("trial %s: attempt %d, %s", recorder.trial_id(each), attempt, each.title)
+        recorder.record_trial_started(each, attempt)
+        trials[each] = make_trial(plan, each, run.run_id, testbed.hosts)
+        trials[each].attempt = attempt
+    testbed.record_block_facts(planned_trials[0])
+    block = run_sliced_block(trials.values(), plan.experiment.scenario.slice_s, plan.seed)
+    rows: dict[PlannedTrial, TrialRow] = {}
+    failures: dict[PlannedTrial, HostError | InputError] = {}
+    for each, trial in trials.items():
+        if trial.trial_id in block.failures:
+            failures[each] = _with_stored_logs(block.failures[trial.trial_id], trial, run)
+            continue
+        try:
+            rows[each] = _record_end(each, block.records[trial.trial_id], trial.files, recorder, observer)
+        except ParseError as error:
+            failures[each] = error
+    return rows, failures
+
+
 def _attempt(
     planned_trial: PlannedTrial, attempt: int, testbed: Testbed, recorder: RunRecorder, observer: RunObserver
 ) -> TrialRow:
@@ -82,29 +165,49 @@ def _attempt(
     testbed.record_block_facts(planned_trial)
     trial = make_trial(testbed.plan, planned_trial, run.run_id, testbed.hosts)
     trial.attempt = attempt
-    record, output = _read_and_store(_run(trial, run), trial.files, run)
-    tables = recorder.record_trial_ended(record, output, trial.files.__getitem__)
-    verdict, rps = str(tables.trial.verdict), output.result.rps
+    return _record_end(planned_trial, _run(trial, run), trial.files, recorder, observer)
+
+
+def _record_end(
+    planned_trial: PlannedTrial,
+    record: TrialRecord,
+    files: Mapping[str, bytes],
+    recorder: RunRecorder,
+    observer: RunObserver,
+) -> TrialRow:
+    """Store a trial that ended, judge it, and return its row. Raises ParseError."""
+    trial_id = record.trial_id
+    record, output = _read_and_store(record, files, recorder.run)
+    tables = recorder.record_trial_ended(record, output, files.__getitem__)
+    verdict, rps = str(tables.trial.verdict), output.merged.result.rps
     logger.info("trial %s: ended after %.3f s: %s, %s", trial_id, record.wall_s, requests_per_s(rps), verdict)
     observer.trial_ended(planned_trial, rps, verdict, tables.deciding_checks)
     return tables.trial
 
 
+def _decide(
+    error: HostError | InputError, attempts: TrialAttempts, recorder: RunRecorder, *, is_host_lost: bool
+) -> Retry:
+    """Return whether another attempt follows a failed one; where a state of the host did not pass, say what to do."""
+    cause = cause_of(error, is_host_lost=is_host_lost)
+    retry = attempts.decide(cause)
+    if cause == "host-state" and not retry.is_retried:
+        error.hint = "; ".join(filter(None, (error.hint, _how_to_repeat(recorder.run, attempts.waited_s))))
+    return retry
+
+
 def _record_failure(
     planned_trial: PlannedTrial,
     error: HostError | InputError,
-    attempts: TrialAttempts,
+    retry: Retry,
     testbed: Testbed,
     recorder: RunRecorder,
     *,
     observer: RunObserver,
     is_host_lost: bool,
-) -> Retry:
-    """Record a failed attempt with its cause, and return whether the trial is retried."""
+) -> None:
+    """Record a failed attempt with its cause, and whether the trial is retried."""
     cause = cause_of(error, is_host_lost=is_host_lost)
-    retry = attempts.decide(cause)
-    if cause == "host-state" and not retry.is_retried:
-        error.hint = "; ".join(filter(None, (error.hint, _how_to_repeat(recorder.run, attempts.waited_s))))
     retrying = ", retrying" if retry.is_retried else ""
     logger.info("trial %s: failed (%s)%s: %s", recorder.trial_id(planned_trial), cause, retrying, error)
     recorder.record_trial_failed(planned_trial, str(error), cause, is_retried=retry.is_retried, pause_s=retry.pause_s)
@@ -114,7 +217,6 @@ def _record_failure(
     else:
         observer.trial_failed(planned_trial, str(error))
         testbed.retries.add_failure(planned_trial.cell_id, str(error))
-    return retry
 
 
 def _how_to_repeat(run: RunFolder, waited_s: float) -> str:
@@ -129,28 +231,31 @@ def _run(trial: Trial, run: RunFolder) -> TrialRecord:
     try:
         return run_trial(trial)
     except (HostError, InputError) as error:
-        if folder := run.commit_failed_trial(trial.trial_id, trial.files):
-            logs = f"the whole logs of its services are in {folder}: {', '.join(run.raw_file_names(trial.trial_id))}"
-            error.hint = "; ".join(filter(None, (error.hint, logs)))
-        raise
+        raise _with_stored_logs(error, trial, run)  # noqa: B904 - it is the same error
 
 
-def _read_and_store(
-    record: TrialRecord, files: Mapping[str, bytes], run: RunFolder
-) -> tuple[TrialRecord, ParsedOutput]:
+def _with_stored_logs(error: HostError | InputError, trial: Trial, run: RunFolder) -> HostError | InputError:
+    """Store the logs of a failed trial's services, and name their folder in its error."""
+    if folder := run.commit_failed_trial(trial.trial_id, trial.files):
+        logs = f"the whole logs of its services are in {folder}: {', '.join(run.raw_file_names(trial.trial_id))}"
+        error.hint = "; ".join(filter(None, (error.hint, logs)))
+    return error
+
+
+def _read_and_store(record: TrialRecord, files: Mapping[str, bytes], run: RunFolder) -> tuple[TrialRecord, TrialOutput]:
     """Read the output of the generators, and store it with the result of each, also where it cannot be read.
 
     Raises ParseError.
     """
     try:
-        outputs = read_generators(record, files.__getitem__)
+        output = read_output(record, files.__getitem__)
     except ParseError:
         run.commit_trial(record, files)
         raise
     generators = [
-        generator.model_copy(update={"result": output.result})
-        for generator, output in zip(record.generators, outputs, strict=True)
+        generator.model_copy(update={"result": parsed.result})
+        for generator, parsed in zip(record.generators, output.generators, strict=True)
     ]
     record = record.model_copy(update={"generators": tuple(generators)})
     run.commit_trial(record, files)
-    return record, merge_outputs(record, outputs)
+    return record, output

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping, Sequence
 
 from benchkit.analysis.adaptive import stop_rule
 from benchkit.hosts.connections import RECONNECT_S
-from benchkit.run.attempt import attempt_trial
+from benchkit.run.attempt import AttemptResult, attempt_block, attempt_trial
 from benchkit.run.events import RunObserver
 from benchkit.run.opened_run import OpenedRun
 from benchkit.run.recorder import RunOutcome, RunRecorder, recording
 from benchkit.run.resume import finished_verdicts, resume_queue
 from benchkit.run.testbed import Testbed
 from benchkit.run.trial_queue import TrialQueue
+from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.units import counted
 
 logger = logging.getLogger(__name__)
@@ -52,7 +54,7 @@ def _make_queue(run: OpenedRun, recorder: RunRecorder, observer: RunObserver) ->
     logger.info("run %s: %s: %s on %s", run_id, "start" if resumption is None else "resume", trials, names)
     recorder.record_start(plan.planned_trials)
     if resumption is None:
-        return TrialQueue(plan.planned_trials, stop_rule(run.folder.manifest()))
+        return TrialQueue(plan.planned_trials, stop_rule(run.folder.manifest()), together=plan.design == "sliced")
     queue = resume_queue(plan, resumption, recorder)
     observer.run_resumed(finished_verdicts(queue, recorder))
     logger.info("run %s: %s had finished", run_id, counted(len(queue.finished), "trial"))
@@ -60,22 +62,33 @@ def _make_queue(run: OpenedRun, recorder: RunRecorder, observer: RunObserver) ->
 
 
 def _run_trials(queue: TrialQueue, testbed: Testbed, recorder: RunRecorder, observer: RunObserver) -> None:
-    """Run the queue's trials on a ready testbed, and record each."""
-    for planned_trial in queue:
-        observer.trial_started(planned_trial)
+    """Run the queue's trials on a ready testbed, and record each; those of a sliced block run together."""
+    for batch in queue.batches():
+        for planned_trial in batch:
+            observer.trial_started(planned_trial)
         started_s = time.monotonic()
-        result = attempt_trial(planned_trial, testbed, recorder, observer)
-        duration_s = time.monotonic() - started_s
+        results = _attempt(batch, testbed, recorder, observer)
+        took_s = (time.monotonic() - started_s) / len(batch)
         testbed.notice_clocks()
-        if result.outcome == "interrupted":
-            finished = queue.interrupt(planned_trial)
+        first = batch[0]
+        if any(result.outcome == "interrupted" for result in results.values()):
+            finished = queue.interrupt(first)
             if finished is not None:
-                logger.info("block %d: interrupted by a pause, repeated", planned_trial.block)
-                recorder.record_interrupted_block(planned_trial.block, planned_trial.round + 1, finished)
-                observer.block_interrupted(planned_trial.block)
+                logger.info("block %d: interrupted by a pause, repeated", first.block)
+                recorder.record_interrupted_block(first.block, first.round + 1, finished)
+                observer.block_interrupted(first.block)
         else:
-            decision = queue.finish(planned_trial, result.row, duration_s, recorder.exclusions)
-            recorder.record_decision(decision)
+            for planned_trial in batch:
+                decision = queue.finish(planned_trial, results[planned_trial].row, took_s, recorder.exclusions)
+                recorder.record_decision(decision)
+
+
+def _attempt(
+    batch: Sequence[PlannedTrial], testbed: Testbed, recorder: RunRecorder, observer: RunObserver
+) -> Mapping[PlannedTrial, AttemptResult]:
+    if len(batch) == 1:
+        return {batch[0]: attempt_trial(batch[0], testbed, recorder, observer)}
+    return attempt_block(batch, testbed, recorder, observer)
 
 
 def note_early_stop(queue: TrialQueue, recorder: RunRecorder, observer: RunObserver) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import secrets
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from benchkit.hosts.connections import Hosts
@@ -26,7 +27,7 @@ def make_manifest(plan: RunPlan, hosts: Hosts, run_id: str | None = None) -> Man
     used = sorted({name for names in plan.roles.values() for name in names})
     return Manifest(
         run_id=run_id or new_run_id(),
-        scenario=plan.experiment.document.data,
+        scenario=_scenario_as_run(plan),
         source=plan.experiment.document.source.origin().source,
         scale=plan.experiment.scale,
         settings=plan.experiment.settings,
@@ -57,6 +58,12 @@ def cell_record(cell: PlannedCell) -> CellRecord:
         unsupported=cell.unsupported,
         external={service.name: service.url for service in cell.spec.external},
     )
+
+
+def _scenario_as_run(plan: RunPlan) -> Mapping[str, object]:
+    """Return the scenario with the design that the run takes."""
+    scenario: Mapping[str, object] = plan.experiment.document.data
+    return scenario if plan.design == plan.experiment.scenario.design else {**scenario, "design": plan.design}
 
 
 def inventory_facts(host: Host) -> RecordedFacts:

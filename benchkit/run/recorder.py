@@ -12,7 +12,6 @@ from benchkit.analysis.samples import Exclusion
 from benchkit.errors import BenchkitError, InputError
 from benchkit.hosts.connections import RestoreOutcome
 from benchkit.hosts.host_changes import Leftovers
-from benchkit.load.tools.tool import ParsedOutput
 from benchkit.models.facts import RecordedFacts
 from benchkit.models.run import RunStatus
 from benchkit.models.trial import TrialRecord
@@ -37,7 +36,7 @@ from benchkit.results.progress import Progress, read_progress
 from benchkit.results.row_builders import factor_rows, host_rows_of
 from benchkit.results.store import RunFolder, Store
 from benchkit.results.tables import RunTables
-from benchkit.results.trial_tables import RawFile, TrialTables, build_trial_tables
+from benchkit.results.trial_tables import RawFile, TrialOutput, TrialTables, build_trial_tables
 from benchkit.run.judge import Judge, judge_stored_run
 from benchkit.run.run_log import run_log
 from benchkit.run.steps.trial_state import trial_id_of
@@ -171,7 +170,7 @@ class RunRecorder:
             )
         )
 
-    def record_trial_ended(self, record: TrialRecord, output: ParsedOutput, raw: RawFile) -> TrialTables:
+    def record_trial_ended(self, record: TrialRecord, output: TrialOutput, raw: RawFile) -> TrialTables:
         """Record a trial whose raw files are stored; return its rows, with the verdict."""
         tables = self.judge.add_verdict(record, build_trial_tables(record, output, raw))
         self.tables.add_trial(tables)

@@ -16,7 +16,7 @@ from benchkit.models.run import Manifest
 from benchkit.results.journal_events import BlockInterrupted, TrialEnded, TrialFailed
 from benchkit.results.progress import Progress, read_progress
 from benchkit.results.store import RunFolder
-from benchkit.results.trial_tables import read_generators
+from benchkit.results.trial_tables import read_output
 from benchkit.run.judge import rebuild_tables
 from benchkit.run.manifest import inventory_facts, make_manifest, used_programs
 from benchkit.run.plan.model import RunPlan
@@ -103,7 +103,7 @@ def resume_queue(plan: RunPlan, resumption: Resumption, recorder: RunRecorder) -
     recorder.outcome.count_finished_trials(progress)
     rows = {row.trial_id: row for row in recorder.tables.trials()}
     order = _latest_rounds(plan.planned_trials, progress)
-    queue = TrialQueue(order, stop_rule(manifest))
+    queue = TrialQueue(order, stop_rule(manifest), together=plan.design == "sliced")
     for trial in order:
         if _is_finished(run.run_id, trial, progress):
             trial_id = recorder.trial_id(trial)
@@ -124,7 +124,7 @@ def _resolve_unfinished_trials(run: RunFolder, recorder: RunRecorder) -> None:
     for trial_id in sorted(set(run.remove_partial_trials()) & progress.unresolved):
         record = run.record(trial_id)
         try:
-            read_generators(record, partial(run.raw_file, trial_id))
+            read_output(record, partial(run.raw_file, trial_id))
         except ParseError as error:
             recorder.journal.append(TrialFailed(trial_id=trial_id, cell_id=record.cell_id, why=str(error)))
         else:

@@ -73,17 +73,17 @@ def run_trial(trial: Trial) -> TrialRecord:
                 step(trial)
     except BaseException as error:  # Ctrl-C too: the first error is the one to raise
         is_failure = isinstance(error, BenchkitError)
-        host_state = _find_host_state(trial, error)
-        for failure in _run_all(trial, (collect_logs, *CLEANUP_STEPS) if is_failure else CLEANUP_STEPS):
+        host_state = find_host_state(trial, error)
+        for failure in run_all(trial, (collect_logs, *CLEANUP_STEPS) if is_failure else CLEANUP_STEPS):
             (host_state or error).add_note(f"and afterwards: {failure}")
         if host_state is not None:
             raise host_state from error
         raise
-    raise_first(_run_all(trial, CLEANUP_STEPS))
+    raise_first(run_all(trial, CLEANUP_STEPS))
     return make_record(trial)
 
 
-def _find_host_state(trial: Trial, error: BaseException) -> HostStateError | None:
+def find_host_state(trial: Trial, error: BaseException) -> HostStateError | None:
     """Return the state of a host that explains a failure which does not name it, if there is one right now.
 
     A server or a load tool on a full disk fails with words of its own, or none.
@@ -100,7 +100,7 @@ def _find_host_state(trial: Trial, error: BaseException) -> HostStateError | Non
     return None
 
 
-def _run_all(trial: Trial, steps: Iterable[Step]) -> list[HostError]:
+def run_all(trial: Trial, steps: Iterable[Step]) -> list[HostError]:
     """Run all of these steps, also where one fails; return the errors."""
     failures = []
     for step in steps:

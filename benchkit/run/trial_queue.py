@@ -27,8 +27,14 @@ def hash_order(planned_trials: Iterable[PlannedTrial]) -> str:
 class TrialQueue:
     """The trials still to run, and as much about the finished ones as decides what comes next."""
 
-    def __init__(self, planned_trials: Sequence[PlannedTrial], rule: StopRule | None = None) -> None:
-        """Take the planned order, and the rule by which the measured blocks may end early."""
+    def __init__(
+        self, planned_trials: Sequence[PlannedTrial], rule: StopRule | None = None, *, together: bool = False
+    ) -> None:
+        """Take the planned order, and the rule by which the measured blocks may end early.
+
+        With `together` all measured trials of a block run at the same time, as in a sliced design.
+        """
+        self._together = together
         self._planned = tuple(planned_trials)
         self._pending = deque(planned_trials)
         self._finished: set[PlannedTrial] = set()
@@ -49,6 +55,14 @@ class TrialQueue:
             trial = self._pending.popleft()
             if self._is_wanted(trial):
                 yield trial
+
+    def batches(self) -> Iterator[tuple[PlannedTrial, ...]]:
+        """Yield the trials that run next, together; ask for more when all of them have finished."""
+        for trial in self:
+            batch = [trial]
+            while self._together and _is_measured(trial) and self._pending and self._pending[0].block == trial.block:
+                batch.append(self._pending.popleft())
+            yield tuple(batch)
 
     @property
     def finished(self) -> frozenset[PlannedTrial]:

@@ -119,7 +119,8 @@ def service_endpoint(name: str, options: ServiceOptions, place: ServicePlacement
     listen = options.listen
     if listen.port is None:
         return Endpoint(place.host, protocol, path=place.folder / f"{name}.sock")
-    if listen.port < FIRST_UNPRIVILEGED_PORT and not place.root:
-        raise UnsupportedError(f"listen {listen.port}: {place.user} on {place.host} may not open a port below 1024")
+    port = listen.port + place.port_shift
+    if port < FIRST_UNPRIVILEGED_PORT and not place.root:
+        raise UnsupportedError(f"listen {port}: {place.user} on {place.host} may not open a port below 1024")
     user = place.user if protocol == "ssh" else None
-    return Endpoint(place.host, protocol, address=listen.address or place.address, port=listen.port, user=user)
+    return Endpoint(place.host, protocol, address=listen.address or place.address, port=port, user=user)

@@ -57,6 +57,8 @@ class ServicePlacement:
     service_account: tuple[str, str] | None = None
     """User and group for processes that root starts and that need no root; None: no root, or no such user there."""
     quota: CpuQuota | None = None
+    port_shift: int = 0
+    """Number that is added to the ports of the scenario, so that stacks of several cells can be up side by side."""
 
     def select_cpus(self, wanted: Cpus, field_name: str) -> tuple[int, ...]:
         """Return the first `wanted` CPUs of the place, or those at the listed positions.

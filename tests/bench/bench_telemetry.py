@@ -27,7 +27,7 @@ from benchkit.lab.lab import Lab
 from benchkit.models.telemetry import AGENT_SERVICE
 from benchkit.results.row_builders import trial_row
 from benchkit.results.telemetry_file import Key, Series, read_telemetry
-from benchkit.results.trial_tables import merge_outputs, read_generators
+from benchkit.results.trial_tables import read_output
 from benchkit.run.plan.model import RunPlan
 from benchkit.run.plan.planner import make_plan
 from benchkit.run.steps.telemetry_steps import watched_service
@@ -171,8 +171,8 @@ def test_telemetry_does_not_affect_a_load(lab: Lab) -> None:
                 trial = make_trial(plan, planned_trial, "bench", hosts)
                 trial.telemetry_options = Watching() if cell_id == "watched" else None
                 record = run_trial(trial)
-                reading = merge_outputs(record, read_generators(record, trial.files.__getitem__))
-                rows.append(replace(trial_row(record, reading.result), cell_id=cell_id))
+                reading = read_output(record, trial.files.__getitem__)
+                rows.append(replace(trial_row(record, reading.merged.result), cell_id=cell_id))
     (ratio,) = block_ratios(take_samples(pd.DataFrame(rows), "rps"), [Pair("watched", "unwatched")])
     assert ratio.ratio is not None
     assert ratio.low is not None

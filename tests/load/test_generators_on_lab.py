@@ -20,7 +20,7 @@ from benchkit.load.measurement import Series
 from benchkit.load.tools.registry import TOOLS
 from benchkit.load.tools.tool import ParsedOutput
 from benchkit.models.trial import TrialRecord
-from benchkit.results.trial_tables import merge_outputs, read_generators
+from benchkit.results.trial_tables import read_output
 from benchkit.run.plan.model import RunPlan
 from benchkit.run.plan.planner import make_plan
 from benchkit.run.steps.load import measure
@@ -94,8 +94,8 @@ def run_counted_trial(hosts: Hosts, load: Mapping[str, Any], probes: int = 1) ->
             step(trial)
     assert served is not None
     record = make_record(trial)
-    outputs = read_generators(record, trial.files.__getitem__)
-    return Counted(record, outputs, merge_outputs(record, outputs), trial.files, served - probes)
+    output = read_output(record, trial.files.__getitem__)
+    return Counted(record, output.generators, output.merged, trial.files, served - probes)
 
 
 def _served(trial: Trial, address: str) -> int:

@@ -65,6 +65,7 @@ COMMANDS: dict[str, tuple[dict[str, Any], str]] = {
         "ATTACK -rate=0 -max-workers=4 -duration=5.000000000s",
     ),
     "h2load": ({}, "h2load --h1 -c4 -t1 -D5s --log-file=/dev/stdout"),
+    "h2load-short": ({"duration_s": 0.25}, "h2load --h1 -c4 -t1 -D250ms --log-file=/dev/stdout"),
     "h2load-all": (
         {"duration_s": None, "requests": 100, "threads": 2, "method": "PUT", "body": "k=v", "rate": 8, "timeout_s": 2}
         | PLAIN,
@@ -146,6 +147,7 @@ REFUSED: dict[str, tuple[dict[str, Any], set[str]]] = {
     "wrk has one script": ({"tool": "wrk", "extra_args": ("-s", "my.lua")}, {"extra_args"}),
     "ab has one table": ({"tool": "ab", "extra_args": ("-g/tmp/x",)}, {"extra_args"}),
     "hey has one output": ({"tool": "hey", "extra_args": ("-o", "csv")}, {"extra_args"}),
+    "h2load takes milliseconds": ({"tool": "h2load", "duration_s": 0.2505}, {"duration_s"}),
     "h2load has one log": ({"tool": "h2load", "extra_args": ("--log-file=x",)}, {"extra_args"}),
     "h2load shares out its requests": ({"tool": "h2load", "duration_s": None, "requests": 3}, {"request_count"}),
 }

@@ -14,7 +14,7 @@ from benchkit.load.tools.hey.command import TEMPLATE
 from benchkit.load.tools.hey.measure import measure, read_counters
 from benchkit.load.tools.hey.output import MAX_RESULTS
 from benchkit.load.tools.tool import ParsedOutput, ToolOutput
-from benchkit.load.trial_result import merge_generator_outputs
+from benchkit.load.trial_result import merge_generator_outputs, merge_slices
 from benchkit.models.histogram import Histogram
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
 
@@ -48,6 +48,36 @@ def _output(requests: int, duration_s: float, times: dict[int, int] | None, **fi
 def test_the_output_of_one_generator_is_not_changed() -> None:
     alone = _output(100, 2.0, {1000: 100})
     assert merge_generator_outputs([alone], [0.0]) is alone
+
+
+def test_slices_add_up_to_the_output_of_one_window() -> None:
+    slices = [
+        _output(300, 0.3, {1000: 300}, errors=Errors(timeout=1), notes=(Note(code="odd", message="once"),)),
+        _output(100, 0.1, {9000: 100}, errors=Errors(timeout=0)),
+        _output(100, 0.4, {2000: 100}, errors=Errors(timeout=2), status={"200": 100}),
+    ]
+    merged = merge_slices(slices)
+    result, measured = merged.result, merged.measurement
+    assert (result.requests, result.bytes_total) == (500, 6000)
+    assert result.duration_s == pytest.approx(0.8)
+    assert result.rps == pytest.approx(500 / 0.8)
+    assert (result.errors.timeout, result.status) == (3, {"200": 100})
+    assert measured is not None
+    assert measured.histograms["raw"].total == 500
+    assert result.latency.percentiles["99"] == pytest.approx(0.009, rel=1e-3)
+    assert result.notes == (Note(code="odd", message="slice 1 of 3: once"),)
+    assert merge_slices(slices[:1]) is slices[0]
+
+
+def test_a_rate_that_a_slice_lacks_is_unknown_and_percentiles_need_histograms() -> None:
+    summary = Latency(min_s=0.001, mean_s=0.002, max_s=0.003, percentiles={"50": 0.002})
+    one = _output(100, 0.2, None, latency=summary)
+    broken = ParsedOutput(one.result.model_copy(update={"rps": None, "bytes_per_s": None}), None)
+    merged = merge_slices([one, broken]).result
+    assert (merged.rps, merged.requests) == (None, 200)
+    assert merged.latency.mean_s == pytest.approx(0.002)
+    assert merged.latency.percentiles == {}
+    assert [note.code for note in merged.notes] == ["percentiles-lost"]
 
 
 def test_counts_and_rates_add_up_and_histograms_merge() -> None:

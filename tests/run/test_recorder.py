@@ -12,7 +12,7 @@ from benchkit.errors import BenchkitError
 from benchkit.results.checksums import read_checksums
 from benchkit.results.journal_events import RunEnded
 from benchkit.results.progress import read_progress
-from benchkit.results.trial_tables import merge_outputs, read_generators
+from benchkit.results.trial_tables import read_output
 from benchkit.run.check import check_store
 from benchkit.run.recorder import RunOutcome, RunRecorder, recording
 from benchkit.scenario.trial_order import PlannedTrial
@@ -24,7 +24,7 @@ def end_trial(recorder: RunRecorder, planned_trial: PlannedTrial) -> None:
     """Store and record a trial that ended."""
     trial, raw = record(recorder.trial_id(planned_trial), CELL), {"wrk.txt": WRK.encode()}
     recorder.run.commit_trial(trial, raw)
-    recorder.record_trial_ended(trial, merge_outputs(trial, read_generators(trial, raw.__getitem__)), raw.__getitem__)
+    recorder.record_trial_ended(trial, read_output(trial, raw.__getitem__), raw.__getitem__)
 
 
 def fail_trial(recorder: RunRecorder, planned_trial: PlannedTrial) -> None:

@@ -180,3 +180,26 @@ def test_the_rule_of_a_run_has_the_ratios_to_its_baseline_and_of_its_claims(unti
         ("rps", Pair("stack=node", "stack=go")),
         ("rps", Pair("stack=node", "stack=nginx")),
     )
+
+
+def test_the_trials_of_a_block_run_together_where_the_design_asks_for_it() -> None:
+    profiled = profile_trials(ProfilePass(blocks=1), ["a", "b"], 2, 1)
+    order = (*planned_trials("sliced", ["a", "b"], 2, 1), *profiled)
+    queue = TrialQueue(order, together=True)
+    batches = []
+    for batch in queue.batches():
+        batches.append(batch)
+        for trial in batch:
+            queue.finish(trial, None, 1.0)
+    assert [len(batch) for batch in batches] == [2, 2, 1, 1, 1, 1]
+    assert [trial for batch in batches for trial in batch] == list(order)
+    assert [len(batch) for batch in TrialQueue(order).batches()] == [1] * 8
+
+
+def test_an_interrupted_batch_comes_again_whole() -> None:
+    queue = TrialQueue(planned_trials("sliced", ["a", "b", "c"], 2, 1), together=True)
+    batches = queue.batches()
+    first = next(batches)
+    assert queue.interrupt(first[0]) == ()
+    again = next(batches)
+    assert [(trial.cell_id, trial.block, trial.round) for trial in again] == [(trial.cell_id, 1, 2) for trial in first]

@@ -10,7 +10,7 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from benchkit.agent.child_process import Child
 from benchkit.agent.common import read_bytes
-from benchkit.agent.proc import ProcStat, parse_stat
+from benchkit.agent.proc import TICKS, ProcStat, cpu_clock_s, parse_stat
 from benchkit.agent.watch.collector import Collector, Values, read_once
 from benchkit.agent.watch.process_trees import ProcessTrees
 
@@ -27,6 +27,8 @@ class TreeProcess(NamedTuple):
     stat: ProcStat
     threads: int
     rss_bytes: int
+    cpu_s: float
+    """CPU time, including that of its children that ended and were waited for."""
 
     @property
     def is_alive(self) -> bool:
@@ -61,14 +63,14 @@ class ProcessTree(Collector):
                 processes.append(process)
         self.members = alive = [process for process in processes if process.is_alive]
         # The time of an ended process is missing until its parent reaps it: the sum never decreases.
-        self._cpu_s = max(self._cpu_s, sum(self._child.cpu_s([process.stat for process in processes])))
+        self._cpu_s = max(self._cpu_s, sum(self._child.cpu_s([])) + sum(each.cpu_s for each in processes))
         values: Values = {("cpu_s_total", None): self._cpu_s, ("processes", None): len(alive)}
         if alive:
             values["threads", None] = sum(process.threads for process in alive)
             values["rss_bytes", None] = sum(process.rss_bytes for process in alive)
         if len(alive) <= self.MAX_PROCESSES:
             for process in alive:
-                values["process_cpu_s_total", str(process.stat.pid)] = process.stat.user_s + process.stat.system_s
+                values["process_cpu_s_total", str(process.stat.pid)] = process.cpu_s
         return values
 
     def ids(self) -> List[Tuple[int, int]]:
@@ -88,4 +90,11 @@ def read_process(pid: int) -> Optional[TreeProcess]:
     except OSError:
         return None
     stat, field = parse_stat(pid, content)
-    return TreeProcess(stat, threads=int(field[17]), rss_bytes=int(field[21]) * PAGE)
+    clock_s = cpu_clock_s(pid)
+    of_children_s = (int(field[13]) + int(field[14])) / TICKS
+    return TreeProcess(
+        stat,
+        threads=int(field[17]),
+        rss_bytes=int(field[21]) * PAGE,
+        cpu_s=stat.user_s + stat.system_s if clock_s is None else clock_s + of_children_s,
+    )

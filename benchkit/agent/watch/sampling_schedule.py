@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Dict, Iterator
+from typing import Dict, Iterator, List
 
 SECOND_NS = 1_000_000_000
 
@@ -19,6 +19,7 @@ class SamplingSchedule:
         self._requested = 0
         self._done: Dict[int, int] = {}
         self._followers = 0
+        self._instants: List[int] = []
         self._is_stopped = False
 
     def ticks(self) -> Iterator[bool]:
@@ -41,6 +42,12 @@ class SamplingSchedule:
             self._changed.notify_all()
             return self._changed.wait_for(lambda: all(done >= request for done in self._done.values()), timeout_s)
 
+    def tick_at(self, at_ns: List[int]) -> None:
+        """Tick at these instants, and at none of the regular interval until the last of them is over."""
+        with self._changed:
+            self._instants = sorted([*self._instants, *at_ns])
+            self._changed.notify_all()
+
     def stop(self) -> None:
         """End the ticks."""
         with self._changed:
@@ -49,10 +56,13 @@ class SamplingSchedule:
 
     def _follow(self, follower: int, done: int) -> Iterator[bool]:
         next_ns = time.monotonic_ns()
+        place = 0
         while True:
             with self._changed:
                 while not self._is_stopped and self._requested == done:
-                    remaining_ns = next_ns - time.monotonic_ns()
+                    is_scheduled = place < len(self._instants)
+                    due_ns = self._instants[place] if is_scheduled else next_ns
+                    remaining_ns = due_ns - time.monotonic_ns()
                     if remaining_ns <= 0:
                         break
                     self._changed.wait(remaining_ns / SECOND_NS)
@@ -61,6 +71,8 @@ class SamplingSchedule:
                     self._changed.notify_all()
                     return
                 requested = self._requested
+            if requested == done and is_scheduled:
+                place += 1
             if requested != done:
                 next_ns = time.monotonic_ns() - self.interval_ns // 2
             yield requested != done

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import Dict, Iterable, List, Optional, Tuple
 
 from benchkit.agent.common import RefusedError
 from benchkit.agent.frames import Json
 from benchkit.agent.processes import Processes
+from benchkit.agent.timetable import Timetable
 from benchkit.agent.watch.accept_queues import ListeningSockets
 from benchkit.agent.watch.core_speed import CoreSpeedSampler
 from benchkit.agent.watch.counter_poller import CounterPoller
@@ -27,6 +29,7 @@ from benchkit.agent.watch.registry import (
 )
 from benchkit.agent.watch.sampler import Sampler
 from benchkit.agent.watch.sampling_schedule import SamplingSchedule
+from benchkit.agent.watch.scheduled_processes import ScheduledProcesses
 from benchkit.agent.watch.scheduled_samples import ScheduledSampler
 
 
@@ -38,9 +41,11 @@ class Session:
     """Time that an extra sample waits for servers' own counters."""
     STOP_TIMEOUT_S = 2.0
 
-    def __init__(self, path: Path, interval_s: float, processes: Processes) -> None:
-        """Start to sample the host, into a new file."""
-        self._processes = processes
+    def __init__(
+        self, path: Path, interval_s: float, core_interval_s: float, processes: Processes, timetable: Timetable
+    ) -> None:
+        """Start to sample the host, into a new file; `core_interval_s` is the interval of core speeds."""
+        self._processes, self._timetable = processes, timetable
         self._sampling, self._polling = SamplingSchedule(interval_s), SamplingSchedule(interval_s)
         self._recorder = Recorder(path, {"interval_s": interval_s, "began_ns": time.monotonic_ns()})
         self._process_trees, self._sockets = ProcessTrees(processes), ListeningSockets()
@@ -52,14 +57,20 @@ class Session:
         self._scheduled: List[Tuple[Group, Factory]] = []
         self._scheduled_samplers: List[ScheduledSampler] = []
         self._add_scheduled(None, HOST_SCHEDULED)
-        self._core_speeds = CoreSpeedSampler(interval_s, self._recorder)
+        self._core_speeds = CoreSpeedSampler(core_interval_s, self._recorder)
         self._sampler.start()
         self._core_speeds.start()
 
     def add(self, services: List[Json]) -> None:
-        """Add services: {"name", "process": number, "listeners": […], "threads": bool, "counters": {…} or None}."""
+        """Add services: {"name", "process": number, "listeners": […], "threads": bool, "counters": {…} or None}.
+
+        One without `process` is sampled as all processes that the timetable starts under its name.
+        """
         for service in services:
             name = service["name"]
+            if service["process"] is None:
+                self._sampler.add(name, [partial(ScheduledProcesses, self._timetable, name)])
+                continue
             child = self._processes.child(service["process"])
             self._service_trees[name], factories = of_service(service, child, self._process_trees, self._sockets)
             self._sampler.add(name, factories)
@@ -76,6 +87,10 @@ class Session:
             raise RefusedError("timeout", f"sampling the host took more than {self.SAMPLE_TIMEOUT_S:g} s")
         self._polling.tick_now(self.POLL_TIMEOUT_S)
         return {"at_ns": at_ns, "processes": {name: tree.ids() for name, tree in self._service_trees.items()}}
+
+    def schedule_snapshots(self, at_ns: List[int]) -> None:
+        """Sample at these instants, and at none of the regular interval until the last of them is over."""
+        self._sampling.tick_at(at_ns)
 
     def schedule_samples(self, at_ns: List[int]) -> None:
         """Sample the expensive collectors of the host and of all present services at these instants."""

@@ -64,6 +64,14 @@ class Generator:
         argv = (self.argv[0], *tool.argv(load, self.origin)[1:])
         return replace(self, load=load, argv=argv, files=tool.files(load, self.origin), reducer=None)
 
+    def as_slice(self, slice_s: float, lead_s: float) -> Generator:
+        """Return the same generator for one slice of this length, after a lead where the tool can have one."""
+        generator = self.with_window({"duration_s": slice_s, "request_count": None, "warmup_s": 0.0})
+        lead = get_tool(self.tool).lead
+        if lead is None:
+            return generator
+        return replace(generator, argv=(generator.argv[0], *lead(lead_s), *generator.argv[1:]))
+
     def with_window(self, window: Mapping[str, float | None]) -> Generator:
         """Return the same generator with another measured window: `window` has the fields of its load that differ."""
         tool, load = get_tool(self.tool), self.load.model_copy(update=dict(window))

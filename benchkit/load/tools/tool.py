@@ -122,6 +122,9 @@ class Tool:
     """(load, origin) → files that the argument list names, for the working directory: name → content; pure."""
     check: Callable[[Load], Iterable[Objection]] = field(default=no_objections, repr=False)
     """Return objections to values of the options; pure."""
+    lead: Callable[[float], tuple[str, ...]] | None = field(default=None, repr=False)
+    """Seconds → arguments with which the tool opens its connections, and sends requests that it does not count, for
+    that long before its measured time; None: its measured time begins with its first connection."""
     single_threaded: bool = False
     thread_per_connection: bool = False
 

@@ -46,8 +46,9 @@ def plan_cell(
     cell: Cell,
     roles: Mapping[str, tuple[str, ...]],
     capabilities: Mapping[str, HostCapabilities],
+    port_shift: int = 0,
 ) -> PlannedCell:
-    """Return the cell on these hosts.
+    """Return the cell on these hosts, with `port_shift` added to the ports of its services.
 
     Raises InputError for a scenario or an inventory that makes no sense, HostError if a host lacks a program.
     """
@@ -60,7 +61,8 @@ def plan_cell(
             raise missing_program_error(host, missing[0], experiment)
         folder = PurePosixPath(host.facts.workdir) / "stack" / digest / service.name
         wanted = experiment.scenario.roles[role]
-        return with_quota(place_on(host, folder, role, wanted.cpus), role, wanted.quota, host)
+        placed = with_quota(place_on(host, folder, role, wanted.cpus), role, wanted.quota, host)
+        return replace(placed, port_shift=port_shift)
 
     try:
         services = render_services(cell.services, place, cell.external)

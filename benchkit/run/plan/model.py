@@ -9,8 +9,10 @@ from functools import cached_property
 from benchkit.errors import BenchkitError
 from benchkit.hosts.tuning import SudoCommand, TuningPlan
 from benchkit.load.generators.generator import Generator
+from benchkit.models.design import Design
 from benchkit.models.load import Load
 from benchkit.run.plan.tuning_plan import tuning_required_error
+from benchkit.run.slice_timetable import slice_count, turn_s
 from benchkit.scenario.experiment import Cell, Experiment
 from benchkit.scenario.profile_pass import is_profile_pass
 from benchkit.scenario.trial_order import PlannedTrial
@@ -72,6 +74,10 @@ class RunPlan:
     """All commands that run with sudo."""
     profiled: tuple[PlannedCell, ...] = ()
     """The cells as the profile pass runs them."""
+    design: Design = "blocks"
+    """Design of the measured trials; not that of the scenario where these hosts or cells need another."""
+    design_reason: str = ""
+    """Reason for the design, as a clause."""
 
     @property
     def blocks(self) -> int:
@@ -81,8 +87,20 @@ class RunPlan:
     @cached_property
     def seconds(self) -> float | None:
         """Estimated duration of the run; None if that of a cell is unknown."""
-        known = [seconds for trial in self.planned_trials if (seconds := self.cell_of(trial).seconds) is not None]
+        known = [seconds for trial in self.planned_trials if (seconds := self._trial_s(trial)) is not None]
         return sum(known) if len(known) == len(self.planned_trials) else None
+
+    @property
+    def slice_s(self) -> float | None:
+        """Length of the slices of measured trials; None for another design than `sliced`."""
+        return self.experiment.scenario.slice_s if self.design == "sliced" else None
+
+    def _trial_s(self, trial: PlannedTrial) -> float | None:
+        cell = self.cell_of(trial)
+        if cell.seconds is None or self.slice_s is None or is_profile_pass(trial.kind, trial.cell_id):
+            return cell.seconds
+        duration_s = cell.load.duration_s or 0.0
+        return cell.seconds - duration_s + slice_count(duration_s, self.slice_s) * turn_s(self.slice_s)
 
     @property
     def builds(self) -> tuple[Build, ...]:

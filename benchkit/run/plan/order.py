@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from benchkit.errors import InputError
 from benchkit.models.design import control_of
+from benchkit.run.plan.design import PlannedDesign
 from benchkit.run.plan.model import PlannedCell
 from benchkit.scenario.experiment import Experiment
-from benchkit.scenario.trial_order import CELLS_OF_ABBA, PlannedTrial, planned_trials
-
-SEQUENTIAL = (
-    "The design is sequential: drift between the trials of one cell and those of the next is part of their ratios, and "
-    "mostly not covered by the intervals."
-)
+from benchkit.scenario.trial_order import PlannedTrial, planned_trials
 
 
 def control_cells(experiment: Experiment, cells: Sequence[PlannedCell]) -> tuple[PlannedCell, ...]:
@@ -26,17 +21,7 @@ def control_cells(experiment: Experiment, cells: Sequence[PlannedCell]) -> tuple
     )
 
 
-def order_trials(
-    experiment: Experiment, cells: Sequence[PlannedCell], seed: int
-) -> tuple[tuple[PlannedTrial, ...], tuple[str, ...]]:
-    """Return the trials of the supported cells in order, and notices about the order."""
-    scenario = experiment.scenario
-    supported = [cell.cell_id for cell in cells if cell.unsupported is None]
-    design = scenario.design
-    notices: tuple[str, ...] = (SEQUENTIAL,) if design == "sequential" else ()
-    if design == "sliced":
-        raise InputError("the design sliced cannot be run yet", where=scenario.name, hint="use design: blocks")
-    if design == "abba" and len(supported) != CELLS_OF_ABBA:
-        design = "blocks"
-        notices = ("ABBA needs two cells, and these hosts do not support both: the other cell runs alone.",)
-    return planned_trials(design, supported, scenario.blocks, seed), notices
+def order_trials(experiment: Experiment, design: PlannedDesign, seed: int) -> tuple[PlannedTrial, ...]:
+    """Return the trials of the supported cells in order."""
+    supported = [cell.cell_id for cell in design.cells if cell.unsupported is None]
+    return planned_trials(design.design, supported, experiment.scenario.blocks, seed)

@@ -10,6 +10,7 @@ from benchkit.hosts.inventory import Inventory
 from benchkit.hosts.tuning import TuningPlan, sudo_commands
 from benchkit.run.manifest import cell_record
 from benchkit.run.plan.cells import missing_program_error, plan_cell, skip_equal_cells
+from benchkit.run.plan.design import plan_design
 from benchkit.run.plan.host_capabilities import HostCapabilities, host_capabilities, quota_not_applied
 from benchkit.run.plan.model import PlannedCell, RunPlan
 from benchkit.run.plan.order import control_cells, order_trials
@@ -41,21 +42,25 @@ def make_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) -> 
     tuning, required = plan_tuning(experiment, roles, hosts)
     capabilities = {host.name: host_capabilities(host, tuning) for host in hosts}
     supported, missing = _plan_cells(experiment, roles, capabilities)
-    tuning = (*tuning, *plan_reserved_ports(tuning, supported, hosts))
-    check_builds(supported)
-    check_configs(supported, hosts)
-    check_node_releases(supported)
-    cells = (*supported, *control_cells(experiment, supported))
-    measured, order_notices = order_trials(experiment, cells, seed)
+    planned_cells = (*supported, *control_cells(experiment, supported))
+    design = plan_design(experiment, planned_cells, roles, capabilities)
+    cells = design.cells
+    tuning = (*tuning, *plan_reserved_ports(tuning, cells, hosts))
+    check_builds(cells)
+    check_configs(cells, hosts)
+    check_node_releases(cells)
+    measured = order_trials(experiment, design, seed)
     obstacles = (*missing, *_required_tuning_errors(tuning, required), *_nothing_runnable(experiment, supported))
     return RunPlan(
         experiment=experiment,
         seed=seed,
+        design=design.design,
+        design_reason=design.why,
         roles=roles,
         cells=cells,
         planned_trials=(*measured, *profile_order(experiment, cells, measured, seed)),
         notices=(
-            *order_notices,
+            *design.notices,
             *(notice for cell in supported if (notice := cell_record(cell).unwatched) is not None),
             *profile_notices(experiment, cells, capabilities),
             *hosts.inventory.limits,

@@ -25,7 +25,7 @@ def make_record(trial: Trial) -> TrialRecord:
         attempt=trial.attempt,
         kind=trial.planned_trial.kind,
         started_at=trial.started_at,
-        wall_s=time.monotonic() - trial.started_s,
+        wall_s=time.monotonic() - trial.started_s if trial.wall_s is None else trial.wall_s,
         warmed_up_s=trial.warmed_up_s,
         load=trial.cell.load,
         target=trial.cell.target,
@@ -55,6 +55,7 @@ def make_record(trial: Trial) -> TrialRecord:
         profiles=trial.profiles,
         external=tuple(service.name for service in trial.cell.spec.external),
         killed=tuple(trial.killed),
+        slices=trial.slices,
     )
 
 

@@ -14,7 +14,7 @@ from benchkit.hosts.host import Host
 from benchkit.hosts.profilers import ProfileInProgress
 from benchkit.load.generators.execution import GeneratorRun
 from benchkit.models.profile import Profiler
-from benchkit.models.trial import GeneratorRecord, ProbeRecord, ProcessId, ProfileRecord, WatchRecord
+from benchkit.models.trial import GeneratorRecord, ProbeRecord, ProcessId, ProfileRecord, SliceRecord, WatchRecord
 from benchkit.run.plan.model import PlannedCell, RunPlan
 from benchkit.scenario.profile_pass import ProfilePass
 from benchkit.scenario.telemetry_options import Watching
@@ -68,6 +68,12 @@ class Trial:
     perf_maps: dict[str, PerfMaps] = field(default_factory=dict)
     """Maps of compiled functions, by service."""
     profiles: tuple[ProfileRecord, ...] = ()
+    slices: tuple[SliceRecord, ...] = ()
+    """Slices of its window, in a sliced block."""
+    slice_failures: tuple[str, ...] = ()
+    """Slices in which the load tool failed, each with the reason."""
+    wall_s: float | None = None
+    """Its share of the duration of a sliced block; None: from its first step to now."""
     telemetry_options: Watching | None = None
     """Options of telemetry; None where there is none."""
     watched_hosts: list[Host] = field(default_factory=list)

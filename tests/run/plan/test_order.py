@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from benchkit.run.plan.design import plan_design
 from benchkit.run.plan.model import PlannedCell
 from benchkit.run.plan.order import control_cells, order_trials
 from benchkit.scenario.experiment import Experiment
@@ -25,32 +26,36 @@ def test_a_control_repeats_its_cell_in_every_block() -> None:
     assert [cell.cell_id for cell in cells] == ["stack=go", "stack=nginx", "stack=go~control"]
     assert (cells[2].spec.services, cells[2].spec.levels) == (cells[0].spec.services, cells[0].spec.levels)
     assert cells[2].load == cells[0].load
-    trials, notices = order_trials(scenario, cells, 1)
+    design = plan_design(scenario, cells, {}, {})
+    trials = order_trials(scenario, design, 1)
     assert Counter((trial.cell_id, trial.kind) for trial in trials) == {
         ("stack=go", "measure"): 5,
         ("stack=nginx", "measure"): 5,
         ("stack=go~control", "control"): 5,
     }
-    assert notices == ()
+    assert design.notices == ()
 
 
 def test_an_unsupported_cell_has_no_control() -> None:
     scenario = two_stacks(control=[{"stack": "go"}])
-    trials, _ = order_trials(scenario, with_controls(scenario, go="too many connections"), 1)
+    design = plan_design(scenario, with_controls(scenario, go="too many connections"), {}, {})
+    trials = order_trials(scenario, design, 1)
     assert {trial.cell_id for trial in trials} == {"stack=nginx"}
 
 
 def test_a_sequential_design_gives_a_notice() -> None:
     scenario = two_stacks(design="sequential")
-    trials, (notice,) = order_trials(scenario, with_controls(scenario), 1)
+    design = plan_design(scenario, with_controls(scenario), {}, {})
+    trials, (notice,) = order_trials(scenario, design, 1), design.notices
     assert [trial.cell_id for trial in trials] == ["stack=go"] * 5 + ["stack=nginx"] * 5
     assert notice.startswith("The design is sequential")
 
 
 def test_abba_with_one_supported_cell_runs_that_cell_alone() -> None:
     scenario = two_stacks(design="abba")
-    trials, notices = order_trials(scenario, with_controls(scenario), 3)
-    assert (len(trials), notices) == (4 * 5, ())
-    trials, notices = order_trials(scenario, with_controls(scenario, nginx="no nginx"), 3)
+    design = plan_design(scenario, with_controls(scenario), {}, {})
+    assert (len(order_trials(scenario, design, 3)), design.notices) == (4 * 5, ())
+    design = plan_design(scenario, with_controls(scenario, nginx="no nginx"), {}, {})
+    trials, notices = order_trials(scenario, design, 3), design.notices
     assert [trial.cell_id for trial in trials] == ["stack=go"] * 5
     assert notices == ("ABBA needs two cells, and these hosts do not support both: the other cell runs alone.",)

@@ -3,6 +3,8 @@
 Limits, read from its source (src/h2load.cc):
 
 - Requests and clients that cannot be divided by the threads are given to the first threads.
+- With `--warm-up-time` connections are opened and requests are sent for that long before the measured time. They are in
+  no figure but "finished in", and have no row; the rate is that of the measured time.
 - `--log-file` has a row for every request that ended, to the microsecond, each written with a system call of its own.
 """
 
@@ -97,6 +99,10 @@ def _time(seconds: float) -> str:
     return f"{seconds:.0f}s" if seconds == int(seconds) else f"{seconds * 1000:.0f}ms"
 
 
+def _lead(seconds: float) -> tuple[str, ...]:
+    return (f"--warm-up-time={_time(seconds)}",)
+
+
 TOOL = Tool(
     name="h2load",
     binary="h2load",
@@ -107,4 +113,5 @@ TOOL = Tool(
     requests=RequestSupport(differing=frozenset({"path"}), weights="in turn by connection", check=_check_request),
     files=_files,
     check=_check,
+    lead=_lead,
 )

@@ -7,6 +7,7 @@ What the figures mean, read from its source (src/h2load.cc):
 - Status counts are by class; "succeeded" are answers of status 200 to 399.
 - "time for request" runs from sending to the end of the answer, without connecting. Its quantiles (median, p95, p99)
   are printed since 1.68, over at most a million samples drawn at random (`MAX_SAMPLES`).
+- With a warm-up, "finished in" includes it, and all other figures are of the measured time alone.
 - Times have two decimals in a unit that fits. K, M and G are 1024. Traffic includes headers.
 """
 
@@ -31,6 +32,7 @@ from benchkit.models.load_result import Errors, Latency, LoadResult, Note
 
 _SIZES: Mapping[str, float] = {"B": 1, "KB": 1024, "MB": 1024**2, "GB": 1024**3}
 _SPAWNING = re.compile(r"spawning thread #([0-9]+): ([0-9]+) (?:total client\(s\)\.|concurrent clients,).*")
+_WARM_UP = re.compile(r"Timing-based test with ([0-9.]+)s of warm-up time and ([0-9.]+)s of main duration")
 _FINISHED = re.compile(r"finished in ([^,]+), (\S+) req/s, (\S+)/s")
 _FINISHED_OLD = re.compile(
     r"finished in ([0-9]+) sec, ([0-9]+) millisec and ([0-9]+) microsec, (\S+) req/s, (\S+) kbytes/s"
@@ -66,6 +68,8 @@ class H2loadOutput(Frozen):
     clients: int | None = None
     protocol: str | None = None
     finished_in: float | None = None
+    main_duration: float | None = None
+    """Measured time of a run with a warm-up, which `finished_in` includes."""
     requests_per_s: float | None = None
     bytes_per_s: float | None = None
     total: int | None = None
@@ -121,6 +125,8 @@ class _Reader(Reader):
 
     def spawning(self, match: re.Match[str]) -> None:
         thread, clients = parse_count(match[1]), parse_count(match[2])
+        if (times := _WARM_UP.search(match[0])) and parse_number(times[1]):
+            self.fields.values["main_duration"] = parse_number(times[2])
         if thread in self.clients:
             raise several_runs("h2load", match[0])
         if thread is None or clients is None:
@@ -197,7 +203,7 @@ def to_result(output: H2loadOutput) -> LoadResult:
     not_2xx = [n for n in (output.status_3xx, output.status_4xx, output.status_5xx) if n is not None]
     return LoadResult(
         tool="h2load",
-        duration_s=output.finished_in,
+        duration_s=output.finished_in if output.main_duration is None else output.main_duration,
         requests=output.total,
         rps=output.requests_per_s,
         connections=output.clients,

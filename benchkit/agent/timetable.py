@@ -1,0 +1,100 @@
+"""Processes that start at planned instants, one after the other: the load tools of a sliced block.
+
+One request starts them all: nothing has to arrive from the controller while load is measured, and the streams of a
+process are opened when the one before it has just started, not beside its measured load.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from typing import Dict, List, NamedTuple
+
+from benchkit.agent.child_process import Child
+from benchkit.agent.common import RefusedError
+from benchkit.agent.frames import Json
+from benchkit.agent.proc import cpu_clock_s
+from benchkit.agent.processes import Processes
+
+
+class Started(NamedTuple):
+    """A process that was started, under the name of its service in the telemetry."""
+
+    service: str
+    child: Child
+    at_ns: int
+
+
+class Timetable:
+    """Runs one timetable at a time; safe for many threads."""
+
+    def __init__(self, processes: Processes) -> None:
+        self._processes = processes
+        self._lock = threading.Lock()
+        self._stopped = threading.Event()
+        self._started: List[Started] = []
+        self._is_running = False
+        self._counted = 0
+        """Number of the first processes that have ended, whose CPU time is in `_ended_s`."""
+        self._ended_s: Dict[str, float] = {}
+        self._latest_s: Dict[str, float] = {}
+
+    def run(self, *, starts: List[Json], timeout_s: float) -> Json:
+        """Start processes at their instants and wait until all have ended; return their reports in order.
+
+        A start has the arguments of `Processes.start`, and `service`, its name in the telemetry. `timeout_s` is the
+        time that the last one may take. All are stopped where one cannot be started. Raises RefusedError.
+        """
+        with self._lock:
+            if self._is_running:
+                raise RefusedError("busy", "another timetable is running")
+            self._is_running = True
+            self._started, self._counted, self._ended_s, self._latest_s = [], 0, {}, {}
+            self._stopped.clear()
+        try:
+            for start in starts:
+                if self._stopped.is_set():
+                    raise RefusedError("stopped", "the timetable was stopped")
+                arguments = dict(start)
+                service = arguments.pop("service")
+                child = self._processes.start_child(**arguments)
+                with self._lock:
+                    self._started.append(Started(service, child, start["at_ns"]))
+            for each in self._started:
+                self._processes.wait_for(each.child, timeout_s)
+            return {"processes": [_report(each) for each in self._started]}
+        finally:
+            running = [each.child.id for each in self._started if each.child.ended is None]
+            if running:
+                with contextlib.suppress(RefusedError):
+                    self._processes.stop(ids=running, signum=signal.SIGTERM, grace_s=1.0)
+            self._is_running = False
+
+    def stop(self) -> Json:
+        """Start no more processes; the running request is refused then."""
+        self._stopped.set()
+        return {}
+
+    def cpu_s(self, service: str) -> float:
+        """Return the CPU time that all processes of a service have taken so far; it never decreases."""
+        with self._lock:
+            children = [each.child for each in self._started[self._counted :] if each.service == service]
+            total_s = self._ended_s.get(service, 0.0) + sum(map(_cpu_s, children))
+            while self._counted < len(self._started) and self._started[self._counted].child.ended is not None:
+                counted = self._started[self._counted]
+                self._ended_s[counted.service] = self._ended_s.get(counted.service, 0.0) + _cpu_s(counted.child)
+                self._counted += 1
+            self._latest_s[service] = max(self._latest_s.get(service, 0.0), total_s)
+            return self._latest_s[service]
+
+
+def _cpu_s(child: Child) -> float:
+    """Return the CPU time of a process so far; 0 for one that has just ended and whose usage is not known yet."""
+    if child.ended is not None:
+        return float(child.ended["user_s"] + child.ended["system_s"])
+    return cpu_clock_s(child.pid) or 0.0
+
+
+def _report(started: Started) -> Json:
+    return {**started.child.report(), "late_s": (started.child.started_ns - started.at_ns) / 1e9}

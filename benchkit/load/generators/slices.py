@@ -1,0 +1,174 @@
+"""Running slices of load on the load hosts: short loads at planned instants, one after the other.
+
+`run_slices` is the way in. Everything that costs time on a host is done before the first slice or after the last: each
+tool writes its rows to a file, which its reducer reads when no load is measured any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from benchkit.errors import HostError
+from benchkit.hosts.connections import Hosts
+from benchkit.hosts.files import PlacedFile
+from benchkit.hosts.host import Host
+from benchkit.hosts.processes import EndedProcess, ExitStatus, FromFile, PlannedStart, ProcessSpec, ToFile
+from benchkit.load.generators.execution import GRACE_S, REDUCE_S
+from benchkit.load.generators.generator import Generator
+from benchkit.models.telemetry import generator_service
+from benchkit.services import deploy
+
+REDUCERS_AT_ONCE = 16
+READS_AT_ONCE = 8
+
+
+@dataclass(frozen=True)
+class PlannedSlice:
+    """A slice of one cell: its generators, which are started at one instant."""
+
+    name: str
+    """Name of its files, unique in the block."""
+    cell: str
+    """Name of the folder for the input files of its cell's generators."""
+    generators: tuple[Generator, ...]
+    at_s: float
+    """Start of the generators, on the controller's `time.monotonic()`."""
+
+
+@dataclass(frozen=True)
+class SliceRun:
+    """Record of one generator in one slice."""
+
+    generator: Generator
+    process: EndedProcess
+    failure: str | None
+    """Reason why its output cannot be used; None where it ended well."""
+    output: Mapping[str, bytes]
+    """Its files by suffix: `txt`, `stderr.txt` and `json`, without empty ones."""
+
+    @property
+    def ended(self) -> ExitStatus | None:
+        """End of the process; None where it did not end in time."""
+        return self.process.ended
+
+
+@dataclass(frozen=True)
+class _Start:
+    """One generator in one slice."""
+
+    slice: PlannedSlice
+    generator: Generator
+    folder: PurePosixPath
+
+    @property
+    def working_directory(self) -> PurePosixPath:
+        return self.folder / self.slice.cell / self.generator.name
+
+    def path(self, suffix: str) -> PurePosixPath:
+        return self.folder / f"{self.slice.name}.{self.generator.number}.{suffix}"
+
+    @property
+    def stdout(self) -> PurePosixPath:
+        return self.path("txt" if self.generator.reducer is None else "rows")
+
+    def planned(self, host: Host) -> PlannedStart:
+        spec = ProcessSpec(
+            self.generator.argv,
+            cwd=self.working_directory,
+            cpus=self.generator.cpus,
+            nofile=self.generator.nofile,
+            stdout=ToFile(self.stdout, None),
+            stderr=ToFile(self.path("stderr.txt"), None),
+        )
+        return PlannedStart(generator_service(self.generator.number), spec, host.clock.to_host_ns(self.slice.at_s))
+
+    def reducer(self) -> ProcessSpec:
+        name = self.path("x").name.removesuffix(".x")
+        return ProcessSpec(
+            (*(self.generator.reducer or ()), "-out", f"{name}.json", "-rest", f"{name}.txt"),
+            cwd=self.folder,
+            stdin=FromFile(self.stdout),
+            stderr=ToFile(self.path("reduce.txt"), None),
+        )
+
+
+def prepare_slices(hosts: Hosts, cells: Mapping[str, Sequence[Generator]], folder: PurePosixPath) -> None:
+    """Copy the input files of the generators of each cell to their hosts, into `folder`. Raises HostError."""
+    for cell, generators in cells.items():
+        for generator in generators:
+            directory, files = folder / cell / generator.name, hosts[generator.host].files
+            files.mkdir(directory)
+            if generator.files:
+                files.place([PlacedFile(directory / name, content) for name, content in generator.files.items()])
+
+
+def run_slices(hosts: Hosts, slices: Sequence[PlannedSlice], folder: PurePosixPath) -> list[list[SliceRun]]:
+    """Run slices, in the order of their instants, and return the record of each of their generators.
+
+    Their files are in `folder` on the load hosts. Raises HostError where a host is lost, or a tool cannot be started;
+    the rest is not started then. A tool that fails in a slice is not an error.
+    """
+    starts = [_Start(each, generator, folder) for each in slices for generator in each.generators]
+    by_host = {
+        name: [start for start in starts if start.generator.host == name]
+        for name in dict.fromkeys(start.generator.host for start in starts)
+    }
+
+    def run_on(name: str) -> list[SliceRun]:
+        host, on_host = hosts[name], by_host[name]
+        longest_s = max(start.generator.load.duration_s or 0.0 for start in on_host)
+        ended = host.processes.run_timetable([start.planned(host) for start in on_host], longest_s + GRACE_S)
+        return _collect(host, list(zip(on_host, ended, strict=True)))
+
+    with ThreadPoolExecutor(len(by_host)) as pool:
+        futures = {name: pool.submit(run_on, name) for name in by_host}
+        try:
+            done, _ = wait(futures.values(), return_when=FIRST_EXCEPTION)
+            for future in done:
+                future.result()
+        except BaseException:
+            for name in by_host:
+                with suppress(HostError):  # the first error is the one to raise
+                    hosts[name].processes.stop_timetable()
+            raise
+        runs = {name: iter(future.result()) for name, future in futures.items()}
+    return [[next(runs[generator.host]) for generator in each.generators] for each in slices]
+
+
+def _collect(host: Host, ended: Sequence[tuple[_Start, EndedProcess]]) -> list[SliceRun]:
+    """Reduce the rows of all slices on one host, and fetch the outputs."""
+    failures = {start.path("txt"): _failure(host, start, process) for start, process in ended}
+    reduced = [start for start, _ in ended if start.generator.reducer is not None and not failures[start.path("txt")]]
+    for first in range(0, len(reduced), REDUCERS_AT_ONCE):
+        batch = reduced[first : first + REDUCERS_AT_ONCE]
+        reducers = host.processes.start_all([start.reducer() for start in batch])
+        for start, reducer in zip(batch, reducers, strict=True):
+            status = reducer.wait(REDUCE_S)
+            if status is None or status.exit_code != 0:
+                why = deploy.last_log_lines(host, start.path("reduce.txt"))
+                raise HostError(f"the reducer of {start.generator} failed with {status}", where=host.name, why=why)
+    sizes = host.files.list(ended[0][0].folder)
+
+    def fetch(start: _Start) -> dict[str, bytes]:
+        paths = {suffix: start.path(suffix) for suffix in ("txt", "stderr.txt", "json")}
+        return {suffix: host.files.read(path) for suffix, path in paths.items() if sizes.get(path.name)}
+
+    with ThreadPoolExecutor(READS_AT_ONCE) as pool:
+        outputs = list(pool.map(fetch, [start for start, _ in ended]))
+    return [
+        SliceRun(start.generator, process, failures[start.path("txt")], output)
+        for (start, process), output in zip(ended, outputs, strict=True)
+    ]
+
+
+def _failure(host: Host, start: _Start, process: EndedProcess) -> str | None:
+    if process.ended is None:
+        return f"{start.generator} did not end in time"
+    if process.ended.exit_code == 0:
+        return None
+    printed = deploy.last_log_lines(host, start.path("stderr.txt"))
+    return ": ".join(filter(None, (f"{start.generator} failed with {process.ended}", printed)))

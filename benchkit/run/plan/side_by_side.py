@@ -1,0 +1,134 @@
+"""The stacks of all cells side by side on the hosts, as a sliced block needs them, or the reason why they cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from benchkit.load.tools.registry import get_tool
+from benchkit.run.plan.cells import plan_cell
+from benchkit.run.plan.host_capabilities import HostCapabilities
+from benchkit.run.plan.model import PlannedCell
+from benchkit.scenario.experiment import Experiment
+from benchkit.services.endpoint import MAX_PORT
+from benchkit.services.service import Service
+from benchkit.units import size
+
+PROCESS_BYTES = 128 << 20
+"""Memory assumed for a service that is up beside others: servers that answer a hundred connections take 10 to 80 MB."""
+CONNECTION_BYTES = 64 << 10
+"""Memory assumed for each of its connections: buffers of kernel and server, and a stack."""
+MEMORY_SHARE = 0.8
+"""Share of a host's memory that the stacks of a block may take."""
+
+
+def place_side_by_side(
+    experiment: Experiment,
+    cells: Sequence[PlannedCell],
+    roles: Mapping[str, tuple[str, ...]],
+    capabilities: Mapping[str, HostCapabilities],
+) -> tuple[PlannedCell, ...]:
+    """Return the cells, each with folders and ports of its own: the first keeps those of the scenario."""
+    used: set[tuple[str, int]] = set()
+    placed: list[PlannedCell] = []
+    for cell in cells:
+        if cell.unsupported is not None:
+            placed.append(cell)
+            continue
+        wanted = set(ports_of(cell.services))
+        shift = next_shift(wanted, used)
+        placed.append(plan_cell(experiment, cell.spec, roles, capabilities, shift))
+        used |= {(host, port + shift) for host, port in wanted}
+    return tuple(placed)
+
+
+def why_not_side_by_side(
+    experiment: Experiment,
+    cells: Sequence[PlannedCell],
+    alone: Sequence[PlannedCell],
+    capabilities: Mapping[str, HostCapabilities],
+) -> str | None:
+    """Return why the supported cells cannot run as one sliced block on these hosts; None where they can.
+
+    `alone` are the same cells with the ports of the scenario.
+    """
+    supported = [cell for cell in cells if cell.unsupported is None]
+    return next(
+        (
+            reason
+            for reason in (
+                *_load_reasons(supported, experiment.scenario.slice_s),
+                *_service_reasons(supported),
+                *_port_reasons(cells, alone),
+                *_memory_reasons(supported, capabilities),
+            )
+        ),
+        None,
+    )
+
+
+def ports_of(services: Iterable[Service]) -> Iterator[tuple[str, int]]:
+    """Yield host and port of every TCP socket of services."""
+    for service in services:
+        for endpoint in (service.endpoint, *([service.admin.endpoint] if service.admin else [])):
+            if endpoint.port is not None:
+                yield service.host, endpoint.port
+
+
+def next_shift(wanted: set[tuple[str, int]], used: set[tuple[str, int]]) -> int:
+    """Return the smallest number that, added to all wanted ports, leads to none that is used on the same host."""
+    shift = 0
+    while any((host, port + shift) in used for host, port in wanted):
+        shift += 1
+    return shift
+
+
+def _load_reasons(cells: Sequence[PlannedCell], slice_s: float) -> Iterator[str]:
+    if len(cells) == 1:
+        yield "there is only one cell"
+    for cell in cells:
+        load = cell.load
+        if load.duration_s is None:
+            yield f"the load of {cell.cell_id} ends after a number of requests, not after a time"
+        elif load.duration_s < slice_s:
+            yield f"the window of {cell.cell_id} has {load.duration_s:g} s, a slice {slice_s:g} s"
+        for generator in cell.generators:
+            of_slice = generator.load.model_copy(update={"duration_s": slice_s, "request_count": None, "warmup_s": 0.0})
+            yield from (objection.why for objection in get_tool(load.tool).objections(of_slice))
+
+
+def _service_reasons(cells: Sequence[PlannedCell]) -> Iterator[str]:
+    for cell in cells:
+        for external in cell.spec.external:
+            yield f"{external.name} of {cell.cell_id} is not started by benchkit, so that nobody knows what it does idle"
+        for service in cell.services:
+            if service.outage:
+                yield f"{service.name} of {cell.cell_id} has an outage in its window"
+            if service.is_verifier:
+                yield f"{service.name} of {cell.cell_id} verifies a stack of its own"
+
+
+def _port_reasons(cells: Sequence[PlannedCell], alone: Sequence[PlannedCell]) -> Iterator[str]:
+    """Yield a reason for each service that gets another port and is rendered as if it had not."""
+    for cell, as_written in zip(cells, alone, strict=True):
+        for service, original in zip(cell.services, as_written.services, strict=True):
+            if service.endpoint.port == original.endpoint.port:
+                continue
+            folders = str(service.folder), str(original.folder)
+            moved = [repr((each.process.argv, each.process.env, each.files)) for each in (service, original)]
+            if moved[0].replace(folders[0], "…") == moved[1].replace(folders[1], "…"):
+                yield f"{service.name} of {cell.cell_id} always listens on port {original.endpoint.port}"
+    ports = [port for cell in cells for _, port in ports_of(cell.services)]
+    if max(ports, default=0) > MAX_PORT:
+        yield f"their stacks need ports above {MAX_PORT}"
+
+
+def _memory_reasons(cells: Sequence[PlannedCell], capabilities: Mapping[str, HostCapabilities]) -> Iterator[str]:
+    needed: dict[str, int] = {}
+    for cell in cells:
+        for service in cell.services:
+            bytes_ = PROCESS_BYTES + cell.load.connections * CONNECTION_BYTES
+            needed[service.host] = needed.get(service.host, 0) + bytes_
+    for host, bytes_ in needed.items():
+        memory = capabilities[host].facts.memory_bytes
+        if memory is not None and bytes_ > MEMORY_SHARE * memory:
+            yield f"their stacks may take {size(bytes_)} together, and {host} has {size(memory)} of memory"

@@ -1,0 +1,255 @@
+"""The telemetry of a sliced block: one session on each host, of which each trial gets its own slices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from benchkit.errors import HostError
+from benchkit.hosts.host import Host
+from benchkit.hosts.host_telemetry import WatchedService
+from benchkit.models.telemetry import AGENT_SERVICE, generator_service
+from benchkit.models.trial import ProcessId, WatchRecord
+from benchkit.results.sliced_telemetry import BlockTelemetry, Reals, block_service, telemetry_of_trial
+from benchkit.results.telemetry_file import Key, read_telemetry
+from benchkit.run.slice_timetable import turn_s
+from benchkit.run.steps.sliced_load import SlicedLoad
+from benchkit.run.steps.telemetry_steps import run_on_hosts, watched_service
+from benchkit.run.steps.trial_state import Trial
+
+CPU_S = "cpu_s_total"
+BUSY = ("cpu_user_s_total", "cpu_system_s_total")
+STOLEN = ("cpu_steal_s_total",)
+
+Windows = Sequence[tuple[int, int]]
+
+
+def watch_block(load: SlicedLoad) -> None:
+    """Start the telemetry of every host of the block, with the services of all cells and the generators."""
+    options = load.trials[0].telemetry_options
+    if options is None:
+        return
+
+    def begin(host: Host) -> None:
+        host.compare_clocks()
+        services = [*_watched_services(load, host), *_watched_generators(load, host)]
+        host.telemetry.start(
+            load.folder / _file(host), options.interval_s, services, core_interval_s=turn_s(load.slice_s)
+        )
+        load.watched_hosts.append(host)
+
+    run_on_hosts(load.used_hosts, begin)
+
+
+def collect_block_telemetry(load: SlicedLoad) -> None:
+    """Stop the telemetry, and give each trial its part: files, CPU times, and what its hosts counted in each slice."""
+    hosts = [host for host in load.used_hosts if host in load.watched_hosts]
+    load.watched_hosts.clear()
+    blocks: dict[str, BlockTelemetry] = {}
+
+    def collect(host: Host) -> WatchRecord:
+        ended = host.telemetry.stop()
+        blocks[host.name] = BlockTelemetry(read_telemetry(host.files.read(load.folder / _file(host))))
+        options = load.trials[0].telemetry_options
+        return WatchRecord(
+            host=host.name,
+            roles=host.spec.roles,
+            file=_file(host),
+            interval_s=options.interval_s if options else 0.0,
+            window_ns=(0, 0),
+            clock_uncertainty_s=host.clock.uncertainty_s,
+            cpu_quota=ended.cpu_quota if ended else None,
+            unseen=ended.unavailable if ended else ("the agent had stopped its telemetry",),
+        )
+
+    records = run_on_hosts(hosts, collect)
+    for trial in load.trials:
+        number = load.numbers[trial.cell.cell_id]
+        for host, record in zip(hosts, records, strict=True):
+            windows = load.windows_ns(trial, host)
+            trial.files[record.file] = telemetry_of_trial(blocks[host.name], number, windows)
+            length_ns = sum(end - start for start, end in windows)
+            trial.watch_records += (record.model_copy(update={"window_ns": (0, length_ns)}),)
+        if hosts:
+            _add_counts(load, trial, hosts, blocks)
+        trial.processes_before = _own_processes(load.processes_before, number)
+        trial.processes_after = _own_processes(load.processes_after, number)
+
+
+def unwatch_block(load: SlicedLoad, error: BaseException) -> None:
+    """Stop the telemetry that still runs after an error, and note there where that fails."""
+    hosts = list(load.watched_hosts)
+    load.watched_hosts.clear()
+    try:
+        run_on_hosts(hosts, lambda host: host.telemetry.stop())
+    except HostError as failure:
+        error.add_note(f"and afterwards: {failure}")
+
+
+def _add_counts(load: SlicedLoad, trial: Trial, hosts: Sequence[Host], blocks: Mapping[str, BlockTelemetry]) -> None:
+    """Add what the hosts counted to the slices of a trial, and the CPU time of its services and generators."""
+    windows = {host.name: load.windows_ns(trial, host) for host in hosts}
+    own: list[Reals] = []
+    for each in trial.running_services:
+        name = block_service(load.numbers[trial.cell.cell_id], each.service.name)
+        grown = blocks[each.service.host].growth((name, CPU_S, None), windows[each.service.host])
+        if grown is not None:
+            own.append(grown)
+            trial.cpu_s[each.service.name] = float(grown.sum())
+    neighbours = [
+        grown
+        for other in load.trials
+        if other is not trial
+        for each in other.running_services
+        if (
+            grown := blocks[each.service.host].growth(
+                (block_service(load.numbers[other.cell.cell_id], each.service.name), CPU_S, None),
+                windows[each.service.host],
+            )
+        )
+        is not None
+    ]
+    of_generators: list[Reals] = []
+    generators = []
+    for generator in trial.generators:
+        grown = blocks[generator.host].growth(
+            (generator_service(generator.number), CPU_S, None), windows[generator.host]
+        )
+        if grown is not None:
+            of_generators.append(grown)
+        cpu_s = generator.cpu_s if grown is None else float(grown.sum())
+        generators.append(generator.model_copy(update={"cpu_s": cpu_s}))
+    trial.generators = tuple(generators)
+    count = len(trial.slices)
+    run_by_benchkit = [*own, *neighbours, *of_generators, *_of_agents(hosts, blocks, windows)]
+    columns: dict[str, Sequence[Any]] = {
+        "server_cpu_s": _sums(own, len(trial.running_services), count),
+        "neighbour_cpu_s": _sums(neighbours, len(neighbours), count),
+        "generator_cpu_s": _sums(of_generators, len(trial.generators), count),
+        "foreign_cpu_s": _foreign(trial, hosts, blocks, windows, run_by_benchkit),
+        "stolen_s": _on_cpus(trial, hosts, blocks, windows, STOLEN),
+        "loop_s": _loops(trial, blocks, windows),
+        "accept_queue": _accept_queues(load, trial, blocks),
+        "time_wait": _time_wait(trial, blocks, windows),
+    }
+    trial.slices = tuple(
+        each.model_copy(update={name: column[place] for name, column in columns.items()})
+        for place, each in enumerate(trial.slices)
+    )
+
+
+def _sums(parts: Sequence[Reals], expected: int, count: int) -> list[float | None]:
+    """Return the sum of parts in each slice; None where a part is unknown."""
+    if len(parts) < expected:
+        return [None] * count
+    return [float(value) for value in np.sum(parts, axis=0)] if parts else [0.0] * count
+
+
+def _of_agents(
+    hosts: Sequence[Host], blocks: Mapping[str, BlockTelemetry], windows: Mapping[str, Windows]
+) -> list[Reals]:
+    grown = [blocks[host.name].growth((AGENT_SERVICE, CPU_S, None), windows[host.name]) for host in hosts]
+    return [each for each in grown if each is not None]
+
+
+def _foreign(
+    trial: Trial,
+    hosts: Sequence[Host],
+    blocks: Mapping[str, BlockTelemetry],
+    windows: Mapping[str, Windows],
+    known: Sequence[Reals],
+) -> list[float | None]:
+    """Return the CPU time in each slice on the trial's CPUs that no process of the run took; negative by rounding."""
+    busy = _on_cpus(trial, hosts, blocks, windows, BUSY)
+    taken = np.sum(known, axis=0) if known else np.zeros(len(busy))
+    return [None if total is None else float(total - own) for total, own in zip(busy, taken, strict=True)]
+
+
+def _on_cpus(
+    trial: Trial,
+    hosts: Sequence[Host],
+    blocks: Mapping[str, BlockTelemetry],
+    windows: Mapping[str, Windows],
+    metrics: Sequence[str],
+) -> list[float | None]:
+    """Return the growth of host counters on the CPUs of the trial's processes; hosts of one machine share its CPUs."""
+    cpus: dict[str, set[int]] = {}
+    for name, of_process in (
+        *((each.service.host, each.service.process.cpus) for each in trial.running_services),
+        *((each.host, each.cpus) for each in trial.generators),
+    ):
+        cpus.setdefault(str(trial.hosts[name].facts.boot_id or name), set()).update(of_process)
+    by_machine: dict[str, Host] = {}
+    for host in hosts:
+        by_machine.setdefault(str(host.facts.boot_id or host.name), host)
+    parts = [
+        blocks[by_machine[machine].name].growth((None, metric, str(cpu)), windows[by_machine[machine].name])
+        for machine, used in cpus.items()
+        for cpu in sorted(used)
+        for metric in metrics
+    ]
+    found = [part for part in parts if part is not None]
+    return _sums(found, len(parts), len(trial.slices))
+
+
+def _loops(trial: Trial, blocks: Mapping[str, BlockTelemetry], windows: Mapping[str, Windows]) -> list[float | None]:
+    """Return the mean of the loop on the CPUs of the servers in each slice; None where none ran in it."""
+    host = trial.running_services[0].service.host
+    cpus = {cpu for each in trial.running_services if each.service.host == host for cpu in each.service.process.cpus}
+    keys: list[Key] = [(None, "cpu_loop_s", str(cpu)) for cpu in sorted(cpus)]
+    return blocks[host].mean_in(keys, windows[host])
+
+
+def _accept_queues(load: SlicedLoad, trial: Trial, blocks: Mapping[str, BlockTelemetry]) -> list[int | None]:
+    """Return the connections that waited for the trial's services at the start of the slice after each of its own."""
+    places = [place for place, turn in enumerate(load.turns) if turn.cell_id == trial.cell.cell_id]
+    totals: list[int | None] = [None] * len(places)
+    for each in trial.running_services:
+        host, name = load.hosts[each.service.host], block_service(load.numbers[trial.cell.cell_id], each.service.name)
+        keys = [key for key in blocks[host.name].series if key[:2] == (name, "accept_queue")]
+        for index, place in enumerate(places):
+            if place + 1 < len(load.turns):
+                window = load.window_ns(load.turns[place + 1], host)
+                for key in keys:
+                    (waiting,) = blocks[host.name].first_in(key, [window])
+                    if waiting is not None:
+                        totals[index] = (totals[index] or 0) + int(waiting)
+    return totals
+
+
+def _time_wait(trial: Trial, blocks: Mapping[str, BlockTelemetry], windows: Mapping[str, Windows]) -> list[int | None]:
+    """Return the sockets in TIME_WAIT on the hosts of the trial's services at the start of each slice."""
+    names = list(dict.fromkeys(each.service.host for each in trial.running_services))
+    columns = [blocks[name].first_in((None, "tcp_sockets", "time_wait"), windows[name]) for name in names]
+    return [
+        None if any(value is None for value in values) else int(sum(value for value in values if value is not None))
+        for values in zip(*columns, strict=True)
+    ]
+
+
+def _own_processes(processes: Mapping[str, tuple[ProcessId, ...]], number: int) -> dict[str, tuple[ProcessId, ...]]:
+    """Return the processes of one cell's services by their own names."""
+    prefix = block_service(number, "")
+    return {name.removeprefix(prefix): found for name, found in processes.items() if name.startswith(prefix)}
+
+
+def _watched_services(load: SlicedLoad, host: Host) -> list[WatchedService]:
+    return [
+        replace(watched_service(each), name=block_service(load.numbers[trial.cell.cell_id], each.service.name))
+        for trial in load.trials
+        for each in trial.running_services
+        if each.service.host == host.name
+    ]
+
+
+def _watched_generators(load: SlicedLoad, host: Host) -> list[WatchedService]:
+    """Return the generators on a host; those of all cells with one number are sampled as one, as they take turns."""
+    numbers = {each.number for trial in load.trials for each in trial.cell.generators if each.host == host.name}
+    return [WatchedService(generator_service(number), None) for number in sorted(numbers)]
+
+
+def _file(host: Host) -> str:
+    return f"telemetry.{host.name}.jsonl"

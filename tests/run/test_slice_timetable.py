@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+
+from benchkit.run.slice_timetable import LEAD_S, MARGIN_S, plan_turns, shuffled, slice_count, turn_s
+
+CELLS = {"a": 8, "b": 8, "c": 8}
+
+
+def test_each_round_has_one_slice_of_every_cell_in_an_order_of_its_own() -> None:
+    turns = list(plan_turns(CELLS, 0.25, seed=3, block=2))
+    orders = [[turn.cell_id for turn in turns if turn.round == round_] for round_ in range(1, 9)]
+    assert all(sorted(order) == ["a", "b", "c"] for order in orders)
+    assert len({tuple(order) for order in orders}) > 2
+    assert [turn.place for turn in turns] == [1, 2, 3] * 8
+
+
+def test_slots_follow_each_other_with_lead_and_margin() -> None:
+    turns = list(plan_turns(CELLS, 0.25, seed=1, block=1))
+    assert turns[0].start_s == 0
+    assert all(turn.window_s == (turn.start_s + LEAD_S, turn.start_s + LEAD_S + 0.25) for turn in turns)
+    assert all(after.start_s - before.window_s[1] == pytest.approx(MARGIN_S) for before, after in pairwise(turns))
+    assert turns[-1].window_s[1] + MARGIN_S == pytest.approx(len(turns) * turn_s(0.25))
+
+
+def test_the_order_depends_on_seed_block_and_round_alone() -> None:
+    first = list(plan_turns(CELLS, 0.25, seed=1, block=1))
+    assert list(plan_turns(CELLS | {"a": 4, "b": 4, "c": 4}, 0.25, seed=1, block=1)) == first[:12]
+    assert [turn.cell_id for turn in plan_turns(CELLS, 0.25, seed=2, block=1)] != [turn.cell_id for turn in first]
+    assert [turn.cell_id for turn in plan_turns(CELLS, 0.25, seed=1, block=2)] != [turn.cell_id for turn in first]
+
+
+def test_every_order_of_two_cells_comes_equally_often() -> None:
+    firsts = Counter(shuffled(["a", "b"], 1, block, 1)[0] for block in range(1000))
+    assert 450 < firsts["a"] < 550
+
+
+def test_cells_with_fewer_slices_leave_the_later_rounds() -> None:
+    turns = list(plan_turns({"a": 1, "b": 3}, 0.1, seed=1, block=1))
+    assert [turn.cell_id for turn in turns if turn.round > 1] == ["b", "b"]
+
+
+@pytest.mark.parametrize(("duration_s", "slice_s", "count"), [(5, 0.25, 20), (2, 0.3, 7), (0.1, 0.25, 1)])
+def test_slices_fill_the_duration_of_a_cell(duration_s: float, slice_s: float, count: int) -> None:
+    assert slice_count(duration_s, slice_s) == count
