@@ -5,7 +5,7 @@ A message says what failed, where, why and what to do next. Exit codes: 1 failed
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 
 
@@ -76,6 +76,17 @@ def printable(text: str) -> str:
         character if character.isprintable() or character == "\n" else character.encode("unicode_escape").decode()
         for character in text
     )
+
+
+def collect_errors(actions: Iterable[Callable[[], object]]) -> list[HostError]:
+    """Run all actions, also where one of them raises a HostError; return these errors."""
+    errors = []
+    for action in actions:
+        try:
+            action()
+        except HostError as error:
+            errors.append(error)
+    return errors
 
 
 def raise_first(errors: Sequence[BenchkitError]) -> None:

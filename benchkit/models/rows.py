@@ -147,7 +147,10 @@ class TrialRow(Row):
     ] = None
     verdict: Annotated[str | None, Column(description="valid, suspect, invalid; null: not judged")] = None
     overhead_s: Annotated[
-        float | None, duration("overhead of a trial", "time of the trial outside of warm-up and window")
+        float | None,
+        duration(
+            "overhead of a trial", "time of the trial outside of the load tool's runs, those of warm-up and window"
+        ),
     ] = None
 
 

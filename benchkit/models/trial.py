@@ -162,7 +162,9 @@ class TrialRecord(Frozen):
     kind: TrialKind = "measure"
     started_at: datetime
     wall_s: float = Field(description="duration from the first step to the last")
-    warmed_up_s: float = Field(default=0, description="duration of the warm-up; a tool may end it early")
+    warmed_up_s: float = Field(
+        default=0, description="duration of the warm-up: from the start of the first generator to the end of the last"
+    )
     load: Load
     target: str
     services: tuple[ServiceRecord, ...]

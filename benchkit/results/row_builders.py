@@ -37,8 +37,6 @@ def trial_row(record: TrialRecord, result: LoadResult, *, interrupted: bool = Fa
     percentiles: dict[str, Any] = {
         name: resolved(result.latency.percentiles.get(f"{metric.percent:g}")) for name, metric in PERCENTILES.items()
     }
-    measured = result.duration_s
-    warm_up = min(record.load.warmup_s, record.warmed_up_s)
     cpu = [*(service.cpu_s for service in record.services), *(None for _ in record.external)]
     return TrialRow(
         cell_id=record.cell_id,
@@ -47,7 +45,7 @@ def trial_row(record: TrialRecord, result: LoadResult, *, interrupted: bool = Fa
         position=record.position,
         kind=INTERRUPTED if interrupted else record.kind,
         started_at=record.started_at,
-        duration_s=measured,
+        duration_s=result.duration_s,
         tool=result.tool,
         connections=record.load.connections,
         rate_requested=record.load.rate,
@@ -70,7 +68,7 @@ def trial_row(record: TrialRecord, result: LoadResult, *, interrupted: bool = Fa
         probe_header_bytes=sum(probe.header_bytes for probe in record.probes),
         probe_body_bytes=sum(probe.body_bytes for probe in record.probes),
         probe_body_sha256=_joint_sha256([probe.body_sha256 for probe in record.probes]),
-        overhead_s=None if measured is None else record.wall_s - warm_up - measured,
+        overhead_s=record.wall_s - record.warmed_up_s - record.window_s,
         slices=len(record.slices) or None,
         **percentiles,
     )

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from functools import partial
 
-from benchkit.errors import BenchkitError, HostError, HostStateError, LostError, raise_first
+from benchkit.errors import BenchkitError, HostError, HostStateError, LostError, collect_errors, raise_first
 from benchkit.models.trial import TrialRecord
 from benchkit.run.run_log import log_step
 from benchkit.run.steps.load import collect_load, measure, warm_up
@@ -102,11 +103,9 @@ def find_host_state(trial: Trial, error: BaseException) -> HostStateError | None
 
 def run_all(trial: Trial, steps: Iterable[Step]) -> list[HostError]:
     """Run all of these steps, also where one fails; return the errors."""
-    failures = []
-    for step in steps:
-        try:
-            with log_step(logger, f"trial {trial.trial_id}: {step.__name__}"):
-                step(trial)
-        except HostError as error:
-            failures.append(error)
-    return failures
+
+    def run(step: Step) -> None:
+        with log_step(logger, f"trial {trial.trial_id}: {step.__name__}"):
+            step(trial)
+
+    return collect_errors(partial(run, step) for step in steps)

@@ -1,4 +1,4 @@
-"""Overhead of a trial beyond its warm-up and its measured window."""
+"""Overhead of a trial beyond the load tool's runs."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ from statistics import median
 
 import pytest
 
-import benchkit
 from benchkit.resources import BACKENDS
+from benchkit.results.store import Store
 from tests.builders import load, write_scenario
 
 pytestmark = pytest.mark.lab
 
 TRIALS = 20
-LIMIT_S = 0.5
-
-
+LIMIT_S = 0.15
+ASKED_S = 2.0
+"""Durations of warm-up and window at smoke scale."""
 LIMIT_OF_COMMAND = 1.1
 """Largest ratio of the overhead of a server given by its command line to that of the same one as a shipped backend."""
 
 
 def test_overhead_of_a_warm_trial(tmp_path: Path) -> None:
-    """Measure the median overhead of 20 trials of the quickstart, with servers started afresh: at most 0.5 s.
+    """Measure the median overhead of 20 trials of the quickstart, with servers started afresh: at most 0.15 s.
 
-    The overhead is the time in the journal from the start of a trial to the line that it is stored, minus the warm-up
-    and the duration that wrk reports.
+    The overhead is the time in the journal from the start of a trial to the line that it is stored, minus the lifetimes
+    of the load tool's processes. wrk looks at its clock every 100 ms, so that it ends up to 0.1 s late, here as when it
+    runs alone: that is wrk's, and printed beside.
     """
     overhead = _overhead_by_stack(tmp_path, "quickstart", "--scale", "smoke", "--set", f"blocks={TRIALS // 2 + 1}")
     everything = [seconds for values in overhead.values() for seconds in values]
@@ -72,16 +73,17 @@ def _overhead_by_stack(store: Path, *scenario: str) -> dict[str, list[float]]:
         subprocess.run([program, "run", *scenario, "-q"], env=environment, check=True)
     finally:
         subprocess.run([program, "lab", "down", "-q"], env=environment, check=True)
-    trials = benchkit.load("trials", store=store).sort_values("trial_id")
-    (run,) = (store / "runs").iterdir()
-    whole = _wall_s(run / "journal.jsonl")
-    warm = trials.iloc[2:]  # the first block also fills the hosts' caches
+    (run,) = Store(store).runs()
+    whole = _wall_s(run.path / "journal.jsonl")
+    warm = sorted(run.records(), key=lambda record: record.trial_id)[2:]  # the first block also fills the hosts' caches
     overhead: dict[str, list[float]] = {}
-    for trial in warm[["factor_stack", "trial_id", "duration_s"]].to_dict("records"):
-        seconds = whole[trial["trial_id"]] - 1.0 - trial["duration_s"]
-        overhead.setdefault(trial["factor_stack"], []).append(seconds)
+    for record in warm:
+        seconds = whole[record.trial_id] - record.warmed_up_s - record.window_s
+        overhead.setdefault(str(record.levels["stack"]), []).append(seconds)
     for cell, values in overhead.items():
         print(f"{cell}: median {median(values):.3f} s, {min(values):.3f} to {max(values):.3f}, {len(values)} trials")
+    late = [record.warmed_up_s + record.window_s - ASKED_S for record in warm]
+    print(f"wrk beyond its {ASKED_S:g} s: median {median(late):.3f} s, {min(late):.3f} to {max(late):.3f}")
     return overhead
 
 

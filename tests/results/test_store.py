@@ -108,7 +108,7 @@ def test_a_trial_becomes_a_row(tmp_path: Path) -> None:
     assert row["latency_p99_s"] == pytest.approx(200e-6)
     assert pd.isna(row["latency_p999_s"])
     assert row["server_cpu_s_per_request"] == pytest.approx(0.5 / 10000)
-    assert row["overhead_s"] == pytest.approx(2.0 - 0.5 - 1.1)
+    assert row["overhead_s"] == pytest.approx(2.0 - 0.51 - 1.1)
     assert (row["factor_stack"], row["factor_threads"]) == ("go", 2.0)
     assert row["started_at"] == pd.Timestamp(STARTED)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 from benchkit.load.generators.execution import (
@@ -22,12 +21,11 @@ from benchkit.run.steps.trial_state import Trial
 
 def warm_up(trial: Trial) -> None:
     """Run the same load for the warm-up time, without keeping its results."""
-    started_s = time.monotonic()
     if trial.cell.load.warmup_s:
         generators = [each.as_warm_up() for each in trial.cell.generators]
         with blame_ended_service(trial):
-            run_generators(trial.hosts, generators, trial.folder / "warm-up")
-        trial.warmed_up_s = time.monotonic() - started_s
+            runs = run_generators(trial.hosts, generators, trial.folder / "warm-up")
+        trial.warmed_up_s = max(run.ended_s for run in runs) - min(run.started_s for run in runs)
 
 
 def measure(trial: Trial) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
-from benchkit.errors import HostError, HostStateError, LostError, ServiceError, raise_first
+from benchkit.errors import HostError, HostStateError, LostError, ServiceError, collect_errors, raise_first
+from benchkit.hosts.host import Host
 from benchkit.hosts.processes import ProcessSpec, ToFile
 from benchkit.run.run_log import log_step
 from benchkit.run.steps.trial_state import Trial
 from benchkit.services import deploy
+from benchkit.services.deploy import RunningService
+from benchkit.services.service import Service
 
 logger = logging.getLogger(__name__)
 
@@ -121,29 +125,25 @@ def collect_logs(trial: Trial) -> None:
 
     The logs of the other hosts are fetched where a host fails. Raises the first HostError afterwards.
     """
-    failures = []
-    for name, services in deploy.group_by_host(trial.cell.services).items():
-        host = trial.hosts[name]
-        try:
-            sizes = host.files.list(trial.folder)
-            for log in (deploy.log_path(service, trial.folder) for service in services):
-                if sizes.get(log.name):
-                    trial.files[f"{log.stem}.{name}.log"] = host.files.read(log)
-        except HostError as error:
-            failures.append(error)
-    raise_first(failures)
+
+    def fetch(host: Host, services: Sequence[Service]) -> None:
+        sizes = host.files.list(trial.folder)
+        for log in (deploy.log_path(service, trial.folder) for service in services):
+            if sizes.get(log.name):
+                trial.files[f"{log.stem}.{host.name}.log"] = host.files.read(log)
+
+    by_host = deploy.group_by_host(trial.cell.services).items()
+    raise_first(collect_errors(partial(fetch, trial.hosts[name], services) for name, services in by_host))
 
 
 def stop_services(trial: Trial) -> None:
     """Stop all services, also where a host fails. Raises the first HostError afterwards."""
-    failures = []
-    for host, services in trial.services_by_host():
-        try:
-            with log_step(logger, f"stop {', '.join(each.service.name for each in services)}", host.name):
-                trial.killed += deploy.stop(host, services)
-        except HostError as error:
-            failures.append(error)
-    raise_first(failures)
+
+    def stop(host: Host, services: Sequence[RunningService]) -> None:
+        with log_step(logger, f"stop {', '.join(running.service.name for running in services)}", host.name):
+            trial.killed += deploy.stop(host, services)
+
+    raise_first(collect_errors(partial(stop, host, services) for host, services in trial.services_by_host()))
 
 
 def remove_folders(trial: Trial) -> None:
@@ -155,10 +155,4 @@ def remove_folders(trial: Trial) -> None:
     for service in trial.cell.services:
         host = trial.hosts[service.host]
         paths += [(host, path) for path in (*service.scratch_folders, *deploy.socket_files(service))]
-    failures = []
-    for host, path in paths:
-        try:
-            host.files.remove(path)
-        except HostError as error:
-            failures.append(error)
-    raise_first(failures)
+    raise_first(collect_errors(partial(host.files.remove, path) for host, path in paths))
