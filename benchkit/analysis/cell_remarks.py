@@ -9,6 +9,8 @@ from benchkit.models.run import CellRecord
 
 UNWATCHED = "unwatched: {cell} uses an external server, which was neither started afresh nor watched"
 
+EQUAL_BUILDS = "A/A: both cells have the same build output, byte for byte, so any difference is noise"
+
 
 def with_cell_remarks(ratios: Iterable[Ratio], cells: Iterable[CellRecord]) -> list[Ratio]:
     """Return the ratios within a run with remarks about their cells."""
@@ -18,4 +20,6 @@ def with_cell_remarks(ratios: Iterable[Ratio], cells: Iterable[CellRecord]) -> l
 
 def _remarks(ratio: Ratio, cells: dict[str, CellRecord]) -> list[str]:
     own = [cells[name] for name in (ratio.cell_id, ratio.baseline) if name in cells]
-    return [UNWATCHED.format(cell=cell.cell_id) for cell in own if cell.external]
+    remarks = [UNWATCHED.format(cell=cell.cell_id) for cell in own if cell.external]
+    first = {cell.same_as or cell.cell_id for cell in own}
+    return [*([EQUAL_BUILDS] if len(own) > len(first) else []), *remarks]

@@ -204,7 +204,7 @@ def _run_notices(data: RunData) -> list[str]:
     if data.manifest.status != "done":
         notices.append(f"{data.manifest.run_id}: {data.manifest.status}; partial results.")
     notices += [f"{cell.cell_id}: skipped, {cell.unsupported}." for cell in data.manifest.cells if cell.unsupported]
-    notices += [cell.unwatched for cell in data.manifest.cells if cell.unwatched and not cell.unsupported]
+    notices += [notice for cell in data.manifest.cells if not cell.unsupported for notice in cell.notices]
     return notices
 
 

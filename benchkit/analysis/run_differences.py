@@ -83,7 +83,19 @@ def setting_differences(before: Manifest, after: Manifest) -> tuple[FactDifferen
         for run in (before, after)
     )
     versions = ({"version": run.versions["benchkit"]} if "benchkit" in run.versions else {} for run in (before, after))
-    return (*_differing("scenario", one, other), *_differing("benchkit", *versions))
+    builds = _common_builds(before, after), _common_builds(after, before)
+    return (*_differing("scenario", one, other), *_differing("benchkit", *versions), *_differing("build", *builds))
+
+
+def _common_builds(run: Manifest, other: Manifest) -> dict[str, str]:
+    """Return the commit and the output of the built services of a run, of cells that another run built too."""
+    common = {(cell.cell_id, name) for cell in other.cells for name in cell.builds}
+    return {
+        f"{cell.cell_id} {name}": f"{build.commit or 'files'} with output {build.output_sha256[:12]}"
+        for cell in run.cells
+        for name, build in cell.builds.items()
+        if (cell.cell_id, name) in common
+    }
 
 
 def _hosts(rows: pd.DataFrame) -> dict[str, tuple[str, dict[str, str]]]:

@@ -42,27 +42,43 @@ TrialKind = Literal["measure", "control", "profile"]
 RunStatus = Literal["running", "done", "failed", "interrupted"]
 
 
+class BuildRecord(Frozen):
+    """A service that a command of the scenario built for a cell."""
+
+    ref: str | None = Field(default=None, description="ref of its sources; None: the files as they were")
+    commit: str | None = Field(default=None, description="commit of that ref; of `worktree`, the one below it")
+    diff_sha256: str | None = Field(default=None, description="hash of what `worktree` changed; None: another ref")
+    output_sha256: str = Field(description="hash of names, modes and contents of what was built")
+
+
 class CellRecord(Frozen):
     """One combination of levels, as planned for the hosts of this run."""
 
     cell_id: str
     levels: Mapping[str, str | int | float | bool]
     unsupported: str | None = Field(default=None, description="why these hosts cannot run the cell")
+    builds: Mapping[str, BuildRecord] = Field(default_factory=dict, description="its built services, by name")
+    same_as: str | None = Field(
+        default=None,
+        description="earlier cell that is the same in every byte built and in all else; None: there is none",
+    )
     external: Mapping[str, str] = Field(
         default_factory=dict, description="URLs of its services that the run neither starts nor watches, by name"
     )
 
     @property
-    def unwatched(self) -> str | None:
-        """Sentence about its external services; None if there are none."""
-        if not self.external:
-            return None
-        listed = " and ".join(f"{name} ({url})" for name, url in self.external.items())
-        are = "is" if len(self.external) == 1 else "are"
-        return (
-            f"{self.cell_id}: {listed} {are} external: neither started afresh nor watched, and what needs "
-            f"{'its host' if len(self.external) == 1 else 'their hosts'} is not checked."
+    def notices(self) -> tuple[str, ...]:
+        """Sentences for readers of its figures: about an equal cell, and about services that are not watched."""
+        equal = (
+            f"{self.cell_id} and {self.same_as} have the same build output, byte for byte: their comparison is A/A, and "
+            "any difference is noise."
         )
+        unwatched = (
+            f"{self.cell_id}: {name} ({url}) is external: neither started afresh nor watched, and what needs its host is "
+            "not checked."
+            for name, url in self.external.items()
+        )
+        return (*([equal] if self.same_as is not None else []), *unwatched)
 
 
 class HostRecord(Frozen):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
 from benchkit.hosts.connections import Hosts
@@ -12,8 +12,9 @@ from benchkit.hosts.cpu_affinity import controller_record
 from benchkit.hosts.host import Host
 from benchkit.load.tools.registry import get_tool
 from benchkit.models.facts import RecordedFacts
-from benchkit.models.run import CellRecord, ControllerRecord, HostRecord, Manifest
+from benchkit.models.run import BuildRecord, CellRecord, ControllerRecord, HostRecord, Manifest
 from benchkit.run.plan.model import PlannedCell, RunPlan
+from benchkit.services.command_build import BuiltFolder
 from benchkit.version import __version__
 
 
@@ -56,6 +57,8 @@ def cell_record(cell: PlannedCell) -> CellRecord:
         cell_id=cell.cell_id,
         levels=cell.spec.levels,
         unsupported=cell.unsupported,
+        builds=dict(_builds(cell)) if cell.unsupported is None else {},
+        same_as=cell.same_as,
         external={service.name: service.url for service in cell.spec.external},
     )
 
@@ -64,6 +67,23 @@ def _scenario_as_run(plan: RunPlan) -> Mapping[str, object]:
     """Return the scenario with the design that the run takes."""
     scenario: Mapping[str, object] = plan.experiment.document.data
     return scenario if plan.design == plan.experiment.scenario.design else {**scenario, "design": plan.design}
+
+
+def _builds(cell: PlannedCell) -> Iterator[tuple[str, BuildRecord]]:
+    """Yield the records of the built services of a cell, by name."""
+    for service in cell.services:
+        for folder in service.folders:
+            if isinstance(folder.content, BuiltFolder):
+                source = folder.content.source
+                yield (
+                    service.name,
+                    BuildRecord(
+                        ref=source.ref if source else None,
+                        commit=source.commit if source else None,
+                        diff_sha256=source.diff_sha256 if source else None,
+                        output_sha256=folder.content.build().sha256,
+                    ),
+                )
 
 
 def inventory_facts(host: Host) -> RecordedFacts:

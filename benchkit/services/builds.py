@@ -47,5 +47,5 @@ def _go_version(source: GoSource | BuiltFolder) -> str | None:
 def _program_name(source: GoSource | BuiltFolder) -> str:
     """Return the command that builds it, or the name of its folder: of the module, or one of several programs in it."""
     if isinstance(source, BuiltFolder):
-        return f"`{source}`"
+        return str(source)
     return source.package.removeprefix("./") if source.package.startswith("./") else source.module.name

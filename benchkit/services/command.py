@@ -17,6 +17,7 @@ from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
 from benchkit.services.carried_files import TEMPLATE_SUFFIX, files_in, mode_of
 from benchkit.services.command_build import BuiltFolder
 from benchkit.services.command_line import CommandLine, fill_in
+from benchkit.services.git_source import resolve_ref
 from benchkit.services.nginx_config import check_template, render_config
 from benchkit.services.placement import ServicePlacement
 from benchkit.services.service import (
@@ -72,6 +73,18 @@ class BuildOptions(Frozen):
     )
 
 
+class SourceOptions(Frozen):
+    """A version of the server in a git repository."""
+
+    git: FileName = Field(
+        default=".", description="folder in the repository, relative to the scenario's file", examples=["../myserver"]
+    )
+    ref: Annotated[str, StringConstraints(strict=True, min_length=1, pattern=r"^[^-\x00-\x20][^\x00-\x20]*$")] = Field(
+        description="tag, branch or commit to build, or `worktree`: the files as they are, but those that git ignores",
+        examples=["v1.2"],
+    )
+
+
 class ReadyOptions(Frozen):
     """The condition under which a started server is ready."""
 
@@ -104,6 +117,11 @@ class CommandOptions(ServiceOptions):
         default=None,
         description="the command that builds it; absent: nothing is built",
         examples=[{"run": ["go", "build", "-o", "{out}/app", "."], "from": "../myserver"}],
+    )
+    source: SourceOptions | None = Field(
+        default=None,
+        description="version to build, in a clean checkout, where `build.from` then starts; absent: the files as they are",
+        examples=[{"git": "../myserver", "ref": "$ref"}],
     )
     files: tuple[FileName, ...] = Field(
         default=(),
@@ -163,8 +181,12 @@ class Command(Backend[CommandOptions]):
                 except InputError as error:
                     message = ": ".join(filter(None, (error.what, error.why)))
                     raise InputError(source.fault(("files", i), message)) from None
+        if options.source is not None:
+            _resolve_source(options, source)
+            git = str(_existing(options.source.git, source, ("source", "git")))
+            options = options.model_copy(update={"source": options.source.model_copy(update={"git": git})})
         build = options.build
-        if build is not None:
+        if build is not None and options.source is None:
             folder = _existing(build.from_, source, ("build", "from"))
             if not folder.is_dir():
                 raise InputError(source.fault(("build", "from"), f"{folder} is not a folder"))
@@ -211,6 +233,23 @@ class Command(Backend[CommandOptions]):
             else ReadyRequest(options.ready.path, options.ready.status),
             stop=StopSignal(signal.Signals[f"SIG{options.stop.signal}"], options.stop.within_s),
         )
+
+
+def _resolve_source(options: CommandOptions, source: SourceMap) -> None:
+    """Check that the version exists and is built here. Raises InputError naming file, line and field."""
+    if options.source is None:
+        return
+    if options.build is None or options.build.on == "host":
+        message = "a version needs a build on the controller; to carry files as they are: build: {run: cp -r . {out}}"
+        raise InputError(source.fault(("source",), message))
+    folder = _existing(options.source.git, source, ("source", "git"))
+    try:
+        state = resolve_ref(folder, options.source.ref)
+    except InputError as error:
+        message = ": ".join(filter(None, (error.where, error.what, error.why)))
+        raise InputError(source.fault(("source", "ref"), message)) from None
+    if not (folder / options.build.from_).resolve().is_relative_to(state.repository.resolve()):
+        raise InputError(source.fault(("build", "from"), f"it is outside of the repository {state.repository}"))
 
 
 def _is_of_host(program: str) -> bool:
@@ -300,7 +339,11 @@ def _built_folders(options: CommandOptions, place: ServicePlacement) -> tuple[Fo
     build = options.build
     if build is None or build.on == "host":
         return ()
-    return (Folder(place.folder, BuiltFolder(build.run, Path(build.from_), place.goos, place.goarch)),)
+    folder, state = Path(build.from_), None
+    if options.source is not None:
+        state = resolve_ref(Path(options.source.git), options.source.ref)
+        folder = (Path(options.source.git) / build.from_).resolve().relative_to(state.repository.resolve())
+    return (Folder(place.folder, BuiltFolder(build.run, folder, place.goos, place.goarch, state)),)
 
 
 def _build_sources(options: CommandOptions, place: ServicePlacement) -> tuple[File, ...]:

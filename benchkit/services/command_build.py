@@ -11,7 +11,9 @@ import hashlib
 import json
 import logging
 import os
+import re
 import shlex
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -22,13 +24,20 @@ from pathlib import Path
 from benchkit.errors import BenchkitError
 from benchkit.services.carried_files import files_below
 from benchkit.services.command_line import fill_in
+from benchkit.services.git_source import GitState, checked_out
 from benchkit.services.go_build import cache_folder
 from benchkit.services.service import ControllerFolder
 
 BUILD_TIMEOUT_S = 900.0
 """Enough for a first build on a slow machine."""
+VERSION_TIMEOUT_S = 10.0
+FORMAT = 1
+"""Part of each key. Increase it when the way of building changes."""
 LAST_LINES = 20
 """Lines of a failed build that its message quotes."""
+
+_COMPILER_SETTING = re.compile(r"(GO|CGO_|CARGO|RUST)\w*|C|CC|CXX|CPP|(C|CXX|CPP|LD)FLAGS")
+"""Variables of the environment that change what compilers make."""
 
 progress_logger = logging.getLogger(f"{__name__}.progress")
 """Messages for users who wait; the command line shows them without any option."""
@@ -48,8 +57,11 @@ class BuiltFolder(ControllerFolder):
 
     argv: tuple[str, ...]
     folder: Path
+    """Absolute, or with a `source` relative to the checkout."""
     goos: str
     goarch: str
+    source: GitState | None = None
+    """None: the files of `folder` as they are."""
 
     def read(self) -> Path:
         """Return the folder with what was built; build it first. Raises BenchkitError."""
@@ -60,14 +72,71 @@ class BuiltFolder(ControllerFolder):
         return _build(self)
 
     def __str__(self) -> str:
-        """Return the command."""
-        return shlex.join(self.argv)
+        """Return the command in backticks, with its ref."""
+        return f"`{shlex.join(self.argv)}`" + (f" at {self.source.ref}" if self.source else "")
 
 
 @functools.cache
 def _build(wanted: BuiltFolder) -> BuildOutput:
-    progress_logger.warning("building: %s (in %s)", wanted, wanted.folder)
-    return run_build(wanted.argv, wanted.folder, {"GOOS": wanted.goos, "GOARCH": wanted.goarch})
+    environment = {"GOOS": wanted.goos, "GOARCH": wanted.goarch}
+    if wanted.source is None:
+        progress_logger.warning("building: %s (in %s)", wanted, wanted.folder)
+        return run_build(wanted.argv, wanted.folder, environment)
+    record = cache_folder() / "refs" / f"{_key(wanted, wanted.source)}.json"
+    built = _read_record(record)
+    if built is None:
+        progress_logger.warning("building: %s", wanted)
+        with checked_out(wanted.source) as checkout:
+            built = run_build(wanted.argv, checkout / wanted.folder, environment)
+        record.parent.mkdir(parents=True, exist_ok=True)
+        temporary = record.with_suffix(f".{os.getpid()}")
+        temporary.write_text(json.dumps({"sha256": built.sha256}), encoding="utf-8")
+        temporary.replace(record)
+    return built
+
+
+def _key(wanted: BuiltFolder, source: GitState) -> str:
+    """Return the key of a build in the cache: commit and content, command, platform and toolchain."""
+    program = shutil.which(wanted.argv[0]) or wanted.argv[0]
+    settings = {name: os.environ[name] for name in sorted(os.environ) if _COMPILER_SETTING.fullmatch(name)}
+    parts = [
+        *(FORMAT, source.commit, source.tree, wanted.argv, str(wanted.folder), wanted.goos, wanted.goarch),
+        *(_toolchain(program), settings),
+    ]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+
+
+def _toolchain(program: str) -> str:
+    """Return the version that the first word of a build prints; its file's time where it prints none."""
+    option = "version" if Path(program).name == "go" else "--version"
+    try:
+        environment = {**os.environ, "GOTOOLCHAIN": "local"}
+        done = subprocess.run(
+            [program, option],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=VERSION_TIMEOUT_S,
+        )
+        changed = Path(program).stat().st_mtime_ns
+    except (OSError, subprocess.TimeoutExpired):  # the build reports that, with its own words
+        return program
+    return done.stdout.decode(errors="replace") if done.returncode == 0 else f"{program} {changed}"
+
+
+def _read_record(record: Path) -> BuildOutput | None:
+    """Return a build of the cache; None where there is none, or where its output was deleted."""
+    try:
+        sha256 = str(json.loads(record.read_text(encoding="utf-8"))["sha256"])
+    except (FileNotFoundError, ValueError, KeyError):
+        return None
+    kept = _output_folder(sha256)
+    return BuildOutput(kept, sha256) if kept.is_dir() else None
+
+
+def _output_folder(sha256: str) -> Path:
+    return cache_folder() / "outputs" / sha256[:32]
 
 
 def run_build(argv: Sequence[str], folder: Path, environment: Mapping[str, str]) -> BuildOutput:
@@ -82,7 +151,7 @@ def run_build(argv: Sequence[str], folder: Path, environment: Mapping[str, str])
         out.mkdir()
         command = [fill_in(word, {"out": str(out)}) for word in argv]
         _run(command, folder, {**os.environ, **environment, "GOFLAGS": _without_vcs_stamp()})
-        return _keep(out, outputs, shlex.join(argv))
+        return _keep(out, shlex.join(argv))
 
 
 def _without_vcs_stamp() -> str:
@@ -120,7 +189,7 @@ def _run(argv: Sequence[str], folder: Path, environment: Mapping[str, str]) -> N
         raise BenchkitError(f"the build `{shlex.join(argv)}` failed", where=str(folder), why=why)
 
 
-def _keep(out: Path, outputs: Path, command: str) -> BuildOutput:
+def _keep(out: Path, command: str) -> BuildOutput:
     """Move what was built to the folder named by its hash, unless the same is there already."""
     digest = hashlib.sha256()
     files = files_below(out)
@@ -132,7 +201,7 @@ def _keep(out: Path, outputs: Path, command: str) -> BuildOutput:
         digest.update(json.dumps([path.relative_to(out).as_posix(), is_executable, len(content)]).encode())
         digest.update(content)
     sha256 = digest.hexdigest()
-    kept = outputs / sha256[:32]
+    kept = _output_folder(sha256)
     if not kept.is_dir():
         try:
             out.rename(kept)

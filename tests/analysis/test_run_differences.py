@@ -8,7 +8,7 @@ import pandas as pd
 
 from benchkit.analysis.run_differences import fact_differences, host_differences, setting_differences
 from benchkit.models.facts import RecordedFacts
-from benchkit.models.run import Manifest
+from benchkit.models.run import BuildRecord, Manifest
 from benchkit.results.row_builders import host_rows
 
 MakeManifest = Callable[..., Manifest]
@@ -115,3 +115,20 @@ def test_settings_that_change_results_are_compared(make_manifest: MakeManifest) 
         "benchkit: version was 0.1.0, is 0.2.0",
     ]
     assert setting_differences(one, one) == ()
+
+
+def test_another_build_of_the_same_cell_is_a_difference(make_manifest: MakeManifest) -> None:
+    manifest = make_manifest([{"ref": "main"}])
+    (cell,) = manifest.cells
+    first, second = (
+        manifest.model_copy(update={"cells": (cell.model_copy(update={"builds": {"app": build}}),)})
+        for build in (
+            BuildRecord(commit="0a1b", output_sha256="0" * 64),
+            BuildRecord(commit="ffff", output_sha256="f" * 64),
+        )
+    )
+    (change,) = setting_differences(first, second)
+    assert "ref=main app" in change.text
+    assert "0a1b with output 000000000000" in change.text
+    assert "ffff with output ffffffffffff" in change.text
+    assert setting_differences(first, first) == ()

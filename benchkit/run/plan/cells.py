@@ -15,6 +15,7 @@ from benchkit.run.plan.host_capabilities import HostCapabilities, connection_lim
 from benchkit.run.plan.model import PlannedCell
 from benchkit.scenario.experiment import Cell, Experiment
 from benchkit.scenario.model import LOAD_ROLE
+from benchkit.services.command_build import BuiltFolder
 from benchkit.services.endpoint import is_loopback
 from benchkit.services.placement import ServicePlacement
 from benchkit.services.rendering import ServiceSpec, render_services
@@ -126,6 +127,22 @@ def skip_equal_cells(cells: Iterable[PlannedCell]) -> Iterator[PlannedCell]:
     for cell in cells:
         same_as = cell.cell_id if cell.unsupported else first.setdefault(_description(cell), cell.cell_id)
         yield cell if same_as == cell.cell_id else replace(cell, unsupported=f"on these hosts the same as {same_as}")
+
+
+def name_equal_builds(cells: Iterable[PlannedCell]) -> Iterator[PlannedCell]:
+    """Yield the cells, all of them built; one that is the same as an earlier one in every built byte names that one."""
+    first: dict[str, str] = {}
+    for cell in cells:
+        builds = [folder.content for service in cell.services for folder in service.folders]
+        if cell.unsupported is not None or not builds:
+            yield cell
+            continue
+        text = _description(cell)
+        for content in builds:
+            if isinstance(content, BuiltFolder):
+                text = text.replace(repr(content), content.build().sha256)
+        earlier = first.setdefault(text, cell.cell_id)
+        yield cell if earlier == cell.cell_id else replace(cell, same_as=earlier)
 
 
 def _description(planned: PlannedCell) -> str:

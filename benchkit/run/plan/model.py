@@ -36,6 +36,8 @@ class PlannedCell:
     target: str
     """URL that the load goes to, without a path where its requests have several."""
     unsupported: str | None = None
+    same_as: str | None = None
+    """Earlier cell that is the same in every byte built and in all else; None: there is none."""
     entry: Endpoint | None = None
     """The socket that the load goes to; None for an unsupported cell."""
 

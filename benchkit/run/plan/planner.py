@@ -9,14 +9,14 @@ from benchkit.hosts.connections import Hosts
 from benchkit.hosts.inventory import Inventory
 from benchkit.hosts.tuning import TuningPlan, sudo_commands
 from benchkit.run.manifest import cell_record
-from benchkit.run.plan.cells import missing_program_error, plan_cell, skip_equal_cells
+from benchkit.run.plan.cells import missing_program_error, name_equal_builds, plan_cell, skip_equal_cells
 from benchkit.run.plan.design import plan_design
 from benchkit.run.plan.host_capabilities import HostCapabilities, host_capabilities, quota_not_applied
 from benchkit.run.plan.model import PlannedCell, RunPlan
 from benchkit.run.plan.order import control_cells, order_trials
 from benchkit.run.plan.profiled_cells import profile_cells, profile_notices, profile_order
 from benchkit.run.plan.reserved_ports import plan_reserved_ports
-from benchkit.run.plan.service_checks import check_builds, check_configs, check_go_releases, check_node_releases
+from benchkit.run.plan.service_checks import build_services, check_configs, check_go_releases, check_node_releases
 from benchkit.run.plan.tuning_plan import plan_tuning, tuning_required_error
 from benchkit.scenario.cell_load import check_generators
 from benchkit.scenario.experiment import Experiment
@@ -42,11 +42,11 @@ def make_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) -> 
     tuning, required = plan_tuning(experiment, roles, hosts)
     capabilities = {host.name: host_capabilities(host, tuning) for host in hosts}
     supported, missing = _plan_cells(experiment, roles, capabilities)
+    supported = list(name_equal_builds(build_services(supported)))
     planned_cells = (*supported, *control_cells(experiment, supported))
     design = plan_design(experiment, planned_cells, roles, capabilities)
     cells = design.cells
     tuning = (*tuning, *plan_reserved_ports(tuning, cells, hosts))
-    check_builds(cells)
     check_configs(cells, hosts)
     check_node_releases(cells)
     measured = order_trials(experiment, design, seed)
@@ -61,7 +61,7 @@ def make_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) -> 
         planned_trials=(*measured, *profile_order(experiment, cells, measured, seed)),
         notices=(
             *design.notices,
-            *(notice for cell in supported if (notice := cell_record(cell).unwatched) is not None),
+            *(notice for record in map(cell_record, supported) for notice in record.notices),
             *profile_notices(experiment, cells, capabilities),
             *hosts.inventory.limits,
             *(notice for host in hosts for notice in host.notices),

@@ -6,11 +6,13 @@ Programs on the hosts check the configurations that they will read; releases of 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from benchkit.errors import BenchkitError, InputError
 from benchkit.hosts.connections import Hosts
 from benchkit.run.plan.model import PlannedCell
 from benchkit.scenario.experiment import Experiment
+from benchkit.services.command_build import BuiltFolder
 from benchkit.services.deploy import check_config
 from benchkit.services.go_server import GoServerOptions
 from benchkit.services.go_toolchain import release_unavailable_reason
@@ -28,9 +30,39 @@ def check_node_releases(cells: Iterable[PlannedCell]) -> None:
     _raise(_node_release_faults(cells))
 
 
-def check_builds(cells: Iterable[PlannedCell]) -> None:
-    """Build the services whose scenario names a command for it. Raises InputError naming file, line and field."""
-    _raise(_build_faults(cells))
+def build_services(cells: Iterable[PlannedCell]) -> list[PlannedCell]:
+    """Build the services whose scenario names a command for it; return the cells.
+
+    A version that does not build makes its cell unsupported. Raises InputError naming file, line and field where the
+    files as they are do not build.
+    """
+    failures: dict[ControllerFolder, str] = {}
+    faults: list[str] = []
+    built: list[PlannedCell] = []
+    for cell in cells:
+        why = None
+        for service in cell.services if cell.unsupported is None else ():
+            for folder in service.folders:
+                failure = _failure(folder.content, failures)
+                if failure is None:
+                    continue
+                if isinstance(folder.content, BuiltFolder) and folder.content.source is not None:
+                    why = f"{service.name} does not build at {folder.content.source.ref}: {failure}"
+                else:
+                    faults.append(cell.spec.service(service.name).source.fault(("build",), failure))
+        built.append(cell if why is None else replace(cell, unsupported=why))
+    _raise(faults)
+    return built
+
+
+def _failure(content: ControllerFolder, known: dict[ControllerFolder, str]) -> str | None:
+    """Build a folder, unless that failed before; return why it failed, or None."""
+    if content not in known:
+        try:
+            content.read()
+        except BenchkitError as error:
+            known[content] = ": ".join(filter(None, (error.what, error.why)))
+    return known.get(content)
 
 
 def check_configs(cells: Iterable[PlannedCell], hosts: Hosts) -> None:
@@ -64,22 +96,6 @@ def _node_release_faults(cells: Iterable[PlannedCell]) -> Iterator[str]:
                     except InputError as error:
                         message = ": ".join(filter(None, (error.what, error.why)))
                         yield cell.spec.service(service.name).source.fault(("node_version",), message)
-
-
-def _build_faults(cells: Iterable[PlannedCell]) -> Iterator[str]:
-    """Yield the faults of builds; one that several cells need is built once."""
-    built: set[ControllerFolder] = set()
-    for cell in cells:
-        for service in cell.services if cell.unsupported is None else ():
-            for folder in service.folders:
-                if folder.content in built:
-                    continue
-                built.add(folder.content)
-                try:
-                    folder.content.read()
-                except BenchkitError as error:
-                    message = ": ".join(filter(None, (error.what, error.why)))
-                    yield cell.spec.service(service.name).source.fault(("build",), message)
 
 
 def _config_faults(cells: Iterable[PlannedCell], hosts: Hosts) -> Iterator[str]:

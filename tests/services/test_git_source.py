@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchkit.errors import InputError
+from benchkit.run.manifest import cell_record
+from benchkit.run.plan.cells import name_equal_builds
+from benchkit.run.plan.model import PlannedCell
+from benchkit.run.plan.service_checks import build_services
+from benchkit.services.command_build import BuiltFolder
+from benchkit.services.rendering import render_services
+from tests.builders import planned_cells, read_scenario
+from tests.services.test_command import place
+
+
+def git(folder: Path, *arguments: str) -> str:
+    identity = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    done = subprocess.run(["git", *identity, *arguments], cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository whose server is the file `app`: v1, v2 with other notes, v3 broken; then `app` changes."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = tmp_path / "server"
+    folder.mkdir()
+    git(folder, "init", "-q")
+    for tag, files in (
+        ("v1", {"app": "one", "notes": "", ".gitignore": "ignored\n"}),
+        ("v2", {"notes": "more"}),
+        ("v3", {"broken": ""}),
+    ):
+        for name, text in files.items():
+            (folder / name).write_text(text)
+        git(folder, "add", "--all")
+        git(folder, "commit", "-qm", tag)
+        git(folder, "tag", tag)
+    git(folder, "rm", "-q", "broken")
+    (folder / "app").write_text("changed")
+    (folder / "new").write_text("untracked")
+    (folder / "ignored").write_text("ignored")
+    return folder
+
+
+def plan(folder: Path, *refs: str) -> list[PlannedCell]:
+    script = "echo >> ../../built; test ! -e broken || { echo broken; exit 1; }; cp app {out}"
+    app = {
+        "backend": "command",
+        "listen": 8080,
+        "run": "./app",
+        "source": {"git": "server", "ref": "$ref"},
+        "build": {"run": ["sh", "-c", script]},
+    }
+    stacks = {"one": {"entry": "app", "services": {"app": app}}}
+    experiment = read_scenario(folder, stacks=stacks, factors={"ref": list(refs)})
+    cells = [replace(cell, services=render_services(cell.spec.services, place)) for cell in planned_cells(experiment)]
+    return list(name_equal_builds(build_services(cells)))
+
+
+def built_app(cell: PlannedCell) -> str:
+    content = cell.services[0].folders[0].content
+    assert isinstance(content, BuiltFolder)
+    return (content.read() / "app").read_text()
+
+
+def test_each_version_is_built_from_a_clean_checkout_and_its_commit_recorded(tmp_path: Path, repository: Path) -> None:
+    before = git(repository, "status", "--porcelain"), git(repository, "count-objects", "-v")
+    first, second, broken, worktree = plan(tmp_path, "v1", "v2", "v3", "worktree")
+    assert [built_app(cell) for cell in (first, second, worktree)] == ["one", "one", "changed"]
+    assert broken.unsupported is not None
+    assert "app does not build at v3: " in broken.unsupported
+    assert "exit code 1:\n    broken" in broken.unsupported
+    assert (first.same_as, second.same_as, worktree.same_as) == (None, "ref=v1", None)
+    assert cell_record(second).notices == (
+        "ref=v2 and ref=v1 have the same build output, byte for byte: their comparison is A/A, and any difference is noise.",
+    )
+    records = [cell_record(cell).builds for cell in (first, second, worktree)]
+    assert [each["app"].commit for each in records] == [git(repository, "rev-parse", ref) for ref in ("v1", "v2", "v3")]
+    assert [each["app"].diff_sha256 is None for each in records] == [True, True, False]
+    assert records[0]["app"].output_sha256 == records[1]["app"].output_sha256 != records[2]["app"].output_sha256
+    assert cell_record(broken).builds == {}
+    assert (git(repository, "status", "--porcelain"), git(repository, "count-objects", "-v")) == before
+
+
+def test_a_version_is_built_once_by_commit_command_and_toolchain(
+    tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = plan(tmp_path, "v1", "v2")[0].services[0].folders[0].content
+    assert isinstance(content, BuiltFolder)
+    (log,) = tmp_path.glob("cache/**/built")
+    assert log.read_text() == "\n" * 2
+    build = BuiltFolder.build.__globals__["_build"]
+    build.cache_clear()  # as in another process
+    content.build()
+    assert log.read_text() == "\n" * 2
+    monkeypatch.setenv("CFLAGS", "-O3")
+    build.cache_clear()
+    content.build()
+    assert log.read_text() == "\n" * 3
+    assert git(repository, "rev-parse", "v1")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"source": {"git": "server", "ref": "v9"}}, "app.source.ref: "),
+        ({"source": {"git": "cache", "ref": "v1"}}, "app.source.ref: "),
+        ({"source": {"git": "server", "ref": "--exec"}}, "app.source.ref: found '--exec'"),
+        ({"build": None}, "app.source: a version needs a build on the controller"),
+        ({"build": {"run": "make", "from": ".."}}, "app.build.from: it is outside of the repository"),
+    ],
+)
+def test_faults_name_file_line_and_field(
+    tmp_path: Path, repository: Path, options: dict[str, object], message: str
+) -> None:
+    (tmp_path / "cache").mkdir(exist_ok=True)
+    source = {"git": str(repository), "ref": "v1"}
+    app = {"backend": "command", "listen": 8080, "run": "./app", "source": source, "build": {"run": "make"}, **options}
+    with pytest.raises(InputError) as caught:
+        read_scenario(tmp_path, stacks={"one": {"entry": "app", "services": {"app": app}}})
+    assert message in str(caught.value)
