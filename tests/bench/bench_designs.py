@@ -1,0 +1,156 @@
+"""Sliced blocks against blocks and sequential runs: width of intervals at equal wall time, A/A runs, and agreement.
+
+Each comparison can be repeated by itself: `make bench ARGS="-k equal_wall_time"`. Designs take random turns.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from benchkit.analysis.compare import compare
+from benchkit.analysis.ratio import Ratio
+from benchkit.hosts.connections import Hosts, connect_all
+from benchkit.lab.lab import Lab
+from benchkit.scenario.read import read_experiment
+from tests.bench.real_runs import interval, run_once, table
+
+pytestmark = pytest.mark.lab
+
+SERIES = int(os.environ.get("BENCHKIT_DESIGN_SERIES", "10"))
+"""Series of one run of each design."""
+RUN_S = float(os.environ.get("BENCHKIT_DESIGN_RUN_S", "60"))
+"""Wall time of a run, about."""
+AA_RUNS = int(os.environ.get("BENCHKIT_SLICED_AA_RUNS", "40"))
+MOST_SIGNIFICANT = 5
+"""Maximum of 40 comparisons at a level of 0.05; the probability of more by chance is 1.4 % (binomial)."""
+METRICS = ("rps", "latency_p99_s", "server_cpu_s_per_request")
+LARGEST_SHARE: Mapping[str, float] = {"rps": 1 / 5, "latency_p99_s": 1 / 3, "server_cpu_s_per_request": 1 / 3}
+"""Median half-width of sliced blocks relative to blocks, at most."""
+
+SCENARIO = """\
+name: designs
+title: Two servers that differ by a few per cent
+question: Which design shows the difference?
+stacks:
+  one: {{entry: app, services: {{app: {{backend: {one}, role: sut, listen: 8080}}}}}}
+  two: {{entry: app, services: {{app: {{backend: {two}, role: sut, listen: 8080{work}}}}}}}
+factors: {{stack: [one, two]}}
+baseline: {{stack: one}}
+load: {{tool: h2load, connections: 16, threads: 1, duration_s: 5, warmup_s: 1}}
+telemetry: {{interval_s: 1}}
+design: {design}
+blocks: {blocks}
+"""
+
+PAIRS: Mapping[str, tuple[str, str, str]] = {
+    "net/http, net/http": ("nethttp", "nethttp", ""),
+    "net/http, fasthttp": ("nethttp", "fasthttp", ""),
+    "net/http, netpoll": ("nethttp", "netpoll", ""),
+    "net/http, hertz": ("nethttp", "hertz", ""),
+    "net/http, gnet": ("nethttp", "gnet", ""),
+    "net/http, more work": ("nethttp", "nethttp", ", work: 'loop:20000'"),
+}
+"""Pairs of servers: two backends, and options of the second."""
+
+
+class DesignRun(NamedTuple):
+    """A run of one design: its wall time, and its ratios by metric."""
+
+    wall_s: float
+    ratios: Mapping[str, Ratio]
+
+
+def run_design(hosts: Hosts, folder: Path, pair: str, design: str, *, blocks: int, seed: int) -> DesignRun:
+    """Run a comparison of a pair, with the trials of all verdicts."""
+    one, two, work = PAIRS[pair]
+    scenario, store = folder / "designs.yaml", folder / "store"
+    scenario.write_text(SCENARIO.format(one=one, two=two, work=work, design=design, blocks=blocks))
+    started_s = time.monotonic()
+    run_id = run_once(store, read_experiment(str(scenario)), hosts, seed=seed)
+    wall_s = time.monotonic() - started_s
+    ratios = compare(run_id, store=store, metrics=METRICS, exclusions=()).ratios
+    return DesignRun(wall_s, {ratio.metric: ratio for ratio in ratios})
+
+
+def half_width(ratio: Ratio) -> float:
+    """Return half the width of the interval of a log-ratio; fail if there is none."""
+    assert ratio.low is not None, ratio.reason
+    assert ratio.high is not None, ratio.reason
+    return math.log(ratio.high / ratio.low) / 2
+
+
+def test_half_width_at_equal_wall_time(lab: Lab, tmp_path: Path) -> None:
+    """Compare the intervals of three designs that take the same time; blocks follow from a first block of each."""
+    pair = "net/http, more work"
+    widths: dict[tuple[str, str], list[float]] = {}
+    rows = []
+    with connect_all(lab.inventory()) as hosts:
+        run_design(hosts, tmp_path, pair, "blocks", blocks=1, seed=1)  # builds the servers
+        of_block = {
+            design: run_design(hosts, tmp_path, pair, design, blocks=2, seed=1).wall_s / 2 for design in _DESIGNS
+        }
+        for series in range(1, SERIES + 1):
+            for design in np.random.default_rng(series).permutation(_DESIGNS):
+                blocks = max(3, round(RUN_S / of_block[design]))
+                run = run_design(hosts, tmp_path, pair, design, blocks=blocks, seed=series)
+                for metric, ratio in run.ratios.items():
+                    if ratio.low is not None:
+                        widths.setdefault((design, metric), []).append(half_width(ratio))
+                each = (interval(run.ratios[metric]) for metric in METRICS)
+                rows.append((str(series), design, str(blocks), f"{run.wall_s:.0f} s", *each))
+    print("\n" + table(("series", "design", "blocks", "wall time", *METRICS), rows))
+    medians = {key: median(values) for key, values in widths.items()}
+    summary = [(design, *(f"{medians[design, metric]:.4f}" for metric in METRICS)) for design in _DESIGNS]
+    print("\n" + table(("median half-width of a log-ratio", *METRICS), summary))
+    shares = {metric: medians["sliced", metric] / medians["blocks", metric] for metric in METRICS}
+    print("\nsliced relative to blocks: " + ", ".join(f"{metric} {share:.2f}" for metric, share in shares.items()))
+    missed = {metric: share for metric, share in shares.items() if share > LARGEST_SHARE[metric]}
+    assert not missed
+
+
+def test_equal_cells_seldom_differ_in_sliced_blocks(lab: Lab, tmp_path: Path) -> None:
+    with connect_all(lab.inventory()) as hosts:
+        runs = [
+            run_design(hosts, tmp_path, "net/http, net/http", "sliced", blocks=6, seed=seed)
+            for seed in range(1, AA_RUNS + 1)
+        ]
+    rows = [(str(seed), *_figures(run.ratios["rps"])) for seed, run in enumerate(runs, start=1)]
+    print("\n" + table(("run", "blocks", "ratio", "95 % interval", "difference"), rows))
+    for metric in METRICS:
+        found = sum(run.ratios[metric].outcome in {"higher", "lower"} for run in runs)
+        print(f"{metric}: {found} of {AA_RUNS} comparisons of equal cells are significant at 5 %")
+    assert sum(run.ratios["rps"].outcome in {"higher", "lower"} for run in runs) <= MOST_SIGNIFICANT * AA_RUNS / 40
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_designs_agree(pair: str, lab: Lab, tmp_path: Path) -> None:
+    """Compare the ratio of many blocks with that of sliced blocks: their difference lies within its interval."""
+    with connect_all(lab.inventory()) as hosts:
+        run_design(hosts, tmp_path, pair, "blocks", blocks=1, seed=1)  # builds the servers
+        runs = {
+            design: run_design(hosts, tmp_path, pair, design, blocks=blocks, seed=2).ratios["rps"]
+            for design, blocks in (("blocks", 12), ("sliced", 6))
+        }
+    print("\n" + table(("design", *_HEADS), [(design, *_figures(ratio)) for design, ratio in runs.items()]))
+    one, other = runs.values()
+    assert one.ratio is not None
+    assert other.ratio is not None
+    assert abs(math.log(one.ratio / other.ratio)) <= math.hypot(half_width(one), half_width(other))
+
+
+_DESIGNS: Sequence[str] = ("sequential", "blocks", "sliced")
+_HEADS = ("blocks", "ratio", "95 % interval", "difference")
+
+
+def _figures(ratio: Ratio) -> tuple[str, ...]:
+    point = "" if ratio.ratio is None else f"{ratio.ratio:.3f}"
+    return str(ratio.blocks), point, interval(ratio), ratio.outcome
