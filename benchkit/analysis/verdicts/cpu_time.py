@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from benchkit.analysis.verdicts.evidence import Evidence
-from benchkit.models.telemetry import AGENT_SERVICE, generator_service, reducer_service
+from benchkit.models.telemetry import AGENT_SERVICE, generator_service, is_neighbour, reducer_service
 from benchkit.models.trial import GeneratorRecord, ServiceRecord
 
 NOT_BUSY = ("cpu_idle_s_total", "cpu_iowait_s_total", "cpu_steal_s_total")
@@ -105,6 +105,19 @@ def _process_usage(evidence: Evidence, services: Sequence[tuple[ServiceRecord, f
             yield CpuUsage(name, profile.host, cpus, profile.cpu_s / evidence.window_s, bound=False)
     for host in evidence.hosts:
         yield from _telemetry_usage(evidence, AGENT_SERVICE, host, _cpus_of(evidence, host), bound=False)
+    yield from _neighbour_usage(evidence)
+
+
+def _neighbour_usage(evidence: Evidence) -> Iterator[CpuUsage]:
+    """Yield the usage by the servers of a sliced block's other cells: they run on the CPUs of the trial's servers."""
+    cpus: dict[str, set[int]] = {}
+    for service in evidence.record.services:
+        cpus.setdefault(service.host, set()).update(service.cpus)
+    for each in evidence.telemetry.series("cpu_s_total"):
+        if each.service is not None and is_neighbour(each.service) and each.host in cpus:
+            rate = each.rate(evidence.window_s)
+            if rate is not None:
+                yield CpuUsage(each.service, each.host, tuple(sorted(cpus[each.host])), rate)
 
 
 def _cpus_of(evidence: Evidence, host: str) -> tuple[int, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchkit.analysis.verdicts.check import ALL
+from benchkit.analysis.verdicts.checks.noisy_host import foreign_share
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.models.trial import ProfileRecord
 from tests.analysis.verdicts.builders import (
@@ -12,6 +13,7 @@ from tests.analysis.verdicts.builders import (
     Telemetry,
     build_generator,
     build_service,
+    build_slices,
     build_trial,
     core_counters,
     finding_of,
@@ -24,6 +26,18 @@ def test_cpu_time_of_other_processes(foreign: float, *, expected: bool) -> None:
     found = finding_of("noisy-host", build_trial(core_counters("sut", 0, user=0.9 + foreign)))
     assert (found is not None) == expected
     assert found is None or (found.severity, found.metrics) == ("invalid", ALL)
+
+
+@pytest.mark.parametrize(("neighbour", "expected"), [(0.1, False), (0.02, True)])
+def test_servers_of_other_cells_of_the_block_are_no_foreign_processes(neighbour: float, *, expected: bool) -> None:
+    samples = {
+        **core_counters("sut", 0, user=1.0),
+        ("cpu_s_total", "sut", "neighbour.2.app", None): {-0.01: 0.0, 3.05: neighbour * WINDOW_S},
+    }
+    share = foreign_share(build_trial(samples, slices=build_slices()))
+    assert share is not None
+    assert share == pytest.approx(0.1 - neighbour, abs=1e-3)
+    assert (share > 0.05) == expected
 
 
 def test_interrupts_are_no_noise() -> None:
