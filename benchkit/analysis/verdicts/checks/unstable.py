@@ -11,6 +11,7 @@ from benchkit import units
 from benchkit.analysis.inference import MIN_BLOCKS, t_quantile
 from benchkit.analysis.multiple_tests import ALPHA
 from benchkit.analysis.samples import Reals, is_comparable
+from benchkit.analysis.verdicts.block_balance import balances
 from benchkit.analysis.verdicts.check import RATES, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
 from benchkit.analysis.verdicts.evidence import RunEvidence
 from benchkit.models.thresholds import Thresholds
@@ -26,7 +27,9 @@ def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
     """Compare the spread of each cell's rates, the standard deviation of their logarithms, with the threshold.
 
     The limit for n trials leaves the interval of a ratio as wide as the threshold does for six: with fewer blocks the
-    same noise hides more. If the spread follows the speed of the server's cores, the finding says so.
+    same noise hides more. If the spread follows the speed of the server's cores, the finding says so. In sliced blocks
+    only what a cell does not share with the others counts: the log-ratio of its rate to theirs, which has the noise of
+    two cells.
     """
     results: dict[str, CheckResult] = {}
     trials = evidence.trials[is_comparable(evidence.trials)]
@@ -36,6 +39,7 @@ def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
     loop_s = np.where(np.isnan(target_rate), loop_s, np.nan)  # a target rate does not depend on core speed
     usable = np.isfinite(rps) & (rps > 0)
     trial_ids = trials["trial_id"].to_list()
+    relative = {each.trial_id: each.log_ratio for each in balances(trials, "rps", np.log)}
     for rows in trials.groupby("cell_id").indices.values():
         used = rows[usable[rows]]
         rates = rps[used]
@@ -43,10 +47,12 @@ def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
             why = f"{units.counted(len(rates), 'trial')} of the cell: needs at least {MIN_BLOCKS} trials"
             results |= {str(trial_ids[row]): SkippedCheck(why=why) for row in rows}
             continue
-        spread = float(np.std(np.log(rates), ddof=1))
+        shared = np.array([relative.get(str(trial_ids[row]), math.nan) for row in used])
+        is_sliced = bool(np.isfinite(shared).all())
+        spread = float(np.std(shared, ddof=1)) / math.sqrt(2) if is_sliced else float(np.std(np.log(rates), ddof=1))
         limit = thresholds.spread * _half_width(REFERENCE_BLOCKS) / _half_width(len(rates))
         if spread > limit:
-            finding = _finding(spread, limit, rates, loop_s[used])
+            finding = _finding(spread, limit, rates, None if is_sliced else loop_s[used])
             results |= {str(trial_ids[row]): [finding] for row in rows}
     return results
 
@@ -59,12 +65,13 @@ def _half_width(blocks: int) -> float:
     return t_quantile(1 - ALPHA, blocks - 1) / math.sqrt(blocks)
 
 
-def _finding(spread: float, limit: float, rates: Reals, loop_s: Reals) -> Finding:
+def _finding(spread: float, limit: float, rates: Reals, loop_s: Reals | None) -> Finding:
+    """Return the finding; without `loop_s`, the spread is that of the rates relative to the block's other cells."""
     ratio_half_width = math.expm1(math.sqrt(2) * spread * _half_width(len(rates)))  # a ratio has the noise of two cells
-    r_squared = _explained_by_core_speed(rates, loop_s)
+    r_squared = None if loop_s is None else _explained_by_core_speed(rates, loop_s)
     means = f"Ratio of two such cells \N{PLUS-MINUS SIGN} {units.share(ratio_half_width)}: smaller differences cannot be shown."
     advice = "Find what varies from trial to trial; more blocks help only with their square root."
-    if r_squared is not None:
+    if r_squared is not None and loop_s is not None:
         means += (
             f" Core speed explains {units.share(r_squared)} of the variance: a short loop took "
             f"{units.seconds(loop_s.min())} to {units.seconds(loop_s.max())} on the server's cores."
@@ -74,7 +81,8 @@ def _finding(spread: float, limit: float, rates: Reals, loop_s: Reals) -> Findin
         severity="suspect",
         metrics=RATES,
         seen=f"{units.counted(len(rates), 'trial')} of the cell range from {units.rate(rates.min())} to "
-        f"{units.requests_per_s(rates.max())}, with a standard deviation of {units.share(math.expm1(spread))}",
+        f"{units.requests_per_s(rates.max())}, with a standard deviation of {units.share(math.expm1(spread))}"
+        + (" relative to the others of their blocks" if loop_s is None else ""),
         threshold=f"limit: {units.share(math.expm1(limit))} for {len(rates)} trials",
         means=means,
         advice=advice,

@@ -124,3 +124,14 @@ def test_two_trials_are_skipped(make_trials: MakeTrials, make_manifest: MakeMani
     assert skipped_trials("unstable", make_manifest(SERVERS[:1]), make_trials({"stack=a": [1, 9]})) == trial_ids(
         "stack=a", 2
     )
+
+
+@pytest.mark.parametrize(("differences", "expected"), [([0.01, -0.01] * 3, False), ([0.3, -0.3] * 3, True)])
+def test_sliced_blocks_are_unstable_by_what_their_cells_do_not_share(
+    make_manifest: MakeManifest, make_trials: MakeTrials, differences: list[float], *, expected: bool
+) -> None:
+    shared = np.exp([0.0, 0.5, -0.8, 0.3, 0.9, -0.2])
+    rates = {"stack=a": 1e4 * shared, "stack=b": 1e4 * shared * np.exp(differences)}
+    findings = run_findings("unstable", make_manifest(SERVERS[:2]), make_trials(rates, slices=20))
+    assert set(findings) == (trial_ids("stack=a", 6) | trial_ids("stack=b", 6) if expected else set())
+    assert all("relative to the others of their blocks" in found.seen for found in findings.values())
