@@ -176,7 +176,8 @@ def parse_document(text: str, source: str) -> Document:
     try:
         root = yaml.compose(io.StringIO(text))
         if not isinstance(root, MappingNode):
-            raise InputError("expected a mapping of names to values", where=str(Origin(source, 1)))
+            what = "the file is empty" if root is None else "expected a mapping of names to values"
+            raise InputError(what, where=str(Origin(source, 1)))
         data, origins = _Conversion(source, yaml.constructor).convert(root, 1)
     except _BoundError as error:
         raise InputError(error.what, where=str(Origin(source, error.line)), hint=error.hint) from None

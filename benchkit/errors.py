@@ -101,6 +101,6 @@ def raise_first(errors: Sequence[BenchkitError]) -> None:
 def suggestion(wanted: str, allowed: Iterable[str]) -> str:
     """Return the allowed names, preceded by `did you mean 'x'?` if one is similar to `wanted`."""
     names = list(allowed)
-    near = get_close_matches(wanted, names, n=1)
+    near = get_close_matches(wanted, names, n=1) or [name for name in names if wanted and f"_{wanted}_" in f"_{name}_"]
     listed = ", ".join(names) or "none"
     return f"did you mean {near[0]!r}? allowed: {listed}" if near else f"allowed: {listed}"

@@ -124,8 +124,8 @@ def _parts(detail: ErrorDetails, model: type[BaseModel]) -> tuple[str, str | Non
         case "recursion_loop" | "recursion_depth_exceeded":
             return "refers to itself", None
         case "too_short" | "too_long":
-            length = context["actual_length"]
-            found = f"found {'more' if length is None else length}"
+            length = context["actual_length"]  # None where the rest was not counted
+            found = f"found {'more' if length is None else length or 'none'}"
         case _:
             found = f"found {_shown(detail['input'])}"
     allowed = ALLOWED.get(detail["type"])

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from benchkit import units
-from benchkit.errors import InputError
+from benchkit.errors import InputError, suggestion
 from benchkit.models.base import Frozen
 from benchkit.models.design import CONTROL
 from benchkit.results.row_builders import INTERRUPTED
@@ -109,7 +109,7 @@ def take_samples(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusi
     numeric column.
     """
     if metric not in (names := numeric_columns(trials)):
-        raise InputError(f"no metric {metric!r}", why=f"there are: {', '.join(names)}")
+        raise InputError(f"no metric {metric!r}", why=suggestion(metric, names))
     rows = trials[is_comparable(trials)]
     cells, cell_of = np.unique(rows["cell_id"].to_numpy(dtype=str), return_inverse=True)
     blocks, block_of = np.unique(rows["block"].to_numpy(dtype=np.int64), return_inverse=True)
@@ -151,9 +151,22 @@ def take_samples(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusi
     )
 
 
+_INVALID = "invalid: "
+
+
 def describe_reasons(excluded: Sequence[ExcludedTrial]) -> str:
-    """Return the reasons for exclusions, each once with the number of trials that it applies to."""
+    """Return the reasons for exclusions, each once with the number of trials that it applies to.
+
+    Where trials are invalid for different sets of checks, each check is named once.
+    """
     counts = Counter(trial.reason for trial in excluded)
+    invalid = {reason: times for reason, times in counts.items() if reason.startswith(_INVALID)}
+    if len(invalid) > 1:
+        checks: Counter[str] = Counter()
+        for reason, times in invalid.items():
+            checks.update(dict.fromkeys(reason.removeprefix(_INVALID).split(", "), times))
+        listed = ", ".join(f"{check} ({units.counted(times, 'trial')})" for check, times in checks.most_common())
+        counts = Counter({_INVALID + listed: 1, **{each: n for each, n in counts.items() if each not in invalid}})
     return "; ".join(reason if times == 1 else f"{reason} ({times} trials)" for reason, times in counts.items())
 
 

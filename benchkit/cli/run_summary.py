@@ -18,7 +18,7 @@ def print_run_summary(
 ) -> None:
     """Print the summary: one JSON document, or tables; with `quiet` only the path of a report."""
     from benchkit.analysis.claims import judge_claims
-    from benchkit.analysis.compare import METRICS, compare_cells
+    from benchkit.analysis.compare import METRICS, answer_of_run, compare_cells
     from benchkit.analysis.run_data import read_run_data
     from benchkit.cli.compare import show_claims
     from benchkit.cli.console import print_json, say
@@ -54,6 +54,8 @@ def print_run_summary(
         )
         return
     if not quiet:
+        answer = answer_of_run(data, [compared])
+        print(*answer.sentences, answer.trust_sentence, sep="\n", end="\n\n")
         _show(cells, compared)
         for text in _incomplete_trials(outcome):
             print(f"! {text}")

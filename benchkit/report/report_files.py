@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 from pathlib import Path
@@ -65,5 +66,7 @@ def _write(path: Path, content: bytes) -> None:
             "cannot write the report",
             where=str(path),
             why=error.strerror,
-            hint="free some space there, or name another folder with --out",
+            hint="free some space there, or name another folder with --out"
+            if error.errno in {errno.ENOSPC, errno.EDQUOT}
+            else "name another folder with --out",
         ) from error

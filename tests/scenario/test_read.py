@@ -119,7 +119,7 @@ def test_a_variation_is_checked_like_a_file(tmp_path: Path) -> None:
         ("[one, two]", "[one, tow]", "small.yaml:5: factors.stack.1: no stack 'tow'; did you mean 'two'? allowed: one, two"),
         ("[1, all]", "[1, 1]", "small.yaml:6: factors.threads.1: level 1 is listed twice"),
         ("[1, all]", "[1, 'a b']", "small.yaml:6: factors.threads.1"),
-        ("[1, all]", "[]", "small.yaml:6: factors.threads"),
+        ("[1, all]", "[]", "small.yaml:6: factors.threads: found none; allowed: at least 1 of them"),
         ("[1, all]", "[1, -1]", "small.yaml:8: stacks.one.services.app.gomaxprocs: found -1"),
         ("one: {entry: app", "one: {entry: ap", "small.yaml:8: stacks.one.entry: no service 'ap'; did you mean 'app'?"),
         ("listen: 8081", "lisen: 8081", "small.yaml:9: stacks.two.services.app.lisen: no such field"),
