@@ -74,7 +74,7 @@ def test_on_and_off_are_text() -> None:
         ("a: {<<: 1}\n", "f:1: `<<` merges mappings only"),
         ("a: [1\n", "f:2: not valid YAML"),
         ("- a\n", "f:1: expected a mapping"),
-        ("", "f:1: expected a mapping"),
+        ("", "f:1: the file is empty"),
         ("1: a\n", "f:1: the name 1 is not text; quote it"),
         ("a: 2024-01-01\n", "f:1: found the date 2024-01-01; quote it to make it text"),
         ("a: !!python/object/apply:os.system [id]\n", "f:1: the tag"),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchkit.document import parse_document
-from benchkit.errors import InputError, suggestion
+from benchkit.errors import suggestion
 
 
 @pytest.mark.parametrize(
@@ -19,8 +18,3 @@ from benchkit.errors import InputError, suggestion
 )
 def test_a_similar_name_is_suggested(wanted: str, start: str) -> None:
     assert suggestion(wanted, ["rps", "latency_p99_s", "latency_p999_s"]).startswith(start)
-
-
-def test_an_empty_file_is_named_so() -> None:
-    with pytest.raises(InputError, match=r"^a\.yaml:1: the file is empty"):
-        parse_document("", "a.yaml")

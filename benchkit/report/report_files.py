@@ -62,11 +62,15 @@ def _write(path: Path, content: bytes) -> None:
         finally:
             partial.unlink(missing_ok=True)
     except OSError as error:
-        raise BenchkitError(
-            "cannot write the report",
-            where=str(path),
-            why=error.strerror,
-            hint="free some space there, or name another folder with --out"
-            if error.errno in {errno.ENOSPC, errno.EDQUOT}
-            else "name another folder with --out",
-        ) from error
+        raise write_error(path, error) from error
+
+
+def write_error(path: Path, error: OSError) -> BenchkitError:
+    """Return the error for a file of the report that cannot be written; only a full disk asks for space."""
+    full = error.errno in {errno.ENOSPC, errno.EDQUOT}
+    return BenchkitError(
+        "cannot write the report",
+        where=str(path),
+        why=error.strerror,
+        hint=f"{'free some space there, or ' if full else ''}name another folder with --out",
+    )

@@ -85,5 +85,5 @@ def test_only_numbers_are_metrics(make_trials: MakeTrials) -> None:
     assert {"rps", "latency_p99_s", "server_cpu_s_per_request", "mine"} <= set(names)
     assert not {"cell_id", "block", "position", "latency_corrected", "factor_connections", "started_at"} & set(names)
     assert np.exp(take_samples(trials, "mine").logs) == pytest.approx(np.array([[1.5, 2.5]]))
-    with pytest.raises(InputError, match=r"no metric 'rsp': there are: .*rps"):
+    with pytest.raises(InputError, match=r"no metric 'rsp': did you mean 'rps'"):
         take_samples(trials, "rsp")
