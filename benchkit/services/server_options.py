@@ -32,6 +32,8 @@ FAULTS: Mapping[str, tuple[re.Pattern[str], str]] = {
     "lock": (_DURATION, "lock:TIME"),
     "slow-start": (_DURATION, "slow-start:TIME"),
     "open-after": (_DURATION, "open-after:TIME"),
+    "background": (_SHARE, "background:SHARE"),
+    "linger": (_DURATION, "linger:TIME"),
     "body": (re.compile("other"), "body:other"),
     "header": (_HEADER, "header:NAME=VALUE"),
 }

@@ -93,6 +93,17 @@ def nginx(body_size: int = 12, **options: object) -> dict[str, Any]:
     return single_stack({"app": {"backend": "nginx", "listen": 8080, "file_bytes": body_size, **options}})
 
 
+def sliced(services: Mapping[str, Any], name: str = "faulty") -> dict[str, Any]:
+    """Return a scenario of sliced blocks in which the usual Go server is compared with another stack of this name."""
+    return {
+        "design": "sliced",
+        "load": {"tool": "h2load", "connections": 16, "duration_s": 3},
+        "factors": {"stack": ["go", name]},
+        "stacks": {name: {"entry": "app", "services": services}},
+        "baseline": {"stack": "go"},
+    }
+
+
 @contextmanager
 def sysctls(fault_lab: FaultLab, host: str, values: Mapping[str, str]) -> Iterator[None]:
     """Apply kernel settings to a host for a while."""
@@ -352,6 +363,42 @@ FAULTS = (
         ),
         hook=toggle_sysctl,
         repetitions=lambda trials: {"blocks": 2 * trials},
+    ),
+    Fault(
+        (
+            ExpectedFinding(
+                "busy-neighbour",
+                "an idle server that uses a twentieth of a core",
+                lambda trial: trial.cell_id == "stack=go",
+            ),
+        ),
+        sliced(go("background:0.05")),
+    ),
+    Fault(
+        (
+            ExpectedFinding(
+                "carry-over",
+                "a server that works on for 0.2 s after its slice",
+                lambda trial: trial.cell_id == "stack=go",
+            ),
+            ExpectedFinding(
+                "busy-neighbour",
+                "a server that works on for 0.2 s after its slice",
+                lambda trial: trial.cell_id == "stack=go",
+            ),
+        ),
+        sliced(go("linger:200ms")),
+        trials_per_run=6,
+    ),
+    Fault(
+        (
+            ExpectedFinding(
+                "few-requests-in-slice",
+                "slices of 0.1 s for answers after 20 ms",
+                lambda trial: trial.cell_id == "stack=slow",
+            ),
+        ),
+        {**sliced(go("delay:20ms"), "slow"), "slice_s": 0.1},
     ),
     Fault(expects("unstable", "noise of growing size"), hook=vary_quota, context=quotas_removed, trials_per_run=5),
 )

@@ -12,11 +12,14 @@ import (
 )
 
 // faultKinds lists the values of -inject-fault.
-const faultKinds = "fail:SHARE, hang:SHARE, delay:TIME, lock:TIME, slow-start:TIME, open-after:TIME, body:other, header:NAME=VALUE"
+const faultKinds = "fail:SHARE, hang:SHARE, delay:TIME, lock:TIME, slow-start:TIME, open-after:TIME, background:SHARE, linger:TIME, body:other, header:NAME=VALUE"
 
 // slowStartCost is the extra CPU time of a request at the start of slow-start; it decreases linearly to zero. It is several
 // times the usual cost of a request, so that the first seconds are clearly slower on any machine.
 const slowStartCost = 200 * time.Microsecond
+
+// tick is the time after which background and linger decide again how much they work.
+const tick = 10 * time.Millisecond
 
 // Strike is the effect of the faults on one request.
 type Strike int
@@ -47,6 +50,10 @@ type Faults struct {
 	SlowStart time.Duration
 	// OpenAfter is the time that the process waits before it opens its socket.
 	OpenAfter time.Duration
+	// Background is the share of a CPU that the process uses all the time, also without requests.
+	Background float64
+	// Linger is the time for which the process uses a CPU after the last request.
+	Linger time.Duration
 	// OtherBody sends other bytes of the same number.
 	OtherBody bool
 	// Headers are sent in addition to the usual ones.
@@ -60,6 +67,7 @@ type Faults struct {
 type faultState struct {
 	requests atomic.Uint64
 	opened   atomic.Int64 // Unix time in ns
+	latest   atomic.Int64 // Unix time of the latest request in ns; only for linger
 	mutex    sync.Mutex
 }
 
@@ -90,6 +98,10 @@ func (f *Faults) add(fault string) error {
 		f.SlowStart, err = parseTime(value)
 	case "open-after":
 		f.OpenAfter, err = parseTime(value)
+	case "background":
+		f.Background, err = parseShare(value)
+	case "linger":
+		f.Linger, err = parseTime(value)
 	case "body":
 		f.OtherBody = true
 		if value != "other" {
@@ -152,6 +164,9 @@ func (f *Faults) Strike() Strike {
 	if f.SlowStart > 0 {
 		f.warmUp()
 	}
+	if f.Linger > 0 {
+		f.state.latest.Store(time.Now().UnixNano())
+	}
 	switch {
 	case due(n, f.HangShare):
 		return Hang
@@ -184,9 +199,32 @@ func (f *Faults) waitToOpen() {
 	time.Sleep(f.OpenAfter)
 }
 
-// begin records the time at which the socket was opened.
+// begin records the time at which the socket was opened, and starts the work without requests.
 func (f *Faults) begin(now time.Time) {
-	if f.state != nil {
-		f.state.opened.Store(now.UnixNano())
+	if f.state == nil {
+		return
 	}
+	f.state.opened.Store(now.UnixNano())
+	if f.Background > 0 || f.Linger > 0 {
+		go f.workUnasked()
+	}
+}
+
+func (f *Faults) workUnasked() {
+	for {
+		began := time.Now()
+		cost := f.unaskedCost(began.Sub(time.Unix(0, f.state.latest.Load())))
+		for time.Since(began) < cost {
+			addBelow(100)
+		}
+		time.Sleep(tick - time.Since(began))
+	}
+}
+
+// unaskedCost returns the CPU time that background and linger use in a tick, this time after the latest request.
+func (f *Faults) unaskedCost(idle time.Duration) time.Duration {
+	if idle >= tick && idle < f.Linger {
+		return tick
+	}
+	return time.Duration(f.Background * float64(tick))
 }

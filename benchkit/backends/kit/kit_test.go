@@ -111,6 +111,24 @@ func TestSlowStartWearsOff(t *testing.T) {
 	}
 }
 
+func TestWorkWithoutRequests(t *testing.T) {
+	for _, test := range []struct {
+		faults Faults
+		idle   time.Duration
+		want   time.Duration
+	}{
+		{Faults{Background: 0.1}, time.Hour, tick / 10},
+		{Faults{Background: 0.1}, 0, tick / 10},
+		{Faults{Linger: time.Second}, 0, 0},
+		{Faults{Linger: time.Second}, tick, tick},
+		{Faults{Linger: time.Second}, time.Second, 0},
+	} {
+		if got := test.faults.unaskedCost(test.idle); got != test.want {
+			t.Errorf("%+v, idle for %v: %v in a tick, want %v", test.faults, test.idle, got, test.want)
+		}
+	}
+}
+
 func TestCauseIsTheInnermost(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

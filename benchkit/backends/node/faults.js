@@ -5,6 +5,9 @@ import { addBelow } from './work.js';
 /** Extra CPU time of a request at the start of slow-start, in milliseconds; it decreases linearly to zero. */
 const SLOW_START_COST_MS = 0.2;
 
+/** Time after which background and linger decide again how much they work, in milliseconds. */
+const TICK_MS = 10;
+
 /** Characters of a field name (RFC 9110, 5.6.2). */
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 
@@ -17,7 +20,8 @@ export const HANG = 'hang';
 
 export class Faults {
   static KINDS =
-    'fail:SHARE, hang:SHARE, delay:TIME, lock:TIME, slow-start:TIME, open-after:TIME, body:other, header:NAME=VALUE';
+    'fail:SHARE, hang:SHARE, delay:TIME, lock:TIME, slow-start:TIME, open-after:TIME, background:SHARE, linger:TIME, '
+    + 'body:other, header:NAME=VALUE';
 
   given = [];
   failShare = 0;
@@ -26,12 +30,15 @@ export class Faults {
   lockMs = 0;
   slowStartMs = 0;
   openAfterMs = 0;
+  background = 0;
+  lingerMs = 0;
   otherBody = false;
   /** Additional header fields: name, value, name, value … */
   headers = [];
 
   #requests = 0;
   #opened = 0;
+  #latest = -Infinity;
   #lock = Promise.resolve();
 
   /** True if there are faults; a server without faults only makes this comparison. */
@@ -54,6 +61,8 @@ export class Faults {
       case 'lock': this.lockMs = time(value); break;
       case 'slow-start': this.slowStartMs = time(value); break;
       case 'open-after': this.openAfterMs = time(value); break;
+      case 'background': this.background = share(value); break;
+      case 'linger': this.lingerMs = time(value); break;
       case 'body':
         if (value !== 'other') throw new Error('expected body:other');
         this.otherBody = true;
@@ -64,9 +73,21 @@ export class Faults {
     this.given.push(fault);
   }
 
-  /** Record the time at which the socket was opened. */
+  /** Record the time at which the socket was opened, and start the work without requests. */
   begin() {
     this.#opened = performance.now();
+    if (this.background > 0 || this.lingerMs > 0) setInterval(() => this.#workUnasked(), TICK_MS).unref();
+  }
+
+  /** Return the CPU time that background and linger use in a tick, this time after the latest request. */
+  unaskedCostMs(idleMs) {
+    return idleMs >= TICK_MS && idleMs < this.lingerMs ? TICK_MS : this.background * TICK_MS;
+  }
+
+  #workUnasked() {
+    const began = performance.now();
+    const cost = this.unaskedCostMs(began - this.#latest);
+    while (performance.now() - began < cost) addBelow(100);
   }
 
   /** Apply delays and extra work to a request, and return how to answer it. */
@@ -78,6 +99,7 @@ export class Faults {
       await this.#lock;
     }
     if (this.slowStartMs > 0) this.#warmUp();
+    this.#latest = performance.now();
     if (due(n, this.hangShare)) return HANG;
     return due(n, this.failShare) ? FAIL : SERVE;
   }

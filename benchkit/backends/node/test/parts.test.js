@@ -40,6 +40,16 @@ test('times have the form of Go', () => {
   }
 });
 
+test('work without requests', () => {
+  const costs = (fault, ...idle) => {
+    const faults = new Faults();
+    faults.add(fault);
+    return idle.map((ms) => faults.unaskedCostMs(ms));
+  };
+  assert.deepEqual(costs('background:0.1', 0, 3_600_000), [1, 1]);
+  assert.deepEqual(costs('linger:1s', 0, 10, 999, 1000), [0, 10, 10, 0]);
+});
+
 test('addresses', () => {
   for (const text of ['127.0.0.1:8080', '[::1]:80', ':0', 'unix:/run/s']) assert.equal(written(parseAddress(text)), text);
 });

@@ -1,0 +1,77 @@
+"""Disturbances that all cells of sliced blocks share: the ratio stays as it is without them."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+import pytest
+
+from benchkit.analysis.compare import compare
+from benchkit.analysis.ratio import Ratio
+from tests.bench.real_runs import interval
+from tests.faults.conftest import FaultLabs
+from tests.faults.disturbances import busy_loop, cpus_of, quota
+from tests.faults.fault_lab import FaultLab
+from tests.faults.faults import sliced
+
+pytestmark = pytest.mark.lab
+
+RUNS = int(os.environ.get("BENCHKIT_DISTURBED_RUNS", "1"))
+"""Disturbed runs; `make faults` uses more."""
+DECISIVE_RUNS = 20
+LARGEST_LOSS = 0.05
+"""Share of disturbed runs whose ratio may differ from the undisturbed one: 3 of 60."""
+BLOCKS = 6
+
+DISTURBANCES: dict[str, Callable[[FaultLab], AbstractContextManager[None]]] = {
+    "a busy loop on the server's core": lambda fault_lab: busy_loop(cpus_of(fault_lab.lab, "sut")[0]),
+    "a CPU quota of half a core on the server's host": lambda fault_lab: quota(fault_lab.lab, "sut", 0.5),
+}
+
+
+@pytest.mark.parametrize("name", DISTURBANCES)
+def test_shared_disturbance_leaves_the_ratio(name: str, fault_labs: FaultLabs) -> None:
+    """Compare the ratio of each disturbed run with that of an undisturbed run just before it.
+
+    Their difference must lie within the interval of a difference: both ratios vary from run to run.
+    """
+    fault_lab = fault_labs("plain")
+    within = 0
+    for _ in range(RUNS):
+        undisturbed = ratio_of_run(fault_lab)
+        with DISTURBANCES[name](fault_lab):
+            disturbed = ratio_of_run(fault_lab)
+        difference = abs(log_ratio(disturbed) - log_ratio(undisturbed))
+        is_within = difference <= math.hypot(half_width(disturbed), half_width(undisturbed))
+        within += is_within
+        print(  # noqa: T201 - what `make faults` is for
+            f"{name}: {interval(disturbed)} in {disturbed.blocks} blocks, undisturbed {interval(undisturbed)} in "
+            f"{undisturbed.blocks} blocks: {'equal' if is_within else 'different'}"
+        )
+    print(f"{name}: {within} of {RUNS} ratios are the undisturbed one")  # noqa: T201
+    if RUNS >= DECISIVE_RUNS:
+        assert within >= (1 - LARGEST_LOSS) * RUNS
+
+
+def log_ratio(ratio: Ratio) -> float:
+    """Return the logarithm of a ratio; fail if its trials were excluded."""
+    assert ratio.ratio is not None, ratio.reason
+    return math.log(ratio.ratio)
+
+
+def half_width(ratio: Ratio) -> float:
+    """Return half the width of the interval of a log-ratio; fail if there is none."""
+    assert ratio.low is not None, ratio.reason
+    assert ratio.high is not None, ratio.reason
+    return math.log(ratio.high / ratio.low) / 2
+
+
+def ratio_of_run(fault_lab: FaultLab) -> Ratio:
+    """Run two equal servers of which one has more work, in sliced blocks, and return their ratio."""
+    more = {"app": {"backend": "nethttp", "listen": 8080, "work": "loop:20000"}}
+    trials = fault_lab.run({**sliced(more, "more"), "blocks": BLOCKS})
+    (ratio,) = compare(trials[0].run_id, store=fault_lab.store.path).ratios
+    return ratio
