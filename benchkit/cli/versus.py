@@ -194,12 +194,11 @@ def _calibrate(
     """
     import time
 
-    from benchkit.analysis.verdicts.checks.generator_saturated import CHECK
+    from benchkit.analysis.verdicts.checks.generator_saturated import is_saturated
     from benchkit.cli.console import say
     from benchkit.cli.progress import SilentProgress
     from benchkit.cli.run import run_experiment
     from benchkit.errors import HostError
-    from benchkit.results.tables import load
     from benchkit.scenario.versus import calibration_fields
 
     began_s = time.monotonic()
@@ -211,9 +210,10 @@ def _calibrate(
         )
         if outcome.failures:
             raise HostError("a server does not run", why="; ".join(outcome.failures.values()))
-        verdicts = load("verdicts", store=store.path, run_id=outcome.run.run_id)
-        is_saturated = bool((verdicts["check"] == CHECK.code).any())
-        if not is_saturated:
+        thresholds = experiment.scenario.thresholds
+        if not any(
+            is_saturated(generator, thresholds) for record in outcome.run.records() for generator in record.generators
+        ):
             break
     else:
         if not quiet:

@@ -14,6 +14,7 @@ from ruamel.yaml import YAML
 from benchkit.errors import InputError
 from benchkit.models.design import Until
 from benchkit.models.levels import NAME_FORM
+from benchkit.scenario.model import Scenario
 
 SCENARIO_NAME = "versus"
 SERVICE = "app"
@@ -28,6 +29,8 @@ OVERHEAD_S = 0.5
 SHORTEST_WINDOW_S = 0.5
 """Shortest measured window: with less, a slow server answers too few requests for a p99."""
 LONGEST_WINDOW_S = 5.0
+SLICE_S = float(Scenario.model_fields["slice_s"].default)
+"""Windows are whole numbers of slices."""
 CALIBRATION_S = 1.0
 """Measured window of a calibration."""
 
@@ -101,7 +104,8 @@ def calibration_fields(fields: Mapping[str, object]) -> dict[str, object]:
     if not isinstance(load, Mapping):
         raise TypeError("the load of a scenario is a mapping")
     kept = {name: value for name, value in fields.items() if name != "until"}
-    return {**kept, "name": f"{SCENARIO_NAME}-calibration", "load": {**load, **window}, "blocks": 1}
+    changes = {"name": f"{SCENARIO_NAME}-calibration", "load": {**load, **window}, "design": "blocks", "blocks": 1}
+    return {**kept, **changes}
 
 
 def save_scenario(fields: Mapping[str, object], path: Path) -> None:
@@ -128,7 +132,7 @@ def window_s(servers: int, budget_s: float) -> float:
             why=f"{MIN_BLOCKS} blocks, the fewest that can show a difference, take {math.ceil(shortest_s)} s",
             hint=f"--duration {math.ceil(shortest_s)}",
         )
-    return min(LONGEST_WINDOW_S, math.floor(10 * window) / 10)
+    return min(LONGEST_WINDOW_S, math.floor(window / SLICE_S) * SLICE_S)
 
 
 def server_names(commands: Sequence[str], names: Sequence[str] = ()) -> list[str]:
@@ -190,6 +194,7 @@ def _common(servers: int, comparison: Comparison) -> dict[str, object]:
         **roles,
         "differs": [{"what": ["header_bytes"], "why": "two servers send headers of their own"}],
         "load": load,
+        "design": "sliced",
         "blocks": MAX_BLOCKS,
         "until": {
             "precision": comparison.precision,

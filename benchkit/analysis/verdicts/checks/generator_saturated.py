@@ -37,6 +37,13 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
 CHECK = Check("generator-saturated", "the load tool was the limit", of_trial=of_trial)
 
 
+def is_saturated(generator: GeneratorRecord, thresholds: Thresholds) -> bool:
+    """Return True if a generator used the CPU available to it, whatever else was busy on its host."""
+    return generator_cores(generator) >= thresholds.generator_cpu * capacity(
+        len(generator.cpus), generator.threads, None
+    )
+
+
 def _process_use(evidence: Evidence, generator: GeneratorRecord) -> Iterator[tuple[float, str]]:
     """Yield the shares of the available CPU that a generator used: as a process, and by its busiest thread."""
     tool = generator.argv[0].rpartition("/")[2]
