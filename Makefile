@@ -81,7 +81,7 @@ bench: system
 	.venv/bin/python -m pytest -o python_files='bench_*.py' --capture=no $(ARGS) tests/bench
 
 faults: system
-	BENCHKIT_FAULT_TRIALS=$(or $(TRIALS),60) .venv/bin/python -m pytest --capture=no $(ARGS) tests/faults
+	BENCHKIT_FAULT_TRIALS=$(or $(TRIALS),60) BENCHKIT_DISTURBED_RUNS=$(or $(TRIALS),60) .venv/bin/python -m pytest --capture=no $(ARGS) tests/faults
 
 chaos: system
 	BENCHKIT_CHAOS=1 BENCHKIT_CHAOS_FAULTS=$(or $(FAULTS),50) .venv/bin/python -m pytest -o python_files='chaos_*.py test_*.py bench_journal.py' --capture=no $(ARGS) \

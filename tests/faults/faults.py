@@ -93,11 +93,11 @@ def nginx(body_size: int = 12, **options: object) -> dict[str, Any]:
     return single_stack({"app": {"backend": "nginx", "listen": 8080, "file_bytes": body_size, **options}})
 
 
-def sliced(services: Mapping[str, Any], name: str = "faulty") -> dict[str, Any]:
+def sliced(services: Mapping[str, Any], name: str = "faulty", *, duration_s: float = 1) -> dict[str, Any]:
     """Return a scenario of sliced blocks in which the usual Go server is compared with another stack of this name."""
     return {
         "design": "sliced",
-        "load": {"tool": "h2load", "connections": 16, "duration_s": 3},
+        "load": {"tool": "h2load", "connections": 16, "duration_s": duration_s},
         "factors": {"stack": ["go", name]},
         "stacks": {name: {"entry": "app", "services": services}},
         "baseline": {"stack": "go"},
@@ -387,8 +387,8 @@ FAULTS = (
                 lambda trial: trial.cell_id == "stack=go",
             ),
         ),
-        sliced(go("linger:200ms")),
-        trials_per_run=6,
+        sliced(go("linger:200ms"), duration_s=3),
+        trials_per_run=3,
     ),
     Fault(
         (

@@ -17,10 +17,11 @@ from tests.faults.disturbances import busy_loop, cpus_of, quota
 from tests.faults.fault_lab import FaultLab
 from tests.faults.faults import sliced
 
-pytestmark = pytest.mark.lab
+RUNS = int(os.environ.get("BENCHKIT_DISTURBED_RUNS", "0"))
+"""Disturbed runs: each takes one to two minutes, so that only `make faults` makes any."""
 
-RUNS = int(os.environ.get("BENCHKIT_DISTURBED_RUNS", "1"))
-"""Disturbed runs; `make faults` uses more."""
+pytestmark = [pytest.mark.lab, pytest.mark.skipif(RUNS == 0, reason="takes minutes: make faults")]
+
 DECISIVE_RUNS = 20
 LARGEST_LOSS = 0.05
 """Share of disturbed runs whose ratio may differ from the undisturbed one: 3 of 60."""
@@ -72,6 +73,6 @@ def half_width(ratio: Ratio) -> float:
 def ratio_of_run(fault_lab: FaultLab) -> Ratio:
     """Run two equal servers of which one has more work, in sliced blocks, and return their ratio."""
     more = {"app": {"backend": "nethttp", "listen": 8080, "work": "loop:20000"}}
-    trials = fault_lab.run({**sliced(more, "more"), "blocks": BLOCKS})
+    trials = fault_lab.run({**sliced(more, "more", duration_s=3), "blocks": BLOCKS})
     (ratio,) = compare(trials[0].run_id, store=fault_lab.store.path).ratios
     return ratio

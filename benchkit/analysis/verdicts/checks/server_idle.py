@@ -64,7 +64,8 @@ def _host_shares(
     """Yield the shares used by all services of a host: of their CPUs, of a common quota, with kernel time of the cores.
 
     Services of one role share its quota. Interrupts run on any core and under no quota. Kernels that also charge them
-    to processes count them twice, but not in the time that the cores were busy.
+    to processes count them twice, but not in the time that the cores were busy. What other processes took of the cores
+    was not available in a sliced block, where `noisy-host` lets them take it from all cells alike.
     """
     cpus = {cpu for service in services for cpu in service.cpus}
     total = sum(used[service.name] for service in services)
@@ -74,6 +75,9 @@ def _host_shares(
     interrupts, busy = cores_spent(evidence, host, cpus, INTERRUPTS), cores_busy(evidence, host, cpus)
     if interrupts is not None and busy is not None:
         yield min(total + interrupts, busy) / len(cpus)
+        left = len(cpus) - max(0.0, busy - total - interrupts)
+        if evidence.record.slices and left > 0:
+            yield total / left
 
 
 def _parallelism(services: Sequence[ServiceRecord]) -> int:

@@ -6,11 +6,13 @@ import pytest
 
 from benchkit.analysis.verdicts.check import RATES
 from benchkit.analysis.verdicts.evidence import Evidence
+from benchkit.models.trial import SliceRecord
 from tests.analysis.verdicts.builders import (
     WINDOW_S,
     Telemetry,
     build_load,
     build_service,
+    build_slices,
     build_trial,
     build_watch,
     core_counters,
@@ -108,3 +110,16 @@ def test_cpu_time_comes_from_the_record_without_telemetry() -> None:
         finding_of("server-idle", build_trial(without=("cpu_s_total",), services=(build_service(cpu_s=1.0),)))
         is not None
     )
+
+
+@pytest.mark.parametrize(("slices", "expected"), [(build_slices(), False), ((), True)])
+def test_cores_that_others_take_in_sliced_blocks_are_not_available(
+    slices: tuple[SliceRecord, ...], *, expected: bool
+) -> None:
+    taken: Telemetry = {("cpu_s_total", "sut", "app", None): {-0.01: 0, 3.05: 0.45 * WINDOW_S}}
+    trial = build_trial({**taken, **core_counters("sut", 0, user=0.95)}, slices=slices)
+    assert (finding_of("server-idle", trial) is not None) == expected
+
+
+def test_idle_server_in_a_sliced_block_beside_idle_cores() -> None:
+    assert finding_of("server-idle", trial_with_cpu_use(0.5, slices=build_slices())) is not None
