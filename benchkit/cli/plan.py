@@ -203,7 +203,8 @@ def _length(plan: RunPlan) -> str:
     if until is not None:
         blocks = f"{until.min_blocks} to {blocks} (until every interval reaches at most {until.precision:.1%})"
         trials, time = f"at most {trials}", f"at most {time.removeprefix('about ')}"
-    return f"design {plan.experiment.scenario.design}, {blocks}, {trials}, {time}"
+    reason = f" ({plan.design_reason})" if plan.experiment.scenario.design == "sliced" else ""
+    return f"design {plan.design}{reason}, {blocks}, {trials}, {time}"
 
 
 def _show_order(plan: RunPlan) -> None:

@@ -50,7 +50,7 @@ def pilot_experiment(experiment: Experiment, planned: Manifest) -> Experiment:
         "cells": [levels[pair.baseline], levels[pair.cell_id]],
         "exclude": [],
         "baseline": levels[pair.baseline],
-        "design": "blocks",
+        "design": "sliced" if design_of(planned.scenario) == "sliced" else "blocks",
         "control": [],
         "blocks": BLOCKS,
         "until": None,

@@ -18,7 +18,7 @@ def test_each_round_has_one_slice_of_every_cell_in_an_order_of_its_own() -> None
     assert [turn.place for turn in turns] == [1, 2, 3] * 8
 
 
-def test_slots_follow_each_other_with_lead_and_margin() -> None:
+def test_turns_follow_each_other_with_lead_and_margin() -> None:
     turns = list(plan_turns(CELLS, 0.25, seed=1, block=1))
     assert turns[0].start_s == 0
     assert all(turn.window_s == (turn.start_s + LEAD_S, turn.start_s + LEAD_S + 0.25) for turn in turns)
