@@ -21,6 +21,10 @@ _WHOLE_FROM = 999.5
 """Numbers from here on are rounded to integers, since three significant digits would need an exponent."""
 
 
+_HOURS_SHOWN = 48
+"""From here on, days are shown as well."""
+
+
 def _or_absent(text: Callable[[float], str]) -> Callable[[float | None], str]:
     """Wrap a formatter so that it returns `ABSENT` for absent numbers."""
 
@@ -62,12 +66,14 @@ def seconds(number: float) -> str:
 
 @_or_absent
 def duration(number: float) -> str:
-    """Format a time in hours, minutes and seconds: `45 s`, `1 min 52 s`, `2 h 05 min`; below 10 s as `seconds` does."""
+    """Format a time: `45 s`, `1 min 52 s`, `2 h 05 min`, from two days on `2 d 3 h`; below 10 s as `seconds` does."""
     if abs(number) < 9.995:  # noqa: PLR2004 - from here on, whole seconds are precise enough
         return seconds(number)
     sign = "-" if number < 0 else ""
     minutes, rest = divmod(round(abs(number)), 60)
     hours, minutes = divmod(minutes, 60)
+    if hours >= _HOURS_SHOWN:
+        return f"{sign}{hours // 24:,} d {hours % 24} h"
     if hours:
         return f"{sign}{hours} h {minutes:02} min"
     return f"{sign}{minutes} min {rest:02} s" if minutes else f"{sign}{rest} s"

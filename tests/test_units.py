@@ -62,6 +62,8 @@ def test_seconds(number: float, text: str) -> None:
         (112, "1 min 52 s"),
         (3599.7, "1 h 00 min"),
         (7500, "2 h 05 min"),
+        (172_000, "47 h 46 min"),
+        (180_000, "2 d 2 h"),
         (-75, "-1 min 15 s"),
     ],
 )

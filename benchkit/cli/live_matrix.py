@@ -15,7 +15,14 @@ from rich.live import Live as RichLive
 from rich.text import Text
 
 from benchkit import units
-from benchkit.cli.progress import Positions, SilentProgress, position_of, rate_with_verdict, without_block
+from benchkit.cli.progress import (
+    Positions,
+    SilentProgress,
+    position_of,
+    rate_with_verdict,
+    retrying,
+    without_block,
+)
 from benchkit.errors import HostError
 from benchkit.hosts.connections import Hosts
 from benchkit.run.plan.model import RunPlan
@@ -196,9 +203,11 @@ class LiveProgress(SilentProgress):
         self._console.print(f"block {planned_trial.block}  {planned_trial.cell_id}  failed: {reason}", markup=False)
         self._finish(planned_trial, "failed", "failed")
 
-    def trial_retrying(self, planned_trial: PlannedTrial, reason: str) -> None:
+    def trial_retrying(self, planned_trial: PlannedTrial, reason: str, pause_s: float) -> None:
         """Print the reason above the matrix."""
-        self._console.print(f"block {planned_trial.block}  {planned_trial.cell_id}  retrying: {reason}", markup=False)
+        self._console.print(
+            f"block {planned_trial.block}  {planned_trial.cell_id}  {retrying(pause_s)}: {reason}", markup=False
+        )
 
     def run_resumed(self, finished: Mapping[PlannedTrial, str]) -> None:
         """Mark the trials that were finished before the run was resumed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,8 @@ import typer
 if TYPE_CHECKING:  # reading profiles costs time, and --help reads none
     from benchkit.models.profile import Profile
     from benchkit.results.store import RunFolder
+
+_CELLS_LISTED = 10
 
 CellOption = Annotated[
     str | None,
@@ -33,6 +36,7 @@ def profile_of(
     if cell is None:
         if service is not None:
             raise InputError("--service needs --cell", hint="give a run instead of FILE, and one of its cells")
+        _require_file(what, store)
         name, profile = _of_file(what)
     else:
         from benchkit.results.store import Store, store_path
@@ -49,6 +53,27 @@ def _of_file(file: str) -> tuple[str, Profile]:
     from benchkit.cli.input_file import bytes_of, name_of
 
     return name_of(file), _read(bytes_of(file), name_of(file))
+
+
+def _require_file(what: str, store: Path | None) -> None:
+    """Raise InputError where there is no such file, but a run of that name: it lacks the cell."""
+    from benchkit.cli.input_file import STDIN
+    from benchkit.errors import InputError
+    from benchkit.results.store import Store, store_path
+
+    if what == STDIN or os.path.lexists(what):
+        return
+    try:
+        run = Store(store_path(store)).run(what)
+    except InputError:
+        return  # reading the file tells that there is none
+    cells = [cell.cell_id for cell in run.manifest().cells if cell.unsupported is None]
+    listed = ", ".join(cells[:_CELLS_LISTED]) + (", …" if len(cells) > _CELLS_LISTED else "")
+    raise InputError(
+        f"{what!r} is a run, and no file",
+        where=run.path.as_posix(),
+        hint=f"name one of its cells with --cell: {listed}",
+    )
 
 
 def _of_cell(run: RunFolder, cell: str, service: str | None) -> tuple[str, Profile]:

@@ -22,6 +22,11 @@ Position = tuple[int, int]
 Positions = frozenset[Position]
 
 
+def retrying(pause_s: float) -> str:
+    """Return `retrying`, with the pause before it where there is one; a reason and its hint may follow."""
+    return f"retrying in {pause_s:g} s" if pause_s else "retrying"
+
+
 class SilentProgress:
     """Display that shows nothing (`-q`)."""
 
@@ -45,7 +50,7 @@ class SilentProgress:
     def trial_failed(self, planned_trial: PlannedTrial, reason: str) -> None:
         """Note that a trial failed."""
 
-    def trial_retrying(self, planned_trial: PlannedTrial, reason: str) -> None:
+    def trial_retrying(self, planned_trial: PlannedTrial, reason: str, pause_s: float) -> None:
         """Note that a trial failed and is repeated."""
 
     def run_resumed(self, over: Mapping[PlannedTrial, str]) -> None:
@@ -91,9 +96,9 @@ class PlainProgress(SilentProgress):
         """Print block, cell and the reason."""
         self._line(planned_trial, f"failed: {reason}")
 
-    def trial_retrying(self, planned_trial: PlannedTrial, reason: str) -> None:
+    def trial_retrying(self, planned_trial: PlannedTrial, reason: str, pause_s: float) -> None:
         """Print block, cell and the reason, without counting the trial."""
-        self.notify(f"block {planned_trial.block}  {planned_trial.title}  retrying: {reason}")
+        self.notify(f"block {planned_trial.block}  {planned_trial.title}  {retrying(pause_s)}: {reason}")
 
     def _line(self, planned_trial: PlannedTrial, outcome: str) -> None:
         self._done += 1

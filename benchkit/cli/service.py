@@ -53,6 +53,8 @@ def up(
 
     hosts_given = _GivenHosts(inventory, lab, quiet=quiet)
     with _connected(scenario, hosts_given, scale, settings, cell) as (plan, planned, hosts):
+        if not quiet:
+            say(_choice(plan, planned))
         deployment.up(plan, planned, hosts, (lambda _: None) if quiet else say, apply=apply)
         instructions = [instruction for service in planned.services for instruction in service.instructions]
         statuses = deployment.status(plan.experiment, planned, hosts)
@@ -187,6 +189,13 @@ def _connected(
     with signals_interrupt(), connect_all(chosen) as hosts:
         plan = make_plan(experiment, hosts)
         yield plan, deployment.select_cell(plan, cell), hosts
+
+
+def _choice(plan: RunPlan, chosen: PlannedCell) -> str:
+    """Return a line with the cell whose stack comes up, and how to choose another one."""
+    others = [cell.cell_id for cell in plan.cells if cell.unsupported is None and cell is not chosen]
+    choice = f"; --cell chooses another, as {others[0]}" if others else ""
+    return f"the stack of cell {chosen.cell_id}{choice}"
 
 
 def _document(

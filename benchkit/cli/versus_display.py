@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from benchkit import units
-from benchkit.cli.progress import SilentProgress, without_block
+from benchkit.cli.progress import SilentProgress, retrying, without_block
 
 if TYPE_CHECKING:
     from benchkit.analysis.server_results import ServerResult
@@ -126,9 +126,9 @@ class VersusProgress(SilentProgress):
         self._print(f"block {planned_trial.block}  {planned_trial.title}  failed: {why}")
         self._finish(planned_trial)
 
-    def trial_retrying(self, planned_trial: PlannedTrial, why: str) -> None:
+    def trial_retrying(self, planned_trial: PlannedTrial, why: str, pause_s: float) -> None:
         """Print the reason."""
-        self._print(f"block {planned_trial.block}  {planned_trial.title}  retrying: {why}")
+        self._print(f"block {planned_trial.block}  {planned_trial.title}  {retrying(pause_s)}: {why}")
 
     def run_resumed(self, over: Mapping[PlannedTrial, str]) -> None:
         """Note nothing: these runs are not resumed."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, JsonValue, PositiveFloat, PositiveInt, model_validator
 
 from benchkit.models.base import Frozen
 from benchkit.models.headers import Headers, merged_headers
 from benchkit.models.request import Method, Request, RequestPath
+
+MAX_TIME_S = 7 * 86400
+"""Longest time of a load in seconds, a week: longer ones are slips of the unit."""
 
 OLD_COUNT, COUNT = "requests", "request_count"
 """`requests: 1000`, a number, is the earlier spelling of `request_count: 1000`."""
@@ -39,14 +42,17 @@ class Load(Frozen):
         default=False,
         description="run each process on CPUs of its own: the CPUs of the role are divided among the processes",
     )
-    duration_s: PositiveFloat | None = Field(
+    duration_s: Annotated[float, Field(gt=0, le=MAX_TIME_S)] | None = Field(
         default=None, description="measured window in seconds; this or `request_count` is required", examples=[5]
     )
     request_count: PositiveInt | None = Field(
         default=None, description="stop after this number of requests instead of after a time", examples=[10000]
     )
     warmup_s: float = Field(
-        default=0, ge=0, description="run the same load for this time before the measured window, without recording it"
+        default=0,
+        ge=0,
+        le=MAX_TIME_S,
+        description="run the same load for this time before the measured window, without recording it",
     )
     keepalive: bool = Field(default=True, description="keep connections open from one request to the next")
     method: Method = Field(default="GET", description="method of the request, where there is one")
@@ -68,7 +74,7 @@ class Load(Frozen):
     rate: PositiveFloat | None = Field(
         default=None, description="target rate in requests per second; None: as fast as possible", examples=[1000]
     )
-    timeout_s: PositiveFloat | None = Field(
+    timeout_s: Annotated[float, Field(gt=0, le=MAX_TIME_S)] | None = Field(
         default=None,
         description="time after which a request has failed, in seconds; absent: that of the tool",
         examples=[10],

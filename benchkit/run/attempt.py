@@ -212,8 +212,7 @@ def _record_failure(
     logger.info("trial %s: failed (%s)%s: %s", recorder.trial_id(planned_trial), cause, retrying, error)
     recorder.record_trial_failed(planned_trial, str(error), cause, is_retried=retry.is_retried, pause_s=retry.pause_s)
     if retry.is_retried:
-        pause = f", in {retry.pause_s:g} s" if retry.pause_s else ""
-        observer.trial_retrying(planned_trial, f"{error}{pause}")
+        observer.trial_retrying(planned_trial, str(error), retry.pause_s or 0)
     else:
         observer.trial_failed(planned_trial, str(error))
         testbed.retries.add_failure(planned_trial.cell_id, str(error))

@@ -29,8 +29,8 @@ class RunObserver(Protocol):
     def trial_failed(self, planned_trial: PlannedTrial, reason: str) -> None:
         """Show that a trial failed or was skipped."""
 
-    def trial_retrying(self, planned_trial: PlannedTrial, reason: str) -> None:
-        """Show that a trial failed and is about to be retried."""
+    def trial_retrying(self, planned_trial: PlannedTrial, reason: str, pause_s: float) -> None:
+        """Show that a trial failed and is about to be retried after this pause."""
 
     def block_interrupted(self, block: int) -> None:
         """Show that a pause interrupted a block: all of its trials are repeated."""

@@ -7,12 +7,12 @@ import random
 from collections.abc import Sequence
 from typing import Annotated
 
-from pydantic import Field, PositiveFloat, PositiveInt
+from pydantic import Field, PositiveInt
 
 from benchkit.models.base import Frozen
 from benchkit.models.design import controlled
 from benchkit.models.levels import Name
-from benchkit.models.load import Load
+from benchkit.models.load import MAX_TIME_S, Load
 from benchkit.models.run import TrialKind
 from benchkit.scenario.trial_order import PlannedTrial
 
@@ -29,7 +29,7 @@ class ProfilePass(Frozen):
     """
 
     blocks: PositiveInt = Field(default=2, description="repetitions of the profiled trials")
-    duration_s: PositiveFloat | None = Field(
+    duration_s: Annotated[float, Field(gt=0, le=MAX_TIME_S)] | None = Field(
         default=None,
         description="measured window of its trials; absent: that of the load, but long enough for the profiler",
         examples=[10],
@@ -37,6 +37,7 @@ class ProfilePass(Frozen):
     settle_s: float = Field(
         default=0,
         ge=0,
+        le=MAX_TIME_S,
         description="time from the start of the window to the start of profiles, so that all connections are established",
     )
     frequency_hz: Annotated[int, Field(strict=True, ge=1, le=1000)] = Field(

@@ -18,6 +18,7 @@ from rich.console import Console
 
 from benchkit.cli.live_matrix import MARKS, LiveProgress, Picture, activity, generators_run, growth_per_s
 from benchkit.cli.progress import PlainProgress
+from benchkit.errors import HostError
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.inventory import Inventory
 from benchkit.lab.lab import Lab
@@ -117,6 +118,15 @@ def test_both_displays_name_the_checks_behind_a_verdict(capfd: pytest.CaptureFix
     expected = "1,000 requests/s (invalid: generator-saturated, errors)"
     assert live.picture.last.endswith(expected)
     assert expected in capfd.readouterr().err
+
+
+def test_a_pause_stands_before_the_reason_and_its_hint(capfd: pytest.CaptureFixture[str]) -> None:
+    reason = str(HostError("a port is taken", hint="stop what has it"))
+    for display in (LiveProgress(PLAN, Hosts(Inventory(hosts=()), ())), PlainProgress(PLAN)):
+        display.trial_retrying(FIRST, reason, 0.5)
+    printed = "".join(capfd.readouterr())
+    assert printed.count("retrying in 0.5 s: a port is taken\n") == 2
+    assert printed.count("→ stop what has it\n") == 2
 
 
 @pytest.mark.lab

@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 
 from benchkit.cli.profile import app
 from benchkit.errors import BenchkitError
+from tests.report.conftest import keep, synthetic_run
 
 pytestmark = pytest.mark.system
 
@@ -126,6 +127,14 @@ def test_a_file_that_is_no_profile_is_refused_by_name(command: str, tmp_path: Pa
     )
     wrong.write_bytes(Path(NET_HTTP).read_bytes()[:-20])
     assert refusal(command, str(wrong)) == f"{wrong}: the gzip file is truncated: it ends before the end of its content"
+
+
+def test_a_run_instead_of_a_file_is_told_the_option_for_cells(tmp_path: Path) -> None:
+    keep(synthetic_run(), tmp_path)
+    message = refusal("top", "latest", "--store", str(tmp_path))
+    assert "'latest' is a run, and no file" in message
+    assert "with --cell: stack=go, stack=nginx" in message
+    assert "cannot read the file" in refusal("top", "r2099", "--store", str(tmp_path))
 
 
 def test_contradicting_options_are_refused(tmp_path: Path) -> None:

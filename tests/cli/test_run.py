@@ -218,7 +218,7 @@ def test_a_run_without_a_runnable_cell_is_refused_before_anything_is_stored(
 def test_preparing_hosts_without_the_roles_of_the_scenario_is_refused(cli: Cli, inventory: Inventory) -> None:
     result = cli("hosts", "prepare", "go-module-proxy", "-i", inventory())
     assert result.code == 2
-    assert "the scenario needs 1 host(s) in role" in result.err
+    assert "the scenario needs 1 host in role" in result.err
 
 
 @pytest.mark.parametrize("signals", [1, 2])

@@ -102,9 +102,9 @@ class HookObserver:
         self._hook.end(planned_trial)
         self.failed.append(why)
 
-    def trial_retrying(self, planned_trial: PlannedTrial, why: str) -> None:
+    def trial_retrying(self, planned_trial: PlannedTrial, why: str, pause_s: float) -> None:
         """Fail the test: no trial of this suite is retried."""
-        raise AssertionError(f"{planned_trial}: {why}")
+        raise AssertionError(f"{planned_trial}, after {pause_s} s: {why}")
 
 
 @dataclass

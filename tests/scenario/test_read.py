@@ -124,6 +124,7 @@ def test_a_variation_is_checked_like_a_file(tmp_path: Path) -> None:
         ("one: {entry: app", "one: {entry: ap", "small.yaml:8: stacks.one.entry: no service 'ap'; did you mean 'app'?"),
         ("listen: 8081", "lisen: 8081", "small.yaml:9: stacks.two.services.app.lisen: no such field"),
         ("duration_s: 1,", "duration_s: 1, rate: 5,", "small.yaml:10: load.rate: wrk does not support it"),
+        ("duration_s: 1,", "duration_s: 1e12,", "small.yaml:10: load.duration_s: found 1000000000000.0; allowed: a number up to 604800"),
         ("blocks: 2", "blocks: 0", "small.yaml:11: blocks: found 0; allowed: a number above 0"),
         ("blocks: 2", "blocs: 2", "small.yaml:11: blocs: no such field"),
         ("blocks: 2", "blocks: 2\nbaseline: {stack: three}", "small.yaml:12: baseline.stack: found three; levels of stack: one, two"),

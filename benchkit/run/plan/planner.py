@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from benchkit import units
 from benchkit.errors import HostError, InputError
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.inventory import Inventory
@@ -83,7 +84,7 @@ def require_roles(experiment: Experiment, inventory: Inventory) -> dict[str, tup
         hosts = tuple(host.name for host in inventory.by_role(name))
         if len(hosts) < role.hosts:
             raise InputError(
-                f"the scenario needs {role.hosts} host(s) in role {name!r}",
+                f"the scenario needs {units.counted(role.hosts, 'host')} in role {name!r}",
                 why=f"the inventory has {len(hosts)}",
                 hint=_missing_role_hint(experiment, name, inventory),
             )
