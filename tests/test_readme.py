@@ -67,6 +67,7 @@ RUN_BY = {
     "benchkit fields --schema": "cli/test_fields.py",
     "benchkit fields inventory": "cli/test_fields.py",
     "benchkit notebook": "cli/test_notebook.py",
+    "benchkit plugins": "test_plugins.py",
     "benchkit run --resume RUN": "chaos/test_concurrency.py",
 }
 """Commands that the prose names, and the tests that run them."""
@@ -112,6 +113,10 @@ def test_the_python_prints_the_median_rate_of_each_stack(tmp_path: Path) -> None
 
 SHORT = ("--set", "blocks=1", "--set", "load.duration_s=1", "--set", "load.warmup_s=0")
 """Options added to each run: to see that it works needs no statistics."""
+SERVERS = ("one.js", "other.js")
+"""Servers that the README's first comparison names."""
+SHORT_VERSUS = ("--duration", "25", "--precision", "0.5", *(word for name in SERVERS for word in ("--files", name)))
+"""Options added to it; the folder of a test is not seen on the hosts of a lab, so that its files are carried there."""
 
 
 @pytest.mark.lab
@@ -119,6 +124,8 @@ SHORT = ("--set", "blocks=1", "--set", "load.duration_s=1", "--set", "load.warmu
 def test_every_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scenario, _ = blocks("yaml")
     (tmp_path / "mine.yaml").write_text(scenario)
+    for server in SERVERS:
+        shutil.copyfile(ROOT / "tests" / "cli" / "servers" / "plain.js", tmp_path / server)
     name = f"readme-{os.getpid()}"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("BENCHKIT_")}
     environment |= {"BENCHKIT_LAB": name, "XDG_STATE_HOME": str(tmp_path / "state")}
@@ -135,7 +142,8 @@ def test_every_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
                 (tmp_path / "inventory.yaml").unlink()
                 down(name)
             words = shlex.split(command)[1:]
-            result = benchkit(*words, *(SHORT if words[0] == "run" else ()), environment=environment)
+            added = {"run": SHORT, "versus": SHORT_VERSUS}.get(words[0], ())
+            result = benchkit(*words, *added, environment=environment)
             assert result.code == 0, f"{command}\n{result.err}"
     finally:
         down(name)
