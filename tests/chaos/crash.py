@@ -41,6 +41,7 @@ POINTS = {
     "deployed": CrashPoint(JOURNAL, word="deployed"),
     "services-up": CrashPoint("benchkit.services.deploy:start"),
     "under-load": CrashPoint("benchkit.run.steps.load:run_generators", when=0.1),
+    "in-slices": CrashPoint("benchkit.run.steps.sliced_load:run_slices", when=0.4),
     "raw-half-written": CrashPoint("benchkit.results.store:write_synced", nth=4),
     "raw-whole": CrashPoint("benchkit.results.store:RunFolder.commit_trial"),
     "rows-half-written": CrashPoint("benchkit.results.tables:RunTables.add", word="latency"),

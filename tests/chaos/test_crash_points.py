@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import signal
+from collections import Counter
 
 import pytest
 
+import benchkit
 from tests.chaos.crash import POINTS
 from tests.chaos.kit import SCENARIO, Bench, check_finished_run, tables_summary
+
+SLICED = SCENARIO.with_name("sliced.yaml")
 
 pytestmark = pytest.mark.lab
 
 LAST = ("restored", "tables-half-merged", "finished")
 """Points that a run reaches only after all its trials."""
-BETWEEN = [point for point in POINTS if point not in ("held", "created", *LAST)]
+IN_BLOCK = ("in-slices", "raw-whole", "rows-written", "ended")
+"""Points within a sliced block; the last three leave it with one trial finished and the other not."""
+BETWEEN = [point for point in POINTS if point not in ("held", "created", "in-slices", *LAST)]
 
 
 def test_a_run_killed_at_every_point_has_the_tables_of_an_undisturbed_one(bench: Bench, undisturbed: Bench) -> None:
@@ -33,3 +39,22 @@ def test_a_run_killed_at_every_point_has_the_tables_of_an_undisturbed_one(bench:
     second_resume = bench.run("--resume", "latest")
     assert second_resume.code == 2
     assert "this run is finished" in second_resume.err
+
+
+def test_a_sliced_block_that_was_killed_is_repeated_whole(bench: Bench) -> None:
+    run = [str(SLICED)]
+    for point in IN_BLOCK:
+        killed = bench.run(*run, crash=point)
+        assert killed.code == -signal.SIGKILL, f"{point}: {killed.err}"
+        run = ["--resume", "latest"]
+    done = bench.run(*run)
+    assert done.code == 0, done.err
+    trials = benchkit.load("trials", store=bench.store)
+    measured = trials[trials["kind"] == "measure"]
+    assert set(Counter(zip(measured["block"], measured["cell_id"], strict=True)).values()) == {1}
+    assert len(measured) == 6
+    for block, ids in measured.groupby("block")["trial_id"]:
+        assert len({trial_id.split(".")[1] for trial_id in ids}) == 1, f"block {block} has trials of one round only"
+    slices = benchkit.load("slices", store=bench.store)
+    assert set(slices.groupby("trial_id").size()) == {5}
+    assert set(slices["trial_id"]) == set(trials["trial_id"])

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import _thread
+import threading
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
@@ -12,12 +16,13 @@ from benchkit.lab.lab import Lab
 from benchkit.results.store import Store
 from benchkit.run.judge import rebuild_tables
 from benchkit.run.loop import execute
-from benchkit.run.opened_run import open_run
+from benchkit.run.opened_run import open_run, reopen_run
 from benchkit.run.plan.model import RunPlan
 from benchkit.run.plan.planner import make_plan
 from benchkit.run.recorder import RunOutcome
 from benchkit.run.slice_timetable import turn_s
 from benchkit.scenario.experiment import Experiment
+from benchkit.scenario.trial_order import PlannedTrial
 from tests.builders import experiment, load, stacks
 
 pytestmark = pytest.mark.lab
@@ -28,16 +33,16 @@ SLICES = 5
 
 def sliced(**changes: object) -> Experiment:
     """Two Go servers on one port, with a control of the first, in slices."""
-    return experiment(
-        stacks=stacks(go={"listen": 18080}, fast={"listen": 18080, "backend": "fasthttp"}),
-        factors={"stack": ["go", "fast"]},
-        control=[{"stack": "go"}],
-        load=load(tool="h2load", duration_s=SLICES * SLICE_S, warmup_s=0.1),
-        design="sliced",
-        slice_s=SLICE_S,
-        blocks=1,
-        **changes,
-    )
+    fields: dict[str, object] = {
+        "stacks": stacks(go={"listen": 18080}, fast={"listen": 18080, "backend": "fasthttp"}),
+        "factors": {"stack": ["go", "fast"]},
+        "control": [{"stack": "go"}],
+        "load": load(tool="h2load", duration_s=SLICES * SLICE_S, warmup_s=0.1),
+        "design": "sliced",
+        "slice_s": SLICE_S,
+        "blocks": 1,
+    }
+    return experiment(**(fields | changes))
 
 
 def run_sliced(scenario: Experiment, lab: Lab, store: Store) -> tuple[RunPlan, RunOutcome]:
@@ -101,3 +106,73 @@ def test_raw_files_give_the_same_tables(ran: tuple[Store, RunPlan, RunOutcome]) 
         rebuild_tables(store, outcome.run)
     for name in names:
         pd.testing.assert_frame_equal(_table(store, name), before[name])
+
+
+def test_a_cell_whose_server_does_not_start_fails_alone(lab: Lab, tmp_path: Path) -> None:
+    dying = {"backend": "command", "run": ["false", "{port}"], "listen": 18080}
+    scenario = sliced(
+        stacks=stacks(go={"listen": 18080}, fast={"listen": 18080, "backend": "fasthttp"}, dying=dying),
+        factors={"stack": ["go", "dying", "fast"]},
+        load=load(tool="h2load", duration_s=10 * SLICE_S),
+        control=[],
+    )
+    store = Store(tmp_path)
+    _, outcome = run_sliced(scenario, lab, store)
+    (failure,) = outcome.failures.values()
+    assert failure.startswith("sut: ")
+    assert sorted(_table(store, "trials")["cell_id"]) == ["stack=fast", "stack=go"]
+    assert len(_table(store, "slices")) == 20
+
+
+class Interrupting(SilentProgress):
+    """Observer that interrupts the run in the slices of a block, as Ctrl-C does."""
+
+    def __init__(self, block: int, after_s: float) -> None:
+        self._block = block
+        self._timer = threading.Timer(after_s, _thread.interrupt_main)
+
+    def trial_started(self, planned_trial: PlannedTrial) -> None:
+        """Start the time to the interruption with the first trial of the block."""
+        if planned_trial.block == self._block and planned_trial.position == 1:
+            self._timer.start()
+
+
+def test_an_interrupted_block_is_repeated_whole(lab: Lab, tmp_path: Path) -> None:
+    store, scenario = Store(tmp_path), sliced(blocks=2)
+    with (
+        connect_all(lab.inventory()) as hosts,
+        open_run(lambda: make_plan(scenario, hosts), hosts, store) as run,
+        pytest.raises(KeyboardInterrupt, match="--resume"),
+    ):
+        execute(run, Interrupting(2, 1.5))
+    folder = store.run("latest")
+    assert {record.block for record in folder.records()} == {1}
+    with (
+        connect_all(lab.inventory()) as hosts,
+        reopen_run(
+            lambda: make_plan(scenario, hosts), hosts, store, folder, accept_changes=False, retry_failed=False
+        ) as run,
+    ):
+        outcome = execute(run, SilentProgress())
+    assert (outcome.status, outcome.trials) == ("done", 6)
+    trials = _table(store, "trials")
+    assert sorted(trials["block"]) == [1, 1, 1, 2, 2, 2]
+    assert set(_table(store, "slices")["trial_id"]) == set(trials["trial_id"])
+
+
+def test_a_rate_is_kept_by_several_generators_together(lab: Lab, tmp_path: Path) -> None:
+    store, scenario = (
+        Store(tmp_path),
+        sliced(control=[], load=load(tool="h2load", duration_s=1.0, rate=400, processes=2, histogram=True)),
+    )
+    _, outcome = run_sliced(scenario, lab, store)
+    assert outcome.failures == {}
+    trials = _table(store, "trials")
+    assert trials["requests"].between(300, 440).all()
+    for record in outcome.run.records():
+        assert [generator.number for generator in record.generators] == [1, 2]
+        assert all(generator.result is not None and generator.result.requests for generator in record.generators)
+    assert (
+        _table(store, "slices").groupby("trial_id")["requests"].sum().sort_index()
+        == (trials.set_index("trial_id")["requests"].sort_index())
+    ).all()
