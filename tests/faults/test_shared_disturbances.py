@@ -71,8 +71,14 @@ def half_width(ratio: Ratio) -> float:
 
 
 def ratio_of_run(fault_lab: FaultLab) -> Ratio:
-    """Run two equal servers of which one has more work, in sliced blocks, and return their ratio."""
-    more = {"app": {"backend": "nethttp", "listen": 8080, "work": "loop:20000"}}
-    trials = fault_lab.run({**sliced(more, "more", duration_s=3), "blocks": BLOCKS})
+    """Run two servers of which one has more work, in sliced blocks, and return their ratio.
+
+    Both have so much work that the load tool is not the limit.
+    """
+    stacks = {
+        name: {"entry": "app", "services": {"app": {"backend": "nethttp", "listen": 8080, "work": work}}}
+        for name, work in (("go", "loop:100000"), ("more", "loop:120000"))
+    }
+    trials = fault_lab.run({**sliced({}, "more", duration_s=3), "stacks": stacks, "blocks": BLOCKS})
     (ratio,) = compare(trials[0].run_id, store=fault_lab.store.path).ratios
     return ratio
