@@ -150,7 +150,7 @@ def test_input_environment_and_folder(agent: AgentLink, workdir: Path) -> None:
 
 
 def test_nothing_reads_or_writes_elsewhere(agent: AgentLink) -> None:
-    for stream in ({"stdout": {"path": "../x", "max_bytes": 1}}, {"stdin": {"path": "/etc/passwd"}}, {"cwd": "/"}):
+    for stream in ({"stdout": {"path": "../x", "max_bytes": 1}}, {"stdin": {"path": "/etc/passwd"}}, {"cwd": "../x"}):
         with pytest.raises(RefusedError, match="not below the work directory"):
             start(agent, "true", **stream)
 
