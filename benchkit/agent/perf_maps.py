@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import stat
 from pathlib import Path
-from typing import List
+from typing import Iterator, List
 
 from benchkit.agent.common import RefusedError
 from benchkit.agent.frames import Json
 from benchkit.agent.records import Records
+from benchkit.agent.workdir import Workdir
 
 KIND = "perf-maps"
 """Kind of their records."""
@@ -18,54 +20,73 @@ FOLDER = Path("/tmp")  # noqa: S108 - where perf reads them, and V8 writes them 
 
 
 class PerfMaps:
-    """The maps of processes that were started for a profile by perf."""
+    """The maps of processes that are started for a profile by perf.
 
-    def __init__(self, records: Records) -> None:
+    Each such process makes a file named by its pid in the folder in which it starts, before it makes its map: so the
+    maps of processes that have ended are known too.
+    """
+
+    def __init__(self, workdir: Workdir, records: Records) -> None:
+        self._workdir = workdir
         self._records = records
 
-    def expect(self, *, pids: List[int]) -> Json:
-        """Record that these processes write maps, which are removed when the agent ends, also after a crash.
+    def expect(self, *, folder: str) -> Json:
+        """Make the folder in which processes that write maps will start.
 
-        Raises RefusedError where one of them has no map of this user, so that perf would have no names of its
-        functions.
+        It is removed with their maps when the agent ends, also after a crash.
         """
-        record = self._records.note(KIND, {"pids": pids}).name
+        path = self._workdir.inside(folder, write=True)
+        record = self._records.note(KIND, {"folder": str(path)}).name
+        self._workdir.make_folder(path)
+        return {"record": record}
+
+    def require(self, *, pids: List[int]) -> Json:
+        """Raise RefusedError where a process has no map of this user: perf would have no names of its functions."""
         missing = [str(path) for path in map(_path, pids) if not _is_own(path)]
         if missing:
             why = "another user has made the file, or the process could not"
             raise RefusedError("denied", f"no map for perf at {', '.join(missing)}", why)
-        return {"record": record}
+        return {}
 
-    def remove(self, *, pids: List[int]) -> Json:
-        """Remove the maps of processes that have ended; return their paths."""
-        removed = remove_maps(pids)
-        for path, record in self._records.all():
-            if record["kind"] == KIND and self._records.is_own(record) and set(record["pids"]) <= set(pids):
-                self._records.drop(path)
+    def remove(self, *, folder: str) -> Json:
+        """Remove the folder and the maps of its processes, which have ended; return the maps' paths."""
+        path = self._workdir.inside(folder, write=True)
+        removed = remove_maps(path)
+        for record_path, record in self._records.all():
+            if record["kind"] == KIND and self._records.is_own(record) and record["folder"] == str(path):
+                self._records.drop(record_path)
         return {"removed": removed}
 
 
 def undo(record: Json) -> List[str]:
-    """Remove the maps of a record; return failures."""
+    """Remove the folder of a record and the maps of its processes; return failures."""
     try:
-        remove_maps(record["pids"])
+        remove_maps(Path(record["folder"]))
     except OSError as error:
         return [f"{error.filename} could not be removed: {error.strerror}"]
     return []
 
 
-def remove_maps(pids: List[int]) -> List[str]:
-    """Remove the maps of these processes; return their paths.
+def remove_maps(folder: Path) -> List[str]:
+    """Remove the maps of the processes that a folder names, then the folder; return the maps' paths.
 
-    What else is there, such as a link or a file of another user, is none of these processes' and stays.
+    What else is at their paths, such as a link or a file of another user, is none of these processes' and stays.
     """
     removed: List[str] = []
-    for path in map(_path, pids):
+    for path in map(_path, _pids(folder)):
         if _is_own(path):
             with contextlib.suppress(FileNotFoundError):
                 path.unlink()
                 removed.append(str(path))
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(str(folder))
     return removed
+
+
+def _pids(folder: Path) -> Iterator[int]:
+    """Yield the pids that name files of a folder, beside the logs that V8 writes there."""
+    with contextlib.suppress(FileNotFoundError):
+        yield from (int(entry.name) for entry in folder.iterdir() if entry.name.isdigit())
 
 
 def _path(pid: int) -> Path:

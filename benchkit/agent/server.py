@@ -66,7 +66,7 @@ class Agent:
         self.sysctls = sysctls = Sysctls(records, lambda argv, time_s: processes.run_for_agent(Command(argv), time_s))
         temporary_folders = TemporaryFolders(workdir, records, files)
         self._undo = Undo(workdir, records, sysctls)
-        perf_maps = PerfMaps(records)
+        perf_maps = PerfMaps(workdir, records)
         self.facts = facts = Facts(workdir, processes, sysctls)
         timetable = Timetable(processes)
         telemetry = Telemetry(workdir, processes, timetable)
@@ -95,6 +95,7 @@ class Agent:
             "timetable_stop": timetable.stop,
             "compress": files.compress,
             "expect_perf_maps": perf_maps.expect,
+            "require_perf_maps": perf_maps.require,
             "remove_perf_maps": perf_maps.remove,
             "probe_port": sockets.probe_port,
             "http_probe": sockets.http_probe,

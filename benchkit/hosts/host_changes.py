@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from benchkit.errors import HostError
@@ -152,13 +153,23 @@ class HostChanges:
         """
         self._link.request("set_go_env", {"go": go, "values": dict(values)}, timeout_s=CHANGE_TIMEOUT_S)
 
-    def expect_perf_maps(self, pids: Sequence[int]) -> None:
-        """Record that these processes write maps for perf outside of the work directory. Raises HostError."""
-        self._link.request("expect_perf_maps", {"pids": list(pids)})
+    def expect_perf_maps(self, folder: PurePosixPath) -> None:
+        """Make the folder in which processes will start that write maps for perf outside of the work directory.
 
-    def remove_perf_maps(self, pids: Sequence[int]) -> None:
-        """Remove the maps for perf of processes that have ended. Raises HostError."""
-        self._link.request("remove_perf_maps", {"pids": list(pids)})
+        They are removed when the agent ends at the latest. Raises HostError.
+        """
+        self._link.request("expect_perf_maps", {"folder": str(folder)})
+
+    def require_perf_maps(self, pids: Sequence[int]) -> None:
+        """Check that each of these processes has a map for perf. Raises HostError."""
+        self._link.request("require_perf_maps", {"pids": list(pids)})
+
+    def remove_perf_maps(self, folder: PurePosixPath) -> None:
+        """Remove the maps for perf of the processes that were started in a folder, which have ended, and the folder.
+
+        Raises HostError.
+        """
+        self._link.request("remove_perf_maps", {"folder": str(folder)})
 
     def state(self) -> HostState:
         """Return the changes to undo, of all connections, the reports of watchdogs and the holder. Raises HostError."""
@@ -241,7 +252,7 @@ def _text(record: Mapping[str, Any]) -> str:  # noqa: PLR0911 - one for each kin
             was = (f"{name} (was {value})" if value is not None else name for name, value in record["was"].items())
             return f"in {record['file']}: {', '.join(was)}"
         case "perf-maps":
-            return f"maps for perf of the processes {', '.join(map(str, record['pids']))}"
+            return f"maps for perf of the processes in {record['folder']}"
         case "damaged":
             return "a record that cannot be read"
         case kind:

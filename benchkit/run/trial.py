@@ -14,7 +14,7 @@ from benchkit.models.trial import TrialRecord
 from benchkit.run.run_log import log_step
 from benchkit.run.steps.load import collect_load, measure, warm_up
 from benchkit.run.steps.probe import probe_responses
-from benchkit.run.steps.profiles import collect_profiles, expect_perf_maps, stop_captures
+from benchkit.run.steps.profiles import check_perf_maps, collect_profiles, expect_perf_maps, stop_captures
 from benchkit.run.steps.record import make_record
 from benchkit.run.steps.services import (
     cause_outages,
@@ -36,8 +36,9 @@ logger = logging.getLogger(__name__)
 STEPS: tuple[Step, ...] = (
     require_free_ports,
     make_folders,
-    start_services,
     expect_perf_maps,
+    start_services,
+    check_perf_maps,
     watch_hosts,
     probe_responses,
     warm_up,

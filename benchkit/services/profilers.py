@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import PurePosixPath
 from typing import Literal
 
 from benchkit.models.profile import Profiler
@@ -11,6 +12,9 @@ from benchkit.services.service import Service
 
 PERF = "perf"
 """Program that a host needs to profile services without a profiler of their own."""
+
+PERF_MAPS = "perf-maps"
+"""Folder below that of a service in which its processes start that write maps for perf."""
 
 PPROF_PATH = "/debug/pprof/profile"
 """Path at which net/http/pprof returns a CPU profile; the parameter `seconds` (a whole number) is its length."""
@@ -39,11 +43,19 @@ def writes_perf_map(service: Service) -> bool:
 
 
 def with_perf_map(service: Service) -> Service:
-    """Return the service as it is started to be profiled: by the program that makes it write a map, if it has one."""
+    """Return the service as it is started to be profiled: by the program that makes it write a map, if it has one.
+
+    It starts in a folder of its own, where its processes leave their ids, and V8 its logs.
+    """
     if service.perf_map_launcher is None or not writes_perf_map(service):
         return service
     argv = (str(service.perf_map_launcher), *service.process.argv)
-    return replace(service, process=replace(service.process, argv=argv))
+    return replace(service, process=replace(service.process, argv=argv, cwd=perf_map_folder(service)))
+
+
+def perf_map_folder(service: Service) -> PurePosixPath:
+    """Return the folder in which a service that writes maps for perf is started."""
+    return service.folder / PERF_MAPS
 
 
 def needs_perf(services: Iterable[Service]) -> tuple[Service, ...]:

@@ -116,7 +116,7 @@ def test_programs_are_found_and_the_disk_is_named(launch: Launch, disk: Path) ->
     [
         ("mkdir_temporary", {"path": "trials/t1"}),
         ("create_cgroup", {"name": "full", "cpus": 0.5}),
-        ("expect_perf_maps", {"pids": [1]}),
+        ("expect_perf_maps", {"folder": "perf-maps"}),
         ("write_temporary", {"path": "secret", "mode": 0o600}),
     ],
 )

@@ -14,6 +14,10 @@ UNUSED_PID = (1 << 22) + 7
 """Pid beyond the largest of a kernel (proc(5), pid_max)."""
 
 
+FOLDER = "stack/node/perf-maps"
+"""Folder in which the process was started that wrote the map."""
+
+
 @pytest.fixture
 def left_behind() -> Iterator[Path]:
     """A map as V8 leaves it for perf."""
@@ -41,40 +45,56 @@ def test_files_outside_of_the_work_directory_are_not_compressed(agent: AgentLink
         agent.request("compress", {"path": "/etc/hostname"})
 
 
-def test_maps_for_perf_are_removed_by_pid(agent: AgentLink, left_behind: Path) -> None:
-    dropped = agent.request("remove_perf_maps", {"pids": [UNUSED_PID, UNUSED_PID + 1]}).fields["removed"]
-    assert dropped == [str(left_behind)]
-    assert not left_behind.exists()
-    assert agent.request("remove_perf_maps", {"pids": [UNUSED_PID]}).fields["removed"] == []
+@pytest.fixture
+def expect() -> Callable[[AgentLink], Path]:
+    """Expect the map of a process that ends before anybody asks for its id, with V8's log; give their folder."""
+
+    def start(link: AgentLink) -> Path:
+        link.request("expect_perf_maps", {"folder": FOLDER})
+        folder = Path(link.hello().fields["workdir"]) / FOLDER
+        for name in (str(UNUSED_PID), str(UNUSED_PID + 1), f"isolate-0x1-{UNUSED_PID}-v8.log"):
+            (folder / name).touch()
+        return folder
+
+    return start
+
+
+def test_maps_of_ended_processes_are_removed_with_their_folder_and_record(
+    agent: AgentLink, left_behind: Path, expect: Callable[[AgentLink], Path]
+) -> None:
+    folder = expect(agent)
+    assert agent.request("remove_perf_maps", {"folder": FOLDER}).fields["removed"] == [str(left_behind)]
+    assert (left_behind.exists(), folder.exists()) == (False, False)
+    assert agent.request("records", {}).fields["records"] == []
+    assert agent.request("remove_perf_maps", {"folder": FOLDER}).fields["removed"] == []
 
 
 def test_maps_that_were_expected_go_with_the_agent(
-    launch: Callable[..., AgentLink], left_behind: Path, has_ended: Callable[[int], bool]
+    launch: Callable[..., AgentLink],
+    left_behind: Path,
+    expect: Callable[[AgentLink], Path],
+    has_ended: Callable[[int], bool],
 ) -> None:
     link = launch()
-    link.request("expect_perf_maps", {"pids": [UNUSED_PID]})
+    folder = expect(link)
     assert [record["kind"] for record in link.request("records", {}).fields["records"]] == ["perf-maps"]
     pid = link.hello().fields["pid"]
     assert link.close(10) == []
     assert has_ended(pid)
-    assert not left_behind.exists()
+    assert (left_behind.exists(), folder.exists()) == (False, False)
 
 
-def test_a_map_that_was_removed_is_expected_no_more(agent: AgentLink, left_behind: Path) -> None:
-    agent.request("expect_perf_maps", {"pids": [UNUSED_PID]})
-    agent.request("remove_perf_maps", {"pids": [UNUSED_PID]})
-    assert not left_behind.exists()
-    assert agent.request("records", {}).fields["records"] == []
-
-
-def test_a_file_that_is_no_map_of_this_user_stays(agent: AgentLink, left_behind: Path) -> None:
+def test_a_file_that_is_no_map_of_this_user_stays(
+    agent: AgentLink, left_behind: Path, expect: Callable[[AgentLink], Path]
+) -> None:
+    expect(agent)
     target = left_behind.with_suffix(".kept")
     left_behind.rename(target)
     left_behind.symlink_to(target)
     try:
         with pytest.raises(RefusedError, match=f"no map for perf at {left_behind}"):
-            agent.request("expect_perf_maps", {"pids": [UNUSED_PID]})
-        assert agent.request("remove_perf_maps", {"pids": [UNUSED_PID]}).fields["removed"] == []
+            agent.request("require_perf_maps", {"pids": [UNUSED_PID]})
+        assert agent.request("remove_perf_maps", {"folder": FOLDER}).fields["removed"] == []
         assert target.exists()
         assert left_behind.is_symlink()
         assert agent.request("records", {}).fields["records"] == []
@@ -83,10 +103,13 @@ def test_a_file_that_is_no_map_of_this_user_stays(agent: AgentLink, left_behind:
 
 
 def test_a_link_at_the_path_of_a_map_does_not_keep_the_record(
-    launch: Callable[..., AgentLink], left_behind: Path, has_ended: Callable[[int], bool]
+    launch: Callable[..., AgentLink],
+    left_behind: Path,
+    expect: Callable[[AgentLink], Path],
+    has_ended: Callable[[int], bool],
 ) -> None:
     link = launch()
-    link.request("expect_perf_maps", {"pids": [UNUSED_PID]})
+    expect(link)
     left_behind.unlink()
     left_behind.symlink_to("/etc/hostname")
     pid = link.hello().fields["pid"]

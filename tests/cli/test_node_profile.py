@@ -1,20 +1,39 @@
-"""The profile of a node server on a lab host: functions by name, and no file of it left outside the work directory."""
+"""Profiles of node servers on a lab host: functions by name, and no file of them left outside the work directory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import benchkit
+from benchkit.agent.perf_maps import FOLDER
 from benchkit.hosts.connections import connect_all
+from benchkit.hosts.files import PlacedFile
 from benchkit.lab.lab import Lab
 from benchkit.models.trial import TrialRecord
 from tests.builders import stacks, write_scenario
 from tests.cli.conftest import Cli
 
 pytestmark = pytest.mark.lab
+
+PROGRAM = """\
+#!/bin/sh
+if [ -z "$PERF_MAP_LAUNCHER" ]; then exec node "$@"; fi
+exec node --eval 'console.error(`profiled by perf: ${fs.lstatSync(`/tmp/perf-${process.pid}.map`).isFile()}`); process.exit(3)'
+"""
+
+
+@pytest.fixture
+def failing_node(lab: Lab) -> Iterator[str]:
+    """Path on `sut` of a `node` that ends before it listens where it writes a map for perf."""
+    with connect_all(lab.inventory()) as hosts:
+        path = hosts["sut"].workdir / "failing" / "node"
+        hosts["sut"].files.place([PlacedFile(path, PROGRAM.encode(), 0o755)])
+    yield str(path)
+    with connect_all(lab.inventory()) as hosts:
+        hosts["sut"].files.remove(path.parent)
 
 
 def test_the_profile_of_node_names_its_functions_and_leaves_no_map(
@@ -37,5 +56,28 @@ def test_the_profile_of_node_names_its_functions_and_leaves_no_map(
     assert (profile.profiler, profile.why_not) == ("perf", None)
     functions = benchkit.load("profile", store=tmp_path / "store")["function"]
     assert functions.str.contains("node:").any(), sorted(functions)[:50]
+    assert maps_on(lab) == []
+
+
+def test_a_profiled_node_that_fails_before_it_listens_leaves_no_map(
+    cli: Cli, inventory: Callable[..., Path], tmp_path: Path, lab: Lab, failing_node: str
+) -> None:
+    scenario = write_scenario(
+        tmp_path,
+        stacks=stacks(node={"backend": "node", "workers": 2}),
+        blocks=1,
+        profile={"blocks": 1, "duration_s": 3, "settle_s": 0},
+    )
+    result = cli("run", scenario, "-i", inventory(sut={"programs": {"node": failing_node}}), "--json")
+    assert result.code == 1, result.err
+    assert "profiled by perf: true" in result.err
+    assert maps_on(lab) == []
+
+
+def maps_on(lab: Lab) -> list[str]:
+    """Return the maps for perf, and the logs of V8, on the server's host."""
     with connect_all(lab.inventory()) as hosts:
-        assert b"perf-" not in hosts["sut"].processes.run(["ls", "/tmp"]).stdout  # noqa: S108 - where perf reads maps
+        host = hosts["sut"]
+        names = ["-name", "perf-[0-9]*.map", "-o", "-name", "isolate-*-v8.log"]
+        find = ["find", str(FOLDER), str(host.workdir), *names]
+        return host.processes.run(find).stdout.decode().splitlines()

@@ -1,5 +1,6 @@
 #!/bin/sh
 # with-perf-map.sh NODE ARGUMENTS: starts node with a map of its compiled functions for perf, also each of its workers.
+# Each makes a file named by its process id in the working directory first, so that its map can be found and removed.
 #
 # perf reads the map at one path only. V8 writes it there through any link, so that another user, who can guess the process
 # id, could have it overwrite a file of this user. Here the file is made first, under a name that nobody can guess, and
@@ -11,7 +12,7 @@ if [ -z "${PERF_MAP_NODE:-}" ]; then
 fi
 export NODE_OPTIONS="$PERF_MAP_OPTIONS"
 map="/tmp/perf-$$.map"
-if empty=$(mktemp /tmp/perf-map.XXXXXXXXXX); then
+if : > "$$" && empty=$(mktemp /tmp/perf-map.XXXXXXXXXX); then
   if ln -T "$empty" "$map"; then
     NODE_OPTIONS="$NODE_OPTIONS --perf-basic-prof"
   else

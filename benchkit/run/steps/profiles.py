@@ -3,43 +3,45 @@
 from __future__ import annotations
 
 import logging
-import re
 import time
 
 from benchkit.errors import HostError, LostError
 from benchkit.hosts.profilers import start_perf, start_pprof
 from benchkit.models.profile import Profiler
 from benchkit.models.trial import ProfileRecord
-from benchkit.run.steps.trial_state import PerfMaps, ProfileCapture, Trial
+from benchkit.run.steps.trial_state import ProfileCapture, Trial
 from benchkit.scenario.profile_pass import ProfilePass
 from benchkit.services.deploy import RunningService, socket_of
-from benchkit.services.profilers import PPROF_PATH, call_graph_of, profiler_of, writes_perf_map
+from benchkit.services.profilers import PPROF_PATH, call_graph_of, perf_map_folder, profiler_of, writes_perf_map
+from benchkit.services.service import Service
 
 logger = logging.getLogger(__name__)
 
 TAIL_S: dict[Profiler, float] = {"pprof": 0.3, "perf": 0.1}
 """Time between the end of a capture and that of the window: Go needs up to 0.2 s to collect its last samples."""
 
-V8_LOG = re.compile(r"isolate-0x[0-9a-f]+-[0-9]+-v8\.log")
-"""Log that V8 writes into its working directory beside the map, whatever its options."""
-
 _SUFFIX: dict[Profiler, str] = {"pprof": "pb.gz", "perf": "perf.txt.gz"}
 """Suffixes of profile files; both kinds are gzipped."""
 
 
 def expect_perf_maps(trial: Trial) -> None:
-    """Record the maps that services write for perf, so that they are removed however the trial ends."""
+    """Make the folders of services that write maps for perf; the maps are removed with them however the trial ends."""
+    for service in _perf_map_services(trial):
+        trial.hosts[service.host].changes.expect_perf_maps(perf_map_folder(service))
+
+
+def check_perf_maps(trial: Trial) -> None:
+    """Check that the processes of services have the maps that perf needs; a profile without them keeps the reason."""
     for running in trial.running_services if trial.profile is not None else ():
-        if writes_perf_map(running.service):
-            host, error = trial.hosts[running.service.host], None
-            pids = host.processes.members(running.process)
+        service = running.service
+        if writes_perf_map(service):
+            host = trial.hosts[service.host]
             try:
-                host.changes.expect_perf_maps(pids)
+                host.changes.require_perf_maps(host.processes.members(running.process))
             except LostError:
                 raise
-            except HostError as refused:
-                error = refused
-            trial.perf_maps[running.service.name] = PerfMaps(running, pids, error)
+            except HostError as error:
+                trial.perf_map_errors[service.name] = error
 
 
 def start_captures(trial: Trial, started_s: float) -> None:
@@ -85,22 +87,21 @@ def stop_captures(trial: Trial) -> None:
     for capture in trial.captures:
         if not isinstance(capture.profile, HostError):
             capture.profile.stop()
-    for maps in trial.perf_maps.values():
-        service = maps.running.service
-        host = trial.hosts[service.host]
-        host.changes.remove_perf_maps(maps.pids)
-        for name in host.files.list(service.folder):
-            if V8_LOG.fullmatch(name):
-                host.files.remove(service.folder / name)
+    for service in _perf_map_services(trial):
+        trial.hosts[service.host].changes.remove_perf_maps(perf_map_folder(service))
+
+
+def _perf_map_services(trial: Trial) -> list[Service]:
+    """Return the services that write maps for perf in this trial, also those that have not started."""
+    return [service for service in trial.cell.services if trial.profile is not None and writes_perf_map(service)]
 
 
 def _start_capture(trial: Trial, options: ProfilePass, running: RunningService, ends_s: float) -> ProfileCapture:
     service, host = running.service, trial.hosts[running.service.host]
     profiler = profiler_of(service)
-    maps = trial.perf_maps.get(service.name)
     try:
-        if maps is not None and maps.error is not None:
-            raise maps.error
+        if service.name in trial.perf_map_errors:
+            raise trial.perf_map_errors[service.name]
         duration_s = ends_s - TAIL_S[profiler] - time.monotonic() - options.settle_s
         if service.admin is not None and profiler == "pprof":
             seconds = max(1, int(duration_s))  # it takes whole seconds only

@@ -24,16 +24,6 @@ from benchkit.services.profilers import with_perf_map
 
 
 @dataclass(frozen=True)
-class PerfMaps:
-    """Maps of compiled functions that the processes of a service write for perf."""
-
-    running: RunningService
-    pids: tuple[int, ...]
-    error: HostError | None
-    """Reason why perf cannot use them; None: it can."""
-
-
-@dataclass(frozen=True)
 class ProfileCapture:
     """Capture of the profile of one service."""
 
@@ -65,8 +55,8 @@ class Trial:
     profile: ProfilePass | None = None
     """Options of its profile; None for other kinds of trials."""
     captures: list[ProfileCapture] = field(default_factory=list)
-    perf_maps: dict[str, PerfMaps] = field(default_factory=dict)
-    """Maps of compiled functions, by service."""
+    perf_map_errors: dict[str, HostError] = field(default_factory=dict)
+    """Reasons why perf cannot use the maps of compiled functions that a service writes, by service."""
     profiles: tuple[ProfileRecord, ...] = ()
     slices: tuple[SliceRecord, ...] = ()
     """Slices of its window, in a sliced block."""
