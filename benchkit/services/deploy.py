@@ -167,7 +167,7 @@ def is_in_background(host: Host, running: RunningService) -> bool:
 def socket_files(service: Service) -> list[PurePosixPath]:
     """Return the files of a service's unix sockets; a killed service leaves them behind."""
     endpoints = [service.endpoint, *([service.admin.endpoint] if service.admin else [])]
-    return [endpoint.path for endpoint in endpoints if endpoint.path is not None]
+    return [*(endpoint.path for endpoint in endpoints if endpoint.path is not None), *service.inner_sockets]
 
 
 def require_ports_free(host: Host, services: Iterable[Service]) -> None:

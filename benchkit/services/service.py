@@ -187,6 +187,8 @@ class Service:
     process: Process
     endpoint: Endpoint
     admin: AdminPage | None = None
+    inner_sockets: tuple[PurePosixPath, ...] = ()
+    """Unix sockets that it opens for itself, beside those of endpoint and admin page."""
     parallelism: int | None = None
     """CPUs that it can keep busy at once by its own settings (GOMAXPROCS, workers); None: no limit is set."""
     setup_commands: tuple[SetupCommand, ...] = ()

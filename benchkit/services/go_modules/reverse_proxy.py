@@ -30,6 +30,8 @@ from benchkit.services.nginx_version import parse_version_output
 from benchkit.services.service import AdminPage, File, Instruction, Process, Service, SetupCommand
 
 TEMPLATE = PurePosixPath("go-module-proxy") / "site.conf.j2"
+DENIED_SOCKET = "_denied.sock"
+"""Socket in the service's folder at which nginx answers requests without the right to a module."""
 CHECK_TIMEOUT_S = 10.0
 HTTP_PORT, HTTPS_PORT = 80, 443
 
@@ -115,6 +117,7 @@ class ReverseProxy(Backend[ReverseProxyOptions]):
             listen=quoted(server.authority),
             proxy=quoted(relative_authority(proxy, folder)),
             database=_database(options.upstream, request.peers) if options.upstream else None,
+            denied=DENIED_SOCKET,
             rights=list(access_rules(options.users, options.private)),
             passwords=passwords.name if options.users else None,
             certificate=certificate.name,
@@ -143,6 +146,7 @@ class ReverseProxy(Backend[ReverseProxyOptions]):
             process=Process(argv, cpus, nofile),
             endpoint=server,
             admin=AdminPage("nginx", admin, "/"),
+            inner_sockets=(folder / DENIED_SOCKET,),
             parallelism=workers,
             setup_commands=(SetupCommand((*argv, "-t", "-q"), CHECK_TIMEOUT_S),),
             instructions=_instructions(server, options),

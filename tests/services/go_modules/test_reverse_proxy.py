@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import http.client
+import os
 import shutil
+import signal
 import ssl
 import subprocess
 import tempfile
@@ -18,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import InputError
+from benchkit.services import deploy
 from benchkit.services.backend import RenderRequest
 from benchkit.services.endpoint import Endpoint
 from benchkit.services.go_modules.access import AccessRight, NetrcFile, access_rules, netrc_path, password_of
@@ -53,9 +56,12 @@ class ModuleProxyStub(BaseHTTPRequestHandler):
 class RunningProxy:
     """A running nginx, and the requests that reached the module proxy."""
 
-    def __init__(self, service: Service, requests: list[tuple[str, Mapping[str, str]]]) -> None:
+    def __init__(
+        self, service: Service, requests: list[tuple[str, Mapping[str, str]]], process: subprocess.Popen[bytes]
+    ) -> None:
         self.service = service
         self.requests = requests
+        self.process = process
 
     def request(
         self, path: str, user: str | None = None, password: str | None = None, method: str = "GET"
@@ -106,8 +112,10 @@ def start_proxy(
             assert isinstance(content, bytes)
             Path(file.path).write_bytes(content)
         subprocess.run(service.setup_commands[0].argv, cwd=service.folder, check=True)
-        running.append(subprocess.Popen(service.process.argv, cwd=service.folder))
-        proxy = RunningProxy(service, requests)
+        for path in deploy.socket_files(service):
+            Path(path).unlink(missing_ok=True)
+        running.append(subprocess.Popen(service.process.argv, cwd=service.folder, process_group=0))
+        proxy = RunningProxy(service, requests, running[-1])
         deadline = time.monotonic() + 10
         while True:
             try:
@@ -236,6 +244,18 @@ def test_checksum_databases_are_asked_through_the_upstream_under_the_access_rule
     assert {headers["Host"] for _, headers in requests} == {address}
     assert not any("Authorization" in headers for _, headers in requests)
     assert started.request(allowed[0], "alice")[0] == 502
+
+
+def test_a_proxy_starts_again_after_it_was_killed(start_proxy: Callable[..., RunningProxy]) -> None:
+    killed = start_proxy(users=USERS, private=PRIVATE)
+    sockets = deploy.socket_files(killed.service)
+    os.killpg(killed.process.pid, signal.SIGKILL)  # master and workers
+    killed.process.wait(10)
+    assert {path.name for path in Path(killed.service.folder).iterdir() if path.is_socket()} == {
+        path.name for path in sockets
+    }
+    started = start_proxy(users=USERS, private=PRIVATE)
+    assert [started.request(M1, user)[0] for user in ("alice", "eve")] == [200, 404]
 
 
 def test_only_get_requests_are_allowed(start_proxy: Callable[..., RunningProxy]) -> None:
