@@ -152,9 +152,28 @@ class Sockets:
         """Raise PortTakenError, naming the owners, where one of these TCP ports is taken."""
         taken = {port: owners for port, owners in self.owners(ports).items() if owners}
         if taken:
-            why = "; ".join(f"port {port} by {', '.join(map(str, owners))}" for port, owners in taken.items())
-            what = "a port is taken" if len(taken) == 1 else "ports are taken"
-            raise PortTakenError(what, where=self._host, why=why, hint="stop what has it, or choose another port")
+            raise self._taken(taken)
+
+    def require_own_listener(self, process: Process, port: int, wait_s: float) -> None:
+        """Check that it is a process or its descendants that listen on a port which accepts connections.
+
+        Raises PortTakenError where another program does, and the process ends within `wait_s` seconds because of that.
+        One that stays has another program listen for it, as containers do.
+        """
+        if any(at.port == port for at in self.listeners(process)):
+            return
+        owners = self.owners([port])
+        ended = process.wait(wait_s)
+        if ended is None:
+            return
+        if owners[port]:
+            raise self._taken(owners)
+        raise HostError(f"{process.argv[0]} ended when port {port} was open", where=self._host, why=str(ended))
+
+    def _taken(self, taken: Mapping[int, tuple[PortOwner, ...]]) -> PortTakenError:
+        why = "; ".join(f"port {port} by {', '.join(map(str, owners))}" for port, owners in taken.items())
+        what = "a port is taken" if len(taken) == 1 else "ports are taken"
+        return PortTakenError(what, where=self._host, why=why, hint="stop what has it, or choose another port")
 
 
 def address_message(at: Tcp | Unix) -> dict[str, Any]:

@@ -30,6 +30,8 @@ from benchkit.services.service import (
 )
 
 CHECK_TIMEOUT_S = 10.0
+BIND_TIMEOUT_S = 0.5
+"""Time in which a service ends that cannot listen, as another program took its port while it started."""
 READY_PAUSE_S = 0.05
 """Time between two requests to a service that is not ready yet."""
 LOG_BYTES = 1 << 20
@@ -226,6 +228,8 @@ def _wait_until_ready(host: Host, service: Service, process: Process) -> None:
     deadline = time.monotonic() + service.ready_timeout_s
     socket = socket_of(service.endpoint)
     host.sockets.wait_open(socket, service.ready_timeout_s, process)
+    if service.endpoint.port is not None:
+        host.sockets.require_own_listener(process, service.endpoint.port, BIND_TIMEOUT_S)
     if service.endpoint.path is not None:
         host.files.share_socket(service.endpoint.path)
     request = service.ready_request

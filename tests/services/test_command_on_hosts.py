@@ -11,6 +11,8 @@ import pytest
 
 from benchkit.errors import HostError, InputError, ServiceError
 from benchkit.hosts.connections import Hosts, connect_all
+from benchkit.hosts.processes import ProcessSpec
+from benchkit.hosts.sockets import PortTakenError, Tcp
 from benchkit.lab.lab import Lab
 from benchkit.run.plan.planner import make_plan
 from benchkit.services import deploy
@@ -83,6 +85,19 @@ def test_a_server_that_answers_another_status_than_ready_asks_for_is_explained(h
     with pytest.raises(ServiceError) as caught:
         start(hosts, tmp_path, "answers-500", ready={"path": "/health", "within_s": 0.3})
     assert "did not start: /health does not answer 200 within 0.3 s: it answers 500" in str(caught.value)
+    require_nothing_left(hosts)
+
+
+def test_a_program_that_takes_the_port_while_a_server_starts_is_named(hosts: Hosts, tmp_path: Path) -> None:
+    sut = hosts["sut"]
+    taker = sut.processes.start(ProcessSpec(["python3", "-m", "http.server", str(PORT)]))
+    sut.sockets.wait_open(Tcp(sut.spec.address, PORT), 10, taker)
+    try:
+        with pytest.raises(PortTakenError) as caught:
+            start(hosts, tmp_path, "none")
+    finally:
+        sut.processes.stop([taker])
+    assert f"sut: a port is taken: port {PORT} by python3 (pid " in str(caught.value)
     require_nothing_left(hosts)
 
 
