@@ -85,18 +85,16 @@ time.sleep({seconds})
 client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 '"""
 
-KILL_WATCHDOG = """
-grep -hoE '"owner": .."pid": [0-9]+' {workdir}/records/[0-9]*.json 2> /dev/null | grep -oE '[0-9]+' | sort -u | xargs -r kill -9
-true
-"""
-
-
+KILL_WATCHDOG = "pkill -KILL -x benchkit-watchd"
+"""A host of the lab has its own processes; this fails where there is no watchdog."""
 KILL_AGENT = """
-for watchdog in $(grep -hoE '"owner": .."pid": [0-9]+' {workdir}/records/[0-9]*.json 2> /dev/null | grep -oE '[0-9]+' | sort -u)
-do kill -9 $watchdog $(pgrep -P $watchdog); done 2> /dev/null
-true
+watchdogs=$(pgrep -x benchkit-watchd) || exit
+for watchdog in $watchdogs; do kill -KILL $watchdog $(pgrep -P $watchdog) || exit; done
 """
-"""Kills watchdog and agent together; the agent is the watchdog's only child."""
+"""Kills watchdog and agent together, the watchdog's only child; fails where there are none."""
+
+INTERRUPTED = ("interrupted: services are stopped and hosts restored", "benchkit run --resume")
+"""Statement of a command that was interrupted."""
 
 LINE_WITHOUT_TRIAL = b'{"at":"2026-01-01T00:00:00Z","event":"trial-ended"}\n'
 
@@ -112,11 +110,7 @@ class Target:
 
     def on(self, host: str, script: str) -> subprocess.Popen[str]:
         """Start a script on a host, with the disk and the length of the fault filled in."""
-        text = (
-            script.replace("{workdir}", f"{DISK}/work")
-            .replace("{disk}", DISK)
-            .replace("{seconds}", f"{self.seconds:.3f}")
-        )
+        text = script.replace("{disk}", DISK).replace("{seconds}", f"{self.seconds:.3f}")
         return subprocess.Popen([*host_command(self.bench.lab, host), "sh", "-c", text], text=True)
 
     def here(self, script: str) -> subprocess.Popen[str]:
@@ -131,7 +125,7 @@ class FaultKind:
 
     name: str
     words: tuple[str, ...]
-    """Host, and cause; empty where the fault may end the run without being the cause of a failure."""
+    """Host, and cause; what an interrupted command states; empty where the command is killed or has to end well."""
     start: Callable[[Target], subprocess.Popen[str] | None] = lambda _target: None
     prepare: Callable[[Bench], None] = lambda _bench: None
     """Bring the hosts into the state that the fault needs, before the run."""
@@ -157,16 +151,20 @@ def remove_programs(bench: Bench) -> None:
 
 def interrupt(target: Target, signum: signal.Signals) -> None:
     """Interrupt the command as Ctrl-C or a service manager does."""
-    if target.running.is_alive():
-        os.kill(target.running.pid, signum)
+    assert target.running.is_alive(), "it ended before it could be interrupted"
+    os.kill(target.running.pid, signum)
 
 
 def kill_all(target: Target) -> None:
-    """Kill the command, and on every host the agent with its watchdog, so that nobody is left to restore anything."""
-    if target.running.is_alive():
-        target.running.kill()
-    for host in target.bench.lab.hosts:
-        target.on(host.name, KILL_AGENT).wait()
+    """Kill the command, and on every host the agent with its watchdog, so that nobody is left to restore anything.
+
+    The command is stopped first: it notices no lost agent, and no agent that it has ended.
+    """
+    assert target.running.is_alive(), "it ended before it could be killed"
+    os.kill(target.running.pid, signal.SIGSTOP)
+    kills = [target.on(host.name, KILL_AGENT) for host in target.bench.lab.hosts]
+    assert [kill.wait() for kill in kills] == [0] * len(kills), "not every agent was there to be killed"
+    target.running.kill()
 
 
 def restore_by_command(bench: Bench, before: dict[str, str]) -> list[str]:
@@ -247,8 +245,12 @@ KINDS: tuple[FaultKind, ...] = (
     FaultKind("store's inodes used up", ("cannot write", NO_SPACE), lambda target: target.here(INODES_USED)),
     FaultKind("port taken by a server", ("sut", "port 8080 by python3"), lambda target: target.on("sut", LISTEN)),
     FaultKind("port taken by a connection", ("sut", "port 8080 by python3"), lambda target: target.on("sut", CONNECT)),
-    FaultKind("Ctrl-C in an upload", (), lambda target: interrupt(target, signal.SIGINT), remove_programs, UPLOAD_S),
-    FaultKind("SIGTERM in an upload", (), lambda target: interrupt(target, signal.SIGTERM), remove_programs, UPLOAD_S),
+    FaultKind(
+        "Ctrl-C in an upload", INTERRUPTED, lambda target: interrupt(target, signal.SIGINT), remove_programs, UPLOAD_S
+    ),
+    FaultKind(
+        "SIGTERM in an upload", INTERRUPTED, lambda target: interrupt(target, signal.SIGTERM), remove_programs, UPLOAD_S
+    ),
     FaultKind("watchdog killed", ("sut",), lambda target: target.on("sut", KILL_WATCHDOG), within_s=3.0),
     FaultKind("agent and watchdog killed", ("sut",), lambda target: target.on("sut", KILL_AGENT), within_s=3.0),
     FaultKind("command, agents and watchdogs killed", (), kill_all, within_s=3.0, examine_hosts=restore_by_command),
@@ -258,7 +260,7 @@ KINDS: tuple[FaultKind, ...] = (
     FaultKind(
         "store deleted",
         ("was deleted or moved",),
-        lambda target: target.here("rm -rf {disk}/runs/* {disk}/tables"),
+        lambda target: target.here("rm -rf {disk}/runs/* {disk}/tables; true"),
         within_s=3.0,
         keeps_run=False,
     ),
@@ -321,9 +323,9 @@ def run_with_fault(kind: FaultKind, bench: Bench, rng: random.Random, within_s: 
     time.sleep(rng.uniform(0, kind.within_s or within_s))
     fault = kind.start(Target(bench, running, rng.uniform(0.1, 5)))
     results = [running.wait()]
-    if fault is not None:
-        fault.wait()
     problems = kind.examine_hosts(bench, before)
+    if fault is not None and fault.wait() != 0:
+        problems.append(f"the fault did not happen: its script ended with {fault.returncode}")
     if kind.never_fails and results[0].code != 0:
         problems.append(f"ended with {results[0]}")
     for _ in range(RESUMPTIONS):
@@ -337,7 +339,7 @@ def run_with_fault(kind: FaultKind, bench: Bench, rng: random.Random, within_s: 
         assert bench.run(str(SCENARIO), "--json").code == 0
     progress = bench.progress()
     problems += kind.examine_store(bench, rng)
-    failed = [result for result in results if result.code not in (0, -signal.SIGINT, -signal.SIGKILL, 130)]
+    failed = [result for result in results if result.code not in (0, -signal.SIGKILL)]
     texts = [result.err + result.out for result in failed if "nothing is left to do" not in result.err]
     return FaultOutcome(
         results=tuple(results),
