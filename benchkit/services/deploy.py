@@ -59,6 +59,8 @@ def deploy(host: Host, services: Iterable[Service]) -> Placed:
     wanted = list(services)
     placed = place_files(host, [file for service in wanted for file in service.placed])
     for service in wanted:
+        if not service.placed:
+            host.files.mkdir(service.folder)  # it starts there
         for command in service.setup_commands:
             _run_setup_command(host, service, command)
         for check in service.checks:

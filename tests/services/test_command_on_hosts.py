@@ -58,6 +58,16 @@ def require_nothing_left(hosts: Hosts) -> None:
     host.sockets.require_free([PORT, PORT + 1])
 
 
+def test_a_server_that_needs_no_file_starts_in_a_folder_of_its_own(hosts: Hosts, tmp_path: Path) -> None:
+    service = plan_service(hosts, tmp_path, run="python3 -m http.server --bind {host} {port}")
+    host = hosts[service.host]
+    host.files.remove(service.folder)
+    deploy.deploy(host, [service])
+    logs = host.files.mkdir_temporary(PurePosixPath("trials") / f"command-{os.getpid()}")
+    deploy.stop(host, [deploy.start(host, service, logs)])
+    require_nothing_left(hosts)
+
+
 @pytest.mark.parametrize(
     ("fault", "parts"),
     [
