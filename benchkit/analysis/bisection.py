@@ -12,15 +12,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from benchkit import units
 from benchkit.analysis.ratio import Ratio
-from benchkit.models.bisection import Judgement, Step
+from benchkit.models.base import Frozen
+from benchkit.models.bisection import BisectionRecord, Commit, Judgement, Step
 from benchkit.models.metrics import metric_named
 
 ERROR_RATE = 0.05
 """Probability, at most, that a search names a wrong commit; `make bench` simulates it."""
-
-MIN_BLOCKS = 6
-"""Fewest blocks of a step: from here on the t interval covers its share (see `benchkit.analysis.inference`)."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +109,90 @@ def describe(search: Bisection, names: Mapping[str, str] | None = None) -> str:
     )
 
 
+def search_of(record: BisectionRecord) -> Bisection:
+    """Return the state of a stored search."""
+    return Bisection(tuple(commit.commit for commit in record.commits), record.steps)
+
+
+def next_commit(record: BisectionRecord) -> str | None:
+    """Return the commit to compare next, once the bad end is compared; None at the end of the search."""
+    if record.end is None or record.end.judgement == "good":
+        return None
+    return search_of(record).next_commit
+
+
 def undecided_steps(steps: Sequence[Step]) -> tuple[Step, ...]:
     """Return the steps whose judgement is by the point of the ratio alone."""
     return tuple(step for step in steps if step.judgement != "skipped" and not step.is_decided)
+
+
+class BisectionAnswer(Frozen):
+    """The result of a finished search."""
+
+    sentences: tuple[str, ...]
+    is_slowdown_shown: bool
+    first_bad: tuple[Commit, ...]
+    """The first bad commit; several where commits before it could not be tested; none without a slowdown."""
+    ratio: float | None
+    """The bad end relative to the good end, with its interval."""
+    low: float | None
+    high: float | None
+    undecided: tuple[Step, ...]
+    skipped: tuple[Step, ...]
+    error_rate: float
+    """Probability, at most, of a wrong result, if no step is undecided."""
+
+
+def answer_of(record: BisectionRecord) -> BisectionAnswer:
+    """Return the result of a finished search. Raises ValueError for one without its first comparison."""
+    end = record.end
+    if end is None:
+        raise ValueError("the bad end is not compared yet")
+    is_slower, search = end.judgement == "bad", search_of(record)
+    names = {commit.commit: commit.subject for commit in record.commits}
+    suspects = search.suspects if is_slower else ()
+    skipped = tuple(step for step in record.steps if step.judgement == "skipped")
+    undecided = undecided_steps(record.steps)
+    condition = ", if the undecided steps are right" if undecided else ""
+    return BisectionAnswer(
+        sentences=(
+            describe(search, names) if is_slower else "No slowdown is shown between the good and the bad end.",
+            _end_sentence(record, end),
+            *(f"Undecided, judged by its point alone: {_shown(step, names)}." for step in undecided),
+            *(f"Skipped: {_shown(step, names)}: {step.reason}." for step in skipped),
+            *(f"{_shown(step, names)}: {remark}" for step in (end, *record.steps) for remark in step.remarks),
+            f"The error rate of the whole search is at most {ERROR_RATE:.0%}{condition}.",
+        ),
+        is_slowdown_shown=is_slower,
+        first_bad=tuple(commit for commit in record.commits if commit.commit in suspects),
+        ratio=end.ratio,
+        low=end.low,
+        high=end.high,
+        undecided=undecided,
+        skipped=skipped,
+        error_rate=ERROR_RATE,
+    )
+
+
+def describe_step(step: Step) -> str:
+    """Return ratio, interval and judgement of a step in a few words; the reason of one without a ratio."""
+    judgement = step.judgement if step.is_decided else f"{step.judgement} by its point alone (undecided)"
+    if step.ratio is None:
+        return f"{judgement}: {step.reason}"
+    interval = "" if step.low is None or step.high is None else f" [{units.ratio(step.low)}, {units.ratio(step.high)}]"
+    return f"ratio {units.ratio(step.ratio)}{interval}, {judgement}"
+
+
+def _end_sentence(record: BisectionRecord, end: Step) -> str:
+    """Return the ratio of the bad end as a sentence."""
+    if end.ratio is None:
+        return f"The bad end needs no comparison: {end.reason}."
+    title = metric_named(record.metric).title
+    interval = "" if end.low is None or end.high is None else f", {units.ratio(end.low)} to {units.ratio(end.high)}"
+    return (
+        f"The bad end has {units.ratio(end.ratio)} times the {title} of the good end{interval} ({end.blocks} blocks)."
+    )
+
+
+def _shown(step: Step, names: Mapping[str, str]) -> str:
+    return f"{step.commit[:12]} ({names[step.commit]})"

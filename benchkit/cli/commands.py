@@ -15,6 +15,7 @@ HOMES: Mapping[str, str] = MappingProxyType(
     {
         "demo": "benchkit.cli.run:demo",
         "versus": "benchkit.cli.versus:versus",
+        "bisect": "benchkit.cli.bisect:bisect",
         "validate": "benchkit.cli.validate:validate",
         "fields": "benchkit.cli.fields:fields",
         "plugins": "benchkit.cli.plugins:plugins",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,21 +12,15 @@ import typer
 from benchkit.cli.options import InventoryFile, Json, LabName, Quiet, StoreFolder
 
 if TYPE_CHECKING:
+    from benchkit.cli.calibration import MakeFields
     from benchkit.hosts.inventory import Inventory
     from benchkit.results.store import Store
     from benchkit.run.opened_run import OpenedRun
     from benchkit.run.recorder import RunOutcome
-    from benchkit.scenario.experiment import Experiment
     from benchkit.scenario.versus import Comparison
-
-    MakeFields = Callable[[Comparison], Mapping[str, object]]
-    """Function that makes the fields of a scenario."""
 
 MIN_SERVERS = 2
 """Sides of a ratio."""
-
-CALIBRATED_QUOTAS = (None, 0.5, 0.25)
-"""CPUs of a server to try, until the load tool is not the limit; None: all that its role has."""
 
 
 def versus(
@@ -85,6 +78,7 @@ def versus(
     Starts a lab of its own unless -i or --lab names hosts, finds a load at which the load tool is not the limit, and
     runs blocks of trials until the intervals are narrow or the time is spent.
     """
+    from benchkit.cli.calibration import experiment_of
     from benchkit.cli.inventory_choice import inventory_of
     from benchkit.cli.own_lab import own_lab
     from benchkit.cli.run import write_run_report
@@ -103,7 +97,7 @@ def versus(
         cwd=None if carried or inventory is not None else str(Path.cwd()),
     )
     make_fields = _servers(commands or [], names, build, run, ref or [])
-    _experiment(make_fields(comparison))  # mistakes are found before a lab is started
+    experiment_of(make_fields(comparison))  # mistakes are found before a lab is started
     stored_in = Store(store_path(store))
     with signals_interrupt():  # before the lab is started: a signal at any later time removes it
         if inventory is None and lab is None:
@@ -146,13 +140,6 @@ def _headers(lines: Sequence[str]) -> dict[str, str]:
     return headers
 
 
-def _experiment(fields: Mapping[str, object]) -> Experiment:
-    """Return the experiment of a scenario whose relative paths start here. Raises InputError."""
-    from benchkit.scenario.read import DEFAULT_SCALE, stored_experiment
-
-    return stored_experiment(fields, str(Path.cwd() / "versus.yaml"), DEFAULT_SCALE)
-
-
 def _compare(
     make_fields: MakeFields,
     comparison: Comparison,
@@ -165,6 +152,7 @@ def _compare(
     """Find the load, run the comparison, and return its outcome."""
     from benchkit.analysis.run_data import read_run_data
     from benchkit.analysis.server_results import server_results
+    from benchkit.cli.calibration import calibrate, experiment_of
     from benchkit.cli.progress import SilentProgress
     from benchkit.cli.run import run_experiment
     from benchkit.cli.versus_display import VersusProgress
@@ -177,50 +165,11 @@ def _compare(
             lambda: server_results(read_run_data(store, run.folder)), len(run.plan.cells), comparison.budget_s
         )
 
-    comparison = _calibrate(make_fields, comparison, inventory, store, quiet=quiet)
+    comparison = calibrate(make_fields, comparison, inventory, store, quiet=quiet)
     fields = make_fields(comparison)
     if save is not None:
         save_scenario(fields, save)
-    return run_experiment(_experiment(fields), inventory, store, seed=None, quiet=quiet, show=show)
-
-
-def _calibrate(
-    make_fields: MakeFields, comparison: Comparison, inventory: Inventory, store: Store, *, quiet: bool
-) -> Comparison:
-    """Return the comparison with less CPU for the servers, if the load tool would be the limit otherwise.
-
-    Runs a short trial of each server, for as long as the load tool is the limit of one, and takes their time off the
-    budget. Raises HostError with the cause if a server does not run.
-    """
-    import time
-
-    from benchkit.analysis.verdicts.checks.generator_saturated import is_saturated
-    from benchkit.cli.console import say
-    from benchkit.cli.progress import SilentProgress
-    from benchkit.cli.run import run_experiment
-    from benchkit.errors import HostError
-    from benchkit.scenario.versus import calibration_fields
-
-    began_s = time.monotonic()
-    for quota in CALIBRATED_QUOTAS:
-        trial = replace(comparison, quota=quota)
-        experiment = _experiment(calibration_fields(make_fields(trial)))
-        outcome = run_experiment(
-            experiment, inventory, store, seed=None, quiet=True, show=lambda _run: SilentProgress()
-        )
-        if outcome.failures:
-            raise HostError("a server does not run", why="; ".join(outcome.failures.values()))
-        thresholds = experiment.scenario.thresholds
-        if not any(
-            is_saturated(generator, thresholds) for record in outcome.run.records() for generator in record.generators
-        ):
-            break
-    else:
-        if not quiet:
-            say("The load tool stays the limit: rates are its own. More load hosts or --tool wrk may help.")
-    if trial.quota is not None and not quiet:
-        say(f"A server gets {trial.quota:g} CPUs, so that the load tool is not the limit.")
-    return replace(trial, spent_s=time.monotonic() - began_s)
+    return run_experiment(experiment_of(fields), inventory, store, seed=None, quiet=quiet, show=show)
 
 
 def _print_results(

@@ -29,12 +29,27 @@ class Step(Frozen):
         default=True,
         description="False if the interval still contained the threshold at the end: then the ratio's point decided",
     )
-    run_id: RunId | None = None
+    run_id: RunId | None = Field(default=None, description="run of the comparison")
     ratio: float | None = None
     low: float | None = None
     high: float | None = None
     blocks: int = 0
-    reason: str | None = Field(default=None, description="reason for which it was skipped")
+    reason: str | None = Field(default=None, description="reason for which it was skipped, or needed no comparison")
+    remarks: tuple[str, ...] = Field(default=(), description="caveats of its ratio, such as different responses")
+
+
+class StepOptions(Frozen):
+    """Load and duration of each step."""
+
+    path: str = Field(description="path of the requests")
+    tool: str
+    connections: int
+    duration_s: float = Field(description="time after which a comparison ends undecided")
+    precision: float = Field(description="reach of the bad end's interval to either side, at which its comparison ends")
+    settings: tuple[str, ...] = Field(default=(), description="overrides of scenario fields by `--set`")
+    quota: float | None = Field(
+        default=None, description="CPUs that a server may use, where the load tool would otherwise be the limit"
+    )
 
 
 class BisectionRecord(Frozen):
@@ -48,7 +63,7 @@ class BisectionRecord(Frozen):
     metric: str
     build: str
     run: str
-    options: str = Field(description="load and duration of each step, as JSON of the command's own options")
+    options: StepOptions
     end: Step | None = Field(
         default=None, description="comparison of the bad end with the good end; None: not yet made"
     )

@@ -18,9 +18,9 @@ from benchkit.services.command_build import BuiltFolder
 from benchkit.version import __version__
 
 
-def new_run_id() -> str:
-    """Return an id for a run that starts now."""
-    return f"r{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+def new_run_id(prefix: str = "r") -> str:
+    """Return an id for a run that starts now; with another prefix, for a series of runs."""
+    return f"{prefix}{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
 
 
 def make_manifest(plan: RunPlan, hosts: Hosts, run_id: str | None = None) -> Manifest:

@@ -63,9 +63,20 @@ def read_experiment(name: str, scale: Scale = DEFAULT_SCALE, settings: Sequence[
     """
     file = read_document(find_scenario(name))
     document = at_scale(file, scale)
+    document = _with_settings(document, settings)
+    return _experiment(document, scale, settings, _levels(file, document))
+
+
+def set_fields(experiment: Experiment, settings: Sequence[str]) -> Experiment:
+    """Return the experiment with fields overridden by `--set` settings. Raises InputError naming the fault."""
+    document = _with_settings(experiment.document, settings)
+    return _experiment(document, experiment.scale, (*experiment.settings, *settings), _any_level(document))
+
+
+def _with_settings(document: Document, settings: Sequence[str]) -> Document:
     for setting in settings:
         document = document.overridden(_setting(setting, document))
-    return _experiment(document, scale, settings, _levels(file, document))
+    return document
 
 
 def vary_experiment(experiment: Experiment, changes: Mapping[str, object], origin: str) -> Experiment:

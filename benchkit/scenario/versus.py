@@ -104,7 +104,7 @@ def calibration_fields(fields: Mapping[str, object]) -> dict[str, object]:
     if not isinstance(load, Mapping):
         raise TypeError("the load of a scenario is a mapping")
     kept = {name: value for name, value in fields.items() if name != "until"}
-    changes = {"name": f"{SCENARIO_NAME}-calibration", "load": {**load, **window}, "design": "blocks", "blocks": 1}
+    changes = {"name": f"{fields['name']}-calibration", "load": {**load, **window}, "design": "blocks", "blocks": 1}
     return {**kept, **changes}
 
 
@@ -117,14 +117,16 @@ def save_scenario(fields: Mapping[str, object], path: Path) -> None:
         yaml.dump(dict(fields), file)
 
 
-def window_s(servers: int, budget_s: float) -> float:
-    """Return the measured window of a trial, in seconds, with which the fewest blocks of a comparison fit its budget.
+def window_s(servers: int, budget_s: float, blocks: int = MIN_BLOCKS) -> float:
+    """Return the measured window of a trial, in seconds, with which a comparison has `blocks` blocks in its budget.
 
-    Raises InputError where the budget is too short for the shortest window.
+    It has fewer blocks where the window would be shorter than the shortest one. Raises InputError where the budget is
+    too short for the fewest blocks of the shortest window.
     """
     calibration_s = servers * (1.5 * CALIBRATION_S + OVERHEAD_S)
-    window = ((budget_s - calibration_s) / MIN_BLOCKS / servers - OVERHEAD_S) * (1 - WARM_UP_SHARE)
-    if window < SHORTEST_WINDOW_S:
+    shares = [(budget_s - calibration_s) / number / servers - OVERHEAD_S for number in (MIN_BLOCKS, blocks)]
+    longest, window = (share * (1 - WARM_UP_SHARE) for share in shares)
+    if longest < SHORTEST_WINDOW_S:
         shortest_s = MIN_BLOCKS * servers * (SHORTEST_WINDOW_S / (1 - WARM_UP_SHARE) + OVERHEAD_S) + calibration_s
         raise InputError(
             f"{budget_s:g} s are too short to compare {servers} servers",
@@ -132,7 +134,12 @@ def window_s(servers: int, budget_s: float) -> float:
             why=f"{MIN_BLOCKS} blocks, the fewest that can show a difference, take {math.ceil(shortest_s)} s",
             hint=f"--duration {math.ceil(shortest_s)}",
         )
-    return min(LONGEST_WINDOW_S, math.floor(window / SLICE_S) * SLICE_S)
+    return max(SHORTEST_WINDOW_S, min(LONGEST_WINDOW_S, math.floor(window / SLICE_S) * SLICE_S))
+
+
+def warm_up_s(window_s: float) -> float:
+    """Return the time to warm a server up before a measured window, in seconds."""
+    return round(window_s * WARM_UP_SHARE / (1 - WARM_UP_SHARE), 1)
 
 
 def server_names(commands: Sequence[str], names: Sequence[str] = ()) -> list[str]:
@@ -181,7 +188,7 @@ def _common(servers: int, comparison: Comparison) -> dict[str, object]:
         "tool": comparison.tool,
         "connections": comparison.connections,
         "duration_s": window,
-        "warmup_s": round(window * WARM_UP_SHARE / (1 - WARM_UP_SHARE), 1),
+        "warmup_s": warm_up_s(window),
         "path": request.path,
         "method": request.method,
     }

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchkit.errors import InputError
+from benchkit.models.bisection import Commit
 from benchkit.services.go_build import cache_folder
 
 WORKTREE = "worktree"
@@ -60,6 +61,38 @@ def resolve_ref(folder: Path, ref: str) -> GitState:
         tree = _git(repository, "write-tree", environment=objects)
         difference = _git(repository, "diff-tree", "-p", "--binary", "--full-index", commit, tree, environment=objects)
     return GitState(repository, ref, commit, tree, hashlib.sha256(difference.encode()).hexdigest())
+
+
+def commits_between(folder: Path, good: str, bad: str) -> tuple[Commit, tuple[Commit, ...]]:
+    """Return the commit that `good` names, and those after it up to `bad`, oldest first, along first parents.
+
+    Raises InputError where there is no git, no repository or no such ref, and where `good` is not an ancestor of `bad`.
+    """
+    _git(folder, "rev-parse", "--show-toplevel")
+    first, last = (_commit_of(folder, ref) for ref in (good, bad))
+    if first == last:
+        raise InputError(f"{good} and {bad} are the same commit", where=str(folder), why=first)
+    if _git(folder, "rev-list", "--max-count=1", first, f"^{last}"):
+        raise InputError(
+            f"{good} is not an ancestor of {bad}",
+            where=str(folder),
+            hint="name the good end first; of two branches, the good end is their `git merge-base`",
+        )
+    lines = _git(folder, "log", "--first-parent", "--reverse", "--format=%H %s", f"{first}..{last}").splitlines()
+    start = _git(folder, "log", "--max-count=1", "--format=%H %s", first)
+    return _commit(start), tuple(_commit(line) for line in lines)
+
+
+def _commit_of(folder: Path, ref: str) -> str:
+    try:
+        return _git(folder, "rev-parse", "--verify", "--end-of-options", f"{ref}^{{commit}}")
+    except InputError as error:
+        raise InputError(f"{ref!r} names no commit", where=error.where, why=error.why) from None
+
+
+def _commit(line: str) -> Commit:
+    name, _, subject = line.partition(" ")
+    return Commit(commit=name, subject=subject)
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ from benchkit.run.plan.cells import name_equal_builds
 from benchkit.run.plan.model import PlannedCell
 from benchkit.run.plan.service_checks import build_services
 from benchkit.services.command_build import BuiltFolder
+from benchkit.services.git_source import commits_between
 from benchkit.services.rendering import render_services
 from tests.builders import planned_cells, read_scenario
 from tests.services.test_command import place
@@ -124,3 +125,36 @@ def test_faults_name_file_line_and_field(
     with pytest.raises(InputError) as caught:
         read_scenario(tmp_path, stacks={"one": {"entry": "app", "services": {"app": app}}})
     assert message in str(caught.value)
+
+
+def test_commits_between_two_refs_follow_first_parents(repository: Path) -> None:
+    good, commits = commits_between(repository, "v1", "v3")
+    assert (good.commit, good.subject) == (git(repository, "rev-parse", "v1"), "v1")
+    assert [commit.subject for commit in commits] == ["v2", "v3"]
+    git(repository, "stash", "-q")
+    git(repository, "checkout", "-q", "-b", "side", "v1")
+    git(repository, "commit", "-q", "--allow-empty", "-m", "of a branch")
+    git(repository, "checkout", "-q", "--detach", "v3")
+    git(repository, "merge", "-q", "--no-ff", "-m", "merged", "side")
+    _, merged = commits_between(repository, "v1", "HEAD")
+    assert [commit.subject for commit in merged] == ["v2", "v3", "merged"]
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "message"),
+    [
+        ("v2", "v1", "v2 is not an ancestor of v1"),
+        ("v1", "v1", "v1 and v1 are the same commit"),
+        ("v9", "v1", "'v9' names no commit"),
+        ("--all", "v1", "'--all' names no commit"),
+    ],
+)
+def test_ends_without_commits_between_them_are_refused(repository: Path, good: str, bad: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        commits_between(repository, good, bad)
+    assert message in str(caught.value)
+
+
+def test_folder_outside_of_a_repository_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="`git rev-parse` failed"):
+        commits_between(tmp_path, "v1", "v2")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from benchkit.load.tools.registry import get_tool
 from benchkit.run.plan.cells import plan_cell
@@ -37,7 +38,8 @@ def place_side_by_side(
             continue
         wanted = set(ports_of(cell.services))
         shift = next_shift(wanted, used)
-        placed.append(plan_cell(experiment, cell.spec, roles, capabilities, shift))
+        shifted = plan_cell(experiment, cell.spec, roles, capabilities, shift)
+        placed.append(replace(shifted, same_as=cell.same_as))
         used |= {(host, port + shift) for host, port in wanted}
     return tuple(placed)
 

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 import numpy as np
 
-from benchkit.analysis.bisection import (
-    MIN_BLOCKS,
-    Bisection,
-    classify,
-    halfway,
-    is_shown_worse,
-    step_error_rate,
-)
+from benchkit.analysis.bisection import answer_of, classify, step_error_rate
 from benchkit.analysis.inference import t_statistics
 from benchkit.analysis.ratio import Ratio
 from benchkit.analysis.samples import Reals
-from benchkit.models.bisection import Step
+from benchkit.models.bisection import BisectionRecord, Commit, StepOptions
 from benchkit.models.design import ALPHA_PER_LOOK
+from benchkit.run.bisection import Compared, continue_search
+from benchkit.scenario.bisect import MIN_BLOCKS, USUAL_BLOCKS
 from tests.analysis.simulation.noise import SPREAD, Model, cells_in_blocks
+
+SLICED_SPREAD = 0.04
+"""Deviation of a trial's logarithm in sliced blocks of slices of 1 s: 0.056 for a log-ratio."""
+SEARCHES, COMMITS, BROKEN = 20, 32, 4
+"""Histories of a figure, their commits, and those of each that do not build."""
 
 
 @dataclass(frozen=True)
@@ -31,56 +33,110 @@ class Found:
     """The commits named as the first bad one; none where no slowdown is shown."""
     blocks: int
     """Blocks that all steps took."""
+    undecided: int
+    """Steps judged by their point alone."""
+
+
+def count_right(model: Model, spread: float = SLICED_SPREAD) -> tuple[int, list[Found]]:
+    """Return how many seeded histories with a slowdown of a tenth are searched rightly, and all results.
+
+    Right is the first bad commit, with no other suspects than commits that do not build.
+    """
+    right, results = 0, []
+    for seed in range(SEARCHES):
+        places = np.random.default_rng(seed)
+        first_bad = int(places.integers(COMMITS))
+        others = [i for i in range(COMMITS - 1) if i != first_bad]
+        broken = frozenset(int(i) for i in places.choice(others, BROKEN, replace=False))
+        found = search(model, seed=seed, first_bad=first_bad, broken=broken, spread=spread)
+        suspects = {int(name[1:]) for name in found.suspects}
+        right += first_bad in suspects and suspects <= broken | {first_bad}
+        results.append(found)
+    return right, results
+
+
+def count_silent(model: Model, spread: float = SLICED_SPREAD) -> tuple[int, list[Found]]:
+    """Return how many seeded histories without a slowdown are said to have none, and all results."""
+    results = [search(model, seed=100 + seed, first_bad=None, spread=spread) for seed in range(SEARCHES)]
+    return sum(not found.suspects for found in results), results
 
 
 def search(
     model: Model,
     *,
     seed: int,
-    commits: int = 32,
+    commits: int = COMMITS,
     first_bad: int | None,
     change: float = 0.9,
     broken: frozenset[int] = frozenset(),
     spread: float = SPREAD,
     precision: float = 0.025,
-    max_blocks: int = 30,
+    max_blocks: int = USUAL_BLOCKS,
 ) -> Found:
     """Search among commits of which those from `first_bad` on have `change` times the rate of the good end.
 
     `broken` are the places of commits that do not build, `spread` is the deviation of a trial's logarithm.
     """
-    names = tuple(f"c{i}" for i in range(commits))
-    level = step_error_rate(commits)
-    generator = np.random.default_rng([seed, commits])
-
-    def differences(place: int) -> Reals:
-        noise = cells_in_blocks(model, generator, 1, 2, max_blocks)[0] * spread / SPREAD
-        effect = math.log(change) if first_bad is not None and place >= first_bad else 0.0
-        return np.asarray(noise[1] - noise[0] + effect)
-
-    first = differences(commits - 1)
-    blocks = next(
-        (n for n in range(MIN_BLOCKS, max_blocks) if _reach(_ratio(first[:n]), level) <= math.log1p(precision)),
-        max_blocks,
+    options = StepOptions(path="/", tool="h2load", connections=64, duration_s=180, precision=precision)
+    record = BisectionRecord(
+        bisection_id="simulated",
+        started_at=datetime(2026, 1, 1, tzinfo=UTC),
+        repository=".",
+        good=Commit(commit="good", subject=""),
+        commits=tuple(Commit(commit=f"c{place}", subject="") for place in range(commits)),
+        metric="rps",
+        build="",
+        run="",
+        options=options,
     )
-    end = _ratio(first[:blocks])
-    if end.ratio is None or not is_shown_worse(end, ALPHA_PER_LOOK):
-        return Found((), blocks)
-    threshold, total, state = halfway(end.ratio), blocks, Bisection(names)
-    while (commit := state.next_commit) is not None:
-        place = names.index(commit)
-        if place in broken:
-            state = state.with_step(Step(commit=commit, judgement="skipped"))
-            continue
-        measured = differences(place)
-        for n in range(MIN_BLOCKS, max_blocks + 1):
-            judged = classify(_ratio(measured[:n]), threshold, level)
-            if judged is not None and judged[1]:
+    compare = _SimulatedComparison(
+        model=model,
+        generator=np.random.default_rng([seed, commits]),
+        spread=spread,
+        effects=[math.log(change) if first_bad is not None and i >= first_bad else 0.0 for i in range(commits)],
+        broken=broken,
+        precision=precision,
+        max_blocks=max_blocks,
+    )
+    answer = answer_of(continue_search(record, compare, lambda _: None))
+    return Found(tuple(commit.commit for commit in answer.first_bad), compare.blocks, len(answer.undecided))
+
+
+@dataclass
+class _SimulatedComparison:
+    """Comparisons of commits with the good end, of which only the measured rates are simulated."""
+
+    model: Model
+    generator: np.random.Generator
+    spread: float
+    effects: Sequence[float]
+    broken: frozenset[int]
+    precision: float
+    max_blocks: int
+    blocks: int = field(default=0, init=False)
+
+    def __call__(self, commit: str, *, threshold: float | None, judged: Sequence[str]) -> Compared:
+        """Return the ratio after the block with which a run with this condition would end."""
+        del judged  # no two builds are equal
+        place = int(commit[1:])
+        if place in self.broken:
+            return Compared(reason="it does not build")
+        level = step_error_rate(len(self.effects))
+        noise = cells_in_blocks(self.model, self.generator, 1, 2, self.max_blocks)[0] * self.spread / SPREAD
+        differences = np.asarray(noise[1] - noise[0] + self.effects[place])
+        for blocks in range(MIN_BLOCKS, self.max_blocks + 1):
+            ratio = _ratio(differences[:blocks])
+            if self._ends(ratio, threshold, level):
                 break
-        assert judged is not None
-        total += n
-        state = state.with_step(Step(commit=commit, judgement=judged[0], is_decided=judged[1]))
-    return Found(state.suspects, total)
+        self.blocks += blocks
+        return Compared(ratio)
+
+    def _ends(self, ratio: Ratio, threshold: float | None, level: float) -> bool:
+        if threshold is None:
+            low, high = ratio.interval(level)
+            return math.log(high / low) / 2 <= math.log1p(self.precision)
+        judged = classify(ratio, threshold, level)
+        return judged is not None and judged[1]
 
 
 def _ratio(differences: Reals) -> Ratio:
@@ -89,8 +145,3 @@ def _ratio(differences: Reals) -> Ratio:
     return plain.with_point(float(mean), 0.0).with_interval(
         float(mean), float(error), len(differences) - 1, ALPHA_PER_LOOK
     )
-
-
-def _reach(ratio: Ratio, level: float) -> float:
-    low, high = ratio.interval(level)
-    return math.log(high / low) / 2

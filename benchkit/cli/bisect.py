@@ -1,0 +1,224 @@
+"""`benchkit bisect`: which commit made a server slower."""
+
+from __future__ import annotations
+
+import textwrap
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from benchkit.cli.completion import complete_metric
+from benchkit.cli.options import InventoryFile, Json, LabName, Quiet, Set, StoreFolder
+
+if TYPE_CHECKING:
+    from benchkit.hosts.inventory import Inventory
+    from benchkit.models.bisection import BisectionRecord, Step, StepOptions
+    from benchkit.results.store import Store
+
+OF_THE_HOSTS = frozenset({"resume", "inventory", "lab", "store", "quiet", "json"})
+"""Options that do not say what is searched, and which a resumed search may change."""
+
+REASON_WIDTH = 160
+"""Characters of the line of a step that gives a reason."""
+
+
+def bisect(
+    context: typer.Context,
+    good: Annotated[
+        str | None, typer.Argument(metavar="GOOD", help="Git ref of the fast version.", show_default=False)
+    ] = None,
+    bad: Annotated[
+        str | None, typer.Argument(metavar="BAD", help="Git ref of the slow version, a descendant.", show_default=False)
+    ] = None,
+    *,
+    build: Annotated[
+        str | None, typer.Option(metavar="CMD", help="Command that builds the server, into {out}.")
+    ] = None,
+    run: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CMD",
+            help="Command line of the server that was built; {port} stands for its port, {out} for what was built.",
+        ),
+    ] = None,
+    metric: Annotated[
+        str, typer.Option(help="A numeric column of `trials` that became worse.", autocompletion=complete_metric)
+    ] = "rps",
+    path: Annotated[str, typer.Option(help="Path of the requests.")] = "/",
+    connections: Annotated[int, typer.Option(min=1, help="Open connections.")] = 64,
+    tool: Annotated[str, typer.Option(help="Load tool.")] = "h2load",
+    duration: Annotated[float, typer.Option(min=1, help="Time that each comparison may take, in seconds.")] = 180.0,
+    precision: Annotated[
+        float,
+        typer.Option(
+            min=0.001, max=0.5, help="How far the interval of the bad end may reach to either side when it is judged."
+        ),
+    ] = 0.025,
+    resume: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="Continue an interrupted search; `latest` is the newest.", show_default=False),
+    ] = None,
+    settings: Set = None,
+    inventory: InventoryFile = None,
+    lab: LabName = None,
+    store: StoreFolder = None,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Find the commit that made a server slower, among those after GOOD up to BAD, along first parents.
+
+    Compares BAD with GOOD, then by bisection other commits with GOOD, each until its interval is on one side of the
+    threshold half-way between the two, or its time is spent. A commit that does not build or start is skipped. Starts a
+    lab of its own unless -i or --lab names hosts.
+    """
+    from benchkit.analysis.bisection import next_commit
+    from benchkit.cli.inventory_choice import inventory_of
+    from benchkit.cli.own_lab import own_lab
+    from benchkit.cli.signals import signals_interrupt
+    from benchkit.models.bisection import StepOptions
+    from benchkit.results.bisections import read_bisection
+    from benchkit.results.store import Store, store_path
+
+    stored_in = Store(store_path(store))
+    if resume is not None:
+        _refuse_changes(context)
+        record = read_bisection(stored_in.path, resume)
+    else:
+        if good is None or bad is None or build is None or run is None:
+            raise typer.BadParameter("name GOOD and BAD, --build and --run, or a search with --resume")
+        options = StepOptions(
+            path=path,
+            tool=tool,
+            connections=connections,
+            duration_s=duration,
+            precision=precision,
+            settings=tuple(settings or ()),
+        )
+        record = _new_record(good, bad, build=build, run=run, metric=metric, options=options)
+    with signals_interrupt():  # before the lab is started: a signal at any later time removes it
+        if record.end is not None and next_commit(record) is None:
+            pass  # it is finished, and needs no hosts
+        elif inventory is None and lab is None:
+            with own_lab("bisect", quiet=quiet) as started:
+                record = _search(record, started.inventory(), stored_in, quiet=quiet)
+        else:
+            record = _search(record, inventory_of(inventory, lab, quiet=quiet), stored_in, quiet=quiet)
+    _print_answer(record, json=json)
+
+
+def _refuse_changes(context: typer.Context) -> None:
+    """Raise InputError for options that a resumed search has already."""
+    from benchkit.errors import InputError
+
+    given = [
+        name
+        for name in context.params
+        if name not in OF_THE_HOSTS and (source := context.get_parameter_source(name)) and source.name == "COMMANDLINE"
+    ]
+    if given:
+        raise InputError(f"{', '.join(given)} cannot be changed in a resumed search", where="--resume")
+
+
+def _new_record(good: str, bad: str, *, build: str, run: str, metric: str, options: StepOptions) -> BisectionRecord:
+    """Return the record of a new search in the repository of the present folder.
+
+    Mistakes are found here, before a lab is started. Raises InputError.
+    """
+    from benchkit.cli.calibration import experiment_of
+    from benchkit.errors import InputError
+    from benchkit.models.bisection import BisectionRecord
+    from benchkit.models.metrics import METRICS
+    from benchkit.run.manifest import new_run_id
+    from benchkit.scenario.bisect import step_fields
+    from benchkit.services.git_source import commits_between
+
+    if metric not in METRICS or METRICS[metric].better is None:
+        known = ", ".join(name for name, column in METRICS.items() if column.better is not None)
+        raise InputError(
+            f"{metric!r} is no column of `trials` with a better direction", where="--metric", why=f"they are: {known}"
+        )
+    start, commits = commits_between(Path.cwd(), good, bad)
+    record = BisectionRecord(
+        bisection_id=new_run_id("b"),
+        started_at=datetime.now(UTC),
+        repository=str(Path.cwd()),
+        good=start,
+        commits=commits,
+        metric=metric,
+        build=build,
+        run=run,
+        options=options,
+    )
+    experiment_of(step_fields(record, commits[-1].commit, threshold=None, error_rate=0.01), options.settings)
+    return record
+
+
+def _search(record: BisectionRecord, inventory: Inventory, store: Store, *, quiet: bool) -> BisectionRecord:
+    """Run the steps that are left, each stored when it ends; say how to continue where that is interrupted."""
+    from benchkit.cli.commit_comparison import CommitComparison
+    from benchkit.cli.console import say
+    from benchkit.errors import BenchkitError
+    from benchkit.results.bisections import save_bisection
+    from benchkit.run.bisection import continue_search
+
+    def save(state: BisectionRecord) -> None:
+        save_bisection(store.path, state)
+        if not quiet:
+            say(_progress_line(state))
+
+    how_to_continue = f"continue the search with `benchkit bisect --resume {record.bisection_id}`"
+    save_bisection(store.path, record)
+    compare = CommitComparison(record, inventory, store)
+    try:
+        if record.end is None:
+            if not quiet:
+                say(_opening_line(record))
+            record = compare.calibrate(quiet=quiet)
+        return continue_search(record, compare, save)
+    except KeyboardInterrupt:
+        say(how_to_continue)
+        raise
+    except BenchkitError as error:
+        error.add_note(how_to_continue)
+        raise
+
+
+def _opening_line(record: BisectionRecord) -> str:
+    from benchkit import units
+    from benchkit.analysis.bisection import count_steps
+
+    steps = units.counted(count_steps(len(record.commits)), "comparison")
+    commits = units.counted(len(record.commits), "commit")
+    return f"{commits}: about {steps} of at most {units.duration(record.options.duration_s)}"
+
+
+def _progress_line(record: BisectionRecord) -> str:
+    """Return a line about the last step of a search."""
+    from benchkit import units
+    from benchkit.analysis.bisection import count_steps, describe_step, search_of
+
+    steps: tuple[Step, ...] = (*([record.end] if record.end is not None else []), *record.steps)
+    last, names = steps[-1], {commit.commit: commit.subject for commit in record.commits}
+    skipped = sum(step.judgement == "skipped" for step in steps)
+    total = max(len(steps), count_steps(len(record.commits)) + skipped)
+    result = textwrap.shorten(describe_step(last), REASON_WIDTH, placeholder=" …")
+    if record.end is not None and record.end.judgement == "bad":
+        result += f"; {units.counted(len(search_of(record).suspects), 'suspect')}"
+    return f"{len(steps)} of about {total}: {last.commit[:12]} ({names[last.commit]}): {result}"
+
+
+def _print_answer(record: BisectionRecord, *, json: bool) -> None:
+    """Print the answer in sentences, and where its runs are; or one JSON document."""
+    from benchkit.analysis.bisection import answer_of
+    from benchkit.cli.console import print_json
+
+    answer = answer_of(record)
+    if json:
+        print_json({"search": record.model_dump(mode="json"), "answer": answer.model_dump(mode="json")})
+        return
+    for sentence in answer.sentences:
+        print(sentence)
+    runs = [step.run_id for step in (record.end, *record.steps) if step is not None and step.run_id is not None]
+    print(f"\nsearch    {record.bisection_id}\nruns      {' '.join(runs) or '-'}")

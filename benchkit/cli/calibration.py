@@ -1,0 +1,73 @@
+"""The load of a comparison of servers: short trials that find one at which the load tool is not the limit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from benchkit.hosts.inventory import Inventory
+    from benchkit.results.store import Store
+    from benchkit.scenario.experiment import Experiment
+    from benchkit.scenario.versus import Comparison
+
+    MakeFields = Callable[[Comparison], Mapping[str, object]]
+    """Function that makes the fields of a scenario."""
+
+CALIBRATED_QUOTAS = (None, 0.5, 0.25)
+"""CPUs of a server to try, until the load tool is not the limit; None: all that its role has."""
+
+
+def experiment_of(fields: Mapping[str, object], settings: Sequence[str] = ()) -> Experiment:
+    """Return the experiment of a scenario whose relative paths start here, with `--set` settings. Raises InputError."""
+    from benchkit.scenario.read import DEFAULT_SCALE, set_fields, stored_experiment
+
+    experiment = stored_experiment(fields, str(Path.cwd() / f"{fields['name']}.yaml"), DEFAULT_SCALE)
+    return set_fields(experiment, settings)
+
+
+def calibrate(
+    make_fields: MakeFields,
+    comparison: Comparison,
+    inventory: Inventory,
+    store: Store,
+    *,
+    settings: Sequence[str] = (),
+    quiet: bool,
+) -> Comparison:
+    """Return the comparison with less CPU for the servers, if the load tool would be the limit otherwise.
+
+    Runs a short trial of each server, for as long as the load tool is the limit of one, and takes their time off the
+    budget. Raises HostError with the cause if a server does not run.
+    """
+    import time
+
+    from benchkit.analysis.verdicts.checks.generator_saturated import is_saturated
+    from benchkit.cli.console import say
+    from benchkit.cli.progress import SilentProgress
+    from benchkit.cli.run import run_experiment
+    from benchkit.errors import HostError
+    from benchkit.scenario.versus import calibration_fields
+
+    began_s = time.monotonic()
+    for quota in CALIBRATED_QUOTAS:
+        trial = replace(comparison, quota=quota)
+        experiment = experiment_of(calibration_fields(make_fields(trial)), settings)
+        outcome = run_experiment(
+            experiment, inventory, store, seed=None, quiet=True, show=lambda _run: SilentProgress()
+        )
+        if outcome.failures:
+            raise HostError("a server does not run", why="; ".join(outcome.failures.values()))
+        thresholds = experiment.scenario.thresholds
+        if not any(
+            is_saturated(generator, thresholds) for record in outcome.run.records() for generator in record.generators
+        ):
+            break
+    else:
+        if not quiet:
+            say("The load tool stays the limit: rates are its own. More load hosts or --tool wrk may help.")
+    if trial.quota is not None and not quiet:
+        say(f"A server gets {trial.quota:g} CPUs, so that the load tool is not the limit.")
+    return replace(trial, spent_s=time.monotonic() - began_s)

@@ -1,0 +1,69 @@
+"""The scenarios of `benchkit bisect`: commits of a server compared with the good end of a search. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchkit.models.bisection import BisectionRecord
+from benchkit.models.design import Until
+from benchkit.scenario.versus import MAX_BLOCKS, Comparison, Request, compare_refs, warm_up_s, window_s
+
+SCENARIO_NAME = "bisect"
+MIN_BLOCKS = 6
+"""Fewest blocks of a comparison: from here on the t interval covers its share (see `benchkit.analysis.inference`)."""
+USUAL_BLOCKS = 30
+"""Blocks for which a step has time: with so many, simulated searches find the right commit (`make bench`)."""
+STEP_PRECISION = 0.001
+"""Reach of an interval below which more blocks are of no use, wherever the threshold is."""
+
+
+def comparison_of(record: BisectionRecord) -> Comparison:
+    """Return load and duration of the comparisons of a search. Servers start in folders of their own."""
+    options = record.options
+    return Comparison(
+        request=Request(options.path),
+        tool=options.tool,
+        connections=options.connections,
+        budget_s=options.duration_s,
+        precision=options.precision,
+        quota=options.quota,
+    )
+
+
+def commit_fields(record: BisectionRecord, commits: Sequence[str], comparison: Comparison) -> dict[str, object]:
+    """Return the fields of a scenario with these commits as levels of a factor, the first of them the baseline.
+
+    Raises InputError where the time of a step is too short.
+    """
+    fields = compare_refs(record.build, record.run, commits, record.repository, comparison)
+    return {**fields, "name": SCENARIO_NAME, "title": f"Search for the commit that made {record.metric} worse"}
+
+
+def step_fields(
+    record: BisectionRecord, commit: str, *, threshold: float | None, error_rate: float
+) -> dict[str, object]:
+    """Return the fields of a scenario that compares a commit with the good end until that is decided.
+
+    With a threshold the comparison ends once the interval with this error rate excludes it; without one, at the
+    precision of the search. Raises InputError where the time of a step is too short.
+    """
+    comparison = comparison_of(record)
+    fields = commit_fields(record, (record.good.commit, commit), comparison)
+    load = fields["load"]
+    if not isinstance(load, dict):
+        raise TypeError("the load of a scenario is a mapping")
+    until = Until(
+        precision=comparison.precision if threshold is None else STEP_PRECISION,
+        metrics=(record.metric,),
+        min_blocks=MIN_BLOCKS,
+        excludes=threshold,
+        alpha=error_rate,
+        budget_s=comparison.budget_s,
+    )
+    window = window_s(2, comparison.budget_s, USUAL_BLOCKS)
+    return {
+        **fields,
+        "load": {**load, "duration_s": window, "warmup_s": warm_up_s(window)},
+        "blocks": MAX_BLOCKS,
+        "until": until.model_dump(mode="json", exclude_none=True),
+    }
