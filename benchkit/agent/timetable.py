@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
+import time
 from typing import Dict, List, NamedTuple
 
 from benchkit.agent.child_process import Child
@@ -61,8 +62,9 @@ class Timetable:
                 child = self._processes.start_child(**arguments)
                 with self._lock:
                     self._started.append(Started(service, child, start["at_ns"]))
+            deadline = time.monotonic() + timeout_s
             for each in self._started:
-                self._processes.wait_for(each.child, timeout_s)
+                self._processes.wait_for(each.child, max(0.0, deadline - time.monotonic()))
             return {"processes": [_report(each) for each in self._started]}
         finally:
             running = [each.child.id for each in self._started if each.child.ended is None]

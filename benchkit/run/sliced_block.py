@@ -10,8 +10,9 @@ import logging
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
-from benchkit.errors import BenchkitError, HostError, HostStateError, InputError, LostError, raise_first
+from benchkit.errors import BenchkitError, HostError, HostStateError, InputError, LostError, collect_errors, raise_first
 from benchkit.models.trial import TrialRecord
 from benchkit.run.run_log import log_step
 from benchkit.run.steps.load import warm_up
@@ -25,7 +26,14 @@ from benchkit.run.steps.services import (
     require_free_ports,
     start_services,
 )
-from benchkit.run.steps.sliced_load import SlicedLoad, collect_slices, measure_slices, require_slices
+from benchkit.run.steps.sliced_load import (
+    SlicedLoad,
+    collect_slices,
+    make_block_folder,
+    measure_slices,
+    remove_block_folder,
+    require_slices,
+)
 from benchkit.run.steps.sliced_telemetry import collect_block_telemetry, unwatch_block, watch_block
 from benchkit.run.steps.trial_state import Step, Trial
 from benchkit.run.trial import CLEANUP_STEPS, find_host_state, run_all
@@ -62,6 +70,7 @@ def run_sliced_block(trials: Iterable[Trial], slice_s: float, seed: int) -> Bloc
     try:
         _run_each(load, PREPARATION, result)
         if load.trials:
+            make_block_folder(load)
             watch_block(load)
             measure_slices(load)
             collect_slices(load)
@@ -73,9 +82,12 @@ def run_sliced_block(trials: Iterable[Trial], slice_s: float, seed: int) -> Bloc
         for trial in load.trials:
             for failure in run_all(trial, (collect_logs, *CLEANUP) if is_failure else CLEANUP):
                 error.add_note(f"and afterwards: {failure}")
+        for failure in collect_errors([partial(remove_block_folder, load)]):
+            error.add_note(f"and afterwards: {failure}")
         raise
     ended = list(load.trials)
-    raise_first([failure for trial in ended for failure in run_all(trial, CLEANUP)])
+    failures = [failure for trial in ended for failure in run_all(trial, CLEANUP)]
+    raise_first([*failures, *collect_errors([partial(remove_block_folder, load)])])
     for trial in ended:
         require_free_ports(trial)
     for trial in ended:

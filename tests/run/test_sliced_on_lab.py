@@ -12,6 +12,7 @@ import pytest
 import benchkit
 from benchkit.cli.progress import SilentProgress
 from benchkit.hosts.connections import connect_all
+from benchkit.hosts.host import Host
 from benchkit.lab.lab import Lab
 from benchkit.results.store import Store
 from benchkit.run.judge import rebuild_tables
@@ -58,6 +59,33 @@ def ran(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, RunP
     plan, outcome = run_sliced(sliced(), lab, store)
     assert (outcome.status, outcome.failures) == ("done", {})
     return store, plan, outcome
+
+
+def test_nothing_stays_on_hosts_that_only_some_stacks_use(lab: Lab, tmp_path: Path) -> None:
+    scenario = experiment(
+        stacks=stacks(near={"listen": 18080, "role": "load"}, far={"listen": 18080}),
+        factors={"stack": ["near", "far"]},
+        load=load(tool="h2load", duration_s=SLICE_S, warmup_s=0.1),
+        design="sliced",
+        slice_s=SLICE_S,
+        blocks=1,
+    )
+    with connect_all(lab.inventory()) as hosts:
+        before = {host.name: _folders_of_trials(host) for host in hosts}
+        plan = next(
+            plan
+            for seed in range(20)
+            if (plan := make_plan(scenario, hosts, seed)).planned_trials[0].cell_id == "stack=near"
+        )
+        with open_run(lambda: plan, hosts, Store(tmp_path)) as run:
+            outcome = execute(run, SilentProgress())
+        after = {host.name: _folders_of_trials(host) for host in hosts}
+    assert (plan.design, outcome.status, outcome.failures) == ("sliced", "done", {})
+    assert after == before
+
+
+def _folders_of_trials(host: Host) -> set[str]:
+    return set(host.processes.run(["find", "trials", "-mindepth", "1"]).stdout.decode().split())
 
 
 def _table(store: Store, table: str) -> pd.DataFrame:

@@ -39,6 +39,8 @@ class SlicedLoad:
     turns: tuple[Turn, ...] = ()
     runs: tuple[list[SliceRun], ...] = ()
     """Records of the generators in each turn."""
+    folder_hosts: list[Host] = field(default_factory=list)
+    """Hosts on which the folder of the block was made."""
     watched_hosts: list[Host] = field(default_factory=list)
     processes_before: Mapping[str, tuple[ProcessId, ...]] = field(default_factory=dict)
     """Processes of each service before the load, by its name in the telemetry of the block."""
@@ -61,8 +63,9 @@ class SlicedLoad:
 
     @cached_property
     def folder(self) -> PurePosixPath:
-        """Folder of the block below every host's work directory: within that of its first trial."""
-        return self.trials[0].folder / "block"
+        """Folder of the block below every host's work directory."""
+        first = self.trials[0].folder
+        return first.with_name(f"{first.name}.block")
 
     def turns_of(self, trial: Trial) -> list[tuple[Turn, list[SliceRun]]]:
         """Return the turns of a trial, each with what its generators did."""
@@ -77,6 +80,21 @@ class SlicedLoad:
         """Return the window of a turn on the clock of a host."""
         start_s, end_s = turn.window_s
         return host.clock.to_host_ns(self.began_s + start_s), host.clock.to_host_ns(self.began_s + end_s)
+
+
+def make_block_folder(load: SlicedLoad) -> None:
+    """Make the folder of the block on the hosts of all trials; it is removed there even if the controller is lost."""
+
+    def make(host: Host) -> None:
+        load.folder_hosts.append(host)
+        host.files.mkdir_temporary(load.folder)
+
+    run_on_hosts(load.used_hosts, make)
+
+
+def remove_block_folder(load: SlicedLoad) -> None:
+    """Remove the folder of the block from its hosts. Raises HostError."""
+    run_on_hosts(load.folder_hosts, lambda host: host.files.remove(load.folder))
 
 
 def measure_slices(load: SlicedLoad) -> None:
