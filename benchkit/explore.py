@@ -147,17 +147,21 @@ def percentiles(
 ) -> pd.DataFrame:
     """Return latency percentiles by cell in seconds, from the merged histograms of the trials that are not excluded.
 
-    A row for each cell with a histogram, with the number of its trials and requests; columns `p50`, `p99` and so on,
-    each the upper end of the bucket with that request. Percentiles of trials are never averaged.
+    A row for each cell with a histogram, in the order of the plan, with the number of its trials and requests; columns
+    `p50`, `p99` and so on, each the upper end of the bucket with that request. Percentiles of trials are never
+    averaged.
     """
     where = _store(store)
-    run_id = where.run(run).run_id
+    found = where.run(run)
+    run_id = found.run_id
     trials = load("trials", store=where.path, run_id=run_id, valid_for=P50)
     buckets = load("latency", store=where.path, run_id=run_id, valid_for=P50)
     raw = buckets[buckets["series"] == "raw"].merge(trials[["trial_id", "cell_id"]], on="trial_id")
     names = [f"p{percent:g}" for percent in at]
     rows = []
-    for cell_id, of_cell in raw.groupby("cell_id", sort=False):
+    of_cells = dict(iter(raw.groupby("cell_id")))
+    planned = [cell.cell_id for cell in found.manifest().cells]
+    for cell_id, of_cell in ((name, of_cells[name]) for name in planned if name in of_cells):
         counts = of_cell.groupby("high_s")["count"].sum()
         reached = counts.cumsum().to_numpy(dtype=float)
         places = np.searchsorted(reached, np.asarray(at, dtype=float) / 100 * reached[-1])

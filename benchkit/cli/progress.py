@@ -94,13 +94,14 @@ class PlainProgress(SilentProgress):
 
     def trial_failed(self, planned_trial: PlannedTrial, reason: str) -> None:
         """Print block, cell and the reason."""
-        self._line(planned_trial, f"failed: {reason}")
+        self._line(planned_trial, "failed", f": {reason}")
 
     def trial_retrying(self, planned_trial: PlannedTrial, reason: str, pause_s: float) -> None:
         """Print block, cell and the reason, without counting the trial."""
         self.notify(f"block {planned_trial.block}  {planned_trial.title}  {retrying(pause_s)}: {reason}")
 
-    def _line(self, planned_trial: PlannedTrial, outcome: str) -> None:
+    def _line(self, planned_trial: PlannedTrial, outcome: str, reason: str = "") -> None:
+        """Print a line; a reason, which may have several lines, stands after the times."""
         self._done += 1
         self._over |= {position_of(planned_trial)}
         total, over = len(self._plan.planned_trials), len(self._over)
@@ -108,7 +109,7 @@ class PlainProgress(SilentProgress):
         remaining = max(0.0, elapsed / self._done * (total - over))
         print(
             f"[{over}/{total}] block {planned_trial.block}  {planned_trial.title}  {outcome}"
-            f"  ({units.duration(elapsed)} elapsed, about {units.duration(remaining)} remaining)",
+            f"  ({units.duration(elapsed)} elapsed, about {units.duration(remaining)} remaining){reason}",
             file=sys.stderr,
             flush=True,
         )

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from benchkit.agent.frames import PROTOCOL
-from benchkit.errors import BenchkitError, HostError, LostError
+from benchkit.errors import BenchkitError, HostError, InputError, LostError
 from benchkit.hosts import bootstrap
 from benchkit.hosts.agent_link import AgentLink
 from benchkit.hosts.host import Host
@@ -182,7 +182,8 @@ class Hosts:
     def reconnect(self, name: str, timeout_s: float = RECONNECT_S) -> Host:
         """Connect again to a host whose link is dead, and lock it again; its watchdog has restored it by then.
 
-        A host that cannot be reached is retried for `timeout_s` seconds. Raises HostError.
+        A host that cannot be reached is retried for `timeout_s` seconds. Raises HostError, also where a file of the
+        inventory is gone meanwhile, as those of a lab that was removed.
         """
         logger.info("%s: reconnecting for up to %g s", name, timeout_s)
         deadline, pause_s = time.monotonic() + timeout_s, RECONNECT_PAUSES_S[0]
@@ -192,6 +193,9 @@ class Hosts:
             try:
                 host = connect(others[name], others, lease_s=self._lease_s)
                 break
+            except InputError as error:
+                hint = "the host is gone, or the inventory was changed during the run: a lab may have been taken down"
+                raise HostError(error.what, where=error.where, why=error.why, hint=hint) from error
             except LostError as error:
                 if time.monotonic() + pause_s > deadline:
                     raise

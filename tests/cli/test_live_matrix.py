@@ -129,6 +129,13 @@ def test_a_pause_stands_before_the_reason_and_its_hint(capfd: pytest.CaptureFixt
     assert printed.count("→ stop what has it\n") == 2
 
 
+def test_a_failure_ends_its_line_with_the_hint(capfd: pytest.CaptureFixture[str]) -> None:
+    PlainProgress(PLAN).trial_failed(FIRST, str(HostError("app did not start", hint="see its log")))
+    first, hint = capfd.readouterr().err.splitlines()
+    assert first.endswith("remaining): app did not start")
+    assert hint == "  → see its log"
+
+
 @pytest.mark.lab
 def test_a_run_fills_the_terminal_and_leaves_it_as_it_was(lab: Lab, tmp_path: Path) -> None:
     environment = {**os.environ, "BENCHKIT_LAB": lab.name, "TERM": "xterm-256color"}

@@ -20,7 +20,7 @@ import psutil
 import pytest
 
 from benchkit.errors import HostError
-from benchkit.hosts.connections import Hosts, connect
+from benchkit.hosts.connections import Hosts, connect, connect_all
 from benchkit.hosts.files import CHUNK_BYTES, PlacedFile
 from benchkit.hosts.host import CLOSE_TIMEOUT_S, Host
 from benchkit.hosts.inventory import Inventory
@@ -45,6 +45,21 @@ def test_variable_facts_include_the_settings_that_a_run_tunes(sut: Host) -> None
     usual = sut.variable_facts().sysctls
     assert key not in usual
     assert {**usual, key: sut.changes.read_sysctls([key])[key].value} == sut.variable_facts([key]).sysctls
+
+
+def test_a_host_whose_key_is_gone_cannot_be_reconnected(inventory: Inventory, tmp_path: Path) -> None:
+    spec = inventory.hosts[0]
+    assert spec.identity is not None
+    key = tmp_path / "identity"
+    key.write_bytes(spec.identity.read_bytes())
+    key.chmod(0o600)
+    copied = inventory.model_copy(update={"hosts": (spec.model_copy(update={"identity": key}),)})
+    with connect_all(copied) as connected:
+        key.unlink()  # as when its lab is taken down
+        with pytest.raises(HostError, match="cannot read identity") as lost:
+            connected.reconnect(spec.name)
+        connected.drop(spec.name)
+    assert "a lab may have been taken down" in str(lost.value)
 
 
 def test_facts_are_those_of_the_host(hosts: Hosts, inventory: Inventory) -> None:

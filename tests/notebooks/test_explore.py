@@ -15,6 +15,7 @@ def test_percentiles_come_from_merged_histograms_of_usable_trials() -> None:
     run = benchkit.find(scenario="quickstart", store=RECORDED)
     found = benchkit.percentiles(run, at=(50, 99, 99.9), store=RECORDED)
     assert list(found) == ["trials", "requests", "p50", "p99", "p99.9"]
+    assert list(found.index) == ["stack=go", "stack=nginx-go"]  # in the order of the plan
     trials = benchkit.load("trials", run=run, valid_for="latency_p50_s", store=RECORDED)
     for cell_id, row in found.to_dict(orient="index").items():
         of_cell = trials[trials["cell_id"] == cell_id]
